@@ -1,5 +1,4 @@
-//! Runs all hooks due at a lifecycle point and merges their verdicts. Each goes through the one pipeline, in the
-//! contract's order.
+//! Runs all hooks due at a lifecycle point, in the contract's order, and merges their verdicts.
 
 use std::{
     path::PathBuf,
@@ -35,20 +34,20 @@ use crate::{
 
 mod builtin;
 
-/// A lifecycle point that has come.
+/// A request to run all hooks due at a lifecycle point.
 #[derive(Clone, Debug)]
 pub(crate) struct Dispatch {
-    /// The agent's mode, where that decides which commands may run.
+    /// The agent's mode, which selects the command lists that apply.
     pub agent_mode: AgentMode,
     /// The contract, in any of its modes; `None` = that of all due hooks.
     pub contract: Option<Mode>,
-    /// The nesting depth: the number of hooks that led to it.
+    /// The nesting depth: the number of hooks that led to this dispatch.
     pub depth: u32,
     /// Context of the event.
     pub envelope: Envelope,
     /// The event.
     pub event: Event,
-    /// The caller's id, or one made here.
+    /// The request's id: the caller's, or a generated one.
     pub id: String,
     /// Hooks of this request, after the configured ones.
     pub inline: Vec<Registered>,
@@ -68,7 +67,7 @@ pub(crate) struct Dispatch {
     pub session: String,
     /// Binds `${source}`; `None` = the tree in the event, under the contract of the hooks.
     pub source: Option<PathBuf>,
-    /// The wall time of the whole.
+    /// The wall time of the whole dispatch.
     pub timeout: Option<Duration>,
     /// Binds `${workspace}`.
     pub workspace: Option<PathBuf>,
@@ -82,7 +81,7 @@ pub(crate) struct Dispatched {
     pub events: Vec<ContractEvent>,
     /// The merged verdict of all hooks.
     pub folded: Folded,
-    /// The hooks that were reached, in the order in which they were.
+    /// The results of the hooks whose turn came, in that order.
     pub hooks: Vec<HookResult>,
     /// The validity of context at the point.
     pub lifetime: Option<Lifetime>,
@@ -94,18 +93,18 @@ pub(crate) struct Dispatched {
     pub version: &'static str,
 }
 
-/// A hook that its turn came to.
+/// Result of a hook whose turn came.
 #[derive(Debug)]
 pub(crate) struct HookResult {
     /// The contract's own event.
     pub event: Option<ContractEvent>,
     /// The hook's name.
     pub name: String,
-    /// Whether it was an observer, after one before it had blocked. Its verdict counts for nothing.
+    /// Whether the hook only observed, because an earlier one had blocked. Its verdict is ignored.
     pub only_looked_on: bool,
-    /// Its audit record; `None` where nothing was to be started.
+    /// The recorded answer; `None` where no process was to be started.
     pub recorded: Option<Recorded>,
-    /// Its verdict.
+    /// The hook's verdict.
     pub verdict: Verdict,
 }
 
@@ -137,12 +136,12 @@ impl Dispatched {
 }
 
 impl Dispatch {
-    /// Runs the hooks that are due. With none due, nothing is started and nothing is written.
+    /// Runs the hooks that are due. With none due, no process is started and no record written.
     ///
     /// # Errors
     ///
-    /// Refuses where the due hooks speak different contracts and none is named, a point that the contract does not have, and an
-    /// event that is no object.
+    /// Refuses where the due hooks have different contracts and the request names none, a point that the contract does
+    /// not have, and an event that is not a JSON object.
     pub(crate) async fn run(
         self,
         pipeline: &Arc<Pipeline>,
@@ -151,7 +150,7 @@ impl Dispatch {
     ) -> Result<Dispatched, Refusal> {
         let lists = Arc::clone(&hooks);
         let (peer, rules) = (call.peer, pipeline.gate.rules());
-        // Matchers take time by the length of what they look at, and a request brings both.
+        // Matching takes time by the length of pattern and text, and the caller chooses both.
         let look = move || {
             let due = self.due(&hooks)?;
             let mode = self.common_mode(&due)?;
@@ -229,14 +228,13 @@ impl Dispatch {
             tool: self.envelope.tool.as_ref(),
         };
         let inline = self.inline.iter().filter(|hook| hook.is_due(&occasion));
-        // What a request brings is no word of the operator's.
+        // Command lists are the operator's: they do not apply to the request's own hooks.
         let configured = hooks.due(&occasion).into_iter().cloned();
         let configured = configured.map(|hook| hook.listed(hooks.lists(), self.agent_mode));
         Ok(configured.chain(inline.cloned()).collect())
     }
 
-    /// Sorts hooks into running order, without duplicates, as far as the gate allows. Both order and equality are the
-    /// contract's.
+    /// Sorts hooks into the contract's order, without duplicates, and marks those that the lists allow.
     fn in_order(&self, mode: Mode, due: Vec<Registered>, lists: &Lists) -> Vec<Registered> {
         let mut hooks: Vec<Registered> = Vec::with_capacity(due.len());
         for mut hook in due {
@@ -250,7 +248,7 @@ impl Dispatch {
         hooks
     }
 
-    /// Returns a mode of the contract common to all due hooks. `None` where no hook is due and none is named.
+    /// Returns a mode of the contract of all due hooks; with none due, the request's, if any.
     fn common_mode(&self, due: &[Registered]) -> Result<Option<Mode>, InvalidField> {
         let Some(first) = due.first() else {
             return Ok(self.contract);
@@ -272,7 +270,7 @@ impl Dispatch {
         pipeline: &Arc<Pipeline>,
         call: &Call,
     ) -> Vec<HookResult> {
-        // So that all replies together stay within what the caller takes.
+        // So that all replies together stay within the caller's limit.
         let share = self.max_reply_bytes / 2 / (due.len() as u64).max(1);
         let one = |hook: Registered, event: &Event, envelope: &Envelope| DueHook {
             call: self.call(call),
@@ -280,7 +278,7 @@ impl Dispatch {
             hook,
             pipeline: Arc::clone(pipeline),
         };
-        // One that says so has all at its point wait for each other.
+        // One hook with `in_turn` makes all at its point run one after another.
         let in_turn = due.iter().any(|hook| hook.entry.in_turn);
         if mode.scheduling(&self.event.point) == Scheduling::AtOnce && !in_turn {
             let mut running = JoinSet::new();
@@ -347,7 +345,7 @@ impl Dispatch {
         let command = match &hook.action {
             Action::Command(command) => command.clone(),
             Action::Query(query) => Command::Argv(query.command()),
-            // Told in the record of its refusal.
+            // These run no command; the name stands for it in the record of a refusal.
             Action::Approve(_)
             | Action::Builtin(_)
             | Action::Http(_)
@@ -445,7 +443,7 @@ impl DueHook {
         if !hook.entry.advisory {
             return result;
         }
-        // That of a process is one already, and so is its record; what is done here is not.
+        // A process's verdict is advisory already, as in its record; a verdict made in this process is not.
         HookResult {
             verdict: result.verdict.advised(),
             ..result
@@ -453,7 +451,7 @@ impl DueHook {
     }
 }
 
-/// Does what a hook's action says.
+/// Runs a hook's action.
 async fn act(
     call: Call,
     mut request: Box<Request>,
@@ -507,7 +505,7 @@ async fn act(
         }
         Action::Save(save) => {
             let verdict = builtin::save(save, pipeline, &call, &request).await;
-            // It only looks on: what becomes of it stops nothing.
+            // It only observes: its failure stops nothing.
             return verdict.unwrap_or_else(|why| save.verdict(Some(why))).into();
         }
         Action::Template(template) => {
@@ -525,7 +523,7 @@ async fn act(
     })
 }
 
-/// Refuses a hook that posts to where the operator does not let it.
+/// Builds the refusal of a post to an address that the operator does not allow.
 fn unlisted(hook: &Registered, denied: Denied, rules: &Rules) -> Refusal {
     let Denied { lines, why } = denied;
     let message = format!("{}: {why}", hook.source);
@@ -536,7 +534,7 @@ fn unlisted(hook: &Registered, denied: Denied, rules: &Rules) -> Refusal {
     rules.configuration.lifted_by(refusal, &lines)
 }
 
-/// What is needed to judge a hook that did not run.
+/// The data to judge a hook that did not run.
 struct NotRun<'a> {
     command: String,
     entry: Entry,
@@ -550,8 +548,8 @@ struct NotRun<'a> {
 impl<'a> NotRun<'a> {
     fn of(hook: &'a Registered, request: &Request) -> Self {
         let point = request.event.point.clone();
-        // What policies say of failures is not said of hooks that were refused, or that hookjail failed at: before a tool call
-        // that is a no, and where a no has an agent go on working it is none.
+        // Failure policies do not apply to hooks that were refused, or at which hookjail failed: before a tool call the
+        // verdict is a denial, and where a denial would make the agent go on working it is none.
         let (on_failure, of_entry) = match hook.mode.stop_at(&point) {
             Ok(Stop::Call) => (OnFailure::Closed, OnFailure::Closed),
             Ok(Stop::Ending) => (OnFailure::Contract, OnFailure::Contract),
@@ -578,7 +576,7 @@ impl<'a> NotRun<'a> {
         }
     }
 
-    /// Judges a hook that failed here, in this process.
+    /// Judges a hook that failed in this process.
     fn verdict(&self, error: &str) -> Verdict {
         self.judge(error, None).0
     }
@@ -599,12 +597,12 @@ impl<'a> NotRun<'a> {
         };
         let verdict = hook.mode.judge(&end, self.on_failure);
         let event = skip.and_then(|why| hook.mode.skipped(&end, why));
-        // A contract that says why nothing is delivered says it of this reason.
+        // A contract that gives a reason for skipping gets this one.
         let skip = verdict.skip.map(|own| skip.unwrap_or(own));
         (Verdict { skip, ..verdict }, event)
     }
 
-    /// Reads the pipeline's answer. A hook that it did not run is judged here.
+    /// Converts the pipeline's answer. A hook that was not run is judged here.
     fn result(&self, recorded: Recorded) -> HookResult {
         let (verdict, event) = match recorded.answer() {
             // Whether it ran is not known.
@@ -654,12 +652,13 @@ async fn approve(
         .await
 }
 
-/// Returns the name and the input, as JSON, of the tool call. The event has precedence over the request, as it does for
-/// hooks.
+/// Returns the name and the JSON input of the tool call.
+///
+/// The event has precedence over the request, as it has for hooks.
 ///
 /// # Errors
 ///
-/// Nobody says which tool it is, or the event says it in something that is no text.
+/// Neither event nor request names the tool, or the event's tool name is not a string.
 fn tool_call(request: &Request) -> Result<(String, String), InvalidField> {
     let event = Members::of_event(&request.event.json)?;
     let known = request.envelope.tool.as_ref();
@@ -681,7 +680,7 @@ fn tool_call(request: &Request) -> Result<(String, String), InvalidField> {
     Ok((name, input))
 }
 
-/// Returns the contracts' word for a refusal.
+/// Returns the skip reason for a refusal.
 fn skip_of(refusal: &Refusal) -> Skip {
     const OF_COMMANDS: [&str; 2] = ["hook.argv", "hook.shell"];
 

@@ -1,4 +1,4 @@
-//! `hookjail audit`: verifies the journal, and shows what is in it.
+//! `hookjail audit`: verifies the journal, and shows its records.
 
 use std::{
     collections::VecDeque,
@@ -162,7 +162,8 @@ impl AuditArgs {
                     shown.line(line, told) && (limit == 0 || left > 0)
                 };
                 match &source.connect {
-                    // Records that are not shown do not count, and a daemon knows nothing of that.
+                    // No limit for the daemon: records without an event are not shown and do not count, which only the
+                    // client knows.
                     Some(address) if events => ask(context, address, which, 0, show),
                     Some(address) => ask(context, address, which, limit, show),
                     None => read(context, which, &mut show).map(drop),
@@ -326,7 +327,7 @@ fn told(context: &Context, path: &Path, verified: &Verified) {
     output::stdout(text.as_bytes());
 }
 
-/// Shows records as people or programs want them.
+/// Prints records, for people or as JSON.
 #[derive(Clone, Copy, Debug)]
 struct RecordPrinter {
     events: bool,
@@ -348,7 +349,7 @@ impl RecordPrinter {
         !self.events || told.event.is_some()
     }
 
-    /// Shows one record; `false` once nobody looks any more.
+    /// Shows one record; returns `false` once stdout is closed.
     fn line(self, line: &[u8], told: &RecordFields<'_>) -> bool {
         let text = match &told.event {
             Some(event) if self.events => self.event(told, event),
@@ -441,7 +442,7 @@ fn end_words(told: &RecordFields<'_>) -> String {
     }
 }
 
-/// Reads the files, and hands over matches until `wanted` returns that they are enough. Returns the last record read.
+/// Reads the files, and passes matches to `wanted` until it returns `false`. Returns the last record read.
 fn read(
     context: &Context,
     which: WhichRecords,
@@ -452,8 +453,10 @@ fn read(
     Ok(scan.last)
 }
 
-/// A way through the files. They are not read through a private server: that would open the journal for writing, which refuses
-/// another user's and one that does not hold, and adds records to it.
+/// A cursor over the journal's files.
+///
+/// They are not read through a private server: that would open the journal for writing, which adds records, and refuses
+/// another user's journal and a broken one.
 struct Scan {
     last: Option<(u64, String)>,
     matcher: RecordMatcher,
@@ -471,7 +474,7 @@ impl Scan {
         }
     }
 
-    /// Reads one line; `false` at the end, or where no more is wanted.
+    /// Reads one line; returns `false` at the end, or when no more is wanted.
     fn step(
         &mut self,
         wanted: &mut impl FnMut(&[u8], &RecordFields<'_>) -> bool,
@@ -493,7 +496,7 @@ impl Scan {
     }
 }
 
-/// Counts in one pass, in memory that does not grow with the journal.
+/// Prints statistics, in one pass, in memory independent of the journal's length.
 fn stats(context: &Context, by: Vec<GroupBy>, which: WhichRecords) -> Result<ExitCode, Failure> {
     let mut stats = Stats::new(by);
     let mut matcher = RecordMatcher::new(which.into());
@@ -622,7 +625,7 @@ impl Last {
         }
     }
 
-    /// Shows them; `false` once nobody looks any more.
+    /// Shows the lines; returns `false` once stdout is closed.
     fn show(&self, shown: RecordPrinter) -> bool {
         let mut lines = self.0.iter();
         lines.all(|line| RecordFields::read(line).is_none_or(|told| shown.line(line, &told)))
@@ -702,7 +705,7 @@ fn row(told: &RecordFields<'_>) -> String {
         &command.unwrap_or_default(),
         &told.hash,
     ];
-    // A row is a line, whatever a name is.
+    // Escaped, so that a line break in a name does not break the row.
     let quoted = values.map(|value| format!("\"{}\"", plain(value).replace('"', "\"\"")));
     format!("{}\n", quoted.join(","))
 }
@@ -739,7 +742,7 @@ fn tail_of_daemon(
 ) -> Result<(), Failure> {
     client::block_on(&client::runtime()?, async {
         let mut client = connect(context, address).await?;
-        // Before what was written is asked for, so that nothing falls in between.
+        // Subscribes before the query of existing records, so that none is missed in between.
         let mut watched = None;
         if follow {
             let request = pb::AuditServiceWatchRequest {
@@ -806,7 +809,7 @@ fn refused(status: Status) -> Failure {
     client::refused(&status)
 }
 
-/// No record is longer.
+/// The largest record, bytes.
 const MAX_RECORD_BYTES: u64 = 16 << 20;
 
 const POLL_INTERVAL: Duration = Duration::from_millis(200);

@@ -1,4 +1,4 @@
-//! `hookjail builtin`: what a built-in hook that looks at the workspace executes, confined.
+//! `hookjail builtin`: the confined program of built-in hooks that read the workspace.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! Talking to a daemon.
+//! The client of a daemon.
 
 use std::{
     io,
@@ -28,15 +28,17 @@ pub(super) fn socket(environment: &ProcessEnv, address: &Path) -> Option<PathBuf
     named.sockets().into_iter().next()
 }
 
-/// Builds the client's runtime: this thread alone, because a user may have no more.
+/// Builds the client's runtime, on this thread alone: the user's process limit may allow no more.
 pub(super) fn runtime() -> io::Result<Runtime> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
 }
 
-/// Runs a future to its end. What a runtime does is compiled once for a kind of output and not for every future, which would
-/// make the program larger by most of a megabyte.
+/// Runs a future to its end.
+///
+/// The future is boxed so that the runtime's code is compiled once per output type and not per future, which would add
+/// most of a megabyte to the program.
 pub(super) fn block_on<T>(runtime: &Runtime, future: impl Future<Output = T>) -> T {
     let future: Pin<&mut dyn Future<Output = T>> = pin!(future);
     runtime.block_on(future)
@@ -66,7 +68,7 @@ pub(super) async fn connect(socket: &Path) -> Result<Channel, Failure> {
     })
 }
 
-/// Returns what may help where a daemon cannot be reached.
+/// Returns a hint for a daemon that cannot be reached.
 fn hint(socket: &Path, is_there: bool) -> &'static str {
     let shown = socket.to_string_lossy();
     let is_of_a_host = !shown.contains('/') && shown.contains(':');
@@ -77,8 +79,9 @@ fn hint(socket: &Path, is_there: bool) -> &'static str {
     }
 }
 
-/// Refuses a daemon that is neither this user's own nor root's, before anything is sent. It would learn the event, and its answer
-/// would be believed.
+/// Refuses a daemon that is neither this user's own nor root's, before anything is sent.
+///
+/// Such a daemon would get the event, and its answer would be trusted.
 fn trusted(server: u32, own: u32) -> io::Result<()> {
     if server == own || server == 0 {
         return Ok(());
@@ -91,7 +94,7 @@ fn trusted(server: u32, own: u32) -> io::Result<()> {
     ))
 }
 
-/// Makes a failure of a daemon's refusal.
+/// Converts a daemon's refusal to a failure.
 pub(super) fn refused(status: &Status) -> Failure {
     let info = status.get_error_details().error_info().cloned();
     Failure {

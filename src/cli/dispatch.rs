@@ -114,7 +114,7 @@ impl DispatchArgs {
         let request = self.request(context)?;
         let daemon = private_server::of_call(context, self.connect.as_deref(), self.private);
         let served_by = private_server::by(daemon.as_deref());
-        // Who sits at a terminal can be asked there, if what serves the call takes the answer from this user.
+        // Consent questions are shown at this terminal, if the server accepts this user's answer.
         let can_be_asked = !context.json && io::stderr().is_terminal();
         let call = async |channel, request| {
             if can_be_asked {
@@ -142,7 +142,7 @@ impl DispatchArgs {
                 let bound = bound.into_iter().chain(told.map(PathBuf::from));
                 let bound = bound.filter(|path| path.is_absolute());
                 config.workspace_roots.named.extend(bound);
-                // What is typed is consented to; what a file says is not.
+                // Typing a command is consent to it; configured hooks need their own.
                 let consent = if config.registered.is_empty() {
                     ConsentRule::Typed
                 } else {
@@ -188,7 +188,7 @@ impl DispatchArgs {
         let here = directory(&std::env::current_dir()?)?;
         let workspace = match &self.workspace {
             Some(named) => directory(named)?,
-            // Whoever serves this binds that one, or none: a hook is not to start in a tree that its event is not about.
+            // The server binds the event's directory, or none: a hook must not start in a tree that its event is not about.
             None if directory_of(&event).is_some() => String::new(),
             None => here.clone(),
         };
@@ -218,7 +218,7 @@ impl DispatchArgs {
                 raw: false,
             }),
             inline_hooks: inline,
-            // Whoever runs this is there until the end: if it dies, the hooks die.
+            // The caller waits for the end: if it dies, the hooks are killed.
             mode_key: self.agent_mode.clone(),
             on_disconnect: pb::OnDisconnect::Kill.into(),
             on_failure: if self.fail_closed {
@@ -252,7 +252,7 @@ fn directory_of(event: &[u8]) -> Option<String> {
     told.filter(|told| !told.is_empty())
 }
 
-/// Makes a hook of a command line.
+/// Builds a hook from a command line.
 fn typed(line: &str, mode: &str) -> pb::InlineHook {
     pb::InlineHook {
         mode: mode.to_owned(),
@@ -276,7 +276,7 @@ async fn ask(
     private_server::until_interrupted(client.dispatch(request)).await
 }
 
-/// Calls as [`ask`] does, and puts consent questions to this terminal.
+/// Calls as [`ask`] does, and shows consent questions at this terminal.
 async fn asking(
     channel: Channel,
     request: pb::DispatchRequest,
@@ -293,7 +293,7 @@ async fn asking(
     response
 }
 
-/// Parses whose hooks are meant.
+/// Parses an owner of hooks.
 fn owner(text: &str) -> Result<Owner, String> {
     match text.split_once('=') {
         None if text == "operator" => Ok(Owner::Operator),
@@ -317,7 +317,7 @@ fn scope(owners: &[Owner]) -> pb::Scope {
     scope
 }
 
-/// Parses who opened a turn.
+/// Parses the origin of a turn.
 fn origin(text: &str) -> Result<pb::TurnOrigin, String> {
     match text {
         "hook" => Ok(pb::TurnOrigin::Hook),
@@ -326,8 +326,9 @@ fn origin(text: &str) -> Result<pb::TurnOrigin, String> {
     }
 }
 
-/// Returns lines on the possible causes of what a hook did. They have the last lines of its stderr; of one that failed also why
-/// nothing is delivered, and what it was denied, or that this is not known.
+/// Returns lines about the possible causes of a hook's result.
+///
+/// They have the last lines of its stderr; for a failed hook also the skip reason, and its denials as far as known.
 fn causes(hook: &pb::DispatchedHook) -> Vec<(&'static str, String)> {
     let verdict = hook.verdict.clone().unwrap_or_default();
     let ran = match &hook.end {
@@ -352,7 +353,7 @@ fn causes(hook: &pb::DispatchedHook) -> Vec<(&'static str, String)> {
         .lines()
         .filter(|line| !line.trim().is_empty())
         .collect();
-    // A script may go on where a command of it was refused something.
+    // A script may continue after a command of it was denied an access.
     let shown = if failed { STDERR_LINES } else { 1 };
     let last = lines.len().saturating_sub(shown);
     causes.extend(
@@ -475,8 +476,9 @@ fn valve_words(valve: &pb::LoopValve) -> Option<String> {
     }
 }
 
-/// Returns the command that allows a refused hook, and who else has to run it. It is for a person: whatever else reads this may
-/// hand it to a model.
+/// Returns the command that allows a refused hook, and the user that must run it.
+///
+/// It is for people only: a program that reads it may pass it to a model.
 fn approve(hook: &pb::DispatchedHook) -> Option<String> {
     let Some(pb::dispatched_hook::End::Refused(refusal)) = &hook.end else {
         return None;

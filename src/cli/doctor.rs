@@ -59,7 +59,7 @@ impl DoctorArgs {
         } else {
             output::stdout(describe(&status, self.verbose).as_bytes());
         }
-        // Somebody who asks in a script wants to know whether hooks can run.
+        // The exit code tells a script whether hooks can run.
         let healthy = status.audit_problem.is_empty()
             && status.profiles.iter().all(|profile| profile.confirmed);
         Ok(if healthy {
@@ -69,7 +69,7 @@ impl DoctorArgs {
         })
     }
 
-    /// Has a daemon test itself, and returns what it saw.
+    /// Requests a self-test from a daemon, and returns its status.
     async fn ask(&self, socket: &Path) -> Result<pb::GetStatusResponse, Failure> {
         let mut client = SandboxServiceClient::new(client::connect(socket).await?);
         let refused = |status| client::refused(&status);
@@ -84,8 +84,10 @@ impl DoctorArgs {
         })
     }
 
-    /// Tests what this process can enforce. Not through a private server: that would open the journal and refuse where it cannot,
-    /// and here too it is to be said what the host enforces.
+    /// Runs the self-tests in this process.
+    ///
+    /// Not through a private server: that would open the journal and fail where it cannot, and the host's abilities are
+    /// to be shown then, too.
     async fn examine(
         &self,
         registry: &Registry,
@@ -224,7 +226,7 @@ fn confirmed(confirmed: bool, style: Style) -> String {
     }
 }
 
-/// Renders the attempts on each axis, and why they do not suffice.
+/// Renders the probes of each axis, and the reason of a failure.
 fn describe_evidence(text: &mut String, reason: &str, axes: &[pb::AxisEvidence], style: Style) {
     if !reason.is_empty() {
         text.push_str(&format!("  {}\n", plain(reason)));

@@ -1,4 +1,4 @@
-//! `hookjail explain`: what a profile allows, computed without running anything.
+//! `hookjail explain`: shows a profile's decision on an operation, computed without running anything.
 
 use std::{
     env, fs,
@@ -39,10 +39,10 @@ use crate::{
     },
 };
 
-/// The command line cannot be read.
+/// The exit code for an invalid command line.
 const USAGE: u8 = 2;
 
-/// Stands for a run's scratch directory, which has no path before the run.
+/// The placeholder of a run's scratch directory, which has no path before the run.
 const SCRATCH: &str = "${scratch}";
 const WORKSPACE: &str = "${workspace}";
 
@@ -184,7 +184,7 @@ impl ExplainArgs {
         })
     }
 
-    /// Returns the binding of `${workspace}`. As for `run`, it is the current directory where the profile needs one.
+    /// Returns the binding of `${workspace}`: as for `run`, the current directory where the profile needs one.
     fn workspace(&self, policy: &Policy) -> Result<Option<PathBuf>, Failure> {
         let directory = match &self.workspace {
             Some(directory) => directory.clone(),
@@ -337,7 +337,7 @@ impl Ask<'_> {
 fn operation(name: String) -> Operation {
     let known = Operation::ALL.into_iter();
     let mut named = known.filter(|operation| operation.name() == name);
-    // The parser before this one lets only names through.
+    // An earlier parser accepts only these names.
     named.next().unwrap_or(Operation::Read)
 }
 

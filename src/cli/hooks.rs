@@ -128,7 +128,7 @@ fn check(context: &Context, contract: &str, base: Option<&Path>, file: &Path) ->
     }
 }
 
-/// Says what is noteworthy about the lists of commands, as they are configured here.
+/// Returns warnings about the configured lists of commands.
 fn of_lists(context: &Context) -> Vec<String> {
     let config = match context.load() {
         Ok(config) => config,

@@ -70,7 +70,7 @@ impl InterpretArgs {
             all_read &= matches!(answer, OutputLine::Reading { .. });
             output::json_line(&answer);
         }
-        // Somebody who asks in a script wants to know whether all of it was read.
+        // The exit code tells a script whether all lines were read.
         Ok(if all_read {
             ExitCode::SUCCESS
         } else {
@@ -99,7 +99,7 @@ fn answer(line: &[u8]) -> OutputLine {
     let line: InputLine = match serde_json::from_slice(line) {
         Ok(line) => line,
         Err(error) => {
-            // Of a line that is JSON, whose it is can be told.
+            // The id of an invalid line is still returned if the line is JSON.
             let value: Value = serde_json::from_slice(line).unwrap_or_default();
             return OutputLine::Error {
                 id: value.get("id").cloned().unwrap_or_default(),
@@ -119,7 +119,7 @@ fn answer(line: &[u8]) -> OutputLine {
 
 fn reading(line: InputLine) -> Result<Reading, String> {
     let mode = Mode::parse(&line.contract, &line.mode).map_err(|error| error.to_string())?;
-    // Where there are no ends, nobody else would look at it.
+    // Without ends, the settings would not be checked.
     mode.entry(&line.config)
         .map_err(|error| error.to_string())?;
     let of_all = |end: ExternalEnd| ExternalEnd {

@@ -1,7 +1,7 @@
 //! `hookjail learn`: proposes the smallest profile for a hook from its observed behaviour.
 //!
-//! The hook runs twice, each time confined: under the widest profile that the operator allows, looked on, and under the profile that
-//! comes of it. Nothing is granted in either that was not granted on the command line, and nothing is put in force.
+//! The hook runs twice, each time confined: observed under the widest profile that the operator allows, and under the
+//! resulting profile. Neither run has grants beyond that profile and the command line, and no profile is installed.
 
 use std::{
     borrow::Cow,
@@ -50,16 +50,16 @@ use crate::{
     },
 };
 
-/// The widest profile where none is named: what people's hooks need.
+/// The widest profile where none is named, which suits usual hooks.
 const PROFILE: &str = "develop";
 
 /// The profile of the first run.
 const TRIAL: &str = "learn-trial";
 
-/// The hook did not end alike.
+/// The difference of a hook that did not end alike.
 const OTHER_END: &str = "it ends otherwise";
 
-/// The most refused accesses that are named.
+/// The maximum number of listed denials.
 const NAMED: usize = 20;
 
 /// Proposes the smallest profile for a hook: runs it under a wide one, looks at what it does, and runs it again under what comes of
@@ -113,14 +113,14 @@ struct Trial {
 
 /// A refused access of the first run.
 struct Unmet {
-    /// What would allow it, or why nothing does.
+    /// The remedy, or the reason why there is none.
     remedy: String,
     what: String,
 }
 
 /// The learned profile, and the results of both runs.
 struct Learned {
-    /// How the hook did otherwise under it.
+    /// The differences of the second run.
     differ: Vec<String>,
     /// The text of the profile.
     draft: String,
@@ -273,7 +273,7 @@ impl LearnArgs {
         })
     }
 
-    /// Returns this command line with more options.
+    /// Returns the command line with more options.
     fn with(&self, more: &[String]) -> String {
         let mut words = vec!["hookjail".to_owned(), "learn".to_owned()];
         if let Some(runtime) = self.runtime {
@@ -305,7 +305,7 @@ struct Bench {
     contract: i32,
     depth: u32,
     events: Vec<Vec<u8>>,
-    /// What no grant of the command line reaches. Where the daemon is root's, root's own home is in it, too.
+    /// The paths that no grant of the command line may reach; for a root daemon also root's home.
     floor: References,
     mode: String,
     path: Vec<PathBuf>,
@@ -444,7 +444,7 @@ impl Bench {
     }
 
     fn request(&self, policy: &Policy, event: &[u8]) -> Result<pb::ExecuteRequest, Failure> {
-        // What the runtime tells its hooks, as far as the profile lets it in.
+        // The runtime's variables, as far as the profile admits them.
         let told = env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .filter(|(name, _)| environment::admits(policy, name));
@@ -526,7 +526,7 @@ impl Bench {
         Ok((files.map(|file| file.path.into()).collect(), ends))
     }
 
-    /// Returns the text of the smallest profile, and what the hook was refused.
+    /// Returns the text of the smallest profile, and the denials.
     fn judge(
         &self,
         learn: &LearnArgs,
@@ -559,7 +559,7 @@ impl Bench {
         ))
     }
 
-    /// Returns what a hook reaches under a profile.
+    /// Resolves the accesses that a profile allows.
     fn under(&self, policy: Arc<Policy>, files: &[PathBuf]) -> Result<Under, Failure> {
         let workspace = policy.needs_workspace().then_some(self.workspace.as_path());
         let narrowed = narrow(&policy, Bindings::workspace(workspace), &Narrow::default())?;
@@ -571,7 +571,7 @@ impl Bench {
         Ok(Under { policy, reach })
     }
 
-    /// Returns what the hook was refused in the first run, with remedies.
+    /// Returns the denials of the first run, with remedies.
     fn refused(
         &self,
         learn: &LearnArgs,
@@ -641,7 +641,7 @@ impl Bench {
         Ok(refused)
     }
 
-    /// Returns the option that grants what is refused, or why none does.
+    /// Returns the option that grants a denied access, or why none does.
     fn remedy(&self, learn: &LearnArgs, grants: &[GrantSpec]) -> String {
         let mut options = Vec::new();
         for grant in grants {
@@ -656,8 +656,7 @@ impl Bench {
         format!("to allow it: {}", learn.with(&options))
     }
 
-    /// Returns the paths that the second run's profile kept from the hook. Those that the first run's kept, too, are not among
-    /// them.
+    /// Returns the paths denied by the second run's profile but not by the first one's.
     fn kept(
         &self,
         config: &Config,
@@ -686,7 +685,7 @@ const fn is_read_only(operation: Operation) -> bool {
     )
 }
 
-/// Returns what a hook needs by what was seen of it. What lies in the run's own directories every hook has.
+/// Returns a hook's needs by its observed accesses, without those to the run's own directories.
 fn needs(trial: &Trial, runtime: &Path) -> Needs {
     let mut needs = Needs::default();
     let runtime = runtime
@@ -710,7 +709,7 @@ fn needs(trial: &Trial, runtime: &Path) -> Needs {
     needs
 }
 
-/// Returns whether this user could do it without confinement.
+/// Returns whether an unconfined process of this user has the access.
 fn may(wanted: &Use) -> bool {
     let path = wanted.target.path();
     let (path, flags) = match wanted.operation {
@@ -724,7 +723,7 @@ fn may(wanted: &Use) -> bool {
     access(path, flags).is_ok()
 }
 
-/// Returns whether C libraries, shells and interpreters read it, and do without.
+/// Returns whether an access is an optional one of C libraries, shells and interpreters.
 fn is_incidental(wanted: &Use) -> bool {
     let path = wanted.target.path();
     let looked_at = [

@@ -1,4 +1,4 @@
-//! The command line: what is not the daemon's own work.
+//! The command line.
 
 mod admin;
 mod audit;
@@ -38,7 +38,7 @@ use crate::{
     refusal::chain,
 };
 
-/// hookjail failed or refused.
+/// The exit code where hookjail failed or refused.
 const FAILED: u8 = 125;
 
 /// Runs the hooks of AI-agent runtimes confined, on time, and says truthfully what happened.
@@ -163,7 +163,7 @@ impl Context {
 /// Runs the program by its arguments, its name first, and returns the exit code.
 pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let words: Vec<_> = words.into_iter().collect();
-    // First of all: whatever breaks in a hook's place must be a no there.
+    // First: any failure in a hook's place must block from here on.
     let post = run_as::ReplacedHook::taken(&words);
     let parsed = if words.get(1).is_some_and(|word| word == "run") {
         RunArguments::try_parse_from(&words).map(Arguments::from)
@@ -177,7 +177,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         (Ok(arguments), _) => arguments,
         (Err(error), Some(post)) => return post.refuse_words(&words, &error),
         (Err(error), None) => {
-            // There is nobody to tell where that fails.
+            // A closed stderr leaves no way to report.
             drop(error.print());
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(FAILED));
         }
@@ -216,7 +216,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     })
 }
 
-/// Why a subcommand failed, and with which code it exits.
+/// The failure of a subcommand, with its exit code.
 #[derive(Debug)]
 struct Failure {
     code: u8,

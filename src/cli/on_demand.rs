@@ -15,24 +15,26 @@ use nix::fcntl::{Flock, FlockArg};
 use super::{Context, Failure, thin};
 use crate::sys::hold_no_signals;
 
-/// The timeout of a daemon's start, where nobody waits for less.
+/// The default timeout of a daemon's start.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The interval between looks for its socket.
+/// The interval of polling for the daemon's socket.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// The length of a failed daemon's log that is shown, bytes from its end.
+/// The shown length of a failed daemon's log, bytes from its end.
 const LOG_TAIL_BYTES: u64 = 2048;
 
-/// Variables that a started daemon keeps, beside `LC_*` and `XDG_*`. Its client is a runtime, which has keys in its environment.
-/// `HOOKJAIL_*`, such as that every hook is accepted, are for daemons that are started on purpose.
+/// Variables that a started daemon keeps, beside `LC_*` and `XDG_*`.
+///
+/// Its client is a runtime, whose environment may hold keys. `HOOKJAIL_*`, such as `HOOKJAIL_ACCEPT_HOOKS`, count only
+/// for daemons that are started explicitly.
 const KEPT_VARIABLES: [&str; 7] = ["HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TMPDIR", "USER"];
 
-/// Returns the socket of a daemon that listens, and starts one if there is none. It goes on when this process has ended.
+/// Returns the socket of a running daemon, or starts one, which outlives this process.
 ///
 /// # Errors
 ///
-/// None listens where one is named, none can be started, or it does not listen in time.
+/// Fails where none listens at a named socket, none can be started, or it does not listen in time.
 #[expect(
     clippy::disallowed_methods,
     reason = "the daemon, of which nothing of a request's is part"
@@ -57,7 +59,7 @@ pub(super) fn daemon(context: &Context, left: Option<Duration>) -> Result<PathBu
     };
     let give_up = Instant::now() + left.map_or(START_TIMEOUT, |left| left.min(START_TIMEOUT));
     fs::DirBuilder::new().recursive(true).create(&state)?;
-    // Of many that find none at once, one starts it.
+    // Of several concurrent clients, only one starts the daemon.
     let lock = open(&state.join("start.lock"))?;
     let _lock = lock_until(lock, give_up)?;
     if let Some(socket) = listening() {

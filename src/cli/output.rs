@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::Failure;
 
-/// Writes to stdout. A closed stdout ends nothing: there is nobody to tell.
+/// Writes to stdout. A closed stdout is ignored.
 pub(super) fn stdout(bytes: &[u8]) {
     try_stdout(bytes);
 }
@@ -24,19 +24,19 @@ pub(super) fn try_stdout(bytes: &[u8]) -> bool {
     written.is_ok()
 }
 
-/// Writes to stderr as it is. A closed stderr ends nothing.
+/// Writes bytes to stderr unescaped. A closed stderr is ignored.
 pub(super) fn raw_stderr(bytes: &[u8]) {
     drop(io::stderr().lock().write_all(bytes));
 }
 
-/// Writes a line to stderr. A closed stderr ends nothing.
+/// Writes a line to stderr. A closed stderr is ignored.
 pub(super) fn stderr(line: &str) {
     drop(writeln!(io::stderr().lock(), "{line}"));
 }
 
 /// Writes a value as one line of JSON.
 pub(super) fn json_line(value: &impl Serialize) {
-    // Nothing that is told has keys that are no strings.
+    // Serialisation fails only for keys that are not strings, and no printed value has any.
     let mut line = serde_json::to_vec(value).unwrap_or_default();
     line.push(b'\n');
     stdout(&line);
@@ -58,7 +58,7 @@ pub(super) fn failure(failure: &Failure, as_json: bool) {
         .reason
         .as_ref()
         .map_or_else(String::new, |reason| format!("{reason}: "));
-    // The command that lifts a refusal is for a person: whatever else reads this may hand it to a model.
+    // The command that lifts a refusal is for people only: a program that reads it may pass it to a model.
     let approve = failure.metadata.get("approve");
     let approve = approve.filter(|_| io::stderr().is_terminal());
     let by = failure.metadata.get("approve_as");
@@ -72,7 +72,7 @@ pub(super) fn failure(failure: &Failure, as_json: bool) {
     }
 }
 
-/// Returns the lines of configuration that would lift a refusal.
+/// Prints the configuration lines that would lift a refusal.
 fn stderr_lines(failure: &Failure) {
     let Some(lines) = failure.metadata.get("configure") else {
         return;

@@ -1,4 +1,4 @@
-//! Calls that a running daemon serves, or one inside this process.
+//! Calls a running daemon, or a private server inside this process.
 
 use std::{
     io,
@@ -34,10 +34,10 @@ use crate::{
     wire::{Incoming, ServeError, Server, WireLimits},
 };
 
-/// Added to a signal's number.
+/// The offset of exit codes for signals.
 pub(super) const SIGNALED: u8 = 128;
 
-/// The drain time of the private daemon once the answer is here.
+/// The drain time of the private daemon after the answer.
 const PRIVATE_DRAIN: Duration = Duration::from_secs(1);
 
 /// Returns the daemon's socket: the named one, else the usual one. `None`: the call is served privately.
@@ -75,7 +75,7 @@ pub(super) fn of_call(
     Some(socket)
 }
 
-/// Describes who serves a call.
+/// Describes the server of a call.
 pub(super) fn by(daemon: Option<&Path>) -> String {
     daemon.map_or_else(
         || "this process alone".to_owned(),
@@ -83,7 +83,7 @@ pub(super) fn by(daemon: Option<&Path>) -> String {
     )
 }
 
-/// Has a running daemon serve a call.
+/// Calls a running daemon.
 pub(super) fn by_daemon<Q, T>(
     socket: &Path,
     request: Q,
@@ -94,7 +94,7 @@ pub(super) fn by_daemon<Q, T>(
     })
 }
 
-/// Returns what a daemon inside this process runs on.
+/// Builds the async runtime of a private daemon.
 pub(super) fn runtime() -> io::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
@@ -102,7 +102,7 @@ pub(super) fn runtime() -> io::Result<tokio::runtime::Runtime> {
         .build()
 }
 
-/// Serves a call from inside this process. To be called before any thread is started.
+/// Serves a call inside this process. Must be called before any thread is started.
 pub(super) fn privately<Q, T>(
     config: Config,
     consent: ConsentRule,
@@ -114,12 +114,12 @@ pub(super) fn privately<Q, T>(
         let server = PrivateServer::start(&assembly, config, consent).await?;
         let response = call(server.channel.clone(), request).await;
         let stopped = server.stop().await;
-        // What the server has to say of itself, it has said in its answer.
+        // A failed call takes precedence over the server's own failure.
         response.and_then(|response| stopped.map(|()| response))
     })
 }
 
-/// Waits for an answer until a signal ends this process. The dropped call then ends what runs.
+/// Waits for an answer or a signal. The dropped call then ends its runs.
 pub(super) async fn until_interrupted<T>(
     answer: impl Future<Output = Result<Response<T>, Status>>,
 ) -> Result<T, Failure> {
@@ -165,7 +165,7 @@ impl PrivateServer {
                 config.registered,
                 config.lists.load()?,
             ))),
-            // Its one client asks for no health.
+            // Unused: the only client does not query the health.
             confirmed: true,
             drain: PRIVATE_DRAIN,
             limits,

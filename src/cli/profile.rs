@@ -82,7 +82,7 @@ impl ProfileArgs {
 ///
 /// # Errors
 ///
-/// Says which there are.
+/// Fails where there is no such profile; the message lists all.
 pub(super) fn find(registry: &Registry, name: &str) -> Result<Arc<Policy>, Failure> {
     let found = ProfileName::parse(name).and_then(|name| registry.find(&name).cloned());
     found.ok_or_else(|| {

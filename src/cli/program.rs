@@ -11,12 +11,12 @@ use std::{
 use super::Failure;
 use crate::consent::is_interpreter;
 
-/// The program was found but could not be executed.
+/// The exit code for a program that cannot be executed.
 pub(super) const NOT_EXECUTABLE: u8 = 126;
-/// The program was not found.
+/// The exit code for a program that is not found.
 pub(super) const NOT_FOUND: u8 = 127;
 
-/// Makes the program and an interpreter's script absolute, as the caller sees them. That is by the current directory and `PATH`.
+/// Makes the program and an interpreter's script absolute, by the current directory and `PATH`.
 pub(super) fn resolve_program(argv: Vec<OsString>) -> Result<Vec<OsString>, Failure> {
     let argv = resolve_name(argv)?;
     if argv.len() < 2 {
@@ -36,8 +36,10 @@ pub(super) fn resolve_name(mut argv: Vec<OsString>) -> Result<Vec<OsString>, Fai
     Ok(argv)
 }
 
-/// Makes a script absolute that an interpreter is given, and that lies in a directory. What other programs are given stays: a consent
-/// for a file that a hook is to make would be for another command once it is there.
+/// Makes an interpreter's script in a directory absolute.
+///
+/// Arguments of other programs stay: a consent that names a file which the hook creates would be for another command
+/// once the file exists.
 pub(super) fn resolve_script(argv: Vec<OsString>, directory: &Path) -> Vec<OsString> {
     match script(&argv, directory) {
         Some(path) if path.is_file() => with_script(argv, path),
@@ -45,8 +47,9 @@ pub(super) fn resolve_script(argv: Vec<OsString>, directory: &Path) -> Vec<OsStr
     }
 }
 
-/// Returns every spelling that a typed command may have in the allowlist. It was typed in one of these directories; its files may
-/// be gone.
+/// Returns every spelling that a command typed in one of these directories may have in the allowlist.
+///
+/// Its files may have been removed.
 pub(super) fn spellings(argv: &[OsString], directories: &[PathBuf]) -> Vec<Vec<OsString>> {
     let mut all = vec![argv.to_vec()];
     if let Ok(found) = resolve_name(argv.to_vec()) {
@@ -129,7 +132,7 @@ fn find_program(name: &OsStr) -> Result<PathBuf, Failure> {
     let runnable = runnable.ok_or_else(|| {
         Failure::new(format!("`{}` is not executable", found.display())).with_code(NOT_EXECUTABLE)
     })?;
-    // A plain path is what a request would name, and what a consent is then looked up by.
+    // Requests name plain paths, and consents are looked up by them.
     if !runnable
         .components()
         .any(|component| component == Component::ParentDir)

@@ -1,7 +1,7 @@
 //! `hookjail run --as RUNTIME --rehearse`: compares a hook's bare and confined runs.
 //!
-//! What confinement keeps from a guard can silence it: one that looks for its rules, finds their directory shut and ends with
-//! 0 says nothing that could be told from an answer. Only the comparison shows it, so it is made where a person looks.
+//! Confinement can silence a guard: one that cannot read its rules' directory and exits with 0 looks like one that
+//! approves. Only the comparison shows the difference, so it is made at a person's terminal.
 
 use std::{
     ffi::OsString,
@@ -29,24 +29,26 @@ use crate::contract::adopt::HookOutput;
 /// The timeout of a bare hook without one of command line or contract.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The end of a hook, and its runtime's reading of it.
+/// The end of a hook, and the runtime's interpretation of it.
 struct BareEnd {
     is_no: bool,
     said: HookOutput,
 }
 
-/// Compares what a hook does without hookjail and with it, for one payload. Both runs are real: what the hook writes, it
-/// writes. Ends with 0 where both came to the same, and with 1 where they did not.
+/// Compares a hook's bare and confined runs for one payload.
+///
+/// Both runs are real: files that the hook writes are written. Exits with 0 where both results are the same, otherwise
+/// with 1.
 ///
 /// # Errors
 ///
-/// The hook cannot be run either way.
+/// Fails where either run is impossible.
 pub(super) fn run(
     hook: &StandInHook<'_>,
     context: &Context,
     payload: &[u8],
 ) -> Result<ExitCode, Failure> {
-    // First, as the private daemon is to be started before any thread.
+    // First, as the private daemon must be started before any thread.
     let confined = hook.privately(context, payload.to_vec())?;
     let bare = bare(
         &hook.run.command,
@@ -106,11 +108,11 @@ fn output_of(argv: &[OsString], payload: &[u8], limit: Duration) -> Result<Outpu
     let (sender, ended) = mpsc::channel();
     thread::spawn(move || {
         if let Some(mut stdin) = stdin {
-            // A hook need not read what it is given.
+            // A hook need not read its stdin.
             drop(stdin.write_all(&payload));
         }
     });
-    // Nobody may wait any more once the time is over.
+    // The receiver is gone after the timeout.
     thread::spawn(move || drop(sender.send(child.wait_with_output())));
     let output = ended.recv_timeout(limit);
     match killpg(group, Signal::SIGKILL) {
@@ -125,7 +127,7 @@ fn output_of(argv: &[OsString], payload: &[u8], limit: Duration) -> Result<Outpu
     Ok(output.map_err(late)??)
 }
 
-/// Returns what a confined hook did otherwise than a bare one.
+/// Returns the differences between a bare and a confined run.
 fn differences([bare, confined]: &[BareEnd; 2]) -> Vec<&'static str> {
     [
         (

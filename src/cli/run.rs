@@ -34,7 +34,7 @@ use crate::{
     wire::json,
 };
 
-/// A run's wall time was over.
+/// The exit code of a run that exceeded its timeout.
 const TIMED_OUT: u8 = 124;
 /// The warning where nothing confined a hook.
 pub(super) const UNCONFINED: &str =
@@ -167,7 +167,7 @@ impl RunArgs {
                 Some(_) => ExitCode::from(FAILED),
             });
         }
-        // Who sits at a terminal can be asked there, if the daemon takes the answer from this user.
+        // Consent questions are shown at this terminal, if the daemon accepts this user's answer.
         let response = if daemon.is_some() && !context.json && io::stderr().is_terminal() {
             let request = pb::ExecuteRequest {
                 request_id: Uuid::now_v7().to_string(),
@@ -204,13 +204,13 @@ impl RunArgs {
         Ok(ExitCode::from(exit_code(&response)))
     }
 
-    /// Stands in for a hook, with the code for that alone. `None`: there is more to be done.
+    /// Stands in for a hook by the code of `hookjail-run`; `None` where that does not suffice.
     pub(super) fn stand_in(&self, context: &Context) -> Option<ExitCode> {
         let runtime = run_as::parse(self.place.runtime.as_deref()?).ok()?;
         (!self.place.rehearse).then(|| run_as::run(self, runtime, context))
     }
 
-    /// Calls a daemon, or one that serves this call alone.
+    /// Calls a daemon, or a private server.
     fn call<T>(
         &self,
         context: &Context,
@@ -241,12 +241,14 @@ impl RunArgs {
         let bound = hook.into_iter().chain(offer).map(PathBuf::from);
         let bound = bound.filter(|path| path.is_absolute());
         config.workspace_roots.named.extend(bound);
-        // What is typed is consented to, under the profile that is typed.
+        // Typing a command is consent to it, under the typed profile.
         Ok((config, ConsentRule::Typed))
     }
 
-    /// Makes the request for this hook; its contract is the caller's to say. `project` returns the workspace that is offered where
-    /// none is named, from the current directory, in which the hook then starts.
+    /// Builds the request for this hook, without its contract, which the caller sets.
+    ///
+    /// `project` returns the offered workspace from the current directory, where the command line names none. The hook
+    /// then starts there.
     pub(super) fn request(
         &self,
         context: &Context,
@@ -288,7 +290,7 @@ impl RunArgs {
             }),
             mode: self.mode.clone(),
             offer: Some(offer),
-            // Whoever runs `hookjail run` is there until the end: if it dies, the tree dies.
+            // The caller waits for the end: if it dies, the process tree is killed.
             on_disconnect: pb::OnDisconnect::Kill.into(),
             profile: self.profile.clone(),
             require_confirmed: Some(!self.allow_unconfirmed),
@@ -353,7 +355,7 @@ pub(super) fn parse_span(text: &str) -> Result<Duration, String> {
         .map_err(|error| error.to_string())
 }
 
-/// Returns a directory as it is really named.
+/// Returns the canonical path of a directory.
 pub(super) fn directory(path: &Path) -> Result<String, Failure> {
     let resolved = path.canonicalize();
     let resolved =
@@ -361,8 +363,9 @@ pub(super) fn directory(path: &Path) -> Result<String, Failure> {
     text(resolved.into_os_string(), "directory")
 }
 
-/// Offers the current directory, or its project, for a workspace. There is none where a request could not name it: a profile that
-/// needs one says so.
+/// Offers the current directory, or its project, as a workspace.
+///
+/// The offer is empty where a request could not name the directory; a profile that needs a workspace then refuses.
 fn offered(project: impl FnOnce(&Path) -> PathBuf) -> pb::Offer {
     let offer = || {
         let current = env::current_dir().ok()?;
@@ -409,7 +412,7 @@ async fn ask(
     private_server::until_interrupted(client.execute(request)).await
 }
 
-/// Calls as [`ask`] does, and puts a consent question to this terminal.
+/// Calls as [`ask`] does, and shows consent questions at this terminal.
 async fn asking(
     channel: Channel,
     request: pb::ExecuteRequest,

@@ -30,13 +30,13 @@ use crate::{
     },
 };
 
-/// The name for recognising the runtime by its payload.
+/// The runtime's name that selects recognition by payload.
 const AUTO: &str = "auto";
 
-/// The largest payload, as large as any daemon can be configured to take, bytes.
+/// The largest payload, bytes: the maximum of `hooks.event_max`.
 const MAX_PAYLOAD_BYTES: u64 = 256 * 1024 * 1024;
 
-/// The most of a hook's output that can be mirrored, both streams together, bytes.
+/// The largest output that can be mirrored, both streams together, bytes.
 const MAX_REPLY_BYTES: u64 = 64 * 1024 * 1024;
 
 /// The time between a hook's end and the runtime's own timer. That timer runs while the runtime's shell starts, which may be a
@@ -46,7 +46,7 @@ const TIMEOUT_MARGIN: Duration = Duration::from_secs(3);
 /// The time between the hook's own timeout and the answer.
 const ANSWER_MARGIN: Duration = Duration::from_secs(1);
 
-/// The timeout of unknown runtimes. No longer than the most impatient one that goes on with a call.
+/// The timeout of unknown runtimes: the shortest of those that continue a call after it.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The time between the due answer and the exit without one.
@@ -58,7 +58,7 @@ const STDERR_TAIL_BYTES: usize = 1024;
 /// The exit code that nearly every runtime takes for a block.
 const EXIT_BLOCK: u8 = 2;
 
-/// Parses a runtime's name; `None` is to be recognised.
+/// Parses a runtime's name; `None` = recognise it by payload.
 pub(super) fn parse(name: &str) -> Result<Option<Adopted>, String> {
     if name == AUTO {
         return Ok(None);
@@ -74,17 +74,17 @@ pub(super) fn parse(name: &str) -> Result<Option<Adopted>, String> {
 /// The facts about the replaced hook, so that a failure can block.
 #[derive(Clone, Debug)]
 pub(super) struct ReplacedHook {
-    /// It can stop something, whatever the contract says.
+    /// Whether the command line declares the hook a gate.
     gate: bool,
-    /// Whether a person waits for what is found out, and no runtime.
+    /// Whether a person, and not a runtime, reads the result.
     is_rehearsal: bool,
-    /// The hook stops nothing.
+    /// Whether the command line declares that the hook stops nothing.
     observe: bool,
     /// The lifecycle point, as far as it is known.
     point: Option<String>,
-    /// Whose hook it is, as far as that is known.
+    /// The runtime, as far as it is known.
     runtime: Option<Adopted>,
-    /// When this process began to stand in for a hook.
+    /// The time at which this process began to stand in.
     since: Instant,
     /// The wall time that the command line gives the hook.
     timeout: Option<Duration>,
@@ -93,15 +93,16 @@ pub(super) struct ReplacedHook {
 /// The time for an answer and for the hook.
 #[derive(Clone, Copy, Debug)]
 struct Allowance {
-    /// How long after this process began there has to be an answer.
+    /// The time from the beginning of this process to its answer.
     answer: Duration,
-    /// How long the hook may take; `None` = as its profile has it.
+    /// The hook's timeout; `None` = the profile's.
     hook: Option<Duration>,
 }
 
 impl ReplacedHook {
-    /// Recognises a command line with `--as`, before anything else is done. From here on this process ends by blocking, until more
-    /// is known. `None` where the command line has no `--as`.
+    /// Recognises a command line with `--as`; `None` without one.
+    ///
+    /// From here on this process ends by blocking, until more is known.
     pub(super) fn taken(words: &[OsString]) -> Option<Self> {
         let mut words = words.iter().skip(1).take_while(|word| *word != "--");
         words.find(|word| *word == "run")?;
@@ -133,7 +134,7 @@ impl ReplacedHook {
         Some(post)
     }
 
-    /// Returns what a command line says of it.
+    /// Builds the facts of a parsed command line.
     fn of(run: &RunArgs, runtime: Option<Adopted>) -> Self {
         Self {
             gate: run.place.gate,
@@ -154,17 +155,19 @@ impl ReplacedHook {
 
     /// Ends for a wrong command line, in the form that the payload's runtime takes.
     pub(super) fn refuse(mut self, why: &str) -> ExitCode {
-        // Who types this waits for words, and sends no payload.
+        // At a terminal no payload comes.
         if !io::stdin().is_terminal() {
             let mut payload = Vec::new();
-            // What was read may say whose payload it is, also where reading failed.
+            // A partly read payload may still show its runtime.
             drop(read_payload(&mut payload));
             self.learn(&payload);
         }
         self.say(&self.refusal(&format!("hookjail: {why}")))
     }
 
-    /// Reads what bears on a refusal from a wrong command line. Its options end where they cannot be told from the hook's own.
+    /// Reads the facts for a refusal from an invalid command line.
+    ///
+    /// Options end where they cannot be distinguished from the hook's own.
     fn read_words(&mut self, words: &[OsString]) {
         let command = Arguments::command();
         let Some(run) = command.find_subcommand("run") else {
@@ -200,9 +203,10 @@ impl ReplacedHook {
         }
     }
 
-    /// Reads runtime, where it was not named, and point from a payload. A line of settings that was copied to another point may
-    /// still name the one it came from, where a failure may stop nothing: what the runtime itself says counts, where that is a
-    /// point of its.
+    /// Reads the point, and the runtime where it was not named, from a payload.
+    ///
+    /// A settings line copied from another point may still name that point, where a failure may stop nothing. So the
+    /// payload's point has precedence, where the runtime has such a point.
     fn learn(&mut self, payload: &[u8]) {
         self.runtime = self.runtime.or_else(|| Adopted::recognise(payload));
         let Some(runtime) = self.runtime else {
@@ -218,8 +222,9 @@ impl ReplacedHook {
             .or_else(|| runtime.point(payload));
     }
 
-    /// Returns whether hookjail's own failure blocks here. Where a block has an agent go on working, it does not: nobody could end
-    /// that.
+    /// Returns whether hookjail's own failure blocks here.
+    ///
+    /// Where a block makes an agent go on working it does not: the agent could not be ended.
     fn stops(&self) -> bool {
         let stakes = self.runtime.map_or(Stakes::Gate, |runtime| {
             runtime.stakes(self.point.as_deref())
@@ -227,7 +232,7 @@ impl ReplacedHook {
         !self.observe && (self.gate || stakes == Stakes::Gate)
     }
 
-    /// Returns what hookjail's own failure is here.
+    /// Returns the answer for hookjail's own failure.
     fn refusal(&self, why: &str) -> HookOutput {
         let point = self.point.as_deref();
         match self.runtime {
@@ -241,8 +246,9 @@ impl ReplacedHook {
         }
     }
 
-    /// Returns the time for an answer, which has to precede the runtime's own timer. That would let things go on. `None`: there is
-    /// no timer.
+    /// Returns the time for an answer, which must precede the runtime's own timer; `None` without one.
+    ///
+    /// A runtime whose timer fires first goes on without the hook.
     fn allowance(&self) -> Option<Allowance> {
         if let Some(hook) = self.timeout {
             return Some(Allowance {
@@ -264,14 +270,16 @@ impl ReplacedHook {
         })
     }
 
-    /// Returns how long an answer may still take.
+    /// Returns the remaining time for an answer.
     fn left(&self) -> Option<Duration> {
         let allowance = self.allowance()?;
         Some(allowance.answer.saturating_sub(self.since.elapsed()))
     }
 
-    /// Sets the answer of this process for a signal, a panic or a timeout. The last comes of a runtime that writes no payload, a
-    /// daemon that accepts and does not answer, a file that cannot be read and does not fail.
+    /// Sets the answer of this process for a signal, a panic or a timeout.
+    ///
+    /// A timeout comes of a runtime that writes no payload, a daemon that accepts and does not answer, or a file whose
+    /// read blocks.
     fn hold(&self) {
         let HookOutput {
             code,
@@ -288,9 +296,11 @@ impl ReplacedHook {
         give_last_answer_after(left.map(|left| left + EXIT_MARGIN));
     }
 
-    /// Ends as is said. A no, or a hook's own words, that nobody could be told on stdout is a no by the exit code.
+    /// Writes an answer and returns its exit code.
+    ///
+    /// If stdout cannot be written, a block, or a hook's own output, becomes a block by exit code.
     fn say(&self, said: &HookOutput) -> ExitCode {
-        // One answer is enough.
+        // The normal answer replaces the one set by `hold`.
         give_last_answer_after(None);
         let is_told = output::try_stdout(&said.stdout);
         output::raw_stderr(&said.stderr);
@@ -306,7 +316,7 @@ struct StdinPayload {
 }
 
 impl StdinPayload {
-    /// Reads it, and takes from it what a post is.
+    /// Reads the payload, and updates the facts by it.
     fn of(post: &mut ReplacedHook) -> Self {
         post.hold();
         let mut bytes = Vec::new();
@@ -317,8 +327,9 @@ impl StdinPayload {
     }
 }
 
-/// Runs a hook, and ends as it did. Where there is no such end, the runtime is told no at a gate, and elsewhere that nothing
-/// is to be read from this.
+/// Runs a hook, and ends as the hook did.
+///
+/// Without an end of the hook the answer is a block at a gate, and elsewhere one that decides nothing.
 pub(super) fn run(run: &RunArgs, runtime: Option<Adopted>, context: &Context) -> ExitCode {
     let mut post = ReplacedHook::of(run, runtime);
     let payload = StdinPayload::of(&mut post);
@@ -340,7 +351,7 @@ pub(super) fn rehearse(run: &RunArgs, runtime: Option<Adopted>, context: &Contex
         Err(said) => return post.say(&said),
     };
     hold_no_signals();
-    // Left in a runtime's settings it would let everything pass.
+    // In a runtime's settings, `--rehearse` would let every call pass.
     if !context.json && !io::stdout().is_terminal() {
         let why = "hookjail: --rehearse stands in for no hook: it shows what it finds at a terminal, or with --json";
         return post.say(&post.refusal(why));
@@ -353,8 +364,9 @@ pub(super) fn rehearse(run: &RunArgs, runtime: Option<Adopted>, context: &Contex
     })
 }
 
-/// Returns the directory of the project that a directory is in: the one that its runtime names, else the repository in the user's
-/// home, else the directory itself.
+/// Returns the project of a directory.
+///
+/// That is the one that the runtime names, else the repository in the user's home, else the directory itself.
 pub(super) fn project(runtime: Adopted, directory: &Path, home: Option<&Path>) -> PathBuf {
     let named = runtime.project_variables().filter_map(env::var_os);
     let mut named = named.filter_map(|path| Path::new(&path).canonicalize().ok());
@@ -372,8 +384,9 @@ pub(super) fn project(runtime: Adopted, directory: &Path, home: Option<&Path>) -
         .unwrap_or_else(|| directory.to_owned())
 }
 
-/// Reads the payload on stdin. Who reads on for ever has the kernel end it for want of memory, by the one signal that leaves
-/// no answer.
+/// Reads the payload on stdin, up to [`MAX_PAYLOAD_BYTES`].
+///
+/// Without a limit the kernel could kill this process for want of memory, by the signal that leaves no answer.
 fn read_payload(payload: &mut Vec<u8>) -> io::Result<()> {
     let read = io::stdin()
         .lock()
@@ -386,13 +399,14 @@ fn read_payload(payload: &mut Vec<u8>) -> io::Result<()> {
     Ok(())
 }
 
-/// Ends for an unknown runtime's name: that is for a person to mend.
+/// Ends for an unknown runtime's name.
 pub(super) fn refuse(run: &RunArgs, why: &str) -> ExitCode {
     ReplacedHook::of(run, None).refuse(why)
 }
 
-/// Describes in one line why the hook has no end. It has the reason, the problem, and the daemon's id of it. Never what lifts it: a
-/// model may read this, and do it.
+/// Describes in one line why the hook has no end: reason, problem, and request id.
+///
+/// The remedy is left out: a model may read this line, and apply it.
 fn why(failure: &Failure) -> String {
     let reason = failure.reason.iter().map(|reason| format!("{reason}: "));
     let id = failure.metadata.get("request_id");
@@ -418,11 +432,11 @@ pub(super) struct StandInHook<'a> {
 }
 
 impl<'a> StandInHook<'a> {
-    /// Returns a post's hook.
+    /// Builds the hook of a command line, for its runtime.
     ///
     /// # Errors
     ///
-    /// Nothing tells which runtime this is: how this process then ends.
+    /// Returns the answer of this process where the runtime is unknown.
     fn of(post: &'a ReplacedHook, run: &'a RunArgs) -> Result<Self, HookOutput> {
         let Some(runtime) = post.runtime else {
             let why = "hookjail: the payload on stdin does not tell which runtime this is; name it with --as";
@@ -431,7 +445,7 @@ impl<'a> StandInHook<'a> {
         Ok(Self { post, run, runtime })
     }
 
-    /// Has a daemon run it.
+    /// Runs the hook by a daemon.
     fn ask(&self, context: &Context, payload: Vec<u8>) -> Result<pb::ExecuteResponse, Failure> {
         let socket = if self.run.place.start {
             on_demand::daemon(context, self.post.left())?
@@ -447,11 +461,11 @@ impl<'a> StandInHook<'a> {
         })
     }
 
-    /// Runs it by a private daemon, which needs no consent. Returns how the runtime would see it end.
+    /// Runs the hook by a private daemon, without consent. Returns the end that the runtime would get.
     ///
     /// # Errors
     ///
-    /// The configuration cannot be read, or the hook is refused.
+    /// Fails where the configuration cannot be read, or the hook is refused.
     pub(super) fn privately(
         &self,
         context: &Context,
@@ -459,7 +473,7 @@ impl<'a> StandInHook<'a> {
     ) -> Result<HookOutput, Failure> {
         let request = self.request(context, payload)?;
         let (config, consent) = self.run.private(context, &request)?;
-        // Nobody's timer runs here but the hook's own.
+        // No runtime's timer runs here, only the hook's own.
         let response =
             private_server::privately(config, consent, request, async |channel, request| {
                 call(channel, request, None).await
@@ -467,7 +481,7 @@ impl<'a> StandInHook<'a> {
         Ok(self.said(Ok(response)))
     }
 
-    /// Returns how this process ends for it.
+    /// Returns the answer of this process for a response.
     fn said(&self, response: Result<pb::ExecuteResponse, Failure>) -> HookOutput {
         match response.and_then(|response| self.end(&response)) {
             Ok(said) if self.post.observe => {
@@ -483,7 +497,7 @@ impl<'a> StandInHook<'a> {
         self.runtime.takes_for_no(self.post.point.as_deref(), said)
     }
 
-    /// Returns the wall time that it is given; `None` = as its profile has it.
+    /// Returns the hook's timeout; `None` = the profile's.
     pub(super) fn timeout(&self) -> Option<Duration> {
         self.post.allowance()?.hook
     }
@@ -496,7 +510,7 @@ impl<'a> StandInHook<'a> {
         let mut request = self.run.request(context, Vec::new(), |directory| {
             project(self.runtime, directory, home)
         })?;
-        // What the runtime tells its hooks: the daemon knows how far the profile lets it in.
+        // The runtime's variables; the daemon drops those that the profile does not admit.
         let told = env::vars_os().filter_map(|(name, value)| {
             Some((name.into_string().ok()?, value.into_string().ok()?))
         });
@@ -526,12 +540,12 @@ impl<'a> StandInHook<'a> {
         })
     }
 
-    /// Returns how the hook itself ended.
+    /// Returns the hook's own end.
     ///
     /// # Errors
     ///
-    /// It did not end by itself, what it said cannot be given on whole, or it means something else to the runtime than the
-    /// daemon makes of it: that a guard broke, or that confinement made a no of what is none.
+    /// Fails where the hook did not end by itself, where its output is incomplete, or where the runtime would interpret
+    /// its end differently from the daemon, such as a failed guard's, or a block that confinement caused.
     fn end(&self, response: &pb::ExecuteResponse) -> Result<HookOutput, Failure> {
         use pb::OutcomeKind as Kind;
         let run = response.audit.as_ref().map(|audit| audit.run_id.as_str());
@@ -552,7 +566,7 @@ impl<'a> StandInHook<'a> {
             stderr: response.stderr.to_vec(),
             stdout: response.stdout.to_vec(),
         };
-        // Any exit code but 0 is a no there, and the contract knows no decision.
+        // Any exit code but 0 blocks there, and the contract has no decision.
         if self.runtime.answers_by_code() {
             return Ok(said);
         }
@@ -576,7 +590,7 @@ impl<'a> StandInHook<'a> {
     }
 }
 
-/// Returns the end of a broken hook's stderr, as more of a sentence.
+/// Returns the end of a failed hook's stderr, as a part of a message.
 fn complaint(stderr: &[u8]) -> String {
     let from = stderr.len().saturating_sub(STDERR_TAIL_BYTES);
     let stderr = String::from_utf8_lossy(&stderr[from..]);
@@ -587,8 +601,9 @@ fn complaint(stderr: &[u8]) -> String {
     }
 }
 
-/// Calls with the time that is left as its timeout. The daemon neither starts what would end too late nor waits for a consent any
-/// longer.
+/// Calls with the remaining time as the timeout.
+///
+/// The daemon then starts no hook that would end too late, and waits no longer for a consent.
 async fn call(
     channel: Channel,
     request: pb::ExecuteRequest,

@@ -18,14 +18,14 @@ pub(super) struct SchemaArgs {
 impl SchemaArgs {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
         let form = Form::ALL.into_iter().find(|form| form.name() == self.form);
-        // No other name passes the parser of arguments.
+        // The argument parser accepts no other name.
         let form =
             form.ok_or_else(|| Failure::new(format!("there is no schema `{}`", self.form)))?;
         print(form, context.json)
     }
 }
 
-/// Prints a schema: on one line as machine-readable output is, else as people read it.
+/// Prints a schema: on one line for `--json`, else indented.
 pub(super) fn print(form: Form, as_json: bool) -> Result<ExitCode, Failure> {
     let schema = form.schema();
     if as_json {

@@ -1,4 +1,4 @@
-//! A response, for people.
+//! Prints responses for people.
 
 use std::{io, time::Duration};
 
@@ -10,8 +10,9 @@ use crate::{
     policy::units::{Size, Span},
 };
 
-/// Prints a response, and who served it, for people. `learn` is the command line that finds what its hook needs, given more
-/// options.
+/// Prints a response and its server, for people.
+///
+/// `learn` returns the `hookjail learn` command line for its hook, with more options.
 pub(super) fn show(
     response: &pb::ExecuteResponse,
     served_by: &str,
@@ -131,7 +132,7 @@ pub(super) fn show(
     output::stdout(text.as_bytes());
 }
 
-/// The most characters that are shown of a long text.
+/// The maximum number of characters shown of a long text.
 const MAX_SHOWN_CHARS: usize = 200;
 
 /// Returns a verdict's parts beside decision and context, each with its label in one line.
@@ -205,8 +206,9 @@ pub(super) struct Refusals<'a> {
 }
 
 impl Refusals<'_> {
-    /// Returns a line for each denial, with the command that proposes a profile for it. Another says how to see refused files,
-    /// where the hook failed.
+    /// Returns a line for each denial, with the command that proposes a profile for it.
+    ///
+    /// Where the hook failed, another line explains how to see denied files.
     pub(super) fn lines(&self, learn: impl Fn(&str) -> String) -> Vec<String> {
         let denials = self.denials.iter().filter(|denial| !denial.incidental);
         let mut lines: Vec<_> = denials
@@ -241,7 +243,7 @@ impl Refusals<'_> {
 /// Whether this system's hookjail can observe what a hook needs.
 const HAS_LEARN: bool = cfg!(target_os = "linux");
 
-/// Describes what was refused, by which rule, and what it would take.
+/// Describes a denial, with its rule and its remedy.
 pub(super) fn denial_words(denial: &pb::Denial) -> String {
     let what = [denial.operation.as_str(), denial.target.as_str()];
     let what: Vec<_> = what.into_iter().filter(|word| !word.is_empty()).collect();
@@ -255,14 +257,14 @@ pub(super) fn denial_words(denial: &pb::Denial) -> String {
     };
     let remedy = match denial.suggestion.as_str() {
         "" => String::new(),
-        // It says itself that there is none.
+        // The suggestion itself says that there is none.
         never if never.starts_with("nothing") => format!("; {never}"),
         change => format!("; to allow it: {change}"),
     };
     format!("{what}{times}: {}{remedy}", denial.rule)
 }
 
-/// Shows a person what would happen.
+/// Prints a preview for people.
 pub(super) fn show_preview(response: &pb::PreviewResponse) {
     let style = Style::of_stdout();
     let mut text = String::new();
@@ -373,7 +375,7 @@ pub(super) fn show_preview(response: &pb::PreviewResponse) {
     output::stdout(text.as_bytes());
 }
 
-/// Describes whether a run is confined, and whether that is proved.
+/// Describes whether a run is confined, and whether that is confirmed.
 fn confirmed_words(confinement: &pb::Confinement, confirmed: &str, style: Style) -> String {
     if confinement.unconfined {
         style.bad("UNCONFINED")
@@ -394,7 +396,7 @@ fn passed_over(line: &mut impl FnMut(&str, &str), confinement: &pb::Confinement)
     }
 }
 
-/// Escapes others' text, which must not steer the terminal, nor reorder what is shown.
+/// Escapes untrusted text, which must not control the terminal or reorder its output.
 pub(super) fn plain(text: &str) -> String {
     let shown = |c: char| match c {
         '\t' => c,

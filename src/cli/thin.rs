@@ -15,18 +15,20 @@ use clap::Parser;
 use super::{Context, FAILED, RunAlone, RunArguments, output, run_as};
 use crate::sys::{give_last_answer_after, hold_no_signals};
 
-/// The program that does all of it.
+/// The name of the full program.
 pub(super) const WHOLE: &str = "hookjail";
-/// The one that stands in for hooks alone.
+/// The name of the program that only stands in for hooks.
 pub(super) const THIN: &str = "hookjail-run";
 
-/// Stands in for a hook as `hookjail run` does with the same words. What takes more than a daemon that listens or can be started,
-/// such as a rehearsal or words that are wrong, is left to the `hookjail` that lies beside this program.
+/// Stands in for a hook as `hookjail run` does with the same arguments.
+///
+/// A call that needs more than a daemon, such as a rehearsal or an invalid command line, is passed to the `hookjail`
+/// beside this program.
 pub fn stand_in(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let mut words: Vec<_> = words.into_iter().collect();
     let own = words.len().min(1);
     words.insert(own, "run".into());
-    // First of all: whatever breaks in a hook's place must be a no there.
+    // First: any failure in a hook's place must block from here on.
     let post = run_as::ReplacedHook::taken(&words);
     let parsed = RunArguments::try_parse_from(&words);
     if let (Ok(arguments), Some(_)) = (parsed, &post) {
@@ -56,13 +58,13 @@ pub(super) fn whole() -> io::Result<PathBuf> {
     })
 }
 
-/// Has this process go on as another program; returns why it could not.
+/// Replaces this process by the full program; returns the error if that fails.
 fn become_whole(words: &[OsString]) -> io::Error {
     let program = match whole() {
         Ok(program) => program,
         Err(error) => return error,
     };
-    // What ends this process in a while would end that one too, and what is held back would stay so.
+    // The pending timer and blocked signals would survive `execve`.
     give_last_answer_after(None);
     hold_no_signals();
     Command::new(program).args(words).exec()

@@ -1,4 +1,4 @@
-//! `[audit]`: how the journal is kept, and what it keeps.
+//! Reads `[audit]`: files, durability and captured texts of the journal.
 
 use std::{ops::RangeInclusive, time::Duration};
 

@@ -8,7 +8,7 @@ use crate::{
     sandbox::{BackendName, Order},
 };
 
-/// Reads the lists of backends. Whether there are such profiles is for whoever has read them to say.
+/// Reads the lists of backends. Whether their profiles exist is checked after profiles are loaded.
 pub(super) fn read(written: BackendsEntry) -> Result<Order, ConfigProblem> {
     let default = list(written.order).map_err(|why| ConfigProblem::key("backends.order", why))?;
     let named = |(text, order): (String, Vec<BackendName>)| {
@@ -25,7 +25,7 @@ pub(super) fn read(written: BackendsEntry) -> Result<Order, ConfigProblem> {
 }
 
 fn list(order: Vec<BackendName>) -> Result<Vec<BackendName>, String> {
-    // Where nothing confines, the default is empty too, and every request is refused.
+    // On a system without confinement the default is empty as well, and every request is refused.
     if order.is_empty() && !BackendName::DEFAULT_ORDER.is_empty() {
         return Err("is empty; name at least one backend".to_owned());
     }

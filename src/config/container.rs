@@ -1,4 +1,4 @@
-//! `[container]`: what makes containers.
+//! Reads `[container]`: the OCI runtime, its root and its cgroup.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use crate::{
     sandbox::{BackendName, Order, Runtime, RuntimeKind},
 };
 
-/// Reads what makes containers; `None` where nothing is said. A list of backends that names `container` needs it.
+/// Reads the container's settings; `None` without any. A list of backends that names `container` needs them.
 pub(super) fn read(
     written: ContainerEntry,
     order: &Order,
@@ -123,7 +123,7 @@ fn root(
     Ok(Some(RootSpec { digest, path }))
 }
 
-/// Says of a program that is not used, whatever `container.kind` says of it, what to name in its place.
+/// Returns what to name in the place of an unsupported program, whatever `container.kind` is.
 fn unusable(program: &Path) -> Option<&'static str> {
     match program.file_name()?.to_str()? {
         "docker" => Some(

@@ -14,13 +14,13 @@ use crate::{
 
 const SYSTEM_SOCKET: &str = "/run/hookjail/hookjail.sock";
 
-/// Returns how users of runtimes consent by the runtimes' own means, by contract.
+/// Returns the runtimes' own means of consent, by contract.
 fn own_consents() -> impl Iterator<Item = (&'static str, OwnConsent)> {
     let modes = Mode::ALL.into_iter();
     modes.filter_map(|mode| Some((mode.contract_name(), mode.own_consent()?)))
 }
 
-/// What of the process's environment the configuration depends on, read once at start.
+/// The part of the process's environment that the configuration depends on, read once at start.
 #[derive(Clone, Debug, Default)]
 pub struct ProcessEnv {
     /// `HOOKJAIL_ACCEPT_HOOKS` is `1`.
@@ -33,7 +33,7 @@ pub struct ProcessEnv {
     pub home: Option<PathBuf>,
     /// The contracts whose runtimes' own variables accept every command.
     pub own_accepts: BTreeSet<&'static str>,
-    /// The lists of what is allowed that runtimes' own variables name, by contract.
+    /// The allowlists that runtimes' own variables name, by contract.
     pub own_allowlists: BTreeMap<&'static str, PathBuf>,
     /// Whether the effective user is root.
     pub root: bool,
@@ -49,8 +49,9 @@ pub struct ProcessEnv {
     pub xdg_state: Option<PathBuf>,
 }
 
-/// Returns systemd's runtime directory of this user, for environments that do not name it. It exists for as long as the user is
-/// logged in, and it is nobody else's.
+/// Returns systemd's runtime directory of this user, for environments that do not name it.
+///
+/// It exists while the user is logged in, and belongs to that user alone.
 fn usual_runtime(users: &str) -> Option<PathBuf> {
     let uid = nix::unistd::geteuid().as_raw();
     let path = Path::new(users).join(uid.to_string());
@@ -92,7 +93,7 @@ impl ProcessEnv {
         }
     }
 
-    /// Returns where the configuration is looked for.
+    /// Returns the default path of the configuration.
     pub(crate) fn config_file(&self) -> Option<PathBuf> {
         if self.root {
             return Some(PathBuf::from("/etc/hookjail/hookjail.toml"));
@@ -104,8 +105,9 @@ impl ProcessEnv {
         Some(base.join("hookjail/hookjail.toml"))
     }
 
-    /// Returns where a daemon listens by default: `HOOKJAIL_ADDR`, else the user's, else the system's. Root has no other than
-    /// the system's: `XDG_RUNTIME_DIR` may be that of the user it was before.
+    /// Returns the default sockets: `HOOKJAIL_ADDR`, else the user's, else the system's.
+    ///
+    /// Root has only the system's: `XDG_RUNTIME_DIR` may be that of the user before `su`.
     pub(crate) fn sockets(&self) -> Vec<PathBuf> {
         if let Some(address) = &self.address {
             let text = address.to_string_lossy();
@@ -117,14 +119,14 @@ impl ProcessEnv {
             .collect()
     }
 
-    /// Returns where a daemon of this user listens by default.
+    /// Returns the default socket of this user's daemon.
     pub(super) fn socket(&self) -> Option<PathBuf> {
         if self.root {
             return Some(PathBuf::from(SYSTEM_SOCKET));
         }
         let directory = match &self.xdg_runtime {
             Some(runtime) => runtime.join("hookjail"),
-            // As in a container, where nobody logs in.
+            // In a container, for example, no user logs in.
             None => self.users_state()?.join("run"),
         };
         Some(directory.join("hookjail.sock"))
@@ -148,19 +150,19 @@ impl ProcessEnv {
         }
     }
 
-    /// Returns the spellings of the home in which workspaces may lie. Root's is nobody's to work in.
+    /// Returns the spellings of the home in which workspaces may lie; none for root.
     pub(super) fn homes(&self) -> Vec<PathBuf> {
         let home = self.home.as_ref().filter(|_| !self.root);
         let Some(home) = home else {
             return Vec::new();
         };
         let mut homes = vec![home.clone()];
-        // What a working directory says where a link leads to the home.
+        // A working directory has the canonical spelling where a link leads to the home.
         homes.extend(home.canonicalize().ok().filter(|it| it != home));
         homes
     }
 
-    /// Returns what profiles call `${home}` and `${cache}`. Root's hooks have users of their own, who have neither.
+    /// Returns the values of `${home}` and `${cache}`. A root daemon's hooks run as other users and have neither.
     pub(crate) fn references(&self) -> References {
         if self.root {
             return References::default();
@@ -173,7 +175,7 @@ impl ProcessEnv {
         }
     }
 
-    /// Returns the runtimes' own lists of what is allowed, by contract.
+    /// Returns the runtimes' own allowlists, by contract.
     pub(super) fn own_allowlists(&self) -> BTreeMap<&'static str, PathBuf> {
         let path = |contract: &str, own: OwnConsent| {
             let usual = || Some(self.home.as_ref()?.join(own.usual));

@@ -1,4 +1,4 @@
-//! Reads `[[hook]]`: settings of a command, and where it is to run.
+//! Reads `[[hook]]`, a command's settings and its lifecycle point, and `[[hooks_file]]`.
 
 use std::{
     collections::BTreeMap,
@@ -120,7 +120,7 @@ pub(super) fn read(
         owner: Owner::Operator,
         point,
         runs_after_block,
-        // Of a command its statement does so.
+        // For a command its settings (`ConfiguredHook::profiles`) grant the profile.
         profile_granted: false,
         profile,
         source: format!("hook[{index}]"),
@@ -224,7 +224,7 @@ fn rule(entry: RuleEntry, contract: &str, shown: &str) -> Result<Rule, ConfigPro
         (Some(mode), Some(point)) => mode
             .stop_at(point)
             .map_err(|error| ConfigProblem::of("hooks_file.rule.point", shown, error.problem))?,
-        // It may be for hooks where a tool call is decided.
+        // A rule without a point may match hooks before a tool call.
         _ => Stop::Call,
     };
     let key = "hooks_file.rule.on_failure";
@@ -248,7 +248,7 @@ fn rule(entry: RuleEntry, contract: &str, shown: &str) -> Result<Rule, ConfigPro
     })
 }
 
-/// A key and what is wrong with it.
+/// A key and its problem.
 struct Wrong {
     key: &'static str,
     problem: String,
@@ -287,7 +287,7 @@ fn profile_name(key: &'static str, of: &str, name: &str) -> Result<ProfileName, 
     ProfileName::parse(name).ok_or_else(problem)
 }
 
-/// Returns the profile it runs under, and those that the operator grants it. The former is among the latter.
+/// Returns the hook's profile, and those that the operator grants it, which include the former.
 fn profiles(
     entry: &HookEntry,
     of: &str,
@@ -308,7 +308,7 @@ fn profiles(
 
 fn mode(contract: &str, entry: &HookEntry) -> Result<Mode, Wrong> {
     let parsed = match Mode::any_of(contract) {
-        // A template is a scheme of its own, and stands for no command.
+        // A template has a mode of its own, and no command.
         Some(mode) if entry.template_push.is_some() && entry.mode.is_empty() => Ok(mode),
         _ => Mode::parse(contract, &entry.mode),
     };
@@ -329,7 +329,7 @@ fn on_failure(text: Option<&str>, stop: Stop) -> Result<OnFailure, String> {
     }
 }
 
-/// Returns whether a hook is advisory, if set. One whose failures stop something decides.
+/// Returns whether a hook is advisory, if set. A hook whose failures stop something is not.
 fn is_advisory(kind: Option<&str>, on_failure: Option<&str>) -> Result<Option<bool>, String> {
     match (kind, on_failure) {
         (None, _) => Ok(None),
@@ -342,7 +342,7 @@ fn is_advisory(kind: Option<&str>, on_failure: Option<&str>) -> Result<Option<bo
     }
 }
 
-/// The ways to say what a hook does.
+/// The action of a hook, as its entry spells it.
 enum Scheme {
     Builtin { args: Vec<String>, name: String },
     Command(CommandWords),
@@ -376,7 +376,7 @@ fn scheme(entry: &mut HookEntry) -> Result<Scheme, Wrong> {
     }
 }
 
-/// Returns what a hook does, and the command as a consent names it.
+/// Returns a hook's action, and its command as a consent names it.
 fn action(mode: Mode, point: &str, scheme: Scheme) -> Result<(Action, Option<Vec<String>>), Wrong> {
     match scheme {
         Scheme::Builtin { args, name } => {

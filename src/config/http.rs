@@ -1,4 +1,4 @@
-//! `[http]`: which hooks may be posted to a URL, and what their headers may have.
+//! Reads `[http]`: allowed URLs of HTTP hooks, and variables of their headers.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::{
 ///
 /// # Errors
 ///
-/// Names the key that is wrong, and what stands there.
+/// Names the invalid key, and its value.
 pub(super) fn read(entry: HttpEntry, secrets: &[Registration]) -> Result<Egress, ConfigProblem> {
     let allow = entry.allow.iter().map(|text| {
         let url = Url::parse(text).map_err(|problem| wrong("http.allow", text, problem))?;

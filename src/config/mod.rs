@@ -109,15 +109,15 @@ pub struct Config {
     pub(crate) max_hook_driven_turns: u32,
     /// How many requests wait.
     pub(crate) max_queued: usize,
-    /// The action of runtimes when hooks have opened that many turns.
+    /// The action of runtimes at that limit.
     pub(crate) on_hook_turn_limit: OnLimit,
-    /// The runtimes' own lists of what is allowed, by contract, each of which counts for hooks of that.
+    /// The runtimes' own allowlists, by contract; each counts for hooks of its contract.
     pub(crate) own_allowlists: BTreeMap<&'static str, PathBuf>,
     /// Directories with profiles of the operator's.
     pub(crate) profile_dirs: Vec<PathBuf>,
-    /// Names and texts of profiles that are tried, and that no file has. No configuration has any.
+    /// Names and texts of profiles without a file, which `hookjail learn` tries. No configuration file has any.
     pub proposed_profiles: Vec<(String, String)>,
-    /// What profiles mean by places of the user's.
+    /// The values of `${home}` and `${cache}` in profiles.
     pub(crate) references: References,
     /// The hooks that run whenever their points come.
     pub(crate) registered: Vec<Registered>,
@@ -147,10 +147,10 @@ const MAX_CONSENT_WAIT: Duration = Duration::from_secs(3600);
 /// The default limit of memory for requests in work, bytes.
 const BYTES_IN_FLIGHT: usize = 512 * 1024 * 1024;
 
-/// The least that it can say, bytes.
+/// The least value of `server.max_bytes_in_flight`, bytes.
 const MIN_BYTES_IN_FLIGHT: usize = 16 * 1024 * 1024;
 
-/// The least number of largest events that fit. One caller can always send one.
+/// The least number of largest events that fit into that memory, so that one caller can always send one.
 const EVENTS_IN_FLIGHT: usize = 4;
 
 /// Loading the configuration failed.
@@ -170,10 +170,10 @@ pub enum ConfigProblem {
     Key {
         /// The key.
         key: &'static str,
-        /// What is wrong and what would be right.
+        /// The problem, with the accepted values.
         problem: String,
     },
-    /// There is no default for a path.
+    /// A path has no default.
     #[error("`{key}` has no default here because `{variable}` is not set; set one of them")]
     NoPlace {
         /// The key.
@@ -181,13 +181,13 @@ pub enum ConfigProblem {
         /// The environment variable.
         variable: &'static str,
     },
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error(transparent)]
     Read(#[from] io::Error),
-    /// It is not TOML, or holds what is not known.
+    /// The file is not TOML, or has an unknown key.
     #[error("{0}")]
     Syntax(String),
-    /// Others could have changed it.
+    /// Other users could have changed the file.
     #[error(transparent)]
     Untrusted(#[from] Untrusted),
 }
@@ -207,11 +207,11 @@ impl ConfigProblem {
 }
 
 impl Config {
-    /// Returns configured hooks, then those of named files. There are none where hooks are disabled, whatever the files hold.
+    /// Returns configured hooks, then those of named files; none where hooks are disabled.
     ///
     /// # Errors
     ///
-    /// A file cannot be read; the error names it, its entry and the field.
+    /// Fails where a file cannot be read; the error names file, entry and field.
     pub(crate) fn all_hooks(&self, switches: &Switches) -> Result<Loaded, LoadError> {
         if self.hooks_disabled {
             return Ok(Loaded {
@@ -229,7 +229,7 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// Fails whole: a file that others can write, an unknown key, a value out of range.
+    /// Fails for a file that other users can write, an unknown key, or a value out of range.
     pub(crate) fn load(path: Option<&Path>, environment: &ProcessEnv) -> Result<Self, ConfigError> {
         let shown = path.unwrap_or_else(|| Path::new("(defaults)")).to_owned();
         let read = || -> Result<Self, ConfigProblem> {
@@ -349,7 +349,7 @@ impl Config {
         })
     }
 
-    /// Names the keys in which another configuration differs that a running daemon cannot follow.
+    /// Names the differing keys that take effect only after a restart.
     pub(crate) fn needs_restart(&self, other: &Self) -> Vec<&'static str> {
         let Self {
             admin_socket,
@@ -378,7 +378,7 @@ impl Config {
             profile_dirs: _,
             proposed_profiles: _,
             registered: _,
-            // Of the environment, which does not change.
+            // From the environment, which does not change.
             own_allowlists: _,
             references: _,
             run_as,
@@ -517,7 +517,7 @@ fn bytes_in_flight(written: Option<Size>, event_bytes: usize) -> Result<usize, C
         })
 }
 
-/// Returns where the admin socket of a daemon is by default: beside its socket.
+/// Returns the default path of a daemon's admin socket: beside its socket.
 pub(crate) fn admin_beside(socket: &Path) -> PathBuf {
     let mut name = socket.file_stem().unwrap_or_default().to_owned();
     name.push("-admin");

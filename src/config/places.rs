@@ -1,4 +1,4 @@
-//! Where the daemon's files and sockets are, and its workspaces.
+//! Reads the paths of the daemon's files and sockets, and of workspaces.
 
 use std::path::PathBuf;
 
@@ -20,7 +20,9 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// Reads the paths; the environment has those that are not written. `sockets` are the hooks' and the operator's.
+    /// Reads the paths; the environment has the defaults.
+    ///
+    /// `sockets` are the callers' and the operator's.
     pub(super) fn read(
         paths: PathsEntry,
         profiles: ProfilesEntry,

@@ -1,4 +1,4 @@
-//! `[[secret]]`: which secrets are taken out of texts. Their values do not stand here.
+//! Reads `[[secret]]`: the secrets to redact, without their values.
 
 use regex::bytes::RegexBuilder;
 

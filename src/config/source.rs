@@ -18,7 +18,7 @@ impl ConfigSource {
     ///
     /// # Errors
     ///
-    /// The file cannot be used; nothing of it is.
+    /// Fails where the file cannot be used, and then uses nothing of it.
     pub(crate) fn load(&self) -> Result<Config, ConfigError> {
         let default = || {
             self.environment

@@ -27,7 +27,7 @@ impl EndKind {
     /// Returns why an end's output is not read; `None` for exit 0.
     pub(super) const fn failure(self) -> Option<Skip> {
         match self {
-            // Both were killed. The contracts' own words know no other name for it; the outcome says who did it and why.
+            // The hook was killed. Contracts have no other skip reason for that; the outcome has the cause.
             Self::Canceled | Self::OutputLimit | Self::Signaled(_) => Some(Skip::Signal),
             Self::ExecFailed => Some(Skip::InvalidCommand),
             Self::Exited(0) => None,
@@ -42,7 +42,7 @@ impl EndKind {
 pub struct End<'a> {
     /// The time of the end, for the contract's own event.
     pub at: Option<Timestamp>,
-    /// Degree to which confinement affected it.
+    /// The known effect of confinement on the hook.
     pub bearing: Bearing,
     /// The command, for the contract's own event.
     pub command: &'a str,
@@ -50,7 +50,7 @@ pub struct End<'a> {
     pub duration: Option<Duration>,
     /// The fields of its config entry.
     pub entry: Entry,
-    /// The system's error text if it could not be started; may be empty.
+    /// The system's error text if the hook could not be started; may be empty.
     pub error: &'a str,
     /// The way in which it ended.
     pub kind: EndKind,

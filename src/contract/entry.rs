@@ -10,15 +10,15 @@ use crate::model::{InvalidField, OnFailure};
 /// The agent's mode, where it decides which commands may run.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum AgentMode {
-    /// It acts without approval.
+    /// The agent acts without approval.
     Auto,
     /// An unknown mode, for which no list has entries of its own.
     Other,
-    /// It plans and changes nothing.
+    /// The agent plans and changes nothing.
     Plan,
-    /// It only reads.
+    /// The agent only reads.
     ReadOnly,
-    /// It asks for approval.
+    /// The agent asks for approval.
     Standard,
 }
 
@@ -81,13 +81,13 @@ pub struct Entry {
     pub on_failure: OnFailure,
     /// Whether it belongs to the stage before the others.
     pub preempt: bool,
-    /// Its place among others; lower is earlier.
+    /// The running order among other hooks; lower is earlier.
     pub priority: Option<f64>,
     /// Use of its output, where the contract defines none.
     pub report: Option<Report>,
     /// Whether keys unknown to the contract make an output invalid.
     pub strict_output: bool,
-    /// The wall time it had.
+    /// The wall time limit.
     pub timeout: Option<Duration>,
 }
 
@@ -143,7 +143,7 @@ pub(super) enum Key {
     TimeoutMillis,
     /// A number of seconds, not negative: [`Entry::timeout`].
     TimeoutSeconds,
-    /// A number of seconds, of which 0 leaves [`Entry::timeout`] to the contract. Where one may be `negative`, it does so too.
+    /// A number of seconds: [`Entry::timeout`]. 0, or a `negative` number where accepted, leaves it to the contract.
     TimeoutSecondsUnlessZero {
         /// Whether a number below 0 is accepted.
         negative: bool,

@@ -39,7 +39,7 @@ impl ExternalEnd {
     pub(super) fn at<'a>(&'a self, point: &'a str, entry: Entry) -> End<'a> {
         End {
             at: None,
-            // Somebody else ran it.
+            // Another runner ran the hook.
             bearing: Bearing::Unknown,
             command: &self.command,
             duration: self.duration,
@@ -56,7 +56,7 @@ impl ExternalEnd {
         }
     }
 
-    /// Returns whether two ends are of one hook, which its contract runs once.
+    /// Returns whether two ends have entries that their contract runs only once.
     pub(super) fn is_same_hook(&self, other: &Self, equality: Equality) -> bool {
         const TIMES: [&str; 2] = ["timeout", "timeoutMs"];
 
@@ -65,7 +65,7 @@ impl ExternalEnd {
             Equality::Never => return false,
             Equality::Whole => |_: &str| true,
         };
-        // What holds nothing is as good as absent.
+        // An empty list or object counts as absent.
         let is_empty = |value: &Value| match (value.as_array(), value.as_object()) {
             (Some(all), _) => all.is_empty(),
             (_, Some(all)) => all.is_empty(),
@@ -104,8 +104,8 @@ impl ReportedKind<'_> {
     ///
     /// # Errors
     ///
-    /// Nothing is reported, or two things that cannot both be. A timeout can be reported beside an exit code or signal: that is how
-    /// the timer's end looked.
+    /// Refuses a report with no field, or with contradictory ones. A timeout may be reported beside the exit code or
+    /// signal that the runner's timer led to.
     pub fn kind(&self) -> Result<EndKind, InvalidField> {
         let invalid = |problem| Err(InvalidField::new("ends", problem));
         match (

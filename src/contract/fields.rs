@@ -58,13 +58,13 @@ pub(super) fn failure(end: &End<'_>) -> Option<Skip> {
 ///
 /// # Errors
 ///
-/// It was cut, and would say what the hook never said; or it is no UTF-8.
+/// Fails where stdout was truncated, as its meaning could differ from the hook's, or is not UTF-8.
 pub(super) fn printed<'a>(end: &End<'a>) -> Result<&'a str, Skip> {
     if end.stdout_truncated {
         return Err(Skip::InvalidJson);
     }
     let stdout = str::from_utf8(end.stdout).map_err(|_| Skip::InvalidJson)?;
-    // A byte order mark is white space to JavaScript: behind it, an answer is still an answer.
+    // A byte order mark is white space to JavaScript.
     Ok(stdout.trim_matches(|c: char| c.is_whitespace() || c == '\u{feff}'))
 }
 
@@ -86,8 +86,9 @@ pub(super) fn silent(skip: Skip) -> Verdict {
     }
 }
 
-/// Builds the verdict of a failed hook whose answer counts under any exit code. An answer that stops holds, and nothing
-/// else of it does.
+/// Builds the verdict of a failed hook whose answer counts under any exit code.
+///
+/// Only an answer that stops is kept.
 pub(super) fn broke(end: &End<'_>, skip: Skip, answer: impl FnOnce(&str) -> Verdict) -> Verdict {
     if matches!(skip, Skip::NonzeroExit | Skip::Signal)
         && let Ok(text) = printed(end)
@@ -112,8 +113,10 @@ pub(super) fn refused(stop: Stop, reason: String) -> Verdict {
     }
 }
 
-/// Reduces a verdict with an unreadable field to a stop or a question. Of anything else only texts for the user are
-/// left: an approval must not come from an answer that was only half parsed.
+/// Reduces a verdict with an unreadable field to a stop or a question.
+///
+/// Of any other verdict only texts for the user remain: an approval must not come from an answer that was only half
+/// parsed.
 pub(super) fn settled(verdict: Verdict, faults: &Faults) -> Verdict {
     let holds = verdict.decision.stops() || verdict.decision == Decision::Ask;
     let mut verdict = match faults.first() {
@@ -153,8 +156,10 @@ impl Faults {
     }
 }
 
-/// The members of an object, read by type. `null` is as good as absent. Of several with one name the last counts, as in
-/// JavaScript, but the repetition is a fault: such an answer is ambiguous.
+/// The members of an object, read by type.
+///
+/// `null` counts as absent. Of several with one name the last counts, as in JavaScript, but the repetition is a fault:
+/// such an answer is ambiguous.
 pub(super) struct Fields<'a, 'f> {
     faults: &'f Faults,
     members: Members<'a>,
@@ -184,7 +189,7 @@ impl<'a, 'f> Fields<'a, 'f> {
         self.typed(name, boolean)
     }
 
-    /// Reads a text for the model; an empty one is none.
+    /// Reads a text for the model, if it is not empty.
     pub(super) fn context(&self, name: &'static str) -> Vec<String> {
         let text = self.text(name).filter(|text| !text.is_empty());
         text.into_iter().collect()
@@ -220,8 +225,9 @@ impl<'a, 'f> Fields<'a, 'f> {
         }
     }
 
-    /// Returns the members that have not been read, by name. One that many parsers reject (half of a surrogate pair, a
-    /// number beyond any type) is left out.
+    /// Returns the members that have not been read, by name.
+    ///
+    /// Members that many parsers reject (half of a surrogate pair, a number beyond any type) are left out.
     pub(super) fn unread(&self) -> Vec<(String, Json)> {
         let read = self.read.borrow();
         let members = self.members.iter();

@@ -1,8 +1,8 @@
-//! Ends that confinement may have caused. Where the operation can be stopped they are no answer, and where an agent is
-//! about to end they do not keep it working.
+//! Detects ends that confinement may have caused. At a gate such an end does not count as an answer; at an agent's end
+//! it does not keep the agent working.
 //!
-//! Denials of a filter are known, those of Landlock are not: only the hook's own end is evidence of them, so the error
-//! texts of programs are searched here.
+//! Denials by a seccomp filter are known, those by Landlock are not: the hook's own output is the only evidence, so it
+//! is searched for the error texts of programs.
 
 use super::{BlockedBy, Decision, End, EndKind, Skip, Stop, Verdict};
 
@@ -31,7 +31,7 @@ const REFUSED: [&str; 4] = [
     ": permission denied",
     ": operation not permitted",
     ": read-only file system",
-    // dash, of a redirection into a directory that it cannot see.
+    // Printed by dash for a redirection into a directory that is not visible.
     ": directory nonexistent",
 ];
 
@@ -50,7 +50,7 @@ const REFUSED_WITHIN: [&str; 11] = [
     "fork: ",
 ];
 
-/// Harmless errors of shells and `id` at each start. They lack files for a login, and the name of a uid that has none.
+/// Harmless errors of shells and `id` at each start: missing files of a login, and a uid without a name.
 const INCIDENTAL: [&str; 2] = ["/etc/profile", "cannot find name for user id"];
 
 /// Further error texts of hooks without access to files or the network.
@@ -82,11 +82,11 @@ pub(super) fn weighed(verdict: Verdict, stop: Stop, end: &End<'_>) -> Verdict {
             let why = if verdict.failed {
                 of_failure(end)
             } else if stop == Stop::Call && end.bearing == Bearing::ProcessDenied {
-                // Whatever a script then says, it has not looked at what it was asked.
+                // A script without its processes has not examined the event, whatever it prints.
                 Some("it was denied the processes it is made of")
             } else if stop == Stop::Call && is_silent(&verdict, end) {
-                // A shell goes on where a command of it could not read its rules. That something was denied is not enough:
-                // libraries and shells try much that they do without.
+                // A shell continues after a command that could not read its rules. A denial alone is no evidence:
+                // libraries and shells try many accesses that they do not need.
                 says_refused(end)
             } else {
                 None
@@ -169,7 +169,7 @@ fn of_failure(end: &End<'_>) -> Option<&'static str> {
         EndKind::Exited(code) if BROKEN.contains(&code) => {
             return Some("its exit code says that a program could not run or broke");
         }
-        // The time that is over is the contract's, or the caller's own.
+        // The exceeded limit is the contract's or the caller's own.
         EndKind::TimedOut => return None,
         EndKind::Exited(_) => {}
     }

@@ -68,7 +68,7 @@ impl ReminderKind {
     }
 }
 
-// As the answer to a line of `hookjail interpret` has it.
+// The form of an answer line of `hookjail interpret`.
 impl Serialize for Reading {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]

@@ -44,12 +44,13 @@ pub enum Field {
 }
 
 impl Matcher {
-    /// Parses a matcher in the spelling of a contract's entries. White space around it is ignored. Where the runtime
-    /// has no matchers at the point, the text is not parsed.
+    /// Parses a matcher in the spelling of a contract's entries.
+    ///
+    /// White space around it is ignored. Where the runtime has no matchers at the point, the text is not parsed.
     ///
     /// # Errors
     ///
-    /// The contract's entries have none, it is no regular expression, or it is larger than matchers may be.
+    /// Refuses a matcher of a contract without matchers, an invalid regular expression, and one above the size limits.
     pub fn parse(mode: Mode, point: &str, text: &str) -> Result<Self, InvalidField> {
         let text = text.trim();
         if matches!(text, "" | "*") {
@@ -91,7 +92,7 @@ impl Matcher {
     ///
     /// # Errors
     ///
-    /// A pattern is none, or larger than matchers may be.
+    /// Refuses an invalid glob pattern, and one above the size limits.
     pub fn fields(map: &Map<String, Value>) -> Result<Self, InvalidField> {
         let field = |(name, value): (&String, &Value)| {
             let glob = value
@@ -132,7 +133,7 @@ impl Matcher {
             Self::Always => true,
             Self::Fields(fields) => fields.iter().all(|(name, field)| {
                 event.last(name).is_some_and(|member| match field {
-                    // What has no `Value` is none that a file of hooks can name.
+                    // JSON that does not parse to a `Value` cannot be named in a file of hooks.
                     Field::Exactly(value) => {
                         serde_json::from_str(member.get()).is_ok_and(|found: Value| found == *value)
                     }
@@ -154,9 +155,10 @@ pub(super) struct Subjects<'a> {
 }
 
 impl<'a> Subjects<'a> {
-    /// Collects the subjects of matchers at a point. They are the tool of the request and the tool of the event, or
-    /// what the contract has in the tool's place. A member that is no string, an empty one or more than 16 KiB of it,
-    /// cannot be searched.
+    /// Collects the subjects of matchers at a point.
+    ///
+    /// They are the tools of the request and of the event, or the contract's subject in the tool's place. A member that
+    /// is not a string, is empty or is longer than 16 KiB cannot be searched.
     pub(super) fn of(mode: Mode, point: &str, tool: Option<&'a Tool>, event: &Members<'_>) -> Self {
         let member = |names: &[&str]| names.iter().find_map(|name| event.last(name)).map(text);
         let (named, own) = match mode.subject(point) {
@@ -178,13 +180,12 @@ impl<'a> Subjects<'a> {
         let all = named.into_iter().chain(own);
         let all = all.map(|subject| subject.filter(readable));
         Self {
-            // One that cannot be looked at could be what any matcher is for.
+            // An unreadable subject could be any matcher's.
             all: all.collect::<Option<_>>().unwrap_or_default(),
         }
     }
 
-    /// Returns whether the predicate holds for any subject, under any name known to its contract. Where there is no
-    /// subject, every matcher matches.
+    /// Returns whether the predicate holds for any subject, under any of its names. Without subjects every matcher matches.
     pub(super) fn any(&self, mode: Mode, is: impl Fn(&str) -> bool) -> bool {
         let is_one = |subject: &Cow<'_, str>| {
             is(subject) || mode.other_names(subject).iter().any(|name| is(name))
@@ -219,7 +220,7 @@ pub(super) fn compiled(text: &str) -> Result<Regex, String> {
                 "becomes larger than {most} bytes when it is compiled; write it shorter"
             );
         }
-        // The lines before the last draw the expression.
+        // Only the last line has the message; those before show the expression.
         let shown = error.to_string();
         let why = shown.lines().last().unwrap_or_default().trim();
         let why = why.strip_prefix("error: ").unwrap_or(why);
@@ -235,7 +236,7 @@ fn glob_expression(glob: &str) -> Result<String, String> {
     while let Some(c) = rest.next() {
         match c {
             '*' => {
-                // Several in a row say no more than one.
+                // Several `*` in a row equal one.
                 if !expression.ends_with(".*") {
                     expression.push_str(".*");
                 }
@@ -245,7 +246,7 @@ fn glob_expression(glob: &str) -> Result<String, String> {
                 let class = rest.as_str();
                 let negated = class.starts_with('!');
                 let members = &class[usize::from(negated)..];
-                // A bracket that comes first is a member.
+                // A closing bracket in the first place is a member.
                 let end = members.char_indices().skip(1).find(|(_, c)| *c == ']');
                 let (end, _) = end.ok_or_else(|| {
                     format!("is no pattern of names: `[{class}` has no closing bracket")

@@ -5,7 +5,7 @@ use super::{
     patch::{Patch, patched},
 };
 
-/// The warning for a hook that asks for more than a deny.
+/// The warning for a hook that wants to interrupt the run.
 pub(super) const INTERRUPT: &str = "the hook asks for the whole run to be interrupted";
 
 /// The warning for a stop at a point where nothing can be stopped.
@@ -61,9 +61,11 @@ pub(super) fn halt(verdict: &mut Verdict, stop: Stop, ignores: bool, reason: &st
     decide(verdict, decision, BlockedBy::ContinueFalse, reason);
 }
 
-/// Merges verdicts in the given order. The result has the decision and reason of the first of the strongest, every
-/// context, warning and text for the user, and the last output, rewrite and metadata of each kind. What is stopped has
-/// no input to rewrite, and only the metadata of hooks that stop it: metadata of others may grant more rights.
+/// Merges verdicts in the given order.
+///
+/// The result has the decision and reason of the first of the strongest, every context, warning and text for the user,
+/// and the last output, rewrite and metadata of each kind. A stopping result has no rewritten input, and only the
+/// metadata of hooks that stop: metadata of others may grant more rights.
 pub(super) fn merged(hooks: &[(&str, &Verdict)], strength: impl Fn(&Verdict) -> u8) -> Folded {
     let mut folded = Folded::default();
     let answer = &mut folded.answer;
@@ -106,8 +108,9 @@ pub(super) fn join_reasons(folded: &mut Folded, hooks: &[(&str, &Verdict)], betw
     answer.reason = reasons.join(between);
 }
 
-/// Copies members of an answer that no other field holds into the verdict's metadata. Those with a meaning `elsewhere`
-/// are left out: where the runtime does not read them, no other reader is to.
+/// Copies the remaining members of an answer into the verdict's metadata.
+///
+/// Those with a meaning `elsewhere` are left out: where the runtime does not read them, no other reader may.
 pub(super) fn hand_on(verdict: &mut Verdict, members: Vec<(String, Json)>, elsewhere: &[&str]) {
     let mut metadata = Patch::default();
     let members = members.into_iter();

@@ -2,7 +2,7 @@
 //!
 //! A contract is independent of the kernel and the wire. Its input is an [`End`], its result a [`Verdict`]. Each
 //! runtime has a folder, which implements `Runtime` and decides how strictly output is parsed. The registry below has a
-//! line for each. Nothing outside of here names one.
+//! line for each. No module outside of `contract` names one.
 
 use crate::model::members;
 
@@ -147,9 +147,9 @@ registry! {
         Infer = infer::Infer,
         /// Loom engine hooks.
         Loom = loom::Loom,
-        /// infer command hooks.
-        Observe = observe::Observe,
         /// No rules: the event verbatim, decision NONE, any exit code but 0 a failure.
+        Observe = observe::Observe,
+        /// reyn `shell_exec`: the command runs for its side effect, and its output is ignored.
         ReynExec = reyn::Reyn::Exec,
         /// reyn `shell_push` (also `exec_capture`, `command`): stdout is a push directive.
         ReynPush = reyn::Reyn::Push,

@@ -15,8 +15,8 @@ use crate::model::{Event, InvalidField, OnFailure, check_name};
 impl Mode {
     /// Parses a contract's name and the name of one of its modes.
     ///
-    /// Most contracts have no modes but `command`, which may be left out. A reyn entry has exactly one scheme, so its mode
-    /// must be named; the scheme names of later releases mean the same.
+    /// Most contracts have only the mode `command`, which may be left out. A reyn entry has exactly one scheme, so its
+    /// mode must be named; the scheme names of later releases are accepted.
     pub fn parse(contract: &str, mode: &str) -> Result<Self, InvalidField> {
         let of_contract = || {
             Self::ALL
@@ -61,8 +61,7 @@ impl Mode {
         self.runtime().modes()[0]
     }
 
-    /// Returns whether such a hook is a process. Otherwise the result of an action elsewhere is interpreted, and
-    /// nothing is run.
+    /// Returns whether a hook of the mode is a process. Otherwise nothing runs, and another actor's result is interpreted.
     pub fn is_process(self) -> bool {
         self.runtime().is_process()
     }
@@ -121,8 +120,7 @@ impl Mode {
         self.runtime().facts().has_lists
     }
 
-    /// Parses the rule that an entry has beside its matcher. `None` where the runtime has no such rules, or the text is
-    /// none.
+    /// Parses the rule of an entry beside its matcher; `None` without such rules, or for an invalid text.
     pub fn filter(self, rule: &str) -> Option<Filter> {
         self.runtime().filter(rule)
     }
@@ -150,7 +148,7 @@ impl Mode {
         told.filter(|told| check_name("session_id", told).is_ok())
     }
 
-    /// Returns the tree that an event names as the source of a worktree.
+    /// Returns the directory tree that an event names as the source of a worktree.
     pub fn source(self, event: &Event) -> Option<String> {
         self.runtime().source(event)
     }
@@ -164,7 +162,7 @@ impl Mode {
     ///
     /// # Errors
     ///
-    /// The contract has no such point, and no others than its own.
+    /// Refuses an unknown point of a contract with a closed list.
     pub fn stop_at(self, point: &str) -> Result<Stop, InvalidField> {
         let facts = self.runtime().facts();
         facts.stop_at(point).ok_or_else(|| {
@@ -194,7 +192,7 @@ impl Mode {
     ///
     /// # Errors
     ///
-    /// A key or value that the contract's entries cannot have.
+    /// Refuses a key or value that the contract's entries cannot have.
     pub fn entry(self, config: &Map<String, Value>) -> Result<Entry, InvalidField> {
         entry::parse(self.contract_name(), self.runtime().facts().keys, config)
     }
@@ -203,7 +201,7 @@ impl Mode {
     ///
     /// # Errors
     ///
-    /// The event cannot be one of this contract and point.
+    /// Refuses an event that the contract cannot have at the point.
     pub fn stdin(self, event: &Event, envelope: &Envelope) -> Result<Bytes, InvalidField> {
         if event.raw {
             return Ok(event.json.clone());
@@ -239,7 +237,7 @@ impl Mode {
 
     fn judge_deciding(self, end: &End<'_>, on_failure: OnFailure) -> Verdict {
         let verdict = self.read(end);
-        // What a hook in the background says comes too late to stop anything.
+        // A background hook ends too late to stop anything.
         if end.entry.background {
             return verdict;
         }
@@ -265,8 +263,9 @@ impl Mode {
         }
     }
 
-    /// Interprets an end by the contract's rules. Runtimes replace bytes that are no UTF-8: an answer that stops holds
-    /// with them.
+    /// Interprets an end by the contract's rules.
+    ///
+    /// Runtimes replace bytes that are not UTF-8, so an answer that stops counts despite them.
     fn read(self, end: &End<'_>) -> Verdict {
         let verdict = self.runtime().interpret(end);
         if verdict.skip != Some(Skip::InvalidJson) || str::from_utf8(end.stdout).is_ok() {
@@ -280,9 +279,10 @@ impl Mode {
         if read.decision.stops() { read } else { verdict }
     }
 
-    /// Interprets an end as [`Mode::judge`], within a limit of bytes of text. An output that is only passed on is left
-    /// out, with a warning; where that is not enough, the hook is judged as one whose output is truncated, which it is
-    /// for the caller.
+    /// Interprets an end as [`Mode::judge`], within a limit of bytes of text.
+    ///
+    /// Output that is only passed on is left out, with a warning; where that is not enough, the hook is judged as one
+    /// whose output is truncated, which it is for the caller.
     pub(crate) fn judge_within(
         self,
         bytes: usize,
@@ -382,8 +382,9 @@ pub fn display(event: &str, members: &Map<String, Value>) -> Option<String> {
     Mode::ALL.into_iter().find_map(shown)
 }
 
-/// Returns whether a point's name equals another but for case and word separators. Another runtime's name of the same
-/// point counts as equal.
+/// Returns whether two names of points are equal but for case and word separators.
+///
+/// Another runtime's name of the same point counts as equal.
 pub(super) fn is_alike(known: &str, point: &str) -> bool {
     let letters = |name: &str| {
         let letters = name.chars().filter(|c| c.is_alphanumeric());
@@ -411,7 +412,7 @@ fn loosen(verdict: Verdict) -> Verdict {
 
 /// Blocks on a failure that decided nothing. `error` is why a hook could not be started, if known.
 pub(super) fn tighten(verdict: Verdict, decision: Decision, error: &str) -> Verdict {
-    // A contract whose failure is not in the skip reason failed on what the hook said.
+    // A failure without a skip reason is one of the hook's output.
     let blocked_by = verdict
         .skip
         .and_then(Skip::blocked_by)

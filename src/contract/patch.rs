@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use super::{Envelope, Json, members::Members};
 use crate::model::Event;
 
-/// An object under construction. Of several members with one name the last counts, in the place of the first.
+/// A JSON object under construction. Of several members with one name the last counts, in the first one's position.
 ///
-/// Hooks choose how many members there are, so finding one must not mean looking at all.
+/// Hooks choose the number of members, so the lookup of one must not be linear.
 #[derive(Debug, Default)]
 pub(super) struct Patch {
     members: Vec<(String, Json)>,

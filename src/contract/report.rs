@@ -1,4 +1,4 @@
-//! Output of a command that is not written as a hook. docker-agent's built-in hooks that are commands use it.
+//! Interprets the output of commands that are not written as hooks, for docker-agent's built-in hooks.
 
 use serde::{Deserialize, Serialize};
 
@@ -24,13 +24,15 @@ pub enum Report {
 pub struct Findings {
     /// Texts for the model.
     pub context: Vec<String>,
-    /// What it leaves out, and why.
+    /// Notices about omitted findings, with the reasons.
     pub warnings: Vec<String>,
 }
 
 impl Report {
-    /// Builds the verdict from a command's output. A command under a heading that prints nothing, or exits with anything but 0,
-    /// yields no text: its subject is absent. `None`: the output is not what the command prints.
+    /// Builds the verdict from a command's output; `None` if the output is invalid.
+    ///
+    /// A command under a heading that prints nothing, or exits with another code than 0, yields no text: its subject is
+    /// absent.
     pub(super) fn verdict(self, code: i32, stdout: &[u8]) -> Option<Verdict> {
         match self {
             Self::Findings => {
@@ -56,7 +58,7 @@ impl Report {
 
 fn text(stdout: &[u8], bytes: usize) -> String {
     let head = &stdout[..stdout.len().min(bytes)];
-    // A character that the limit cuts in two is left out whole.
+    // A character across the limit is left out.
     let head = match str::from_utf8(head) {
         Err(error) if error.error_len().is_none() && head.len() < stdout.len() => {
             &head[..error.valid_up_to()]
@@ -71,7 +73,7 @@ fn text(stdout: &[u8], bytes: usize) -> String {
     text
 }
 
-/// Returns a text with control characters escaped, except those in `keeps`. None of it can steer a terminal.
+/// Escapes control characters, except those in `keeps`, so that the text cannot control a terminal.
 pub(crate) fn plain(text: &str, keeps: &[char]) -> String {
     text.chars().fold(String::new(), |mut plain, c| {
         if c.is_control() && !keeps.contains(&c) {

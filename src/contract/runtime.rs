@@ -26,8 +26,7 @@ pub(super) trait Runtime: Sync {
         &["", "command"]
     }
 
-    /// Returns whether such a hook is a process. Otherwise the result of an action elsewhere is interpreted, and
-    /// nothing is run.
+    /// Returns whether a hook of the mode is a process. Otherwise nothing runs, and another actor's result is interpreted.
     fn is_process(&self) -> bool {
         true
     }
@@ -58,8 +57,7 @@ pub(super) trait Runtime: Sync {
         Err(InvalidField::new("matcher", problem))
     }
 
-    /// Parses the rule that an entry has beside its matcher. `None` where the runtime has no such rules, or the text is
-    /// none.
+    /// Parses the rule of an entry beside its matcher; `None` without such rules, or for an invalid text.
     fn filter(&self, _rule: &str) -> Option<Filter> {
         None
     }
@@ -69,7 +67,7 @@ pub(super) trait Runtime: Sync {
         false
     }
 
-    /// Returns the tree that an event names as the source of a worktree.
+    /// Returns the directory tree that an event names as the source of a worktree.
     fn source(&self, _event: &Event) -> Option<String> {
         None
     }
@@ -87,8 +85,7 @@ pub(super) trait Runtime: Sync {
     /// Copies a hook's rewrites into the next hook's event.
     fn hand_on(&self, _verdict: &Verdict, _event: &mut Event, _envelope: &mut Envelope) {}
 
-    /// Merges the verdicts of several hooks at one point. None of them is of a kind that [`Runtime::scheduling`] leaves
-    /// out.
+    /// Merges the verdicts of the hooks that ran at one point under its [`Runtime::scheduling`].
     fn fold(&self, _point: &str, hooks: &[(&str, &Verdict)]) -> Folded {
         Folded::apart(hooks)
     }
@@ -161,7 +158,7 @@ pub(super) struct Facts {
 }
 
 impl Facts {
-    /// Those of a contract that has nothing of its own.
+    /// The defaults of all members.
     pub(super) const NONE: Self = Self {
         adapter: None,
         contract: "",
@@ -183,8 +180,10 @@ impl Facts {
         version: "",
     };
 
-    /// Returns what a hook may stop at a point; `None` if unknown. A contract whose list is open has no point that
-    /// differs from a listed one only in spelling: its guard would never be due.
+    /// Returns what a hook may stop at a point; `None` if unknown.
+    ///
+    /// An open list of points accepts no name that differs from a listed one only in spelling: a guard there would
+    /// never be due.
     pub(super) fn stop_at(&self, point: &str) -> Option<Stop> {
         let mut points = self.points.iter();
         if let Some(known) = points.clone().find(|known| known.name == point) {
@@ -220,7 +219,7 @@ pub struct Point {
 pub enum Stop {
     /// A tool call or permission.
     Call,
-    /// The end of an agent or a task: a stop has it continue.
+    /// The end of an agent or a task: a stop makes the agent continue.
     Ending,
     /// Nothing.
     Nothing,

@@ -9,13 +9,14 @@ use super::{
 };
 use crate::model::{Event, InvalidField, json};
 
-/// Builds one flat JSON object without white space. It has the point under `name`, then the present members of
-/// `beside`, then the event's own members verbatim. An event's member has precedence over one of `beside`; under `name`
-/// it must be the same.
+/// Builds one flat JSON object without white space.
+///
+/// The object has the point under `name`, then the present members of `beside`, then the event's own members verbatim.
+/// An event's member has precedence over one of `beside`; under `name` it must equal the point.
 ///
 /// # Errors
 ///
-/// The point is not named, or the event is no object, or says that it is another point's.
+/// Refuses an empty point, and an event that is not an object or names another point.
 pub(super) fn object(
     contract: &str,
     event: &Event,
@@ -25,11 +26,11 @@ pub(super) fn object(
     write(contract, event, Some(name), beside, |_, _| true)
 }
 
-/// Builds such an object without the point. Its hooks have the point from their registration.
+/// Builds such an object without the point, for hooks that know it from their registration.
 ///
 /// # Errors
 ///
-/// The point is not named, or the event is no object.
+/// Refuses an empty point, and an event that is not an object.
 pub(super) fn nameless(
     contract: &str,
     event: &Event,
@@ -38,8 +39,9 @@ pub(super) fn nameless(
     write(contract, event, None, beside, |_, _| true)
 }
 
-/// Builds an object like [`object`], with the event's members that `keeps` accepts. One that is left out still has
-/// precedence over one of `beside`.
+/// Builds an object like [`object`], with the event's members that `keeps` accepts.
+///
+/// An omitted member still has precedence over one of `beside`.
 pub(super) fn object_of(
     contract: &str,
     event: &Event,
@@ -138,8 +140,9 @@ pub(super) fn put(event: &mut Event, path: &[&str], value: &Json) {
     event.json = with_member(&json, path, value).into();
 }
 
-/// Sets a member of an object, at a path of member names. Objects on the way are made where there are none. What is not
-/// an object is returned unchanged.
+/// Sets a member of an object, at a path of member names.
+///
+/// Missing objects on the path are created. A value that is not an object is returned unchanged.
 fn with_member(object: &str, path: &[&str], value: &Json) -> String {
     let Some((name, rest)) = path.split_first() else {
         return value.as_str().to_owned();

@@ -90,7 +90,7 @@ pub struct Push {
     pub name: String,
     /// The session it is meant for; empty = the caller's own.
     pub session: String,
-    /// Opens a turn now, or rides with the next.
+    /// Whether the push opens a turn now, instead of going with the next one.
     pub wake: bool,
 }
 
@@ -188,7 +188,7 @@ impl Serialize for Skip {
     }
 }
 
-/// A JSON value that is passed on verbatim but for white space. A number keeps its digits. At most 128 deep.
+/// A JSON value, passed on verbatim except for white space. At most 128 levels deep.
 #[derive(Clone, Debug, Serialize)]
 #[serde(transparent)]
 pub struct Json(Box<RawValue>);
@@ -198,7 +198,7 @@ impl Json {
     pub(crate) fn of(value: &RawValue) -> Self {
         let mut text = String::with_capacity(value.get().len());
         json::compact_into(value.get(), &mut text);
-        // Without its white space a document is still one.
+        // Removing white space keeps a document valid.
         Self(RawValue::from_string(text).unwrap_or_else(|_| value.to_owned()))
     }
 
@@ -263,7 +263,7 @@ impl PartialEq for Json {
     }
 }
 
-/// The meaning of an end. As JSON, what is absent or empty is left out, except `decision` and `failed`.
+/// The meaning of an end. Its JSON omits empty members, except `decision` and `failed`.
 #[must_use]
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -326,7 +326,7 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// Builds the verdict of a hook that has nothing to deliver and decides nothing.
+    /// Builds the verdict of a hook without delivery and decision.
     pub(super) fn skipped(skip: Skip) -> Self {
         Self {
             failed: skip.blocked_by().is_some(),
@@ -377,7 +377,7 @@ impl Verdict {
 
     /// Redacts registered secrets in every text.
     pub(crate) fn redact(&mut self, redactor: &Redactor) {
-        // Every field by its name: a new one is to be decided about here.
+        // Destructured in full, so that a new field does not compile without a decision here.
         let Self {
             additional_context,
             blocked_by: _,
@@ -467,7 +467,7 @@ impl ContractEvent {
     /// Redacts registered secrets.
     pub(crate) fn redact(&mut self, redactor: &Redactor) {
         if let Some(clean) = redactor.json(&self.json.to_string()) {
-            // What a redactor makes of a document is one.
+            // Redaction keeps a document valid.
             self.json = serde_json::from_str(&clean).unwrap_or_default();
         }
     }

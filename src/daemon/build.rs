@@ -28,7 +28,7 @@ use crate::{
     sys::{self, Keeper},
 };
 
-/// What is set up before the first thread is started.
+/// The parts of a daemon that are set up before the first thread is started.
 #[derive(Debug)]
 pub struct Assembly {
     descriptors: usize,
@@ -53,7 +53,9 @@ const OWN_DESCRIPTORS: usize = 96;
 const HOOK_DESCRIPTORS: usize = 12;
 
 impl Capacity {
-    /// Returns what is configured, or what of it a limit of descriptors allows. Connections then get a quarter at most.
+    /// Returns the configured capacity, reduced to a limit of descriptors.
+    ///
+    /// Connections then get a quarter at most.
     ///
     /// # Errors
     ///
@@ -68,7 +70,7 @@ impl Capacity {
             .max_concurrent
             .min((left - connections) / HOOK_DESCRIPTORS);
         if hooks == 0 || connections == 0 {
-            // Three quarters of what is left are the hooks'.
+            // Three quarters of the remaining descriptors are for hooks.
             return Err(OWN_DESCRIPTORS + HOOK_DESCRIPTORS * 4 / 3);
         }
         Ok(Self { connections, hooks })
@@ -97,7 +99,7 @@ impl AssemblyError {
 }
 
 impl Assembly {
-    /// Prepares this process. To be called once, before any thread is started.
+    /// Prepares this process. Must be called once, before any thread is started.
     ///
     /// # Errors
     ///
@@ -123,7 +125,7 @@ impl Assembly {
         })
     }
 
-    /// Has somebody observe what hooks do. No daemon that others may ask is built so.
+    /// Sets an observer of hooks, which only `hookjail learn` has.
     #[cfg(target_os = "linux")]
     pub(crate) fn observed_by(self, observer: Arc<Observer>) -> Self {
         Self {
@@ -187,7 +189,7 @@ impl Assembly {
                 "run hooks as their callers (`hooks.run_as`)",
             ))?;
         }
-        // After what the groups of dead daemons tell, and before anybody is given a uid.
+        // After the hooks of dead daemons were killed by their recorded groups, and before any uid is leased.
         if let Some(identities) = &identities {
             identities.clear().map_err(AssemblyError::new(
                 "look for processes under the uids of hooks",
@@ -226,11 +228,11 @@ impl Assembly {
         .map_err(AssemblyError::new("read this process's own status"))
     }
 
-    /// Opens the root of containers, where there is one, and believes what is in it.
+    /// Opens the root of containers, if one is configured, without verifying its content.
     ///
     /// # Errors
     ///
-    /// It cannot be opened.
+    /// Fails where the root cannot be opened.
     pub(crate) fn root(config: &Config) -> Result<Option<Root>, AssemblyError> {
         let spec = config.container.as_ref();
         let spec = spec.and_then(|runtime| runtime.root.as_ref());
@@ -402,8 +404,9 @@ pub(crate) fn own(config: &Config) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Makes the directory that profiles call `${cache}`, where it is not there. Where that fails, what a profile grants of it cannot be
-/// opened, which its runs are refused for.
+/// Creates the directory of `${cache}` if it is missing.
+///
+/// If that fails, grants in it cannot be opened, and runs with such grants are refused.
 pub(super) fn make_cache(path: Option<&Path>) {
     let Some(path) = path.filter(|path| !path.exists()) else {
         return;
@@ -422,10 +425,10 @@ pub(super) async fn confirm_all(sandbox: &Sandbox, registry: &Registry) -> Vec<P
     let mut unconfirmed = Vec::new();
     for policy in registry.iter() {
         // The workspace's own grants differ with each request; the means that enforce them do not.
-        let standings = sandbox.survey(policy).await;
-        let chosen = standings.iter().position(BackendStatus::serves);
-        for (index, standing) in standings.iter().enumerate() {
-            let BackendStatus::Skipped(passed_over) = standing else {
+        let statuses = sandbox.survey(policy).await;
+        let chosen = statuses.iter().position(BackendStatus::serves);
+        for (index, status) in statuses.iter().enumerate() {
+            let BackendStatus::Skipped(passed_over) = status else {
                 continue;
             };
             let (profile, backend) = (&policy.name, passed_over.backend);
@@ -438,9 +441,9 @@ pub(super) async fn confirm_all(sandbox: &Sandbox, registry: &Registry) -> Vec<P
                 tracing::warn!(%profile, %backend, %reason, "{message}");
             }
         }
-        match chosen.map(|chosen| &standings[chosen]) {
-            Some(standing) if !standing.confines() => {
-                let backend = standing.backend();
+        match chosen.map(|chosen| &statuses[chosen]) {
+            Some(status) if !status.confines() => {
+                let backend = status.backend();
                 tracing::warn!(profile = %policy.name, %backend, "hooks under this profile run UNCONFINED");
             }
             Some(_) => {}

@@ -22,7 +22,7 @@ struct Disk {
 }
 
 impl Disks {
-    /// Looks after the disks of directories.
+    /// Creates the watch over the disks of directories.
     pub(super) fn of(directories: impl IntoIterator<Item = PathBuf>) -> Self {
         let disk = |directory| Disk {
             directory,
@@ -31,7 +31,7 @@ impl Disks {
         Self(directories.into_iter().map(disk).collect())
     }
 
-    /// Looks at each, and logs what has changed. A disk that cannot be looked at says nothing: what writes to it will.
+    /// Checks each disk, and logs changes. Disks that cannot be checked are skipped: writing to them will fail visibly.
     pub(super) fn look(&mut self) {
         for disk in &mut self.0 {
             let Ok(used) = used(&disk.directory) else {
@@ -63,10 +63,10 @@ const fn crossed(nearly_full: bool, used: u128) -> Option<bool> {
     }
 }
 
-/// Returns how much is used of the disk of a directory, percent, rounded down. What is kept for root counts as used by nobody.
+/// Returns the use of a directory's disk, percent, rounded down. Space reserved for root counts neither as used nor as free.
 fn used(directory: &PathBuf) -> io::Result<u128> {
     let found = statvfs(directory)?;
-    // Wider than a count of blocks is on any system.
+    // `u128` is wider than a block count on any system.
     let [blocks, free, available] = [
         found.blocks(),
         found.blocks_free(),
@@ -75,7 +75,7 @@ fn used(directory: &PathBuf) -> io::Result<u128> {
     .map(u128::from);
     let used = blocks.saturating_sub(free);
     let all = used.saturating_add(available);
-    // An empty one, as of `/proc`, is full of nothing.
+    // A file system without blocks, such as `/proc`, is not full.
     Ok(used.saturating_mul(100).checked_div(all).unwrap_or(0))
 }
 

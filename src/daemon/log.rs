@@ -9,12 +9,12 @@ use tracing_subscriber::fmt::MakeWriter;
 
 use crate::{journal::CurrentRedaction, redact::Cut};
 
-/// Writes to stderr what is left of each line. Until it is told what to follow, nothing was read that could be secret.
+/// A writer of redacted lines to stderr. Before [`RedactedLog::follow`] no secret has been read.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RedactedLog(Arc<OnceLock<CurrentRedaction>>);
 
 impl RedactedLog {
-    /// Redacts by this from now on.
+    /// Sets the redaction of all lines from now on.
     pub(super) fn follow(&self, redaction: &CurrentRedaction) {
         // A daemon has one pipeline.
         drop(self.0.set(redaction.clone()));
@@ -30,7 +30,7 @@ impl<'a> MakeWriter<'a> for RedactedLog {
 }
 
 impl Write for RedactedLog {
-    /// Takes a whole line: a subscriber renders an event before it writes it.
+    /// Writes a whole line: a subscriber renders an event before it writes.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let redaction = self.0.get().map(|current| current.get());
         match &redaction {

@@ -17,12 +17,12 @@ use crate::{
     wire::{Reload, Reloaded},
 };
 
-/// Puts the configuration of the moment in force, whole or not at all.
+/// The reload of a daemon's configuration, whole or not at all.
 #[derive(Debug)]
 pub(super) struct Reloader {
     pub(super) configured: Arc<Current<Configured>>,
     pub(super) source: ConfigSource,
-    /// What is in force; held while it is being replaced.
+    /// The configuration in force; locked while it is replaced.
     pub(super) in_force: Mutex<Config>,
     pub(super) pipeline: Arc<Pipeline>,
 }
@@ -61,7 +61,7 @@ impl Reload for Reloader {
             unconfirmed,
         };
         self.pipeline.audit.redaction().replace(redaction);
-        // Hooks after the rules they need: one that comes in between runs under what is in force already.
+        // Rules before the hooks that need them: a hook that runs in between finds its rules in force.
         self.pipeline.gate.replace_rules(rules);
         self.configured.replace(configured);
         *in_force = config;
@@ -101,7 +101,7 @@ pub(crate) fn noteworthy(
 ) -> Vec<String> {
     let mut all = lists.warnings();
     all.extend(redirection::warnings(hooks, profiles));
-    // What is there in a root of its own is not to be found here.
+    // Files in the container's root cannot be checked here.
     let container = config.container.as_ref();
     if container.is_none_or(|container| container.root.is_none()) {
         all.extend(lookup::missing(hooks, profiles, None));

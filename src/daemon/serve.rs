@@ -33,13 +33,13 @@ use crate::{
     wire::{Incoming, ServeError, Server, ServerError, Steering, WireLimits},
 };
 
-/// The operator's alone.
+/// The mode of the admin socket: for the daemon's user alone.
 const ADMIN_SOCKET_MODE: u32 = 0o600;
 
 /// Peak memory of requests, bytes, above which idle memory is returned to the system.
 const IDLE_MEMORY_BYTES: usize = 1024 * 1024;
 
-/// Threads that read and answer. Two that are busy with large messages leave others for everybody else's.
+/// The number of runtime threads: two that process large messages leave two for other clients.
 const WORKER_THREADS: usize = 4;
 
 /// The interval of the daemon's periodic work.
@@ -60,7 +60,7 @@ pub(crate) enum DaemonError {
     /// The configured hooks cannot be loaded.
     #[error(transparent)]
     Hooks(#[from] LoadError),
-    /// The system refuses what the daemon needs.
+    /// A system call failed.
     #[error(transparent)]
     Io(#[from] io::Error),
     /// The variable that filters the log is wrong.
@@ -68,18 +68,18 @@ pub(crate) enum DaemonError {
     Log {
         /// Its value.
         directives: String,
-        /// What is wrong with it.
+        /// The problem of the value.
         cause: ParseError,
     },
-    /// One of the daemon's own files is gone, and with it what it is for.
+    /// One of the daemon's own files was removed or replaced.
     #[error("`{path}` {problem}; start the daemon again", path = path.display())]
     LostFile {
         /// The file.
         path: PathBuf,
-        /// What became of it.
+        /// The change of the file.
         problem: String,
     },
-    /// It is not said where to listen.
+    /// No socket is configured, and there is no default.
     #[error(
         "there is no default socket without XDG_RUNTIME_DIR, /run/user/UID or HOME; set `server.socket` in the configuration"
     )]
@@ -98,7 +98,7 @@ pub(crate) enum DaemonError {
     TooManySockets(usize),
 }
 
-/// Runs the daemon until it is drained. To be called before any thread is started.
+/// Runs the daemon until it is drained. Must be called before any thread is started.
 ///
 /// # Errors
 ///
@@ -121,13 +121,13 @@ async fn run(
     assembly: &Assembly,
     log: &RedactedLog,
 ) -> Result<(), DaemonError> {
-    // The first thread beside the runtime is made now, and not where there may be none.
+    // The first blocking thread is created now, so that a system that allows none fails at start.
     tokio::task::spawn_blocking(|| ()).await?;
     let accept_all = source.environment.accept_hooks;
     if accept_all {
         tracing::warn!("HOOKJAIL_ACCEPT_HOOKS=1: hooks that nobody allowed are recorded and run");
     }
-    // A list that cannot be used allows nothing: better known now than by every request.
+    // An unusable allowlist allows nothing: fail at start instead of with every request.
     Allowlist::load(&config.allowlist())?;
     let consent = operator(&config, &source.environment);
     let pipeline = Arc::new(assembly.pipeline(&config, consent)?);
@@ -138,7 +138,7 @@ async fn run(
     let confirmed = unconfirmed.len() < rules.registry.iter().count();
     let (shutdown, hurry) = (CancellationToken::new(), CancellationToken::new());
     end_at_signals([shutdown.clone(), hurry.clone()])?;
-    // Before anybody is told that the daemon is ready: until there is a handler, the signal ends the process.
+    // Before readiness is announced: without a handler, SIGHUP ends the process.
     let hangup = hangups()?;
     // Nobody can connect before the profiles are loaded and the self-test has run.
     let Sockets {
@@ -223,7 +223,7 @@ fn end_at_signals(steps: [CancellationToken; 2]) -> io::Result<()> {
 struct Sockets {
     admin: Option<Incoming>,
     incoming: Incoming,
-    /// Those that were made here, to be removed at the end.
+    /// The socket files that this daemon created, removed at the end.
     made: Vec<Presence>,
 }
 
@@ -258,9 +258,10 @@ impl Sockets {
     }
 }
 
-/// Does the daemon's periodic work until a file of its own is lost. It notifies the watchdog, replaces a killed keeper, returns
-/// memory, and warns of full disks. A daemon whose own files were removed or replaced ends: nobody could reach it any more, or
-/// nothing run.
+/// Does the daemon's periodic work until a file of its own is lost.
+///
+/// It notifies the watchdog, replaces a killed keeper, returns memory, and warns of full disks. A daemon whose files
+/// were removed or replaced ends, because clients can no longer reach it, or no hook can run.
 async fn look_after(
     own: Vec<Presence>,
     cache: Option<PathBuf>,
@@ -276,14 +277,14 @@ async fn look_after(
         let gives_back = memory
             .peak_when_idle()
             .is_some_and(|peak| peak > IDLE_MEMORY_BYTES);
-        // In any case: where no thread beside the runtime can be made, what is handed over waits for one, and those that nobody
-        // needs end after ten seconds.
+        // Also without a watchdog, to keep one blocking thread alive: idle ones end after ten seconds, and where no new
+        // thread can be created, blocking tasks would wait.
         let beside = tokio::task::spawn_blocking(move || {
             if gives_back {
                 sys::give_memory_back();
             }
         });
-        // What serves requests goes on, or this would not; what works beside it has to answer.
+        // This task shows that the runtime's threads make progress; `beside`, that blocking threads do.
         if watchdog.is_some() && beside.await.is_ok() {
             notify(&[sd_notify::NotifyState::Watchdog]);
         }
@@ -301,7 +302,7 @@ async fn look_after(
             let problem = match file.is_there() {
                 Ok(true) => continue,
                 Ok(false) => "was removed or replaced".to_owned(),
-                // The next look may see it.
+                // For want of resources: the next check may succeed.
                 Err(error) if lacking(&error).is_some() => continue,
                 Err(error) => format!("cannot be looked at any more: {error}"),
             };
@@ -314,7 +315,7 @@ async fn look_after(
     }
 }
 
-/// Notifies of each SIGHUP, which triggers a reload.
+/// Returns a notification of each SIGHUP, which triggers a reload.
 fn hangups() -> io::Result<Arc<Notify>> {
     let mut signals = signal(SignalKind::hangup())?;
     let told = Arc::new(Notify::new());
@@ -327,7 +328,7 @@ fn hangups() -> io::Result<Arc<Notify>> {
     Ok(told)
 }
 
-/// Returns the socket that systemd listens on for us, if it does.
+/// Returns the socket that systemd passed, if any.
 fn inherited() -> Result<Option<UnixListener>, DaemonError> {
     let mut passed = ListenFd::from_env();
     if passed.len() > 1 {
@@ -351,7 +352,8 @@ fn log_to_stderr(log: RedactedLog) -> Result<(), DaemonError> {
         .with_env_filter(filter)
         .with_ansi(io::stderr().is_terminal())
         .with_writer(log)
-        // It says so on stderr, and panics where that cannot be written: a log on a full disk would end whatever logs.
+        // Otherwise the subscriber reports a failed write on stderr and panics where that fails, too: a full disk would
+        // end every logging thread.
         .log_internal_errors(false)
         .init();
     Ok(())

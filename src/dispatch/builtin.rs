@@ -47,11 +47,11 @@ pub(super) async fn run(
     let verdict = if builtin.waits() {
         in_time(call.peer.uid, limit(call, request), run).await?
     } else {
-        // A long conversation takes its time to search, which is not to be others' time.
+        // Searching a long conversation takes time, which must not block other requests.
         heavy::beside(call.peer.uid, run).await
     };
     let verdict = verdict.map_err(|error| error.to_string())?;
-    // A reply tells it twice: of the hook, and of all of them. Half a rewrite would be none.
+    // A reply holds the verdict twice, as the hook's and in the merged one. A truncated rewrite would be useless.
     if 2 * verdict.text_bytes() as u64 > request.max_reply_bytes {
         return Err("what it says is longer than the caller takes".to_owned());
     }
@@ -69,7 +69,7 @@ pub(super) fn hand_on(
     Ok(())
 }
 
-/// Returns an event as a payload hands it on, without registered secrets.
+/// Returns an event in a payload's form, without registered secrets.
 fn handed_on(payload: &Payload, pipeline: &Pipeline, request: &Request) -> Result<String, String> {
     let event = request.contract.stdin(&request.event, &request.envelope);
     let event = event.map_err(|error| error.to_string())?;
@@ -95,16 +95,17 @@ pub(super) async fn save(
     in_time(call.peer.uid, limit(call, request), write).await
 }
 
-/// Returns how long a hook may take that works here.
+/// Returns the time limit of a hook that runs in this process.
 fn limit(call: &Call, request: &Request) -> Duration {
     let contracts = request.contract.defaults(&request.event.point).timeout;
     let limits = [request.timeout.or(contracts), call.caller_timeout];
     limits.into_iter().flatten().min().unwrap_or(Duration::MAX)
 }
 
-/// Runs file access on a bounded number of threads, within the deadline. A file system in user space or on another
-/// machine need never answer, and a thread that waits for it cannot be ended. At most half of the threads are for one
-/// uid.
+/// Runs file access on a bounded number of threads, within the deadline.
+///
+/// A file system in user space or on another machine need never answer, and a thread that waits for it cannot be ended.
+/// One uid gets at most half of the threads.
 async fn in_time<T: Send + 'static>(
     uid: u32,
     limit: Duration,

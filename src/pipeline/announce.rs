@@ -34,12 +34,13 @@ impl Announced {
         self.plan.task()
     }
 
-    /// Returns the run and the sender of its output chunks, and releases the rest of the plan. The grants of a started hook
-    /// are in its ruleset or container, and its variables are its own: neither descriptors nor memory are held for them while
-    /// it runs.
+    /// Returns the run and the sender of its output chunks, and drops the rest.
     ///
-    /// There is no sender under a profile that redacts replies: a secret may begin in one piece and end in the next, and all of
-    /// the output is in the response.
+    /// A started hook has its grants in its ruleset or container, and its own variables: the daemon holds neither
+    /// descriptors nor memory for them while the hook runs.
+    ///
+    /// Under a profile that redacts replies there is no sender: a secret may begin in one chunk and end in the next.
+    /// The response has all of the output.
     pub(super) fn started(self) -> (Box<Run>, Option<mpsc::Sender<Chunk>>) {
         let Plan { chunks, run, .. } = *self.plan;
         let chunks = chunks.filter(|_| !run.policy.redact_output);
@@ -52,8 +53,8 @@ impl Audit {
     ///
     /// # Errors
     ///
-    /// Refuses where it cannot be written, or not before the deadline or while the caller waits: a run that is not recorded does
-    /// not start.
+    /// Refuses where the record cannot be written, or not before the deadline, or where the caller cancels: a run that
+    /// is not recorded does not start.
     pub async fn start(&self, plan: Box<Plan>) -> Result<Announced, Stop> {
         self.ready()?;
         let Run { deadline, peer, .. } = *plan.run;
@@ -71,7 +72,7 @@ impl Audit {
         };
         let plan = tokio::select! {
             biased;
-            // Not even begun if it is late already.
+            // First in the list: nothing is written for a call that is already cancelled or late.
             () = cancel.cancelled() => return Err(canceled().into()),
             () = sleep_until(deadline.into()) => {
                 let message = "the deadline passed before the start was in the journal";

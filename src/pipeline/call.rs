@@ -10,9 +10,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{model::Peer, process::Chunk, util::shares::Share};
 
-/// The time reserved before the caller's own timeout, so that the answer still arrives. The server library answers for
-/// us once that timer has fired. What comes after the deadline is the tree's end, its last output and the end record,
-/// which waits for a disk; on a busy machine 100 ms were too few.
+/// The time reserved before the caller's own timeout, so that the answer still arrives.
+///
+/// The server library answers with its own status once the caller's timer has fired. After the deadline follow the end
+/// of the process tree, its last output and the end record, which waits for a disk; 100 ms were too few on a busy
+/// machine.
 const ANSWER_EARLY: Duration = Duration::from_millis(250);
 
 /// Purpose of an admission.
@@ -27,7 +29,7 @@ pub(crate) enum Purpose {
 /// Context of a request's call.
 #[derive(Debug)]
 pub(crate) struct Call {
-    /// The time of its arrival.
+    /// The time of arrival.
     pub arrived: Instant,
     /// Ends the run when cancelled.
     pub cancel: CancellationToken,
@@ -41,9 +43,9 @@ pub(crate) struct Call {
     pub named: Option<[u8; 32]>,
     /// The caller.
     pub peer: Peer,
-    /// Its purpose.
+    /// The purpose of the admission.
     pub purpose: Purpose,
-    /// This run's id.
+    /// The run's id.
     pub run_id: String,
 }
 

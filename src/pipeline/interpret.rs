@@ -59,7 +59,9 @@ impl Redacted {
 }
 
 impl Interpreted {
-    /// Reads a run's end under its contract. What the hook wrote is read as it is; secrets are taken out of what came of it.
+    /// Interprets a run's end under its contract.
+    ///
+    /// The hook's output is interpreted unredacted; secrets are removed from the verdict and the event.
     pub(crate) fn of(ended: Ended, redaction: Arc<Redaction>) -> Self {
         let Ended { hook, run, .. } = ended;
         let request = &run.request;
@@ -91,7 +93,7 @@ impl Interpreted {
             turn: moment.turn,
         };
         request.contract.cap(&mut end);
-        // A reply holds more than a verdict, and what its caller cannot take would reach nobody.
+        // A reply holds more than the verdict, and a reply that exceeds the caller's limit is lost.
         let room = usize::try_from(request.max_reply_bytes / 2).unwrap_or(usize::MAX);
         let judge = |room| {
             request
@@ -170,7 +172,7 @@ fn kinds(end: &End) -> (record::OutcomeKind, EndKind) {
         (Cause::Itself, Some(WaitStatus::Signaled(signal))) => {
             (OutcomeKind::Signaled, EndKind::Signaled(signal))
         }
-        // It ended, but its status was lost: nothing may be read into that.
+        // The process ended, but its status was lost: no exit code may be assumed.
         (Cause::Itself, None) => (OutcomeKind::Signaled, EndKind::Signaled(libc::SIGKILL)),
     }
 }

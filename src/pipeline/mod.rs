@@ -50,7 +50,7 @@ pub struct Pipeline {
 
 impl Pipeline {
     /// Processes one request up to an audited answer.
-    // Not `async` themselves, this and what it calls: such a function keeps what it was given until its end.
+    // This function and `execute` return a future instead of being `async`: an `async fn` keeps its arguments until its end.
     pub(crate) fn handle(
         &self,
         call: Call,
@@ -87,12 +87,12 @@ impl Pipeline {
         Ok(plan)
     }
 
-    /// Answers a request that could not be understood.
+    /// Refuses a request that could not be decoded.
     pub(crate) async fn malformed(&self, about: About, refusal: Refusal) -> Recorded {
         self.audit.refuse(about, refusal.into()).await
     }
 
-    /// Answers a request that is not run for a reason that lies outside of it.
+    /// Refuses a decoded request before admission.
     pub(crate) async fn refuse(
         &self,
         call: &Call,
@@ -109,7 +109,7 @@ impl Pipeline {
         call: Call,
         request: Box<Request>,
     ) -> impl Future<Output = Result<Box<Interpreted>, Stop>> + Send {
-        // Boxed: what the way to the start takes is not held while the hook runs.
+        // Boxed: the memory of the stages before the start is not held while the hook runs.
         let confined = Box::pin(self.confine(call, request));
         async {
             let ended = confined.await?.run().await?;
@@ -121,7 +121,7 @@ impl Pipeline {
     }
 
     async fn confine(&self, call: Call, request: Box<Request>) -> Result<Confined, Stop> {
-        // Boxed, too: many may wait for the journal and for who starts them at once.
+        // Boxed, too: many requests may wait for the journal and for a spawner at once.
         let admitted = Box::pin(self.gate.admit(call, request, &self.sandbox)).await?;
         let plan = Box::pin(Plan::resolve(admitted, &self.sandbox)).await?;
         let announced = self.audit.start(plan).await?;

@@ -1,12 +1,11 @@
-//! Places among the running hooks, and their queue, shared fairly among uids. None can keep another from running.
+//! Places among the running hooks, and their queue, shared fairly among uids. No uid can keep another from running.
 //!
-//! - A place that is free goes to the uid with the fewest hooks running, of several to the one that has waited longest for its
-//!   turn; within a uid first come, first served. So all come to the same number while all ask for more, and whatever one does
-//!   not use the others may have.
-//! - A running hook is not ended for another. For each uid that may ask and runs nothing, one place is therefore kept free, as
-//!   long as that leaves half of them: whoever takes all it can get leaves everybody one.
-//! - A queue that is full takes one more of a uid that has less than its share of it, and gives up the last one of the uid that
-//!   has most.
+//! - A free place goes to the uid with the fewest running hooks, among equals to the one whose last place is oldest;
+//!   within a uid first come, first served. So uids that all queue get equal numbers of places, and places that one
+//!   does not use serve the others.
+//! - A running hook is not ended for another. For each allowed uid without a running hook one place is therefore kept
+//!   free, but at most half of all places.
+//! - A full queue accepts an entry of a uid with less than its share, and drops the last entry of the uid with the most.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -28,19 +27,19 @@ struct Schedule<T> {
     queued: usize,
     running: usize,
     /// Uids that run or wait.
-    uids: HashMap<u32, BackendStatus<T>>,
+    uids: HashMap<u32, UidState<T>>,
 }
 
 /// Running and queued requests of one uid.
 #[derive(Debug)]
-struct BackendStatus<T> {
+struct UidState<T> {
     running: usize,
-    /// The sequence number of its last place, in the order of all that is entered.
+    /// The sequence number of the uid's last place; 0 before the first.
     turn: u64,
     waiting: VecDeque<(u64, T)>,
 }
 
-impl<T> Default for BackendStatus<T> {
+impl<T> Default for UidState<T> {
     fn default() -> Self {
         Self {
             running: 0,
@@ -53,11 +52,11 @@ impl<T> Default for BackendStatus<T> {
 /// Result of a request for a place.
 #[derive(Debug, Eq, PartialEq)]
 enum Entered<T> {
-    /// The queue is full, and this uid has its share of it.
+    /// The queue is full, and the uid has its share of it.
     Full,
-    /// It has a place.
+    /// The request has a place.
     Running,
-    /// It is queued under this number. The other one was removed from the queue.
+    /// The request is queued under this number; the entry beside it was removed from the queue.
     Waiting(u64, Option<T>),
 }
 
@@ -91,14 +90,14 @@ impl<T> Schedule<T> {
         self.next += 1;
         let number = self.next;
         self.queued += 1;
-        let standing = self.uids.entry(uid).or_default();
-        standing.waiting.push_back((number, waiter()));
+        let state = self.uids.entry(uid).or_default();
+        state.waiting.push_back((number, waiter()));
         Entered::Waiting(number, given_up)
     }
 
-    /// Removes the last entry of the uid with most in the queue. It does so where another uid has less than its share.
+    /// Removes the last entry of the uid with the most, if `uid` has less than its share.
     fn make_room(&mut self, uid: u32) -> Option<T> {
-        let waiting = |it: &BackendStatus<T>| it.waiting.len();
+        let waiting = |it: &UidState<T>| it.waiting.len();
         let own = self.uids.get(&uid).map_or(0, waiting);
         let others = self
             .uids
@@ -109,7 +108,7 @@ impl<T> Schedule<T> {
             return None;
         }
         let most = self.uids.values_mut().max_by_key(|it| it.waiting.len())?;
-        // With as many as this one would have, it is not the one to make room.
+        // A uid that would then have fewer entries than `uid` does not make room.
         if most.waiting.len() <= own + 1 {
             return None;
         }
@@ -118,7 +117,7 @@ impl<T> Schedule<T> {
         Some(given_up)
     }
 
-    /// Returns whether a place is free that this uid may have.
+    /// Returns whether a place is free for a uid.
     fn may_run(&self, uid: u32) -> bool {
         let free = self.places - self.running;
         if free == 0 {
@@ -134,9 +133,9 @@ impl<T> Schedule<T> {
 
     fn run(&mut self, uid: u32) {
         self.next += 1;
-        let standing = self.uids.entry(uid).or_default();
-        standing.running += 1;
-        standing.turn = self.next;
+        let state = self.uids.entry(uid).or_default();
+        state.running += 1;
+        state.turn = self.next;
         self.running += 1;
     }
 
@@ -144,7 +143,7 @@ impl<T> Schedule<T> {
     fn next(&mut self) -> Option<(u32, T)> {
         let waiting = self.uids.iter().filter(|(_, it)| !it.waiting.is_empty());
         let (&uid, _) = waiting.min_by_key(|(_, it)| (it.running, it.turn, it.waiting[0].0))?;
-        // Who has the fewest running may have one if anybody may.
+        // If any uid may run, the one with the fewest running hooks may.
         if !self.may_run(uid) {
             return None;
         }
@@ -156,8 +155,8 @@ impl<T> Schedule<T> {
 
     /// Frees a hook's place.
     fn leave(&mut self, uid: u32) {
-        if let Some(standing) = self.uids.get_mut(&uid) {
-            standing.running -= 1;
+        if let Some(state) = self.uids.get_mut(&uid) {
+            state.running -= 1;
             self.running -= 1;
         }
         self.forget(uid);
@@ -165,16 +164,16 @@ impl<T> Schedule<T> {
 
     /// Removes an entry whose caller is gone, if it is still queued.
     fn give_up(&mut self, uid: u32, number: u64) {
-        if let Some(standing) = self.uids.get_mut(&uid) {
-            let before = standing.waiting.len();
-            standing.waiting.retain(|(other, _)| *other != number);
-            self.queued -= before - standing.waiting.len();
+        if let Some(state) = self.uids.get_mut(&uid) {
+            let before = state.waiting.len();
+            state.waiting.retain(|(other, _)| *other != number);
+            self.queued -= before - state.waiting.len();
         }
         self.forget(uid);
     }
 
     fn forget(&mut self, uid: u32) {
-        let idle = |it: &BackendStatus<T>| it.running == 0 && it.waiting.is_empty();
+        let idle = |it: &UidState<T>| it.running == 0 && it.waiting.is_empty();
         if self.uids.get(&uid).is_some_and(idle) {
             self.uids.remove(&uid);
         }
@@ -204,7 +203,7 @@ impl Pace {
     /// Estimates the time that a queue of this length takes.
     fn time_for(&self, queued: usize, now: Instant) -> Duration {
         let since = |last| now.saturating_duration_since(last);
-        // Nothing has come to its end for longer than usual: it may go on like that.
+        // No place has been freed for longer than usual: the estimate grows with that time.
         let interval = self.interval.max(self.last.map(since));
         let queued = u32::try_from(queued).unwrap_or(u32::MAX);
         let whole = interval.map_or(SHORTEST, |interval| interval.saturating_mul(queued));
@@ -233,7 +232,7 @@ pub(crate) struct Place {
 /// The queue is full, or a queued request was removed from it.
 #[derive(Debug, Eq, PartialEq)]
 pub(crate) struct Full {
-    /// The retry delay: the estimated queue time and up to a quarter more. Not all callers come back at once then.
+    /// The retry delay: the estimated queue time and up to a quarter more, at random, to spread retries.
     pub(crate) retry: Duration,
 }
 
@@ -257,11 +256,11 @@ impl Places {
         self.with(|schedule| schedule.running)
     }
 
-    /// Waits for a place. Who drops this waits no more.
+    /// Waits for a place. Dropping the future leaves the queue.
     ///
     /// # Errors
     ///
-    /// The queue is full, at once or for others that have a better right to it.
+    /// Fails where the queue is full, at once or later, when the entry makes room for another uid's.
     pub(crate) async fn take(self: &Arc<Self>, uid: u32) -> Result<Place, Full> {
         let (sender, receiver) = oneshot::channel();
         let entered = self.with(|schedule| schedule.enter(uid, || sender));
@@ -269,7 +268,7 @@ impl Places {
             Entered::Full => Err(self.full()),
             Entered::Running => Ok(self.place(uid)),
             Entered::Waiting(number, given_up) => {
-                // This tells the other one.
+                // Dropping its sender fails the removed entry's `take`.
                 drop(given_up);
                 let mut waiting = Waiting {
                     number,

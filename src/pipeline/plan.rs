@@ -25,9 +25,9 @@ use crate::{
     util::shares::Share,
 };
 
-/// A run as planned: what each later stage and the reply read.
+/// A run as planned: the data that later stages and the reply read.
 ///
-/// Only [`Plan::resolve`] makes one. Every stage value from the plan on carries it beside what that stage adds.
+/// Only [`Plan::resolve`] makes one. Every stage value from the plan on carries it.
 #[derive(Debug)]
 pub(crate) struct Run {
     /// The time of the request's arrival.
@@ -42,7 +42,7 @@ pub(crate) struct Run {
     pub(crate) held: Arc<Share>,
     /// The run's id.
     pub(crate) id: String,
-    /// The backends before its own in the operator's order, each with its reason.
+    /// The skipped backends, which the operator prefers to the selected one, each with its reason.
     pub(crate) passed_over: Vec<Skipped>,
     /// The caller.
     pub(crate) peer: Peer,
@@ -61,36 +61,37 @@ pub(crate) struct Run {
     _place: Place,
 }
 
-/// A run, with what its announcement and its start take.
+/// A run, with the data that only its announcement and its start need.
 #[derive(Debug)]
 pub struct Plan {
-    /// The peer that approved it, if any.
+    /// The operator that approved the run, if any.
     pub(crate) answered_by: Option<Peer>,
     /// The sender of output chunks.
     pub(crate) chunks: Option<mpsc::Sender<Chunk>>,
     /// The proof of the policy on this host.
     pub(crate) confirmation: Arc<Confirmation>,
-    /// The consent by which it may run.
+    /// The consent by which the hook may run.
     pub(crate) consent: Consent,
     /// The hook's environment.
     pub(crate) environment: Variables,
     /// SHA-256 of the request without environment values, if it has an idempotency key.
     pub(crate) named: Option<[u8; 32]>,
-    /// The files it reaches.
+    /// The opened files that the policy grants.
     pub(crate) opened: Opened,
-    /// The run. Boxed: it is held for as long as the hook runs, and moved often.
+    /// The run. Boxed: it lives as long as the hook runs, and is moved often.
     pub(crate) run: Box<Run>,
     /// The hook's stdin.
     pub(crate) stdin: Bytes,
 }
 
 impl Plan {
-    /// Resolves an admitted request. It narrows the profile, has a backend translate and confirm it, and builds stdin.
+    /// Resolves an admitted request: narrows its profile, selects a confirmed backend, builds stdin.
     ///
     /// # Errors
     ///
-    /// Refuses what widens the profile, what no backend enforces or has proved, confinement that is not confirmed where the
-    /// request requires it, and paths that cannot be opened.
+    /// Refuses a request that widens the profile, a policy that no backend enforces or confirms, a backend without
+    /// confinement where the request requires it, environments and events that cannot be built, and paths that cannot
+    /// be opened.
     pub(crate) async fn resolve(admitted: Admitted, sandbox: &Sandbox) -> Result<Box<Self>, Stop> {
         let request = &admitted.request;
         let base = &admitted.policy;
@@ -213,7 +214,7 @@ fn narrowed(profile: &Policy, request: &Request) -> Result<Policy, Refusal> {
     })
 }
 
-/// Refuses a backend that confines nothing, for a request that requires confirmed confinement.
+/// Refuses a backend without confinement.
 fn check_confines(selected: &Selected) -> Result<(), Refusal> {
     let Selected {
         passed_over,

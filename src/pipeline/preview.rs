@@ -7,7 +7,7 @@ use crate::{consent::allowlist::Digest, model::Consent, refusal::Stop};
 
 /// A request, previewed without announcement or start.
 ///
-/// It can be told and nothing else: there is no way from it to a run.
+/// A preview can only be encoded: it cannot become a run.
 #[derive(Debug)]
 pub(crate) struct Preview {
     /// The admission; `None` where it was refused.
@@ -26,13 +26,13 @@ pub(crate) struct Admission {
     pub argv: Vec<OsString>,
     /// The consent by which it may run.
     pub consent: Consent,
-    /// The content it is bound to.
+    /// The digests of the files that the consent is bound to.
     pub digests: Vec<Digest>,
     /// The profile's name.
     pub profile: String,
     /// The profile's digest.
     pub profile_digest: String,
-    /// The wall time it would get.
+    /// The wall time of the run.
     pub timeout: Duration,
 }
 
@@ -51,7 +51,7 @@ impl Preview {
         }
     }
 
-    /// Returns the plan by which it would run, or why it would not.
+    /// Returns the plan of the run, or the reason why the request would not run.
     pub(crate) fn outlook(&self) -> Result<&Plan, &Stop> {
         self.outlook.as_deref()
     }

@@ -32,8 +32,9 @@ pub struct Audit {
     pub(super) writer: Writer,
 }
 
-/// The timeout of an answer's record, beyond the run's deadline: a disk may hang. The record is written all the same as
-/// soon as it can be, and nothing new starts before.
+/// The timeout of an answer's record, beyond the run's deadline: a disk may hang.
+///
+/// The record is written nevertheless as soon as it can be, and no hook starts before.
 const RECORD_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// An answer whose record is written.
@@ -49,7 +50,7 @@ pub struct Recorded {
 /// The answer to a request.
 #[derive(Debug)]
 pub(crate) enum Answer {
-    /// Something broke on our side.
+    /// hookjail failed.
     Fault,
     /// The hook ran to an end.
     Outcome {
@@ -123,7 +124,7 @@ impl About {
         }
     }
 
-    /// Notes which contract and point were named.
+    /// Sets contract and point.
     #[must_use]
     pub(crate) fn at(self, contract: &'static str, point: String) -> Self {
         Self {
@@ -144,11 +145,11 @@ impl About {
 }
 
 impl Audit {
-    /// Writes to a journal, on a thread of its own.
+    /// Starts the thread that writes to a journal.
     ///
     /// # Errors
     ///
-    /// Returns the error of starting it.
+    /// Fails where the thread cannot be started.
     pub(crate) fn new(journal: Journal, redaction: Redaction) -> io::Result<Self> {
         let current = CurrentRedaction::default();
         current.replace(redaction);
@@ -159,12 +160,12 @@ impl Audit {
         })
     }
 
-    /// Returns where the journal is.
+    /// Returns the journal's directory.
     pub(crate) fn directory(&self) -> &Path {
         self.writer.directory()
     }
 
-    /// Returns the redaction that holds now, and will hold when it is replaced.
+    /// Returns the current redaction, which follows replacements.
     pub(crate) const fn redaction(&self) -> &CurrentRedaction {
         &self.redaction
     }
@@ -174,11 +175,11 @@ impl Audit {
         self.writer.problem()
     }
 
-    /// Returns whether a start could be written down.
+    /// Checks that the journal can record a start.
     ///
     /// # Errors
     ///
-    /// Refuses while an end could not be written.
+    /// Refuses while the journal has a problem.
     pub(crate) fn ready(&self) -> Result<(), Refusal> {
         match &*self.problem().borrow() {
             Some(problem) => Err(unavailable(&problem.why)),
@@ -190,13 +191,13 @@ impl Audit {
     ///
     /// # Errors
     ///
-    /// Refuses what was started, an id under which something else was, and where the journal cannot be read.
+    /// Refuses a request that was started before, an id that was used for another request, and where the journal cannot be read.
     pub(crate) async fn is_new(&self, call: &Call, request_id: &str) -> Result<(), Refusal> {
         let Some(named) = call.named else {
             return Ok(());
         };
         let mut id = request_id.to_owned();
-        // As the record has it.
+        // As the record spells it.
         self.redaction.get().redactor.clean(&mut id);
         match self.earlier.find(call.peer.uid, id, &hex(named)).await? {
             Some(refusal) => Err(refusal),
@@ -229,7 +230,7 @@ impl Audit {
         Recorded { answer, request_id }
     }
 
-    /// Writes down that a request was not run, and why.
+    /// Writes the record of a request that was not run, with the reason.
     pub(crate) async fn refuse(&self, about: About, stop: Stop) -> Recorded {
         let redaction = self.redaction.get();
         let released = matches!(&stop, Stop::Refusal(refusal) if refusal.is_released());
@@ -279,7 +280,7 @@ impl Audit {
         if let Record::Refused(refused) = &mut record {
             refused.cut();
         }
-        // What says that the hook ran goes on to say so.
+        // A refusal that says that the hook was released must keep saying so.
         let released = matches!(&answer, Answer::Refusal(refusal) if refusal.is_released());
         let unrecorded = |why: &str| {
             let refusal = unavailable(why);
@@ -298,23 +299,25 @@ impl Audit {
     }
 }
 
-/// Redacts a refusal. Returns its record's message, too, which has the command that allows the hook: it is for an operator alone.
+/// Redacts a refusal. Returns its record's message, too.
+///
+/// That message has the command that allows the hook, which is for an operator alone.
 fn refused(mut refusal: Refusal, redaction: &Redaction, request: &str) -> (String, Refusal) {
-    // Its words may go to a model, and quote the command.
+    // The message may reach a model, and quotes the command.
     refusal.redact(&redaction.redactor);
     let (reason, mut message) = (refusal.reason.as_str(), refusal.message.clone());
     if let Some(approve) = refusal.approve() {
-        // Only now: a value is not known by its escapes.
+        // After the redaction, which would not find a secret's value behind shell quotes.
         let approve = typed(approve);
         message.push_str(&format!("; to allow it: {approve}"));
-        // To be typed as it stands, so without the quotes and escapes that a text gets here.
+        // By `Display`, without the quotes and escapes of a string field: an operator types it as it stands.
         tracing::warn!(reason, request, %approve, "a hook that is not allowed");
         refusal = refusal.with(Fact::Approve(approve));
     }
     (message, refusal)
 }
 
-/// Returns the text for a pending record, which is no reason to give up.
+/// Returns the message for a record that is still pending after [`RECORD_TIMEOUT`].
 fn waits() -> String {
     format!("it is not written after {} s", RECORD_TIMEOUT.as_secs())
 }
@@ -404,7 +407,7 @@ pub(crate) fn usage(run: &Run, hook: &EndedHook) -> record::Usage {
     }
 }
 
-/// Spells a digest as records do.
+/// Formats a digest as lower-case hex, as in records.
 pub(super) fn hex(digest: [u8; 32]) -> String {
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,4 +1,4 @@
-//! Running: an announced hook, confined, up to its end.
+//! Running: starts an announced hook confined and waits for its end.
 
 use std::sync::Arc;
 
@@ -22,12 +22,12 @@ pub struct Confined {
     hook: StartedHook,
 }
 
-/// The end of a run, whatever it was.
+/// The end of a run, of any kind.
 ///
 /// Only [`Confined::run`] makes one.
 #[derive(Debug)]
 pub struct Ended {
-    /// The end of its hook.
+    /// The end of the hook.
     pub(crate) hook: EndedHook,
     /// The run.
     pub(crate) run: Box<Run>,
@@ -39,8 +39,8 @@ impl Confined {
     ///
     /// # Errors
     ///
-    /// Refuses where any part of confinement cannot be had or proved; then nothing of the hook has run, except where the
-    /// kernel's own word about the released child differs from the plan: then the tree is dead.
+    /// Refuses where any part of confinement cannot be applied or confirmed. Nothing of the hook has run then, except
+    /// where `/proc` shows a released child confined differently than planned: its tree is killed.
     pub async fn start(announced: Announced, sandbox: &Sandbox) -> Result<Self, Stop> {
         let hook = sandbox.start(announced.task()).await?;
         let (run, chunks) = announced.started();
@@ -51,7 +51,7 @@ impl Confined {
     ///
     /// # Errors
     ///
-    /// The container that it ran in did not say how it ended.
+    /// Fails where the container reported no end of the hook.
     pub fn run(self) -> impl Future<Output = Result<Ended, Stop>> + Send {
         let Self { chunks, run, hook } = self;
         let limits = &run.policy.limits;

@@ -49,7 +49,7 @@ impl BackendName {
     /// Seatbelt profiles.
     pub(crate) const SEATBELT: Self = Self("seatbelt");
 
-    /// Default order of backends. None where nothing confines: the operator has to name an unconfining one.
+    /// Default order of backends; empty on systems without confinement, where the operator must name `noop`.
     pub(crate) const DEFAULT_ORDER: &[Self] = if cfg!(target_os = "linux") {
         &[Self::LANDLOCK]
     } else if cfg!(target_os = "macos") {
@@ -157,10 +157,11 @@ pub(crate) struct Host {
     pub landlock_abi: u32,
 }
 
-/// A backend's claims about each axis that is a backend's to enforce.
+/// A backend's claims about each axis that backends enforce.
 ///
-/// The others are the runner's, and no backend can claim them: it builds the environment and closes descriptors, bounds
-/// output and ends the tree at the deadline, whatever confines. There is no `Default`: a backend answers every axis.
+/// The runner enforces the other axes, and no backend can claim them: it builds the environment, closes descriptors,
+/// bounds output and ends the tree at the deadline, under every backend. There is no `Default`: a backend answers every
+/// axis.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[expect(missing_docs, reason = "each field is the axis of its name")]
 pub struct Claims {
@@ -193,8 +194,10 @@ impl Claims {
         write: Coverage::Ignored,
     };
 
-    /// Returns the coverage of every axis. Without a backend that confines, the runner's axes do not hold either: a hook can
-    /// leave its process group, and with it the deadline.
+    /// Returns the coverage of every axis.
+    ///
+    /// Without a confining backend the runner's axes do not hold either: a hook can leave its process group, and with
+    /// it the deadline.
     fn axes(self) -> Axes<Coverage> {
         let runner = if self == Self::NONE {
             Coverage::Ignored
@@ -233,7 +236,7 @@ impl Claims {
     }
 }
 
-/// Returns whether an axis is a backend's to claim; the others are the runner's.
+/// Returns whether backends enforce an axis; the runner enforces the others.
 pub(in crate::sandbox) const fn is_claimed(axis: Axis) -> bool {
     match axis {
         Axis::Environment | Axis::Output | Axis::Time => false,
@@ -309,7 +312,7 @@ impl Prepared {
         &self.axes
     }
 
-    /// Returns whether any axis is enforced. A backend that claims to confine has to prove it.
+    /// Returns whether any axis is enforced.
     pub(crate) fn confines(&self) -> bool {
         self.axes
             .iter()
@@ -322,7 +325,7 @@ pub(crate) type Starting<'a> = Pin<Box<dyn Future<Output = Result<Started, Stop>
 
 /// A confinement mechanism: probes the host once, translates policies, starts children.
 ///
-/// `docs/backends.md` says what it takes to write one.
+/// `docs/backends.md` describes how to write one.
 pub(crate) trait Backend: fmt::Debug + Send + Sync {
     /// Returns the backend's name.
     fn name(&self) -> BackendName;
@@ -331,25 +334,25 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// Says what is missing and how to get it.
+    /// Names the missing mechanism and the remedy.
     fn probe(&self) -> Result<Host, Absent>;
 
     /// Translates a policy.
     ///
     /// # Errors
     ///
-    /// Names a required axis that it cannot enforce on this host.
+    /// Names a required axis that the backend cannot enforce on this host.
     fn prepare(&self, policy: &Policy) -> Result<Prepared, Unenforceable>;
 
     /// Starts a child under its task's policy, which [`Backend::prepare`] has translated.
     ///
     /// # Errors
     ///
-    /// Refuses where any part of confinement cannot be had or seen; then nothing of a hook has run, or its tree is dead and the
-    /// refusal says `released`.
+    /// Refuses where any part of confinement cannot be applied or confirmed. Nothing of a hook has run then, or its
+    /// tree is dead and the refusal says `released`.
     fn start<'a>(&'a self, runner: &'a Runner, task: Task<'a>) -> Starting<'a>;
 
-    /// Returns whether the backend limits the number of tasks by its own means. The self-test then tries that under it.
+    /// Returns whether the backend itself limits the number of tasks. The self-test then probes that limit.
     fn counts_tasks(&self) -> bool {
         false
     }

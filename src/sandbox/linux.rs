@@ -32,7 +32,7 @@ pub(in crate::sandbox) const LACKING: &[&str] = &[];
 ///
 /// # Errors
 ///
-/// Refuses where it cannot be started.
+/// Refuses where the child cannot be started.
 pub(in crate::sandbox) async fn start_unconfined(
     runner: &Runner,
     task: Task<'_>,
@@ -40,8 +40,9 @@ pub(in crate::sandbox) async fn start_unconfined(
     start(runner, BackendName::NOOP, None, task).await
 }
 
-/// Returns a backend, if Linux has it. `own_uid` says whether each hook gets a uid of its own; a container runtime exists if the
-/// configuration names it.
+/// Returns a backend, if Linux has it and, for containers, the configuration names a runtime.
+///
+/// `own_uid`: whether each hook gets a uid of its own.
 pub(crate) fn backend(
     name: BackendName,
     runtime: Option<Runtime>,

@@ -1,10 +1,10 @@
-//! Confinement: probes backends, has them proved, and starts hooks under them.
+//! Confinement: probes backends, confirms them by self-tests, and starts hooks under them.
 //!
-//! Only `Sandbox::start` makes a [`StartedHook`], from a child that executed the hook after its report covered the task.
-//! Nothing in a request can turn a report that is short into a run.
+//! Only `Sandbox::start` makes a [`StartedHook`], from a child that executed the hook after its report covered the
+//! task. No request can turn an incomplete report into a run.
 //!
-//! How hooks are started, and by what confined, differs from system to system: `linux` and, for all others, `portable` have
-//! it under the same names. Both are `host` to the rest.
+//! The start of hooks and their confinement differ between systems: `linux` and, for all others, `portable` have the
+//! same items. Other modules import both as `host`.
 
 mod backend;
 #[cfg(target_os = "linux")]

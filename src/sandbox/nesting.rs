@@ -1,4 +1,4 @@
-//! Causes around the daemon that prevent confining hooks. They are inferred from where and how that failed.
+//! Infers causes around the daemon that prevent confining hooks from the failed step and its errno.
 
 use crate::refusal::{Fact, Reason, Refusal};
 
@@ -20,7 +20,7 @@ impl Cause {
     }
 }
 
-/// An attempt of the self-test that fails without confinement too. Its cause would hide that hookjail does not refuse it.
+/// The cause where a self-test's positive control fails, so that a denial would prove nothing.
 pub(in crate::sandbox) const CONTROL_FAILS: Cause = Cause {
     fix: "allow it to hookjail in the filter, service or container around it",
     why: "it fails without confinement too, which shows nothing",

@@ -7,15 +7,14 @@ use crate::{model::ProfileName, sandbox::BackendName};
 /// The operator's lists of backends, in order of preference and without duplicates.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Order {
-    /// For every profile without a list of its own.
+    /// The list of profiles without one of their own.
     pub default: Vec<BackendName>,
-    /// For a profile, and for those that extend it.
+    /// The lists of profiles, which also apply to those that extend them.
     pub profiles: BTreeMap<ProfileName, Vec<BackendName>>,
 }
 
 impl Order {
-    /// Returns the list of a profile. It is that of the nearest in its line, which is the profile itself and then those it
-    /// extends.
+    /// Returns the list of the nearest profile in `line`: the profile itself, then those it extends.
     pub(crate) fn of(&self, line: &[ProfileName]) -> &[BackendName] {
         line.iter()
             .find_map(|name| self.profiles.get(name))

@@ -1,4 +1,4 @@
-//! `hookjail.v1.AdminService`: steers the daemon for clients of the admin socket.
+//! `hookjail.v1.AdminService`: reloads and drains the daemon for clients of the admin socket.
 
 use std::{
     fmt,
@@ -18,25 +18,25 @@ use crate::{
     refusal::{Reason, Refusal},
 };
 
-/// Reads again what the operator can change while the daemon runs.
+/// The reload of everything that the operator can change while the daemon runs.
 #[tonic::async_trait]
 pub(crate) trait Reload: fmt::Debug + Send + Sync {
-    /// Puts what is configured now in force, as a whole.
+    /// Applies the current configuration, as a whole.
     ///
     /// # Errors
     ///
-    /// Refuses where anything of it is wrong; what was in force then stays so.
+    /// Refuses where any part of the configuration is invalid; the former configuration then stays in force.
     async fn reload(&self) -> Result<Reloaded, Refusal>;
 }
 
 /// The result of a reload.
 #[derive(Clone, Debug)]
 pub(crate) struct Reloaded {
-    /// How many hooks run when their points come.
+    /// The number of configured hooks.
     pub hooks: usize,
-    /// The profiles that are served.
+    /// The loaded profiles.
     pub profiles: Vec<ProfileName>,
-    /// Those that are not confirmed on this host: every run under them is refused.
+    /// The profiles that are not confirmed on this host: every run under them is refused.
     pub unconfirmed: Vec<ProfileName>,
 }
 
@@ -45,9 +45,9 @@ pub(crate) struct Reloaded {
 pub struct Steering {
     /// Triggers a reload, as the service does.
     pub(crate) hangup: Arc<Notify>,
-    /// Where the service is served; `None` = nowhere.
+    /// The admin socket; `None` where the daemon has none.
     pub(crate) incoming: Option<Incoming>,
-    /// How a reload is made.
+    /// The reload.
     pub(crate) reload: Arc<dyn Reload>,
 }
 
@@ -69,7 +69,7 @@ pub(super) struct Admin {
 }
 
 impl Admin {
-    /// Reloads, and has the health say what came of it.
+    /// Reloads, and updates the health.
     pub(super) async fn reload_now(&self) -> Result<Reloaded, Refusal> {
         let reloaded = self.reload.reload().await.inspect_err(|refusal| {
             tracing::error!("reload refused, nothing has changed: {refusal}");
@@ -84,8 +84,9 @@ impl Admin {
         Ok(reloaded)
     }
 
-    /// Lets through the daemon's own user and root, unless it is a hook. The socket's mode lets nobody else connect; this
-    /// holds where somebody changed the mode.
+    /// Admits the daemon's own user and root, unless the peer is a hook.
+    ///
+    /// The socket's mode lets nobody else connect; this check also holds where the mode was changed.
     fn admit<T>(&self, request: &Request<T>) -> Result<(), Status> {
         let peer = peer(request.extensions())?;
         let refuse = |reason, message: String| Err(status(&Refusal::new(reason, message), ""));
@@ -112,7 +113,7 @@ impl AdminService for Admin {
     ) -> Result<Response<pb::ReloadResponse>, Status> {
         self.admit(&request)?;
         let admin = self.clone();
-        // A task: what has begun is not to be dropped half way because its client goes.
+        // A task: a reload must not be dropped half way when its client disconnects.
         let reloaded = tokio::spawn(async move { admin.reload_now().await }).await;
         let reloaded = reloaded
             .map_err(|error| {
@@ -138,11 +139,11 @@ impl AdminService for Admin {
                 let problem = "is not a length of time that can be waited for";
                 status(&InvalidField::new("within", problem).into(), "")
             })?;
-            // The first to ask says how long; who asks after that joins a drain that has begun.
+            // The first request sets the drain time; later ones join the drain that has begun.
             self.drain.within.get_or_init(|| within);
         }
         let running = self.pipeline.gate.running();
-        // At once, not when the server comes to it: nothing is admitted once this is answered.
+        // Immediately, not when the server polls the shutdown: nothing is admitted once this call is answered.
         self.pipeline.gate.drain();
         self.drain.shutdown.cancel();
         Ok(Response::new(pb::DrainResponse {

@@ -1,4 +1,4 @@
-//! `hookjail.v1.AuditService`: reads the journal to callers and to listed uids.
+//! `hookjail.v1.AuditService`: streams journal records to callers and to listed uids.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -38,7 +38,7 @@ pub(super) struct Records {
 }
 
 impl Records {
-    /// Serves the journal of a pipeline until the shutdown.
+    /// Creates the service over a pipeline's journal, until the shutdown.
     pub(super) fn new(pipeline: Arc<Pipeline>, shutdown: CancellationToken) -> Self {
         Self {
             pipeline,
@@ -50,7 +50,9 @@ impl Records {
         }
     }
 
-    /// Admits callers who may run hooks or read the whole journal. Who may only run hooks is given the records of its own requests.
+    /// Admits callers that may run hooks or read the whole journal.
+    ///
+    /// A caller that may only run hooks gets the records of its own requests.
     fn admit<T>(
         &self,
         request: &Request<T>,
@@ -91,7 +93,7 @@ impl Records {
         Ok((filter, holder))
     }
 
-    /// Streams the selected records. A slow client holds up the reading, and one that is gone ends it.
+    /// Streams the selected records. A slow client delays the reading; a disconnect ends it.
     fn stream<T: Send + 'static>(
         &self,
         mut reading: RecordCursor,
@@ -106,7 +108,7 @@ impl Records {
                     turn = reads.turn(holder.uid) => turn,
                     () = sender.closed() => return,
                 };
-                // Reading waits for a disk, so it has threads of its own, for one batch at a time.
+                // Reading waits for a disk, so each batch is read on a blocking thread.
                 let read = spawn_blocking(move || {
                     let _turn = turn;
                     let batch = reading.batch();
@@ -159,27 +161,27 @@ impl Records {
 /// The client of a stream.
 #[derive(Debug)]
 struct Holder {
-    /// Memory for what is read at once, until the stream ends.
+    /// The memory of a batch, held until the stream ends.
     _held: Arc<Share>,
     uid: u32,
 }
 
-/// A way through the journal.
+/// A cursor over the journal.
 #[derive(Debug)]
 struct RecordCursor {
-    /// Nothing up to this record is given.
+    /// Records up to this number are skipped.
     after: u64,
     follows: bool,
-    /// How many more are given.
+    /// The number of records still to be sent.
     left: u64,
     matcher: RecordMatcher,
     max_bytes: u64,
     reader: JournalReader,
 }
 
-/// Some records.
+/// A batch of records.
 struct Batch {
-    /// Whether no more follow now.
+    /// Whether the journal has no more records now.
     at_end: bool,
     records: Vec<Result<pb::AuditRecord, Refusal>>,
 }
@@ -202,7 +204,7 @@ impl RecordCursor {
                     records,
                 });
             };
-            // What is no record is the business of `verify`.
+            // Invalid lines are skipped: reporting them is for `audit verify`.
             let Some(fields) = RecordFields::read(line) else {
                 continue;
             };
@@ -329,7 +331,8 @@ impl AuditService for Records {
         let (filter, holder) = self.admit(&request, request.get_ref().filter.clone())?;
         let max_reply_bytes = request.into_inner().max_reply_bytes;
         let directory = self.pipeline.audit.directory().to_owned();
-        // Whoever watches for a hook is told the ends of runs that have begun: those are found from the beginning on.
+        // A client that follows a hook also gets the ends of runs that began before: their starts are found from the
+        // beginning on.
         let all = filter.asks_for_runs();
         let turn = self.reads.turn(holder.uid).await;
         let open = move || {
@@ -367,5 +370,5 @@ const MAX_CONCURRENT_BATCHES: usize = 2;
 const BATCH_BYTES: usize = 1 << 18;
 const BATCH_LINES: usize = 4096;
 
-/// The interval between looks for new records, as other daemons write, too.
+/// The interval of polling for new records: other daemons write, too.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);

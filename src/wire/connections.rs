@@ -1,4 +1,4 @@
-//! Connections: how many there may be, and how long one may say nothing at first.
+//! Limits the number of connections, and the time until their HTTP/2 preface.
 
 use std::{
     io,
@@ -47,7 +47,7 @@ pub(super) struct Crowd {
 }
 
 impl Crowd {
-    /// Allows authorised uids so many connections in all.
+    /// Creates the counter; `most` is the limit for all authorised uids together.
     pub(super) fn new(pipeline: Arc<Pipeline>, most: usize) -> Self {
         Self {
             listed: Arc::new(Shares::new(most)),
@@ -57,8 +57,7 @@ impl Crowd {
         }
     }
 
-    /// Passes connections on, but those that are too many. An accept that fails, for want of descriptors, does not end the
-    /// server.
+    /// Passes connections on, except those above the limits. A failed accept, for want of descriptors, does not end the server.
     pub(super) fn let_in(
         self,
         listener: impl Stream<Item = io::Result<UnixStream>> + Send,
@@ -108,13 +107,13 @@ impl Crowd {
 #[derive(Debug)]
 pub(super) struct Connection {
     _share: Option<Share>,
-    /// The deadline of the preface and its missing bytes, until it is read.
+    /// The deadline of the preface and the number of its missing bytes; `None` once it is read.
     awaited: Option<(Pin<Box<Sleep>>, usize)>,
     stream: UnixStream,
 }
 
 impl Connection {
-    /// Takes the only connection that there will be.
+    /// Wraps a server's only connection, without limits.
     pub(super) fn single(stream: UnixStream) -> Self {
         Self::new(stream, None, HANDSHAKE_TIMEOUT)
     }
@@ -148,7 +147,7 @@ impl AsyncRead for Connection {
             && let Some((late, _)) = &mut self.awaited
             && late.as_mut().poll(context).is_ready()
         {
-            // Only now: what came in time may be read late.
+            // After the read: a preface that arrived in time may be read late.
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
         ready!(read)?;

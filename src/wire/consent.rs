@@ -39,7 +39,7 @@ pub(super) struct Operators {
 }
 
 impl Operators {
-    /// Lets through who may answer for the operator, and nobody else.
+    /// Admits peers that may answer for the operator.
     fn admit<T>(&self, request: &Request<T>) -> Result<Peer, Status> {
         let peer = peer(request.extensions())?;
         let Pipeline { gate, sandbox, .. } = &*self.pipeline;
@@ -52,7 +52,7 @@ impl Operators {
         self.pipeline.gate.consents()
     }
 
-    /// Describes a question: what would run, under which axes as enforced here.
+    /// Encodes a question: the command, and its profile's axes as enforced on this host.
     async fn describe(&self, asked: &OpenQuestion) -> pb::PendingConsent {
         let Question {
             hook,
@@ -130,7 +130,7 @@ impl Operators {
         loop {
             let news = tokio::select! {
                 news = listening.next() => news,
-                // Who is gone listens no more, even while there is no news.
+                // A disconnected client ends the stream even while there is no news.
                 () = sender.closed() => return,
             };
             let news = match news {
@@ -150,7 +150,7 @@ impl Operators {
                 None => {
                     let message = "this listener was too slow and heard not all; watch again";
                     let refusal = Refusal::new(Reason::Overloaded, message);
-                    // Who is gone need not know.
+                    // Fails only where the client has disconnected.
                     drop(sender.send(Err(status(&refusal, ""))).await);
                     return;
                 }
@@ -211,7 +211,7 @@ impl Operators {
                 .map(|(index, digest)| given_digest(index, digest))
                 .collect::<Result<Vec<_>, _>>()?
         };
-        // As a consent names it: by the program's path.
+        // A consent names the program by its path.
         argv[0] = path.into_os_string();
         let command = command_line(&argv).ok_or_else(|| field("argv", "is not UTF-8"))?;
         let by = format!("{peer} by ConsentService");
@@ -234,7 +234,7 @@ impl Operators {
     }
 }
 
-/// Reads what a file must contain.
+/// Decodes the digest that a file must have.
 fn given_digest(index: usize, digest: pb::Digest) -> Result<Digest, InvalidField> {
     let field =
         |name: &str, problem: &str| InvalidField::new(format!("digests[{index}].{name}"), problem);
@@ -277,7 +277,7 @@ fn digest_message(digest: &Digest) -> pb::Digest {
 fn entry_message(entry: &Entry) -> pb::AllowedHook {
     let text = |path: &PathBuf| path.display().to_string();
     pb::AllowedHook {
-        // Entries of a runtime's have what that wrote there; what is no time is not passed on as one.
+        // A runtime's own entries hold whatever it wrote there; a text that is not a time is left out.
         approved_at: entry.approved_at.parse().ok().map(timestamp),
         approved_by: entry.approved_by.clone().unwrap_or_default(),
         command: entry.command.clone(),

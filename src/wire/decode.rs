@@ -1,4 +1,4 @@
-//! From a message to a request: whatever passes here is well-formed.
+//! Decodes and validates requests.
 
 use std::{collections::BTreeMap, ffi::OsString, path::PathBuf, time::Duration};
 
@@ -39,12 +39,12 @@ pub(super) const NO_PROCESS: &str =
 /// A margin below what gRPC clients accept by default, which is 4 MiB.
 pub(super) const DEFAULT_REPLY_BYTES: u64 = 4 * 1024 * 1024 - 64 * 1024;
 
-/// A request that is refused before it is one.
+/// A refused message that did not decode to a request.
 #[derive(Debug)]
 pub struct MalformedRequest {
-    /// Why.
+    /// The refusal.
     pub(crate) refusal: Refusal,
-    /// The caller's id, or one made here where that is unusable.
+    /// The caller's id, or a generated one where that is unusable.
     pub(crate) request_id: String,
 }
 
@@ -52,7 +52,7 @@ pub struct MalformedRequest {
 ///
 /// # Errors
 ///
-/// Refuses with the field at fault: `INVALID_REQUEST`, `EVENT_TOO_LARGE`, `PROFILE_UNKNOWN` or `UNSUPPORTED`.
+/// Refuses with `INVALID_REQUEST`, `EVENT_TOO_LARGE`, `PROFILE_UNKNOWN` or `UNSUPPORTED`, and the field at fault.
 pub fn decode(
     message: pb::ExecuteRequest,
     limits: WireLimits,
@@ -66,7 +66,7 @@ pub fn decode(
     })
 }
 
-/// Returns the caller's id of a request, or one made here.
+/// Returns the caller's id of a request, or a generated one.
 pub(super) fn id(given: &str) -> Result<String, Box<MalformedRequest>> {
     match check_name("request_id", given) {
         Ok(()) if given.is_empty() => Ok(Uuid::now_v7().to_string()),
@@ -132,7 +132,7 @@ pub(super) fn profile(text: &str) -> Result<Option<ProfileName>, Refusal> {
     ProfileName::parse(text).map(Some).ok_or_else(unknown)
 }
 
-/// Decodes what happens to a run whose client is gone. The default is KILL, but FINISH at points that end something.
+/// Decodes the behaviour on disconnect. The default is KILL, but FINISH at points that end something.
 pub(super) fn on_disconnect(value: i32, point: &str) -> Result<OnDisconnect, InvalidField> {
     let value = known(pb::OnDisconnect::try_from(value), "on_disconnect")?;
     Ok(match value {
@@ -143,7 +143,7 @@ pub(super) fn on_disconnect(value: i32, point: &str) -> Result<OnDisconnect, Inv
     })
 }
 
-/// Reads whether the failure policy is tightened.
+/// Decodes the failure policy.
 pub(super) fn on_failure(value: i32) -> Result<OnFailure, InvalidField> {
     Ok(match known(pb::OnFailure::try_from(value), "on_failure")? {
         pb::OnFailure::Closed => OnFailure::Closed,
@@ -162,7 +162,9 @@ fn envelope(session: &str, hook: &Hook) -> Envelope {
     }
 }
 
-/// Returns a request's contract and point in the contract's spelling, whatever else it holds. Empty where there are none such.
+/// Returns a request's contract and point, for the record of a request that does not decode.
+///
+/// The point is in the contract's spelling. Both are empty where the contract does not exist.
 pub(super) fn named(contract: i32, event: Option<&pb::Event>) -> (&'static str, String) {
     let mode = any_mode(pb::Contract::try_from(contract).unwrap_or_default());
     let point = event.map_or("", |event| event.point.as_str());
@@ -200,7 +202,7 @@ pub(crate) fn contract_id(contract: pb::Contract) -> &'static str {
         .unwrap_or_else(|| Mode::Observe.contract_name())
 }
 
-/// Returns a contract as messages have it.
+/// Returns the message value of a mode's contract.
 pub(super) fn contract_of(mode: Mode) -> pb::Contract {
     let mut known = (1..).map_while(|number| pb::Contract::try_from(number).ok());
     known
@@ -208,11 +210,11 @@ pub(super) fn contract_of(mode: Mode) -> pb::Contract {
         .unwrap_or_default()
 }
 
-/// Accepts a JSON document that every reader understands alike.
+/// Checks the size and the unambiguous syntax of a JSON document.
 ///
 /// # Errors
 ///
-/// Names the field: `EVENT_TOO_LARGE`, `INVALID_REQUEST`.
+/// Refuses with `EVENT_TOO_LARGE` or `INVALID_REQUEST`, naming the field.
 pub(super) fn document(field: &str, json: Bytes, limits: WireLimits) -> Result<Bytes, Refusal> {
     let parsed = parse_event(json, limits.event_bytes).map_err(|error| match error {
         EventError::Malformed(InvalidField { problem, .. }) => {
@@ -223,7 +225,7 @@ pub(super) fn document(field: &str, json: Bytes, limits: WireLimits) -> Result<B
     parsed.map(apart)
 }
 
-/// Copies a small document out of its message's buffer, so that this is freed.
+/// Copies a small document out of its message's buffer, so that the buffer is freed.
 fn apart(json: Bytes) -> Bytes {
     if json.len() < COPY_BYTES {
         Bytes::copy_from_slice(&json)

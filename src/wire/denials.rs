@@ -15,14 +15,14 @@ use crate::{
 const MAX_DENIALS_BYTES: usize = ReplyBudget::ENVELOPE / 2;
 
 pub(super) fn denials(interpreted: &Interpreted) -> Vec<pb::Denial> {
-    // In a container nobody asks about calls.
+    // In a container no seccomp user notifications are answered.
     let prepared = &interpreted.run.prepared;
     let filters = prepared.filters;
     let filters = filters.filter(|_| prepared.backend == BackendName::LANDLOCK);
     let Some(spec) = filters else {
         return Vec::new();
     };
-    // Of which call the end of the hook does not say.
+    // The hook's end does not show which call killed it.
     let is_killed = interpreted.outcome == OutcomeKind::EscapeAttempt;
     let killed = is_killed.then(|| pb::Denial {
         confidence: "certain".to_owned(),
@@ -31,7 +31,7 @@ pub(super) fn denials(interpreted: &Interpreted) -> Vec<pb::Denial> {
         times: 1,
         ..pb::Denial::default()
     });
-    // What ended the hook first, so that it is told whatever else there was.
+    // The call that ended the hook comes first, so that it stays when the list is cut.
     let calls = interpreted.hook.denied.calls.iter();
     let all = killed
         .into_iter()
@@ -53,7 +53,7 @@ pub(super) fn denials(interpreted: &Interpreted) -> Vec<pb::Denial> {
     let mut reported: Vec<_> = all.filter(fits).collect();
     if let Some(redacted) = &interpreted.redacted {
         for denial in &mut reported {
-            // Arguments are of the hook's choosing.
+            // The hook chooses the arguments.
             for text in [&mut denial.rule, &mut denial.suggestion, &mut denial.target] {
                 redacted.redactor().clean(text);
             }

@@ -1,4 +1,4 @@
-//! `Dispatch` and `ListHooks`: from messages and to them.
+//! `Dispatch` and `ListHooks`: decodes requests and encodes replies.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -40,7 +40,7 @@ impl HookServer {
         let refuse = async |id: &str, refusal: Refusal| {
             let about = About::malformed(&call, id).at(contract, point.clone());
             let recorded = self.pipeline.audit.refuse(about, refusal.into()).await;
-            // A refusal is no response.
+            // Refusals are statuses, not responses.
             self.encode(&recorded)
                 .map(|_| pb::DispatchResponse::default())
         };
@@ -48,7 +48,7 @@ impl HookServer {
         if let Some(invalid) = invalid {
             return refuse(&id, invalid.into()).await;
         }
-        // Before anything is looked up: with no hook due, nobody else would ask.
+        // Before any lookup: with no hook due, no later stage checks the peer.
         let sandbox = &self.pipeline.sandbox;
         if let Err(refusal) = self.pipeline.gate.admit_peer(&call.peer, sandbox) {
             return refuse(&id, refusal).await;
@@ -58,7 +58,7 @@ impl HookServer {
                 Ok(origin) => origin,
                 Err(invalid) => return refuse(&id, invalid.into()).await,
             };
-        // Expressions take long to compile for their length.
+        // Regular expressions take long to compile for their length.
         let compiles = message
             .inline_hooks
             .iter()
@@ -113,7 +113,7 @@ impl HookServer {
                 }
                 Err(refusal) => {
                     let status = status(&refusal, &id);
-                    // Written down; the caller gets it as it is.
+                    // Only the record matters here: the caller gets the refusal itself.
                     drop(pipeline.audit.refuse(about, refusal.into()).await);
                     Err(status)
                 }
@@ -219,7 +219,9 @@ impl HookServer {
     }
 }
 
-/// Counts a turn at the loop valve, where hooks of the contract open turns. Past the limit no push wakes anybody.
+/// Counts a turn at the loop valve, where hooks of the contract open turns.
+///
+/// Past the limit no push wakes the agent.
 fn count_turn(
     valve: &valve::Valve,
     dispatched: &mut Dispatched,
@@ -262,7 +264,7 @@ fn inline_hook(
     let mode = Mode::parse(contract.contract_name(), &message.mode).map_err(within)?;
     let config = object(&field("config_json"), &message.config_json)?;
     let config = config.unwrap_or_default();
-    // One that is no rule lets the hook run, as in a file.
+    // An invalid rule lets the hook run, as in a file.
     let filter = config.get("if").and_then(Value::as_str);
     let filter = filter.and_then(|rule| mode.filter(rule));
     let mut entry = mode.entry(&config).map_err(within)?;
@@ -299,7 +301,7 @@ fn inline_hook(
         owner: Owner::Operator,
         point: point.to_owned(),
         profile: decode::profile(&message.profile)?,
-        // What a request names, it grants not.
+        // Naming a profile in a request does not grant it.
         profile_granted: false,
         runs_after_block: false,
         source: "the request".to_owned(),
@@ -320,7 +322,7 @@ fn tool(message: pb::Tool, limits: WireLimits) -> Result<Tool, Refusal> {
         if json.is_empty() {
             return Ok(None);
         }
-        // As strictly as the event: a guard must not read another call than the one that is made.
+        // As strictly as the event: a guard must not read another tool call than the agent makes.
         let checked = decode::document(name, json.into(), limits)?;
         let text = String::from_utf8_lossy(&checked);
         Ok::<_, Refusal>(Some(Json::checked(&text)))
@@ -423,11 +425,11 @@ fn loop_valve(state: valve::State) -> pb::LoopValve {
     }
 }
 
-/// Lists what is configured.
+/// Lists the configured hooks.
 ///
 /// # Errors
 ///
-/// Refuses a contract that this version does not know.
+/// Refuses an unknown contract.
 pub(super) fn list(
     message: &pb::ListHooksRequest,
     configured: &Configured,

@@ -72,7 +72,7 @@ struct Door {
 }
 
 impl DoorwayLayer {
-    /// Lets through what a pipeline's rules allow. What is written down later is so by tasks of `tasks`.
+    /// Creates the layer over a pipeline's rules. Delayed records are written by tasks of `tasks`.
     pub(super) fn new(pipeline: Arc<Pipeline>, limits: WireLimits, tasks: TaskTracker) -> Self {
         Self(Arc::new(Door {
             apart: Arc::new(Shares::new(MAX_STRANGERS_BYTES)),
@@ -95,7 +95,7 @@ impl<S> Layer<S> for DoorwayLayer {
     }
 }
 
-/// Lets requests through to a service.
+/// A service that admits requests before their messages are read.
 #[derive(Clone, Debug)]
 pub(super) struct Doorway<S> {
     door: Arc<Door>,
@@ -120,7 +120,7 @@ where
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
         let (request, arriving) = match self.door.enter(request) {
             Ok(entered) => entered,
-            // Dropped unread, the message is the client's to keep.
+            // The message is dropped unread.
             Err(rejected) => {
                 let door = Arc::clone(&self.door);
                 return Box::pin(async move { Ok(door.reject(rejected).await.into_http()) });
@@ -151,20 +151,20 @@ where
     }
 }
 
-/// A request whose message is still to come.
+/// An admitted request whose message is still to be read.
 struct Arriving {
     /// The caller, where a refusal is to be recorded.
     caller: Option<Caller>,
-    /// Why the message was not read to its end, if so.
+    /// The refusal, if the message was not read to its end.
     refused: Arc<OnceLock<Refusal>>,
     share: Arc<Share>,
 }
 
-/// A peer that is not admitted.
+/// The rejection of a peer.
 enum Rejected {
-    /// Somebody whose refusal is to be written down.
+    /// A rejection with a record.
     Recorded(Box<(Caller, Refusal)>),
-    /// Anybody else.
+    /// A rejection without one.
     Unrecorded(Status),
 }
 
@@ -189,7 +189,7 @@ impl Door {
         let recorded = service == "HookService" && RECORDED_METHODS.contains(&method);
         let peer = peer(&parts.extensions)?;
         let gate = &self.pipeline.gate;
-        // What steers a daemon that has no memory left needs some.
+        // The admin service must work when the requests' memory is exhausted.
         let memory = if service == "AdminService" || gate.is_stranger(&peer) {
             &self.apart
         } else {
@@ -251,8 +251,10 @@ impl Door {
         }
     }
 
-    /// Answers who is not let in. A refusal is written down: the first of a uid at once, those of the second after it as one
-    /// record that counts them, so that who may ask for nothing cannot fill the journal either.
+    /// Records a rejection and returns its status.
+    ///
+    /// A uid's first refusal is recorded at once, those within [`REFUSAL_WINDOW`] after it in one record with their
+    /// number, so that uids without permission cannot fill the journal.
     async fn reject(self: &Arc<Self>, rejected: Rejected) -> Status {
         let (caller, refusal) = match rejected {
             Rejected::Recorded(recorded) => *recorded,
@@ -271,7 +273,7 @@ impl Door {
             let more = door.refused().remove(&kind).unwrap_or_default();
             if more > 0 {
                 let about = later.counting(more);
-                // Nobody waits for an answer; a journal that cannot be written has said so in the log.
+                // No caller waits for this answer; the journal logs its own failures.
                 drop(door.pipeline.audit.refuse(about, again.into()).await);
             }
         });
@@ -286,7 +288,7 @@ impl Door {
         }
     }
 
-    /// Returns whether a refusal is the window's first of its kind; else counts it.
+    /// Returns whether a refusal is the window's first of its kind; otherwise counts it.
     fn is_first(&self, kind: (u32, Reason)) -> bool {
         let mut refused = self.refused();
         let more = refused.get_mut(&kind).map(|more| *more += 1);
@@ -298,35 +300,36 @@ impl Door {
     }
 }
 
-/// A message as it comes in.
+/// The body of a request, counted while it is read.
 struct IncomingMessage {
     body: Body,
-    /// How much came.
+    /// Bytes read so far.
     came: usize,
     /// The deadline of the message; `None` for streams, which may last.
     late: Option<Pin<Box<Sleep>>>,
-    /// How long a message may say it is.
+    /// The largest length that a message's prefix may announce.
     longest: usize,
-    /// How much may come.
+    /// The limit of bytes to read.
     most: usize,
     /// The first bytes: whether the message is compressed, and its length.
     prefix: [u8; PREFIX],
     refused: Arc<OnceLock<Refusal>>,
     share: Arc<Share>,
-    /// How much of the share is its own.
+    /// Bytes of the share taken for this message.
     taken: usize,
 }
 
 impl IncomingMessage {
     fn refuse(&self, refusal: Refusal) -> Status {
         let status = status(&refusal, "");
-        // The first one is the one that is told.
+        // The first refusal is kept.
         self.refused.get_or_init(|| refusal);
         status
     }
 
-    /// Takes memory for a piece, or for the whole message once its length is known. So of several that come at once some are kept
-    /// whole and none is refused half way.
+    /// Takes memory for a piece, or for the whole message once its length is known.
+    ///
+    /// So some of several concurrent messages are kept whole, and none is refused half way.
     fn take(&mut self, piece: &[u8]) -> Result<(), Refusal> {
         let missing = PREFIX.saturating_sub(self.came).min(piece.len());
         for (known, byte) in self.prefix[self.came.min(PREFIX)..].iter_mut().zip(piece) {
@@ -340,7 +343,7 @@ impl IncomingMessage {
         let [_, a, b, c, d] = self.prefix;
         let announced = usize::try_from(u32::from_be_bytes([a, b, c, d])).unwrap_or(usize::MAX);
         let mut wanted = self.came;
-        // One that is too long is refused by the library, which has the same limit.
+        // The library, with the same limit, refuses a message that is too long.
         if missing > 0 && self.came >= PREFIX && announced <= self.longest {
             wanted = wanted.max(PREFIX + announced);
         }
@@ -353,7 +356,7 @@ impl IncomingMessage {
     }
 }
 
-/// Builds the refusal of a caller that has no memory left.
+/// Builds the refusal of a request for which the caller has no memory left.
 pub(super) fn too_much(share: &Share, what: &str) -> Refusal {
     let message = format!(
         "the requests in work leave too little of {} bytes for {what} (`server.max_bytes_in_flight`); ask again later",
@@ -362,14 +365,18 @@ pub(super) fn too_much(share: &Share, what: &str) -> Refusal {
     Refusal::new(Reason::Overloaded, message)
 }
 
-/// An answer as it goes out. A client need not read it, so it is counted as the message was, until it is sent.
+/// The body of an answer.
+///
+/// A client need not read it, so its memory is counted until it is sent.
 struct OutgoingAnswer {
     body: Body,
     share: Arc<Share>,
 }
 
 impl OutgoingAnswer {
-    /// Counts a piece for as long as anybody has it. There it is: where there is no room for it, its caller has none for more.
+    /// Counts a piece's memory until the piece is dropped.
+    ///
+    /// The piece exists already, so it is counted even beyond the limit; the caller then has no room for more.
     fn count(&self, bytes: Bytes) -> Bytes {
         let beyond = self.share.another();
         beyond.grow_up_to(bytes.len().saturating_sub(self.share.held()));
@@ -381,10 +388,10 @@ impl OutgoingAnswer {
     }
 }
 
-/// A piece of an answer, and the memory it takes.
+/// A piece of an answer, with its memory.
 struct CountedBytes {
     bytes: Bytes,
-    /// What it takes beyond what its request holds.
+    /// Memory beyond the request's own share.
     _beyond: Share,
     _share: Arc<Share>,
 }

@@ -1,4 +1,4 @@
-//! From a recorded answer to a reply.
+//! Encodes recorded answers as replies.
 
 use bytes::Bytes;
 use tonic::Status;
@@ -100,7 +100,7 @@ fn denial_sources(run: &Run, hook: &EndedHook) -> Vec<String> {
     sources.map(str::to_owned).collect()
 }
 
-/// Keeps a reply within what its caller takes.
+/// The size limit of a reply.
 pub(super) struct ReplyBudget {
     happened: bool,
     room: usize,
@@ -248,8 +248,9 @@ pub(super) fn push_message(push: &Push) -> pb::Push {
     }
 }
 
-/// Encodes a verdict. `sandbox_denied` is whether the sandbox refused the hook something, `lifetime` how long context stays valid
-/// at the point.
+/// Encodes a verdict.
+///
+/// `sandbox_denied`: whether confinement denied the hook anything. `lifetime`: the validity of context at the point.
 pub(super) fn verdict_message(
     verdict: &Verdict,
     sandbox_denied: bool,

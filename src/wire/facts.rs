@@ -1,4 +1,4 @@
-//! Gives the facts of a refusal their names and texts.
+//! Encodes the facts of a refusal as names and texts.
 
 use std::{borrow::Cow, collections::BTreeMap};
 

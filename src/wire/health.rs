@@ -1,4 +1,4 @@
-//! `grpc.health.v1`: whether hooks are run at all.
+//! `grpc.health.v1`: whether the daemon can run hooks.
 
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ impl Health {
         self.change(|state| state.is_recorded = are).await;
     }
 
-    /// Sets the health to not serving for good, whatever is confirmed later.
+    /// Sets the health to not serving, permanently.
     pub(super) async fn end(&self) {
         self.change(|state| state.is_over = true).await;
     }

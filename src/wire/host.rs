@@ -10,7 +10,7 @@ use crate::{
     sandbox::{AxisProof, BackendName, BackendStatus, Prepared, ProbeResult, Sandbox, Skipped},
 };
 
-/// Returns every backend that the operator names, and whether this host has it.
+/// Returns the status on this host of each backend in the operator's configuration.
 pub(crate) fn backend_statuses(sandbox: &Sandbox) -> Vec<pb::BackendStatus> {
     let probed = sandbox.probe().into_iter();
     let status = probed.map(|(name, probed)| {
@@ -30,17 +30,19 @@ pub(crate) fn backend_statuses(sandbox: &Sandbox) -> Vec<pb::BackendStatus> {
     status.collect()
 }
 
-/// Returns a profile's status on this host, with the evidence. Runs its self-tests on each of its backends that has none behind it.
+/// Returns a profile's status on this host, with evidence.
+///
+/// Runs the self-test on each of its backends that has no result yet.
 pub(crate) async fn profile_status(sandbox: &Sandbox, policy: &Policy) -> pb::ProfileStatus {
-    let standings = sandbox.survey(policy).await;
-    let chosen = standings.iter().position(BackendStatus::serves);
-    // Where none serves it, the first is the one that the operator wants.
+    let statuses = sandbox.survey(policy).await;
+    let chosen = statuses.iter().position(BackendStatus::serves);
+    // Where no backend serves the profile, the operator's first choice is shown.
     let shown = chosen.unwrap_or(0);
-    let other = |(index, standing)| pb::BackendStanding {
+    let other = |(index, status)| pb::BackendStanding {
         passed_over: index < chosen.unwrap_or(usize::MAX),
-        ..backend_standing(policy, standing)
+        ..backend_standing(policy, status)
     };
-    let others = standings.iter().enumerate();
+    let others = statuses.iter().enumerate();
     let others = others.filter(|(index, _)| *index != shown).map(other);
     let pb::BackendStanding {
         axes,
@@ -49,9 +51,9 @@ pub(crate) async fn profile_status(sandbox: &Sandbox, policy: &Policy) -> pb::Pr
         passed_over: _,
         reason,
         tested_at,
-    } = standings
+    } = statuses
         .get(shown)
-        .map(|standing| backend_standing(policy, standing))
+        .map(|status| backend_standing(policy, status))
         .unwrap_or_default();
     pb::ProfileStatus {
         axes,
@@ -61,19 +63,19 @@ pub(crate) async fn profile_status(sandbox: &Sandbox, policy: &Policy) -> pb::Pr
         profile: policy.name.to_string(),
         reason,
         tested_at,
-        unconfined: chosen.is_some_and(|chosen| !standings[chosen].confines()),
+        unconfined: chosen.is_some_and(|chosen| !statuses[chosen].confines()),
     }
 }
 
-fn backend_standing(policy: &Policy, standing: &BackendStatus) -> pb::BackendStanding {
-    let backend = standing.backend();
-    match standing {
+fn backend_standing(policy: &Policy, status: &BackendStatus) -> pb::BackendStanding {
+    let backend = status.backend();
+    match status {
         BackendStatus::Serves(serves) => {
             let (prepared, confirmation) = &**serves;
             pb::BackendStanding {
                 axes: evidence(policy, prepared, &confirmation.proofs),
                 backend: backend.as_str().to_owned(),
-                confirmed: standing.confines(),
+                confirmed: status.confines(),
                 passed_over: false,
                 reason: String::new(),
                 tested_at: Some(timestamp(confirmation.tested_at)),
@@ -92,7 +94,7 @@ fn backend_standing(policy: &Policy, standing: &BackendStatus) -> pb::BackendSta
                 confirmed: false,
                 passed_over: false,
                 reason: format!("{}: {}", refusal.reason, refusal.message),
-                // A failure is not remembered: this one is of now.
+                // A failed self-test is not cached, so this result is new.
                 tested_at: Some(timestamp(Timestamp::now())),
             }
         }
@@ -143,7 +145,7 @@ const fn consequence(axis: Axis) -> &'static str {
     }
 }
 
-/// Returns the one thing that closes a gap; empty where this version has none.
+/// Returns the remedy for a gap; empty where this version has none.
 fn fix(axis: Axis) -> &'static str {
     match axis {
         Axis::Pids => {

@@ -1,4 +1,4 @@
-//! `Interpret`: ends that somebody else's runner saw, to verdicts. Runs nothing.
+//! `Interpret`: returns the verdicts of ends that another runner observed. Runs nothing.
 
 use std::time::Duration;
 
@@ -12,15 +12,15 @@ use crate::{
     refusal::Refusal,
 };
 
-/// Reads ends.
+/// Interprets ends of hooks.
 ///
 /// # Errors
 ///
-/// Refuses contracts, modes, points and ends that cannot be: `INVALID_REQUEST`, `UNSUPPORTED`.
+/// Refuses unknown contracts, modes and points, and impossible ends, with `INVALID_REQUEST` or `UNSUPPORTED`.
 pub(super) fn interpret(message: pb::InterpretRequest) -> Result<pb::InterpretResponse, Refusal> {
     let mode = decode::mode(message.contract, &message.mode)?;
     let shared = config("config_json", &message.config_json)?;
-    // Where there are no ends, nobody else would look at it.
+    // Without ends, the settings would not be checked.
     mode.entry(&shared)?;
     let ends: Vec<_> = message
         .ends

@@ -10,7 +10,7 @@ pub struct WireLimits {
 }
 
 impl WireLimits {
-    /// The room in a request beside its event. Arguments and environment together never exceed 2 MiB.
+    /// The size of a request beside its event. Arguments and environment together never exceed 2 MiB.
     const REQUEST_MARGIN_BYTES: usize = 3 * 1024 * 1024;
 
     /// Returns the largest message, bytes.

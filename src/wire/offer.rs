@@ -1,4 +1,4 @@
-//! Takes from a caller's offer what the profile wants. The caller need not know the profile.
+//! Applies a caller's offer as far as the profile needs it. The caller need not know the profile.
 
 use super::decode;
 use crate::{
@@ -7,8 +7,9 @@ use crate::{
     policy::{Policy, Registry, environment},
 };
 
-/// Moves what the profile wants from the offer into the hook, and drops the rest. Nothing is taken by a request that names no
-/// profile there is: it is refused later.
+/// Moves the parts of the offer that the profile needs into the hook, drops the rest.
+///
+/// Under an unknown profile nothing is moved: the request is refused later.
 pub(super) fn settle(message: &mut pb::ExecuteRequest, registry: &Registry) {
     let Some(offer) = message.offer.take() else {
         return;

@@ -1,4 +1,4 @@
-//! From a preview to a reply.
+//! Encodes previews as replies.
 
 use std::path::Path;
 
@@ -22,8 +22,9 @@ use crate::{
     refusal::{Fault, Reason, Refusal, Stop, chain},
 };
 
-/// Returns whether a preview answers with this refusal instead of a status. It does where the request makes sense, and its caller
-/// may make it.
+/// Returns whether a preview's response holds this refusal, instead of a status.
+///
+/// That is so for valid requests of allowed callers.
 pub(super) const fn is_an_answer(reason: Reason) -> bool {
     match reason {
         Reason::CallerIsAHook
@@ -53,7 +54,7 @@ pub(super) const fn is_an_answer(reason: Reason) -> bool {
     }
 }
 
-/// Answers with a refusal.
+/// Encodes a refusal as a response.
 pub(super) fn refused(refusal: &Refusal, request_id: &str) -> Result<pb::PreviewResponse, Status> {
     if !is_an_answer(refusal.reason) {
         return Err(status::status(refusal, request_id));
@@ -74,11 +75,11 @@ pub(super) fn refused(refusal: &Refusal, request_id: &str) -> Result<pb::Preview
     })
 }
 
-/// Encodes how far a request would come.
+/// Encodes a preview.
 ///
 /// # Errors
 ///
-/// Returns the status of a fault, and of a refusal that Execute gives to requests that cannot be right.
+/// Returns the status of a fault, or of a refusal that is no answer ([`is_an_answer`]).
 pub(super) fn encode(preview: &Preview) -> Result<pb::PreviewResponse, Status> {
     let id = &preview.request_id;
     let stopped = |stop: &Stop| match stop {
@@ -174,10 +175,10 @@ fn limits(limits: &Limits, axes: &Axes<Coverage>) -> pb::Limits {
     }
 }
 
-/// Returns all that the run would reach by its path.
+/// Returns the run's path grants.
 fn grants(run: &Run) -> Result<Vec<pb::Grant>, Fault> {
     let examine = |error| Fault::new("cannot examine what is granted", error);
-    // The paths are wanted, not what a kernel makes of them.
+    // All rights: the grants are shown as configured, not as this kernel supports them.
     let all = FileRights::of(&FileRight::ALL);
     let files = &run.policy.files;
     let mut reach = Reach::locate(files, None, all)

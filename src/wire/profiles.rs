@@ -19,12 +19,12 @@ use crate::{
 pub(crate) struct Profiles {
     health: Health,
     pipeline: Arc<Pipeline>,
-    /// Serialises self-tests. Each starts dozens of processes, and runs wait for it.
+    /// Serialises self-tests: each starts dozens of processes, and runs wait for them.
     tests: Arc<Turns>,
 }
 
 impl Profiles {
-    /// Serves what a pipeline confines with.
+    /// Creates the service over a pipeline's sandbox.
     pub(super) fn new(pipeline: Arc<Pipeline>, health: Health) -> Self {
         Self {
             health,
@@ -33,7 +33,7 @@ impl Profiles {
         }
     }
 
-    /// Admits callers who may run hooks, and nobody else.
+    /// Admits callers that may run hooks.
     fn admit<T>(&self, request: &Request<T>) -> Result<Peer, Status> {
         let peer = peer(request.extensions())?;
         let Pipeline { gate, sandbox, .. } = &*self.pipeline;
@@ -122,7 +122,7 @@ impl SandboxService for Profiles {
         let mut profiles = Vec::new();
         for policy in wanted {
             let _turn = self.tests.turn(peer.uid).await;
-            // From here on a run under this profile waits for the outcome, and is refused where that is a failure.
+            // From here on runs under this profile wait for the new self-test, and are refused if it fails.
             sandbox.forget(&policy.digest);
             let status = profile_status(sandbox, policy).await;
             if !status.confirmed && !status.unconfined {

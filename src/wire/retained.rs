@@ -1,5 +1,6 @@
-//! Retained answers by idempotency key: a repeated request is answered, not run, again. Where there is no room for an answer, its
-//! id is kept: what ran is not run again, though its result is lost.
+//! Retains answers by idempotency key: a repeated request is answered, not run, again.
+//!
+//! Where an answer has no room, its id alone is kept: the hook does not run again, though its result is lost.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -28,10 +29,10 @@ const MAX_BYTES: usize = 64 * 1024 * 1024;
 /// An answer's memory beside its own bytes: its id, and its table entries.
 const OVERHEAD_BYTES: usize = 512;
 
-/// The largest answer that is worth more than ids of before, bytes.
+/// The largest answer for which older ids are dropped, bytes.
 const SMALL_REPLY_BYTES: usize = 64 * 1024;
 
-/// An answer as it goes out.
+/// An answer as sent.
 pub(super) type Reply<R> = Result<R, Status>;
 
 /// The caller's uid and its id of the request.
@@ -54,12 +55,12 @@ struct Entries<R> {
 /// Finished requests of a uid, oldest first. Each holds its share of the memory.
 #[derive(Debug, Default)]
 struct OfUid {
-    /// The ids whose answers are kept, too, with what these take.
+    /// The ids whose answers are kept, too, with the answers' memory.
     answers: VecDeque<(String, Share)>,
     ids: VecDeque<FinishedId>,
 }
 
-/// An id that is kept.
+/// A retained id.
 #[derive(Debug)]
 struct FinishedId {
     at: Instant,
@@ -70,7 +71,7 @@ struct FinishedId {
 #[derive(Debug)]
 struct RetainedEntry<R> {
     fingerprint: [u8; 32],
-    /// Ends the run once nobody holds it who waits for the answer.
+    /// Ends the run when the last client that waits for the answer drops it.
     guard: Weak<DropGuard>,
     reply: watch::Receiver<Option<Reply<R>>>,
 }
@@ -80,25 +81,25 @@ struct RetainedEntry<R> {
 pub(super) enum Claim<R: Message> {
     /// The id was used for another request.
     Conflict,
-    /// It runs, or ran; its reply is, or will be, here. Who waits for it holds what keeps the run going.
+    /// The request runs, or ran. The reply comes from the receiver; the guard keeps the run going.
     Known(watch::Receiver<Option<Reply<R>>>, Option<Arc<DropGuard>>),
-    /// It is new: run it, and give its reply to the ticket.
+    /// The id is new: the caller runs the request and delivers its reply by the ticket.
     New(Ticket<R>),
 }
 
-/// The promise to deliver a reply. Dropped without one, the request is as if it had never been made.
+/// The obligation to deliver a reply. Dropped without one, the id is new again.
 #[derive(Debug)]
 pub(super) struct Ticket<R: Message> {
     key: CallerKey,
-    /// Whether something ran.
+    /// Whether a hook ran.
     ran: bool,
     reply: watch::Sender<Option<Reply<R>>>,
     retained: Arc<Retained<R>>,
 }
 
-/// A request that its caller may give an id.
+/// A request type with an optional caller's id.
 pub(super) trait Nameable: Message {
-    /// Returns the hooks that it brings.
+    /// Returns the request's own hooks.
     fn hooks(&mut self) -> impl Iterator<Item = &mut pb::Hook>;
 }
 
@@ -115,12 +116,12 @@ impl Nameable for pb::DispatchRequest {
     }
 }
 
-/// Distinguishes two requests with the same id.
+/// Digests that distinguish two requests with the same id.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fingerprint {
-    /// By all but the values of the environment: what is written down.
+    /// SHA-256 of the request without environment values, as the journal records it.
     pub(super) recorded: [u8; 32],
-    /// By everything.
+    /// SHA-256 of the whole request.
     pub(super) whole: [u8; 32],
 }
 
@@ -164,7 +165,7 @@ impl<R> Default for Retained<R> {
 }
 
 impl<R: Message> Retained<R> {
-    /// Looks an id up, and enters a new one. Its run goes on for as long as somebody holds `guard`, if there is one.
+    /// Looks an id up, and enters a new one. Its run goes on while `guard`, if any, is held.
     pub(super) fn enter(
         self: &Arc<Self>,
         key: CallerKey,
@@ -197,18 +198,20 @@ impl<R: Message> Retained<R> {
     }
 }
 
-/// Returns whether a refusal came after the hook was released. Its end could not be recorded, or its confinement not be confirmed.
+/// Returns whether a refusal says that the hook was released.
+///
+/// Its end could not be recorded, or its confinement not be confirmed.
 fn says_released(status: &Status) -> bool {
     let details = status.get_error_details();
     let info = details.error_info();
-    // Of a run of before the journal knows for how long it counts.
+    // The journal decides for how long a run of an earlier daemon counts.
     info.is_some_and(|info| {
         info.metadata.contains_key("released") && info.reason != Reason::AlreadyRan.as_str()
     })
 }
 
 impl<R: Message + Clone> Ticket<R> {
-    /// Delivers the reply to all who wait. It is kept where something ran; otherwise the same may be asked for again.
+    /// Delivers the reply to all waiting clients. It is retained where a hook ran; otherwise the request may be repeated.
     pub(super) fn deliver(mut self, reply: &Reply<R>) {
         let ran = match reply {
             Ok(response) => Some(response.encoded_len()),
@@ -225,7 +228,7 @@ impl<R: Message + Clone> Ticket<R> {
                 .unwrap_or_else(PoisonError::into_inner);
             entries.keep(&retained.bytes, &self.key, bytes);
         }
-        // Those who wait have a receiver of their own; without any, nobody needs to be told.
+        // Waiting clients have receivers of their own; `send_replace` succeeds without any.
         self.reply.send_replace(Some(reply.clone()));
     }
 }
@@ -244,8 +247,9 @@ impl<R: Message> Drop for Ticket<R> {
 }
 
 impl<R> Entries<R> {
-    /// Keeps an id that has ended, and its answer of so many bytes. Older answers of the uid make room for both, and then older ids:
-    /// for an answer only where it is small.
+    /// Retains an ended id, and its answer of `answer` bytes.
+    ///
+    /// Older answers of the uid make room for both, then older ids; for an answer only if it is small.
     fn keep(&mut self, bytes: &Arc<Shares>, key: &CallerKey, answer: usize) {
         let (uid, id) = (key.0, &key.1);
         let beside = bytes.share(uid);
@@ -279,7 +283,7 @@ impl<R> Entries<R> {
         }
     }
 
-    /// Keeps no more than the id of a uid's oldest answer. Says whether there was one.
+    /// Drops a uid's oldest answer but keeps its id. Returns whether there was one.
     fn let_go_of_oldest_answer(&mut self, uid: u32) -> bool {
         let oldest = self.ended.get_mut(&uid);
         let Some((id, _share)) = oldest.and_then(|it| it.answers.pop_front()) else {
@@ -289,14 +293,14 @@ impl<R> Entries<R> {
         true
     }
 
-    /// Drops the answer and keeps the id, so that a repeated request gets a refusal.
+    /// Drops an answer and keeps its id, so that a repeated request is refused.
     fn let_go_of_answer(&mut self, key: &CallerKey) {
         if let Some(entry) = self.by_key.get_mut(key) {
             entry.reply = watch::channel(Some(Err(gone(&key.1)))).1;
         }
     }
 
-    /// Forgets what is too old.
+    /// Drops expired ids.
     fn forget(&mut self, now: Instant) {
         let old = |ended: &OfUid| {
             let is_old = |it: &FinishedId| now.saturating_duration_since(it.at) >= RETENTION;
@@ -310,7 +314,7 @@ impl<R> Entries<R> {
         }
     }
 
-    /// Forgets the oldest id of a uid. Says whether there was one.
+    /// Drops a uid's oldest id. Returns whether there was one.
     fn forget_oldest(&mut self, uid: u32) -> bool {
         let Some(ended) = self.ended.get_mut(&uid) else {
             return false;
@@ -331,7 +335,7 @@ impl<R> Entries<R> {
     }
 }
 
-/// Refuses what has run and whose answer is not kept.
+/// Builds the refusal of a request that ran and whose answer is not retained.
 fn gone(id: &str) -> Status {
     let message = "what was asked for under this `request_id` has run, and there was no room to keep its answer. It is not run again; to have it run again, ask under another id";
     let refusal = Refusal::new(Reason::AlreadyRan, message).released();

@@ -72,13 +72,14 @@ pub enum Incoming {
 }
 
 impl Incoming {
-    /// Listens on a socket of this daemon's own, with the given mode. Its directory belongs to the daemon's user. Returns the
-    /// socket's file.
+    /// Binds a socket with the given mode. Returns its file, too.
+    ///
+    /// The socket's directory must belong to the daemon's user.
     ///
     /// # Errors
     ///
-    /// Fails where a daemon listens there already, where something other than a stale socket is in its place, or where
-    /// others could replace it.
+    /// Fails where a daemon listens there already, where a file other than a stale socket has the path, or where other
+    /// users could replace it.
     pub fn bind(path: &Path, mode: u32) -> Result<(Self, Presence), ServerError> {
         let error = |doing| {
             move |cause| ServerError {
@@ -121,7 +122,7 @@ impl Incoming {
             }
             Err(_) => {}
         }
-        // Until the mode is set nobody but this user may connect.
+        // Until the mode is set only this user may connect.
         let umask = nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o177));
         let bound = StdListener::bind(path);
         nix::sys::stat::umask(umask);
@@ -133,7 +134,7 @@ impl Incoming {
         Ok((incoming, bound))
     }
 
-    /// Takes over a socket that somebody else listens on, such as systemd.
+    /// Takes over a socket that another process, such as systemd, has bound.
     ///
     /// # Errors
     ///
@@ -171,27 +172,27 @@ pub enum ServeError {
 /// A daemon's server.
 #[derive(Debug)]
 pub struct Server {
-    /// The hooks that run whenever their points come.
+    /// The configured hooks.
     pub configured: Arc<Current<Configured>>,
     /// Whether any profile is confirmed: without one, the health is not serving.
     pub confirmed: bool,
-    /// How long running hooks get once `shutdown` is cancelled.
+    /// The time that running hooks get once `shutdown` is cancelled.
     pub drain: Duration,
-    /// What requests may be.
+    /// The limits of messages and connections.
     pub limits: WireLimits,
-    /// What requests go through.
+    /// The pipeline of requests.
     pub pipeline: Arc<Pipeline>,
-    /// Ends the drain when cancelled: what still runs is killed.
+    /// Ends the drain when cancelled: running hooks are killed.
     pub hurry: CancellationToken,
     /// Begins the drain when cancelled.
     pub shutdown: CancellationToken,
-    /// How the operator steers it; `None` = not at all.
+    /// The operator's controls; `None` = none.
     pub steering: Option<Steering>,
     /// Counts the turns that hooks open.
     pub valve: Arc<Valve>,
 }
 
-/// The services of the socket for callers: the administrator's have one of their own.
+/// The services on the callers' socket; the admin service has a socket of its own.
 const SERVED: [&str; 5] = [
     "grpc.health.v1.Health",
     "hookjail.v1.AuditService",
@@ -201,11 +202,11 @@ const SERVED: [&str; 5] = [
 ];
 
 impl Server {
-    /// Serves until the shutdown, then lets running hooks finish or die by the drain time.
+    /// Serves until the shutdown, then waits for running hooks up to the drain time.
     ///
     /// # Errors
     ///
-    /// Returns the server library's error, or says that this program was built wrongly.
+    /// Fails where the server library fails, where the journal can never record again, or where the program was built wrongly.
     pub async fn serve(self, incoming: Incoming) -> Result<(), ServeError> {
         let (reporter, health_service) = tonic_health::server::health_reporter();
         let health = Health::new(reporter);
@@ -283,7 +284,7 @@ impl Server {
         };
         let crowd = Crowd::new(Arc::clone(&self.pipeline), self.limits.connections);
         let serve = serve_until(router, incoming, crowd, end);
-        // Every run has its answer by then; a client that does not fetch it must not keep the daemon.
+        // Every run has its answer by then; a client that does not fetch it must not delay the daemon's end.
         let lingering = async {
             over.cancelled().await;
             sleep(LINGER_TIMEOUT).await;
@@ -293,13 +294,13 @@ impl Server {
             () = lingering => Ok(()),
         };
         watched.abort();
-        // Whoever asked for the drain is to get the answer.
+        // The client that requested the drain must get its answer.
         if let Some(mut steered) = steered
             && timeout(LINGER_TIMEOUT, &mut steered).await.is_err()
         {
             steered.abort();
         }
-        // A client that is gone does not end its run's task: the end record is still to be written.
+        // A run's task outlives its client: the end record must be written.
         tasks.close();
         tasks.wait().await;
         served?;
@@ -314,26 +315,26 @@ fn reflection() -> Builder<'static> {
     let builder = Builder::configure()
         .register_encoded_file_descriptor_set(pb::DESCRIPTOR_SET)
         .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
-        // What refusals carry beside their message.
+        // The types of the details of refusals.
         .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET);
     SERVED.into_iter().fold(builder, Builder::with_service_name)
 }
 
-/// What a drain takes.
+/// The parts of a drain.
 struct Draining {
     asked: Drain,
-    /// How long it takes at most, where who asked for it did not say.
+    /// The drain time where the request names none.
     drain: Duration,
     health: Health,
     hurry: CancellationToken,
     pipeline: Arc<Pipeline>,
     running: TaskTracker,
-    /// Kills what still runs when cancelled.
+    /// Kills running hooks when cancelled.
     stop: CancellationToken,
 }
 
 impl Draining {
-    /// Waits for the shutdown, then for the end of all running hooks, which are killed when the drain time is over.
+    /// Waits for the shutdown, then for running hooks, which are killed after the drain time.
     async fn done(self) {
         self.asked.shutdown.cancelled().await;
         let drain = self.asked.within.get().copied().unwrap_or(self.drain);
@@ -354,7 +355,9 @@ impl Draining {
     }
 }
 
-/// Updates the health by the journal, and ends a daemon that can never record again. Its supervisor can start one that may.
+/// Updates the health by the journal, and ends a daemon that can never record again.
+///
+/// A supervisor can then start a new one.
 async fn watch(
     mut journal: watch::Receiver<Option<Problem>>,
     health: Health,
@@ -373,7 +376,7 @@ async fn watch(
     }
 }
 
-/// Returns a server that bounds what a client may have it hold.
+/// Builds a server with limits of what it holds for a client.
 fn bounded(doorway: DoorwayLayer) -> TonicServer<Stack<DoorwayLayer, Identity>> {
     let (interval, timeout) = KEEP_ALIVE;
     TonicServer::builder()
@@ -384,7 +387,7 @@ fn bounded(doorway: DoorwayLayer) -> TonicServer<Stack<DoorwayLayer, Identity>> 
         .layer(doorway)
 }
 
-/// Serves a router on what comes in.
+/// Serves a router on incoming connections.
 async fn serve_until(
     router: Router<Stack<DoorwayLayer, Identity>>,
     incoming: Incoming,
@@ -424,7 +427,7 @@ async fn steer(admin: Admin, steering: Steering, doorway: DoorwayLayer, over: Ca
     let reloads = async {
         loop {
             hangup.notified().await;
-            // What came of it is logged; nobody waits for an answer.
+            // The reload logs its result; no client waits for it.
             drop(admin.reload_now().await);
         }
     };

@@ -1,4 +1,4 @@
-//! The services: decode, hand over, encode.
+//! `hookjail.v1.HookService`: decodes requests, runs them by the pipeline, encodes replies.
 
 use std::{
     pin::Pin,
@@ -59,7 +59,7 @@ pub(crate) struct HookServer {
 }
 
 impl HookServer {
-    /// Serves a pipeline. Runs are tasks of `tasks`, so that an end record is written whatever becomes of the client.
+    /// Creates the service. Runs are tasks of `tasks`, so that end records are written even if clients disconnect.
     pub(crate) fn new(
         pipeline: Arc<Pipeline>,
         configured: Arc<Current<Configured>>,
@@ -85,8 +85,8 @@ impl HookServer {
     }
 
     /// Runs a request to its reply. Dropping this future ends the run, unless it is to finish.
-    // Not `async` itself: such a function keeps what it was given until its end. And boxed, twice: what reading takes is not held
-    // while the hook runs, and a future that another awaits takes its room there once more.
+    // Not `async`: an `async fn` keeps its arguments until its end. Boxed twice: the memory of decoding is not held
+    // while the hook runs, and an awaited future is stored inside the awaiting one.
     fn answer(
         &self,
         message: pb::ExecuteRequest,
@@ -114,11 +114,11 @@ impl HookServer {
         })
     }
 
-    /// Reads a request and prepares its run.
+    /// Decodes a request and prepares its call.
     ///
     /// # Errors
     ///
-    /// Refuses a request that cannot be right.
+    /// Refuses a malformed request.
     async fn decode_call(
         &self,
         message: pb::ExecuteRequest,
@@ -132,7 +132,7 @@ impl HookServer {
             let about = About::malformed(&call, &message.request_id).at(contract, point);
             return Err(self.pipeline.malformed(about, invalid.into()).await);
         }
-        // An id of the daemon's own making cannot come twice.
+        // A generated id cannot be repeated.
         let named = !message.request_id.is_empty();
         let (bytes, limits, peer) = (message.encoded_len(), self.limits, call.peer);
         let rules = self.pipeline.gate.rules();
@@ -180,8 +180,9 @@ impl HookServer {
         })
     }
 
-    /// Runs a request, or answers it from an earlier request with its id. The run is a task; it is ended when `guard` is dropped,
-    /// which is when the last client is gone that waits.
+    /// Runs a request, or answers it from an earlier request with its id.
+    ///
+    /// The run is a task; it ends when `guard` is dropped, which is when the last waiting client has disconnected.
     ///
     /// # Errors
     ///
@@ -203,10 +204,10 @@ impl HookServer {
             }) => {
                 match answers.enter(key, fingerprint, guard.as_ref()) {
                     Claim::New(ticket) => Some(ticket),
-                    // While this waits the run goes on, even when whoever began it is gone.
+                    // Holding the guard keeps the run going, even when the client that began it has disconnected.
                     Claim::Known(reply, _guard) => {
                         let reply = wait(reply).await;
-                        // One more copy of it, of which no hook's output was counted.
+                        // This copy of the reply is not counted as any hook's output.
                         let fits = |reply: &R| held.grow(reply.encoded_len());
                         return match reply {
                             Ok(reply) if !fits(&reply) => Err(too_much(&held, "this answer")),
@@ -230,7 +231,7 @@ impl HookServer {
             tracing::error!(%error, "request panicked");
             Err(broken())
         });
-        // The run is over: to end it changes nothing any more.
+        // The run is over, so ending it has no effect.
         drop(guard);
         Ok(reply)
     }
@@ -246,7 +247,7 @@ impl HookServer {
         let (call, invalid) = caller.call(self.stop.child_token(), None);
         let Pipeline { gate, sandbox, .. } = &*self.pipeline;
         let id = message.request_id.clone();
-        // First of all, so that strangers learn nothing from how their requests are read.
+        // First, so that uids without permission learn nothing from how their requests are decoded.
         gate.admit_peer(&call.peer, sandbox)
             .map_err(|refusal| status::status(&refusal, &id))?;
         if let Some(invalid) = invalid {
@@ -268,7 +269,7 @@ impl HookServer {
             ..call
         };
         let pipeline = Arc::clone(&self.pipeline);
-        // A task: a self-test that it comes to is not to be dropped half way.
+        // A task: a self-test must not be dropped half way.
         let preview = self.tasks.spawn(async move {
             let preview = Box::pin(pipeline.preview(call, request)).await;
             preview::encode(&preview)
@@ -298,7 +299,7 @@ fn decoded(
     Ok(Box::new(request))
 }
 
-/// A request that was read.
+/// A decoded request and its call.
 struct DecodedCall {
     about: About,
     guard: Option<DropGuard>,
@@ -309,7 +310,7 @@ struct DecodedCall {
 /// An idempotency key: the caller's id, and the fingerprint of its request.
 pub(super) struct IdempotencyKey {
     pub(super) fingerprint: [u8; 32],
-    /// The memory of its uid.
+    /// The request's share of memory.
     pub(super) held: Arc<Share>,
     pub(super) key: CallerKey,
 }
@@ -327,11 +328,11 @@ fn broken() -> Status {
     status::fault("")
 }
 
-/// Returns who is at the other end of a connection.
+/// Returns the peer of a connection.
 ///
 /// # Errors
 ///
-/// Refuses a connection whose other end the kernel does not name. A Unix socket's is always named.
+/// Fails where the connection has no peer credentials; a Unix socket always has them.
 pub(super) fn peer(extensions: &Extensions) -> Result<Peer, Status> {
     let credentials = extensions
         .get::<UdsConnectInfo>()
@@ -350,11 +351,11 @@ pub(super) fn peer(extensions: &Extensions) -> Result<Peer, Status> {
     })
 }
 
-/// Returns what a request takes of the memory for all of them.
+/// Returns a request's share of the memory for all requests in work.
 ///
 /// # Errors
 ///
-/// What came by no doorway is a fault.
+/// Returns a fault for a request that did not pass the doorway.
 pub(super) fn held(extensions: &Extensions) -> Result<Arc<Share>, Status> {
     let held = extensions.get().map(|HeldMemory(held)| Arc::clone(held));
     held.ok_or_else(broken)
@@ -370,12 +371,11 @@ pub(super) struct Caller {
 }
 
 impl Caller {
-    /// Notes who makes a request.
+    /// Reads peer, memory and time limit of a request.
     ///
     /// # Errors
     ///
-    /// Refuses a connection whose other end the kernel does not name, a Unix socket's is always named; and what came by no
-    /// doorway, which is a fault.
+    /// As [`peer`] and [`held`].
     pub(super) fn of(extensions: &Extensions, headers: &HeaderMap) -> Result<Self, Status> {
         let arrived = Instant::now();
         Ok(Self {
@@ -390,7 +390,7 @@ impl Caller {
         Self::of(request.extensions(), request.metadata().as_ref())
     }
 
-    /// Makes a call of it under a new run id. Returns what is wrong with its headers, too.
+    /// Builds the call, under a new run id. Returns the problem of its headers, too.
     pub(super) fn call(
         self,
         cancel: CancellationToken,
@@ -450,7 +450,7 @@ type OutputStream = Pin<Box<dyn Stream<Item = Result<pb::ExecuteStreamResponse, 
 impl HookService for HookServer {
     type ExecuteStreamStream = OutputStream;
 
-    // As the attribute writes an `async` function, which would keep the request until its hook has ended.
+    // Written as the `async_trait` attribute expands, but not `async`: that would keep the request until its hook has ended.
     fn execute<'life0, 'async_trait>(
         &'life0 self,
         request: Request<pb::ExecuteRequest>,
@@ -567,7 +567,7 @@ fn output_then_answer<T: Send + 'static>(
             Some(value) => value,
             None => answer.await,
         };
-        // A client that is gone needs no answer.
+        // Fails only where the client has disconnected.
         drop(sender.send(last).await);
     };
     // Merged in as a stream that yields nothing, so that it is driven, and dropped, with the reply.

@@ -19,20 +19,23 @@ pub(crate) const fn domain() -> &'static str {
 /// The longest status message, bytes.
 const MESSAGE_BYTES: usize = 1024;
 
-/// The same as it is sent, percent-encoded, bytes.
+/// The longest percent-encoded status message, bytes.
 const SENT_BYTES: usize = 2 * MESSAGE_BYTES;
 
-/// The longest details, bytes; as base64 they become 4 KiB. With the message that is well below the 8 KiB of metadata that clients
-/// of gRPC's core take.
+/// The longest details, bytes; as base64 they become 4 KiB.
+///
+/// With the message that is well below the 8 KiB of metadata that clients of gRPC core accept.
 const DETAILS_BYTES: usize = 3 * 1024;
 
-/// The longest text in the details; the next is tried where all are too long.
+/// The limits of a text in the details, tried in order until the details fit.
 const TEXT_BYTES: [usize; 4] = [1024, 512, 256, 128];
 
-/// Facts that are commands: one that is cut would be another command.
+/// Facts that are commands or configuration, which must not be truncated.
 const COMMAND_FACTS: [&str; 3] = ["approve", "configure", "fix"];
 
-/// Builds a status with details from a refusal, cut to what every client takes. Whatever it quotes, its reason arrives.
+/// Builds a status with details from a refusal, truncated to what every client accepts.
+///
+/// The reason always arrives, however long the quoted texts are.
 pub(crate) fn status(refusal: &Refusal, request_id: &str) -> Status {
     let message = message(&refusal.message);
     let within = |most| details(refusal, request_id, &message, most);
@@ -46,7 +49,7 @@ pub(crate) fn status(refusal: &Refusal, request_id: &str) -> Status {
     fitted
 }
 
-/// Cuts a message to what it may be once it is percent-encoded.
+/// Truncates a message so that its percent-encoded form fits.
 fn message(text: &str) -> Cow<'_, str> {
     let sent = |text: &str| -> usize {
         let byte = |byte: u8| match byte {
@@ -64,7 +67,7 @@ fn message(text: &str) -> Cow<'_, str> {
     message
 }
 
-/// Builds a status from a refusal whose texts are cut to so many bytes.
+/// Builds a status from a refusal with texts of at most `most` bytes.
 fn details(refusal: &Refusal, request_id: &str, message: &str, most: usize) -> Status {
     let mut metadata = facts(refusal);
     metadata.retain(|name, fact| fact.len() <= most || !COMMAND_FACTS.contains(&name.as_str()));
@@ -89,7 +92,7 @@ fn details(refusal: &Refusal, request_id: &str, message: &str, most: usize) -> S
     Status::with_error_details(code(refusal.reason), message, details)
 }
 
-/// Answers a fault: the caller learns the request's id, the log has the rest.
+/// Builds the status of a fault: the caller gets the request's id, the log has the rest.
 pub(super) fn fault(request_id: &str) -> Status {
     let mut details = ErrorDetails::new();
     details.set_request_info(request_id, "");
@@ -128,7 +131,7 @@ const fn code(reason: Reason) -> Code {
     }
 }
 
-/// Returns when to retry, for refusals that pass by themselves. There is none where the hook ran: it would run twice.
+/// Returns the retry delay of a temporary refusal; none where the hook ran, as it would run twice.
 fn retry(refusal: &Refusal) -> Option<Duration> {
     if refusal.is_released() {
         return None;

@@ -17,7 +17,7 @@ use crate::{
     refusal::{Reason, Refusal},
 };
 
-/// Puts [`Readable`] around a service.
+/// A layer that wraps a service in [`Readable`].
 #[derive(Clone, Debug)]
 pub(super) struct ReadableLayer(pub(super) Arc<Pipeline>);
 
@@ -32,7 +32,7 @@ impl<S> Layer<S> for ReadableLayer {
     }
 }
 
-/// Replaces the library's statuses about messages that are too large or no protobuf.
+/// A service that replaces the library's statuses about messages that are too large or not protobuf.
 #[derive(Clone, Debug)]
 pub(super) struct Readable<S> {
     inner: S,
@@ -76,7 +76,7 @@ where
     }
 }
 
-/// Returns the refusal for a status of the library's own; ours have details.
+/// Returns the refusal for a status of the library; hookjail's own have details.
 fn unreadable(status: &Status) -> Option<Refusal> {
     if !status.details().is_empty() {
         return None;

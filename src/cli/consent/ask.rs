@@ -27,8 +27,10 @@ use crate::{
 
 const PROMPT: &[u8] = b"[a]lways, [y]es this once, [N]o: ";
 
-/// How long a question is shown before an answer counts. Its caller decides when one question is withdrawn and the next one comes:
-/// what is being typed just then was meant for the one before.
+/// The time for which a question is shown before an answer counts.
+///
+/// The caller decides when a question is withdrawn and the next one appears: an answer being typed then was meant for
+/// the one before.
 const READING_TIME: Duration = Duration::from_secs(1);
 
 type ConsentClient = ConsentServiceClient<Channel>;
@@ -86,7 +88,7 @@ pub(super) fn watch(context: &Context, at: &Where) -> Result<ExitCode, Failure> 
                 }
                 line = line => {
                     let Some(line) = line else {
-                        // Who cannot answer does not listen.
+                        // stdin is closed: no question can be answered any more.
                         return Ok(ExitCode::SUCCESS);
                     };
                     desk.answer(&mut client, &line).await?;
@@ -96,11 +98,11 @@ pub(super) fn watch(context: &Context, at: &Where) -> Result<ExitCode, Failure> 
     })
 }
 
-/// The questions that wait at one terminal, oldest first; the first is shown.
+/// The open questions at one terminal, oldest first; the first is shown.
 struct Desk {
     open: VecDeque<pb::PendingConsent>,
     say: fn(&[u8]),
-    /// Since when the first question is shown.
+    /// The time at which the first question was shown.
     since: Instant,
 }
 
@@ -158,7 +160,7 @@ impl Desk {
             return Ok(());
         }
         let asked = asked.consent_id.clone();
-        // Off the desk first, so that the news of this very answer is no news here.
+        // Removed first, so that the event of this very answer is ignored.
         self.open.pop_front();
         if !decide(client, &asked, decision).await? {
             (self.say)(b"  too late: it was answered elsewhere, or nobody waits any more\n");
@@ -167,7 +169,7 @@ impl Desk {
         Ok(())
     }
 
-    /// Answers every question with no: nobody sits at the terminal any more.
+    /// Denies every open question, as the terminal was closed.
     async fn refuse_all(&mut self, client: &mut ConsentClient) -> Result<(), Failure> {
         while let Some(asked) = self.open.pop_front() {
             (self.say)(b"no\n");
@@ -242,8 +244,10 @@ pub(super) fn by_id(
     })
 }
 
-/// Puts one request's questions to this terminal, until the returned task is aborted. `None` where there is no terminal, or this
-/// user may not answer for the operator: the refusal of the run then says what to do.
+/// Shows one request's questions at this terminal, until the returned task is aborted.
+///
+/// `None` without a terminal, or where this user may not answer for the operator: the refusal of the run then has the
+/// remedy.
 pub(in crate::cli) async fn ask_about(
     channel: Channel,
     request_id: String,
@@ -298,7 +302,7 @@ async fn decide(
     Ok(answer.into_inner().counted)
 }
 
-/// Reads lines on a thread of its own: a terminal's read cannot be cancelled.
+/// Reads lines on a separate thread, because a terminal's read cannot be cancelled.
 fn lines(input: impl BufRead + Send + 'static) -> mpsc::Receiver<String> {
     let (sender, receiver) = mpsc::channel(1);
     std::thread::spawn(move || {
@@ -311,7 +315,7 @@ fn lines(input: impl BufRead + Send + 'static) -> mpsc::Receiver<String> {
     receiver
 }
 
-/// Describes a question. Nothing of it can steer the terminal: command, names and diff are a stranger's.
+/// Describes a question, with control characters escaped: command, names and diff are untrusted.
 fn described(pending: &pb::PendingConsent) -> String {
     let style = Style::of_stdout();
     let mut text = String::new();

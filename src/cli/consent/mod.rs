@@ -159,7 +159,7 @@ impl ConsentArgs {
 
 /// The terms of a consent, beside the command.
 pub(super) struct Terms {
-    /// Which of its arguments name data to it.
+    /// The command's arguments that name data.
     pub(super) data: Vec<OsString>,
     pub(super) profile: String,
     /// Where the command starts; `None` = in `within`, else here.
@@ -168,20 +168,20 @@ pub(super) struct Terms {
     pub(super) within: Option<PathBuf>,
 }
 
-/// A consent, and what it is bound to.
+/// A consent with the digests that it is bound to.
 pub(super) struct BoundConsent {
     pub(super) entry: Entry,
     /// Arguments that name files which may be code or data.
     pub(super) given: Vec<String>,
-    /// What the command runs that it cannot be bound to.
+    /// Parts of the command that the consent cannot be bound to, as text.
     pub(super) unbound: Vec<String>,
 }
 
-/// Binds a command to what its files contain now, in each of its spellings.
+/// Binds a command to the current content of its files, in each of its spellings.
 ///
 /// # Errors
 ///
-/// There is no such profile, the program cannot be found or read, or the command is not UTF-8.
+/// Fails where there is no such profile, the program cannot be found or read, or the command is not UTF-8.
 pub(super) fn bind(
     config: &Config,
     terms: &Terms,
@@ -194,19 +194,19 @@ pub(super) fn bind(
     let view = View::of(root.as_ref(), &policy.files);
     let mut argv = match &root {
         None => resolve_name(argv)?,
-        // A name without a slash is looked for where the hook will find it.
+        // A name without a slash is resolved in the container's root, by the profile's `PATH`.
         Some(_) => argv,
     };
     let path = Program::find(&argv, &policy.environment.path, view)?;
     argv[0] = path.clone().into_os_string();
     let within = terms.within.as_deref().map(directory).transpose()?;
-    // What is relative is looked for where the hook will start, as far as that is known.
+    // Relative paths are resolved where the hook will start, as far as known.
     let working_dir = terms.starts_in.clone();
     let working_dir = working_dir.or_else(|| within.clone().map(PathBuf::from));
     let working_dir = working_dir.map_or_else(env::current_dir, Ok);
     let working_dir =
         working_dir.map_err(|e| Failure::new(format!("no current directory: {e}")))?;
-    // As a runtime spells it, and as `hookjail run` does.
+    // As `hookjail run` spells the command, and as a runtime does.
     let mut spellings = vec![resolve_script(argv.clone(), &working_dir), argv];
     spellings.dedup();
     let bind = |argv: &Vec<OsString>| {
@@ -255,7 +255,7 @@ fn allow(
         && let Some(first) = all.first()
     {
         let (profile, command) = (&terms.profile, typed(&first.entry.command));
-        // Confinement can silence a guard without any sign, and only who allows it here can still look.
+        // Confinement can silence a guard without any sign; here the operator can still compare.
         let rehearsal = format!(
             "to see what confinement changes for a guard: hookjail run --as RUNTIME --rehearse --profile {profile} -- {command} <EVENT\n"
         );
@@ -267,7 +267,7 @@ fn allow(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Warns where the daemon that serves runs uses another list.
+/// Returns a warning if the daemon that serves runs uses another allowlist.
 fn other_list(context: &Context) -> Option<String> {
     let socket = private_server::daemon(context, None)?;
     let owner = socket.metadata().ok()?.uid();
@@ -285,7 +285,7 @@ fn other_list(context: &Context) -> Option<String> {
     })
 }
 
-/// Prints what is allowed, and what it is bound to.
+/// Prints a consent, with the files that it is bound to.
 fn tell(context: &Context, profile: &str, bound: &BoundConsent) {
     let BoundConsent {
         entry,
@@ -339,7 +339,7 @@ fn list(config: &Config, context: &Context) -> Result<ExitCode, Failure> {
             output::json_line(&serde_json::to_value(entry)?);
             continue;
         }
-        // One of a runtime's is for its contract alone, and bound to content when its hook first runs.
+        // A runtime's own entry counts for its contract alone, and is bound to content when its hook first runs.
         let profile = match entry.profile.as_deref() {
             None if entry.is_unbound() => &unbound,
             None => "(any)",
@@ -384,7 +384,7 @@ fn import(config: &Config, context: &Context, file: &Path) -> Result<ExitCode, F
     let path = config.allowlist();
     let before = Allowlist::load(&path)?;
     let all = entries.len();
-    // What is bound to content must not be loosened by an entry that is not.
+    // An entry bound to content must not be replaced by one that is not.
     let entries: Vec<_> = entries
         .into_iter()
         .filter(|entry| !(entry.is_unbound() && before.binds(&entry.command)))
@@ -405,7 +405,7 @@ fn import(config: &Config, context: &Context, file: &Path) -> Result<ExitCode, F
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the spellings of a typed command in the allowlist. They are those for this directory, and for the directory of an entry.
+/// Returns the spellings of a typed command in the allowlist, by this directory and by those of entries.
 fn written(config: &Config, words: &[OsString]) -> Result<BTreeSet<String>, Failure> {
     let list = Allowlist::load(&config.allowlist())?;
     let scopes = list.entries().iter();
@@ -414,7 +414,7 @@ fn written(config: &Config, words: &[OsString]) -> Result<BTreeSet<String>, Fail
     let directories: Vec<_> = directories.into_iter().collect();
     let mut commands: Vec<_> = vec![words.to_vec()];
     if let Some(root) = Assembly::root(config)? {
-        // There each profile has a name looked for in it.
+        // Each profile has its own `PATH` in the container's root.
         for policy in Assembly::registry(config)?.iter() {
             let view = View::of(Some(&root), &policy.files);
             if let Ok(path) = Program::find(words, &policy.environment.path, view) {
@@ -431,7 +431,7 @@ fn written(config: &Config, words: &[OsString]) -> Result<BTreeSet<String>, Fail
 }
 
 fn revoke(config: &Config, context: &Context, words: &[OsString]) -> Result<ExitCode, Failure> {
-    // One word is the command as `list` shows it; it may be several words, quoted.
+    // A single argument is the command as `list` shows it, which may have several quoted words.
     let command = match words {
         [line] => line.to_str().map(str::to_owned),
         _ => command_line(words),

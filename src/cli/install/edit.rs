@@ -1,4 +1,4 @@
-//! Changes of a text in JSON or YAML that leave everything else as it is.
+//! Edits values in a JSON or YAML text and leaves all other text unchanged.
 
 use std::{collections::BTreeMap, ops::Range};
 
@@ -19,8 +19,10 @@ pub(super) struct Edit {
     pub(super) text: String,
 }
 
-/// Returns a member's range and text in the entry at a path. A path is such as `hooks.PreToolUse[0].hooks[1]`. `None` where there
-/// is no such member; in YAML only a text that stands there itself is found.
+/// Returns a member's range and text in the entry at a path.
+///
+/// A path is such as `hooks.PreToolUse[0].hooks[1]`. `None` where there is no such member; in YAML only a literal
+/// scalar is found, no alias.
 pub(super) fn member(
     syntax: Syntax,
     text: &str,
@@ -70,7 +72,7 @@ fn yaml_member(text: &str, path: &str, key: &str) -> Option<(Range<usize>, Value
                 let place = written(text, span.start.index(), &value, style)?;
                 return Some((place, Value::String(value.into_owned())));
             }
-            // What stands elsewhere, or is no text, is not for this to change.
+            // Only literal scalars are edited.
             Event::Alias(_) | Event::MappingStart(..) | Event::SequenceStart(..) if awaits_key => {
                 return None;
             }
@@ -91,7 +93,7 @@ fn yaml_member(text: &str, path: &str, key: &str) -> Option<(Range<usize>, Value
     None
 }
 
-/// Goes on behind a value.
+/// Advances the path past a value.
 fn go_on(levels: &mut [YamlLevel]) {
     match levels.last_mut() {
         Some(YamlLevel::Item(index)) => *index += 1,
@@ -116,8 +118,10 @@ fn spelled(levels: &[YamlLevel]) -> String {
     path
 }
 
-/// Returns the range of the text that begins at a character. `None` where it is a block, or goes on in another line without quotes.
-/// Where the parser says that a text ends may lie behind a comment.
+/// Returns the range of the scalar that begins at a character.
+///
+/// `None` for a block, and for one that continues in another line without quotes. The parser's end of a scalar may lie
+/// behind a comment, so it is not used.
 fn written(text: &str, start: usize, value: &str, style: ScalarStyle) -> Option<Range<usize>> {
     let (start, _) = text.char_indices().nth(start)?;
     let rest = &text[start..];
@@ -133,7 +137,7 @@ fn written(text: &str, start: usize, value: &str, style: ScalarStyle) -> Option<
             });
             end? + 2
         }
-        // A quote inside is written twice.
+        // A quote inside is doubled.
         ScalarStyle::SingleQuoted => {
             let inner = rest.strip_prefix('\'')?.replace("\'\'", "  ");
             inner.find('\'')? + 2
@@ -143,7 +147,7 @@ fn written(text: &str, start: usize, value: &str, style: ScalarStyle) -> Option<
     Some(start..start + length)
 }
 
-/// Makes edits that do not overlap.
+/// Applies edits that do not overlap.
 pub(super) fn make(text: &str, edits: &[Edit]) -> String {
     let mut sorted: Vec<_> = edits.iter().collect();
     sorted.sort_by_key(|edit| std::cmp::Reverse(edit.place.start));
@@ -168,7 +172,7 @@ fn find<'a>(value: &'a RawValue, path: &str) -> Option<&'a RawValue> {
         return find(items.get(index.parse::<usize>().ok()?)?, rest);
     }
     let path = path.strip_prefix('.').unwrap_or(path);
-    // A key may have a point in it.
+    // A key may contain a dot.
     members(value)?.into_iter().find_map(|(key, value)| {
         let rest = path.strip_prefix(key.as_str())?;
         if rest.is_empty() || rest.starts_with(['.', '[']) {

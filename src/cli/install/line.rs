@@ -1,4 +1,4 @@
-//! A line of a runtime's settings, run confined, and back.
+//! Converts a command line of a runtime's settings to a confined one, and back.
 
 use std::{collections::BTreeMap, ffi::OsString, path::Path, time::Duration};
 
@@ -7,7 +7,7 @@ use crate::{
     policy::units::Span,
 };
 
-/// The most by which a hook ends earlier than the runtime's own timer.
+/// The maximum time by which a hook's timeout precedes the runtime's own timer.
 const TIMEOUT_MARGIN: Duration = Duration::from_secs(3);
 
 /// The options of a confined line.
@@ -23,12 +23,14 @@ pub(super) struct LineForm<'a> {
     pub(super) shell: Option<&'a str>,
     /// The runtime's own timer, where its settings name one.
     pub(super) timeout: Option<Duration>,
-    /// The words that give the command its entry's variables.
+    /// The words that set the entry's variables for the command.
     pub(super) variables: &'a [String],
 }
 
-/// Returns the words that set an entry's variables before its command. They belong to what is allowed, and no profile has to let
-/// them in. A value that the runtime takes from elsewhere is not known here.
+/// Returns the words that set an entry's variables before its command.
+///
+/// They are part of the allowed command, so no profile has to admit them. A value that the runtime takes from elsewhere
+/// is not known here.
 pub(super) fn variables(env: &BTreeMap<String, OsString>) -> Vec<String> {
     let known = env
         .iter()
@@ -42,7 +44,7 @@ pub(super) fn variables(env: &BTreeMap<String, OsString>) -> Vec<String> {
 }
 
 impl LineForm<'_> {
-    /// Returns the arguments up to the command as the settings have it.
+    /// Returns the arguments of `run --as` before the original command.
     fn options(&self) -> Vec<String> {
         let mut words = ["--as", self.runtime, "--profile", self.profile]
             .map(str::to_owned)
@@ -67,8 +69,9 @@ impl LineForm<'_> {
         all
     }
 
-    /// Returns a line, confined: one command as it is, more by a shell. The shell is like the runtime's. `None` where the line has
-    /// what no shell can be given.
+    /// Returns a confined line: a single command as it is, several by the runtime's shell.
+    ///
+    /// `None` where the line cannot be passed to a shell.
     pub(super) fn of_line(&self, line: &str, is_one_command: bool) -> Option<String> {
         let program = shlex::try_join(self.program.iter().map(String::as_str)).ok()?;
         let options = shlex::try_join(self.options().iter().map(String::as_str)).ok()?;
@@ -80,22 +83,23 @@ impl LineForm<'_> {
     }
 }
 
-/// The shells for lines; the first where the runtime does not say.
+/// The shells for lines; the first is the default.
 pub(super) const SHELLS: [&str; 2] = ["/bin/sh", "/bin/bash"];
 
-/// Returns a line as one that a shell of its own runs.
+/// Wraps a line in a shell invocation.
 fn in_a_shell(shell: &str, line: &str) -> Option<String> {
     Some(format!("{shell} -c {}", shlex::try_quote(line).ok()?))
 }
 
-/// Returns whether a confined line may come from this one. A shell that was named there, and one that was put around it, look the
-/// same.
+/// Returns whether a confined line may come from this original.
+///
+/// A shell of the original and one that hookjail added look the same.
 pub(super) fn may_have_been(original: &str, before: &str) -> bool {
     let by_a_shell = |shell: &&str| in_a_shell(shell, original).as_deref() == Some(before);
     original == before || SHELLS.iter().any(by_a_shell)
 }
 
-/// Returns what a line runs confined; `None` without `hookjail run --as`.
+/// Returns the original of a confined line; `None` without `hookjail run --as`.
 pub(super) fn original(line: &str, variables: &[String]) -> Option<String> {
     if !is_confined(&shlex::split(line)?) {
         return None;
@@ -115,7 +119,7 @@ pub(super) fn original(line: &str, variables: &[String]) -> Option<String> {
     Some(command.to_owned())
 }
 
-/// Returns the program and its arguments that are run confined.
+/// Returns the original program and arguments of confined words.
 pub(super) fn original_words<'a>(
     words: &'a [String],
     variables: &[String],
@@ -128,7 +132,7 @@ pub(super) fn original_words<'a>(
     Some(command.strip_prefix(variables).unwrap_or(command))
 }
 
-/// Returns whether words are hookjail in a runtime's place.
+/// Returns whether words invoke `hookjail run --as`.
 fn is_confined(words: &[String]) -> bool {
     let Some((program, words)) = words.split_first() else {
         return false;

@@ -1,4 +1,4 @@
-//! `hookjail install --RUNTIME`: the hooks that a runtime's settings have, run confined from then on.
+//! `hookjail install --RUNTIME`: changes a runtime's settings so that its hooks run confined.
 
 mod edit;
 mod line;
@@ -121,17 +121,17 @@ impl Args for NamedRuntime {
 /// The plan for one hook.
 struct InstallStep {
     becomes: Becomes,
-    /// The command as it stands there.
+    /// The command in the settings.
     before: String,
     hook: Registered,
 }
 
 enum Becomes {
-    /// It stays, and why.
+    /// The hook stays as it is, with the reason.
     Kept(&'static str),
-    /// It cannot be changed, and why.
+    /// The hook cannot be changed, with the reason.
     Left(String),
-    /// It runs so from now on.
+    /// The hook is changed.
     Changed(Box<SettingsChange>),
 }
 
@@ -148,14 +148,14 @@ impl Becomes {
 
 struct SettingsChange {
     after: String,
-    /// What it is allowed by; `None` where a hook is put back.
+    /// The consents to add; none where a hook is put back.
     bound: Vec<BoundConsent>,
     edits: Vec<Edit>,
     /// Remarks for the user.
     remarks: Vec<String>,
 }
 
-/// A file, and what becomes of its hooks.
+/// A file, with the plans for its hooks.
 struct Planned {
     file: SettingsFile,
     steps: Vec<InstallStep>,
@@ -185,14 +185,14 @@ impl InstallArgs {
         let binds = needs_workspace(&config, &self.profile);
         let mut planned = Vec::new();
         for mut file in files {
-            // A hook that is told no workspace starts nowhere in the project.
+            // A hook without a workspace does not start in the project.
             file.within = (file.is_projects && binds).then(|| project.clone());
             if let Some(empty) = &empty {
                 empty.path().clone_into(&mut file.rehearsed_in);
             }
             let hooks = file.hooks()?;
             let steps = hooks.into_iter().map(|hook| match &no_workspace {
-                // Under the profiles that are for projects, each of its runs would be refused.
+                // The project cannot be a workspace, so every run under a profile for projects would be refused.
                 Some(why) if file.is_projects && !self.uninstall => InstallStep {
                     becomes: Becomes::Left(format!("`{}` {why}", project.display())),
                     before: before(&hook),
@@ -281,7 +281,7 @@ impl InstallArgs {
         }
     }
 
-    /// Plans the change of a shell's line, or returns why it is left.
+    /// Plans the change of a shell's line, or returns why it stays.
     fn line(
         &self,
         config: &Config,
@@ -314,7 +314,7 @@ impl InstallArgs {
             (None, CommandStyle::Argv) => None,
         };
         let (words, is_one_command) = match shell {
-            // A variable, a pipe or a tilde is a word like others there.
+            // The runtime uses no shell: variables, pipes and tildes are plain words.
             None => {
                 let words = shlex::split(text).ok_or("a quote has no end")?;
                 (Some(from_its_directory(hook, words)), true)
@@ -322,7 +322,7 @@ impl InstallArgs {
             Some(_) => {
                 let words = words(text, |name| file.value(name));
                 let words = words.map(|words| from_its_directory(hook, words));
-                // What is found nowhere may be the shell's own.
+                // A program that is not found may be a shell built-in.
                 let words =
                     words.filter(|words| resolve_program(vec![words[0].clone().into()]).is_ok());
                 let is_one_command = words.is_some();
@@ -340,7 +340,7 @@ impl InstallArgs {
         self.change(config, file, hook, argv, after, vec![edit])
     }
 
-    /// Plans the change of a program with arguments, or returns why it is left.
+    /// Plans the change of a program with arguments, or returns why it stays.
     fn words(
         &self,
         config: &Config,
@@ -466,8 +466,9 @@ impl InstallArgs {
         }
     }
 
-    /// Allows the commands, and only then edits the settings. So what runs in between is refused nothing. Returns the backups that
-    /// are there still when hooks have been put back.
+    /// Allows the commands, and only then edits the settings. Returns obsolete backups.
+    ///
+    /// In this order no hook that runs in between is refused. The backups are those left after hooks were put back.
     fn carry_out(&self, config: &Config, planned: &[Planned]) -> Result<Vec<PathBuf>, Failure> {
         let bound = planned.iter().flat_map(Planned::changes);
         let bound = bound.flat_map(|change| &change.bound);
@@ -487,7 +488,7 @@ impl InstallArgs {
         Ok(backups)
     }
 
-    /// Prints the result, with these backups left, where anything was changed.
+    /// Prints the result, with the remaining backups, where anything was changed.
     fn tell(
         &self,
         context: &Context,
@@ -551,7 +552,7 @@ impl InstallArgs {
     }
 }
 
-/// Returns words whose program is absolute, where its hook starts elsewhere.
+/// Makes the program absolute where its hook starts in another directory.
 fn from_its_directory(hook: &Registered, mut words: Vec<String>) -> Vec<String> {
     if let (Some(directory), Some(program)) = (&hook.working_dir, words.first_mut())
         && program.contains('/')
@@ -562,7 +563,7 @@ fn from_its_directory(hook: &Registered, mut words: Vec<String>) -> Vec<String> 
     words
 }
 
-/// Returns the command as it stands there, else the hook's name.
+/// Returns the command in the settings, else the hook's name.
 fn before(hook: &Registered) -> String {
     if let Action::Http(post) = &hook.action {
         return post.url().to_string();
@@ -573,8 +574,9 @@ fn before(hook: &Registered) -> String {
     }
 }
 
-/// Returns hookjail's spelling in settings, as a path. A runtime may look for programs elsewhere than its user. It is the program
-/// for that alone where that lies beside this one.
+/// Returns the path of hookjail for settings, as a runtime's `PATH` may differ from its user's.
+///
+/// It is that of `hookjail-run` where that lies beside this program.
 fn program() -> Result<Vec<String>, String> {
     let path =
         env::current_exe().map_err(|error| format!("hookjail's own path is not known: {error}"))?;

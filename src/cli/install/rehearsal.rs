@@ -1,4 +1,4 @@
-//! A guard with sample events, bare and confined, before it is confined for good.
+//! Rehearses a guard with sample events, bare and confined, before settings are changed.
 
 use std::{
     env,
@@ -15,17 +15,17 @@ use crate::{
     model::Event,
 };
 
-/// A guard as its runtime would run it.
+/// The rehearsal of a guard as its runtime would run it.
 pub(super) struct Rehearsal<'a> {
     pub(super) argv: &'a [String],
-    /// The project in which it is tried.
+    /// The project in which the guard is rehearsed.
     pub(super) project: &'a Path,
     pub(super) hook: &'a Registered,
     /// The runtime's name.
     pub(super) name: &'a str,
     pub(super) profile: &'a str,
     pub(super) runtime: Adopted,
-    /// The directory in which it starts.
+    /// The directory in which the guard starts.
     pub(super) starts_in: &'a Path,
 }
 
@@ -54,11 +54,11 @@ struct Failed {
 }
 
 impl Rehearsal<'_> {
-    /// Runs it with each sample. Returns what there is to know.
+    /// Runs the guard with each sample. Returns remarks.
     ///
     /// # Errors
     ///
-    /// It would let pass what it stops without hookjail, or the other way round; or it could not be run.
+    /// Fails where the guard decides differently when confined, or could not be run.
     pub(super) fn run(&self) -> Result<Vec<String>, String> {
         let mut differences = Vec::new();
         let samples = self.runtime.samples(self.project);
@@ -139,7 +139,7 @@ impl Rehearsal<'_> {
         }
         let mut child = command.spawn().map_err(|error| broken(&error))?;
         if let Some(mut stdin) = child.stdin.take() {
-            // A hook need not read what it is given.
+            // A hook need not read its stdin.
             drop(stdin.write_all(&payload));
         }
         let output = child.wait_with_output().map_err(|error| broken(&error))?;

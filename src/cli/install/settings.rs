@@ -1,4 +1,4 @@
-//! The files in which runtimes keep their hooks.
+//! Reads and writes the files in which runtimes keep their hooks.
 
 use std::{
     env, fs,
@@ -37,15 +37,15 @@ pub(super) struct SettingsFile {
     switches: Switches,
     home: Option<PathBuf>,
     pub(super) path: PathBuf,
-    /// Its text with blanks in the place of comments, where the runtime takes some.
+    /// The text with comments blanked, where the runtime accepts comments.
     plain: String,
     /// The directory in which `install` was called.
     pub(super) project: PathBuf,
-    /// Where its guards are rehearsed: there, if that can be a workspace.
+    /// The directory in which its guards are rehearsed: `project`, if that can be a workspace.
     pub(super) rehearsed_in: PathBuf,
-    /// Whether it is that project's.
+    /// Whether the file belongs to that project.
     pub(super) is_projects: bool,
-    /// Below which directory its commands are allowed; `None` = everywhere.
+    /// The directory below which its commands are allowed; `None` = everywhere.
     pub(super) within: Option<PathBuf>,
     runtime: Adopted,
     text: String,
@@ -53,11 +53,11 @@ pub(super) struct SettingsFile {
     was: Option<String>,
 }
 
-/// Reads the files that a runtime has here.
+/// Reads the settings files of a runtime.
 ///
 /// # Errors
 ///
-/// There are none; one is a link, or cannot be read.
+/// Fails where there are none, or one is a link or cannot be read.
 pub(super) fn files(
     runtime: Adopted,
     named: Option<&Path>,
@@ -135,7 +135,7 @@ pub(super) fn files(
     found.into_iter().map(open).collect()
 }
 
-/// An empty directory that is removed at the end.
+/// An empty directory that is removed on drop.
 pub(super) struct Empty(PathBuf);
 
 impl Empty {
@@ -158,7 +158,7 @@ impl Empty {
 
 impl Drop for Empty {
     fn drop(&mut self) {
-        // What a guard has left there is nobody's.
+        // Files that a guard left there are removed with it.
         drop(fs::remove_dir_all(&self.0));
     }
 }
@@ -188,7 +188,7 @@ fn there(place: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(found)
 }
 
-/// Returns where the backup of a file is, and its text, if there is one.
+/// Returns the path of a file's backup, and its text, if there is one.
 fn backup(path: &Path) -> (PathBuf, Option<String>) {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let backup = path.with_file_name(format!("{name}.{BACKUP}"));
@@ -197,7 +197,9 @@ fn backup(path: &Path) -> (PathBuf, Option<String>) {
     (backup, text)
 }
 
-/// Refuses a file, or its directory, that is a link. What it leads to may be another's, and would be replaced by a file.
+/// Refuses a file or directory that is a link.
+///
+/// Its target may be another user's, and the link would be replaced by a file.
 fn refuse_links(path: &Path) -> Result<(), Failure> {
     for part in [Some(path), path.parent()].into_iter().flatten() {
         let is_link = part.symlink_metadata().is_ok_and(|it| it.is_symlink());
@@ -213,11 +215,11 @@ fn refuse_links(path: &Path) -> Result<(), Failure> {
 }
 
 impl SettingsFile {
-    /// Reads its hooks.
+    /// Parses the file's hooks.
     ///
     /// # Errors
     ///
-    /// It is not what its runtime would take.
+    /// Fails where the runtime would not accept the file.
     pub(super) fn hooks(&self) -> Result<Vec<Registered>, Failure> {
         Ok(self.hooks_of(&self.plain)?)
     }
@@ -245,7 +247,7 @@ impl SettingsFile {
         if name == "HOME" {
             return self.home.as_ref()?.to_str().map(str::to_owned);
         }
-        // Of a user's hooks it is another in each project.
+        // For a user's hooks the value differs in each project.
         let is_projects =
             self.is_projects && self.runtime.project_variables().any(|own| own == name);
         is_projects
@@ -253,7 +255,7 @@ impl SettingsFile {
             .flatten()
     }
 
-    /// Returns the edit that puts a line in the place of a hook's own.
+    /// Returns the edit that replaces a hook's line.
     pub(super) fn edit_line(
         &self,
         hook: &Registered,
@@ -268,7 +270,7 @@ impl SettingsFile {
         edit().ok_or_else(|| by_hand(after))
     }
 
-    /// Returns the edit that restores a line, and the line as it was.
+    /// Returns the edit that restores a line, and the original line.
     pub(super) fn edit_back(
         &self,
         hook: &Registered,
@@ -301,7 +303,7 @@ impl SettingsFile {
         let values = [(key, json!(first)), (Some("args"), json!(others))];
         let edits = values.into_iter().map(|(key, value)| {
             let key = key?;
-            // As it was written before, if it was that.
+            // In the backup's spelling, if the backup has the same value.
             let was = self.was(hook, key).filter(|(_, was)| *was == value);
             Some(Edit {
                 place: self.member(hook, key)?.0,
@@ -311,14 +313,14 @@ impl SettingsFile {
         edits.collect::<Option<_>>().ok_or_else(by_hand)
     }
 
-    /// Returns why its content cannot be replaced, if so.
+    /// Returns why the file's content cannot be replaced, if so.
     pub(super) fn why_kept(&self) -> Option<String> {
         let directory = self.path.parent().unwrap_or(&self.path);
         let metadata = match self.path.metadata() {
             Ok(metadata) => metadata,
             Err(error) => return Some(error.to_string()),
         };
-        // Root may write what its user has protected.
+        // The mode is checked because root can write protected files.
         if metadata.mode() & 0o222 == 0 || access(&self.path, AccessFlags::W_OK).is_err() {
             return Some(
                 "it is read-only; make it writable (`chmod u+w`) if it is to be changed".to_owned(),
@@ -339,12 +341,13 @@ impl SettingsFile {
         })
     }
 
-    /// Writes what the edits make of it, in one step. Beside it stays the file as it was when hookjail first changed it, until it
-    /// is that again: returned is a backup that has outlived its use.
+    /// Applies edits to the file, atomically. Returns an obsolete backup.
+    ///
+    /// The original is kept as a backup until the file equals it again.
     ///
     /// # Errors
     ///
-    /// Somebody has changed it meanwhile, or it cannot be written.
+    /// Fails where the file has changed meanwhile, or cannot be written.
     pub(super) fn write(
         &self,
         edits: &[Edit],
@@ -366,7 +369,7 @@ impl SettingsFile {
         }
         let replace = |path: &Path, text: &str| {
             trusted_file::replace(path, text.as_bytes(), before.mode() & 0o777)?;
-            // Under root it is another's, and stays it.
+            // Root may edit another user's file; its owner stays.
             let after = path.metadata()?;
             let user = (after.uid() != before.uid()).then_some(before.uid());
             let group = (after.gid() != before.gid()).then_some(before.gid());
@@ -388,7 +391,7 @@ impl SettingsFile {
         }
     }
 
-    /// Returns where the line of a hook's entry stands, and its key.
+    /// Returns the range of a hook's line in the file, and its key.
     fn place_of_line(&self, hook: &Registered, line: &str) -> Option<(&'static str, Range<usize>)> {
         self.runtime.line_keys().iter().find_map(|&key| {
             let (place, value) = self.member(hook, key)?;
@@ -396,8 +399,9 @@ impl SettingsFile {
         })
     }
 
-    /// Returns an edit if the runtime reads its line as intended, and all others as before. In YAML, what a text means depends on
-    /// what stands around it.
+    /// Returns an edit if the edited file parses to the intended line and otherwise unchanged hooks.
+    ///
+    /// In YAML the meaning of a scalar depends on its surroundings.
     fn is_read(&self, hook: &Registered, edit: Edit, line: &str) -> Option<Edit> {
         if self.syntax == Syntax::Json {
             return Some(edit);
@@ -433,7 +437,7 @@ fn by_hand(after: &str) -> String {
     format!("put it there yourself: {after}")
 }
 
-/// Returns a text without what some editors begin one with.
+/// Returns a text without its byte order mark.
 fn body(text: &str) -> &str {
     text.strip_prefix('\u{feff}').unwrap_or(text)
 }

@@ -46,8 +46,7 @@ fn read(file: &mut Gathered<'_>, root: &Item<'_>) -> Result<(), ReadError> {
     Ok(())
 }
 
-/// Returns whether every entry calls a tool, as in an `mcp.json`. Such a file has other keys for other programs, and no
-/// version.
+/// Returns whether every entry calls a tool, as in an `mcp.json`, which has no version and keys for other programs.
 fn are_of_tools(root: &Item<'_>) -> bool {
     let lists = root
         .value()

@@ -122,7 +122,7 @@ const CORRELATION: (&str, Kind) = ("correlationId", Kind::Word);
 #[derive(Clone, Copy)]
 enum Kind {
     Number,
-    /// An identifier: letters, digits and a few marks. No text of a hook's gets to where measurements are kept.
+    /// An identifier: letters, digits and a few marks, so that no free text of a hook is stored as a measurement.
     Word,
 }
 
@@ -209,7 +209,7 @@ impl Runtime for Basecoat {
         } else {
             response(end).unwrap_or_else(|skip| {
                 if skip == Skip::EmptyStdout {
-                    // What is not said is `passThrough`.
+                    // An absent action is `passThrough`.
                     return Verdict {
                         skip: Some(skip),
                         ..Verdict::default()
@@ -224,7 +224,7 @@ impl Runtime for Basecoat {
         }
     }
 
-    /// Reads them from the members of `metadata`; one of another name or kind is none.
+    /// Reads the measurements from the members of `metadata`; members of other names or kinds are ignored.
     fn measures(&self, point: &str, verdict: &Verdict) -> Map<String, Value> {
         let of_point = MEASURES.iter().filter(|(name, _)| *name == point);
         let kinds = of_point.flat_map(|(_, measures)| *measures);
@@ -252,7 +252,7 @@ impl Runtime for Basecoat {
         ];
         for (name, value) in rewritten {
             let Some(value) = value else { continue };
-            // What the envelope knows of the tool would be hidden by the event's own `tool`.
+            // An event's own `tool` hides the envelope's.
             let known = tool(envelope).filter(|_| !has_tool(event));
             if let Some(tool) = known {
                 stdin::put(event, &["tool"], &tool);
@@ -350,7 +350,7 @@ fn response(end: &End<'_>) -> Result<Verdict, Skip> {
     if end.stdout_truncated {
         return Err(Skip::InvalidJson);
     }
-    // Replaced bytes would be words that the hook never said.
+    // Bytes that are not UTF-8 are not replaced: the text would not be the hook's.
     let stdout = str::from_utf8(end.stdout).map_err(|_| Skip::InvalidJson)?;
     if stdout.trim().is_empty() {
         return Err(Skip::EmptyStdout);
@@ -359,11 +359,11 @@ fn response(end: &End<'_>) -> Result<Verdict, Skip> {
         Fault::NotJson | Fault::TooDeep => Skip::InvalidJson,
         Fault::NotObject => Skip::NotObject,
     })?;
-    // Another reader could take the other member: such a response says two things.
+    // A repeated member is ambiguous.
     if members.repeat() {
         return Err(Skip::InvalidJson);
     }
-    // Many writers put `null` where they have nothing: to rewrite an input to that would be an accident.
+    // Many writers use `null` for an absent value: a rewrite to it would be an accident.
     let given = |name| members.last(name).filter(|value| !is_null(value));
     let mut verdict = Verdict {
         priority: typed(given("priority"), "priority", number)?,
@@ -385,7 +385,7 @@ fn response(end: &End<'_>) -> Result<Verdict, Skip> {
         let warning = "`additionalContext` is a string; it should be a list of strings";
         verdict.warnings.push(warning.to_owned());
     }
-    // A list with nothing in it is what a hook prints that looked and found nothing.
+    // A hook without findings prints an empty list.
     let has_context = given("additionalContext").is_some();
     cap(&mut verdict, context, end.entry.context_chars);
 

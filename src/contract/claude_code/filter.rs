@@ -61,7 +61,7 @@ enum Specifier {
 }
 
 impl Filter {
-    /// Parses a rule: `Tool` or `Tool(specifier)`; `None` if it is none.
+    /// Parses a rule: `Tool` or `Tool(specifier)`; `None` for other texts.
     pub fn parse(text: &str) -> Option<Self> {
         let rule = text.trim();
         if rule.len() > MAX_RULE {
@@ -77,7 +77,7 @@ impl Filter {
         }
         let specifier = match specifier.map(str::trim) {
             None | Some("" | "*") => Specifier::None,
-            // A star may be meant as one.
+            // A backslash may escape a star, so such a pattern is not evaluated.
             Some(command) if tool == "Bash" && !command.contains('\\') => {
                 Specifier::Command(Box::new(command_pattern(command)?))
             }
@@ -100,7 +100,7 @@ impl Filter {
         &self.text
     }
 
-    /// Returns whether all of it is evaluated.
+    /// Returns whether the whole rule is evaluated.
     pub const fn is_whole(&self) -> bool {
         !matches!(self.specifier, Specifier::Unread)
     }
@@ -152,7 +152,7 @@ fn runs(input: &str, pattern: &Regex) -> bool {
     commands.is_none_or(|commands| commands.iter().any(|command| pattern.is_match(command)))
 }
 
-/// Translates a tool's name, in which `*` is any part. The name of a server is that of all its tools.
+/// Translates a tool's name, in which `*` is any part. A server's name matches all its tools.
 fn tool_pattern(name: &str) -> String {
     let parts: Vec<_> = name.split('*').map(regex::escape).collect();
     let is_server = name.starts_with("mcp__") && !name["mcp__".len()..].contains("__");
@@ -180,8 +180,9 @@ fn spaced(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Splits a shell's line into its commands; `None` where only a shell can. Each is listed with and without the
-/// variables that are set for it, and its quotes.
+/// Splits a shell's line into its commands; `None` where only a shell can.
+///
+/// Each is listed with and without its variable assignments and its quotes.
 fn commands(line: &str) -> Option<Vec<String>> {
     let mut all = vec![String::new()];
     let mut quote = None;
@@ -218,7 +219,7 @@ fn commands(line: &str) -> Option<Vec<String>> {
         if program.contains(['\'', '"', '*', '?', '[']) || BEFORE_COMMANDS.contains(&program) {
             return None;
         }
-        // Whether quotes belong to what a rule is about is not known.
+        // A rule may be meant with or without quotes, so both forms are listed.
         found.push(rest.replace(['\'', '"'], ""));
         found.push(rest.to_owned());
         found.push(command);

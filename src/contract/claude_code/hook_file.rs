@@ -85,7 +85,7 @@ impl Dialect for ClaudeCode {
 
     fn action(&self, entry: &Item<'_>, command: Command) -> Result<Action, ReadError> {
         let item = entry.present("command")?;
-        // With arguments, even with none of them, the command is a program and no shell reads it.
+        // With an argument list, even an empty one, the command is a program without a shell.
         if let Some(args) = entry.field("args") {
             let words = std::iter::once(item.filled()?).chain(args.texts()?);
             return Ok(Action::Command(Command::Argv(

@@ -34,7 +34,7 @@ const POINTS: [Point; 32] = [
     point("PreToolUse", Stop::Call),
     point("PermissionRequest", Stop::Call),
     point("PermissionDenied", Stop::Nothing),
-    // The tool has run; what is stopped is the model going on with its result.
+    // The tool has run; a stop keeps the model from continuing with its result.
     point("PostToolUse", Stop::Operation),
     point("PostToolUseFailure", Stop::Nothing),
     point("PostToolBatch", Stop::Operation),
@@ -81,7 +81,7 @@ const KEYS: [(&str, Key); 16] = [
     ("url", Key::Carried),
 ];
 
-/// The warning for a deferred call, which the runtime puts off until a decision. For the caller, that is a question.
+/// The warning for a deferred call, which the runtime delays until a decision. It is passed on as a question.
 const DEFERRED: &str = "the hook defers the call; it is passed on as a question";
 
 /// The member with the path of a new worktree.
@@ -195,8 +195,10 @@ impl Runtime for ClaudeCode {
         }
     }
 
-    /// Returns the subject of matchers at a point. At the ten events that have no matchers, one that is written all the
-    /// same hides no hook. The subject of a new event is not known, unless it names a tool.
+    /// Returns the subject of matchers at a point.
+    ///
+    /// At the ten events without matchers, a configured matcher hides no hook. The subject of a new event is unknown,
+    /// unless it names a tool.
     fn subject(&self, point: &str) -> Subject {
         match point {
             "ConfigChange" | "SessionStart" => Subject::Member(&["source"]),
@@ -275,7 +277,7 @@ fn answer(point: &str, at: Stop, text: &str) -> Verdict {
     let mut verdict = fields.universal();
     let reason = fields.text("reason").unwrap_or_default();
     if fields.boolean("continue") == Some(false) {
-        // What a hook says of a turn that failed is not read.
+        // Output after a failed turn is ignored.
         halt(&mut verdict, at, point == "StopFailure", &reason);
     }
     let mut beside = Vec::new();
@@ -304,8 +306,7 @@ fn answer(point: &str, at: Stop, text: &str) -> Verdict {
     settled(verdict, &faults)
 }
 
-/// Reads the members specific to an event. Returns those that are passed on though they were read, or are nested
-/// deeper.
+/// Reads the members specific to an event. Returns those to pass on although they were read or are nested.
 fn specific(
     point: &str,
     own: &Fields<'_, '_>,
@@ -344,7 +345,9 @@ fn specific(
     Vec::new()
 }
 
-/// Reads the answer in a user's place. Its kind stays beside the decision: `decline` and `cancel` are two ways to stop.
+/// Reads the answer in a user's place.
+///
+/// Its kind is kept beside the decision, as `decline` and `cancel` both stop.
 fn elicitation(own: &Fields<'_, '_>, verdict: &mut Verdict) -> Vec<(String, Json)> {
     let words = [
         ("accept", Decision::Allow),
@@ -374,7 +377,7 @@ fn permission(own: &Fields<'_, '_>, faults: &Faults, verdict: &mut Verdict) -> V
     if decision.boolean("interrupt") == Some(true) {
         verdict.warnings.push(INTERRUPT.to_owned());
     }
-    // With a refusal nothing is granted.
+    // Only an approval may grant permissions.
     match verdict.decision {
         Decision::Allow => decision.unread(),
         Decision::Ask | Decision::Block | Decision::Deny | Decision::None => Vec::new(),

@@ -31,7 +31,7 @@ const POINTS: [Point; 13] = [
     point("UserPromptSubmit", Stop::Operation),
     point("PreToolUse", Stop::Call),
     point("PermissionRequest", Stop::Call),
-    // The tool has run; what is stopped is the model going on with its result.
+    // The tool has run; a stop keeps the model from continuing with its result.
     point("PostToolUse", Stop::Operation),
     point("PreCompact", Stop::Operation),
     point("PostCompact", Stop::Nothing),
@@ -102,7 +102,7 @@ impl Runtime for Codex {
         Matcher::pattern(text)
     }
 
-    /// Returns the defaults, with a login shell. The user's own shell is not known here.
+    /// Returns the defaults, with a login shell, as the user's own shell is unknown.
     fn defaults(&self, _point: &str) -> Defaults {
         Defaults::shell("/bin/sh", "-lc", TIMEOUT)
     }
@@ -112,7 +112,7 @@ impl Runtime for Codex {
         let after = tool.filter(|_| event.point == "PostToolUse");
         let beside = [
             ("session_id", known(&envelope.session)),
-            // Always there, though there may be none.
+            // A required member, `null` without a transcript.
             ("transcript_path", Some(Value::Null.into())),
             ("cwd", known(&envelope.cwd)),
             ("tool_name", tool.and_then(|tool| known(&tool.name))),
@@ -138,7 +138,7 @@ impl Runtime for Codex {
         }
     }
 
-    /// Returns the names of other runtimes for its one tool for changes.
+    /// Returns other runtimes' names of its only tool for changes.
     fn other_names(&self, tool: &str) -> &'static [&'static str] {
         match tool {
             "apply_patch" => &["Edit", "Write"],
@@ -162,8 +162,7 @@ impl Runtime for Codex {
         Scheduling::AtOnce
     }
 
-    /// Merges verdicts; of several rewrites the last counts. The order of the ends is taken for the order in which they
-    /// finished.
+    /// Merges verdicts; of several rewrites the last counts. Ends are assumed to be in the order of completion.
     fn fold(&self, point: &str, hooks: &[(&str, &Verdict)]) -> Folded {
         let mut folded = merged(hooks, weight);
         if stop_of(self, point) == Stop::Ending {
@@ -249,7 +248,7 @@ fn recovery(fields: &Fields<'_, '_>, verdict: &mut Verdict) {
     );
 }
 
-/// Fails where a reason is given for a decision about a call that is not.
+/// Fails where a reason is given without a decision about the call.
 fn reasoned(point: &str, fields: &Fields<'_, '_>) -> Result<(), Skip> {
     let halts = fields.boolean("continue") == Some(false);
     let needs_decision = match point {
@@ -342,8 +341,9 @@ fn request(decision: &Fields<'_, '_>, verdict: &mut Verdict) -> Result<(), Skip>
     Ok(())
 }
 
-/// Reads `decision` and `reason`, which only have a block. Where nothing can be blocked, and on permissions, which have
-/// a decision of their own, they are not supported.
+/// Reads `decision` and `reason`, which can only block.
+///
+/// They are not supported where nothing can be blocked, and on permissions, which have a decision of their own.
 fn legacy(
     point: &str,
     at: Stop,

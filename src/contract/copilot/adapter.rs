@@ -64,7 +64,7 @@ impl Adapter for Copilot {
             "AgentStop" | "Stop" | "SubagentStop" | "agentStop" | "subagentStop" => {
                 HookOutput::by_words(&json!({"decision": "block", "reason": why}), why)
             }
-            // Exit code 2 denies; the reason reaches the model by what is printed beside it.
+            // Exit code 2 denies; the reason reaches the model by the output.
             "PermissionRequest" | "permissionRequest" => {
                 and_words(json!({"behavior": "deny", "message": why}))
             }

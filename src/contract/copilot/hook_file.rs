@@ -26,7 +26,7 @@ const KEYS: [&str; 13] = [
     "type",
 ];
 
-/// The keys that an entry has too that is posted.
+/// The keys that entries with a command and posted ones share.
 const COMMON: [&str; 6] = [
     "comment",
     "matcher",

@@ -186,7 +186,7 @@ impl Runtime for Copilot {
         match failure(end) {
             None => {}
             Some(Skip::NonzeroExit) if end.kind == EndKind::Exited(2) => return two(end, at),
-            // Nobody let it run, or it took too long: neither is its own failure.
+            // A missing consent or a timeout is not the hook's own failure.
             Some(skip @ (Skip::ConsentRefused | Skip::Timeout)) => return Verdict::skipped(skip),
             Some(skip) => return broke(end, skip),
         }
@@ -200,7 +200,7 @@ impl Runtime for Copilot {
         answer(end.point, at, &text)
     }
 
-    /// Returns the subject of matchers at a point. Where its reference names none, a matcher hides no hook.
+    /// Returns the subject of matchers at a point. Where the reference names none, a matcher hides no hook.
     fn subject(&self, point: &str) -> Subject {
         match kind(point) {
             Kind::PermissionRequest
@@ -244,7 +244,7 @@ impl Runtime for Copilot {
 /// The events whose answers are read, in either spelling.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Kind {
-    /// Its answers may have context.
+    /// The answers may have context.
     Context,
     /// Nothing of the answer is read.
     Other,
@@ -269,7 +269,7 @@ fn kind(point: &str) -> Kind {
     }
 }
 
-/// Builds the verdict for a hook that broke.
+/// Builds the verdict for a failed hook.
 fn broke(end: &End<'_>, skip: Skip) -> Verdict {
     let verdict = Verdict::skipped(skip);
     let Some(by) = skip
@@ -292,7 +292,7 @@ fn broke(end: &End<'_>, skip: Skip) -> Verdict {
     }
 }
 
-/// Builds the verdict for exit code 2. Output may give its reason, and cannot overrule it.
+/// Builds the verdict for exit code 2. Output may give the reason, and cannot overrule the code.
 fn two(end: &End<'_>, at: Stop) -> Verdict {
     let printed = printed(end).map(without_progress).unwrap_or_default();
     let faults = Faults::default();

@@ -41,7 +41,7 @@ impl Adapter for Cursor {
 
     fn no(&self, point: &str, why: &str) -> Option<HookOutput> {
         Some(match point {
-            // What is read of these has no `permission`, for which exit code 2 stands.
+            // Their answers have no `permission`, which exit code 2 stands for.
             "beforeSubmitPrompt" | "sessionStart" => {
                 HookOutput::by_words(&json!({"continue": false, "user_message": why}), why)
             }

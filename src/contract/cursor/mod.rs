@@ -39,7 +39,7 @@ const POINTS: [Point; 20] = [
     point("preToolUse", Stop::Call),
     point("postToolUse", Stop::Nothing),
     point("postToolUseFailure", Stop::Nothing),
-    // No page says what a hook may print there; an exit 2 must not be lost.
+    // The output is undocumented there; an exit code 2 must not be lost.
     point("subagentStart", Stop::Operation),
     point("subagentStop", Stop::Nothing),
     point("preCompact", Stop::Nothing),
@@ -138,8 +138,9 @@ impl Runtime for Cursor {
         }
     }
 
-    /// Returns the subject of matchers at a point. Where its page has the point's own name as subject, which is always
-    /// the same, a matcher hides no hook.
+    /// Returns the subject of matchers at a point.
+    ///
+    /// Where the page has the point's own, constant name as the subject, a matcher hides no hook.
     fn subject(&self, point: &str) -> Subject {
         match point {
             "afterShellExecution" | "beforeShellExecution" => Subject::Member(&["command"]),

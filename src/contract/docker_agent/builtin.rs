@@ -27,7 +27,7 @@ pub enum Builtin {
     SaferShell,
 }
 
-/// Those that are served, by their names.
+/// The names of the supported built-in hooks.
 pub(crate) const SERVED: [&str; 12] = [
     "add_date",
     "add_directory_listing",
@@ -43,7 +43,7 @@ pub(crate) const SERVED: [&str; 12] = [
     "safer_shell",
 ];
 
-/// Those that docker-agent has and that are not served, and why.
+/// The names of docker-agent's other built-in hooks, each with the reason why it is not supported.
 pub(crate) const NOT_SERVED: [(&str, &str); 4] = [
     ("add_context", "it renders Go templates"),
     ("http_post", "it opens a connection"),
@@ -52,11 +52,11 @@ pub(crate) const NOT_SERVED: [(&str, &str); 4] = [
 ];
 
 impl Builtin {
-    /// Parses its name and arguments.
+    /// Parses a built-in's name and arguments.
     ///
     /// # Errors
     ///
-    /// Names a built-in that is not served and says why, and arguments that it does not take.
+    /// Refuses a built-in that is not supported, with the reason, and arguments that it does not take.
     pub fn parse(name: &str, args: &[String]) -> Result<Self, InvalidField> {
         let builtin = match name {
             "add_date" => Self::AddDate,
@@ -94,7 +94,7 @@ impl Builtin {
         }
     }
 
-    /// Returns the points at which it does something.
+    /// Returns the points at which it has an effect.
     pub const fn points(&self) -> &'static [&'static str] {
         match self {
             Self::AddDate => &["turn_start"],
@@ -111,7 +111,7 @@ impl Builtin {
         }
     }
 
-    /// Returns whether docker-agent runs it in the stage before the others. Nothing has been approved yet then.
+    /// Returns whether docker-agent runs it in the stage before the others, when nothing has been approved yet.
     pub const fn preempts(&self) -> bool {
         matches!(self, Self::SaferShell)
     }
@@ -122,8 +122,9 @@ impl Builtin {
     }
 }
 
-/// Reads the arguments: the number of calls. Why not let a wrong one pass, as docker-agent does: an agent that is thought
-/// to be capped must not run without a cap.
+/// Reads the arguments: the number of calls.
+///
+/// Unlike in docker-agent an invalid one is an error: an agent that seems capped must not run without a cap.
 fn limit(args: &[String]) -> Result<NonZeroU64, InvalidField> {
     let limit = match args {
         [limit] => limit.parse().ok(),
@@ -134,9 +135,10 @@ fn limit(args: &[String]) -> Result<NonZeroU64, InvalidField> {
     limit.ok_or_else(|| InvalidField::new("args", problem))
 }
 
-/// Returns the hooks of an agent's or toolset's flag, each with its point. It is `None` for a flag without a supported
-/// hook. The result limit, which is always on, has its own name, and comes after `redact_secrets`: each reads the
-/// rewrites of the one before it.
+/// Returns the hooks of an agent's or toolset's flag, each with its point; `None` without a supported hook.
+///
+/// The result limit, which is always on, has its own name, and comes after `redact_secrets`: each reads the rewrites of
+/// the one before it.
 pub(crate) fn shorthand(flag: &str) -> Option<Vec<(&'static str, Action)>> {
     let (action, points): (_, &[_]) = match flag {
         "add_date" => (Action::Builtin(Builtin::AddDate), &["turn_start"]),

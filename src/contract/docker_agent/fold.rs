@@ -4,8 +4,8 @@ use super::{super::patch::patched, Decision, Folded, Json, Verdict};
 
 /// Merges hooks' verdicts, in the order in which the hooks are registered.
 ///
-/// The strongest decision stands, with the first reason among equals. What blocking hooks said is one message, and what all
-/// have to say to model and user one text each, a line or more per hook.
+/// The strongest decision wins, with the first reason among equals. The texts of blocking hooks become one message, and
+/// all hooks' texts for model and user one text each, with a line or more per hook.
 pub(super) fn fold(hooks: &[(&str, &Verdict)]) -> Folded {
     let verdicts = || hooks.iter().map(|(_, verdict)| *verdict);
     let decisions = verdicts().map(|verdict| verdict.decision);

@@ -35,7 +35,7 @@ const KEYS: [&str; 12] = [
     "working_dir",
 ];
 
-/// Built-in hooks that decide nothing and are the runtime's own to run. At a point they would deny what they only look on at.
+/// Built-in hooks that decide nothing and are left to the runtime. Run as unsupported hooks they would deny calls.
 const LEFT: [(&str, &str); 2] = [
     (
         "snapshot",
@@ -298,7 +298,7 @@ fn hook(file: &Gathered<'_>, entry: &Item<'_>, event: &str) -> Result<Registered
     let expands = |value: &std::ffi::OsString| value.to_string_lossy().contains("${");
     let action = match env.iter().find(|(_, value)| expands(value)) {
         None => action,
-        // To run it with the bare text would be to run it with a wrong value.
+        // Running it with the unexpanded text would use a wrong value.
         Some((name, _)) => Action::Unsupported(format!(
             "its variable `{name}` takes a value from the runtime's environment, which no hook inherits"
         )),
@@ -331,8 +331,9 @@ fn is_judgement(entry: &Item<'_>) -> Result<bool, ReadError> {
     Ok(is("type", "model")? && is("schema", JUDGEMENT)?)
 }
 
-/// Replaces a model's judgement by a command, once the operator configures one. It has the model's prompt in its
-/// environment, and its reply is interpreted as the model's.
+/// Replaces a model's judgement by a command, once the operator configures one.
+///
+/// The command has the model's prompt in its environment, and its output is interpreted as the model's reply.
 fn judgement(entry: &Item<'_>, hook: Registered) -> Result<Registered, ReadError> {
     let mut configured_env = hook.configured_env;
     for (key, name) in [("model", "HOOK_MODEL"), ("prompt", "HOOK_PROMPT")] {

@@ -1,7 +1,7 @@
 //! docker-agent hooks, by its page. Where that is silent or contradicts itself, its newest code counts.
 //!
-//! The strictest of the contracts in its parsing, and the only one that denies a tool call on any failure: a hook's
-//! answer must not be guessed. At other points the hook's entry decides about failures.
+//! The contract with the strictest parsing, and the only one that denies a tool call on any failure: a hook's answer
+//! must not be guessed. At other points the hook's entry decides about failures.
 
 use std::time::Duration;
 
@@ -61,7 +61,7 @@ const POINTS: [Point; 28] = [
     point("on_session_resume", Stop::Nothing),
     point("on_tool_approval_decision", Stop::Nothing),
     point("worktree_create", Stop::Operation),
-    // These two are the newest code's; the page has them not.
+    // These two are in the newest code, but not in the page.
     point("tool_guard", Stop::Call),
     point("tool_input_transform", Stop::Operation),
 ];
@@ -151,8 +151,9 @@ impl Runtime for DockerAgent {
         (session, None)
     }
 
-    /// Builds stdin with session, working directory and point, empty or not. Beside them are the members that are not
-    /// empty, and those of the point's extras that the envelope has.
+    /// Builds stdin with session, working directory and point, empty or not.
+    ///
+    /// It also has the event's members that are not empty, and the point's extras that the envelope has.
     fn stdin(&self, event: &Event, envelope: &Envelope) -> Result<Bytes, InvalidField> {
         let mut beside = vec![
             ("session_id", Some(Json::text(&envelope.session))),
@@ -162,8 +163,7 @@ impl Runtime for DockerAgent {
             let value = extra(key, envelope).filter(|value| !stdin::is_empty(value.raw()));
             (key, value)
         }));
-        // A cost of 0 says that the call was free; one that is not there, that nobody knows its price. A limit of 0 says that nobody
-        // knows it.
+        // A cost of 0 means that the call was free, an absent one that its price is unknown. A limit of 0 is unknown.
         let keeps = |key: &str, value: &RawValue| match key {
             "context_limit" | "cost" => !is_null(value),
             "cwd" | "session_id" => true,
@@ -273,7 +273,7 @@ impl DockerAgent {
             (Self::Command, EndKind::Exited(2), _) => Ok(exit_2(end)),
             (_, _, Some(skip)) => Err(Fault::new(skip, how(end))),
             (_, _, None) if end.stdout_truncated => {
-                // docker-agent itself cuts nothing: who knows what it would have said.
+                // docker-agent itself truncates nothing, so its result for the whole output is unknown.
                 Err(Fault::new(
                     Skip::InvalidJson,
                     "its output is too long to be read",
@@ -348,7 +348,7 @@ fn how(end: &End<'_>) -> String {
     }
 }
 
-/// Reads the code by which a hook blocks, whatever it prints. Where stderr does not say why, an object on stdout may.
+/// Builds the verdict for exit code 2, which blocks. The reason is stderr, or else in an object on stdout.
 fn exit_2(end: &End<'_>) -> Verdict {
     let Some(decision) = stops(end.point) else {
         return Verdict {
@@ -363,7 +363,7 @@ fn exit_2(end: &End<'_>) -> Verdict {
         text => text.to_owned(),
     };
     Verdict {
-        // Said once.
+        // Not repeated where it is the reason already.
         system_message: Some(beside.system_message)
             .filter(|message| *message != reason)
             .unwrap_or_default(),

@@ -1,7 +1,7 @@
 //! Output of docker-agent hooks: an `Output` object, plain text, or a model's reply.
 //!
 //! The host parses with Go's JSON library: keys in any case, the last of several with one name, and `null` is nothing.
-//! Here each of those with one name must be of the right type, as it must be there.
+//! Here, as there, each of several members with one name must be of the right type.
 
 use serde_json::value::RawValue;
 
@@ -32,7 +32,7 @@ const SPECIFIC_FIELDS: [&str; 10] = [
     "updated_tool_response",
     "summary",
     "additional_context",
-    // The newest code's.
+    // From the newest code.
     INSTRUCTIONS,
     "updated_messages",
 ];
@@ -62,8 +62,8 @@ pub(super) fn read(end: &End<'_>) -> Result<Verdict, Fault> {
 
 /// Parses a model's reply: one object with exactly one decision and its reason. There must be nothing around it.
 ///
-/// The host itself also takes a reply out of what surrounds it, and a decision in any case. Text in a reply can come from
-/// the tool call that is judged, so here a reply that must be searched for its verdict has none.
+/// The host itself also extracts a reply from surrounding text, and accepts a decision in any letter case. Text in a
+/// reply can come from the judged tool call, so here such a reply has no verdict.
 pub(super) fn read_reply(end: &End<'_>) -> Result<Verdict, Fault> {
     const DECISIONS: [&str; 2] = ["decision", "permission_decision"];
 
@@ -276,7 +276,7 @@ impl Output {
                 .cloned(),
             suppress_output: self.suppress,
             system_message: self.system_message.clone(),
-            // Before the others nothing is rewritten: those that come later read what the model asked for.
+            // The stage before the others rewrites nothing: later hooks read the model's own call.
             updated_input: self
                 .input
                 .clone()

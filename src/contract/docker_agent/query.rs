@@ -1,8 +1,8 @@
 //! The built-in hooks that are commands: those that query git, and those that look at the workspace.
 //!
-//! A workspace is not to be trusted with what its configuration starts. The options switch off what git would start or obey: file
-//! system monitors, hooks, external diffs and conversions, signature checks, pagers, colours, and looking into submodules, which
-//! takes a process for each.
+//! A workspace's configuration is untrusted. The options switch off programs and settings that git would use from it:
+//! file system monitors, hooks, external diffs and conversions, signature checks, pagers, colours, and looking into
+//! submodules, which takes a process for each.
 
 use std::num::NonZeroU32;
 
@@ -38,7 +38,7 @@ const OPTIONS: [&str; 14] = [
     "safe.directory=*",
 ];
 
-/// The words by which hookjail itself is such a command; the name and arguments of a built-in hook follow.
+/// The words before the name and arguments of a built-in hook that hookjail itself executes.
 const OWN: [&str; 2] = ["hookjail", "builtin"];
 
 /// A built-in hook that is a command.
@@ -56,7 +56,7 @@ pub enum Query {
     Status,
 }
 
-/// A built-in hook that looks at the workspace.
+/// A built-in hook that reads the workspace.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Look {
     /// `add_environment_info`: the working directory and the system.
@@ -68,7 +68,7 @@ pub enum Look {
 }
 
 impl Look {
-    /// Parses a built-in's name and arguments; `None` if it looks at nothing.
+    /// Parses a built-in's name and arguments; `None` if it does not read the workspace.
     ///
     /// # Errors
     ///
@@ -144,7 +144,7 @@ impl Query {
         }
     }
 
-    /// Returns the point at which it does something.
+    /// Returns the point at which it has an effect.
     pub const fn point(&self) -> &'static str {
         match self {
             Self::Commits(_) | Self::Look(Look::Environment | Look::Listing) => "session_start",
@@ -215,7 +215,7 @@ impl Query {
     }
 }
 
-/// Returns what takes no arguments, where there are none.
+/// Returns a built-in without parameters, if no arguments are given.
 pub(super) fn without_arguments<T>(
     parsed: T,
     name: &str,

@@ -12,7 +12,7 @@ use crate::contract::{
     settings::{Holds, Settings},
 };
 
-/// The one exit code but 0 that is no decision.
+/// The only exit code besides 0 that is no decision.
 const WARNING: u8 = 1;
 
 const ADAPTER: AdapterFacts = AdapterFacts {

@@ -1,7 +1,7 @@
 //! Gemini CLI hooks, by its reference and its hook runner.
 //!
-//! Text is an approval with a message for the user. Text that begins like an object or an array and is none is not: it
-//! may be the rest of an answer that denied.
+//! Text is an approval with a message for the user, except invalid JSON that begins like an object or an array: it may
+//! be the rest of an answer that denied.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -185,8 +185,7 @@ impl Runtime for GeminiCli {
     }
 }
 
-/// Merges hooks' lists of tools that the model may call. It is none, if any hook allows none; else all that any of them
-/// names.
+/// Merges hooks' lists of tools that the model may call: empty if any hook allows none, else the union.
 fn united(configs: &[Json]) -> Json {
     let mut modes = BTreeSet::new();
     let mut names = BTreeSet::new();
@@ -205,7 +204,7 @@ fn united(configs: &[Json]) -> Json {
     json!({ "mode": mode.unwrap_or("AUTO"), "allowedFunctionNames": names }).into()
 }
 
-/// Builds the verdict for exit code 2, which stops whatever was printed. An answer says why in its own field.
+/// Builds the verdict for exit code 2, which stops whatever the output. An answer has the reason in its own field.
 fn exit_2(end: &End<'_>, at: Stop, stderr: String) -> Verdict {
     match answered(end, at) {
         Some(verdict) if verdict.decision.stops() => verdict,
@@ -214,8 +213,10 @@ fn exit_2(end: &End<'_>, at: Stop, stderr: String) -> Verdict {
     }
 }
 
-/// Builds the verdict of a failed hook. Gemini CLI reads its JSON all the same, and takes text for a block unless the
-/// exit code is 0 or 1. An end by a signal has no exit code there, and counts as 0.
+/// Builds the verdict of a failed hook.
+///
+/// Gemini CLI reads its JSON nevertheless, and takes text for a block unless the exit code is 0 or 1. An end by a
+/// signal has no exit code there, and counts as 0.
 fn broke(end: &End<'_>, at: Stop, skip: Skip) -> Verdict {
     // The output of a hook that was not run, or that took too long, is not read.
     if !matches!(skip, Skip::NonzeroExit | Skip::Signal) {
@@ -311,7 +312,7 @@ fn answer(at: Stop, fields: &Fields<'_, '_>, faults: &Faults) -> Verdict {
     let by = BlockedBy::Decision;
     match fields.word("decision", &words) {
         Some(decision) if decision.stops() => stop(&mut verdict, at, by, &reason),
-        // Who runs the agent can be asked before a tool call only.
+        // The user can be asked only before a tool call.
         Some(Decision::Ask) if at != Stop::Call => {}
         Some(decision) => decide(&mut verdict, decision, by, &reason),
         None => {}
@@ -331,10 +332,10 @@ fn specific(own: &Fields<'_, '_>, verdict: &mut Verdict) {
     verdict.updated_messages = own.object("llm_request");
     let output = own.value("tool_output");
     verdict.updated_output = output.or_else(|| own.object("llm_response"));
-    // It says where it belongs, which is known.
+    // Read only so that it does not count as unread.
     own.has("hookEventName");
     let config = own.object(TOOL_CONFIG);
-    // Read for its type.
+    // Read as a boolean to check its type.
     let clear = own.boolean("clearContext").and(own.value("clearContext"));
     let members = [("clearContext", clear), (TOOL_CONFIG, config)];
     let members = members

@@ -1,5 +1,5 @@
 //! Hook files with events as lists of groups `{matcher, hooks: […]}`. Several runtimes share this shape, in a file with
-//! much else. They ignore unknown keys; here each is a warning.
+//! other settings. The runtimes ignore unknown keys; here each is a warning.
 
 use super::{Action, Gathered, Item, ReadError, Registered, line, posted};
 use crate::{
@@ -33,12 +33,12 @@ pub(in crate::contract) trait Dialect {
         false
     }
 
-    /// Warns of keys that are known and not followed.
+    /// Warns of known keys that have no effect here.
     fn warn(&self, _file: &mut Gathered<'_>, _entry: &Item<'_>) -> Result<(), ReadError> {
         Ok(())
     }
 
-    /// Parses the filter of an entry, and warns where it does not decide alone.
+    /// Parses the filter of an entry, and warns where it is not fully evaluated.
     fn filter(
         &self,
         _file: &mut Gathered<'_>,

@@ -195,7 +195,7 @@ fn place(entry: &str, field: &str) -> String {
 ///
 /// # Errors
 ///
-/// Fails whole: an unknown system, a text that is no YAML or JSON, an entry that its system would not take.
+/// Fails for an unknown runtime, a text that is not YAML or JSON, or an entry that its runtime would not accept.
 pub fn read(
     contract: &str,
     text: &str,
@@ -285,7 +285,7 @@ impl Gathered<'_> {
         Ok(())
     }
 
-    /// Rejects a point that the contract does not have. Warns of one that it only may have: it may be misspelt.
+    /// Rejects an unknown point; warns of one that an open list of points accepts, as it may be misspelt.
     pub(super) fn check_point(&mut self, item: &Item<'_>, point: &str) -> Result<(), ReadError> {
         let known = self.mode.stop_at(point);
         known.map_err(|error| item.wrong(format!("is no point: {}", error.problem)))?;
@@ -299,7 +299,7 @@ impl Gathered<'_> {
 
     /// Builds a hook of an entry that has only an action and a point.
     pub(super) fn hook(&self, item: &Item<'_>, point: &str, action: Action) -> Registered {
-        // Where equal entries may be one hook, their places would tell them apart.
+        // A generated name must not distinguish equal entries that count as one hook.
         let is_beside_others = matches!(
             self.mode.scheduling(point),
             Scheduling::AtOnce | Scheduling::Pipeline
@@ -378,8 +378,9 @@ pub(super) fn argv(item: &Item<'_>) -> Result<Command, ReadError> {
     Ok(Command::Argv(words.into_iter().map(Into::into).collect()))
 }
 
-/// Parses a matcher; one that does not compile matches every event, with a warning. Its runtime may have expressions
-/// that are unknown here, and a guard must not be off where it would have run.
+/// Parses a matcher; one that does not compile matches every event, with a warning.
+///
+/// Its runtime may have expressions that are unknown here, and a guard must not be skipped where it would have run.
 pub(super) fn tolerant_matcher(
     file: &mut Gathered<'_>,
     item: &Item<'_>,

@@ -8,8 +8,9 @@ use crate::contract::Post;
 /// The keys for URL and headers of an entry.
 pub(in crate::contract) const KEYS: [&str; 3] = ["allowedEnvVars", "headers", "url"];
 
-/// Parses URL and headers of an entry. One that its runtime accepts and is not posted here is a hook all the same,
-/// which is refused.
+/// Parses URL and headers of an entry.
+///
+/// An entry that its runtime accepts and that cannot be posted here becomes a hook that is refused.
 pub(in crate::contract) fn post(
     file: &mut Gathered<'_>,
     entry: &Item<'_>,

@@ -20,12 +20,12 @@ pub struct Registered {
     pub entry: Entry,
     /// Additional environment from a request.
     pub env: BTreeMap<String, OsString>,
-    /// The tool calls it is for, of those that its matcher matches; `None` = all.
+    /// The filter of the tool calls that its matcher matches; `None` = all.
     pub filter: Option<Filter>,
     /// Whether its runtime's allowlist counts as consent to its command. The operator enables that, and the list has
     /// the command in the current mode.
     pub is_listed: bool,
-    /// The events of its point it is for.
+    /// The matcher of the point's events.
     pub matcher: Matcher,
     /// The matcher as it is written; empty = every event.
     pub matching: String,
@@ -41,7 +41,7 @@ pub struct Registered {
     pub profile: Option<ProfileName>,
     /// Whether the operator's configuration names the profile for this hook.
     pub profile_granted: bool,
-    /// Whether it runs, as an observer, after one before it has blocked.
+    /// Whether the hook runs, as an observer, after an earlier one has blocked.
     pub runs_after_block: bool,
     /// The file and entry that configure it.
     pub source: String,
@@ -73,11 +73,11 @@ pub enum Action {
 }
 
 impl Action {
-    /// Parses the name and arguments of one of a runtime's own.
+    /// Parses the name and arguments of a runtime's built-in hook.
     ///
     /// # Errors
     ///
-    /// Names one that is not served and says why, and arguments that it does not take.
+    /// Refuses a built-in that is not supported, with the reason, and arguments that it does not take.
     pub fn builtin(name: &str, args: &[String]) -> Result<Self, InvalidField> {
         match Query::parse(name, args) {
             Some(query) => query.map(Self::Query),

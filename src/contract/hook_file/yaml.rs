@@ -33,7 +33,7 @@ pub(in crate::contract) enum Version {
 ///
 /// # Errors
 ///
-/// Says where it is no YAML, repeats a key, nests too deep, or grows too large.
+/// Fails, with the position, for invalid YAML, a repeated key, and too deep or too large values.
 pub(in crate::contract) fn parse(text: &str, version: Version) -> Result<Value, String> {
     let mut tree = Tree::new(version);
     for event in Parser::new_from_str(text) {

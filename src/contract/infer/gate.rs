@@ -16,15 +16,15 @@ pub enum Gate {
     Allowed,
     /// The command may not run.
     Refused {
-        /// The way to fix it; empty where the command just is not on the list.
+        /// The remedy; empty where the command only is not on the list.
         hint: &'static str,
     },
 }
 
 /// Checks a command against the entries for all modes and the agent's mode.
 ///
-/// An entry is a regular expression in RE2's syntax that must match the whole command, less redirections at its end that
-/// throw output away. One that is empty, or is none, lets nothing through. Linear in time.
+/// An entry is a regular expression in RE2's syntax that must match the whole command, without trailing redirections
+/// that discard output. An empty or invalid entry allows nothing. Linear in time.
 pub fn gate(command: &str, list: &[String]) -> Gate {
     let command = command.trim();
     if command.is_empty() {
@@ -40,8 +40,9 @@ pub fn gate(command: &str, list: &[String]) -> Gate {
     }
 }
 
-/// Returns whether an entry for a command names its program. The first word of all that the entry matches is then one
-/// of a few, each spelled out. An entry that matches everything names nothing.
+/// Returns whether an entry for a command names its program.
+///
+/// The first word of every match is then one of a few literal ones. An entry that matches everything names none.
 pub fn names(command: &str, list: &[String]) -> bool {
     clean(command.trim()).is_ok_and(|command| {
         let names = |entry: &&String| names_programs(entry) && lets_through(entry, &command);
@@ -49,14 +50,15 @@ pub fn names(command: &str, list: &[String]) -> bool {
     })
 }
 
-/// Returns why an entry matches nothing, whatever the command. `None` where it is a regular expression.
+/// Returns why an entry is no regular expression, if so, and matches nothing.
 pub fn fault(entry: &str) -> Option<&'static str> {
     let is_one = !entry.is_empty() && compiled(&in_ascii(entry)).is_ok();
     (!is_one).then_some("is no regular expression, and lets nothing through")
 }
 
-/// Returns whether every match of an entry begins with one of a few whole words. A variable or an assignment is none:
-/// the program is another word then.
+/// Returns whether every match of an entry begins with one of a few whole words.
+///
+/// A variable or an assignment does not count: the program is another word then.
 pub fn names_programs(entry: &str) -> bool {
     let Ok(parsed) = regex_syntax::parse(&format!("(?s:{})", in_ascii(entry))) else {
         return false;
@@ -67,7 +69,7 @@ pub fn names_programs(entry: &str) -> bool {
     let names_one = |beginning: &Literal| {
         let bytes = beginning.as_bytes();
         let end = bytes.iter().position(u8::is_ascii_whitespace);
-        // A beginning that is not all of it has to show where its word ends.
+        // A prefix of a match must contain the end of its first word.
         let word = &bytes[..end.unwrap_or(bytes.len())];
         let is_whole = end.is_some() || beginning.is_exact();
         is_whole && !word.is_empty() && !word.iter().any(|byte| b"$=".contains(byte))
@@ -174,7 +176,7 @@ impl Text {
         let mut chars = command.chars();
         while let Some(c) = chars.next() {
             let before = text.chars.last().copied();
-            // A plain reading has quotes go on in a comment, where a shell sees none.
+            // A plain parser sees quotes in a comment, a shell does not.
             in_comment |= c == '#' && before.is_none_or(|(c, _)| ends_word(c));
             let start = text.chars.len();
             match c {
@@ -183,7 +185,7 @@ impl Text {
                     text.chars.extend(chars.next().map(|c| (c, Place::Plain)));
                 }
                 '\'' => {
-                    // `$'…'` knows escapes, its quote among them. Two dollars are a word of their own.
+                    // `$'…'` has escapes, also of its quote. `$$` is a word of its own.
                     let dollars = text.chars.iter().rev();
                     let dollars = dollars.take_while(|read| **read == ('$', Place::Bare));
                     let escapes = dollars.count() % 2 == 1;
@@ -205,7 +207,7 @@ impl Text {
             if place == Place::Double {
                 let opens = c == '{' && self.chars.last() == Some(&('$', place));
                 in_braces = (in_braces || opens) && c != '}';
-                // In `"${x#'…'}"` a shell has these quote by themselves, so where the outer ones end is in doubt.
+                // In `"${x#'…'}"` a shell reads the inner quotes separately, so the end of the outer ones is ambiguous.
                 self.is_balanced &= !(in_braces && matches!(c, '\'' | '"'));
             }
             if c == mark {
@@ -312,7 +314,7 @@ impl Text {
         let digits = (0..start).rev();
         let digits = digits.take_while(|&at| is_bare(at, |c| c.is_ascii_digit()));
         let first = start - digits.count();
-        // Digits that end a word are the word's, and no descriptor.
+        // Digits at the end of a word belong to the word and are no descriptor.
         if first == 0 || is_bare(first - 1, |c| c.is_ascii_whitespace()) {
             start = first;
         }
@@ -362,7 +364,7 @@ fn lets_through(entry: &str, command: &str) -> bool {
         return false;
     }
     let entry = in_ascii(entry);
-    // By itself first: with a parenthesis too many it could reach out of what is put around it.
+    // Compiled alone first: an unbalanced parenthesis could escape the group added below.
     let is_one = compiled(&entry).is_ok();
     is_one && compiled(&format!(r"\A(?s:{entry})\z")).is_ok_and(|whole| whole.is_match(command))
 }

@@ -58,8 +58,9 @@ impl Lists {
         self.are_consent && gate::names(command, &list)
     }
 
-    /// Warns of entries with less effect than probably intended. These are no regular expressions or, where entries
-    /// count as consent, name no program.
+    /// Returns warnings about entries with less effect than intended.
+    ///
+    /// Such entries are no regular expressions or, where entries count as consent, name no program.
     pub fn warnings(&self) -> Vec<String> {
         let default = Self::default();
         let lists = [
@@ -148,7 +149,7 @@ impl WrittenLists {
     ///
     /// # Errors
     ///
-    /// The text is no YAML, too large, or has a list that is none.
+    /// Fails for a text that is not YAML or too large, and for a list of the wrong type.
     pub(crate) fn parse(text: &str, name: &str) -> Result<Self, ReadError> {
         let nothing = Value::Null;
         let whole = Item::root(name, &nothing);

@@ -1,5 +1,5 @@
-//! infer (inference-gateway CLI) command hooks: run, watched, never read. The rules follow its feature ticket and its
-//! code.
+//! infer (inference-gateway CLI) command hooks, which observe and decide nothing. The rules follow its feature ticket
+//! and its code.
 //!
 //! Nothing a hook does stops anything. The contract's own event reports it.
 
@@ -80,8 +80,10 @@ impl Runtime for Infer {
         Defaults::shell("/bin/bash", "-c", Duration::from_secs(30))
     }
 
-    /// Builds stdin of three members and no other. What the event does not have is the envelope's; an unknown turn is
-    /// 0, which infer itself sends before the first.
+    /// Builds stdin of exactly three members.
+    ///
+    /// Members that the event lacks come from the envelope; an unknown turn is 0, which infer itself sends before the
+    /// first.
     fn stdin(&self, event: &Event, envelope: &Envelope) -> Result<Bytes, InvalidField> {
         let own = own(event)?;
         let stdin = json!({
@@ -94,7 +96,7 @@ impl Runtime for Infer {
 
     fn interpret(&self, end: &End<'_>) -> Verdict {
         if end.entry.allowed == Some(false) {
-            // To be kept from running is no fault of the hook's.
+            // A skipped hook has not failed.
             return Verdict {
                 failed: false,
                 ..Verdict::skipped(Skip::NotAllowlisted)
@@ -188,7 +190,7 @@ fn ran(end: &End<'_>) -> Map<String, Value> {
         EndKind::Exited(0) => (0, Cow::Borrowed("")),
         EndKind::Exited(code) => (code, format!("exit status {code}").into()),
         EndKind::Signaled(signal) => (-1, signal_text(signal)),
-        // Nothing but SIGKILL ends a run that is not to go on.
+        // These runs are ended by SIGKILL.
         EndKind::Canceled | EndKind::OutputLimit | EndKind::TimedOut => (-1, signal_text(9)),
     };
     let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
@@ -228,7 +230,7 @@ fn skipped(end: &End<'_>, why: Skip) -> Map<String, Value> {
 /// Returns the head of a hook's output. infer captures both streams as one; here stdout comes first, as their order is
 /// not known.
 fn output(end: &End<'_>) -> String {
-    // More than is shown, so that no character at the border is taken for a broken one.
+    // Some bytes more than are shown, so that a character at the limit is not truncated.
     let streams = end.stdout.iter().chain(end.stderr).copied();
     let head: Vec<u8> = streams.take(OUTPUT + 4).collect();
     let mut text = String::from_utf8_lossy(&head).into_owned();

@@ -109,7 +109,7 @@ fn hook(
     };
     let tools = tools(file, entry, point)?;
     let (matcher, matching) = tools.unwrap_or_default();
-    // What a person gets to answer is no time of a process.
+    // For an approval the timeout is a person's, not a process's.
     let keys: &[_] = match action {
         Action::Command(_) => &["timeoutMs"],
         Action::Approve(_)
@@ -155,7 +155,7 @@ fn saved(file: &Gathered<'_>, entry: &Item<'_>, payload: &Payload) -> Result<Sav
     Save::below(directory, item.text()?, payload.clone()).ok_or_else(problem)
 }
 
-/// Reads where events are posted, in the open only on this machine.
+/// Reads the URL of a post, which may be unencrypted only for this machine.
 fn webhook(entry: &Item<'_>, payload: &Payload) -> Result<Action, ReadError> {
     let url = entry.required("url")?;
     let mut post = match Post::new(url, &BTreeMap::new(), &[]) {
@@ -170,7 +170,7 @@ fn webhook(entry: &Item<'_>, payload: &Payload) -> Result<Action, ReadError> {
     Ok(Action::Http(Box::new(post)))
 }
 
-/// Reads how long a person has to answer.
+/// Reads a person's time to answer.
 fn person(entry: &Item<'_>) -> Result<Duration, ReadError> {
     let Some(item) = entry.field("timeoutMs") else {
         return Ok(PERSON);
@@ -183,7 +183,7 @@ fn person(entry: &Item<'_>) -> Result<Duration, ReadError> {
     Ok(Duration::from_millis(milliseconds))
 }
 
-/// Reads how urgent a line of the log is.
+/// Reads the level of a log line.
 fn level(entry: &Item<'_>) -> Result<Log, ReadError> {
     let Some(item) = entry.field("level") else {
         return Ok(Log::default());

@@ -147,7 +147,7 @@ impl Runtime for Loom {
             };
             breaks(by, &reason)
         } else if end.stdout_truncated || said.as_ref().is_err_and(|f| *f == Fault::TooDeep) {
-            // Who knows what it would have said: Loom itself cuts nothing and knows no depth.
+            // Loom itself truncates nothing and limits no depth, so its result for the whole output is unknown.
             return breaks(
                 BlockedBy::InvalidOutput,
                 "Hook output is too long or too deep to be read",
@@ -225,8 +225,9 @@ impl Runtime for Loom {
     }
 }
 
-/// Returns whether Loom itself lets a call pass because of an object on stdout. An object decides alone there, whatever
-/// the exit code. Its maximum nesting depth is not known.
+/// Returns whether Loom itself lets a call pass because of an object on stdout.
+///
+/// There an object decides alone, whatever the exit code. Its maximum nesting depth is unknown.
 pub(super) fn passes_by_object(stdout: &[u8]) -> bool {
     let stdout = String::from_utf8_lossy(stdout);
     let stdout = trimmed(&stdout);

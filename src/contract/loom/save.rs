@@ -1,7 +1,6 @@
 //! `save_json`: each event as a line of a file in the profile's directory.
 //!
-//! The operator's configuration names the profile's file, and that file names this one: relative, without links, nowhere
-//! else.
+//! The operator's configuration names the profile's file, which names this one by a relative path without links.
 
 use std::path::{Component, Path, PathBuf};
 

@@ -96,7 +96,7 @@ impl Post {
     ///
     /// # Errors
     ///
-    /// Says what nobody could let through: a URL or a header that is none or can be read in more than one way.
+    /// Refuses a URL or header that is invalid or ambiguous.
     pub fn new(
         url: &str,
         headers: &BTreeMap<&str, &str>,
@@ -139,7 +139,7 @@ impl Post {
         self.headers.iter().map(|(name, _)| name.as_str()).collect()
     }
 
-    /// Returns the variables that its headers name and that it does not list. Empty texts are put in their place.
+    /// Returns the variables that headers name and the hook does not list. Their values are empty.
     pub fn unlisted(&self) -> Vec<&str> {
         let named = self.headers.iter().flat_map(|(_, value)| pieces(value));
         let variable = |piece| match piece {

@@ -19,7 +19,7 @@ impl Url {
     ///
     /// # Errors
     ///
-    /// Says what is wrong with it: it has something that clients or servers read in more than one way, or it is none.
+    /// Refuses an invalid URL, and one that clients or servers could parse differently.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         if text.contains('#') {
             return Err("has a fragment (`#`)");
@@ -110,8 +110,9 @@ fn host(text: &str) -> Option<String> {
     (!text.is_empty() && text.bytes().all(of_a_name)).then(|| text.to_ascii_lowercase())
 }
 
-/// Rejects paths that a server may read otherwise than they were compared. These have segments that lead upwards,
-/// whichever way they are written, or separators in disguise.
+/// Rejects paths that a server may parse differently.
+///
+/// These have segments that lead upwards, in any encoding, or encoded separators.
 fn check(path: &str, query: Option<&str>) -> Result<(), &'static str> {
     let is_of_a_url =
         |byte: u8| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@%/".contains(&byte);
@@ -127,7 +128,7 @@ fn check(path: &str, query: Option<&str>) -> Result<(), &'static str> {
     {
         return Err("has an encoded dot, slash or NUL in its path");
     }
-    // Some servers take what follows `;` for no part of a segment.
+    // Some servers ignore the part of a segment after `;`.
     let is_dots = |segment: &str| matches!(segment.split(';').next(), Some("." | ".."));
     if path.split('/').any(is_dots) {
         return Err("has a segment `.` or `..` in its path");

@@ -187,7 +187,7 @@ fn shell_syntax(text: &str) -> Option<char> {
     None
 }
 
-/// Reads a directive's template. What is null counts as left out.
+/// Reads a directive's template. `null` counts as absent.
 fn template(entry: &Item<'_>) -> Result<Action, ReadError> {
     let item = entry.present("template_push")?;
     let given = item.map()?.iter().filter(|(_, value)| !value.is_null());
@@ -198,7 +198,7 @@ fn template(entry: &Item<'_>) -> Result<Action, ReadError> {
     map.remove("include");
     let template = Template::parse(&map).map_err(|error| entry.within(&error))?;
     Ok(match include {
-        // What it would add to the message is the runtime's to find.
+        // Only the runtime can resolve what it adds to the message.
         Some(include) if !include.is_empty() => {
             let why = "its template has an `include`, which only the runtime can follow";
             Action::Unsupported(why.to_owned())

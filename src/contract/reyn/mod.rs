@@ -140,7 +140,7 @@ impl Runtime for Reyn {
             return None;
         }
         let returncode = match end.kind {
-            // Nothing but SIGKILL ends a run that is not to go on.
+            // These runs are ended by SIGKILL.
             EndKind::Canceled | EndKind::OutputLimit => -9,
             EndKind::ExecFailed => return None,
             EndKind::Exited(code) => code,
@@ -180,7 +180,7 @@ fn failure(end: &End<'_>) -> Option<Skip> {
 }
 
 fn directive(end: &End<'_>) -> Result<verdict::Push, Skip> {
-    // A cut document may still parse, and would then say what its hook never said.
+    // A truncated document may still parse, with another meaning than the hook's.
     if end.stdout_truncated {
         return Err(Skip::InvalidJson);
     }

@@ -16,7 +16,7 @@ const FUEL: u64 = 100_000;
 /// The maximum length of a rendered text, bytes.
 const TEXT: usize = 1024 * 1024;
 
-/// A push directive that is to be filled in.
+/// The template of a push directive.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Template {
     message: String,
@@ -47,7 +47,7 @@ impl Template {
     ///
     /// # Errors
     ///
-    /// Names the key that is missing, unknown or of the wrong type, and a text that is no template.
+    /// Names the key that is missing, unknown, of the wrong type, or an invalid template.
     pub fn parse(map: &Map<String, Value>) -> Result<Self, InvalidField> {
         let field = |name: &str, problem: String| {
             Err(InvalidField::new(format!("template_push.{name}"), problem))
@@ -102,7 +102,7 @@ impl Template {
         .filter_map(|(name, text)| Some((name, text?)))
     }
 
-    /// Fills it in from the event's members and the point. Whatever goes wrong, nothing is pushed, and a warning says why.
+    /// Renders the directive from the event's members and the point. On any error nothing is pushed, with a warning.
     pub fn render(&self, name: &str, point: &str, event: &Map<String, Value>) -> Verdict {
         let mut members = event.clone();
         members.insert("point".to_owned(), Value::from(point));
@@ -122,7 +122,7 @@ impl Template {
     ) -> Result<Verdict, (Skip, Option<String>)> {
         let text = |field: &'static str, text: &str, undefined| {
             render(text, members, undefined).map_err(|error| {
-                // What the message needs and the event lacks is a missing field; anything else is a wrong one.
+                // An undefined variable is a missing field, any other error a wrong one.
                 let skip = if error.kind() == ErrorKind::UndefinedError {
                     Skip::MissingField(field)
                 } else {

@@ -1,4 +1,4 @@
-//! The command of a request: its words, its program, its name in the allowlist, and its time.
+//! The command of a request: its arguments, its program, its name in the allowlist, and its timeout.
 
 use std::{
     ffi::OsString,
@@ -21,13 +21,13 @@ use crate::{
 /// The command of a request, with its program's path.
 #[derive(Debug)]
 pub(super) struct FoundCommand {
-    /// Its words, with relative paths resolved.
+    /// Program and arguments, with relative paths resolved.
     pub(super) argv: Vec<OsString>,
-    /// Its name in the allowlist: by the program's path, however the request names it.
+    /// The command as the allowlist spells it: by the program's path, however the request names it.
     pub(super) name: String,
     /// The program's path.
     pub(super) path: PathBuf,
-    /// Its words as the request spells them, in the allowlist's syntax; `None` if they are no text.
+    /// The command as the request spells it, in the allowlist's syntax; `None` if it is not UTF-8.
     pub(super) spelled: Option<String>,
 }
 
@@ -36,7 +36,7 @@ impl FoundCommand {
     ///
     /// # Errors
     ///
-    /// Refuses a line that cannot be split, a program that is not there, and a command that is no text.
+    /// Refuses a line that cannot be split, a program that is not found, and a command that is not UTF-8.
     pub(super) fn find(
         request: &Request,
         policy: &Policy,
@@ -83,8 +83,9 @@ fn argv(request: &Request) -> Result<Vec<OsString>, InvalidField> {
     }
 }
 
-/// Makes the program's relative path absolute. Where the operator configures a base of relative paths, so is the script
-/// of an interpreter.
+/// Makes the program's relative path absolute.
+///
+/// Where the operator configures a base for relative paths, an interpreter's script is resolved as well.
 fn absolute(argv: &[OsString], hook: &Hook) -> Vec<OsString> {
     let mut absolute = argv.to_vec();
     let workspace = hook.workspace.as_ref().filter(|_| hook.at_workspace);
@@ -102,7 +103,7 @@ fn absolute(argv: &[OsString], hook: &Hook) -> Vec<OsString> {
         *program = joined;
     }
     if hook.base.is_some() {
-        // Other words are found where the hook starts, which is where its runtime has it start.
+        // The hook itself resolves other arguments, in the directory where the runtime starts it.
         for script in interpreter::scripts(argv) {
             if let Some(joined) = join(&argv[script]) {
                 absolute[script] = joined;
@@ -117,7 +118,7 @@ pub(super) fn defaults(request: &Request) -> Defaults {
     request.contract.defaults(&request.event.point)
 }
 
-/// Returns the wall time of a run. It is the request's, else the hook's, else the contract's, else the profile's.
+/// Returns the wall time of a run: the request's, the hook's, the contract's, or the profile's.
 pub(super) fn timeout(
     request: &Request,
     configured: Option<&OperatorHook>,

@@ -35,8 +35,7 @@ use crate::{
     util::{shares::Shares, swap::Current},
 };
 
-/// The maximum nesting depth of hooks. One that starts a runtime that runs hooks comes back here, and must end some
-/// time.
+/// The maximum nesting depth of hooks. It ends the recursion of a hook that starts a runtime which runs hooks.
 const MAX_DEPTH: u32 = 4;
 
 /// A request that may run.
@@ -45,13 +44,13 @@ const MAX_DEPTH: u32 = 4;
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Admitted {
-    /// The peer that approved it, if any.
+    /// The operator that approved the run, if any.
     pub answered_by: Option<Peer>,
     /// The call of the request.
     pub call: Call,
     /// The command as the allowlist spells it.
     pub command: String,
-    /// The consent by which it may run.
+    /// The consent by which the hook may run.
     pub consent: Consent,
     /// The deadline of the run.
     pub deadline: Instant,
@@ -73,7 +72,7 @@ pub(crate) struct Admitted {
 pub(crate) struct GateParts {
     /// The rule of consent.
     pub consent: ConsentRule,
-    /// The memory limit of requests in work, bytes. It is for their messages and the kept output of their hooks.
+    /// The memory limit of requests in work, bytes: their messages and their hooks' retained output.
     pub max_bytes: usize,
     /// The maximum number of running hooks.
     pub max_concurrent: usize,
@@ -121,13 +120,13 @@ impl Gate {
         self.rules.get()
     }
 
-    /// Replaces the rules. What was admitted before runs under the old ones.
+    /// Replaces the rules. Requests admitted before run under the old ones.
     pub(crate) fn replace_rules(&self, rules: Rules) {
         self.places.entitle(rules.caller_uids());
         self.rules.replace(rules);
     }
 
-    /// Refuses all requests from now on, those that wait for an operator's answer too.
+    /// Refuses all requests from now on, also those that wait for an operator's answer.
     pub(crate) fn drain(&self) {
         self.draining.store(true, Ordering::Release);
         self.consents.pending.close();
@@ -167,7 +166,8 @@ impl Gate {
     ///
     /// # Errors
     ///
-    /// Refuses callers, profiles, time limits, programs and commands that may not; see [`Reason`].
+    /// Refuses callers, directories, profiles, time limits, programs and commands that are not allowed, and requests
+    /// that get no place or no answer in time; see [`Reason`].
     pub(crate) async fn admit(
         &self,
         call: Call,
@@ -209,7 +209,7 @@ impl Gate {
         let mut asking = Duration::ZERO;
         let mut queued = Duration::ZERO;
         loop {
-            // An operator's time to answer is not the hook's.
+            // The operator's time to answer does not count against the hook's.
             let timeout = bounded(timeout + asking, &call);
             let deadline = call.arrived + timeout;
             let waiting = Instant::now();
@@ -235,7 +235,7 @@ impl Gate {
                     });
                 }
             };
-            // Others run meanwhile, and the files may change: all of this is done again with the answer.
+            // The place is free for others meanwhile, and the files may change: the loop repeats all checks with the answer.
             drop((place, program));
             let began = Instant::now();
             answer = Some(self.ask(question, &call).await?);
@@ -299,7 +299,7 @@ impl Gate {
             sandbox: _,
         } = *candidate;
         let now = self.rules();
-        // What a configuration grants that has been replaced since counts no more.
+        // A grant by a configuration that was replaced since is void.
         let by_file = request.profile_granted && Arc::ptr_eq(&now, rules);
         let case = Case {
             command: &command.name,
@@ -349,7 +349,7 @@ impl Gate {
         listed && !sandbox.is_hook(peer)
     }
 
-    /// Returns whether a peer has no permission at all. It is neither the daemon's own user nor listed for anything.
+    /// Returns whether a peer is neither the daemon's own user nor listed for anything.
     pub(crate) fn is_stranger(&self, peer: &Peer) -> bool {
         let rules = self.rules();
         let mut listed = [&rules.allowed_uids, &rules.audit_uids, &rules.consent_uids].into_iter();
@@ -409,7 +409,7 @@ impl Gate {
         Ok(())
     }
 
-    /// Rejects a queued request whose permission changed while it waited. It has not begun.
+    /// Rejects a queued request whose permission or profile changed while it waited.
     fn recheck(&self, candidate: &Candidate<'_>) -> Result<(), Refusal> {
         let Candidate {
             call,
@@ -461,7 +461,7 @@ impl Gate {
     }
 }
 
-/// A request whose profile and command are found, and the rules by which they were.
+/// A request with its profile and command, and the rules that they were found by.
 struct Candidate<'a> {
     call: &'a Call,
     command: &'a FoundCommand,
@@ -482,7 +482,7 @@ fn check_depth(depth: u32) -> Result<(), Refusal> {
     Err(Refusal::new(Reason::RecursionLimit, message))
 }
 
-/// Returns the wall time that a caller leaves of a run's.
+/// Returns a run's wall time, bounded by the caller's own timeout.
 fn bounded(timeout: Duration, call: &Call) -> Duration {
     let caller = call.caller_timeout;
     caller.map_or(timeout, |caller| timeout.min(early(caller)))

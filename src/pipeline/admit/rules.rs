@@ -24,21 +24,21 @@ pub(crate) struct OperatorHook {
     pub command: String,
     /// Profiles that only an operator can grant.
     pub profiles: Vec<ProfileName>,
-    /// Its wall time where a request names none.
+    /// The wall time where a request names none.
     pub timeout: Option<Duration>,
 }
 
 /// The operator's configuration file, present or not.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Configuration {
-    /// Whether the command line had to name it. A command that uses it has to name it too.
+    /// Whether the command line names the file. Commands suggested to the operator then name it, too.
     pub is_named: bool,
-    /// Its path; `None` if it has no default place.
+    /// The file's path; `None` if there is no default path.
     pub path: Option<PathBuf>,
 }
 
 impl Configuration {
-    /// Adds the configuration lines and file that would lift a refusal. They are facts for an operator.
+    /// Adds the configuration lines and file that would lift a refusal, as facts for an operator.
     pub(crate) fn lifted_by(&self, refusal: Refusal, lines: &str) -> Refusal {
         let refusal = refusal.with(Fact::Configure(lines.into()));
         match &self.path {
@@ -84,7 +84,7 @@ pub(crate) struct Rules {
     pub hooks: Vec<OperatorHook>,
     /// The profiles.
     pub registry: Registry,
-    /// Below which directories a workspace may lie.
+    /// The directories below which a workspace may lie.
     pub workspace_roots: WorkspaceRoots,
 }
 
@@ -98,15 +98,16 @@ impl Rules {
         uids
     }
 
-    /// Returns whether a command may have a profile without consent under it. The profile is open to every caller, or
-    /// the configuration grants it.
+    /// Returns whether a command may use a profile without consent for that profile.
+    ///
+    /// The profile is open to every caller, or the configuration grants it to the command.
     pub(super) fn grants(&self, policy: &Policy, command: &str) -> bool {
         let mut hooks = self.hooks.iter().filter(|hook| hook.command == command);
         policy.granted_by != GrantedBy::Operator
             || hooks.any(|hook| hook.profiles.contains(&policy.name))
     }
 
-    /// Returns the profile of a request. It is the one that the request names, else that of its contract.
+    /// Returns the profile that a request names, else the default of its contract.
     pub(super) fn profile(&self, request: &Request) -> Result<&Arc<Policy>, Refusal> {
         let name = request
             .profile
@@ -125,7 +126,7 @@ impl Rules {
         })
     }
 
-    /// Decides about the directories that a request binds.
+    /// Checks the directories that a request binds.
     pub(super) fn admit_bound(&self, request: &Request, peer: &Peer) -> Result<(), Refusal> {
         let Hook {
             source, workspace, ..
@@ -139,8 +140,9 @@ impl Rules {
         Ok(())
     }
 
-    /// Checks a directory with the caller's rights. What the caller cannot reach is refused alike whether it exists or
-    /// not.
+    /// Checks a directory with the caller's rights.
+    ///
+    /// A directory that the caller cannot reach is refused alike whether it exists or not.
     fn admit_directory(
         &self,
         name: &'static str,
@@ -173,8 +175,9 @@ impl Rules {
         }
     }
 
-    /// Returns whether a directory that the request does not name may be bound. An event names it; where it may not be
-    /// bound, it is left alone and not refused.
+    /// Returns whether a directory that an event names may be bound.
+    ///
+    /// Otherwise it is ignored, and the request is not refused.
     pub(crate) fn may_bind(&self, directory: &Path, peer: &Peer) -> bool {
         if !is_plain(directory) || self.workspace_roots.admit(directory).is_err() {
             return false;

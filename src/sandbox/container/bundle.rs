@@ -1,8 +1,8 @@
 //! Configuration of an OCI runtime bundle. Pure.
 //!
-//! A fixed template: a request reaches it as paths that were opened and as nothing else. Arguments and environment of the hook
-//! never come here; they go to the container's first process over its socket. Source of the fields: the OCI runtime
-//! specification 1.0.2, `config.md` and `config-linux.md`.
+//! The configuration is a fixed template: a request affects only its opened paths. The container's first process
+//! receives the hook's arguments and environment over its socket. Source of the fields: the OCI runtime specification
+//! 1.0.2, `config.md` and `config-linux.md`.
 
 use std::{ffi::CString, path::Path};
 
@@ -57,7 +57,7 @@ pub(in crate::sandbox) struct Bind {
 pub(in crate::sandbox) struct Bundle<'a> {
     /// Sorted: a path comes after the one that contains it.
     pub(in crate::sandbox) binds: Vec<Bind>,
-    /// Path at which a runtime that wants its own cgroup makes it.
+    /// The path of the runtime's own cgroup, if it makes one.
     pub(in crate::sandbox) cgroups_path: Option<String>,
     /// Identity of its processes; `None` = the daemon's user's, in a user namespace.
     pub(in crate::sandbox) identity: Option<Identity>,
@@ -107,7 +107,7 @@ impl Bundle<'_> {
         let user = self.user();
         let proc = json!({
             "destination": PROC,
-            // Processes of the container alone, and nothing about the kernel.
+            // Shows only the container's processes, and nothing of the kernel.
             "options": ["nosuid", "nodev", "noexec", "ro", "hidepid=ptraceable", "subset=pid"],
             "source": "proc",
             "type": "proc",
@@ -148,7 +148,7 @@ impl Bundle<'_> {
 
     /// Returns the identity of the container's processes, as seen inside it.
     fn user(&self) -> Identity {
-        // Runtimes want the one user that can be mapped to be root in there. It has no capability.
+        // Runtimes require that the one mapped user is root inside. It has no capability.
         self.identity.unwrap_or(Identity {
             gid: 0,
             group: None,
@@ -160,7 +160,7 @@ impl Bundle<'_> {
         let mut namespaces = vec!["ipc", "mount", "pid", "uts"];
         match self.network {
             Network::None => namespaces.push("network"),
-            // The host's own, which the filters narrow to what a profile may have.
+            // The host's own network, which the filters restrict to the profile's.
             Network::Outbound => {}
         }
         if self.identity.is_none() {

@@ -21,7 +21,7 @@ use crate::{
 /// make four times as long.
 const LONGEST: usize = 32 * 1024 * 1024;
 
-/// A file by what it is, whatever its name leads to.
+/// The identity of a file, independent of its name.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub(in crate::sandbox) struct Inode {
     pub(in crate::sandbox) device: u64,
@@ -33,20 +33,20 @@ pub(in crate::sandbox) struct Inode {
 pub(in crate::sandbox) struct Expected {
     /// Whether programs may be executed there.
     pub(in crate::sandbox) executable: bool,
-    /// What the path must lead to; `None` = something of the container's own.
+    /// The file that the path must lead to; `None` = a file of the container's own.
     pub(in crate::sandbox) inode: Option<Inode>,
-    /// Where.
+    /// The path in the container.
     pub(in crate::sandbox) path: CString,
     /// Whether anything may be written there.
     pub(in crate::sandbox) writable: bool,
 }
 
-/// What the first process does once it has found the container as ordered.
+/// The task of the first process after its check of the container.
 #[derive(Debug, Deserialize, Serialize)]
 pub(in crate::sandbox) enum ContainerTask {
-    /// Has a child make system calls: a self-test.
+    /// A child makes system calls: a self-test.
     Attempt(Vec<Described>),
-    /// Has a child execute a program.
+    /// A child executes a program.
     Execute {
         argv: Vec<CString>,
         environment: Vec<CString>,
@@ -55,16 +55,16 @@ pub(in crate::sandbox) enum ContainerTask {
     },
 }
 
-/// What the first process of a container is to do.
+/// The order to the first process of a container.
 #[derive(Debug, Deserialize, Serialize)]
 pub(in crate::sandbox) struct Order {
     /// A file of the daemon's that must not be there.
     pub(in crate::sandbox) canary_denied: CString,
     /// A file that must open.
     pub(in crate::sandbox) canary_granted: CString,
-    /// What must be mounted, and nothing else.
+    /// The complete list of required mounts.
     pub(in crate::sandbox) expected: Vec<Expected>,
-    /// What the child's filters depend on.
+    /// Inputs of the child's filters.
     pub(in crate::sandbox) filters: FilterSpec,
     /// Resource limits of the child.
     pub(in crate::sandbox) limits: Vec<(u32, u64)>,
@@ -73,21 +73,21 @@ pub(in crate::sandbox) struct Order {
     pub(in crate::sandbox) working_dir: CString,
 }
 
-/// What the first process of a container answers.
+/// An answer of the first process of a container.
 #[derive(Debug, Deserialize, Serialize)]
 pub(in crate::sandbox) enum Answer {
-    /// The attempts of a self-test were made: what each returned, and nothing for those that the child did not come to.
+    /// Results of a self-test's attempts; `None` for those that the child did not reach.
     Attempted(Vec<Option<isize>>),
     /// The hook has ended. The last answer.
     Ended(Reaped),
-    /// It was not as ordered, so nothing was released.
+    /// The container was not as ordered, so nothing was released.
     Refused(String),
-    /// The child could not take a step of its set-up: the step's name and the errno.
+    /// A step of the child's set-up failed: the step's name and the errno.
     Stuck { errno: i32, step: String },
-    /// The hook is about to be started: from here on it may have run, unless it is said to be stuck or that it could not be executed.
+    /// The hook is about to start. It may have run from here on, unless a later answer reports a failed step or exec.
     Starting,
-    /// The child has been released; the errno where it could not execute the program. The child stays, ended or not, until the
-    /// daemon says that it has looked at it.
+    /// The child has been released, with the errno of a failed exec. The child is not reaped until the daemon confirms
+    /// that it has inspected it.
     Released { errno: i32, filters: u32 },
 }
 
@@ -104,7 +104,7 @@ pub(in crate::sandbox) fn encode(message: &impl Serialize) -> io::Result<Vec<u8>
 ///
 /// # Errors
 ///
-/// `InvalidData` where no message is as long.
+/// `InvalidData` above the length limit.
 pub(in crate::sandbox) fn length(bytes: [u8; 4]) -> io::Result<usize> {
     let length = usize::try_from(u32::from_le_bytes(bytes)).unwrap_or(usize::MAX);
     if length > LONGEST {
@@ -117,7 +117,7 @@ pub(in crate::sandbox) fn length(bytes: [u8; 4]) -> io::Result<usize> {
 ///
 /// # Errors
 ///
-/// `InvalidData` where it is not what was expected.
+/// `InvalidData` where the message is not of the expected type.
 pub(in crate::sandbox) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> io::Result<T> {
     Ok(serde_json::from_slice(bytes)?)
 }

@@ -1,7 +1,7 @@
 //! Cgroup of one run (version 2): limits the memory and tasks of a whole container.
 //!
-//! The daemon makes it and puts the container's first process into it before that one is told anything, so that a limit does not
-//! depend on how a runtime is configured. Source: the kernel's `admin-guide/cgroup-v2.rst`.
+//! The daemon creates the cgroup and moves the container's first process into it before sending the order, so that
+//! limits do not depend on a runtime's configuration. Source: the kernel's `admin-guide/cgroup-v2.rst`.
 
 use std::{
     fs::{self, File},
@@ -41,7 +41,7 @@ const HIERARCHY: &str = "/sys/fs/cgroup";
 /// Cgroup of one run. Dropping it kills its processes and removes it.
 #[derive(Debug)]
 pub(in crate::sandbox) struct Group {
-    /// Held for life, so that no other daemon takes it for one left behind.
+    /// Held as long as the cgroup, so that no other daemon takes it for one left behind.
     _lock: Flock<File>,
     path: PathBuf,
     tasks: u64,
@@ -52,7 +52,7 @@ pub(in crate::sandbox) struct Group {
 ///
 /// # Errors
 ///
-/// Says what is missing: a group of version 2 that others cannot change, one of the controllers, the right to use them.
+/// Names the missing condition: a cgroup of version 2 that other users cannot change, a controller, or the right to use it.
 pub(in crate::sandbox) fn prepare(parent: &Path) -> Result<(), Absent> {
     let shown = parent.display();
     let absent = |why: String| Absent {
@@ -97,8 +97,9 @@ pub(in crate::sandbox) fn prepare(parent: &Path) -> Result<(), Absent> {
     })
 }
 
-/// Removes the cgroups that killed daemons left, and the runtimes in them. One that cannot be removed is reported and left: a
-/// runtime of another daemon may still be in a group of its own, which nobody locks.
+/// Removes the cgroups that killed daemons and their runtimes left.
+///
+/// A cgroup that cannot be removed is logged and left: it may be the own, unlocked cgroup of another daemon's runtime.
 pub(in crate::sandbox) fn sweep(parent: &Path) {
     let look = lock(parent, FlockArg::LockExclusive)
         .and_then(|making| Ok((making, fs::read_dir(parent)?)));
@@ -115,7 +116,7 @@ pub(in crate::sandbox) fn sweep(parent: &Path) {
             continue;
         }
         let path = entry.path();
-        // Somebody's, while it is locked.
+        // A locked cgroup belongs to a live daemon.
         if lock(&path, FlockArg::LockExclusiveNonblock).is_ok()
             && let Err(error) = fs::remove_dir(&path)
         {
@@ -124,8 +125,9 @@ pub(in crate::sandbox) fn sweep(parent: &Path) {
     }
 }
 
-/// Returns the cgroup path that a runtime uses for a container of this id. By it a later daemon finds the remains of a killed
-/// runtime; `None` where the runtime could not name one there.
+/// Returns the cgroup path that a runtime uses for a container of this id.
+///
+/// By it a later daemon finds the remains of a killed runtime. `None` where the runtime could not name one there.
 pub(in crate::sandbox) fn of_runtime(parent: &Path, id: &str) -> Option<String> {
     let below = parent.strip_prefix(HIERARCHY).ok()?;
     Some(format!("/{}/{id}", below.to_str()?))
@@ -144,7 +146,7 @@ impl Group {
     pub(in crate::sandbox) fn make(parent: &Path, limits: &Limits) -> io::Result<Self> {
         let path = parent.join(format!("{PREFIX}{}", Uuid::now_v7().simple()));
         let lock = {
-            // Nobody sweeps away what is just being made.
+            // The parent's lock keeps `sweep` from removing a cgroup that is being created.
             let _making = lock(parent, FlockArg::LockExclusive)?;
             fs::create_dir(&path)?;
             lock(&path, FlockArg::LockExclusive)?
@@ -158,7 +160,7 @@ impl Group {
         group.set("pids.max", &group.tasks.to_string())?;
         if let Some(bytes) = limits.memory {
             group.set("memory.max", &bytes.to_string())?;
-            // With one of its processes gone, a hook would go on and say what it does not know.
+            // All or none: a hook that continues without one of its processes could give a wrong answer.
             group.set("memory.oom.group", "1")?;
             match group.set("memory.swap.max", "0") {
                 // A kernel without swap has nothing to limit.
@@ -173,7 +175,7 @@ impl Group {
     ///
     /// # Errors
     ///
-    /// Says what is not as planned.
+    /// Names the first difference from the plan.
     pub(in crate::sandbox) fn admit(&self, pid: i32) -> Result<Vec<Evidence>, String> {
         let shown = self.path.display();
         self.set("cgroup.procs", &pid.to_string())
@@ -230,7 +232,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // Older kernels have no such file; the container's own end has killed everything then.
+        // Older kernels have no such file; there the end of the container has killed all processes.
         let killed = self.set("cgroup.kill", "1");
         let (times, pause) = REMOVAL;
         for _ in 0..times {

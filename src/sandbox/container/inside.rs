@@ -1,8 +1,8 @@
-//! First process of a container, run by this same program. It verifies that the container is as ordered, starts a child that
-//! confines itself further and executes the hook, and reports how that ended.
+//! First process of a container, run by this same program. It verifies that the container is as ordered, starts a child
+//! that confines itself further and executes the hook, and reports how that ended.
 //!
-//! The hook is not the first process itself: that one cannot be ended by signals that it sends to itself, and inherits
-//! orphans that it does not know. When this process ends, the kernel kills everything else in the container.
+//! The hook is not the first process itself: signals that the first process sends to itself do not end it, and it
+//! inherits orphans. When this process ends, the kernel kills all others in the container.
 
 use std::{
     fs,
@@ -44,31 +44,31 @@ pub(in crate::sandbox) const PROGRAM: &str = "/.hookjail/init";
 /// Argument that runs the program as the first process of a container.
 pub(in crate::sandbox) const ARGUMENT: &str = "container-init";
 
-/// Number of its threads. One waits, one starts the hook, and one watches for the daemon's end.
+/// Number of its threads: one waits, one starts the hook, and one watches for the daemon's end.
 pub(in crate::sandbox) const TASKS: u64 = 3;
 
 /// Exit code after a failure to report to the daemon.
 const UNHEARD: u8 = 125;
 
-/// Executes a daemon's order from the socket. Meant for the first process of a container, and harmless anywhere else.
+/// Executes a daemon's order from the socket. Outside of a container this fails without effect.
 pub(crate) fn run() -> ExitCode {
     match serve() {
         Ok(()) => ExitCode::SUCCESS,
-        // The daemon sees the socket close, and what the runtime has to say.
+        // The daemon sees the socket close, and the runtime's output.
         Err(_) => ExitCode::from(UNHEARD),
     }
 }
 
 fn serve() -> io::Result<()> {
-    // What a hook of the same user could otherwise look into.
+    // Otherwise a hook of the same user could read this process's memory.
     prctl::set_dumpable(false)?;
     match setsid() {
-        // EPERM: the runtime has done it.
+        // EPERM: the runtime has done this already.
         Ok(_) | Err(Errno::EPERM) => {}
         Err(error) => return Err(error.into()),
     }
     let mut daemon = UnixStream::connect(SOCKET)?;
-    // Lets go of what the runtime gave, and keeps these numbers from what the hook is to have.
+    // Closes the runtime's descriptors, and reserves their numbers before the hook's pipes are received.
     dup2_stdin(&daemon)?;
     dup2_stdout(&daemon)?;
     dup2_stderr(&daemon)?;
@@ -80,7 +80,7 @@ fn serve() -> io::Result<()> {
     }
 }
 
-/// Checks that the container is as ordered, without anything else.
+/// Checks that the container has exactly the ordered mounts and files.
 fn examine(order: &Order) -> io::Result<()> {
     let wrong = |place: &Path, what: &str| {
         io::Error::other(format!("`{}` in the container {what}", place.display()))
@@ -148,12 +148,12 @@ fn carry_out(order: Order, stdio: [OwnedFd; 3], daemon: &mut UnixStream) -> io::
     };
     let attempts = matches!(action, Action::Attempt(_));
     if attempts {
-        // Before the attempts, so that as many tasks are there as with a hook.
+        // Before the attempts, so that as many threads exist as with a hook.
         drop(end_with(daemon.try_clone()?)?);
     }
     let job = Job::new(JobParts {
         action,
-        // Looked at by this process, which sees what the child sees.
+        // This process has tested them: it sees the same files as the child.
         canaries: None,
         closing: Some(Arc::new(closing)),
         group: None,
@@ -185,14 +185,14 @@ fn carry_out(order: Order, stdio: [OwnedFd; 3], daemon: &mut UnixStream) -> io::
     if step != Step::Release {
         return send(daemon, &stuck(step, errno));
     }
-    // The pipes are the hook's now: a reader must see their end when the hook closes them.
+    // Closed here, so that readers see end-of-file when the hook closes its pipes.
     drop((job, pidfd));
     send(daemon, &Answer::Released { errno, filters })?;
     let seen = end_with(daemon.try_clone()?)?;
     let ended = sys::wait_for(pid)?;
-    // Before anybody has looked at the child: a daemon that is paused until the deadline has not.
+    // Before the child's inspection is confirmed: a daemon paused until the deadline has not inspected it yet.
     send(daemon, &Answer::Ended(ended))?;
-    // It stays as it is until then, and so does the thread that it is found by.
+    // The child, and the thread that it is found by, stay until the daemon has inspected it.
     let looked = seen.recv().map_err(io::Error::other);
     drop(pool);
     looked
@@ -220,9 +220,9 @@ fn stuck(step: Step, errno: i32) -> Answer {
 fn end_with(mut daemon: UnixStream) -> io::Result<mpsc::Receiver<()>> {
     let (look, seen) = mpsc::channel();
     thread::Builder::new().spawn(move || {
-        // An error is an end, too.
+        // A read error counts as the end of the connection.
         while let Ok(1) = daemon.read(&mut [0]) {
-            // Nobody waits for it after an attempt.
+            // After a self-test no receiver is left.
             look.send(()).ok();
         }
         sys::exit(UNHEARD);

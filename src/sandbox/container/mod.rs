@@ -1,8 +1,9 @@
-//! Confines by an OCI runtime of the host. Files that are not mounted into a container are absent, and the filters of the other
-//! Linux backend decide about system calls.
+//! The container backend: confines by an OCI runtime of the host.
 //!
-//! The runtime makes the container and executes this same program in it ([`inside`]), which looks at what it finds, loads
-//! the filters into a child and has it execute the hook.
+//! Files that are not mounted into the container are absent; system calls are filtered as by the Landlock backend.
+//!
+//! The runtime makes the container and executes this same program in it ([`inside`]), which checks the container and
+//! starts a child that loads the filters and executes the hook.
 
 mod bundle;
 mod channel;
@@ -64,7 +65,7 @@ impl RuntimeKind {
 /// An OCI runtime of this host.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(crate) struct Runtime {
-    /// The cgroup (version 2) below which each container gets its own; `None` = none does.
+    /// The cgroup (version 2) below which each container gets its own; `None` = no cgroups.
     pub control_group: Option<PathBuf>,
     /// Its command-line interface.
     pub kind: RuntimeKind,
@@ -79,7 +80,7 @@ impl Runtime {
     ///
     /// # Errors
     ///
-    /// Says what is wrong with it: missing, or another user than root or the daemon's own can change it.
+    /// Fails where the program is missing, or where users other than root and the daemon's own can change it.
     fn open(&self) -> Result<File, Absent> {
         trusted_file::open_own_or_roots(&self.path, OpenOptions::new().read(true)).map_err(
             |error| {
@@ -105,7 +106,7 @@ pub(crate) struct ContainerSpec {
     pub runtime: Arc<Runtime>,
 }
 
-/// Confines by containers.
+/// The container backend.
 #[derive(Clone, Debug)]
 pub(crate) struct Container {
     own_uid_for_hooks: bool,
@@ -113,8 +114,9 @@ pub(crate) struct Container {
 }
 
 impl Container {
-    /// Creates a backend and removes the cgroups that killed daemons left. `own_uid_for_hooks` says whether each hook gets a uid
-    /// of its own.
+    /// Creates a backend and removes the cgroups that killed daemons left.
+    ///
+    /// `own_uid_for_hooks`: whether each hook gets a uid of its own.
     pub(crate) fn new(runtime: Runtime, own_uid_for_hooks: bool) -> Self {
         if let Some(parent) = &runtime.control_group {
             group::sweep(parent);
@@ -193,8 +195,9 @@ impl Backend for Container {
     }
 }
 
-/// Returns the filters in a container. Files that are not mounted are out of reach, so that no filter needs to stand in for a
-/// missing right.
+/// Returns the inputs of a container's filters.
+///
+/// Files that are not mounted are out of reach, so no filter needs to stand in for a missing Landlock right.
 const fn filters(policy: &Policy) -> FilterSpec {
     FilterSpec {
         mounts: false,

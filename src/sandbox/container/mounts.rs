@@ -23,11 +23,11 @@ struct Mount {
 
 /// Compares the mounts with the order.
 ///
-/// A mount below an expected one is part of it, and must not allow more than it.
+/// A mount below an expected one is part of it, and must not allow more.
 ///
 /// # Errors
 ///
-/// Names the first mount that is too much or allows too much, or the place that is not mounted.
+/// Names the first mount that is unexpected or allows too much, or the missing one.
 pub(in crate::sandbox) fn examine(mountinfo: &str, expected: &[Expected]) -> Result<(), String> {
     let mounts: Vec<Mount> = mountinfo
         .lines()
@@ -36,7 +36,7 @@ pub(in crate::sandbox) fn examine(mountinfo: &str, expected: &[Expected]) -> Res
     for Mount { options, point } in &mounts {
         let has = |option: &str| options.iter().any(|known| known == option);
         let shown = point.display();
-        // Of two places, one below the other, the nearer one decides.
+        // The innermost expected mount that contains the path decides.
         let place = expected
             .iter()
             .filter(|place| point.starts_with(path(&place.path)))
@@ -60,7 +60,7 @@ pub(in crate::sandbox) fn examine(mountinfo: &str, expected: &[Expected]) -> Res
             return Err(format!("`{shown}` honours set-user-id programs"));
         }
     }
-    // What the container has for itself must be its own; whether the others are there, their inodes tell.
+    // Only the container's own places are checked here; the others are checked by inode.
     let missing = expected.iter().find(|place| {
         let at = path(&place.path);
         place.inode.is_none() && !mounts.iter().any(|mount| mount.point == at)

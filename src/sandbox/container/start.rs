@@ -55,7 +55,7 @@ use crate::{
     sys::{self, Attempt, Identity, Job, JobParts, Reaped, Step, WaitStatus},
 };
 
-/// Time limit for an ended container's last answers and the runtime's cleanup.
+/// Timeout of an ended container's last answers and the runtime's cleanup.
 const CLEANUP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Grace period for reading answers sent before the deadline.
@@ -147,7 +147,7 @@ pub(in crate::sandbox) async fn start(
         }
         Outcome::Released { errno, evidence } => (errno, evidence),
     };
-    // Nobody asks about the calls of a container.
+    // A container's filters send no user notifications.
     let notes = runner.launcher.pools.denials.of(contained.runtime.pid);
     let start = if errno == 0 {
         let running = contained
@@ -229,7 +229,7 @@ impl Call<'_> {
                 _ = exit.readable() => return Err(None),
             };
             drop(listener);
-            // Kept beyond this: who is late is still asked how far it came.
+            // Kept outside of this future: after the deadline the last answers still show how far the container came.
             let talk = talk.insert(Conversation::with(channel).map_err(|e| Some(fault(e).into()))?);
             if cancel.is_cancelled() {
                 return Err(Some(canceled().into()));
@@ -293,7 +293,7 @@ impl Call<'_> {
                 .map_err(|why| unconfirmed(format!("the container is not limited: {why}")))?;
             evidence.extend(seen);
         }
-        // The first byte into an empty buffer: it need not wait.
+        // Never blocks: the socket's buffer is empty.
         sys::send_fds(talk.channel.as_fd(), &stdio).map_err(fault)?;
         drop(stdio);
         let message = channel::encode(order).map_err(fault)?;
@@ -374,7 +374,7 @@ impl Call<'_> {
             pidfd,
             words,
         };
-        // From here on it clears up after itself when its container ends, for which it is given a moment.
+        // From here on the runtime cleans up after its container, and gets some time for that.
         if armed.disarm() || canceled {
             called.end().await;
             return Err(late().into());
@@ -426,7 +426,7 @@ impl Call<'_> {
             if let Ok(below) = grant.path.strip_prefix("/dev") {
                 make_place(&devices, below, bind.kind == Kind::Directory).map_err(fault)?;
             }
-            // The program and its script mostly lie in what is granted anyway.
+            // Program and script are usually inside a grant already.
             let is_shown = binds
                 .iter()
                 .any(|other: &Bind| other.executable && covers(root, other, &bind));
@@ -494,7 +494,7 @@ impl Command {
         let state = format!("{home}/state");
         let mut words = vec![runtime.kind.name(), "--root", &state];
         words.extend(match runtime.kind {
-            // Its control group is the daemon's to make, and without this a host with two hierarchies is refused.
+            // The daemon makes the cgroup, and without this option crun refuses a host with two hierarchies.
             RuntimeKind::Crun => Some("--cgroup-manager=disabled"),
             RuntimeKind::Runc => None,
         });
@@ -502,7 +502,7 @@ impl Command {
         let argv: Result<_, _> = words.into_iter().map(CString::new).collect();
         Ok(Self {
             argv: argv.map_err(fault)?,
-            // It looks for its helpers there.
+            // The runtime finds its helpers there.
             environment: vec![c"PATH=/usr/sbin:/usr/bin:/sbin:/bin".to_owned()],
             program,
             working_dir: state.into(),
@@ -525,8 +525,10 @@ fn own(source: &Path, target: &str, executable: bool, writable: bool) -> Result<
     })
 }
 
-/// Waits for a future until a deadline. A result that arrived in time counts even if this process was paused past the deadline:
-/// it has a moment to be read.
+/// Waits for a future until a deadline.
+///
+/// A result that arrived in time counts even if this process was paused past the deadline: [`READ_GRACE`] is left to
+/// read it.
 async fn by<T>(deadline: Instant, wait: impl Future<Output = T>) -> Result<T, Elapsed> {
     tokio::pin!(wait);
     match timeout_at(deadline.into(), &mut wait).await {
@@ -535,7 +537,7 @@ async fn by<T>(deadline: Instant, wait: impl Future<Output = T>) -> Result<T, El
     }
 }
 
-/// Returns whether a mount already shows another one's content. The same file then lies in it, at the same path.
+/// Returns whether a mount already shows the content of another: the same file at the same path.
 fn covers(root: Option<&Root>, outer: &Bind, inner: &Bind) -> bool {
     let target = Path::new(&inner.target);
     let of_root = root.filter(|root| Path::new(&outer.source).starts_with(root.path()));
@@ -588,10 +590,10 @@ impl Conversation {
             runtime.end().await;
             return false;
         };
-        // Everything in the container dies with it. An error is that it is gone.
+        // All processes of the container die with the first one. An error means that it is gone.
         drop(sys::kill(&talk.first));
         runtime.end().await;
-        // What it said before. A message that was cut off by the deadline in the middle leaves what is known.
+        // Reads earlier answers; a message truncated by the deadline is ignored.
         let last = Instant::now() + CLEANUP_TIMEOUT;
         while let Ok(Ok(_)) = timeout_at(last.into(), talk.next()).await {}
         talk.ran
@@ -599,12 +601,12 @@ impl Conversation {
 }
 
 impl RunningRuntime {
-    /// Returns its pidfd, registered to signal its end.
+    /// Registers the runtime's pidfd, which becomes readable at its end.
     fn watch(&self) -> io::Result<AsyncFd<OwnedFd>> {
         sys::watch(self.pidfd.try_clone()?)
     }
 
-    /// Ends a container that is not needed, or failed.
+    /// Ends a runtime whose container is not needed, or failed.
     async fn end(self) {
         let finished = self.finish(Instant::now() + CLEANUP_TIMEOUT).await;
         match finished {
@@ -628,7 +630,7 @@ impl RunningRuntime {
         Ok(Box::pin(running.finish(supervision)).await)
     }
 
-    /// Returns why an ended runtime made no container.
+    /// Builds the refusal of an ended runtime that made no container, with its output.
     async fn refusal(self, runtime: &Runtime) -> Stop {
         let ended = match self.finish(Instant::now() + CLEANUP_TIMEOUT).await {
             Ok(ended) => ended,
@@ -655,7 +657,7 @@ impl Contained {
     ///
     /// # Errors
     ///
-    /// Returns the error of registering the runtime's process with ours; the container is then killed.
+    /// Fails where the runtime's pidfd cannot be registered; the container is then killed.
     fn watch(self, pipes: Pipes) -> io::Result<Running> {
         let Self {
             channel,
@@ -691,7 +693,7 @@ impl Running {
     ///
     /// # Errors
     ///
-    /// The container ended without saying.
+    /// Fails where the container ended without reporting its hook's end.
     async fn finish(self, supervision: Supervision) -> Result<process::Ended, Gone> {
         let Self {
             mut channel,
@@ -708,19 +710,19 @@ impl Running {
         let out_of_memory = group.as_ref().is_some_and(Group::ran_out_of_memory);
         remove(group).await;
         let (cause, leader) = match (last, ended.cause) {
-            // The first of the killed was faster than the last.
+            // The first process reported the hook's end before it was killed itself.
             (Ok(Ok(Answer::Ended(reaped))), Cause::Itself)
                 if out_of_memory && reaped.status == WaitStatus::Signaled(libc::SIGKILL) =>
             {
                 (Cause::OutOfMemory, Some(reaped))
             }
-            // It was told before the first process was killed.
+            // The end was reported before the first process was killed.
             (Ok(Ok(Answer::Ended(reaped))), _) => (Cause::Itself, Some(reaped)),
-            // Killed by us, the hook as well.
+            // The daemon killed the container, and the hook with it.
             (_, cause @ (Cause::Canceled | Cause::Deadline | Cause::OutputLimit)) => {
                 (cause, KILLED)
             }
-            // Its first process as well, which could say nothing.
+            // The kernel killed the first process as well, so no end was reported.
             (_, Cause::Itself | Cause::OutOfMemory) if out_of_memory => {
                 (Cause::OutOfMemory, KILLED)
             }
@@ -763,7 +765,7 @@ async fn receive(channel: &mut UnixStream) -> io::Result<Answer> {
     channel::decode(&message)
 }
 
-/// Listens where only the first process of the container can connect.
+/// Creates a listening socket to which only the container's first process can connect.
 fn listen(home: &Path, identity: Option<Identity>) -> io::Result<(UnixListener, PathBuf)> {
     let socket = home.join("socket");
     // A socket's address is short: this directory's path may be longer.
@@ -777,7 +779,7 @@ fn listen(home: &Path, identity: Option<Identity>) -> io::Result<(UnixListener, 
     Ok((listener, socket))
 }
 
-/// Writes a bundle to the runtime's bundle directory. It has every mount point, so that the runtime need not make any.
+/// Writes a bundle to the runtime's bundle directory, with every mount point.
 fn lay(home: &Path, bundle: &Bundle<'_>) -> io::Result<()> {
     let root = home.join("root");
     for name in ["root", "state"] {
@@ -860,7 +862,7 @@ fn look_at_container(
     ])
 }
 
-/// Compares the kernel's state of a released hook with the plan. One that could not be executed is gone.
+/// Compares the kernel's state of a released hook with the plan. After a failed exec there is no process to inspect.
 fn look_at_hook(first: i32, errno: i32, filters: u32) -> Result<Vec<Evidence>, String> {
     if errno != 0 {
         return Ok(Vec::new());
@@ -912,7 +914,7 @@ pub(in crate::sandbox) fn own_program() -> Result<PathBuf, String> {
     }
 }
 
-/// Adds the first process to the task limit. Tasks are counted for each uid, and the first process has the hook's.
+/// Adds the first process's threads to the task limit, as tasks are counted for each uid.
 fn with_first(limits: &Limits) -> Limits {
     Limits {
         tasks: limits.tasks + inside::TASKS,
@@ -942,7 +944,7 @@ fn stopped(what: String, errno: i32) -> Refusal {
     }
 }
 
-/// Adds to a stop whether the hook of a dead container may have run.
+/// Marks a refusal as released where the hook of a dead container may have run.
 fn of_container(stop: Stop, ran: bool) -> Stop {
     match stop {
         Stop::Refusal(refusal) if ran => refusal.released().into(),

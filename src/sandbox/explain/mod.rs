@@ -1,7 +1,7 @@
-//! Explains the kernel's decisions about a hook. It evaluates the table of system calls and the grants, without enforcing them.
+//! Explains the kernel's decisions about a hook, by evaluating the rule table and the grants.
 //!
-//! The answers come from [`rule`], of which the filters are made, and from [`Reach`], which reads the table that rulesets
-//! are built from. Nothing here knows a second copy of either.
+//! The answers come from [`rule`], from which the filters are built, and from [`Reach`], which reads the table that
+//! rulesets are built from. There is no second copy of either.
 
 mod names;
 
@@ -25,7 +25,7 @@ use crate::{
     },
 };
 
-/// Returns the rights that a Landlock ABI handles. Rights unknown to it are not refused because of it.
+/// Returns the rights that a Landlock ABI handles. It does not refuse other rights.
 pub fn handled(landlock_abi: u32) -> FileRights {
     landlock::handled(landlock_abi)
 }
@@ -316,7 +316,7 @@ fn remedy(spec: &FilterSpec, number: u32, arguments: &Arguments) -> Remedy {
             Remedy::Setting("network", "outbound"),
         ),
     ];
-    // A key that leaves the answer to arguments that are not known is better than none.
+    // A key after which the decision depends on unknown arguments is better than none.
     [Verdict::Allowed, Verdict::Depends]
         .into_iter()
         .find_map(|wanted| {
@@ -369,7 +369,7 @@ fn test_words(number: u32, test: &ArgTest) -> String {
         Wanted::Exactly(value) => {
             format!("`{name}` is {}", value_words(number, test.index, value))
         }
-        // Nearly all of the argument counts: it is a value with a few free flags.
+        // A mask of nearly all bits: shown as a value with a few free flags.
         Wanted::Masked { mask, value } if mask.count_ones() > 16 => {
             let free = flag_words(number, test.index, !mask & test.width.mask());
             let value = value_words(number, test.index, value);
@@ -408,7 +408,7 @@ fn parameter(number: u32, index: u8) -> String {
 #[must_use]
 pub(crate) fn about(number: u32, arguments: &[u64; 6]) -> String {
     let named = (0_u8..).zip(arguments).filter_map(|(index, &argument)| {
-        // The kernel takes the lower half of what has names.
+        // Arguments with named values are `int`s, of which the kernel reads the lower half.
         let value = argument & Width::Dword.mask();
         let known = constants(number, index);
         let words = match known.iter().find(|(_, of)| *of == value) {
@@ -464,7 +464,7 @@ pub enum ArgumentError {
         /// The given name.
         name: String,
     },
-    /// It is not `NAME=VALUE`.
+    /// The text is not `NAME=VALUE`.
     #[error("`{0}` is not NAME=VALUE")]
     Shape(String),
     /// The parameter has no such value.
@@ -479,7 +479,7 @@ pub enum ArgumentError {
 ///
 /// # Errors
 ///
-/// One of them is not an argument of this call.
+/// Fails where one of them is not an argument of this call.
 pub fn parse_arguments(number: u32, texts: &[String]) -> Result<Arguments, ArgumentError> {
     let mut arguments = Arguments::default();
     for text in texts {

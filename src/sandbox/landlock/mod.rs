@@ -27,17 +27,18 @@ use crate::{
     sys,
 };
 
-/// The newest ABI whose rights the landlock crate can name. A newer kernel is used up to this one.
+/// The newest ABI whose rights the landlock crate has. On newer kernels this ABI is used.
 pub(crate) const NEWEST_ABI: u32 = 9;
 
 /// The first ABI that writes refusals into the kernel's audit log, and takes flags about that.
 const LOGGING_ABI: u32 = 7;
 
-/// `LANDLOCK_RESTRICT_SELF_LOG_SAME_EXEC_OFF`. What is refused after an exec is not logged either way.
+/// `LANDLOCK_RESTRICT_SELF_LOG_SAME_EXEC_OFF`. Denials after an exec are not logged in any case.
 const SAME_EXEC_OFF: u32 = 1;
 
-/// Returns the flags by which a domain writes nothing into the kernel's audit log. The canary of every run is refused, on purpose
-/// and before the hook is executed: an operator's log has no use for that.
+/// Returns the flags by which a domain writes nothing into the kernel's audit log.
+///
+/// Every run is denied its canary before the hook is executed, which would only fill the operator's log.
 pub(in crate::sandbox) const fn without_log(spec: &FilterSpec) -> u32 {
     if spec.landlock_abi >= LOGGING_ABI {
         SAME_EXEC_OFF
@@ -46,7 +47,7 @@ pub(in crate::sandbox) const fn without_log(spec: &FilterSpec) -> u32 {
     }
 }
 
-/// Confines by Landlock and seccomp.
+/// The Landlock backend.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Landlock {
     abi: Result<u32, i32>,
@@ -54,7 +55,7 @@ pub(crate) struct Landlock {
 }
 
 impl Landlock {
-    /// Reads the kernel's Landlock ABI. `own_uid_for_hooks` says whether each hook gets a uid of its own.
+    /// Creates a backend, with the kernel's Landlock ABI. `own_uid_for_hooks`: whether each hook gets a uid of its own.
     pub(crate) fn new(own_uid_for_hooks: bool) -> Self {
         Self {
             abi: sys::landlock_abi().map(|abi| abi.min(NEWEST_ABI)),

@@ -14,7 +14,7 @@ pub(in crate::sandbox) const COMMAND: &str = "make-attempts";
 pub(crate) fn run() -> ExitCode {
     match make() {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever asked sees that there are no results.
+        // The daemon sees that there are no results.
         Err(_) => ExitCode::FAILURE,
     }
 }

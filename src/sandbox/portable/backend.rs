@@ -13,7 +13,7 @@ use crate::{
     },
 };
 
-/// Confines by `sandbox-exec`.
+/// The Seatbelt backend, by `sandbox-exec`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seatbelt;
 

@@ -53,7 +53,7 @@ use crate::{
 /// Limit on the kept output of a self-test's child, bytes.
 const PROBE_OUTPUT_BYTES: usize = 64 * 1024;
 
-/// Starts hooks from this process itself.
+/// A launcher of hooks as direct children of the daemon.
 #[derive(Debug)]
 pub(in crate::sandbox) struct Launcher {
     /// The daemon's own paths.
@@ -77,7 +77,7 @@ impl Launcher {
     ///
     /// # Errors
     ///
-    /// Fails where this program's own file is not found: it is what self-tests and profiles execute.
+    /// Fails where this program's own file is not found, which self-tests and profiles execute.
     pub(in crate::sandbox) fn new(parts: &SandboxParts) -> io::Result<Self> {
         Ok(Self {
             own: parts.own.clone(),
@@ -90,7 +90,7 @@ impl Launcher {
 ///
 /// # Errors
 ///
-/// Refuses where a part of its confinement cannot be had or is not seen; then it is dead.
+/// Refuses where a part of the confinement cannot be applied or confirmed. The child is dead then.
 pub(in crate::sandbox) async fn start(
     runner: &Runner,
     is_confined: bool,
@@ -128,7 +128,7 @@ async fn hook(runner: &Runner, is_confined: bool, task: Task<'_>) -> Result<Rele
         path: program,
         program: _,
     } = execution;
-    let what = What {
+    let child = ChildSpec {
         argv,
         environment,
         hold: runner.hold(Some(resources))?,
@@ -149,10 +149,10 @@ async fn hook(runner: &Runner, is_confined: bool, task: Task<'_>) -> Result<Rele
             own: own.iter().chain([&canary]).collect(),
             scratch,
         };
-        let (begun, proof) = start_confined(runner, policy, what, reach, until).await?;
+        let (begun, proof) = start_confined(runner, policy, child, reach, until).await?;
         (begun, Some(proof))
     } else {
-        (start_unconfined(what, scratch, until).await?, None)
+        (start_unconfined(child, scratch, until).await?, None)
     };
     let start = match begun {
         Ok(running) => Start::Running(Box::new(running)),
@@ -165,7 +165,7 @@ async fn hook(runner: &Runner, is_confined: bool, task: Task<'_>) -> Result<Rele
     })
 }
 
-/// Makes the attempts of a self-test; returns their results. Their child is this program once more.
+/// Runs this program as a self-test's child; returns the results of the attempts.
 async fn probe(
     runner: &Runner,
     is_confined: bool,
@@ -189,7 +189,7 @@ async fn probe(
     let asked = serde_json::to_vec(&attempts).map_err(|e| broken(e.into()))?;
     let (stdio, pipes) = pipes(&asked.into()).map_err(broken)?;
     let scratch = scratch_fd(directory)?;
-    let what = What {
+    let child = ChildSpec {
         argv: vec![
             c_string(program.as_os_str())?,
             c_string(attempts::COMMAND.as_ref())?,
@@ -206,17 +206,17 @@ async fn probe(
     let begun = if is_confined {
         let canary = runner.granted_canary();
         let reach = Reach {
-            // What these attempts are made on lies in the daemon's own: by their being closed nothing would be shown.
+            // The fixture lies in the daemon's own directory: if that were closed, denials would prove nothing about grants.
             closed: Vec::new(),
             granted: grants,
             kept,
             own: vec![&canary],
             scratch,
         };
-        let (begun, _proof) = start_confined(runner, policy, what, reach, until).await?;
+        let (begun, _proof) = start_confined(runner, policy, child, reach, until).await?;
         begun
     } else {
-        start_unconfined(what, scratch, until).await?
+        start_unconfined(child, scratch, until).await?
     };
     let running = begun.map_err(|errno| not_executed(&program, errno))?;
     let supervision = Supervision {
@@ -251,35 +251,34 @@ fn results(stdout: &[u8], stderr: &[u8], attempts: &[Attempt]) -> Result<Vec<Opt
 }
 
 async fn start_unconfined(
-    what: What,
+    child: ChildSpec,
     scratch: Arc<OwnedFd>,
     until: Until,
 ) -> Result<Result<start::Started, Errno>, Stop> {
     let start = sys::Start {
-        argv: what.argv,
-        environment: what.environment,
-        group: what.hold.entry(),
+        argv: child.argv,
+        environment: child.environment,
+        group: child.hold.entry(),
         kept: Vec::new(),
-        limits: what.limits,
-        program: c_string(what.program.as_os_str())?,
-        stdio: what.stdio,
-        working_dir: what.working_dir.unwrap_or(scratch),
+        limits: child.limits,
+        program: c_string(child.program.as_os_str())?,
+        stdio: child.stdio,
+        working_dir: child.working_dir.unwrap_or(scratch),
     };
-    start::unconfined(start, what.pipes, what.hold, until).await
+    start::unconfined(start, child.pipes, child.hold, until).await
 }
 
-/// Starts a program under `sandbox-exec`. That executes this program, which executes the other one once it has observed its
-/// confinement.
+/// Starts a program under `sandbox-exec`, through the witness, which tests the confinement first.
 async fn start_confined(
     runner: &Runner,
     policy: &Policy,
-    what: What,
+    child: ChildSpec,
     reach: Reach<'_>,
     until: Until,
 ) -> Result<(Result<start::Started, Errno>, Proof), Stop> {
     let (this, program) = (
         name_at(runner.launcher.this.path()?)?,
-        name_at(&what.program)?,
+        name_at(&child.program)?,
     );
     let generated = reach.profile(policy, &this, &program)?;
     let line = Line::new().map_err(|e| Fault::new("cannot make pipes", e))?;
@@ -295,25 +294,25 @@ async fn start_confined(
     let argv = argv.iter().map(|argument| c_string(argument));
     let start = sys::Start {
         argv: argv.collect::<Result<_, _>>()?,
-        // The hook's is in the order.
+        // The hook's environment is in the order.
         environment: Vec::new(),
-        group: what.hold.entry(),
+        group: child.hold.entry(),
         kept: Vec::new(),
-        limits: what.limits,
+        limits: child.limits,
         program: c_string(SANDBOX_EXEC.as_ref())?,
-        stdio: what.stdio,
-        working_dir: what.working_dir.unwrap_or(reach.scratch),
+        stdio: child.stdio,
+        working_dir: child.working_dir.unwrap_or(reach.scratch),
     };
     let order = Order {
-        argv: what.argv,
-        environment: what.environment,
+        argv: child.argv,
+        environment: child.environment,
         program: c_string(program.as_os_str())?,
     };
-    start::witnessed(start, line, &order, what.pipes, what.hold, until).await
+    start::witnessed(start, line, &order, child.pipes, child.hold, until).await
 }
 
 impl Launcher {
-    /// Returns the daemon's own paths as the kernel names them. A missing one has its future name.
+    /// Returns the daemon's own paths as the kernel names them. A missing one gets its future name.
     fn closed(&self) -> Vec<PathBuf> {
         let named = |path: &PathBuf| {
             let directory = || Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?));
@@ -324,7 +323,7 @@ impl Launcher {
     }
 }
 
-/// This program's own file, as it was when the daemon started.
+/// The identity of this program's own file at the daemon's start.
 #[derive(Debug)]
 struct This {
     mark: (u64, u64, i64, i64),
@@ -342,7 +341,7 @@ impl This {
     ///
     /// # Errors
     ///
-    /// Refuses where it has changed: another program's word would be taken for this one's.
+    /// Refuses where the file has changed: another program's report would be trusted.
     fn path(&self) -> Result<&Path, Refusal> {
         match Self::mark(&self.path) {
             Ok(mark) if mark == self.mark => Ok(&self.path),
@@ -363,8 +362,8 @@ impl This {
     }
 }
 
-/// The program, and its inputs except confinement.
-struct What {
+/// The inputs of a child except its confinement.
+struct ChildSpec {
     argv: Vec<CString>,
     environment: Vec<CString>,
     hold: Hold,
@@ -466,8 +465,9 @@ fn setup(proof: Option<&Proof>) -> Setup {
     }
 }
 
-/// Returns the child's `setrlimit` values, never above the daemon's own hard limits. Memory is not among them: no limit on it is
-/// kept by all of these systems.
+/// Returns the child's `setrlimit` values, never above the daemon's own hard limits.
+///
+/// Memory is not among them: not all of these systems enforce a limit on it.
 fn limits(limits: &Limits) -> Vec<(Resource, libc::rlim_t)> {
     [
         (Resource::RLIMIT_CORE, 0),

@@ -1,4 +1,6 @@
-//! Systems other than Linux. Hooks are children of the daemon, and found by their process group.
+//! Systems other than Linux: platform items that the rest of confinement uses.
+//!
+//! Hooks are children of the daemon, and identified by their process group.
 
 pub(crate) mod attempts;
 mod backend;
@@ -38,7 +40,7 @@ pub(crate) enum FilterSpec {}
 ///
 /// # Errors
 ///
-/// Refuses where it cannot be started.
+/// Refuses where the child cannot be started.
 pub(in crate::sandbox) async fn start_unconfined(
     runner: &Runner,
     task: Task<'_>,
@@ -49,8 +51,9 @@ pub(in crate::sandbox) async fn start_unconfined(
 /// A device that every system has and no shipped profile grants.
 pub(in crate::sandbox) const UNGRANTED_DEVICE: &str = "/dev/zero";
 
-/// Whether the network right includes Unix sockets. Seatbelt does not tell them apart where it refuses the call, and the system's
-/// resolver uses one.
+/// Whether the network right includes Unix sockets.
+///
+/// Seatbelt does not distinguish them when it denies the call, and the system's resolver uses one.
 pub(in crate::sandbox) const OUTBOUND_HAS_UNIX_SOCKETS: bool = true;
 
 /// Directories that shipped profiles grant and this system does not have.
@@ -68,7 +71,7 @@ pub(crate) fn backend(
 ) -> Option<Box<dyn Backend>> {
     match name {
         BackendName::NOOP => Some(Box::new(Noop)),
-        // Its launcher is compiled on every system of this set.
+        // Checked at run time, because its launcher is compiled on every system other than Linux.
         BackendName::SEATBELT if cfg!(target_os = "macos") => Some(Box::new(Seatbelt)),
         _ => None,
     }
@@ -117,7 +120,7 @@ pub(in crate::sandbox) const fn kill_left(_directory: &Path, _groups: &Path) -> 
 pub(crate) struct Identities(Infallible);
 
 impl Identities {
-    /// Refuses. Only Linux shows whether a uid is free, and which of root's rights a process keeps.
+    /// Fails: only Linux shows whether a uid is free, and which of root's rights a process keeps.
     ///
     /// # Errors
     ///

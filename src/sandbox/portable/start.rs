@@ -1,5 +1,6 @@
-//! Starts a child, either unconfined or under a profile. Nothing but the code of this file makes a [`Started`], and for a child
-//! under a profile it takes a [`Proof`].
+//! Starts a child, either unconfined or under a profile.
+//!
+//! Only the code of this file makes a [`Started`]; for a child under a profile it requires a [`Proof`].
 
 use std::{
     io,
@@ -35,7 +36,7 @@ use crate::{
     sys,
 };
 
-/// Time limit for the end of a child that is stuck before its exec. It is killed, or ends by itself.
+/// Timeout of the end of a child that is stuck before its exec.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Limit on the kept output of `sandbox-exec`, bytes.
@@ -64,7 +65,7 @@ impl RunningHook for Started {
     }
 }
 
-/// Starts an unconfined child. An errno is that of the exec, or of a step before.
+/// Starts an unconfined child. `Err` is the errno of the exec, or of an earlier step.
 pub(in crate::sandbox) async fn unconfined(
     start: sys::Start,
     pipes: Pipes,
@@ -113,12 +114,13 @@ impl Line {
     }
 }
 
-/// Starts `sandbox-exec`, receives the proof of confinement, and sends the order. Without the proof nothing is executed, and
-/// nothing is returned that runs. An errno is that of the order's exec.
+/// Starts `sandbox-exec`, receives the proof of confinement, and sends the order.
+///
+/// Without the proof nothing is executed, and no running child returned. An errno is that of the order's exec.
 ///
 /// # Errors
 ///
-/// Refuses where `sandbox-exec` could not be executed, or the confinement was not seen: `BACKEND_UNCONFIRMED`.
+/// Refuses where `sandbox-exec` could not be executed, or the confinement was not observed: `BACKEND_UNCONFIRMED`.
 pub(in crate::sandbox) async fn witnessed(
     mut start: sys::Start,
     line: Line,
@@ -132,7 +134,7 @@ pub(in crate::sandbox) async fn witnessed(
         order: order_read,
         report: report_write,
     } = line;
-    // In the child they stay open; here they close when it has been started, or the end of the report would never come.
+    // Kept open in the child; closed here after the start, or the report's end-of-file would never arrive.
     start.kept = vec![order_read, report_write];
     let deadline = until.deadline;
     let running = spawn(start, pipes, hold, until).await?;
@@ -146,7 +148,7 @@ pub(in crate::sandbox) async fn witnessed(
         Ok(Err(why)) => Err(unproved(why, running).await.into()),
         Err(_) => {
             running.abort().await;
-            // Whether the order was carried out is not known.
+            // Whether the order was executed is unknown.
             let message = "the deadline passed before the hook's confinement was seen";
             let refusal = Refusal::new(Reason::BackendUnconfirmed, message);
             Err(refusal.released().into())
@@ -155,8 +157,9 @@ pub(in crate::sandbox) async fn witnessed(
 }
 
 impl Channel {
-    /// Receives the canaries' result, sends the order, and receives its outcome. Whatever happens, the pipes are closed then: a
-    /// witness still waiting for an order gets end-of-file.
+    /// Receives the canaries' result, sends the order, and receives its outcome.
+    ///
+    /// The pipes are closed in any case: a witness that still waits for an order gets end-of-file.
     async fn hear(self, order: &Order) -> Result<(Result<(), Errno>, Proof), Unproved> {
         let Self {
             order: mut down,
@@ -169,10 +172,10 @@ impl Channel {
         let order = proof.release(order).map_err(|_| Unproved::Undone)?;
         let given = down.write_all(&order).await;
         given.map_err(|_| Unproved::Undone)?;
-        // The order ends where the pipe does.
+        // End-of-file ends the order.
         drop(down);
         let mut after = Vec::new();
-        // One byte more than there can be, so that what is too long is seen to be.
+        // One byte above the limit, so that a message that is too long is detected.
         let most = Seen::AFTER as u64 + 1;
         let read = up.take(most).read_to_end(&mut after).await;
         read.map_err(|_| Unproved::Undone)?;
@@ -232,8 +235,9 @@ impl Until {
     }
 }
 
-/// Starts a program and waits until its exec, or until the deadline. An errno is that of the exec, or of a step before. The
-/// hold's place is the one that the child writes its group to.
+/// Starts a program and waits until its exec, or until the deadline.
+///
+/// An errno is that of the exec, or of an earlier step. The child writes its process group to the hold's place.
 async fn spawn(
     start: sys::Start,
     pipes: Pipes,
@@ -241,7 +245,7 @@ async fn spawn(
     until: Until,
 ) -> Result<Result<Running, Errno>, Stop> {
     let group = hold.entry();
-    // What hangs before its exec is killed with its group, which is known from before that. What executed is killed, too.
+    // Kills the group at the deadline, also before the exec: the child records its group first.
     let armed = hold.arm(until.deadline, move || match sys::kill_group(group) {
         Ok(()) => Kill::Sent,
         Err(_) => Kill::NotNeeded,
@@ -256,7 +260,7 @@ async fn spawn(
     let Ok(started) = timeout_at((until.deadline + KILL_TIMEOUT).into(), &mut starting).await
     else {
         let refusal = until.refusal();
-        // Killed, and stuck all the same: what it holds stays occupied until its end.
+        // Killed but not dead: its resources stay occupied until its end.
         tokio::spawn(async move {
             let started = starting.await;
             armed.disarm();

@@ -27,7 +27,7 @@ pub(crate) struct Witness {
 impl Witness {
     /// Executes the order; returns only if that failed.
     pub(crate) fn run(&self) -> ExitCode {
-        // The daemon hears the end of the pipe, which says that nothing was executed, and whatever was said before.
+        // The daemon gets end-of-file after the messages so far, which means that nothing was executed.
         drop(self.attend());
         ExitCode::FAILURE
     }

@@ -48,14 +48,16 @@ use crate::{
     },
 };
 
-/// Limit on a hook's timers and queued signals. The kernel counts them for each user, so that a hook with the daemon's would
-/// otherwise leave none for the user's other processes.
+/// Limit on a hook's timers and queued signals.
+///
+/// The kernel counts them per user: without a limit, a hook under the daemon's uid could leave none for the user's
+/// other processes.
 const PENDING_SIGNALS: u64 = 256;
 
 /// Time limit for the death of a killed child that is stuck before its exec.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Starts hooks on Linux.
+/// The launcher of hooks on Linux.
 #[derive(Debug)]
 pub(in crate::sandbox) struct Launcher {
     pub(in crate::sandbox) pools: Pools,
@@ -66,7 +68,7 @@ impl Launched {
     ///
     /// # Errors
     ///
-    /// Returns the error of having the runtime watch it; it is then killed.
+    /// Fails where the child cannot be registered with the async runtime; it is then killed.
     pub(in crate::sandbox) fn watch(self, pipes: Pipes) -> io::Result<Running> {
         let Self {
             armed,
@@ -106,7 +108,7 @@ impl Launcher {
 ///
 /// # Errors
 ///
-/// Refuses where a part of its confinement cannot be had or is not seen; then it is dead.
+/// Refuses where a part of the confinement cannot be applied or confirmed. The child is dead then.
 pub(in crate::sandbox) async fn start(
     runner: &Runner,
     backend: BackendName,
@@ -132,7 +134,7 @@ pub(in crate::sandbox) async fn start(
         pid: launched.pid,
         until,
     };
-    // Of a self-test too, which is denied much: what it was denied goes with them.
+    // Also for a self-test, whose many denials are dropped with the notes.
     let notes = runner.launcher.pools.denials.of(child.pid);
     if is_probe {
         return child.results(launched, pipes).await.map(Started::Probed);
@@ -310,7 +312,7 @@ impl Expected {
             if !report.did(Step::ReadOnly) {
                 return Err(Unattested::Differs("nothing was kept read-only".to_owned()));
             }
-            // Where it got them with a user namespace.
+            // A child that creates a user namespace gets all capabilities in it, so its bounding set must be empty.
             if !status.bounding_set_empty {
                 let why = "an exec could give it capabilities in its namespace";
                 return Err(Unattested::Differs(why.to_owned()));
@@ -411,7 +413,7 @@ pub(in crate::sandbox) struct Launched {
     pub(in crate::sandbox) pidfd: OwnedFd,
 }
 
-/// Hands a job to the spawners and waits for its exec. When `until` is over, waits for its kill.
+/// Passes a job to the spawners and waits for its exec; after `until`, for its kill.
 ///
 /// # Errors
 ///
@@ -448,7 +450,7 @@ pub(in crate::sandbox) async fn launch(
         Some(launch) => launch,
         None if pool.take_back(job) => return Err(too_late(&until, Step::Begin).into()),
         None => {
-            // At the deadline it is killed already.
+            // The deadline's timer has killed the child already.
             canceled = until.cancel.is_cancelled() && job.expire() == Overdue::Killed;
             match timeout(KILL_TIMEOUT, &mut answer).await {
                 Ok(launch) => launch,
@@ -530,7 +532,7 @@ fn read_only_of(
     let binds: Option<Vec<_>> = binds.collect();
     Ok(Some(ReadOnly {
         binds: binds.ok_or_else(|| fault(io::ErrorKind::InvalidInput.into()))?,
-        // With uids of its own for hooks, the daemon is root's.
+        // A daemon that gives hooks their own uids is root's and needs no user namespace.
         ids: identity.is_none().then(OwnIds::get),
         working_dir: Found::of(path, working_dir).map_err(fault)?,
         workspace: Found::of(&kept.workspace, &kept.target).map_err(fault)?,
@@ -569,7 +571,7 @@ pub(in crate::sandbox) fn why_stopped(errno: i32) -> String {
 /// Refuses because of the step at which a child stopped before its exec.
 pub(in crate::sandbox) fn step_failed(backend: BackendName, step: Step, errno: i32) -> Refusal {
     let error = io::Error::from_raw_os_error(errno);
-    // Without an errno it was killed, wherever it was.
+    // Without an errno the child was killed, at any step.
     if step == Step::WorkingDirectory && errno != 0 {
         let what = "cannot be entered by the hook's user";
         return Refusal::failed(what, &error, |problem| {
@@ -593,7 +595,7 @@ fn stopped(step: Step, errno: i32, what: &str) -> Refusal {
     let unconfirmed = |failed: String| Cause::refusal(of_step(step, errno), &failed);
     match errno {
         0 => unconfirmed(format!("{what}: {}", why_stopped(errno))),
-        // What there are too many of is the system's to say for good: none may be allowed at all.
+        // No temporary limit: the system may allow no user namespaces at all.
         libc::ENOSPC if step == Step::ReadOnly => {
             unconfirmed(format!("{what}: {}", why_stopped(errno)))
         }
@@ -601,7 +603,7 @@ fn stopped(step: Step, errno: i32, what: &str) -> Refusal {
     }
 }
 
-/// Returns the child's `setrlimit` values, never above the daemon's own hard limits. Nothing can raise those.
+/// Returns the child's `setrlimit` values, never above the daemon's own hard limits.
 pub(in crate::sandbox) fn limits(limits: &Limits, identity: Option<Identity>) -> Vec<(u32, u64)> {
     let mut set = vec![
         (Resource::RLIMIT_CORE, 0),
@@ -614,7 +616,7 @@ pub(in crate::sandbox) fn limits(limits: &Limits, identity: Option<Identity>) ->
             .address_space
             .map(|bytes| (Resource::RLIMIT_AS, bytes)),
     );
-    // Counted for each uid: it means something only where the hook has one of its own.
+    // Tasks are counted for each uid, so the limit applies only to hooks with their own.
     let has_own_uid = identity.is_some_and(|identity| identity.group.is_none());
     set.extend(has_own_uid.then_some((Resource::RLIMIT_NPROC, limits.tasks)));
     set.into_iter()

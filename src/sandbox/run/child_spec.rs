@@ -72,9 +72,9 @@ impl Execution {
         let mut own = Vec::new();
         let mut copies = Vec::new();
         for (index, script) in program.scripts.iter().enumerate() {
-            // An interpreter opens its script by a path, and finds whatever is there by then: what somebody else renamed there,
-            // or what a link leads to. So the path is a copy's, unless root alone decides what it leads to. Another uid may not
-            // reach the script where it lies.
+            // TOCTOU: an interpreter opens its script by a path, which another user may have renamed or re-linked by
+            // then. So the path is that of a copy, unless only root can change what it leads to. A hook with its own
+            // uid may not reach the original.
             let stays = identity.is_none()
                 && script.kept != ContentGuard::Copy
                 && only_roots(&script.path, &script.file).as_ref() == Some(&script.path);
@@ -129,7 +129,7 @@ impl Execution {
             (path, keep(&program.executable, "program")?)
         };
         own.push(of_its_own(path.clone(), keep(&executable, "program")?));
-        // Other systems execute no descriptor.
+        // Only Linux executes a descriptor.
         let path = if cfg!(target_os = "linux") || program.kept == ContentGuard::Copy {
             path
         } else {
@@ -164,8 +164,7 @@ impl Execution {
     }
 }
 
-/// Returns a path that executes exactly this program. It is the program's own where nobody but root can replace the file, else a
-/// copy's.
+/// Returns a path that executes exactly this program: its own if only root can replace the file, else a copy's.
 fn by_path(program: &Program, executable: &File, directory: &RunDir) -> Result<PathBuf, Stop> {
     let by_interpreter = |digest: &Digest| digest.role == Role::Interpreter;
     let named = match program.argv.first() {
@@ -220,7 +219,7 @@ fn copy(
         }
         Ok((copy, file))
     };
-    // What takes long must not keep other requests waiting.
+    // On a blocking thread, so that a long copy does not delay other requests.
     let links: usize = around.levels.iter().map(|level| level.names.len()).sum();
     match file.metadata() {
         Ok(found) if found.len() > LARGE_BYTES || links > MANY_LINKS => block_in_place(copied),
@@ -228,33 +227,36 @@ fn copy(
     }
 }
 
-/// Size from which copying a file takes long.
+/// File size from which copying counts as slow, bytes.
 const LARGE_BYTES: u64 = 256 << 10;
 
-/// Number of links from which creating them takes long.
+/// Number of links from which creating them counts as slow.
 const MANY_LINKS: usize = 256;
 
-/// Limit on names linked around a copy, nearest first. Of a directory with more names than are left, none is linked. As many as
-/// lie in the `node_modules` of a large project.
+/// Limit on names linked around a copy, nearest first.
+///
+/// No name of a directory with more entries than the remaining limit is linked. The limit suits the `node_modules` of a
+/// large project.
 const MAX_NEIGHBOURS: usize = 4096;
 
-/// Returns the granted neighbours of a script, beside it and above it. `"$(dirname "$0")/lib.sh"`, Python imports and Node.js
-/// requires are found beside the copy by them. Nothing more can be reached by that than by its own path, and no more is named
-/// than the caller can list. A script that is named by a link, as those of `node_modules/.bin` are, is so again: some
-/// interpreters look where the link is, others where it leads.
+/// Returns the granted neighbours of a script, beside it and above it.
+///
+/// Through them `"$(dirname "$0")/lib.sh"`, Python imports and Node.js requires work beside the copy. The links reach
+/// no more than the original paths, and name only entries that the caller can list. A script named by a link, as in
+/// `node_modules/.bin`, gets a link again: some interpreters search beside the link, others beside its target.
 ///
 /// # Errors
 ///
-/// Refuses where the system lacks what it takes to look: `OVERLOADED`. A hook would miss what is there.
+/// Refuses where resources to list the directories are lacking, as the hook would miss files: `OVERLOADED`.
 fn around(task: HookTask<'_>, script: &Path, file: &File) -> Result<Around, Refusal> {
     let files = &task.policy.files;
     let peer = &task.caller;
     let _as_peer = FileRights::of(peer.uid, peer.gid);
-    // What a link leads to by now may be another file.
+    // A link may lead to another file by now.
     let real = fs::canonicalize(script).ok();
     let real = real.filter(|real| leads_to(real, file));
     let script = match &real {
-        // What it goes up from holds nothing of it.
+        // A path with `..` in it does not contain the script's directories.
         Some(real) if !is_plain(script) => real,
         Some(_) | None => script,
     };
@@ -268,7 +270,7 @@ fn around(task: HookTask<'_>, script: &Path, file: &File) -> Result<Around, Refu
         | policy::GrantPlace::Source { .. }
         | policy::GrantPlace::Workspace { .. } => None,
     });
-    // The widest: all others lie in it.
+    // The widest grant: all others lie in it.
     let Some(top) = granted.min_by_key(|path| path.components().count()) else {
         return Ok(Around::default());
     };
@@ -290,7 +292,7 @@ fn around(task: HookTask<'_>, script: &Path, file: &File) -> Result<Around, Refu
             ways().any(|way| way.starts_with(&path))
         };
         let names = unless_lacking(what, names(directory, leading, left))?;
-        // What the caller cannot list has no names.
+        // A directory that the caller cannot list contributes no names.
         let names = names.unwrap_or_default();
         left -= names.len();
         levels.push(Level {
@@ -299,7 +301,7 @@ fn around(task: HookTask<'_>, script: &Path, file: &File) -> Result<Around, Refu
             original: directory.to_owned(),
         });
     }
-    // Each is to be made after the one that it lies in.
+    // Parents first.
     levels.reverse();
     Ok(Around {
         file: below(real.unwrap_or(script), top),
@@ -345,13 +347,14 @@ pub(in crate::sandbox) fn scratch_fd(directory: &RunDir) -> Result<Arc<OwnedFd>,
     Ok(Arc::new(fd))
 }
 
-/// Creates the three pipes: the child's ends, and the daemon's. As much of the event as fits is in the first already: mostly all
-/// of it, and then no write has to wait.
+/// Creates the three pipes: the child's ends, and the daemon's.
+///
+/// As much of the event as fits is already written to the first: usually all of it.
 pub(in crate::sandbox) fn pipes(event: &Bytes) -> io::Result<([OwnedFd; 3], Pipes)> {
     let (stdin_read, stdin_write) = make_pipe()?;
     let (stdout_read, stdout_write) = make_pipe()?;
     let (stderr_read, stderr_write) = make_pipe()?;
-    // The daemon's ends alone: a hook's own would surprise it.
+    // Only the daemon's ends are non-blocking: hooks do not expect that of theirs.
     for end in [&stderr_read, &stdin_write, &stdout_read] {
         fcntl(end, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
     }

@@ -1,6 +1,6 @@
-//! Records system calls that hooks were denied, by seccomp user notification: the daemon refuses each notified call and records it.
+//! Denies system calls by seccomp user notification, and records the denials of each hook.
 //!
-//! It is the daemon's own knowledge, not the hook's word.
+//! The records are the daemon's own observations, not claims of the hook.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -73,15 +73,16 @@ impl Denied {
         syscalls::name(self.number).map_or_else(|| self.number.to_string(), str::to_owned)
     }
 
-    /// Returns whether C libraries, shells and basic tools make the call on their own. They do without it; if it counted, every
-    /// hook that copies a file would seem to have been refused something.
+    /// Returns whether common programs make the call on their own and work without it.
+    ///
+    /// If such calls counted, every hook that copies a file would seem to have been denied an access.
     #[must_use]
     pub(crate) fn is_incidental(&self) -> bool {
         match self.number {
             nr::socket => is_socket_of_libc(self.arguments),
-            // `cp` asks whether the file system can have both files share their blocks, and copies them where it cannot.
+            // `cp` tries to share the file's blocks (reflink), and copies them where that fails.
             nr::ioctl => word(self.arguments[1]) == FICLONE,
-            // bash asks how much a pipe holds, and writes a here-string or here-document to a file where it is not told.
+            // bash queries a pipe's capacity, and writes here-documents to a file where that fails.
             nr::fcntl => word(self.arguments[1]) == libc::F_GETPIPE_SZ.cast_unsigned(),
             _ => false,
         }
@@ -100,9 +101,10 @@ const fn word(argument: u64) -> u32 {
     argument as u32
 }
 
-/// Returns whether the GNU C library creates such a socket on its own. One goes to the name service cache daemon, before it looks
-/// into `/etc`; one to the kernel that lists network interfaces. Listing a directory, starting bash or npm does so, without
-/// needing an answer; a hook that then wants the network is denied other sockets.
+/// Returns whether the GNU C library creates such a socket on its own.
+///
+/// One is for the name service cache daemon, tried before `/etc`; another lists network interfaces by netlink. `ls`,
+/// bash and npm create them and work without an answer. A hook that needs the network is denied other sockets.
 fn is_socket_of_libc([domain, kind, protocol, ..]: [u64; 6]) -> bool {
     let is = |asked: i32, sort: i32| {
         domain == u64::from(asked.cast_unsigned()) && kind == u64::from(sort.cast_unsigned())
@@ -141,7 +143,7 @@ impl Denials {
     ///
     /// # Errors
     ///
-    /// The thread cannot be started; then the calls fail with ENOSYS.
+    /// Fails where the thread cannot be started; the calls then fail with ENOSYS.
     pub(in crate::sandbox) fn attend(
         self: &Arc<Self>,
         listeners: Vec<Listener>,
@@ -173,7 +175,7 @@ impl Denials {
     }
 
     fn note(&self, group: i32, asked: &Notification) {
-        // With the lock held: a run that ends now is forgotten after this, not before.
+        // With the lock held, so that a run cannot be removed between lookup and count.
         let mut runs = self.lock();
         let known = match runs.entry(group) {
             Entry::Occupied(known) => known.into_mut(),
@@ -189,7 +191,7 @@ impl Denials {
     }
 }
 
-/// The notes of one run; dropping them discards them. By then the keeper must no longer watch the run's group.
+/// The notes of one run, discarded on drop. The keeper must no longer watch the run's group then.
 #[derive(Debug)]
 pub(in crate::sandbox) struct Notes {
     denials: Arc<Denials>,
@@ -220,7 +222,7 @@ fn count(known: &mut Vec<Denied>, asked: &Notification) {
         number: asked.number,
         times: 1,
     };
-    // What is incidental must not hide what is not.
+    // Incidental calls are counted apart, so that they do not hide others.
     let same = |known: &&mut Denied| {
         known.number == new.number && known.is_incidental() == new.is_incidental()
     };
@@ -253,7 +255,7 @@ fn attend(denials: &Denials, mut listeners: Vec<Listener>, passing: Option<&Pass
             if seen.contains(PollFlags::POLLIN) {
                 answer(denials, listener, passing)
             } else {
-                // Hung up: every task that could ask is gone.
+                // Hung up: no filtered task is left.
                 seen.is_empty()
             }
         });
@@ -266,7 +268,7 @@ fn answer(denials: &Denials, listener: &Listener, passing: Option<&Passing>) -> 
         let Some(asked) = asked else { return Ok(()) };
         let group = getpgid(Some(Pid::from_raw(asked.task)));
         let group = group.ok().map(Pid::as_raw);
-        // By the number and the registers alone, as the filter would: nothing that the hook could change meanwhile.
+        // Decided by number and registers alone, as by the filter: the hook cannot change them meanwhile.
         if passing.is_some_and(|passing| passing.lets(asked.number, &asked.arguments)) {
             if let (Some(observer), Some(group)) = (&denials.observer, group)
                 && denials.keeper.watches(group)

@@ -1,4 +1,4 @@
-//! Granted paths, opened once: a grant is the examined inode, wherever its name leads later.
+//! Opens granted paths once: a grant is the examined inode, whatever its name leads to later.
 
 use std::{
     collections::HashMap,
@@ -28,8 +28,9 @@ use crate::{
     sys::{BY_NAME, FileRights, Links, locate, open_beneath},
 };
 
-/// Files of a run beside its scratch directory and its program. They are opened before the run is announced, so that a path that
-/// cannot be opened is refused early.
+/// Files of a run beside its scratch directory and its program.
+///
+/// They are opened before the run is announced, so that a path that cannot be opened is refused early.
 #[derive(Debug, Default)]
 pub(crate) struct Opened {
     pub(in crate::sandbox) grants: Vec<OpenGrant>,
@@ -42,9 +43,9 @@ pub(crate) struct Opened {
 impl Opened {
     /// Opens a policy's grants and the hook's working directory.
     ///
-    /// What the operator's profile names by itself is opened with the daemon's rights, everything else, and where the hook
-    /// starts, with those of the caller: a root daemon lends its rights to no request, and what the caller cannot reach is
-    /// refused alike whether it is there or not.
+    /// Paths that the operator's profile names are opened with the daemon's rights, all others and the working
+    /// directory with the caller's: a root daemon lends its rights to no request, and a path that the caller cannot
+    /// reach is refused alike whether it exists or not.
     ///
     /// # Errors
     ///
@@ -95,7 +96,7 @@ pub(crate) struct GrantRequest<'a> {
     pub of_operator: &'a Files,
     /// The caller.
     pub peer: Peer,
-    /// Whether missing files that may be made are made; not in a dry run.
+    /// Whether missing files are created where a grant says so; not in a dry run.
     pub creates: bool,
 }
 
@@ -116,8 +117,8 @@ pub(in crate::sandbox) struct OpenGrant {
 
 /// System paths that stay open between runs: every profile grants the same dozen.
 ///
-/// What is kept is used again only while its path still leads to the same inode, which cannot be another one under its number:
-/// it is held open.
+/// A kept descriptor is used again only while its path leads to the same inode. As the inode is held open, its number
+/// cannot be reused.
 #[derive(Debug, Default)]
 pub(crate) struct KnownPlaces {
     root: Option<Root>,
@@ -168,8 +169,9 @@ impl KnownPlaces {
         Ok(opened)
     }
 
-    /// Opens every system path of a policy. The operator wrote them, and `/bin` is a link on most hosts; named paths come nearer
-    /// to the caller.
+    /// Opens every system path of a policy.
+    ///
+    /// Links are followed, as the operator wrote these paths and `/bin` is a link on most hosts.
     ///
     /// # Errors
     ///
@@ -209,13 +211,14 @@ const fn inode(of: &FileStat) -> Inode {
     (of.st_dev, of.st_ino)
 }
 
-/// Makes the missing file of a grant that says so, with the caller's rights. Returns whether there is one: where nothing is run,
-/// nothing is made.
+/// Creates the missing file of a grant that says so, with the caller's rights. Returns whether it exists.
+///
+/// In a dry run nothing is created.
 ///
 /// # Errors
 ///
-/// Refuses where it cannot be made, and where what is there is somebody else's or no plain file: whoever can put it there, as
-/// in `/tmp`, would read what is meant for the caller, or have it written to a place of their choice.
+/// Refuses where the file cannot be created, and where the existing one is another user's or not a regular file: a user
+/// who can place it there, as in `/tmp`, would read the caller's data or redirect it.
 fn make(grant: &GrantSpec, asked: GrantRequest<'_>) -> Result<bool, Refusal> {
     let GrantPlace::Path(path) = &grant.place else {
         return Ok(true);
@@ -232,7 +235,7 @@ fn make(grant: &GrantSpec, asked: GrantRequest<'_>) -> Result<bool, Refusal> {
         Ok(there) => there,
         Err(Errno::ENOENT) if !asked.creates => return Ok(false),
         Err(Errno::ENOENT) => match make_file(path) {
-            // Made by another run meanwhile, it is looked at all the same.
+            // A file that another run has created meanwhile is checked as well.
             Ok(()) | Err(Errno::EEXIST) => match locate(path, OFlag::empty(), Links::Refused) {
                 Ok(there) => there,
                 Err(errno) => return failed(errno),
@@ -240,7 +243,7 @@ fn make(grant: &GrantSpec, asked: GrantRequest<'_>) -> Result<bool, Refusal> {
             Err(Errno::ENOENT) if grant.optional => return Ok(false),
             Err(errno) => return failed(errno),
         },
-        // Why it cannot be opened is said where it is.
+        // The later open reports the error.
         Err(_) => return Ok(true),
     };
     let status = fstat(&there).map_err(|errno| {
@@ -264,7 +267,7 @@ fn make(grant: &GrantSpec, asked: GrantRequest<'_>) -> Result<bool, Refusal> {
     Ok(true)
 }
 
-/// Makes an empty file for its user alone, unless the name exists.
+/// Creates an empty file with mode 0600, unless the name exists.
 fn make_file(path: &Path) -> Result<(), Errno> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(Errno::EINVAL);
@@ -319,7 +322,7 @@ fn open_one(
     }
 }
 
-/// Opens a path without any right but to name it.
+/// Opens a path with `O_PATH`.
 pub(in crate::sandbox) fn open(path: &Path, links: Links) -> Result<(OwnedFd, bool), Errno> {
     let target = locate(path, OFlag::empty(), links)?;
     let kind = fstat(&target)?.st_mode & SFlag::S_IFMT.bits();
@@ -337,7 +340,7 @@ fn open_in(root: &Root, path: &Path) -> Result<(OwnedFd, bool), Errno> {
 ///
 /// # Errors
 ///
-/// Refuses where it lies in none, leads through a link, or is no directory: `INVALID_REQUEST` on `hook.working_dir`.
+/// Refuses where the path lies in no grant, leads through a link, or is not a directory: `INVALID_REQUEST` on `hook.working_dir`.
 fn open_working_dir(
     path: &Path,
     files: &Files,

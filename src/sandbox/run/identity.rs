@@ -1,5 +1,7 @@
-//! Uids for hooks of a root daemon: one per concurrent run, from a reserved range. As long as the range suffices, none is one
-//! that another caller's hooks have had. Files that a hook leaves in a shared place stay closed to other callers' hooks.
+//! Uids for hooks of a root daemon: one per concurrent run, from a reserved range.
+//!
+//! As long as the range suffices, no caller's hooks get a uid that another caller's hooks have had, so files that a
+//! hook leaves in a shared directory stay closed to them.
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
@@ -27,8 +29,10 @@ use crate::{
     sys::Identity,
 };
 
-/// Pool of uids for hooks. Several root daemons share a range: each uid in use is locked by a file, which also says which
-/// caller's hooks have had it. Another caller's hooks get it only where the range has no other left.
+/// Pool of uids for hooks.
+///
+/// Several root daemons share a range: each uid in use is locked by a file, which also records the caller whose hooks
+/// have had it. Another caller's hooks get it only where the range has no other left.
 #[derive(Debug)]
 pub(crate) struct Identities {
     free: Mutex<Free>,
@@ -39,7 +43,7 @@ pub(crate) struct Identities {
 /// Uids that no run of this daemon uses.
 #[derive(Debug)]
 struct Free {
-    /// Uids that each caller's hooks have had, and since when each is free.
+    /// Uids that each caller's hooks have had, with the time since which each is free.
     had: HashMap<u32, BTreeMap<u32, Idle>>,
     /// Number of uids that this daemon holds.
     held: usize,
@@ -78,21 +82,21 @@ enum Look {
     Locked(Flock<File>, Option<u32>),
 }
 
-/// Capabilities that a root daemon needs to give each hook its own uid. By number, as the kernel has them.
+/// Capabilities, by number, that a root daemon needs to give each hook its own uid.
 const NEEDED: [(u32, &str); 6] = [
     (0, "CAP_CHOWN"),
     (1, "CAP_DAC_OVERRIDE"),
-    // Without it no hook could be ended at its deadline.
+    // Needed to kill hooks at their deadline.
     (5, "CAP_KILL"),
     (6, "CAP_SETGID"),
     (7, "CAP_SETUID"),
     (8, "CAP_SETPCAP"),
 ];
 
-/// Limit on uids that a daemon holds for its next hooks. More are free for other daemons once their hooks have ended.
+/// Limit on uids that a daemon holds for its next hooks; others are freed for other daemons.
 const HELD: usize = 16;
 
-/// Time limit for the end of left processes, and the interval of looking for them.
+/// Timeout of the end of left processes, and the polling interval.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -104,8 +108,7 @@ impl Identities {
     ///
     /// # Errors
     ///
-    /// Returns the error of making the lock directory, or says which capabilities are missing, or that the range means
-    /// nothing in this user namespace.
+    /// Fails where the lock directory cannot be created, capabilities are missing, or this user namespace does not map the range.
     pub(crate) fn new(range: RangeInclusive<u32>) -> io::Result<Self> {
         let lacking = lacking(Status::own()?.effective_capabilities);
         if !lacking.is_empty() {
@@ -147,11 +150,13 @@ impl Identities {
         }
     }
 
-    /// Kills processes under uids that hooks have had and no daemon uses. Daemons that were killed together with their keepers
-    /// left them. A uid under which something else runs, or something that does not end, is not given out.
+    /// Kills processes under uids that hooks have had and no daemon uses.
     ///
-    /// What else may be is told by what a daemon never does: the uid was given to no hook since the machine was started, or the
-    /// process is in another user namespace, as those of containers are.
+    /// Daemons that were killed together with their keepers left them. A uid with an unrelated process, or with one
+    /// that does not end, is not leased.
+    ///
+    /// A process is unrelated if no hook has had its uid since boot, or if it is in another user namespace, such as a
+    /// container's.
     ///
     /// # Errors
     ///
@@ -162,7 +167,7 @@ impl Identities {
         loop {
             let mut running: BTreeMap<u32, Vec<_>> = BTreeMap::new();
             for process in processes()? {
-                // Who has ended meanwhile runs no more.
+                // A process that has ended meanwhile has no status.
                 let uid = Status::of(process.pid).map(|status| status.uids[0]);
                 if let Ok(uid) = uid
                     && self.range.contains(&uid)
@@ -210,13 +215,15 @@ impl Identities {
         }
     }
 
-    /// Checks that hooks can run as their callers. A child shares the daemon's memory until it executes the hook. It has its
-    /// caller's uid by then, and must be traced by none of the caller's processes: the kernel sees to that unless
-    /// `fs.suid_dumpable` is 1 (`proc(5)`, `ptrace(2)`).
+    /// Checks that hooks can run as their callers.
+    ///
+    /// A child shares the daemon's memory until it executes the hook. It has its caller's uid before that, and the
+    /// caller's processes must not trace it: the kernel prevents that unless `fs.suid_dumpable` is 1 (`proc(5)`,
+    /// `ptrace(2)`).
     ///
     /// # Errors
     ///
-    /// `fs.suid_dumpable` is 1, or cannot be read.
+    /// Fails where `fs.suid_dumpable` is 1, or cannot be read.
     pub(crate) fn suit_callers(&self) -> io::Result<()> {
         const DUMPABLE: &str = "/proc/sys/fs/suid_dumpable";
         if may_be_traced(&fs::read_to_string(DUMPABLE)?) {
@@ -233,9 +240,10 @@ impl Identities {
         self.range.contains(&uid)
     }
 
-    /// Leases an unused uid for a caller's hook; `None` if all are in use. In this order: one that this caller's hooks have had
-    /// before, the lowest that this daemon holds if it holds any; one that nobody's have had; the one that others' hooks have not
-    /// had for longest.
+    /// Leases an unused uid for a caller's hook; `None` if all are in use.
+    ///
+    /// In this order: one that this caller's hooks have had, preferably the lowest that this daemon holds; one that no
+    /// hooks have had; the one that other callers' hooks have not had for longest.
     ///
     /// # Errors
     ///
@@ -331,7 +339,7 @@ impl Identities {
             .truncate(false)
             .mode(0o600)
             .open(self.locks.join(uid.to_string()))?;
-        // A number that cannot be read is nobody's.
+        // An unreadable number counts as no owner.
         let mut owner = String::new();
         match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
             Ok(mut lock) => {
@@ -348,7 +356,7 @@ impl Identities {
     }
 
     fn free(&self) -> MutexGuard<'_, Free> {
-        // Each change of what it guards is one call: a panic leaves nothing half done.
+        // Each change of the guarded state is one call: a panic leaves nothing half done.
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -363,8 +371,9 @@ impl Free {
         of_caller.insert(uid, Idle { lock, since });
     }
 
-    /// Returns the uids that a caller's hooks have had. Those that this daemon holds come first, so that hooks one after the
-    /// other have the same, whatever other daemons give back.
+    /// Returns the uids that a caller's hooks have had.
+    ///
+    /// Those that this daemon holds come first, so that successive hooks get the same uid, whatever other daemons free.
     fn had_by(&self, caller: u32) -> Vec<u32> {
         let (held, others): (Vec<_>, Vec<_>) = self
             .had
@@ -379,8 +388,9 @@ impl Free {
     }
 }
 
-/// Records a uid's caller for every daemon of this machine until the machine restarts. In one write of always the same length:
-/// where there is no room for it, the former caller is still known.
+/// Records a uid's caller, for all daemons, until the machine restarts.
+///
+/// In one write of constant length: if the disk is full, the former caller is still recorded.
 fn note(lock: &Flock<File>, caller: u32) -> io::Result<()> {
     lock.write_all_at(format!("{caller:<10}").as_bytes(), 0)
 }
@@ -393,7 +403,7 @@ fn lacking(capabilities: u64) -> Vec<&'static str> {
     lacking.map(|(_, name)| *name).collect()
 }
 
-/// Returns whether a value of `fs.suid_dumpable` leaves a process that changed its uid to be traced by that uid's others.
+/// Returns whether a value of `fs.suid_dumpable` lets a process's new uid trace it.
 fn may_be_traced(suid_dumpable: &str) -> bool {
     !matches!(suid_dumpable.trim(), "0" | "2")
 }
@@ -429,8 +439,10 @@ impl Lease {
         }
     }
 
-    /// Returns the identity of a hook that runs as its caller. The leased number is its group: no other process of the caller's
-    /// has it, so none reaches the run's directory.
+    /// Returns the identity of a hook that runs as its caller.
+    ///
+    /// The leased number is its group: the caller's other processes do not have it, so none reaches the run's
+    /// directory.
     pub(crate) fn of_caller(&self, caller: &Peer) -> Identity {
         Identity {
             gid: caller.gid,

@@ -1,10 +1,11 @@
-//! Kills hooks still running after their daemon and its keeper were killed. The next daemon finds them by the recorded process
-//! groups, before it serves.
+//! Kills hooks still running after their daemon and its keeper were killed.
 //!
-//! A number alone proves nothing, for it may be another process's by now. So a process is killed only where its group was written
-//! down on this system since it was started, in this process id namespace, in the same session; where it runs under the same uid; and
-//! where either the group's first process is still the one that was written down, or this one is under filters and may gain no
-//! privileges, as all of a confined hook's are, or names the directory of that daemon in its environment.
+//! The next daemon finds them by the recorded process groups, before it serves.
+//!
+//! A number alone proves nothing, as it may have been reused. So a process is killed only if its group was recorded
+//! since boot, in this pid namespace, in the same session; if it runs under the same uid; and if the group's first
+//! process is still the recorded one, or the process has filters and `no_new_privs`, as all of a confined hook's have,
+//! or names that daemon's directory in its environment.
 
 use std::{
     collections::BTreeMap,
@@ -47,7 +48,7 @@ impl Found {
     /// Reads a process; `None` where there is none.
     fn at(pid: i32) -> Option<Self> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // The name may have anything in it, but for what comes behind the last parenthesis.
+        // The process name may contain anything, so the fields begin after the last parenthesis.
         let (_, rest) = stat.rsplit_once(") ")?;
         let mut fields = rest.split(' ');
         let is_over = matches!(fields.next()?, "Z" | "X");
@@ -69,7 +70,7 @@ impl Found {
             Err(error) if gone(&error) => return Ok(()),
             process => process?,
         };
-        // From here on the descriptor is of one process, whatever becomes of its number.
+        // The pidfd stays bound to one process, even if its number is reused.
         if Self::at(self.pid) != Some(self) {
             return Ok(());
         }
@@ -104,12 +105,11 @@ pub(in crate::sandbox) fn groups_of(_directory: &Path) -> io::Result<String> {
     ))
 }
 
-/// Kills remaining processes of recorded groups, and returns their number. `directory` is that of a daemon that is gone, which no
-/// process holds any more.
+/// Kills remaining processes of recorded groups, and returns their number. `directory` is the dead daemon's.
 ///
 /// # Errors
 ///
-/// Returns the error of reading or killing, and `TimedOut` where something does not end.
+/// Returns the error of reading or killing, and `TimedOut` where a process does not end.
 pub(in crate::sandbox) fn kill_left(directory: &Path, groups: &Path) -> io::Result<usize> {
     let noted = match fs::read(groups) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
@@ -166,7 +166,7 @@ impl<'a> Left<'a> {
             .0
             .iter()
             .map(NotedGroup::read)
-            // Never 0 or 1, which are nobody's.
+            // 0 and 1 are never groups of hooks.
             .filter(|noted| noted.group > 1)
             .map(|noted| (noted.group, noted))
             .collect();
@@ -199,7 +199,7 @@ impl<'a> Left<'a> {
                 started <= noted.since && started + UNTIL_NOTED >= noted.since
             });
             match is_first {
-                // The number is another's, and the group with it.
+                // The number was reused, and the group with it.
                 Some(false) => false,
                 Some(true) => self.has_uid(process, noted).is_some(),
                 None => self.has_uid(process, noted).is_some_and(|status| {

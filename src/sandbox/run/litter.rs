@@ -1,7 +1,8 @@
 //! Removes the directories of runs after their answers.
 //!
-//! A hook can make more files in a second than are removed in a minute. So the answer does not wait for that, the uid is not
-//! free before it is done, callers take turns, and a caller with much to be removed waits before its next hook starts.
+//! A hook can create more files in a second than are removed in a minute. So the answer does not wait for the removal,
+//! the uid is freed only after it, callers take turns, and a caller with many pending removals waits before its next
+//! hook starts.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -21,7 +22,7 @@ use crate::{
 /// Limit on a caller's directories awaiting removal before its next hook has to wait.
 pub(in crate::sandbox) const BACKLOG: usize = 64;
 
-/// Number of directories removed concurrently. No caller has two of these threads.
+/// Number of directories removed concurrently, at most one of each caller.
 const THREADS: usize = 2;
 
 /// Delay before a removal that failed for lack of resources is retried.
@@ -30,7 +31,7 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// Time limit for removals at a daemon's exit. The next daemon removes the rest.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The threads that remove directories. They end, within bounds, when this is dropped.
+/// The threads that remove directories. Dropping this ends them, within [`EXIT_TIMEOUT`].
 #[derive(Debug)]
 pub(in crate::sandbox) struct Litter {
     shared: Arc<Shared>,
@@ -54,15 +55,17 @@ impl Held {
         }
     }
 
-    /// Removes the directory. Once nothing of the hook's user is in it, its uid is free: before the run's own directory goes, by
-    /// which others see that it is cleared away. Returns what is to be retried, because the system lacks resources.
+    /// Removes the directory; returns `self` to be retried where the system lacks resources.
+    ///
+    /// The uid is freed when no file of the hook's user is left, before the run's own directory is removed, by which
+    /// others see that the removal is complete.
     fn remove(mut self) -> Option<Self> {
         let mut removed = self.directory.remove_scratch();
         if removed.is_ok() {
             self.lease = None;
             removed = self.directory.remove();
         }
-        // Without more ado anything else is said, and left to the next daemon, when this is dropped.
+        // Any other error is logged on drop, and the directory left to the next daemon.
         lacking(&removed.err()?).map(|_| self)
     }
 }
@@ -112,7 +115,7 @@ impl Litter {
     ///
     /// # Errors
     ///
-    /// Returns the error of starting one.
+    /// Fails where a thread cannot be started.
     pub(in crate::sandbox) fn start() -> io::Result<Self> {
         let mut litter = Self {
             shared: Arc::default(),
@@ -149,7 +152,7 @@ impl Litter {
         loop {
             let removed = self.shared.removed.notified();
             tokio::pin!(removed);
-            // From here on no removal is missed.
+            // Subscribes before the check, so that no removal is missed.
             removed.as_mut().enable();
             let backlog = self.shared.lock().callers.get(&caller).map(Caller::backlog);
             if backlog.is_none_or(|backlog| backlog < BACKLOG) {
@@ -217,7 +220,7 @@ impl Drop for RunResources {
             directory: self.directory.take(),
             lease: self.lease.take(),
         };
-        // Most leave nothing, which is seen at once.
+        // Most hooks leave nothing, so this usually suffices.
         if !held.remove_if_empty() {
             self.shared.take(self.caller, held);
         }
@@ -226,7 +229,7 @@ impl Drop for RunResources {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // What it guards stays true between any two changes: a panic leaves at most a directory behind.
+        // The guarded state is consistent between any two changes: a panic leaves at most a directory behind.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

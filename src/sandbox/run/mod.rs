@@ -59,11 +59,12 @@ use crate::{
     },
 };
 
-/// Time that one hook's set-up may delay others. It takes some milliseconds, unless something hangs.
+/// The longest time for which one hook's set-up delays others. Set-ups usually take some milliseconds.
 const SETUP_TURN: Duration = Duration::from_millis(250);
 
-/// Time that an executed hook may delay others. That is when a program is loaded, and many are done by then. Hundreds that are
-/// loaded at once take the processors from the one hook of another caller, and from the daemon.
+/// The longest time for which an executed hook delays others, while its program is loaded.
+///
+/// Hundreds of programs that load at once would take the processors from other callers' hooks, and from the daemon.
 const LOADING_TURN: Duration = Duration::from_millis(5);
 
 /// Parts of a [`Sandbox`].
@@ -75,9 +76,9 @@ pub(crate) struct SandboxParts {
     pub(crate) identities: Option<Arc<Identities>>,
     /// This daemon's directory.
     pub(crate) instance: InstanceDir,
-    /// Kills the processes that a killed daemon leaves.
+    /// The keeper, which kills the processes that a killed daemon leaves.
     pub(crate) keeper: Arc<Keeper>,
-    /// Observes hooks; `None` unless one is run to learn its needs.
+    /// The observer of hooks; `None` except for `hookjail learn`.
     #[cfg(target_os = "linux")]
     pub(crate) observer: Option<Arc<Observer>>,
     /// Backends that a profile may run on, in order.
@@ -107,7 +108,7 @@ pub enum RunAs {
 }
 
 impl RunAs {
-    /// All, in the order of their names.
+    /// All values, in the order of their names.
     pub const ALL: [Self; 2] = [Self::Caller, Self::Pool];
 
     /// Returns the name in the configuration.
@@ -119,7 +120,7 @@ impl RunAs {
     }
 }
 
-/// Starts hooks confined.
+/// The backends, with the resources to start hooks under them.
 #[derive(Debug)]
 pub struct Sandbox {
     pub(in crate::sandbox) confirmations: Confirmations,
@@ -128,7 +129,7 @@ pub struct Sandbox {
     /// Declared before `parts`: its directories lie in the instance's.
     pub(in crate::sandbox) litter: Litter,
     pub(in crate::sandbox) parts: SandboxParts,
-    /// Turns of hook starts; few at the same time are as fast as many. A caller with many does not delay another's.
+    /// Turns of hook starts, fair among callers: a few at a time are as fast as many.
     setups: Turns,
 }
 
@@ -294,7 +295,7 @@ impl StartedHook {
                 Err(errno) => Ok(End::ExecFailed(errno)),
                 Ok(finish) => turn.spend(LOADING_TURN, finish).await.map(End::Ran),
             };
-            // The tree is dead: what it left is removed on the side, and another may be started.
+            // The tree is dead: its files are removed in the background, and another hook may start.
             drop((run, turn));
             Ok(EndedHook {
                 denied: notes.take(),
@@ -310,7 +311,7 @@ impl Sandbox {
     ///
     /// # Errors
     ///
-    /// Fails where children could not be looked at.
+    /// Fails where children could not be inspected, or no thread can be started.
     pub(crate) fn new(mut parts: SandboxParts) -> io::Result<Self> {
         parts.keeper.note_in(Arc::clone(parts.instance.groups()));
         let processors = available_parallelism().map_or(1, NonZero::get);
@@ -364,12 +365,12 @@ impl Sandbox {
         self.parts.identities.is_some()
     }
 
-    /// Starts a hook confined. Recording its start in the journal is up to the caller: [`crate::pipeline`] alone orders any.
+    /// Starts a hook confined. The caller, [`crate::pipeline`], records its start in the journal before.
     ///
     /// # Errors
     ///
-    /// Refuses where any part of confinement cannot be had or proved; then nothing of the hook has run, except where the
-    /// kernel's own word about the released child differs from the task: then the tree is dead.
+    /// Refuses where any part of confinement cannot be applied or confirmed. Nothing of the hook has run then, except
+    /// where `/proc` shows a released child confined differently than planned: its tree is killed.
     pub(crate) async fn start(&self, task: HookTask<'_>) -> Result<StartedHook, Stop> {
         let caller = task.caller.uid;
         let turn = async {
@@ -383,7 +384,7 @@ impl Sandbox {
             })?,
             () = task.cancel.cancelled() => return Err(canceled().into()),
         };
-        // Boxed, and not made before: thousands may wait for their turn.
+        // Boxed, and created after the wait: thousands may wait for their turn.
         let (released, run) = turn.spend(SETUP_TURN, Box::pin(self.set_up(task))).await?;
         let Released {
             notes,
@@ -404,7 +405,7 @@ impl Sandbox {
         let caller = hook.caller.uid;
         let lease = self.lease(caller)?;
         let identity = lease.as_ref().map(|lease| match self.parts.run_as {
-            // Root's hooks would own what root owns, capabilities or not.
+            // Hooks under root's uid would own root's files, even without capabilities.
             RunAs::Caller if caller != 0 => lease.of_caller(&hook.caller),
             RunAs::Caller | RunAs::Pool => lease.identity(),
         });

@@ -1,8 +1,8 @@
-//! Observes a hook's system calls for `hookjail learn`. These are calls that reach files by path, make processes or sockets, or
-//! change what Landlock does not see.
+//! Observes a hook's system calls for `hookjail learn`: those that reach files by path, create processes or sockets, or
+//! change metadata, which Landlock does not see.
 //!
-//! It decides nothing. A path is read from the memory of who asks, who could change it before the kernel reads it: what is noted is
-//! what a well-meaning hook did, and what a profile is proposed from, never what anything is allowed by.
+//! Observations decide nothing. A path is read from the calling task's memory, which the task could change before the
+//! kernel reads it (TOCTOU): a profile may be proposed from observations, but no access allowed by them.
 
 use std::{
     collections::HashSet,
@@ -135,7 +135,7 @@ impl Task {
     fn path(&self, address: u64) -> io::Result<Option<PathBuf>> {
         let memory = File::open(format!("/proc/{}/mem", self.0))?;
         let mut bytes = vec![0; LONGEST];
-        // It ends where the page after it is not there.
+        // A string may end just before an unmapped page.
         let Ok(read) = memory.read_at(&mut bytes, address) else {
             return Ok(None);
         };
@@ -228,13 +228,12 @@ fn look(asked: &Notification) -> io::Result<Vec<Seen>> {
         nr::truncate => one(Operation::Write, task.absolute(here, argument(0))),
         nr::rmdir | nr::unlink => one(Operation::Remove, task.absolute(here, argument(0))),
         nr::unlinkat => one(Operation::Remove, task.absolute(fd(0), argument(1))),
-        // All others that are observed.
+        // All other observed calls change metadata.
         _ => Ok(vec![Seen::Metadata]),
     }
 }
 
-/// Returns the uses of files by an operation. There are none if the file does not exist, which the kernel reports whatever is
-/// granted.
+/// Returns the uses of files by an operation; none if the file does not exist, which the kernel reports in any case.
 fn done(operation: Operation, given: PathBuf) -> Vec<Seen> {
     let target = Target::locate(operation, &given);
     let makes = operation == Operation::Create;
@@ -303,7 +302,7 @@ fn opened(path: PathBuf, flags: libc::c_int) -> Vec<Seen> {
         .collect()
 }
 
-/// Returns the observations for executing a file. The kernel executes an interpreter that it names as well.
+/// Returns the observations for executing a file and the interpreters that it names.
 fn executed(path: PathBuf) -> Vec<Seen> {
     let mut seen = Vec::new();
     let mut next = Some(path);

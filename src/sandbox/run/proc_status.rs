@@ -6,7 +6,9 @@ use std::{
     process,
 };
 
-/// Buffer size, above that of any status. A file of `/proc` does not say its size, and each further read would generate it anew.
+/// Buffer size, above that of any status file.
+///
+/// Files of `/proc` have no size, and each further read would generate the content anew.
 const STATUS_BYTES: usize = 8 * 1024;
 
 /// State of a process according to the kernel.
@@ -42,8 +44,7 @@ impl Status {
     ///
     /// # Errors
     ///
-    /// As [`Status::of`]; and says so where `/proc` numbers processes as another pid namespace does: there a child's
-    /// status would be somebody else's.
+    /// As [`Status::of`]; fails also where `/proc` is of another pid namespace, as a child's status would be another process's.
     pub(crate) fn own() -> io::Result<Self> {
         let named = fs::read_link("/proc/self")?;
         if named.to_str() != Some(&process::id().to_string()) {
@@ -53,8 +54,7 @@ impl Status {
         Self::read("/proc/thread-self/status")
     }
 
-    /// Returns whether filters decide about its system calls. One of them may have killed it by now: it was under them all the
-    /// same.
+    /// Returns whether the process is under seccomp filters, including one that a filter is killing.
     pub(crate) const fn is_filtered(&self) -> bool {
         matches!(self.seccomp, 2 | 3)
     }

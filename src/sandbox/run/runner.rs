@@ -31,7 +31,7 @@ impl Runner {
     ///
     /// # Errors
     ///
-    /// Fails where children could not be looked at, or no thread can be started.
+    /// Fails where children could not be inspected, or no thread can be started.
     pub(in crate::sandbox) fn new(parts: &mut SandboxParts) -> io::Result<Self> {
         let instance = &parts.instance;
         Ok(Self {
@@ -44,7 +44,7 @@ impl Runner {
         })
     }
 
-    /// Registers a process group with the keeper. It keeps `resources` from being used again.
+    /// Registers a process group with the keeper. The hold keeps `resources` in use.
     ///
     /// # Errors
     ///

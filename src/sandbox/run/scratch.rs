@@ -1,4 +1,4 @@
-//! Directories of daemons and runs. Their names are random, and they are removed whatever a hook left in them.
+//! Creates and removes the directories of daemons and runs. Their names are random.
 
 use std::{
     ffi::OsString,
@@ -38,13 +38,13 @@ const RUN: &str = "run-";
 /// File in which a daemon's hooks record their process groups.
 const GROUPS: &str = "groups";
 
-/// Time that a start waits for the removal of dead daemons' directories. They are removed in any case.
+/// Time that a start waits for the removal of dead daemons' directories, which continues after it.
 const SWEEP: Duration = Duration::from_secs(2);
 
-/// A daemon's own directory, for its lifetime. Removed when dropped; the next daemon that starts removes that of a killed one.
+/// A daemon's own directory, removed when dropped. The next daemon removes that of a killed one.
 #[derive(Debug)]
 pub(crate) struct InstanceDir {
-    /// Held for life: the holder is alive.
+    /// Held for the daemon's lifetime, to show that it is alive.
     _lock: Flock<File>,
     canary_denied: PathBuf,
     canary_granted: PathBuf,
@@ -61,7 +61,7 @@ impl InstanceDir {
     ///
     /// # Errors
     ///
-    /// Returns the first error; a base that others can write is one.
+    /// Returns the first error; fails also where other users can write to `base`.
     pub(crate) fn create(base: &Path, for_other_uids: bool) -> io::Result<Self> {
         let mode = if for_other_uids { 0o711 } else { 0o700 };
         DirBuilder::new().recursive(true).mode(mode).create(base)?;
@@ -76,7 +76,7 @@ impl InstanceDir {
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, message));
         }
         if for_other_uids {
-            // Whatever the umask or an earlier daemon said: hooks must reach what is below.
+            // Set in spite of the umask and of an earlier daemon's mode: hooks must reach the directories below.
             fs::set_permissions(&base, Permissions::from_mode(mode))?;
         } else {
             reopen(&base)?;
@@ -123,7 +123,7 @@ impl InstanceDir {
         })
     }
 
-    /// Returns a file that everybody may read and no policy grants.
+    /// Returns a world-readable file that no policy grants.
     pub(crate) fn canary_denied(&self) -> &Path {
         &self.canary_denied
     }
@@ -133,7 +133,7 @@ impl InstanceDir {
         &self.canary_granted
     }
 
-    /// Returns that file, opened without any right but to name it.
+    /// Returns that file, opened with `O_PATH`.
     pub(crate) const fn canary_granted_open(&self) -> &Arc<OwnedFd> {
         &self.canary_granted_open
     }
@@ -148,8 +148,9 @@ impl InstanceDir {
         &self.files
     }
 
-    /// Makes the directory of one run. It has the hook's scratch directory, and beside it files that the hook may read but not
-    /// change.
+    /// Creates the directory of one run.
+    ///
+    /// It has the hook's scratch directory, and files that the hook may read but not change.
     ///
     /// # Errors
     ///
@@ -165,8 +166,8 @@ impl InstanceDir {
         if let Some(identity) = identity {
             let (uid, gid) = (Uid::from_raw(identity.uid), Gid::from_raw(identity.gid));
             chown(&scratch, Some(uid), Some(gid))?;
-            // Nobody but the hook goes in: the copies here may be of files that others cannot read, and everybody can learn a
-            // directory's name from the arguments of a process that has it. Set after the umask has had its say.
+            // For the hook alone: the copies here may be of files that others cannot read, and other users can read the
+            // directory's name in a process's arguments. Set explicitly, because the umask applies to `mkdir`.
             let own = identity.group.map_or(gid, Gid::from_raw);
             chown(&run.path, None, Some(own))?;
             fs::set_permissions(&run.path, Permissions::from_mode(0o710))?;
@@ -177,7 +178,7 @@ impl InstanceDir {
 
 impl Drop for InstanceDir {
     fn drop(&mut self) {
-        // What runs left and nobody has removed yet may take long: the next daemon's.
+        // Removing left run directories may take long: the next daemon does it.
         if has_runs(&self.path) {
             return;
         }
@@ -270,14 +271,14 @@ impl RunDir {
         if remove_empty(&self.path) {
             return true;
         }
-        // Beside it there are copies of ours, one file in a directory.
+        // Only copies by the daemon lie beside it, one file per directory.
         let copies = fs::read_dir(&self.path).into_iter().flatten().flatten();
         for copies in copies {
             if let Some(Ok(copy)) = fs::read_dir(copies.path())
                 .ok()
                 .and_then(|mut all| all.next())
             {
-                // What cannot be removed here is removed on the side.
+                // Files that cannot be removed here are removed in the background.
                 fs::remove_file(copy.path()).ok();
             }
             remove_empty(&copies.path());
@@ -316,7 +317,7 @@ impl RunDir {
     ///
     /// # Errors
     ///
-    /// Returns the error of making it.
+    /// Fails where the directory cannot be created.
     #[cfg(target_os = "linux")]
     pub(crate) fn own(&self, name: &str) -> io::Result<PathBuf> {
         let path = self.path.join(name);
@@ -324,8 +325,7 @@ impl RunDir {
         Ok(path)
     }
 
-    /// Copies a file under its own name; the hook can read but not change it. Links around it lead to the neighbours of the
-    /// original.
+    /// Copies a file under its own name, with links to the original's neighbours. The hook cannot change the copy.
     ///
     /// # Errors
     ///
@@ -376,12 +376,13 @@ impl RunDir {
     }
 }
 
-/// Number and length of waits for a file's writers.
+/// Number and interval of the checks for a file's writers.
 const WRITERS: (u32, Duration) = (200, Duration::from_millis(1));
 
-/// Waits until a file that this process has written has no writer any more. A child that is started at that moment has a copy of
-/// each descriptor until it executes, and as long as it has, the file cannot be executed (`ETXTBSY`). Where the file system does
-/// not say, and after 200 ms, this waits no more.
+/// Waits until a file that this process has written has no writer any more.
+///
+/// A concurrently started child has a copy of each descriptor until its exec, and until then the file cannot be
+/// executed (`ETXTBSY`). The wait ends after 200 ms, or at once where the file system cannot report writers.
 ///
 /// # Errors
 ///
@@ -390,7 +391,7 @@ pub(in crate::sandbox) fn wait_for_writers(path: &Path) -> io::Result<()> {
     let file = File::open(path)?;
     let (times, pause) = WRITERS;
     for _ in 0..times {
-        // Refused for a writer, and only then for now.
+        // Refused because of a writer; any other result ends the wait.
         match keep_writers_out(&file) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => thread::sleep(pause),
             Ok(()) | Err(_) => break,
@@ -401,7 +402,7 @@ pub(in crate::sandbox) fn wait_for_writers(path: &Path) -> io::Result<()> {
 
 impl Drop for RunDir {
     fn drop(&mut self) {
-        // One that was never used is gone without a descriptor, for want of which it may not be used.
+        // An unused directory is removed without any descriptor, as the lack of descriptors may be why it is unused.
         if self.left || (self.remove_empty_scratch() && remove_empty(&self.path)) {
             return;
         }
@@ -435,14 +436,15 @@ fn has_runs(instance: &Path) -> bool {
     fs::read_dir(instance).is_ok_and(|entries| entries.flatten().any(is_run))
 }
 
-/// Removes the directories of dead daemons, in the background where that takes long. One that cannot be removed is reported and
-/// left.
+/// Removes the directories of dead daemons, in the background where that takes long.
+///
+/// A directory that cannot be removed is logged and left.
 fn sweep(base: &Path) {
     let Ok(entries) = fs::read_dir(base) else {
         return;
     };
-    // Made under the base's lock, which is held here: a directory whose lock is free has no owner. Kept locked until it is
-    // gone, so that no other daemon takes it for one that it has to remove.
+    // Directories are created under the base's lock, which is held here, so one whose lock is free has no owner. Kept
+    // locked until removed, so that no other daemon removes it, too.
     let gone: Vec<_> = entries
         .flatten()
         .filter(|entry| {
@@ -458,7 +460,7 @@ fn sweep(base: &Path) {
             Some((lock, path))
         })
         .collect();
-    // Before anything else: nothing of theirs runs beside a daemon that serves.
+    // First: hooks of dead daemons must not run beside a serving daemon.
     let gone: Vec<_> = gone
         .into_iter()
         .filter(|(_, path)| match host::kill_left(path, &path.join(GROUPS)) {
@@ -468,7 +470,7 @@ fn sweep(base: &Path) {
                 true
             }
             Err(error) => {
-                // What names them stays, for the next start.
+                // The record of their groups stays, for the next start.
                 tracing::error!(%error, path = %path.display(), "hooks of a daemon that is gone cannot be ended");
                 false
             }
@@ -484,7 +486,7 @@ fn sweep(base: &Path) {
                 tracing::warn!(%error, path = %path.display(), "directory of a daemon that is gone cannot be removed");
             }
         }
-        // Whoever waited may have gone on.
+        // The receiver may have stopped waiting.
         done.send(()).ok();
     };
     match thread::Builder::new()
@@ -492,7 +494,7 @@ fn sweep(base: &Path) {
         .spawn(remove_all)
     {
         Ok(_) => {
-            // Not done by then is done later.
+            // The thread continues after the timeout.
             is_done.recv_timeout(SWEEP).ok();
         }
         Err(error) => {
@@ -501,7 +503,7 @@ fn sweep(base: &Path) {
     }
 }
 
-/// Restores an owner's rights over a directory. A hook with the same uid that may change metadata can remove them.
+/// Restores an owner's rights over a directory, which a hook with the same uid may have removed.
 fn reopen(path: &Path) -> io::Result<()> {
     let mode = fs::symlink_metadata(path)?.permissions().mode();
     if mode & 0o700 != 0o700 {
@@ -510,9 +512,11 @@ fn reopen(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes a directory and its contents, whatever a hook put there. That includes unreadable directories, names of any bytes,
-/// trees deeper than a path can name, and symbolic links. Follows none of these; needs two descriptors and no recursion, because
-/// every directory found is first moved up to the top.
+/// Removes a directory with any contents.
+///
+/// That includes unreadable directories, names of any bytes, trees deeper than a path can name, and symbolic links,
+/// which are not followed. Needs two descriptors and no recursion, because every subdirectory is first moved up to the
+/// top.
 fn remove(path: &Path) -> io::Result<()> {
     match unlinkat(AT_FDCWD, path, UnlinkatFlags::RemoveDir) {
         Ok(()) | Err(Errno::ENOENT) => return Ok(()),
@@ -520,8 +524,7 @@ fn remove(path: &Path) -> io::Result<()> {
         Err(error) => return Err(error.into()),
     }
     let top = open_directory(AT_FDCWD, path)?;
-    // What is moved here has names that nothing can have that is here already: neither by a hook, which may have written here, nor
-    // by an earlier try that failed half way.
+    // Moved directories get new unique names, which neither a hook's files nor those of an earlier, failed attempt can have.
     let own = Uuid::now_v7().simple();
     let mut moved = 0_u64;
     loop {

@@ -40,7 +40,7 @@ pub(crate) struct HookTask<'a> {
     pub(crate) stdin: &'a Bytes,
 }
 
-/// One child for a backend to start confined. A hook and the self-test's child differ by this alone.
+/// One child for a backend to start confined: a hook, or a self-test's child.
 #[derive(Debug)]
 pub struct Task<'a> {
     /// The child's action.
@@ -58,11 +58,11 @@ pub struct Task<'a> {
     pub(in crate::sandbox) kept: Option<&'a Kept>,
     /// Its policy.
     pub(in crate::sandbox) policy: &'a Policy,
-    /// Resources that no other run gets before all of this one is dead.
+    /// Resources that no other run gets before the whole tree of this one is dead.
     pub(in crate::sandbox) resources: Arc<dyn fmt::Debug + Send + Sync>,
     /// Contents of its stdin.
     pub(in crate::sandbox) stdin: Bytes,
-    /// When it must no longer be started.
+    /// The limit after which the child must not be started.
     pub(in crate::sandbox) until: Until,
     /// Its working directory; `None` = its scratch directory.
     pub(in crate::sandbox) working_dir: Option<&'a WorkingDir>,

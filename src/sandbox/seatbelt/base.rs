@@ -1,10 +1,10 @@
 //! Rules of every profile: the minimum that programs need on macOS, and lasting denials.
 //!
-//! Some say that a rule about one operation comes before every rule about all that begin so (`file-write*`), wherever they
-//! stand. So what one rule takes back from another it names as the other does; the model of the language in the tests
-//! refuses a profile that depends on it.
+//! By some accounts a rule about one operation has precedence over rules with a wildcard (`file-write*`), whatever
+//! their order. So a rule that revokes another names the same operation; the model of the language in the tests refuses
+//! a profile that depends on this question.
 //!
-//! No profile of the system's is imported: what those allow changes from release to release, and nobody here would know.
+//! No profile of the system is imported: their grants change between releases without notice.
 
 use crate::{
     policy::{Network, Spawn},
@@ -30,13 +30,13 @@ pub(in crate::sandbox) fn system() -> Section {
     Section::new(
         "what programs need to start at all",
         vec![
-            // The loader opens the root to find its cache, and ends the program where it cannot. No entry is read by it.
+            // The loader opens the root to find its cache, and ends the program where it cannot. The rule reads no entry.
             Rule::allow(&[Operation::FileRead], texts(Filter::Literal, &["/"])),
             Rule::allow(
                 &[Operation::FileRead, Operation::FileMapExecutable],
                 texts(Filter::Subpath, LIBRARIES),
             ),
-            // Which shell `/bin/sh` is, and the rules of time zones.
+            // The link that selects the shell of `/bin/sh`, and time zones.
             Rule::allow(
                 &[Operation::FileRead],
                 vec![
@@ -44,12 +44,12 @@ pub(in crate::sandbox) fn system() -> Section {
                     Filter::Subpath(Value::Text("/private/var/db/timezone")),
                 ],
             ),
-            // Programs ask about every directory on their way and about their own pipes; by path the latter have none.
+            // Programs stat every directory of a path, and their own pipes, which have no path.
             Rule::allow(
                 &[Operation::FileReadMetadata, Operation::FileTestExistence],
                 Vec::new(),
             ),
-            // By name: `kern.proc` and its like show other processes, their arguments and their environment.
+            // Listed by name: others, such as `kern.proc`, show processes with their arguments and environment.
             Rule::allow(
                 &[Operation::SysctlRead],
                 SYSCTLS
@@ -62,7 +62,7 @@ pub(in crate::sandbox) fn system() -> Section {
                     )
                     .collect(),
             ),
-            // The default does not say what becomes of plain system calls; those that are refused stand last.
+            // The default does not cover plain system calls; denied ones follow at the end.
             Rule::allow(&[Operation::SyscallUnix], Vec::new()),
         ],
     )
@@ -120,7 +120,7 @@ pub(in crate::sandbox) fn outbound() -> Section {
 /// Denies operations whatever rules precede it.
 pub(in crate::sandbox) fn closed(network: Network, spawn: Spawn) -> Section {
     let mut rules = vec![
-        // Rules are about paths: a second name for a file, or a copy that shares its blocks, would be another path.
+        // Rules match paths: a hard link or a clone of a file would have another path.
         Rule::deny(
             &[
                 Operation::FileClone,
@@ -129,14 +129,14 @@ pub(in crate::sandbox) fn closed(network: Network, spawn: Spawn) -> Section {
             ],
             Vec::new(),
         ),
-        // Traps for whoever opens them, and devices.
+        // FIFOs, which block a process that opens them, and devices.
         Rule::deny(
             &[Operation::FileWriteCreate],
             ["BLOCK-DEVICE", "CHARACTER-DEVICE", "FIFO", "SOCKET"]
                 .map(Filter::VnodeType)
                 .to_vec(),
         ),
-        // Ways to have somebody outside do something.
+        // Ways to make a process outside act.
         Rule::deny(
             &[
                 Operation::AppleEvents,
@@ -151,12 +151,12 @@ pub(in crate::sandbox) fn closed(network: Network, spawn: Spawn) -> Section {
             ],
             Vec::new(),
         ),
-        // Out of the process group is out of reach of who ends the run.
+        // A process outside of the process group would survive the run's end.
         Rule::deny(
             &[Operation::SyscallUnix],
             vec![Filter::Syscalls(&["SYS_setpgid", "SYS_setsid"])],
         ),
-        // It takes both as flags, where no rule sees them. Who is told that there is no such call forks instead.
+        // `posix_spawn` takes both as flags, which no rule matches. With ENOSYS programs fork instead.
         Rule::deny(
             &[Operation::SyscallUnix],
             vec![Filter::Syscalls(&["SYS_posix_spawn"])],
@@ -221,7 +221,7 @@ fn texts(filter: fn(Value) -> Filter, paths: &[&'static str]) -> Vec<Filter> {
     paths.iter().map(|path| filter(Value::Text(path))).collect()
 }
 
-/// Directories of the system's libraries and the loader's cache of them. Part of the sealed system volume.
+/// Directories of the system's libraries and the loader's cache, on the sealed system volume.
 const LIBRARIES: &[&str] = &[
     "/Library/Apple/System/Library",
     "/Library/Apple/usr/lib",

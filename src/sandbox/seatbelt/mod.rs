@@ -1,8 +1,8 @@
 //! macOS: translates a policy to a Seatbelt profile for `sandbox-exec`. Pure text: nothing here needs a Mac, and nothing runs.
 //!
-//! A [`Policy`] and the places of one run become typed rules, these become the text of a profile and its parameters. Every
-//! path is a parameter, so the text is the same for every path and no path is ever read as part of it. In a profile the
-//! last rule that matches decides: what must not be overruled stands last.
+//! A [`Policy`] and the places of one run become typed rules, these become the text of a profile and its parameters.
+//! Every path is a parameter, so the text is the same for every path and no path is ever read as part of it. In a
+//! profile the last rule that matches decides, so rules that must not be overruled are last.
 
 mod base;
 mod place;

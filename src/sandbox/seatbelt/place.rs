@@ -11,12 +11,12 @@ use crate::{
     refusal::{Fact, Reason, Refusal},
 };
 
-/// Paths of one run. They are those of the opened files as the kernel names them (`F_GETPATH`): without links, in the case and
-/// the normal form that the file system keeps. A rule about another spelling matches nothing.
+/// Paths of one run, as the kernel names the opened files (`F_GETPATH`).
+///
+/// They are without links, in the file system's case and normal form. A rule about another spelling matches nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct Places<'a> {
-    /// The daemon's own paths. Nothing in them can be read, changed or run, whatever the policy grants; only the run's own paths
-    /// have their own rights there.
+    /// The daemon's own paths, closed to the hook whatever the policy grants, except for the run's own paths in them.
     pub closed: &'a [PathBuf],
     /// The policy's grants, as far as they exist.
     pub granted: &'a [Granted],
@@ -53,7 +53,7 @@ pub struct Granted {
 impl Granted {
     pub(in crate::sandbox) fn check(&self) -> Result<(), Inexpressible> {
         match self.rights {
-            // What such a grant says about entries is nothing, and a rule about all below would say it.
+            // Such a grant excludes creating entries, but a rule about the subtree would include it.
             Rights::Directory(Access::WriteFile) => {
                 Err(Inexpressible::new(&self.path, Problem::Directory))
             }

@@ -21,7 +21,7 @@ impl Parameter {
     ///
     /// # Errors
     ///
-    /// No rule could, or it would match more.
+    /// Refuses a path that no rule could match, or not alone.
     pub(in crate::sandbox) fn new(key: String, path: &Path) -> Result<Self, Inexpressible> {
         place::check(path)?;
         Ok(Self {
@@ -336,8 +336,9 @@ fn call(name: &str, arguments: impl FnOnce(&mut String), text: &mut String) {
     text.push(')');
 }
 
-/// Appends a string literal of the profile language. All such strings are in this program or keys: printable ASCII; a test shows
-/// it.
+/// Appends a string literal of the profile language.
+///
+/// All strings are constants of this program or keys, and printable ASCII, which a test checks.
 pub(in crate::sandbox) fn quote(content: &str, text: &mut String) {
     text.push('"');
     for character in content.chars() {

@@ -1,9 +1,11 @@
-//! Witness: proves from inside that a run is under its profile. `sandbox-exec` executes this program first, which tests its
-//! confinement and reports the result, and only then receives the hook.
+//! Witness: proves from inside that a run is under its profile.
 //!
-//! Two pipes, each for one direction. Up goes what was seen ([`Seen`]), then that the program is executed next, and the errno
-//! where it could not be. Down goes the [`Order`], which the daemon has as bytes only once it has a [`Proof`]: without one there
-//! is nothing that could be executed. Both pipes are closed on exec, so that the end of the first says that the hook runs.
+//! `sandbox-exec` executes this program first, which tests its confinement and reports the result, and only then
+//! receives the hook.
+//!
+//! There is one pipe for each direction. The witness sends the canaries' results ([`Seen`]), then [`NOW`] right before
+//! the exec, and the errno of a failed one. The daemon sends the [`Order`], which can be encoded only with a [`Proof`].
+//! Both pipes are close-on-exec: end-of-file of the first means that the hook runs.
 
 use std::{
     ffi::CString,
@@ -15,7 +17,7 @@ use std::{
 use nix::errno::Errno;
 use serde::{Deserialize, Serialize};
 
-/// First bytes of a report. Those of another version of this program differ.
+/// First bytes of a report; another version of the format has others.
 const BEGIN: [u8; 4] = *b"hj-1";
 
 /// Message right before the exec.
@@ -77,7 +79,7 @@ impl Proof {
     ///
     /// # Errors
     ///
-    /// Says what of it is not as under a profile.
+    /// Returns the first result that differs from those under a profile.
     pub(crate) fn of(seen: Seen) -> Result<Self, Unproved> {
         if seen.granted != 0 {
             return Err(Unproved::Closed(Errno::from_raw(seen.granted)));
@@ -134,15 +136,17 @@ pub(crate) enum Unproved {
     Undone,
 }
 
-/// What is executed, once the confinement is proved.
+/// The program to execute once the confinement is proved.
 #[derive(Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub(crate) struct Order {
     /// Arguments, the program's name among them.
     pub argv: Vec<CString>,
-    /// Environment, `NAME=value`. It goes this way because arguments could be read by other users, and because neither
-    /// `sandbox-exec` nor this program is to be led by it.
+    /// Environment, `NAME=value`.
+    ///
+    /// Sent in the order because other users can read arguments, and because it must not affect `sandbox-exec` or this
+    /// program.
     pub environment: Vec<CString>,
-    /// The file.
+    /// Path of the program.
     pub program: CString,
 }
 
@@ -150,7 +154,7 @@ pub(crate) struct Order {
 ///
 /// # Errors
 ///
-/// It did not come to the exec.
+/// Fails where the witness did not reach the exec.
 pub(crate) fn outcome(after: &[u8]) -> Result<Result<(), Errno>, Unproved> {
     let Some(rest) = after.strip_prefix(&NOW) else {
         return Err(if after.is_empty() {
@@ -170,7 +174,7 @@ pub(crate) fn outcome(after: &[u8]) -> Result<Result<(), Errno>, Unproved> {
 ///
 /// # Errors
 ///
-/// There was no order, or it could not be read.
+/// Fails where there was no order, or it could not be read.
 pub(crate) fn attend(
     seen: Seen,
     mut order: impl Read,

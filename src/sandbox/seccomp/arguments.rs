@@ -31,8 +31,8 @@ pub enum Wanted {
 
 /// Compared width of an argument.
 ///
-/// The kernel truncates an `int` to its lower half. A test on all of it would say something else about the same call
-/// as soon as the upper half is dirty. A pointer is all of the argument.
+/// The kernel truncates an `int` to its lower half, so a test of all bits would depend on a dirty upper half. A pointer
+/// takes the whole argument.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Width {
     /// The lower 32 bits.

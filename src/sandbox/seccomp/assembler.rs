@@ -85,7 +85,7 @@ impl Assembler {
         let (mask, value) = match test.wanted {
             Wanted::Exactly(value) => (u64::MAX, value),
             Wanted::Masked { mask, value } => (mask, value),
-            // Until the process id is filled in, 0: for `kill` the own group, for `tgkill` nobody.
+            // 0 until the process id is filled in: for `kill` the own group, for `tgkill` no process.
             Wanted::OwnGroup | Wanted::OwnPid => (u64::MAX, 0),
         };
         let lower = self.half(offset, lower(mask), lower(value), pass, fail)?;

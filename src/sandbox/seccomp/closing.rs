@@ -1,8 +1,8 @@
 //! The filter that a child loads last, just before it executes the hook.
 //!
-//! It denies what the inherited filters leave open for the set-up and the hook must not have: computed from the
-//! difference, because one call forgotten would be a hole nothing else shows. Every run pays for every instruction of
-//! it, so it says nothing the inherited filters say already, the check of the architecture included.
+//! It denies the calls that the inherited filters leave open for the set-up and that the hook must not have. It is
+//! computed from that difference, because no test would show a forgotten call. Every run pays for each instruction, so
+//! the filter repeats nothing of the inherited ones, not even the check of the architecture.
 
 use crate::{
     mutants,
@@ -49,7 +49,7 @@ pub(crate) fn closing(spec: &FilterSpec, needs: &SetupNeeds) -> Result<Closing, 
         };
         blocks.push((nr, block));
     }
-    // A number that does not match leaves the accumulator alone: one load serves the whole chain.
+    // A comparison does not change the accumulator, so one load serves the whole chain.
     blocks
         .into_iter()
         .rev()

@@ -41,8 +41,8 @@ pub(crate) enum CompileError {
 /// Returns the filters for a spawner thread, in loading order.
 ///
 /// The kernel runs all of them on every call. The stricter answer wins, and of two answers that both carry an errno the
-/// one of the filter loaded last. Hence the order: what is killed, then the allowlist, which answers EPERM to all it
-/// does not know, then the lists that soften this to another errno, and last the guard.
+/// one of the filter loaded last. Hence the order: the list of killing calls, then the allowlist, which denies all
+/// others with EPERM, then the lists that soften this to another errno, and last the guard.
 ///
 /// # Errors
 ///
@@ -121,8 +121,7 @@ fn without(
     Ok(programs)
 }
 
-/// The calls by which a hook is observed. They reach files by path, make processes or sockets, or change what Landlock does not
-/// see.
+/// The observed calls: they reach files by path, create processes or sockets, or change metadata, which Landlock does not see.
 pub(crate) const OBSERVED: [u32; 41] = [
     nr::chmod,
     nr::chown,
@@ -187,8 +186,9 @@ impl Passing {
     }
 }
 
-/// Returns the [inherited] filters of observed hooks, and the rules for their listener. The allowlist allows no call of
-/// [`OBSERVED`], so that the listener gets them all, and allows those that the allowlist would have.
+/// Returns the [inherited] filters of observed hooks, and the rules for their listener.
+///
+/// The allowlist allows no call of [`OBSERVED`], so that the listener gets them all, and allows them by these rules.
 ///
 /// # Errors
 ///
@@ -210,8 +210,9 @@ const fn is_listed(rule: &Rule) -> bool {
 /// Index of the allowlist among the [inherited] filters.
 pub(crate) const ALLOWLIST: usize = 1;
 
-/// Turns the allowlist's refusals into user notifications. Nothing else changes: whatever another filter refuses or kills for is
-/// refused or killed for all the same, since the stricter action wins.
+/// Turns the allowlist's denials into user notifications.
+///
+/// Other filters' denials and kills stay, because the stricter action wins.
 pub(crate) fn ask_instead_of_refusing(allowlist: &mut [sock_filter]) {
     let refuse = libc::SECCOMP_RET_ERRNO | libc::EPERM.cast_unsigned();
     for step in allowlist {

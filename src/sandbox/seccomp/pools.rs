@@ -92,7 +92,7 @@ impl Pools {
     ///
     /// # Errors
     ///
-    /// Refuses where no thread can be started: `OVERLOADED` for want of what it takes, else `BACKEND_UNCONFIRMED`.
+    /// Refuses where no thread can be started: `OVERLOADED` for want of resources, else `BACKEND_UNCONFIRMED`.
     pub(in crate::sandbox) fn of_operators_programs(&self) -> Result<Arc<LoadedPool>, Refusal> {
         self.of(Kind::Operators)
     }
@@ -117,7 +117,7 @@ impl Pools {
                     None => Asking::Refused,
                 };
                 match self.start(compile(asking)?) {
-                    // A filter above the daemon has a listener, and a task can have but one.
+                    // A filter of the daemon itself has a listener, and a task can have only one.
                     Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
                         tracing::warn!(
                             "calls that the filters refuse will not be reported: this daemon is under a filter with a listener"

@@ -1,4 +1,4 @@
-//! Threads that clone children. Each has loaded the filters of its pool for good, and its children inherit them.
+//! Spawners: threads that clone children, which inherit the filters that the thread has loaded.
 //!
 //! A thread sleeps in the clone until its child executes, so a pool has several. Nothing but the loop below runs on these
 //! threads: they are confined like the hooks they start.
@@ -163,7 +163,7 @@ impl Drop for Pool {
 
 impl Queue {
     fn lock(&self) -> MutexGuard<'_, Waiting> {
-        // Each change of what it guards is one assignment: a panic leaves nothing half done.
+        // Each change of the guarded state is one assignment: a panic leaves nothing half done.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -202,7 +202,7 @@ impl Drop for Member<'_> {
         let mut waiting = self.0.lock();
         waiting.threads -= 1;
         if waiting.threads == 0 {
-            // Whoever waits for an answer is to hear that there will be none.
+            // Dropping the replies tells waiting callers that there will be no answer.
             waiting.work.clear();
         }
     }
@@ -215,7 +215,7 @@ fn serve(member: &Member<'_>, mut stack: Stack) {
         } else {
             sys::launch(&work.job, &mut stack)
         };
-        // Nobody waits any more: the child must not live on unsupervised.
+        // The caller has stopped waiting: the child must not live on unsupervised.
         if let Err(launch) = work.reply.send(launch) {
             sys::discard(launch);
         }

@@ -61,7 +61,7 @@ impl Fixture {
                 wait_for_writers(&path)?;
             }
         }
-        // With nothing granted below: where there is, a container has a directory that shows just that.
+        // No grants below it: a container would otherwise show a directory with just those.
         let closed = outside.join("closed");
         fs::create_dir(&closed)?;
         fs::set_permissions(&closed, fs::Permissions::from_mode(0o755))?;

@@ -1,4 +1,4 @@
-//! Self-test: a real child can use a policy's grants and cannot exceed them. It runs on this very host.
+//! Self-test: shows on this host that a child can use a policy's grants and cannot exceed them.
 //!
 //! The same attempts are made twice: by a child without confinement, where each must succeed (the positive control: an
 //! attempt that fails everywhere proves nothing), and by a child under the policy, where each must end as the policy says.
@@ -210,12 +210,12 @@ pub(in crate::sandbox) struct Confirmations {
 
 impl Confirmations {
     /// Logs that a backend no longer serves a profile, or serves it again.
-    fn note(&self, policy: &Policy, standing: &BackendStatus) {
-        let key = (policy.digest.clone(), standing.backend());
+    fn note(&self, policy: &Policy, status: &BackendStatus) {
+        let key = (policy.digest.clone(), status.backend());
         let mut served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = served.insert(key, standing.serves());
-        let (profile, backend) = (&policy.name, standing.backend());
-        match (before, standing) {
+        let before = served.insert(key, status.serves());
+        let (profile, backend) = (&policy.name, status.backend());
+        match (before, status) {
             (Some(true), BackendStatus::Skipped(passed_over)) => tracing::warn!(
                 %profile,
                 %backend,
@@ -370,7 +370,7 @@ impl Sandbox {
     ) -> Result<Selected, Refusal> {
         let mut passed_over = Vec::new();
         for backend in self.backends_of(policy) {
-            match self.stand(backend, policy, profile_digest).await {
+            match self.status(backend, policy, profile_digest).await {
                 BackendStatus::Serves(serves) => {
                     let (prepared, confirmation) = *serves;
                     return Ok(Selected {
@@ -392,13 +392,13 @@ impl Sandbox {
     /// Returns the status of each backend in a profile's order. That includes those behind the first that serves. A backend that
     /// was confirmed at the last survey and no longer is, is logged.
     pub(crate) async fn survey(&self, policy: &Policy) -> Vec<BackendStatus> {
-        let mut standings = Vec::new();
+        let mut statuses = Vec::new();
         for backend in self.backends_of(policy) {
-            let standing = self.stand(backend, policy, &policy.digest).await;
-            self.confirmations.note(policy, &standing);
-            standings.push(standing);
+            let status = self.status(backend, policy, &policy.digest).await;
+            self.confirmations.note(policy, &status);
+            statuses.push(status);
         }
-        standings
+        statuses
     }
 
     /// Discards the proofs of a profile. The next run under it repeats the self-test.
@@ -420,7 +420,7 @@ impl Sandbox {
         order.filter_map(find).map(AsRef::as_ref)
     }
 
-    async fn stand(
+    async fn status(
         &self,
         backend: &dyn Backend,
         policy: &Policy,

@@ -1,4 +1,4 @@
-//! Self-test probes: what is attempted in a [`Fixture`], and the expected result of each attempt.
+//! Self-test probes: the attempts in a [`Fixture`], and the expected result of each.
 
 use std::path::{Path, PathBuf};
 
@@ -12,8 +12,10 @@ use crate::{
     sys::Attempt,
 };
 
-/// Errnos that count as a refusal: access denied, target absent, or file system read-only. Absent because a container has neither
-/// other files nor other processes. The same attempt succeeds unconfined, so none of these has another cause.
+/// Errnos that count as a denial: access denied, target absent, or file system read-only.
+///
+/// Absent, because a container has no other files or processes. The same attempt succeeds unconfined, so none of these
+/// has another cause.
 const REFUSALS: [i32; 5] = [
     libc::EACCES,
     libc::ENOENT,
@@ -56,7 +58,7 @@ pub(in crate::sandbox) struct Attempts {
     pub(in crate::sandbox) checks: Vec<Check>,
 }
 
-/// One attempt, and how to tell that it succeeded. It must fail under the policy unless it is granted.
+/// One attempt, with its signs of success. It must fail under the policy unless granted.
 struct Probe {
     attempt: Option<Attempt>,
     axis: Axis,
@@ -117,7 +119,7 @@ fn create(path: &Path) -> Option<Attempt> {
 }
 
 impl Fixture {
-    /// Returns the attempts for a policy of which `axes` is claimed. Those that this system does not have are left out.
+    /// Returns the attempts for a policy with claimed `axes`, without those that this system lacks.
     pub(in crate::sandbox) fn attempts(
         &self,
         policy: &Policy,
@@ -227,7 +229,7 @@ impl Fixture {
         };
         vec![
             execute("execute an ungranted file", "program"),
-            // Whoever executes a file also reads it: only here does the right to execute stand alone.
+            // Executing a file usually requires reading it; here the right to execute is probed alone.
             execute(
                 "execute a file that is granted to be read",
                 "readable-program",
@@ -280,7 +282,7 @@ fn communicating(own_uid: bool) -> Vec<Probe> {
             .reaching(libc::EINVAL),
     ];
     if !own_uid {
-        // Under a uid of its own the hook could not signal the daemon unconfined either: no control to be had.
+        // With a uid of its own the unconfined child cannot signal the daemon either, so there is no positive control.
         let daemon = Attempt::signal(unistd::getpid().as_raw(), 0);
         probes.push(Probe::new(Axis::Ipc, "signal the daemon", daemon));
     }

@@ -40,13 +40,15 @@ pub(in crate::sandbox) struct Kept {
 }
 
 impl Kept {
-    /// Finds the paths to keep read-only in a workspace; `None` if there are none. With the caller's rights: a directory that is
-    /// to be read-only is made where it is missing, or a hook could make it.
+    /// Finds the paths to keep read-only in a workspace; `None` if there are none.
+    ///
+    /// With the caller's rights. A missing directory that must be read-only is created, because a hook could create it
+    /// otherwise.
     ///
     /// # Errors
     ///
-    /// Refuses what cannot be kept read-only: what is behind a symbolic link, has a second name, or is no directory and missing
-    /// (`POLICY_UNENFORCEABLE`); and what cannot be looked at (`GRANT_MISSING`).
+    /// Refuses paths that cannot be kept read-only: behind a symbolic link, with a second hard link, or missing and not
+    /// a directory (`POLICY_UNENFORCEABLE`); and paths that cannot be examined (`GRANT_MISSING`).
     pub(in crate::sandbox) fn find(
         workspace: &Path,
         list: &[ReadOnly],
@@ -77,7 +79,7 @@ impl Kept {
                 };
                 let kind = match found {
                     Ok(kind) => kind,
-                    // There is nothing that a hook could find in its place.
+                    // A missing parent: no file exists below it that must stay unchanged.
                     Err(Errno::ENOENT) if !last => break,
                     Err(Errno::ENOENT) => return Err(unkept(&path, kept, MISSING)),
                     Err(Errno::ELOOP) => return Err(unkept(&path, kept, LINK)),
@@ -88,7 +90,7 @@ impl Kept {
                         *points.entry(below.to_owned()).or_default() |= last;
                     }
                     Found::Named(false) => {
-                        // Whatever is to be kept below it could come to be only in its place.
+                        // The name itself is kept, because paths below it could only be created in its place.
                         points.insert(below.to_owned(), true);
                         break;
                     }
@@ -110,7 +112,7 @@ impl Kept {
     ///
     /// # Errors
     ///
-    /// It has changed since it was looked at.
+    /// Fails where the workspace has changed since [`Kept::find`].
     pub(in crate::sandbox) fn grants(&self) -> io::Result<Vec<OpenGrant>> {
         let points = self.points.iter().map(|(below, read_only)| {
             let opened = open_beneath(&self.target, below, BY_NAME, Mode::empty(), Links::Refused)?;
@@ -168,7 +170,7 @@ fn make(workspace: &OwnedFd, below: &Path) -> Result<(), Errno> {
     };
     let mode = Mode::from_bits_truncate(0o755);
     match mkdirat(opened.as_ref().unwrap_or(workspace), name, mode) {
-        // Another run has made it meanwhile.
+        // Another run may have created it meanwhile.
         Ok(()) | Err(Errno::EEXIST) => Ok(()),
         Err(errno) => Err(errno),
     }

@@ -1,10 +1,10 @@
-//! The calls of the table by group: what a hook finds under any profile, and what depends on it.
+//! The calls of the rule table by group: those open under every profile, and those that depend on it.
 //!
 //! One list for every architecture: what one does not have is in its table as absent, and a hook finds it missing there.
 
 use crate::sandbox::seccomp::syscalls::nr;
 
-/// Calls no hook ever needs: whoever makes one is trying to get out.
+/// Calls that no hook needs: a task that makes one attempts to escape.
 pub(in crate::sandbox) const KILLED: [u32; 34] = [
     // The view of the file system.
     nr::fsconfig,          // mounts
@@ -238,7 +238,7 @@ const SIGNALS: [u32; 10] = [
     nr::tgkill,          // `abort`, `raise`, Go: interrupting its threads
 ];
 
-/// What a C library does before `main`, and what a runtime asks to size its pools.
+/// Calls of C libraries before `main`, and of runtimes that size their pools.
 const START_UP: [u32; 12] = [
     nr::arch_prctl,             // C libraries: thread-local storage on x86-64
     nr::getcpu,                 // allocators, where the vDSO has no answer
@@ -271,7 +271,7 @@ const TASKS: [u32; 12] = [
     nr::waitid,        // Rust, Node, Python: the same with more to say
 ];
 
-/// What it takes to use a socket to the outside. Not `bind`, `listen` and `accept`: nobody outside can start a talk.
+/// Calls to use a socket to other hosts. Not `bind`, `listen` and `accept`: no peer can open a connection to a hook.
 pub(in crate::sandbox) const OUTBOUND: [u32; 4] = [
     nr::connect,  // every client
     nr::recvmmsg, // resolvers, QUIC
@@ -279,7 +279,7 @@ pub(in crate::sandbox) const OUTBOUND: [u32; 4] = [
     nr::sendmsg,  // Python, Node, resolvers
 ];
 
-/// Reading extended attributes. ENOTSUP is what a file system without them says; `ls -l` fails on EPERM.
+/// Reading extended attributes. They fail with ENOTSUP, as on a file system without them; `ls -l` fails on EPERM.
 pub(in crate::sandbox) const XATTR_READS: [u32; 8] = [
     nr::fgetxattr,   // `cp -a`, `ls`
     nr::flistxattr,  // `cp -a`

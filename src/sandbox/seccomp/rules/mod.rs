@@ -1,6 +1,6 @@
 //! Rules on a hook's system calls: one table, from which every filter is computed.
 //!
-//! Default-deny. Which *files* a path call reaches is for Landlock to say; the table says which calls exist for a hook.
+//! Default-deny. The table decides which calls a hook may make; Landlock decides which *files* they reach.
 
 mod groups;
 
@@ -20,7 +20,7 @@ use crate::{
     },
 };
 
-/// What the filters of a profile depend on.
+/// Inputs of a profile's filters.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 pub struct FilterSpec {
     /// The Landlock ABI of the kernel. Where it lacks a right, the filters stand in.
@@ -29,9 +29,9 @@ pub struct FilterSpec {
     pub metadata: Metadata,
     /// Whether the set-up makes mounts, which the hook itself never may.
     pub mounts: bool,
-    /// What it may do on the network.
+    /// The hook's network right.
     pub network: Network,
-    /// Which tasks it may start.
+    /// The tasks that the hook may start.
     pub spawn: Spawn,
 }
 
