@@ -8,12 +8,13 @@ build_tests
 spec=$(tests_of spec)
 files_in_memory
 # What is left out says in Landlock's words what a container says in others.
-chapters=(main_job:: output:: deadline:: matrix::nothing matrix::parts matrix::processes run_as::)
+chapters=(main_job:: output:: deadline:: matrix::nothing matrix::parts matrix::processes)
 runc=$(realpath "$(command -v runc)")
 belongs_to root
 # What is true of containers alone; on crun in tier 32.
 "$spec" --ignored with_runc::
 HOOKJAIL_TEST_RUNTIME=/usr/bin/crun tests/testenv/hybrid-free.sh "$spec" "${chapters[@]}"
+HOOKJAIL_TEST_RUNTIME=/usr/bin/crun tests/testenv/hybrid-free.sh "$spec" --include-ignored run_as::
 belongs_to user
 tests/testenv/hybrid-free.sh "${AS_USER[@]}" env HOOKJAIL_TEST_RUNTIME="$runc" "$spec" --include-ignored "${chapters[@]}" with_crun:: with_runc::
 echo "Axes by backend, as each claims them; a unit test compares this table with the code:"
