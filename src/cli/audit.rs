@@ -453,7 +453,7 @@ fn read(
     Ok(scan.last)
 }
 
-/// A cursor over the journal's files.
+/// A position in the journal's files.
 ///
 /// They are not read through a private server: that would open the journal for writing, which adds records, and refuses
 /// another user's journal and a broken one.

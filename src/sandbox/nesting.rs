@@ -1,4 +1,4 @@
-//! Infers causes around the daemon that prevent confining hooks from the failed step and its errno.
+//! Deduces causes around the daemon that prevent confining hooks from the failed step and its errno.
 
 use crate::refusal::{Fact, Reason, Refusal};
 

@@ -166,7 +166,7 @@ struct Holder {
     uid: u32,
 }
 
-/// A cursor over the journal.
+/// A position in the journal.
 #[derive(Debug)]
 struct RecordCursor {
     /// Records up to this number are skipped.
