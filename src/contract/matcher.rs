@@ -61,7 +61,7 @@ impl Matcher {
         if subject == Subject::Nothing {
             return Ok(Self::Always);
         }
-        mode.runtime().matcher(subject, text)
+        mode.configured().matcher(subject, text)
     }
 
     /// Parses a regular expression.

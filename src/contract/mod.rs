@@ -72,7 +72,7 @@ pub use self::{
 use self::{
     adopt::Adapter,
     mode::tighten,
-    runtime::{Facts, Runtime},
+    runtime::{Configured, Facts, Runtime},
 };
 pub(crate) use self::{
     hindered::may_be_why,
@@ -114,6 +114,12 @@ macro_rules! registry {
             pub const ALL: [Self; [$(Self::$mode),+].len()] = [$(Self::$mode),+];
 
             fn runtime(self) -> &'static dyn Runtime {
+                match self {
+                    $(Self::$mode => &$runtime,)+
+                }
+            }
+
+            fn configured(self) -> &'static dyn Configured {
                 match self {
                     $(Self::$mode => &$runtime,)+
                 }

@@ -122,7 +122,7 @@ impl Mode {
 
     /// Parses the rule of an entry beside its matcher; `None` without such rules, or for an invalid text.
     pub fn filter(self, rule: &str) -> Option<Filter> {
-        self.runtime().filter(rule)
+        self.configured().filter(rule)
     }
 
     /// Returns the version of the rules that are followed.

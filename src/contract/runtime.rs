@@ -50,18 +50,6 @@ pub(super) trait Runtime: Sync {
         Subject::Tool
     }
 
-    /// Parses a matcher for a subject; it is not empty.
-    fn matcher(&self, _subject: Subject, _text: &str) -> Result<Matcher, InvalidField> {
-        let contract = self.facts().contract;
-        let problem = format!("is not a key of entries under `{contract}`");
-        Err(InvalidField::new("matcher", problem))
-    }
-
-    /// Parses the rule of an entry beside its matcher; `None` without such rules, or for an invalid text.
-    fn filter(&self, _rule: &str) -> Option<Filter> {
-        None
-    }
-
     /// Returns whether it has supported built-in hooks, as entries in place of a command.
     fn has_builtins(&self) -> bool {
         false
@@ -116,6 +104,27 @@ pub(super) trait Runtime: Sync {
     }
 }
 
+/// What users of a runtime configure. It is apart from [`Runtime`], so that a program that reads no configuration need not hold what
+/// reads it: a trait object brings all its methods along.
+pub(super) trait Configured: Runtime {
+    /// Returns the parser of its hook files; `None` where there are none.
+    fn hook_file(&self) -> Option<&'static dyn HookFile> {
+        None
+    }
+
+    /// Parses a matcher for a subject; it is not empty.
+    fn matcher(&self, _subject: Subject, _text: &str) -> Result<Matcher, InvalidField> {
+        let contract = self.facts().contract;
+        let problem = format!("is not a key of entries under `{contract}`");
+        Err(InvalidField::new("matcher", problem))
+    }
+
+    /// Parses the rule of an entry beside its matcher; `None` without such rules, or for an invalid text.
+    fn filter(&self, _rule: &str) -> Option<Filter> {
+        None
+    }
+}
+
 /// Facts of a contract that hold in every mode.
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct Facts {
@@ -131,8 +140,6 @@ pub(super) struct Facts {
     pub(super) has_lists: bool,
     /// Whether its entries may have a push template in place of a command.
     pub(super) has_templates: bool,
-    /// The parser of its hook files; `None` where there are none.
-    pub(super) hook_file: Option<&'static dyn HookFile>,
     /// The keys of a hook's entry that are parsed.
     pub(super) keys: &'static [(&'static str, entry::Key)],
     /// The points that end something. A hook there should outlive a client that disconnects.
@@ -166,7 +173,6 @@ impl Facts {
         expands_words: false,
         has_lists: false,
         has_templates: false,
-        hook_file: None,
         keys: &[],
         last_points: &[],
         opens_turns: false,

@@ -8,11 +8,12 @@ use bytes::Bytes;
 use serde_json::{Map, Value, json, value::RawValue};
 
 use super::{
-    BlockedBy, CommandStyle, Decision, Defaults, End, EndKind, Envelope, Facts, Folded, Json,
-    Point, Runtime, Scheduling, Skip, Stop, Verdict,
+    BlockedBy, CommandStyle, Configured, Decision, Defaults, End, EndKind, Envelope, Facts, Folded,
+    Json, Point, Runtime, Scheduling, Skip, Stop, Verdict,
     adopt::base_coats,
     entry::Key,
     envelope::known,
+    hook_file::HookFile,
     members::{Fault, Members, is_null, number, text, texts},
     stdin,
 };
@@ -152,7 +153,6 @@ const fn point(name: &'static str) -> Point {
 const FACTS: Facts = Facts {
     adapter: Some(&Basecoat),
     contract: "basecoat",
-    hook_file: Some(&Basecoat),
     keys: &KEYS,
     last_points: &["SessionEnd"],
     points: &POINTS,
@@ -298,6 +298,12 @@ impl Runtime for Basecoat {
             blocked_by_hook,
             ..Folded::default()
         }
+    }
+}
+
+impl Configured for Basecoat {
+    fn hook_file(&self) -> Option<&'static dyn HookFile> {
+        Some(&Self)
     }
 }
 

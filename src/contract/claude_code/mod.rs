@@ -8,11 +8,12 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::{
-    BlockedBy, Decision, Defaults, End, Envelope, Equality, Facts, Folded, Json, Matcher, Point,
-    Runtime, Scheduling, Skip, Stop, Subject, Verdict,
+    BlockedBy, Configured, Decision, Defaults, End, Envelope, Equality, Facts, Folded, Json,
+    Matcher, Point, Runtime, Scheduling, Skip, Stop, Subject, Verdict,
     entry::Key,
     envelope::known,
     fields::{Faults, Fields, Said, broke, failure, refused, said, settled, silent, stop_of},
+    hook_file::HookFile,
     merge::{INTERRUPT, decide, halt, hand_on, merged, stop, weight},
     stdin, tighten,
 };
@@ -109,7 +110,6 @@ const FACTS: Facts = Facts {
     contract: "claude_code",
     equality: Equality::ButForTime,
     expands_words: true,
-    hook_file: Some(&ClaudeCode),
     keys: &KEYS,
     last_points: &["SessionEnd"],
     // New events come with nearly every release; an exit 2 at one of them must not be lost.
@@ -123,18 +123,6 @@ const FACTS: Facts = Facts {
 impl Runtime for ClaudeCode {
     fn facts(&self) -> &'static Facts {
         &FACTS
-    }
-
-    /// Parses a matcher: a list of plain names, or a pattern.
-    fn matcher(&self, _subject: Subject, text: &str) -> Result<Matcher, InvalidField> {
-        if text.chars().all(is_of_a_list) {
-            return Ok(Matcher::names(text, &['|', ',']));
-        }
-        Matcher::pattern(text)
-    }
-
-    fn filter(&self, rule: &str) -> Option<Filter> {
-        Filter::parse(rule)
     }
 
     fn defaults(&self, point: &str) -> Defaults {
@@ -228,6 +216,24 @@ impl Runtime for ClaudeCode {
             let is_deferred = verdict.warnings.iter().any(|warning| warning == DEFERRED);
             weight(verdict) + u8::from(is_deferred)
         })
+    }
+}
+
+impl Configured for ClaudeCode {
+    fn hook_file(&self) -> Option<&'static dyn HookFile> {
+        Some(&Self)
+    }
+
+    /// Parses a matcher: a list of plain names, or a pattern.
+    fn matcher(&self, _subject: Subject, text: &str) -> Result<Matcher, InvalidField> {
+        if text.chars().all(is_of_a_list) {
+            return Ok(Matcher::names(text, &['|', ',']));
+        }
+        Matcher::pattern(text)
+    }
+
+    fn filter(&self, rule: &str) -> Option<Filter> {
+        Filter::parse(rule)
     }
 }
 

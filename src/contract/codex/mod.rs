@@ -9,11 +9,12 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use super::{
-    BlockedBy, Decision, Defaults, End, Envelope, Facts, Folded, Matcher, Point, Runtime,
-    Scheduling, Skip, Stop, Subject, Verdict,
+    BlockedBy, Configured, Decision, Defaults, End, Envelope, Facts, Folded, Matcher, Point,
+    Runtime, Scheduling, Skip, Stop, Subject, Verdict,
     entry::Key,
     envelope::known,
     fields::{Faults, Fields, Said, refused, said, silent, stop_of},
+    hook_file::HookFile,
     merge::{decide, halt, hand_on, join_reasons, merged, stop, weight},
     stdin,
 };
@@ -81,7 +82,6 @@ const fn point(name: &'static str, stop: Stop) -> Point {
 const FACTS: Facts = Facts {
     adapter: Some(&Codex),
     contract: "codex",
-    hook_file: Some(&Codex),
     keys: &KEYS,
     last_points: &["SessionEnd"],
     points: &POINTS,
@@ -92,14 +92,6 @@ const FACTS: Facts = Facts {
 impl Runtime for Codex {
     fn facts(&self) -> &'static Facts {
         &FACTS
-    }
-
-    /// Parses a matcher: a list of plain names, or a pattern.
-    fn matcher(&self, _subject: Subject, text: &str) -> Result<Matcher, InvalidField> {
-        if text.chars().all(is_of_names) {
-            return Ok(Matcher::names(text, &['|']));
-        }
-        Matcher::pattern(text)
     }
 
     /// Returns the defaults, with a login shell, as the user's own shell is unknown.
@@ -169,6 +161,20 @@ impl Runtime for Codex {
             join_reasons(&mut folded, hooks, "\n\n");
         }
         folded
+    }
+}
+
+impl Configured for Codex {
+    fn hook_file(&self) -> Option<&'static dyn HookFile> {
+        Some(&Self)
+    }
+
+    /// Parses a matcher: a list of plain names, or a pattern.
+    fn matcher(&self, _subject: Subject, text: &str) -> Result<Matcher, InvalidField> {
+        if text.chars().all(is_of_names) {
+            return Ok(Matcher::names(text, &['|']));
+        }
+        Matcher::pattern(text)
     }
 }
 

@@ -10,11 +10,12 @@ use bytes::Bytes;
 use serde_json::json;
 
 use super::{
-    BlockedBy, Decision, Defaults, End, EndKind, Envelope, Facts, Folded, Json, Matcher, Point,
-    Runtime, Skip, Stop, Subject, Verdict,
+    BlockedBy, Configured, Decision, Defaults, End, EndKind, Envelope, Facts, Folded, Json,
+    Matcher, Point, Runtime, Skip, Stop, Subject, Verdict,
     entry::Key,
     envelope::known,
     fields::{Faults, Fields, complaint, failure, printed, refused, settled, silent, stop_of},
+    hook_file::HookFile,
     members::{Members, text},
     merge::{INTERRUPT, decide, hand_on, merged, stop, strength},
     stdin,
@@ -110,7 +111,6 @@ const fn point(name: &'static str, stop: Stop) -> Point {
 const FACTS: Facts = Facts {
     adapter: Some(&Copilot),
     contract: "copilot",
-    hook_file: Some(&Copilot),
     keys: &KEYS,
     last_points: &["SessionEnd", "sessionEnd"],
     output_cap: Some(OUTPUT_CAP),
@@ -132,10 +132,6 @@ const FACTS: Facts = Facts {
 impl Runtime for Copilot {
     fn facts(&self) -> &'static Facts {
         &FACTS
-    }
-
-    fn matcher(&self, _subject: Subject, text: &str) -> Result<Matcher, InvalidField> {
-        Matcher::whole(text)
     }
 
     fn defaults(&self, _point: &str) -> Defaults {
@@ -238,6 +234,16 @@ impl Runtime for Copilot {
             .into_iter()
             .collect();
         folded
+    }
+}
+
+impl Configured for Copilot {
+    fn hook_file(&self) -> Option<&'static dyn HookFile> {
+        Some(&Self)
+    }
+
+    fn matcher(&self, _subject: Subject, text: &str) -> Result<Matcher, InvalidField> {
+        Matcher::whole(text)
     }
 }
 

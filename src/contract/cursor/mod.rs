@@ -6,11 +6,12 @@
 use bytes::Bytes;
 
 use super::{
-    BlockedBy, CommandStyle, Decision, Defaults, End, Envelope, Facts, Folded, Json, Matcher,
-    Point, Runtime, Skip, Stop, Subject, Verdict,
+    BlockedBy, CommandStyle, Configured, Decision, Defaults, End, Envelope, Facts, Folded, Json,
+    Matcher, Point, Runtime, Skip, Stop, Subject, Verdict,
     entry::Key,
     envelope::known,
     fields::{Faults, Fields, Said, broke, refused, said, settled, silent, stop_of},
+    hook_file::HookFile,
     merge::{decide, hand_on, merged, stop, strength},
     stdin,
 };
@@ -66,7 +67,6 @@ const fn point(name: &'static str, stop: Stop) -> Point {
 const FACTS: Facts = Facts {
     adapter: Some(&Cursor),
     contract: "cursor",
-    hook_file: Some(&Cursor),
     keys: &KEYS,
     last_points: &["sessionEnd"],
     points: &POINTS,
@@ -86,10 +86,6 @@ const FACTS: Facts = Facts {
 impl Runtime for Cursor {
     fn facts(&self) -> &'static Facts {
         &FACTS
-    }
-
-    fn matcher(&self, _subject: Subject, text: &str) -> Result<Matcher, InvalidField> {
-        Matcher::pattern(text)
     }
 
     /// Returns the defaults; the runtime's timeout is not published.
@@ -153,6 +149,16 @@ impl Runtime for Cursor {
 
     fn fold(&self, _point: &str, hooks: &[(&str, &Verdict)]) -> Folded {
         merged(hooks, |verdict| strength(verdict.decision))
+    }
+}
+
+impl Configured for Cursor {
+    fn hook_file(&self) -> Option<&'static dyn HookFile> {
+        Some(&Self)
+    }
+
+    fn matcher(&self, _subject: Subject, text: &str) -> Result<Matcher, InvalidField> {
+        Matcher::pattern(text)
     }
 }
 

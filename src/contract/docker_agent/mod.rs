@@ -9,9 +9,10 @@ use bytes::Bytes;
 use serde_json::{Value, json, value::RawValue};
 
 use super::{
-    BlockedBy, ContractEvent, Decision, Defaults, End, EndKind, Envelope, Equality, Facts, Folded,
-    Json, Lifetime, Matcher, Members, OnError, Point, Runtime, Scheduling, Skip, Stop, Subject,
-    Verdict, entry::Key, envelope::known, members::is_null, patch::over_input, stdin, text,
+    BlockedBy, Configured, ContractEvent, Decision, Defaults, End, EndKind, Envelope, Equality,
+    Facts, Folded, Json, Lifetime, Matcher, Members, OnError, Point, Runtime, Scheduling, Skip,
+    Stop, Subject, Verdict, entry::Key, envelope::known, hook_file::HookFile, members::is_null,
+    patch::over_input, stdin, text,
 };
 use crate::model::{Event, InvalidField};
 
@@ -92,7 +93,6 @@ const FACTS: Facts = Facts {
     adapter: Some(&DockerAgent::Command),
     contract: CONTRACT,
     equality: Equality::Whole,
-    hook_file: Some(&DockerAgent::Command),
     keys: &KEYS,
     last_points: &["session_end", "turn_end"],
     points: &POINTS,
@@ -116,10 +116,6 @@ impl Runtime for DockerAgent {
 
     fn has_builtins(&self) -> bool {
         matches!(self, Self::Command)
-    }
-
-    fn matcher(&self, _subject: Subject, text: &str) -> Result<Matcher, InvalidField> {
-        Matcher::whole(text)
     }
 
     fn modes(&self) -> &'static [&'static str] {
@@ -252,6 +248,16 @@ impl Runtime for DockerAgent {
             json: Value::Object(members.collect()),
             name: NAME,
         })
+    }
+}
+
+impl Configured for DockerAgent {
+    fn hook_file(&self) -> Option<&'static dyn HookFile> {
+        Some(&Self::Command)
+    }
+
+    fn matcher(&self, _subject: Subject, text: &str) -> Result<Matcher, InvalidField> {
+        Matcher::whole(text)
     }
 }
 

@@ -9,11 +9,12 @@ use bytes::Bytes;
 use serde_json::json;
 
 use super::{
-    BlockedBy, Decision, Defaults, End, EndKind, Envelope, Equality, Facts, Folded, Json, Matcher,
-    Point, Runtime, Scheduling, Skip, Stop, Subject, Verdict,
+    BlockedBy, Configured, Decision, Defaults, End, EndKind, Envelope, Equality, Facts, Folded,
+    Json, Matcher, Point, Runtime, Scheduling, Skip, Stop, Subject, Verdict,
     entry::Key,
     envelope::known,
     fields::{Faults, Fields, Said, complaint, refused, said, settled, silent, stop_of},
+    hook_file::HookFile,
     members::{self, Members},
     merge::{decide, halt, hand_on, join_reasons, merged, stop, weight},
     patch::{over_input, over_member, patched},
@@ -65,7 +66,6 @@ const FACTS: Facts = Facts {
     adapter: Some(&GeminiCli),
     contract: "gemini_cli",
     equality: Equality::ButForTime,
-    hook_file: Some(&GeminiCli),
     keys: &KEYS,
     last_points: &["SessionEnd"],
     points: &POINTS,
@@ -81,13 +81,6 @@ const FACTS: Facts = Facts {
 impl Runtime for GeminiCli {
     fn facts(&self) -> &'static Facts {
         &FACTS
-    }
-
-    fn matcher(&self, subject: Subject, text: &str) -> Result<Matcher, InvalidField> {
-        if subject != Subject::Tool {
-            return Ok(Matcher::names(text, &[]));
-        }
-        Matcher::pattern(text)
     }
 
     fn defaults(&self, _point: &str) -> Defaults {
@@ -182,6 +175,19 @@ impl Runtime for GeminiCli {
             folded.answer.updated_input = patched(inputs.flatten());
         }
         folded
+    }
+}
+
+impl Configured for GeminiCli {
+    fn hook_file(&self) -> Option<&'static dyn HookFile> {
+        Some(&Self)
+    }
+
+    fn matcher(&self, subject: Subject, text: &str) -> Result<Matcher, InvalidField> {
+        if subject != Subject::Tool {
+            return Ok(Matcher::names(text, &[]));
+        }
+        Matcher::pattern(text)
     }
 }
 

@@ -75,7 +75,7 @@ pub(super) enum Syntax {
 
 /// Returns the contracts whose runtimes have hook files.
 pub fn contracts() -> Vec<&'static str> {
-    Mode::contracts(|mode| mode.runtime().facts().hook_file.is_some())
+    Mode::contracts(|mode| mode.configured().hook_file().is_some())
 }
 
 /// Returns whether an absent file of a contract counts as one without hooks.
@@ -92,7 +92,7 @@ pub fn plugins_name(contract: &str, plugin: &str, name: String) -> String {
 }
 
 fn reader(contract: &str) -> Option<&'static dyn HookFile> {
-    Mode::any_of(contract)?.runtime().facts().hook_file
+    Mode::any_of(contract)?.configured().hook_file()
 }
 
 /// The largest file, bytes.
@@ -141,7 +141,7 @@ impl Switches {
     pub fn of(variable: impl Fn(&str) -> Option<String>) -> Self {
         let files = Mode::ALL
             .into_iter()
-            .filter_map(|it| it.runtime().facts().hook_file);
+            .filter_map(|it| it.configured().hook_file());
         let names: BTreeSet<_> = files.flat_map(|it| it.switches()).copied().collect();
         let found = names
             .into_iter()
@@ -154,7 +154,7 @@ impl Switches {
     pub fn listed(&self) -> String {
         let files = Mode::ALL
             .into_iter()
-            .filter_map(|it| it.runtime().facts().hook_file);
+            .filter_map(|it| it.configured().hook_file());
         let listed = files.map(|file| file.listed(self));
         listed
             .filter(|it| !it.is_empty())
@@ -218,7 +218,7 @@ pub fn read(
             warnings: Vec::new(),
         },
     };
-    let Some(reader) = mode.runtime().facts().hook_file else {
+    let Some(reader) = mode.configured().hook_file() else {
         return Err(whole.wrong(format!(
             "cannot be read: `{contract}` has no files of hooks"
         )));

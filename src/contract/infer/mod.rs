@@ -9,8 +9,10 @@ use bytes::Bytes;
 use serde_json::{Map, Value, json, value::RawValue};
 
 use super::{
-    ContractEvent, Defaults, End, EndKind, Envelope, Facts, Point, Runtime, Skip, Stop, Verdict,
+    Configured, ContractEvent, Defaults, End, EndKind, Envelope, Facts, Point, Runtime, Skip, Stop,
+    Verdict,
     entry::{AgentMode, Key},
+    hook_file::HookFile,
     members::Members,
 };
 use crate::model::{Event, InvalidField};
@@ -57,7 +59,6 @@ const FACTS: Facts = Facts {
     adapter: Some(&Infer),
     contract: "infer",
     has_lists: true,
-    hook_file: Some(&Infer),
     keys: &KEYS,
     last_points: &["post_session"],
     points: &POINTS,
@@ -119,6 +120,12 @@ impl Runtime for Infer {
 
     fn skipped(&self, end: &End<'_>, why: Skip) -> Option<ContractEvent> {
         Some(event(end, "hook_command_skipped", skipped(end, why)))
+    }
+}
+
+impl Configured for Infer {
+    fn hook_file(&self) -> Option<&'static dyn HookFile> {
+        Some(&Self)
     }
 }
 

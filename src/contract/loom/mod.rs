@@ -9,9 +9,10 @@ use bytes::Bytes;
 use serde_json::json;
 
 use super::{
-    BlockedBy, Decision, Defaults, End, EndKind, Envelope, Facts, Folded, Lifetime, Matcher, Point,
-    Reminder, ReminderKind, Runtime, Scheduling, Stop, Subject, Verdict,
+    BlockedBy, Configured, Decision, Defaults, End, EndKind, Envelope, Facts, Folded, Lifetime,
+    Matcher, Point, Reminder, ReminderKind, Runtime, Scheduling, Stop, Subject, Verdict,
     entry::Key,
+    hook_file::HookFile,
     members::{Fault, Members, boolean, text},
     stdin,
 };
@@ -55,7 +56,6 @@ const fn point(name: &'static str, stop: Stop) -> Point {
 const FACTS: Facts = Facts {
     adapter: Some(&Loom),
     contract: "loom",
-    hook_file: Some(&Loom),
     keys: &KEYS,
     last_points: &["session.end"],
     points: &POINTS,
@@ -74,10 +74,6 @@ const FACTS: Facts = Facts {
 impl Runtime for Loom {
     fn facts(&self) -> &'static Facts {
         &FACTS
-    }
-
-    fn matcher(&self, _subject: Subject, text: &str) -> Result<Matcher, InvalidField> {
-        Matcher::globs(text)
     }
 
     fn defaults(&self, _point: &str) -> Defaults {
@@ -222,6 +218,16 @@ impl Runtime for Loom {
             folded.answer.additional_context.extend(context.cloned());
         }
         folded
+    }
+}
+
+impl Configured for Loom {
+    fn hook_file(&self) -> Option<&'static dyn HookFile> {
+        Some(&Self)
+    }
+
+    fn matcher(&self, _subject: Subject, text: &str) -> Result<Matcher, InvalidField> {
+        Matcher::globs(text)
     }
 }
 

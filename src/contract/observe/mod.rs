@@ -2,7 +2,9 @@
 
 use bytes::Bytes;
 
-use super::{CommandStyle, Defaults, End, Envelope, Facts, Runtime, Skip, Stop, Verdict};
+use super::{
+    CommandStyle, Configured, Defaults, End, Envelope, Facts, Runtime, Skip, Stop, Verdict,
+};
 use crate::model::{Event, InvalidField};
 
 pub(super) struct Observe;
@@ -38,3 +40,5 @@ impl Runtime for Observe {
         Verdict::skipped(end.kind.failure().unwrap_or(Skip::OutputIgnored))
     }
 }
+
+impl Configured for Observe {}

@@ -9,9 +9,10 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json, value::RawValue};
 
 use super::{
-    CommandStyle, ContractEvent, Defaults, End, EndKind, Envelope, Facts, OwnConsent, Point,
-    Runtime, Skip, Stop, Verdict,
+    CommandStyle, Configured, ContractEvent, Defaults, End, EndKind, Envelope, Facts, OwnConsent,
+    Point, Runtime, Skip, Stop, Verdict,
     entry::Key,
+    hook_file::HookFile,
     members::{Fault, Members},
     stdin, verdict,
 };
@@ -74,7 +75,6 @@ const FACTS: Facts = Facts {
     adapter: Some(&Reyn::Push),
     contract: CONTRACT,
     has_templates: true,
-    hook_file: Some(&Reyn::Push),
     keys: &KEYS,
     last_points: &["session_end", "turn_end"],
     opens_turns: true,
@@ -162,6 +162,12 @@ impl Runtime for Reyn {
         let code = members.get("returncode").and_then(Value::as_i64)?;
         let code = (code != 0).then(|| format!(" [rc={code}]"));
         (event == EXECUTED).then(|| format!("{mode}: {command}{}", code.unwrap_or_default()))
+    }
+}
+
+impl Configured for Reyn {
+    fn hook_file(&self) -> Option<&'static dyn HookFile> {
+        Some(&Self::Push)
     }
 }
 
