@@ -160,6 +160,8 @@ pub(super) struct Facts {
     pub(super) session: &'static [&'static str],
     /// The points with another name in Base Coat, as (Base Coat's, the contract's).
     pub(super) shared_points: &'static [(&'static str, &'static str)],
+    /// The runtime's environment variables that affect its hooks.
+    pub(super) switches: &'static [&'static str],
     /// The version of the rules that are followed.
     pub(super) version: &'static str,
 }
@@ -183,6 +185,7 @@ impl Facts {
         priority: 0.0,
         session: &["session_id"],
         shared_points: &[],
+        switches: &[],
         version: "",
     };
 

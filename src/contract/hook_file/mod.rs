@@ -3,10 +3,7 @@
 //! Pure: the input is text, the result is hooks or an error with file, entry and field. Every entry is validated whole.
 //! Each runtime's own parser is the `hook_file.rs` of its folder; the common parts are here.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    path::Path,
-};
+use std::{collections::BTreeMap, path::Path};
 
 use serde_json::Value;
 
@@ -26,11 +23,6 @@ pub(super) trait HookFile: Sync {
     /// Returns the syntax of the files.
     fn syntax(&self) -> Syntax {
         Syntax::Json
-    }
-
-    /// Returns the environment variables that affect its hooks.
-    fn switches(&self) -> &'static [&'static str] {
-        &[]
     }
 
     /// Returns why no hook of any file runs, whatever the content.
@@ -139,13 +131,11 @@ pub struct Switches(BTreeMap<&'static str, String>);
 impl Switches {
     /// Reads the switches from an environment.
     pub fn of(variable: impl Fn(&str) -> Option<String>) -> Self {
-        let files = Mode::ALL
+        // Of the facts, not of the parsers: programs that parse no hook file read the environment too.
+        let names = Mode::ALL
             .into_iter()
-            .filter_map(|it| it.configured().hook_file());
-        let names: BTreeSet<_> = files.flat_map(|it| it.switches()).copied().collect();
-        let found = names
-            .into_iter()
-            .filter_map(|name| Some((name, variable(name)?)));
+            .flat_map(|it| it.runtime().facts().switches);
+        let found = names.filter_map(|name| Some((*name, variable(name)?)));
         Self(found.collect())
     }
 

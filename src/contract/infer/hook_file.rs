@@ -11,13 +11,11 @@ const ENABLED: &str = "INFER_HOOKS_ENABLED";
 /// Further entries of the command lists.
 const LISTED: &str = "INFER_TOOLS_BASH_ALLOW_APPEND";
 
+pub(super) const SWITCHES: [&str; 2] = [ENABLED, LISTED];
+
 impl HookFile for Infer {
     fn syntax(&self) -> Syntax {
         Syntax::Yaml(Version::V1_2)
-    }
-
-    fn switches(&self) -> &'static [&'static str] {
-        &[ENABLED, LISTED]
     }
 
     fn listed<'a>(&self, switches: &'a Switches) -> &'a str {

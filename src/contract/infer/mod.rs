@@ -68,6 +68,7 @@ const FACTS: Facts = Facts {
         ("PreToolUse", "pre_tool"),
         ("PostToolUse", "post_tool"),
     ],
+    switches: &hook_file::SWITCHES,
     version: "infer/0.179",
     ..Facts::NONE
 };

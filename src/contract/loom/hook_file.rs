@@ -15,6 +15,8 @@ const ALLOWED: &str = "OWNWARE_ALLOW_COMMAND_HOOKS";
 /// The switch with which no hook runs.
 const DISABLED: &str = "OWNWARE_DISABLE_HOOKS";
 
+pub(super) const SWITCHES: [&str; 2] = [ALLOWED, DISABLED];
+
 /// The default time for a person to answer: half an hour.
 const PERSON: Duration = Duration::from_secs(30 * 60);
 
@@ -36,10 +38,6 @@ const BUCKETS: [(&str, &str); 7] = [
 ];
 
 impl HookFile for Loom {
-    fn switches(&self) -> &'static [&'static str] {
-        &[ALLOWED, DISABLED]
-    }
-
     fn disabled(&self, switches: &Switches) -> Option<&'static str> {
         let is_disabled = switches.value(DISABLED) == Some("1");
         is_disabled.then_some("`OWNWARE_DISABLE_HOOKS` is 1")

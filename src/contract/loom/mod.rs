@@ -67,6 +67,7 @@ const FACTS: Facts = Facts {
         ("PostToolUse", "tool.post"),
         ("OnError", "error"),
     ],
+    switches: &hook_file::SWITCHES,
     version: "loom/2026-07",
     ..Facts::NONE
 };
