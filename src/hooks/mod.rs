@@ -33,18 +33,14 @@ pub(crate) use crate::contract::{
 impl Action {
     /// Returns the command as a line, quoted where needed. Empty where there is no command, or it is not UTF-8.
     pub fn line(&self) -> String {
-        let argv = match self {
-            Self::Command(Command::Line { text, .. }) => return text.clone(),
-            Self::Command(Command::Argv(argv)) => argv.clone(),
-            Self::Query(query) => query.argv().into_iter().map(OsString::from).collect(),
-            Self::Approve(_)
-            | Self::Builtin(_)
-            | Self::Http(_)
-            | Self::Log(_)
-            | Self::Save(_)
-            | Self::Template(_)
-            | Self::Unsupported(_) => return String::new(),
-        };
+        if let Self::Command(command) = self {
+            return match command {
+                Command::Line { text, .. } => text.clone(),
+                Command::Argv(argv) => command_line(argv).unwrap_or_default(),
+            };
+        }
+        let words = self.query_argv().unwrap_or_default();
+        let argv: Vec<_> = words.into_iter().map(OsString::from).collect();
         command_line(&argv).unwrap_or_default()
     }
 }

@@ -102,17 +102,10 @@ impl Action {
 
     /// Returns the words of a built-in hook that is a command.
     pub fn query_argv(&self) -> Option<Vec<String>> {
-        match self {
-            Self::Query(query) => Some(query.argv()),
-            Self::Approve(_)
-            | Self::Builtin(_)
-            | Self::Command(_)
-            | Self::Http(_)
-            | Self::Log(_)
-            | Self::Save(_)
-            | Self::Template(_)
-            | Self::Unsupported(_) => None,
+        if let Self::Query(query) = self {
+            return Some(query.argv());
         }
+        None
     }
 }
 
