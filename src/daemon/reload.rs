@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use tokio::sync::Mutex;
 
-use super::build::{Assembly, confirm_all};
+use super::{
+    build::{Assembly, confirm_all},
+    manager::Manager,
+};
 use crate::{
     config::{Config, ConfigSource},
     consent::allowlist::Allowlist,
@@ -24,13 +27,24 @@ pub(super) struct Reloader {
     pub(super) source: ConfigSource,
     /// The configuration in force; locked while it is replaced.
     pub(super) in_force: Mutex<Config>,
+    pub(super) manager: Arc<Manager>,
     pub(super) pipeline: Arc<Pipeline>,
 }
 
 #[tonic::async_trait]
 impl Reload for Reloader {
     async fn reload(&self) -> Result<Reloaded, Refusal> {
+        // One at a time, so that the manager hears of each begin and end.
         let mut in_force = self.in_force.lock().await;
+        self.manager.reloading();
+        let reloaded = self.take_over(&mut in_force).await;
+        self.manager.serving();
+        reloaded
+    }
+}
+
+impl Reloader {
+    async fn take_over(&self, in_force: &mut Config) -> Result<Reloaded, Refusal> {
         let config = self.source.load().map_err(|error| refused(&error))?;
         let fixed = in_force.needs_restart(&config);
         if !fixed.is_empty() {

@@ -21,6 +21,7 @@ use super::{
     build::{Assembly, AssemblyError, confirm_all, make_cache, operator},
     disks::Disks,
     log::RedactedLog,
+    manager::Manager,
     reload::{Reloader, registered},
 };
 use crate::{
@@ -155,9 +156,11 @@ async fn run(
         connections: assembly.room(&config)?.connections,
         event_bytes: config.event_bytes,
     };
+    let manager = Arc::new(Manager::new(Arc::clone(&pipeline)));
     let reloader = Reloader {
         configured: Arc::clone(&configured),
         in_force: Mutex::new(config),
+        manager: Arc::clone(&manager),
         pipeline: Arc::clone(&pipeline),
         source: source.clone(),
     };
@@ -174,9 +177,17 @@ async fn run(
         cache,
         disks,
         assembly.keeper(),
+        Arc::clone(&manager),
         memory,
         shutdown.clone(),
     ));
+    let drained = tokio::spawn({
+        let (manager, shutdown) = (Arc::clone(&manager), shutdown.clone());
+        async move {
+            shutdown.cancelled().await;
+            manager.draining();
+        }
+    });
     let server = Server {
         configured,
         confirmed,
@@ -188,8 +199,11 @@ async fn run(
         steering,
         valve: Arc::new(valve),
     };
-    notify(&[sd_notify::NotifyState::Ready]);
+    manager.serving();
     let served = server.serve(incoming).await;
+    drained.abort();
+    // Also where nothing ran, and the drain was over before it could be told.
+    manager.draining();
     for socket in made {
         if let Err(error) = socket.remove_file() {
             tracing::warn!(%error, socket = %socket.path().display(), "socket cannot be removed");
@@ -260,13 +274,14 @@ impl Sockets {
 
 /// Does the daemon's periodic work until a file of its own is lost.
 ///
-/// It notifies the watchdog, replaces a killed keeper, returns memory, and warns of full disks. A daemon whose files
+/// It tells the service manager how it is, replaces a killed keeper, returns memory, and warns of full disks. A daemon whose files
 /// were removed or replaced ends, because clients can no longer reach it, or no hook can run.
 async fn look_after(
     own: Vec<Presence>,
     cache: Option<PathBuf>,
     mut disks: Disks,
     keeper: Arc<Keeper>,
+    manager: Arc<Manager>,
     memory: Arc<Shares>,
     shutdown: CancellationToken,
 ) -> Result<(), DaemonError> {
@@ -286,8 +301,9 @@ async fn look_after(
         });
         // This task shows that the runtime's threads make progress; `beside`, that blocking threads do.
         if watchdog.is_some() && beside.await.is_ok() {
-            notify(&[sd_notify::NotifyState::Watchdog]);
+            Manager::alive();
         }
+        manager.look();
         match keeper.replace_if_dead() {
             Ok(false) => {}
             Ok(true) => tracing::warn!("the keeper was killed; another has taken its place"),
@@ -335,13 +351,6 @@ fn inherited() -> Result<Option<UnixListener>, DaemonError> {
         return Err(DaemonError::TooManySockets(passed.len()));
     }
     Ok(passed.take_unix_listener(0)?)
-}
-
-/// Notifies the service manager, if there is one.
-fn notify(state: &[sd_notify::NotifyState<'_>]) {
-    if let Err(error) = sd_notify::notify(state) {
-        tracing::warn!(%error, "service manager cannot be told");
-    }
 }
 
 fn log_to_stderr(log: RedactedLog) -> Result<(), DaemonError> {

@@ -6,7 +6,10 @@
 )]
 
 use std::{
-    os::unix::process::{CommandExt, ExitStatusExt},
+    os::unix::{
+        net::UnixDatagram,
+        process::{CommandExt, ExitStatusExt},
+    },
     process::{Child, Command, ExitStatus},
 };
 
@@ -22,6 +25,7 @@ use tonic_health::pb::{
 use tonic_types::StatusExt;
 
 use crate::{
+    fail_closed::FakeKernel,
     support::{Daemon, Setup, hook, journal, reason, sh},
     witness::{
         CommandLine, a_minute, assert_verifies, end, hookjail, keeper_of, processes_with, until,
@@ -384,28 +388,74 @@ async fn whoever_only_has_the_number_of_a_group_that_was_left_is_not_ended() {
     kill(orphan, Signal::SIGKILL).unwrap();
 }
 
+/// A service manager, as far as daemons tell it something.
+struct Manager {
+    _directory: tempfile::TempDir,
+    heard: Vec<String>,
+    path: String,
+    socket: UnixDatagram,
+}
+
+impl Manager {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("notify");
+        let socket = UnixDatagram::bind(&path).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        Self {
+            path: path.display().to_string(),
+            _directory: directory,
+            heard: Vec::new(),
+            socket,
+        }
+    }
+
+    fn env(&self) -> (String, String) {
+        ("NOTIFY_SOCKET".to_owned(), self.path.clone())
+    }
+
+    /// Hears what was told since, and returns what that is.
+    fn hear(&mut self) -> Vec<String> {
+        let mut message = [0; 1024];
+        let mut heard = Vec::new();
+        while let Ok(length) = self.socket.recv(&mut message) {
+            heard.push(String::from_utf8_lossy(&message[..length]).into_owned());
+        }
+        self.heard.extend(heard.iter().cloned());
+        heard
+    }
+
+    /// Waits for a message that has each of these lines, and forgets what came until then.
+    async fn hears(&mut self, lines: &[&str]) {
+        let mut at = None;
+        until(&format!("{lines:?} to the manager"), || {
+            self.hear();
+            at = self.heard.iter().position(|message| {
+                let has = |line: &&str| message.lines().any(|told| told.starts_with(line));
+                lines.iter().all(has)
+            });
+            at.is_some()
+        })
+        .await;
+        self.heard.drain(..=at.unwrap());
+    }
+}
+
 #[tokio::test]
 async fn a_daemon_tells_its_service_manager_that_it_is_alive_as_long_as_it_is() {
-    let manager = tempfile::tempdir().unwrap();
-    let path = manager.path().join("notify");
-    let socket = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
-    socket.set_nonblocking(true).unwrap();
+    let mut manager = Manager::new();
     let daemon = Daemon::with(Setup {
         env: vec![
-            ("NOTIFY_SOCKET".to_owned(), path.display().to_string()),
+            manager.env(),
             ("WATCHDOG_USEC".to_owned(), "600000".to_owned()),
         ],
         ..Setup::default()
     })
     .await;
-    let told = || {
-        let mut signs = 0;
-        let mut message = [0; 256];
-        while let Ok(length) = socket.recv(&mut message) {
-            let text = String::from_utf8_lossy(&message[..length]).into_owned();
-            signs += usize::from(text.lines().any(|line| line == "WATCHDOG=1"));
-        }
-        signs
+    let mut told = || {
+        let heard = manager.hear();
+        let lines = heard.iter().flat_map(|message| message.lines());
+        lines.filter(|line| *line == "WATCHDOG=1").count()
     };
     let mut signs = 0;
     until("three signs of life", || {
@@ -421,6 +471,77 @@ async fn a_daemon_tells_its_service_manager_that_it_is_alive_as_long_as_it_is() 
     assert_eq!(told(), 0);
     kill(pid, Signal::SIGCONT).unwrap();
     until("another sign", || told() > 0).await;
+}
+
+#[tokio::test]
+async fn a_daemon_tells_its_service_manager_what_it_does() {
+    let mut manager = Manager::new();
+    let mut daemon = Daemon::with(Setup {
+        env: vec![manager.env()],
+        ..Setup::default()
+    })
+    .await;
+    let serving = "STATUS=serving, 9 profiles confirmed of 9";
+    manager.hears(&["READY=1", serving]).await;
+
+    // A reload ends as it began, whether it is refused or not.
+    let pid = Pid::from_raw(i32::try_from(daemon.pid()).unwrap());
+    let profile = daemon.path().join("profiles/modest.toml");
+    for text in [
+        "nonsense",
+        "extends = \"strict\"\ndescription = \"Modest.\"\n",
+    ] {
+        std::fs::write(&profile, text).unwrap();
+        kill(pid, Signal::SIGHUP).unwrap();
+        manager
+            .hears(&["RELOADING=1", "MONOTONIC_USEC=", "STATUS=reloading"])
+            .await;
+        let serving = match text {
+            "nonsense" => serving,
+            _ => "STATUS=serving, 10 profiles confirmed of 10",
+        };
+        manager.hears(&["READY=1", serving]).await;
+    }
+
+    let marker = a_minute();
+    let mut client = daemon.client();
+    let running = sh("pipeline", &format!("sleep {marker}"));
+    let run = tokio::spawn(async move { client.execute(running).await });
+    until("the hook", || !processes_with(&marker).is_empty()).await;
+    terminate(&daemon);
+    manager
+        .hears(&["STOPPING=1", "STATUS=draining; hooks that run: 1"])
+        .await;
+    terminate(&daemon);
+    run.await.unwrap().ok();
+    exit_status(&mut daemon).await;
+    // From there nothing leads back.
+    manager.hear();
+    assert!(
+        !manager
+            .heard
+            .iter()
+            .any(|message| message.contains("serving"))
+    );
+}
+
+#[tokio::test]
+async fn a_daemon_that_refuses_everything_tells_its_service_manager_why() {
+    let kernel = FakeKernel::build();
+    let mut manager = Manager::new();
+    let daemon = Daemon::with(Setup {
+        env: vec![manager.env()],
+        wrapper: kernel.wrapper(&["--landlock", "enosys"]),
+        ..Setup::default()
+    })
+    .await;
+    manager
+        .hears(&[
+            "READY=1",
+            "STATUS=every request is refused: no profile is confirmed",
+        ])
+        .await;
+    drop(daemon);
 }
 
 /// Starts a process that leads a group and has a certain id. Needs root.

@@ -353,6 +353,19 @@ struct Key {
     spawn: Spawn,
 }
 
+impl Key {
+    fn of(backend: BackendName, policy: &Policy, profile_digest: &str) -> Self {
+        Self {
+            backend,
+            keeps: !policy.files.read_only.is_empty(),
+            metadata: policy.metadata,
+            network: policy.network,
+            profile_digest: profile_digest.to_owned(),
+            spawn: policy.spawn,
+        }
+    }
+}
+
 type Proved = Result<Arc<Confirmation>, Arc<Unconfirmed>>;
 
 impl Sandbox {
@@ -399,6 +412,22 @@ impl Sandbox {
             statuses.push(status);
         }
         statuses
+    }
+
+    /// Returns whether a profile has been confirmed on one of its backends. Tests nothing.
+    pub(crate) fn is_confirmed(&self, policy: &Policy) -> bool {
+        let cells = self.confirmations.cells.lock();
+        let cells = cells.unwrap_or_else(PoisonError::into_inner);
+        self.backends_of(policy).any(|backend| {
+            let key = Key::of(backend.name(), policy, &policy.digest);
+            cells.get(&key).is_some_and(|cell| cell.initialized())
+        })
+    }
+
+    /// Returns whether a backend is configured that does not confine.
+    pub(crate) fn has_unconfined(&self) -> bool {
+        let mut backends = self.parts.backends.iter();
+        backends.any(|backend| backend.name() == BackendName::NOOP)
     }
 
     /// Discards the proofs of a profile. The next run under it repeats the self-test.
@@ -500,14 +529,7 @@ impl Sandbox {
                 .cells
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner);
-            let key = Key {
-                backend: prepared.backend,
-                keeps: !policy.files.read_only.is_empty(),
-                metadata: policy.metadata,
-                network: policy.network,
-                profile_digest: profile_digest.to_owned(),
-                spawn: policy.spawn,
-            };
+            let key = Key::of(prepared.backend, policy, profile_digest);
             Arc::clone(cells.entry(key).or_default())
         };
         // A failure is not remembered: its cause may pass, and until it does every run is refused.

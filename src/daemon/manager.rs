@@ -1,0 +1,151 @@
+//! What the service manager is told, by `sd_notify(3)`: what the daemon does, and whether it can run hooks.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use sd_notify::NotifyState;
+
+use crate::pipeline::Pipeline;
+
+/// The service manager, if there is one.
+#[derive(Debug)]
+pub(super) struct Manager {
+    pipeline: Arc<Pipeline>,
+    told: Mutex<Told>,
+}
+
+/// What the manager was told last.
+#[derive(Debug, Default)]
+struct Told {
+    phase: Phase,
+    status: String,
+}
+
+/// What a daemon does.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+enum Phase {
+    Draining,
+    Reloading,
+    #[default]
+    Starting,
+    Serving,
+}
+
+impl Manager {
+    pub(super) fn new(pipeline: Arc<Pipeline>) -> Self {
+        Self {
+            pipeline,
+            told: Mutex::default(),
+        }
+    }
+
+    /// The daemon serves: it has started, or a reload is over.
+    pub(super) fn serving(&self) {
+        self.tell(Phase::Serving, &[NotifyState::Ready]);
+    }
+
+    /// A reload begins.
+    pub(super) fn reloading(&self) {
+        // systemd 253 and newer compare this time with that of their own request.
+        let since = NotifyState::monotonic_usec_now();
+        let since = since.inspect_err(|error| tracing::warn!(%error, "the clock cannot be read"));
+        let news: Vec<_> = std::iter::once(NotifyState::Reloading)
+            .chain(since)
+            .collect();
+        self.tell(Phase::Reloading, &news);
+    }
+
+    /// The drain begins, from which nothing leads back.
+    pub(super) fn draining(&self) {
+        self.tell(Phase::Draining, &[NotifyState::Stopping]);
+    }
+
+    /// Tells what has changed since: profiles are confirmed with a request, and the journal may be in want.
+    pub(super) fn look(&self) {
+        let phase = self
+            .told
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .phase;
+        self.tell(phase, &[]);
+    }
+
+    /// The daemon is alive.
+    pub(super) fn alive() {
+        notify(&[NotifyState::Watchdog]);
+    }
+
+    fn tell(&self, phase: Phase, news: &[NotifyState<'_>]) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.phase == Phase::Draining && phase != Phase::Draining {
+            return;
+        }
+        let status = match phase {
+            Phase::Draining => {
+                format!("draining; hooks that run: {}", self.pipeline.gate.running())
+            }
+            Phase::Reloading => "reloading".to_owned(),
+            Phase::Serving | Phase::Starting => self.serves(),
+        };
+        let mut states = news.to_vec();
+        if status != told.status {
+            states.push(NotifyState::Status(&status));
+        }
+        if !states.is_empty() {
+            notify(&states);
+        }
+        *told = Told { phase, status };
+    }
+
+    /// Returns whether requests are served.
+    fn serves(&self) -> String {
+        let problem = self.pipeline.audit.problem().borrow().clone();
+        if let Some(problem) = problem {
+            return refused(&problem.why);
+        }
+        let sandbox = &self.pipeline.sandbox;
+        let rules = self.pipeline.gate.rules();
+        let profiles = rules.registry.iter().count();
+        let confirmed = rules
+            .registry
+            .iter()
+            .filter(|policy| sandbox.is_confirmed(policy));
+        match (confirmed.count(), sandbox.has_unconfined()) {
+            (0, false) => {
+                refused("no profile is confirmed on this host (`hookjail doctor` says why)")
+            }
+            (confirmed, false) => format!("serving, {confirmed} profiles confirmed of {profiles}"),
+            (confirmed, true) => format!(
+                "serving, {confirmed} profiles confirmed of {profiles}; hooks of the backend `noop` are UNCONFINED"
+            ),
+        }
+    }
+}
+
+/// Returns the status of a daemon that refuses every request.
+fn refused(why: &str) -> String {
+    // Each line is a variable of its own to the manager.
+    let line: String = why
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
+    format!("every request is refused: {line}")
+}
+
+fn notify(states: &[NotifyState<'_>]) {
+    if let Err(error) = sd_notify::notify(states) {
+        tracing::warn!(%error, "service manager cannot be told");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_of_several_lines_is_one_line_to_the_manager() {
+        assert_eq!(
+            refused("`/j\nMAINPID=1` is full"),
+            "every request is refused: `/j MAINPID=1` is full"
+        );
+    }
+}
