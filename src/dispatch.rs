@@ -157,7 +157,11 @@ impl Dispatch {
             Ok::<_, Refusal>((self.completed(mode, &rules, peer), mode, due))
         };
         let (this, mode, due) = heavy::beside(call.peer.uid, look).await?;
-        this.run_due(mode, due, lists.lists(), pipeline, call).await
+        let dispatched = this.run_due(mode, due, lists.lists(), pipeline, call);
+        let dispatched = dispatched.await?;
+        let decision = dispatched.folded.answer.decision;
+        pipeline.metrics.dispatched(decision);
+        Ok(dispatched)
     }
 
     /// Fills fields absent in the request from the event, under the hooks' contract.

@@ -41,7 +41,6 @@ pub(crate) enum Reason {
 
 impl Reason {
     /// Every reason.
-    #[cfg(test)]
     pub(crate) const ALL: [Self; 24] = [
         Self::AlreadyRan,
         Self::AuditUnavailable,

@@ -37,6 +37,8 @@ pub(super) struct ConfigFile {
     pub(super) lists: ListsEntry,
     /// Files with more hooks.
     pub(super) hooks_file: Vec<HooksFileEntry>,
+    /// Where what the daemon counts is read.
+    pub(super) metrics: MetricsEntry,
     /// Where things are.
     pub(super) paths: PathsEntry,
     /// Where profiles are.
@@ -363,6 +365,15 @@ impl Default for HooksEntry {
             workspace_roots: None,
         }
     }
+}
+
+/// Where what the daemon counts is read.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct MetricsEntry {
+    /// The address at which Prometheus scrapes: a loopback address with a port, such as `127.0.0.1:9464` or `[::1]:9464`. Default:
+    /// none.
+    pub(super) listen: Option<String>,
 }
 
 /// Where things are.

@@ -4,6 +4,7 @@ use std::{
     collections::BTreeMap,
     fs::File,
     io::{self, Read},
+    net::SocketAddr,
     ops::RangeInclusive,
     path::{Path, PathBuf},
     time::Duration,
@@ -109,6 +110,8 @@ pub struct Config {
     pub(crate) max_hook_driven_turns: u32,
     /// How many requests wait.
     pub(crate) max_queued: usize,
+    /// Where metrics are served; `None`: nowhere.
+    pub(crate) metrics: Option<SocketAddr>,
     /// The action of runtimes at that limit.
     pub(crate) on_hook_turn_limit: OnLimit,
     /// The runtimes' own allowlists, by contract; each counts for hooks of its contract.
@@ -259,6 +262,7 @@ impl Config {
             http,
             lists,
             hooks_file,
+            metrics,
             paths,
             profiles,
             secret,
@@ -331,6 +335,7 @@ impl Config {
             max_concurrent: hooks.max_concurrent,
             max_hook_driven_turns: hooks.max_hook_driven_turns,
             max_queued: hooks.max_queued,
+            metrics: metrics.listen.as_deref().map(local).transpose()?,
             on_hook_turn_limit,
             own_allowlists: environment.own_allowlists(),
             profile_dirs: places.profile_dirs,
@@ -374,6 +379,7 @@ impl Config {
             max_concurrent,
             max_hook_driven_turns,
             max_queued,
+            metrics,
             on_hook_turn_limit,
             profile_dirs: _,
             proposed_profiles: _,
@@ -417,6 +423,7 @@ impl Config {
             ("hooks.run_as", *run_as == other.run_as),
             ("hooks.spawners", *spawners == other.spawners),
             ("hooks.uid_range", *uid_range == other.uid_range),
+            ("metrics.listen", *metrics == other.metrics),
             ("paths.runtime", *runtime == other.runtime),
             ("paths.state", *state == other.state),
             ("server.admin_socket", *admin_socket == other.admin_socket),
@@ -515,6 +522,23 @@ fn bytes_in_flight(written: Option<Size>, event_bytes: usize) -> Result<usize, C
             let problem = "must be 16MiB at least, and four times `hooks.event_max`";
             ConfigProblem::key("server.max_bytes_in_flight", problem)
         })
+}
+
+/// Returns the address at which metrics are served.
+///
+/// Whoever can connect can read, so nobody does from elsewhere, where the daemon could not tell who it is.
+fn local(written: &str) -> Result<SocketAddr, ConfigProblem> {
+    let problem = match written.parse::<SocketAddr>() {
+        Ok(address) if address.ip().is_loopback() => return Ok(address),
+        Ok(address) => format!(
+            "is `{written}`, and only loopback addresses are listened at, because whoever reaches the address can read: say `127.0.0.1:{port}` or `[::1]:{port}`, and let a proxy of this host or a sidecar pass it on",
+            port = address.port()
+        ),
+        Err(_) => format!(
+            "is `{written}`, which is no address with a port, such as `127.0.0.1:9464` or `[::1]:9464`"
+        ),
+    };
+    Err(ConfigProblem::key("metrics.listen", problem))
 }
 
 /// Returns the default path of a daemon's admin socket: beside its socket.
@@ -635,6 +659,48 @@ mod tests {
     }
 
     #[test]
+    fn metrics_are_served_on_loopback_addresses_alone() {
+        let text = |listen: &str| format!("[metrics]\nlisten = \"{listen}\"");
+        let listen = |text: &str| Config::parse(text, &at_home()).unwrap().metrics;
+        assert_eq!(listen(""), None);
+        assert_eq!(listen("[metrics]"), None);
+        for address in ["127.0.0.1:9464", "127.8.9.10:1", "[::1]:9464"] {
+            assert_eq!(listen(&text(address)), Some(address.parse().unwrap()));
+        }
+        for address in [
+            "0.0.0.0:9464",
+            "[::]:9464",
+            "192.0.2.1:9464",
+            "10.0.0.1:9464",
+            "[::ffff:192.0.2.1]:9464",
+            "[::ffff:127.0.0.1]:9464",
+            "[fe80::1]:9464",
+        ] {
+            let problem = problem(&text(address));
+            assert!(
+                problem.contains(&format!("`metrics.listen` is `{address}`")),
+                "{problem}"
+            );
+            assert!(problem.contains("say `127.0.0.1:9464`"), "{problem}");
+            assert!(
+                problem.contains("a proxy of this host or a sidecar"),
+                "{problem}"
+            );
+        }
+        for address in [
+            "",
+            "9464",
+            ":9464",
+            "localhost:9464",
+            "127.0.0.1",
+            "/run/metrics",
+        ] {
+            let problem = problem(&text(address));
+            assert!(problem.contains("no address with a port"), "{problem}");
+        }
+    }
+
+    #[test]
     fn it_works_without_a_configuration() {
         let config = Config::parse("", &at_home()).unwrap();
         assert_eq!(config.state, Path::new("/home/u/.local/state/hookjail"));
@@ -664,12 +730,17 @@ mod tests {
         let before = config("");
         let after = config(
             "[server]\nallowed_uids = [7]\nsocket = \"/x/sock\"\n[hooks]\ndisabled = true\nspawners = 1\n\
-             [profiles]\ndirs = [\"/x\"]",
+             [profiles]\ndirs = [\"/x\"]\n[metrics]\nlisten = \"127.0.0.1:1\"",
         );
         assert_eq!(before.needs_restart(&before), [""; 0]);
         assert_eq!(
             before.needs_restart(&after),
-            ["hooks.spawners", "server.admin_socket", "server.socket"]
+            [
+                "hooks.spawners",
+                "metrics.listen",
+                "server.admin_socket",
+                "server.socket"
+            ]
         );
     }
 
@@ -694,6 +765,8 @@ mod tests {
     fn wrong_keys_and_values_are_named() {
         for (text, expected) in [
             ("sever = 1", "sever"),
+            ("[metrics]\nport = 9464", "metrics"),
+            ("[metrics]\nlisten = 9464", "metrics.listen"),
             ("[server]\nsoket = \"/x\"", "soket"),
             ("[server]\nsocket_mode = \"0666\"", "server.socket_mode"),
             ("[server]\nsocket = \"x\"", "server.socket"),

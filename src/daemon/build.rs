@@ -8,6 +8,7 @@ use std::{
     sync::Arc,
 };
 
+use super::metrics::MAX_CONNECTIONS;
 #[cfg(target_os = "linux")]
 use crate::sandbox::Observer;
 use crate::{
@@ -16,6 +17,7 @@ use crate::{
     contract::Mode,
     hooks::Results,
     journal::{Redaction, append::Journal},
+    metrics::Metrics,
     model::ProfileName,
     pipeline::{Audit, Configuration, Gate, GateParts, OperatorHook, Pipeline, Rules},
     policy::{Registry, forbidden::Forbidden},
@@ -61,7 +63,8 @@ impl Capacity {
     ///
     /// Returns the least limit with which one hook could run.
     fn within(descriptors: usize, config: &Config) -> Result<Self, usize> {
-        let left = descriptors.saturating_sub(OWN_DESCRIPTORS);
+        let own = own_descriptors(config);
+        let left = descriptors.saturating_sub(own);
         let most = config.max_concurrent.saturating_mul(HOOK_DESCRIPTORS);
         let connections = config
             .connections
@@ -71,10 +74,17 @@ impl Capacity {
             .min((left - connections) / HOOK_DESCRIPTORS);
         if hooks == 0 || connections == 0 {
             // Three quarters of the remaining descriptors are for hooks.
-            return Err(OWN_DESCRIPTORS + HOOK_DESCRIPTORS * 4 / 3);
+            return Err(own + HOOK_DESCRIPTORS * 4 / 3);
         }
         Ok(Self { connections, hooks })
     }
+}
+
+/// Returns how many descriptors the daemon needs beside those of hooks and callers.
+fn own_descriptors(config: &Config) -> usize {
+    // The listener's: itself, three of its thread's runtime, and the connection for which another one is ended.
+    let metrics = config.metrics.map_or(0, |_| MAX_CONNECTIONS + 5);
+    OWN_DESCRIPTORS + metrics
 }
 
 /// Building a pipeline failed.
@@ -347,13 +357,16 @@ impl Assembly {
             max_queued: config.max_queued,
             rules,
         });
-        let audit = Audit::new(journal, redaction)
+        let metrics = Metrics::new().map_err(AssemblyError::new("register the metrics"))?;
+        let metrics = Arc::new(metrics);
+        let audit = Audit::new(journal, Arc::clone(&metrics), redaction)
             .map_err(AssemblyError::new("start the journal's thread"))?;
         let results = Results::below(&config.runtime)
             .map_err(AssemblyError::new("look where results are kept"))?;
         Ok(Pipeline {
             gate,
             audit,
+            metrics,
             results,
             sandbox,
         })
@@ -459,6 +472,25 @@ pub(super) async fn confirm_all(sandbox: &Sandbox, registry: &Registry) -> Vec<P
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_listener_for_metrics_takes_nothing_from_hooks() {
+        let config = |text| {
+            let environment = ProcessEnv {
+                home: Some("/home/u".into()),
+                ..ProcessEnv::default()
+            };
+            Config::parse(text, &environment).unwrap()
+        };
+        let (without, with) = (config(""), config("[metrics]\nlisten = \"[::1]:9464\""));
+        let more = own_descriptors(&with) - own_descriptors(&without);
+        assert_eq!(more, 21);
+        for descriptors in 0..5000 {
+            let before = Capacity::within(descriptors, &without);
+            let after = Capacity::within(descriptors + more, &with);
+            assert_eq!(after, before.map_err(|least| least + more), "{descriptors}");
+        }
+    }
 
     #[test]
     fn hooks_and_connections_fit_the_descriptors() {

@@ -3,6 +3,7 @@
 mod build;
 mod disks;
 mod log;
+mod metrics;
 mod reload;
 mod serve;
 

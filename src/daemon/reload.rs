@@ -30,6 +30,18 @@ pub(super) struct Reloader {
 #[tonic::async_trait]
 impl Reload for Reloader {
     async fn reload(&self) -> Result<Reloaded, Refusal> {
+        let reloaded = self.take_over().await;
+        let metrics = &self.pipeline.metrics;
+        match &reloaded {
+            Ok(all) => metrics.loaded(all.profiles.len(), all.unconfirmed.len()),
+            Err(_) => metrics.not_loaded(),
+        }
+        reloaded
+    }
+}
+
+impl Reloader {
+    async fn take_over(&self) -> Result<Reloaded, Refusal> {
         let mut in_force = self.in_force.lock().await;
         let config = self.source.load().map_err(|error| refused(&error))?;
         let fixed = in_force.needs_restart(&config);

@@ -27,8 +27,11 @@ pub use self::{
     run::Confined,
 };
 
+use std::sync::Arc;
+
 use crate::{
     hooks::Results,
+    metrics::Metrics,
     refusal::{Refusal, Stop},
     request::Request,
     sandbox::Sandbox,
@@ -42,6 +45,8 @@ pub struct Pipeline {
     pub(crate) gate: Gate,
     /// The audit journal.
     pub(crate) audit: Audit,
+    /// The counts of what was done.
+    pub(crate) metrics: Arc<Metrics>,
     /// The store of tool results.
     pub(crate) results: Results,
     /// The confinement backends.

@@ -1,6 +1,6 @@
 //! Recording: writes the end of a run, or its refusal, before the answer.
 
-use std::{io, path::Path, time::Duration};
+use std::{io, path::Path, sync::Arc, time::Duration};
 
 use tokio::{sync::watch, time::timeout};
 
@@ -14,8 +14,9 @@ use crate::{
         chain::sha256,
         earlier::Earlier,
         record::{self, Record},
-        writer::Writer,
+        writer::{Tally, Writer},
     },
+    metrics::{Metrics, RunFacts},
     model::{Command, Peer},
     process::Captured,
     refusal::{Fact, Reason, Refusal, Stop, chain},
@@ -28,6 +29,7 @@ use crate::{
 #[derive(Debug)]
 pub struct Audit {
     earlier: Earlier,
+    metrics: Arc<Metrics>,
     redaction: CurrentRedaction,
     pub(super) writer: Writer,
 }
@@ -150,11 +152,16 @@ impl Audit {
     /// # Errors
     ///
     /// Fails where the thread cannot be started.
-    pub(crate) fn new(journal: Journal, redaction: Redaction) -> io::Result<Self> {
+    pub(crate) fn new(
+        journal: Journal,
+        metrics: Arc<Metrics>,
+        redaction: Redaction,
+    ) -> io::Result<Self> {
         let current = CurrentRedaction::default();
         current.replace(redaction);
         Ok(Self {
             earlier: Earlier::new(journal.directory(), journal.instance()),
+            metrics,
             redaction: current,
             writer: Writer::start(journal)?,
         })
@@ -168,6 +175,11 @@ impl Audit {
     /// Returns the current redaction, which follows replacements.
     pub(crate) const fn redaction(&self) -> &CurrentRedaction {
         &self.redaction
+    }
+
+    /// Returns the number of written records and of failures.
+    pub(crate) fn tally(&self) -> &Tally {
+        self.writer.tally()
     }
 
     /// Returns the current problem of the journal and its changes.
@@ -207,6 +219,7 @@ impl Audit {
 
     /// Writes the end record of a run.
     pub(crate) async fn end(&self, interpreted: Box<Interpreted>) -> Recorded {
+        self.count(&interpreted);
         let request_id = interpreted.run.request.id.clone();
         let redaction = self.redaction.get();
         let Interpreted { hook, run, .. } = &*interpreted;
@@ -226,8 +239,30 @@ impl Audit {
             Err(_) => waits(),
         };
         let refusal = unavailable(&format!("the hook ran, but its end record: {why}"));
+        self.metrics.refused(refusal.reason, 1);
         let answer = Answer::Refusal(refusal.released());
         Recorded { answer, request_id }
+    }
+
+    fn count(&self, interpreted: &Interpreted) {
+        let Interpreted { hook, run, .. } = interpreted;
+        let record::Usage {
+            queue_us,
+            run_us,
+            setup_us,
+            ..
+        } = usage(run, hook);
+        self.metrics.ended(RunFacts {
+            axes: run.prepared.axes(),
+            contract: run.request.contract,
+            denials: hook.denied.by_axis(),
+            outcome: interpreted.outcome,
+            profile: &run.policy.name,
+            queue: Duration::from_micros(queue_us),
+            run: Duration::from_micros(run_us),
+            setup: Duration::from_micros(setup_us),
+            unconfined: !run.prepared.confines(),
+        });
     }
 
     /// Writes the record of a request that was not run, with the reason.
@@ -295,6 +330,11 @@ impl Audit {
             Ok(Err(why)) => unrecorded(&why.to_string()),
             Err(_) => unrecorded(&waits()),
         };
+        match &answer {
+            Answer::Fault => self.metrics.failed(),
+            Answer::Outcome { .. } => {}
+            Answer::Refusal(refusal) => self.metrics.refused(refusal.reason, count.unwrap_or(1)),
+        }
         Recorded { answer, request_id }
     }
 }

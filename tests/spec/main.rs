@@ -39,6 +39,7 @@ mod worktree;
 mod callers;
 mod deadline;
 mod limits;
+mod metrics;
 mod once;
 mod output;
 mod reload;

@@ -211,6 +211,11 @@ impl Pending {
         state.listeners.values().any(|l| l.covers(request_id))
     }
 
+    /// Returns how many questions are open.
+    pub(crate) fn count(&self) -> usize {
+        self.state().open.len()
+    }
+
     /// Returns the open questions; those of one request unless `request_id` is empty.
     pub(crate) fn open(&self, request_id: &str) -> Vec<Arc<OpenQuestion>> {
         self.state().open_about(request_id)

@@ -162,6 +162,11 @@ impl Gate {
         self.places.taken()
     }
 
+    /// Returns how many requests wait for a place.
+    pub(crate) fn queued(&self) -> usize {
+        self.places.queued()
+    }
+
     /// Decides whether a request may run, waits for a place, opens its program.
     ///
     /// # Errors

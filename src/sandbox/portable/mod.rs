@@ -25,7 +25,7 @@ pub(in crate::sandbox) use self::{
     start::Until,
 };
 use crate::{
-    model::Peer,
+    model::{Peer, axis::Axis},
     refusal::Stop,
     rootfs::RootSpec,
     sandbox::{Backend, BackendName, Noop, Runner, Started, Task},
@@ -192,6 +192,11 @@ impl Known {
     /// Returns whether creating a process was denied.
     pub(crate) const fn is_denied_a_process(&self) -> bool {
         false
+    }
+
+    /// Returns the axes of those that concern the hook itself, each with the number of denials.
+    pub(crate) fn by_axis(&self) -> impl Iterator<Item = (Option<Axis>, u64)> {
+        std::iter::empty()
     }
 
     /// Returns the names of all denials.
