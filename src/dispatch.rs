@@ -149,7 +149,7 @@ impl Dispatch {
         call: &Call,
     ) -> Result<Dispatched, Refusal> {
         let lists = Arc::clone(&hooks);
-        let (peer, rules) = (call.peer, pipeline.gate.rules());
+        let (peer, rules) = (call.peer.clone(), pipeline.gate.rules());
         // Matching takes time by the length of pattern and text, and the caller chooses both.
         let look = move || {
             let due = self.due(&hooks)?;
@@ -329,7 +329,7 @@ impl Dispatch {
             chunks: None,
             held: Arc::clone(&all.held),
             named: all.named,
-            peer: all.peer,
+            peer: all.peer.clone(),
             purpose: Purpose::Run,
             run_id: Uuid::now_v7().to_string(),
         }
@@ -639,7 +639,7 @@ async fn approve(
     let workspace = request.hook.workspace.as_ref();
     let question = Question {
         hook: request.hook.name.clone(),
-        peer: call.peer,
+        peer: call.peer.clone(),
         request_id: request.id.clone(),
         subject: Subject::Tool { input, name },
         why: "a hook asks for approval of each such call".to_owned(),

@@ -108,7 +108,7 @@ impl Plan {
             GrantRequest {
                 hook: &request.hook,
                 of_operator: &base.files,
-                peer: admitted.call.peer,
+                peer: &admitted.call.peer,
                 creates: admitted.call.purpose == Purpose::Run,
             },
         )?;
@@ -186,7 +186,7 @@ impl Plan {
     pub(super) fn task(&self) -> HookTask<'_> {
         let run = &*self.run;
         HookTask {
-            caller: run.peer,
+            caller: &run.peer,
             cancel: &run.cancel,
             deadline: run.deadline,
             environment: &self.environment,

@@ -115,7 +115,7 @@ impl About {
             contract: "",
             count: None,
             hook: String::new(),
-            peer: call.peer,
+            peer: call.peer.clone(),
             point: String::new(),
             profile: None,
             request_id: request_id.to_owned(),

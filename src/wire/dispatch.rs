@@ -63,7 +63,7 @@ impl HookServer {
             .inline_hooks
             .iter()
             .any(|hook| !hook.matcher.is_empty());
-        let (bytes, peer) = (message.encoded_len(), call.peer);
+        let (bytes, peer) = (message.encoded_len(), call.peer.clone());
         let uid = peer.uid;
         let (hooks, named) = (self.clone(), !id.is_empty());
         let read = move || {

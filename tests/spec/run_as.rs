@@ -20,12 +20,15 @@ mod as_root {
         attempts::as_user,
         callers::as_root::client_as,
         support::{Daemon, Setup, contained, needs_root, reason, sh},
-        witness::{a_minute, ask_as, json, processes_with, until},
+        witness::{a_minute, ask_as, ask_in, json, processes_with, until},
     };
 
     /// Uids without accounts.
     const ALICE: u32 = 2_000_000_011;
     const BOB: u32 = 2_000_000_012;
+
+    /// A group without an account.
+    const TEAM: u32 = 2_000_000_021;
 
     async fn daemon(run_as: &str) -> Daemon {
         let config =
@@ -100,6 +103,49 @@ mod as_root {
             answer["error"].is_object() && !closed.join("made").exists(),
             "{answer}"
         );
+    }
+
+    #[tokio::test]
+    #[ignore = "needs root"]
+    async fn a_hook_has_the_supplementary_groups_of_the_process_that_asked() {
+        needs_root();
+        let daemon = daemon("caller").await;
+        // Bob's, and open to the team.
+        let shared = daemon.workspace().join("shared");
+        fs::create_dir(&shared).unwrap();
+        let script = shared.join("script");
+        fs::write(&script, "#!/bin/sh\nid -G; cat note; echo made > made\n").unwrap();
+        fs::write(shared.join("note"), "of the team\n").unwrap();
+        for (path, mode) in [
+            (&shared.join("note"), 0o640),
+            (&script, 0o750),
+            (&shared, 0o770),
+        ] {
+            chown(path, Some(BOB), Some(TEAM)).unwrap();
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        }
+        let workspace = shared.to_str().unwrap();
+        let words = ["--profile", "workspace-rw", "--workspace", workspace, "--"];
+        let words = [&words[..], &[script.to_str().unwrap()]].concat();
+        let others: Vec<_> = (2_000_000_100..2_000_000_200).collect();
+        for groups in [&[TEAM][..], &[&[TEAM][..], &others].concat()] {
+            let answer = json(&ask_in(groups, ALICE, &daemon, "sock", "run", &words));
+            let said = stdout(&answer);
+            let (has, note) = said.split_once('\n').unwrap_or_default();
+            assert_eq!(note, "of the team\n", "{answer}");
+            let mut has: Vec<u32> = has.split(' ').map(|id| id.parse().unwrap()).collect();
+            // The run's own.
+            has.retain(|id| !(1_879_100_000..=1_879_104_095).contains(id));
+            let expected = [&[ALICE], groups].concat();
+            assert_eq!(has, expected, "{answer}");
+            let made = fs::metadata(shared.join("made")).unwrap();
+            assert_eq!(made.uid(), ALICE);
+            fs::remove_file(shared.join("made")).unwrap();
+        }
+        // The control: without the group it is as if nothing were there.
+        let answer = json(&ask_in(&others, ALICE, &daemon, "sock", "run", &words));
+        assert!(answer["error"].is_object(), "{answer}");
+        assert!(!shared.join("made").exists());
     }
 
     #[tokio::test]

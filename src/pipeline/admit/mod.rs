@@ -314,7 +314,7 @@ impl Gate {
         match answer {
             None => self.consents.decide(&case).await,
             Some((shown, answer)) => {
-                let consent = self.consents.answered(&case, shown, *answer).await?;
+                let consent = self.consents.answered(&case, shown, answer.clone()).await?;
                 Ok(ConsentDecision::Run(consent))
             }
         }

@@ -159,7 +159,7 @@ impl Rules {
             self.configuration.lifted_by(refusal, &lines)
         })?;
         let reached = {
-            let _as_caller = FileRights::of(peer.uid, peer.gid);
+            let _as_caller = FileRights::of(peer.uid, peer.gid, &peer.groups);
             self.forbidden.reached_by(directory)
         };
         match reached {
@@ -182,7 +182,7 @@ impl Rules {
         if !is_plain(directory) || self.workspace_roots.admit(directory).is_err() {
             return false;
         }
-        let _as_caller = FileRights::of(peer.uid, peer.gid);
+        let _as_caller = FileRights::of(peer.uid, peer.gid, &peer.groups);
         matches!(self.forbidden.reached_by(directory), Ok(None)) && directory.is_dir()
     }
 }

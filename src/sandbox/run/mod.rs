@@ -406,18 +406,18 @@ impl Sandbox {
         let lease = self.lease(caller)?;
         let identity = lease.as_ref().map(|lease| match self.parts.run_as {
             // Hooks under root's uid would own root's files, even without capabilities.
-            RunAs::Caller if caller != 0 => lease.of_caller(&hook.caller),
+            RunAs::Caller if caller != 0 => lease.of_caller(hook.caller),
             RunAs::Caller | RunAs::Pool => lease.identity(),
         });
         let directory = self
             .parts
             .instance
-            .run(identity)
+            .run(identity.as_ref())
             .map_err(|e| Fault::new("cannot make a scratch directory", e))?;
         let run = Arc::new(self.litter.of_run(caller, directory, lease));
         let directory = run.directory();
         let task = Task {
-            action: Action::Execute(Execution::of(hook, directory, identity)?),
+            action: Action::Execute(Execution::of(hook, directory, identity.as_ref())?),
             directory,
             grants: hook.opened.grants.iter().collect(),
             identity,

@@ -310,13 +310,15 @@ async fn a_backend_is_all_that_its_four_functions_say() {
         .hash(&DigestCache::default(), &AtomicBool::new(false));
     let program = program.unwrap();
     let (cancel, deadline) = (CancellationToken::new(), Instant::now() + PROBE_TIMEOUT);
+    let caller = Peer {
+        gid: nix::unistd::getegid().as_raw(),
+        groups: Arc::default(),
+        pid: None,
+        uid: nix::unistd::geteuid().as_raw(),
+    };
     let hook = sandbox
         .start(HookTask {
-            caller: Peer {
-                gid: nix::unistd::getegid().as_raw(),
-                pid: None,
-                uid: nix::unistd::geteuid().as_raw(),
-            },
+            caller: &caller,
             cancel: &cancel,
             deadline,
             environment: &Variables::default(),
