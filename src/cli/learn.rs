@@ -35,7 +35,7 @@ use crate::{
     consent::ConsentRule,
     contract::{Envelope, adopt::Adopted},
     daemon::{Assembly, own},
-    model::{Event, Narrow, ProfileName},
+    model::{Event, Narrow, ProfileName, Users},
     pb::{self, hook_service_client::HookServiceClient},
     policy::{
         Access, GrantSpec, Network, Policy, References, Registry, environment,
@@ -148,7 +148,7 @@ impl LearnArgs {
         let trial = bench.trial_profile(&self, &config)?;
         config.proposed_profiles = vec![(TRIAL.to_owned(), trial)];
         config.spawners = 1;
-        config.allowed_uids.clear();
+        config.callers = Users::default();
         config.workspace_roots.named.push(bench.workspace.clone());
 
         let observer = Arc::new(Observer::default());

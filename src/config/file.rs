@@ -78,7 +78,7 @@ pub(super) struct AuditEntry {
     /// How large a file becomes before the next one is begun: 64 KiB to 1 TiB.
     pub(super) rotate_bytes: Size,
     /// Who may read the records of everybody's requests besides the daemon's own user.
-    pub(super) uids: Vec<u32>,
+    pub(super) readers: Vec<UserEntry>,
 }
 
 impl Default for AuditEntry {
@@ -93,8 +93,8 @@ impl Default for AuditEntry {
             capture_max: Size(4 * 1024),
             fsync: "never".to_owned(),
             keep_files,
+            readers: Vec::new(),
             rotate_bytes: Size(rotate_bytes),
-            uids: Vec::new(),
         }
     }
 }
@@ -154,7 +154,7 @@ impl Default for BackendsEntry {
 #[serde(deny_unknown_fields, default)]
 pub(super) struct ConsentEntry {
     /// Who may answer besides the daemon's own user.
-    pub(super) uids: Vec<u32>,
+    pub(super) operators: Vec<UserEntry>,
     /// How long a question stays open: up to 1 h.
     pub(super) wait: Span,
 }
@@ -162,7 +162,7 @@ pub(super) struct ConsentEntry {
 impl Default for ConsentEntry {
     fn default() -> Self {
         Self {
-            uids: Vec::new(),
+            operators: Vec::new(),
             wait: Span(Duration::from_secs(60)),
         }
     }
@@ -383,14 +383,28 @@ pub(super) struct ProfilesEntry {
     pub(super) dirs: Vec<PathBuf>,
 }
 
+/// A user, or a group's members.
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(
+    untagged,
+    expecting = "a uid, the name of a user, or the name of a group with `@` before it"
+)]
+pub(super) enum UserEntry {
+    /// A user's number.
+    Uid(u32),
+    /// A user's name, or `@` and a group's.
+    Name(String),
+}
+
 /// Who is listened to.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct ServerEntry {
     /// Where the operator steers the daemon. Default: beside `socket`.
     pub(super) admin_socket: Option<PathBuf>,
-    /// Who may ask besides the daemon's own user.
-    pub(super) allowed_uids: Vec<u32>,
+    /// Who may ask besides the daemon's own user. Default: the members of the group `hookjail`, where the daemon runs as root and
+    /// the group exists.
+    pub(super) callers: Option<Vec<UserEntry>>,
     /// How long running hooks get at shutdown.
     pub(super) drain: Span,
     /// How many bytes all requests in work may hold, their messages and what is kept of their hooks' output. Default: 512 MiB,
@@ -411,7 +425,7 @@ impl Default for ServerEntry {
         let drain = Span(Duration::from_secs(10));
         Self {
             admin_socket: None,
-            allowed_uids: Vec::new(),
+            callers: None,
             drain,
             max_bytes_in_flight: None,
             max_connections: 4096,

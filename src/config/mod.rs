@@ -28,7 +28,7 @@ use crate::{
         valve::OnLimit,
     },
     journal::{Capture, append::Settings},
-    model::ProfileName,
+    model::{ProfileName, Users},
     policy::{References, WorkspaceRoots, units::Size},
     redact::secret::Registration,
     sandbox::{Order, RunAs, Runtime},
@@ -45,6 +45,7 @@ mod http;
 mod places;
 mod secret;
 mod source;
+mod users;
 
 /// Returns the schema of a configuration file.
 pub(crate) fn schema(generator: SchemaGenerator) -> Schema {
@@ -67,20 +68,16 @@ pub(crate) struct ConfiguredHook {
 pub struct Config {
     /// Where the operator steers the daemon; `None` where there is no socket either.
     pub(crate) admin_socket: Option<PathBuf>,
-    /// Uids that may request runs, besides the daemon's own.
-    pub(crate) allowed_uids: Vec<u32>,
     /// How the journal is kept.
     pub(crate) audit: Settings,
-    /// Uids that may read the records of everybody's requests, besides the daemon's own.
-    pub(crate) audit_uids: Vec<u32>,
+    /// Who may request runs, besides the daemon's own user.
+    pub(crate) callers: Users,
     /// What of events and output the journal keeps.
     pub(crate) capture: Capture,
     /// Which backends a profile may run on.
     pub(crate) backends: Order,
     /// What makes containers.
     pub(crate) container: Option<Runtime>,
-    /// Uids that may answer for the operator, besides the daemon's own.
-    pub(crate) consent_uids: Vec<u32>,
     /// How long a question to the operator may stay open.
     pub consent_wait: Duration,
     /// The most memory for requests in work: messages and kept output, bytes.
@@ -113,12 +110,16 @@ pub struct Config {
     pub(crate) on_hook_turn_limit: OnLimit,
     /// The runtimes' own allowlists, by contract; each counts for hooks of its contract.
     pub(crate) own_allowlists: BTreeMap<&'static str, PathBuf>,
+    /// Who may answer for the operator, besides the daemon's own user.
+    pub(crate) operators: Users,
     /// Directories with profiles of the operator's.
     pub(crate) profile_dirs: Vec<PathBuf>,
     /// Names and texts of profiles without a file, which `hookjail learn` tries. No configuration file has any.
     pub proposed_profiles: Vec<(String, String)>,
     /// The values of `${home}` and `${cache}` in profiles.
     pub(crate) references: References,
+    /// Who may read the records of everybody's requests, besides the daemon's own user.
+    pub(crate) readers: Users,
     /// The hooks that run whenever their points come.
     pub(crate) registered: Vec<Registered>,
     /// The secrets that are taken out of texts.
@@ -308,13 +309,17 @@ impl Config {
         }
         let hooks_files = hooks_file.into_iter().map(self::hook::file);
         let hooks_files = hooks_files.collect::<Result<_, _>>()?;
+        let callers = match &server.callers {
+            Some(entries) => users::read("server.callers", entries)?,
+            None => users::usual(environment.root),
+        };
         Ok(Self {
             admin_socket: places.admin_socket,
-            allowed_uids: server.allowed_uids,
-            audit_uids: audit.uids.clone(),
+            callers,
+            readers: users::read("audit.readers", &audit.readers)?,
             audit: audit.read()?,
             backends,
-            consent_uids: consent.uids,
+            operators: users::read("consent.operators", &consent.operators)?,
             consent_wait: consent.wait.0,
             bytes_in_flight,
             connections: server.max_connections,
@@ -353,14 +358,12 @@ impl Config {
     pub(crate) fn needs_restart(&self, other: &Self) -> Vec<&'static str> {
         let Self {
             admin_socket,
-            allowed_uids: _,
             audit,
-            audit_uids: _,
             backends,
             bytes_in_flight,
+            callers: _,
             capture: _,
             connections,
-            consent_uids: _,
             consent_wait,
             container,
             drain,
@@ -375,8 +378,10 @@ impl Config {
             max_hook_driven_turns,
             max_queued,
             on_hook_turn_limit,
+            operators: _,
             profile_dirs: _,
             proposed_profiles: _,
+            readers: _,
             registered: _,
             // From the environment, which does not change.
             own_allowlists: _,
@@ -663,7 +668,7 @@ mod tests {
         let config = |text: &str| Config::parse(text, &at_home()).unwrap();
         let before = config("");
         let after = config(
-            "[server]\nallowed_uids = [7]\nsocket = \"/x/sock\"\n[hooks]\ndisabled = true\nspawners = 1\n\
+            "[server]\ncallers = [7]\nsocket = \"/x/sock\"\n[hooks]\ndisabled = true\nspawners = 1\n\
              [profiles]\ndirs = [\"/x\"]",
         );
         assert_eq!(before.needs_restart(&before), [""; 0]);

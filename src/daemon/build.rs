@@ -313,10 +313,10 @@ impl Assembly {
             })
         });
         Ok(Rules {
-            allowed_uids: config.allowed_uids.clone(),
-            audit_uids: config.audit_uids.clone(),
+            callers: config.callers.clone(),
+            readers: config.readers.clone(),
             configuration: configuration(config),
-            consent_uids: config.consent_uids.clone(),
+            operators: config.operators.clone(),
             forbidden: Forbidden::locate(&own(config))
                 .map_err(AssemblyError::new("locate the daemon's own directories"))?,
             hooks: hooks.collect::<Result<_, AssemblyError>>()?,

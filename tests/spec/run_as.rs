@@ -32,7 +32,7 @@ mod as_root {
 
     async fn daemon(run_as: &str) -> Daemon {
         let config =
-            format!("[server]\nallowed_uids = [{ALICE}, {BOB}]\n[hooks]\nrun_as = {run_as:?}\n");
+            format!("[server]\ncallers = [{ALICE}, {BOB}]\n[hooks]\nrun_as = {run_as:?}\n");
         Daemon::with(Setup {
             config,
             ..Setup::default()

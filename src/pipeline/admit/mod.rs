@@ -345,15 +345,15 @@ impl Gate {
     /// Returns whether a peer may read the records of all requests. A hook may read none.
     pub(crate) fn reads_all(&self, peer: &Peer, sandbox: &Sandbox) -> bool {
         let own = nix::unistd::geteuid().as_raw();
-        let listed = peer.uid == own || self.rules().audit_uids.contains(&peer.uid);
+        let listed = peer.uid == own || self.rules().readers.contain(peer);
         listed && !sandbox.is_hook(peer)
     }
 
     /// Returns whether a peer is neither the daemon's own user nor listed for anything.
     pub(crate) fn is_stranger(&self, peer: &Peer) -> bool {
         let rules = self.rules();
-        let mut listed = [&rules.allowed_uids, &rules.audit_uids, &rules.consent_uids].into_iter();
-        peer.uid != nix::unistd::geteuid().as_raw() && !listed.any(|uids| uids.contains(&peer.uid))
+        let mut listed = [&rules.callers, &rules.operators, &rules.readers].into_iter();
+        peer.uid != nix::unistd::geteuid().as_raw() && !listed.any(|users| users.contain(peer))
     }
 
     /// Checks whether a peer may answer for the operator.
@@ -367,9 +367,9 @@ impl Gate {
             return Err(Refusal::new(Reason::CallerIsAHook, message));
         }
         let own = nix::unistd::geteuid().as_raw();
-        if peer.uid != own && !self.rules().consent_uids.contains(&peer.uid) {
+        if peer.uid != own && !self.rules().operators.contain(peer) {
             let message = format!(
-                "uid {} may not answer for the operator; add it to `consent.uids`",
+                "uid {} may not answer for the operator; add it to `consent.operators`",
                 peer.uid
             );
             return Err(Refusal::new(Reason::PeerNotAllowed, message));
@@ -399,11 +399,11 @@ impl Gate {
         }
         let own = nix::unistd::geteuid().as_raw();
         let rules = self.rules();
-        if peer.uid != own && !rules.allowed_uids.contains(&peer.uid) {
+        if peer.uid != own && !rules.callers.contain(peer) {
             let uid = peer.uid;
-            let message = format!("uid {uid} may not ask; add it to `server.allowed_uids`");
+            let message = format!("uid {uid} may not ask; add it to `server.callers`");
             let refusal = Refusal::new(Reason::PeerNotAllowed, message);
-            let lines = format!("[server]\nallowed_uids = [{uid}]");
+            let lines = format!("[server]\ncallers = [{uid}]");
             return Err(rules.configuration.lifted_by(refusal, &lines));
         }
         Ok(())

@@ -9,7 +9,7 @@ use std::{
 use super::command::defaults;
 use crate::{
     consent::{allowlist::command_line, decide::ALLOW},
-    model::{Hook, InvalidField, Peer, ProfileName, is_plain},
+    model::{Hook, InvalidField, Peer, ProfileName, Users, is_plain},
     policy::{GrantedBy, Policy, Registry, WorkspaceRoots, forbidden::Forbidden},
     refusal::{Fact, Reason, Refusal},
     request::Request,
@@ -70,18 +70,18 @@ impl Configuration {
 /// The reloadable configuration of a gate.
 #[derive(Debug)]
 pub(crate) struct Rules {
-    /// Allowed uids of callers, besides the daemon's own.
-    pub allowed_uids: Vec<u32>,
-    /// Uids that may read the records of all requests, besides the daemon's own.
-    pub audit_uids: Vec<u32>,
+    /// Allowed callers, besides the daemon's own user.
+    pub callers: Users,
     /// The file of the configuration.
     pub configuration: Configuration,
-    /// Uids that may answer for the operator, besides the daemon's own.
-    pub consent_uids: Vec<u32>,
     /// The daemon's own directories: no workspace may hold them or lie in them.
     pub forbidden: Forbidden,
     /// The operator's configuration of commands.
     pub hooks: Vec<OperatorHook>,
+    /// Users that may answer for the operator, besides the daemon's own.
+    pub operators: Users,
+    /// Users that may read the records of all requests, besides the daemon's own.
+    pub readers: Users,
     /// The profiles.
     pub registry: Registry,
     /// The directories below which a workspace may lie.
@@ -89,10 +89,11 @@ pub(crate) struct Rules {
 }
 
 impl Rules {
-    /// Returns the uids of allowed callers.
+    /// Returns the uids of allowed callers, as far as they are known before they connect.
     pub(super) fn caller_uids(&self) -> Vec<u32> {
         let own = nix::unistd::geteuid().as_raw();
-        let mut uids: Vec<_> = self.allowed_uids.iter().copied().chain([own]).collect();
+        let listed = self.callers.uids.iter().chain(&self.callers.members);
+        let mut uids: Vec<_> = listed.copied().chain([own]).collect();
         uids.sort_unstable();
         uids.dedup();
         uids
