@@ -295,7 +295,7 @@ impl Config {
             }
         };
         let sockets = (server.socket, server.admin_socket);
-        let roots = hooks.workspace_roots;
+        let roots = (hooks.workspace_roots, run_as == RunAs::Caller);
         let places = Places::read(paths, profiles, sockets, roots, environment)?;
         let event_bytes = usize::try_from(hooks.event_max.0).unwrap_or(usize::MAX);
         let bytes_in_flight = bytes_in_flight(server.max_bytes_in_flight, event_bytes)?;
@@ -592,14 +592,14 @@ mod tests {
         };
         let home = WorkspaceRoots {
             homes: vec!["/home/u".into()],
-            named: Vec::new(),
+            ..WorkspaceRoots::default()
         };
         assert_eq!(roots("", &at_home()), home);
         let none = WorkspaceRoots::default();
         assert_eq!(roots("[hooks]\nworkspace_roots = []", &at_home()), none);
         let named = WorkspaceRoots {
-            homes: Vec::new(),
             named: vec!["/srv".into()],
+            ..WorkspaceRoots::default()
         };
         let srv = "[hooks]\nworkspace_roots = [\"/srv\"]";
         assert_eq!(roots(srv, &at_home()), named);
@@ -608,6 +608,14 @@ mod tests {
             ..at_home()
         };
         assert_eq!(roots("", &root), none);
+        let callers = WorkspaceRoots {
+            homes_of_callers: true,
+            ..WorkspaceRoots::default()
+        };
+        let caller = "[hooks]\nrun_as = \"caller\"";
+        assert_eq!(roots(caller, &root), callers);
+        let srv = format!("{caller}\nworkspace_roots = [\"/srv\"]");
+        assert_eq!(roots(&srv, &root), named);
     }
 
     #[test]

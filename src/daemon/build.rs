@@ -17,7 +17,7 @@ use crate::{
     hooks::Results,
     journal::{Redaction, append::Journal},
     model::ProfileName,
-    pipeline::{Audit, Configuration, Gate, GateParts, OperatorHook, Pipeline, Rules},
+    pipeline::{Audit, Configuration, Gate, GateParts, Homes, OperatorHook, Pipeline, Rules},
     policy::{Registry, forbidden::Forbidden},
     redact::{Redactor, secret::Registration},
     refusal::Refusal,
@@ -319,6 +319,7 @@ impl Assembly {
             operators: config.operators.clone(),
             forbidden: Forbidden::locate(&own(config))
                 .map_err(AssemblyError::new("locate the daemon's own directories"))?,
+            homes: Homes::default(),
             hooks: hooks.collect::<Result<_, AssemblyError>>()?,
             registry: Self::registry(config)?,
             workspace_roots: config.workspace_roots.clone(),

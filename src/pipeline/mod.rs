@@ -12,7 +12,7 @@ mod run;
 
 pub(crate) use self::run::Ended;
 pub(crate) use self::{
-    admit::{Admitted, Configuration, Gate, GateParts, OperatorHook, Rules},
+    admit::{Admitted, Configuration, Gate, GateParts, Homes, OperatorHook, Rules},
     call::{Call, Purpose},
     interpret::Redacted,
     plan::Run,

@@ -1,6 +1,7 @@
 //! Admission: caller's uid, consent to the hook, and capacity.
 
 mod command;
+mod homes;
 mod rules;
 
 use std::{
@@ -15,7 +16,10 @@ use tokio::time::timeout_at;
 use tokio_util::sync::CancellationToken;
 
 use self::command::FoundCommand;
-pub(crate) use self::rules::{Configuration, OperatorHook, Rules};
+pub(crate) use self::{
+    homes::Homes,
+    rules::{Configuration, OperatorHook, Rules},
+};
 use super::{
     call::{Call, Purpose, early},
     places::{Full, Place, Places},

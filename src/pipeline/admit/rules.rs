@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use super::command::defaults;
+use super::{command::defaults, homes::Homes};
 use crate::{
     consent::{allowlist::command_line, decide::ALLOW},
     model::{Hook, InvalidField, Peer, ProfileName, Users, is_plain},
@@ -76,6 +76,8 @@ pub(crate) struct Rules {
     pub configuration: Configuration,
     /// The daemon's own directories: no workspace may hold them or lie in them.
     pub forbidden: Forbidden,
+    /// Homes of callers, as far as they were needed.
+    pub homes: Homes,
     /// The operator's configuration of commands.
     pub hooks: Vec<OperatorHook>,
     /// Users that may answer for the operator, besides the daemon's own.
@@ -152,8 +154,7 @@ impl Rules {
     ) -> Result<(), Refusal> {
         let shown = directory.display();
         let field = |problem: String| Refusal::from(InvalidField::new(name, problem));
-        let admitted = self.workspace_roots.admit(directory);
-        admitted.map_err(|problem| {
+        self.in_root(directory, peer).map_err(|problem| {
             let root = toml::Value::from(shown.to_string());
             let lines = format!("[hooks]\nworkspace_roots = [{root}]");
             let refusal = field(format!("`{shown}` {problem}"));
@@ -176,11 +177,25 @@ impl Rules {
         }
     }
 
+    /// Returns an error where a caller's workspace may not be here.
+    fn in_root(&self, directory: &Path, peer: &Peer) -> Result<(), String> {
+        let roots = &self.workspace_roots;
+        if !roots.homes_of_callers {
+            return roots.admit(directory);
+        }
+        let homes = self.homes.of(peer);
+        WorkspaceRoots {
+            homes,
+            ..roots.clone()
+        }
+        .admit(directory)
+    }
+
     /// Returns whether a directory that an event names may be bound.
     ///
     /// Otherwise it is ignored, and the request is not refused.
     pub(crate) fn may_bind(&self, directory: &Path, peer: &Peer) -> bool {
-        if !is_plain(directory) || self.workspace_roots.admit(directory).is_err() {
+        if !is_plain(directory) || self.in_root(directory, peer).is_err() {
             return false;
         }
         let _as_caller = FileRights::of(peer.uid, peer.gid, &peer.groups);
