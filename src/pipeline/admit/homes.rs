@@ -79,11 +79,8 @@ mod tests {
         };
         assert_eq!(own(&peer(uid.as_raw()), link), expected);
         for not_own in ["/", "/nonexistent", "relative"] {
-            assert_eq!(
-                own(&peer(3_000_000_001), not_own.into()),
-                [PathBuf::new(); 0],
-                "{not_own}"
-            );
+            let homes = own(&peer(3_000_000_001), not_own.into());
+            assert!(homes.is_empty(), "{homes:?}");
         }
     }
 }
