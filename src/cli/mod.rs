@@ -4,6 +4,7 @@ mod admin;
 mod audit;
 mod builtin;
 mod client;
+mod config;
 mod consent;
 mod dispatch;
 mod doctor;
@@ -94,6 +95,7 @@ enum CliCommand {
     Audit(audit::AuditArgs),
     #[command(hide = true)]
     Builtin(builtin::BuiltinArgs),
+    Config(config::ConfigArgs),
     /// Allow commands, list and revoke what is allowed
     Consent(consent::ConsentArgs),
     /// What the container backend executes in a container
@@ -186,6 +188,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let done = match command {
         CliCommand::Audit(audit) => audit.run(&context),
         CliCommand::Builtin(builtin) => builtin.run(),
+        CliCommand::Config(config) => config.run(&context),
         CliCommand::Consent(consent) => consent.run(&context),
         #[cfg(target_os = "linux")]
         CliCommand::ContainerInit => Ok(crate::sandbox::container::inside::run()),

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// The configuration as the file spells it. Every key may be left out; unknown keys are errors.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(title = "Configuration of hookjail")]
 pub(super) struct ConfigFile {
@@ -39,8 +39,10 @@ pub(super) struct ConfigFile {
     pub(super) hooks_file: Vec<HooksFileEntry>,
     /// Where things are.
     pub(super) paths: PathsEntry,
-    /// Where profiles are.
+    /// Which profiles there are.
     pub(super) profiles: ProfilesEntry,
+    /// Calls without a daemon.
+    pub(super) run: RunEntry,
     /// What is taken out of texts.
     pub(super) secret: Vec<SecretEntry>,
     /// Who is listened to.
@@ -48,7 +50,7 @@ pub(super) struct ConfigFile {
 }
 
 /// What makes containers.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct ContainerEntry {
     /// The control group (version 2) below which each run gets its own: an absolute path.
@@ -64,7 +66,7 @@ pub(super) struct ContainerEntry {
 }
 
 /// What the journal keeps beside the facts of a run.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct AuditEntry {
     /// Of which texts it keeps the beginning. Registered secrets are taken out first.
@@ -113,7 +115,7 @@ pub(super) enum CaptureChoice {
 
 /// A secret that is taken out of texts: where its value is, or what it looks like. One of `credential`, `env`, `file` and
 /// `pattern` must be given.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SecretEntry {
     /// A file in `$CREDENTIALS_DIRECTORY`.
@@ -130,7 +132,7 @@ pub(super) struct SecretEntry {
 }
 
 /// What confines hooks.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct BackendsEntry {
     /// In order of preference.
@@ -150,9 +152,11 @@ impl Default for BackendsEntry {
 }
 
 /// What is asked of the operator.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct ConsentEntry {
+    /// Whether `HOOKJAIL_ACCEPT_HOOKS=1`, and runtimes' own variables like it, may accept commands that nobody allowed.
+    pub(super) accept_hooks: bool,
     /// Who may answer besides the daemon's own user.
     pub(super) operators: Vec<UserEntry>,
     /// How long a question stays open: up to 1 h.
@@ -162,6 +166,7 @@ pub(super) struct ConsentEntry {
 impl Default for ConsentEntry {
     fn default() -> Self {
         Self {
+            accept_hooks: true,
             operators: Vec::new(),
             wait: Span(Duration::from_secs(60)),
         }
@@ -169,7 +174,7 @@ impl Default for ConsentEntry {
 }
 
 /// What the operator says about a command; a hook where it has `contract` and `point`.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct HookEntry {
     /// Whether what it says decides, or advises only.
@@ -223,7 +228,7 @@ pub(super) struct HookEntry {
 }
 
 /// A file with hooks in the form of the system whose it is.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct HooksFileEntry {
     /// The agent whose hooks they are.
@@ -249,7 +254,7 @@ pub(super) struct HooksFileEntry {
 }
 
 /// What holds for some hooks of a file: at least one of `command`, `name` and `point`, and one of the others.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RuleEntry {
     /// Those with this command: the line as the file has it, a list's words as one line.
@@ -271,7 +276,7 @@ pub(super) struct RuleEntry {
 }
 
 /// Which hooks may be posted to a URL.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct HttpEntry {
     /// The URLs, each with all that lies below it.
@@ -285,7 +290,7 @@ pub(super) const LISTED: &str = "infer.listed";
 pub(super) const LISTS_FILE: &str = "infer.file";
 
 /// Which commands of infer's hooks run: regular expressions, by the agent's mode.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct ListsEntry {
     /// In every mode.
@@ -304,7 +309,7 @@ pub(super) struct ListsEntry {
 }
 
 /// Program and arguments, or a command line for a shell.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(
     untagged,
     expecting = "program and arguments as a list, or a command line as a string"
@@ -315,7 +320,7 @@ pub(super) enum CommandWords {
 }
 
 /// Limits of all hooks.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct HooksEntry {
     /// No hook runs of its own accord.
@@ -334,6 +339,7 @@ pub(super) struct HooksEntry {
     pub(super) on_hook_turn_limit: String,
     /// Gone. It is read to be refused with what to use instead.
     #[schemars(skip)]
+    #[serde(skip_serializing)]
     pub(super) read_audit_log: Option<IgnoredAny>,
     /// As whom a root daemon's hooks run: `caller`, or `pool` for a uid of their own.
     #[schemars(extend("enum" = ["caller", "pool"]))]
@@ -366,7 +372,7 @@ impl Default for HooksEntry {
 }
 
 /// Where things are.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct PathsEntry {
     /// Scratch directories.
@@ -376,11 +382,27 @@ pub(super) struct PathsEntry {
 }
 
 /// Where profiles are.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct ProfilesEntry {
+    /// The profiles that are served, by name. Default: all.
+    pub(super) allow: Option<Vec<String>>,
     /// Directories, read in order.
     pub(super) dirs: Vec<PathBuf>,
+}
+
+/// Calls without a daemon.
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RunEntry {
+    /// Whether `hookjail run`, `dispatch` and `learn` may serve themselves.
+    pub(super) private: bool,
+}
+
+impl Default for RunEntry {
+    fn default() -> Self {
+        Self { private: true }
+    }
 }
 
 /// A user, or a group's members.
@@ -397,7 +419,7 @@ pub(super) enum UserEntry {
 }
 
 /// Who is listened to.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct ServerEntry {
     /// Where the operator steers the daemon. Default: beside `socket`.

@@ -12,11 +12,15 @@ use std::{
 use schemars::{Schema, SchemaGenerator};
 
 pub use self::env::ProcessEnv;
-pub(crate) use self::source::ConfigSource;
 use self::{
     audit::capture,
     file::{ConfigFile, ConsentEntry, HooksEntry, LISTED, LISTS_FILE, ListsEntry, ServerEntry},
+    managed::Managed,
     places::Places,
+};
+pub(crate) use self::{
+    source::ConfigSource,
+    view::{Origin, Setting},
 };
 use crate::{
     contract::{WrittenLists, hook_file::Switches},
@@ -42,10 +46,12 @@ mod env;
 mod file;
 mod hook;
 mod http;
+mod managed;
 mod places;
 mod secret;
 mod source;
 mod users;
+mod view;
 
 /// Returns the schema of a configuration file.
 pub(crate) fn schema(generator: SchemaGenerator) -> Schema {
@@ -68,6 +74,8 @@ pub(crate) struct ConfiguredHook {
 pub struct Config {
     /// Where the operator steers the daemon; `None` where there is no socket either.
     pub(crate) admin_socket: Option<PathBuf>,
+    /// The profiles that are served; `None` = all.
+    pub(crate) allowed_profiles: Option<Vec<ProfileName>>,
     /// How the journal is kept.
     pub(crate) audit: Settings,
     /// Who may request runs, besides the daemon's own user.
@@ -112,6 +120,8 @@ pub struct Config {
     pub(crate) own_allowlists: BTreeMap<&'static str, PathBuf>,
     /// Who may answer for the operator, besides the daemon's own user.
     pub(crate) operators: Users,
+    /// Whether a call may be served without a daemon.
+    pub(crate) private_runs: bool,
     /// Directories with profiles of the operator's.
     pub(crate) profile_dirs: Vec<PathBuf>,
     /// Names and texts of profiles without a file, which `hookjail learn` tries. No configuration file has any.
@@ -233,9 +243,10 @@ impl Config {
     /// Fails for a file that other users can write, an unknown key, or a value out of range.
     pub(crate) fn load(path: Option<&Path>, environment: &ProcessEnv) -> Result<Self, ConfigError> {
         let shown = path.unwrap_or_else(|| Path::new("(defaults)")).to_owned();
+        let managed = Managed::load(Path::new(managed::FILE))?;
         let read = || -> Result<Self, ConfigProblem> {
             let text = path.map(read).transpose()?.unwrap_or_default();
-            let parsed = Self::parse(&text, environment)?;
+            let parsed = Self::narrowed(&text, managed.as_ref(), environment)?;
             Ok(Self {
                 file: path.map(Path::to_owned),
                 ..parsed
@@ -244,12 +255,31 @@ impl Config {
         read().map_err(|cause| ConfigError { path: shown, cause })
     }
 
+    /// Parses a configuration that another narrows.
+    fn narrowed(
+        text: &str,
+        managed: Option<&Managed>,
+        environment: &ProcessEnv,
+    ) -> Result<Self, ConfigProblem> {
+        // First as it is: its errors name lines.
+        let file = deserialize(text)?;
+        let Some(managed) = managed else {
+            return Self::of(file, environment);
+        };
+        let table = managed.narrow(read_table(text)?)?;
+        Self::of(deserialize(&table.to_string())?, environment)
+    }
+
     /// Parses a configuration.
     ///
     /// # Errors
     ///
     /// Names the key that is wrong.
     pub fn parse(text: &str, environment: &ProcessEnv) -> Result<Self, ConfigProblem> {
+        Self::of(deserialize(text)?, environment)
+    }
+
+    fn of(file: ConfigFile, environment: &ProcessEnv) -> Result<Self, ConfigProblem> {
         let ConfigFile {
             audit,
             backends,
@@ -262,9 +292,10 @@ impl Config {
             hooks_file,
             paths,
             profiles,
+            run,
             secret,
             server,
-        } = deserialize(text)?;
+        } = file;
         let capture = capture(&audit)?;
         let secrets = self::secret::read(secret)?;
         let http = self::http::read(http, &secrets)?;
@@ -275,6 +306,13 @@ impl Config {
             return Err(ConfigProblem::key("hooks.read_audit_log", problem));
         }
         in_range(&consent, &hooks, &server)?;
+        if !consent.accept_hooks
+            && (environment.accept_hooks || !environment.own_accepts.is_empty())
+        {
+            let problem = "is false, and a variable of the environment says otherwise: unset HOOKJAIL_ACCEPT_HOOKS, and those of runtimes like it";
+            return Err(ConfigProblem::key("consent.accept_hooks", problem));
+        }
+        let allowed_profiles = allowed(profiles.allow.as_deref())?;
         let run_as = RunAs::ALL
             .into_iter()
             .find(|run_as| run_as.as_str() == hooks.run_as)
@@ -296,7 +334,7 @@ impl Config {
         };
         let sockets = (server.socket, server.admin_socket);
         let roots = (hooks.workspace_roots, run_as == RunAs::Caller);
-        let places = Places::read(paths, profiles, sockets, roots, environment)?;
+        let places = Places::read(paths, profiles.dirs, sockets, roots, environment)?;
         let event_bytes = usize::try_from(hooks.event_max.0).unwrap_or(usize::MAX);
         let bytes_in_flight = bytes_in_flight(server.max_bytes_in_flight, event_bytes)?;
         let [first, last] = hooks.uid_range;
@@ -315,6 +353,7 @@ impl Config {
         };
         Ok(Self {
             admin_socket: places.admin_socket,
+            allowed_profiles,
             callers,
             readers: users::read("audit.readers", &audit.readers)?,
             audit: audit.read()?,
@@ -338,6 +377,7 @@ impl Config {
             max_queued: hooks.max_queued,
             on_hook_turn_limit,
             own_allowlists: environment.own_allowlists(),
+            private_runs: run.private,
             profile_dirs: places.profile_dirs,
             proposed_profiles: Vec::new(),
             references: environment.references(),
@@ -358,6 +398,7 @@ impl Config {
     pub(crate) fn needs_restart(&self, other: &Self) -> Vec<&'static str> {
         let Self {
             admin_socket,
+            allowed_profiles: _,
             audit,
             backends,
             bytes_in_flight,
@@ -379,6 +420,8 @@ impl Config {
             max_queued,
             on_hook_turn_limit,
             operators: _,
+            // No daemon's.
+            private_runs: _,
             profile_dirs: _,
             proposed_profiles: _,
             readers: _,
@@ -459,6 +502,24 @@ fn deserialize(text: &str) -> Result<ConfigFile, ConfigProblem> {
             error.into_inner().to_string().trim_end()
         ))
     })
+}
+
+/// Reads the names of profiles that are served.
+fn allowed(names: Option<&[String]>) -> Result<Option<Vec<ProfileName>>, ConfigProblem> {
+    let read = |name: &String| {
+        ProfileName::parse(name).ok_or_else(|| {
+            let problem = format!("`{name}` is no name of a profile");
+            ConfigProblem::key("profiles.allow", problem)
+        })
+    };
+    names
+        .map(|names| names.iter().map(read).collect())
+        .transpose()
+}
+
+fn read_table(text: &str) -> Result<toml::Table, ConfigProblem> {
+    text.parse()
+        .map_err(|error: toml::de::Error| ConfigProblem::Syntax(error.to_string()))
 }
 
 /// Checks the numbers that have a range.

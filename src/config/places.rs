@@ -2,10 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::{
-    ConfigProblem, ProcessEnv, admin_beside,
-    file::{PathsEntry, ProfilesEntry},
-};
+use super::{ConfigProblem, ProcessEnv, admin_beside, file::PathsEntry};
 use crate::policy::WorkspaceRoots;
 
 /// Paths of a configuration, each absolute.
@@ -25,7 +22,7 @@ impl Places {
     /// `sockets` are the callers' and the operator's. Beside the roots is whether hooks run as their callers.
     pub(super) fn read(
         paths: PathsEntry,
-        profiles: ProfilesEntry,
+        profile_dirs: Vec<PathBuf>,
         sockets: (Option<PathBuf>, Option<PathBuf>),
         (roots, as_callers): (Option<Vec<PathBuf>>, bool),
         environment: &ProcessEnv,
@@ -66,7 +63,7 @@ impl Places {
         };
         Ok(Self {
             admin_socket,
-            profile_dirs: all("profiles.dirs", profiles.dirs)?,
+            profile_dirs: all("profiles.dirs", profile_dirs)?,
             runtime,
             socket,
             state,

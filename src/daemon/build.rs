@@ -246,13 +246,23 @@ impl Assembly {
     ///
     /// Names the profile that cannot be loaded, or that the configuration names and is not there.
     pub(crate) fn registry(config: &Config) -> Result<Registry, AssemblyError> {
-        let registry = Registry::load_with(
+        let mut registry = Registry::load_with(
             &config.profile_dirs,
             &config.proposed_profiles,
             &own(config),
             &config.references,
         )
         .map_err(AssemblyError::new("load the profiles"))?;
+        let not_there = |key: &str, name: &ProfileName| {
+            let problem = format!(
+                "`{key}` names `{name}`, and there is no such profile; see `hookjail profile list`"
+            );
+            AssemblyError::new("find what the configuration names")(problem)
+        };
+        if let Some(allowed) = &config.allowed_profiles {
+            let kept = registry.keep(allowed);
+            kept.map_err(|unknown| not_there("profiles.allow", unknown))?;
+        }
         let of_backends = config.backends.profiles.keys();
         let of_hooks = config.hooks.iter().flat_map(|hook| &hook.profiles);
         let of_files = config.hooks_files.iter();
@@ -266,14 +276,7 @@ impl Assembly {
             );
         match named.find(|(_, name)| registry.find(name).is_none()) {
             None => Ok(registry),
-            Some((key, name)) => {
-                let problem = format!(
-                    "`{key}` names `{name}`, and there is no such profile; see `hookjail profile list`"
-                );
-                Err(AssemblyError::new("find what the configuration names")(
-                    problem,
-                ))
-            }
+            Some((key, name)) => Err(not_there(key, name)),
         }
     }
 
