@@ -45,7 +45,7 @@ use crate::{
         narrow::{Bindings, narrow},
     },
     sandbox::{
-        Backend, Observer, Seen, explain as kernel,
+        Backend, Observer, OwnUids, Seen, explain as kernel,
         landlock::{Landlock, NEWEST_ABI},
     },
 };
@@ -363,8 +363,7 @@ impl Bench {
             true => current,
             false => workspace.clone(),
         };
-        let root = nix::unistd::geteuid().is_root();
-        let probed = Landlock::new(root).probe();
+        let probed = Landlock::new(OwnUids::NONE).probe();
         Ok(Self {
             abi: probed.map_or(NEWEST_ABI, |host| host.landlock_abi),
             argv: argv.collect::<Result<_, _>>()?,

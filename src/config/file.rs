@@ -344,6 +344,9 @@ pub(super) struct HooksEntry {
     /// As whom a root daemon's hooks run: `caller`, or `pool` for a uid of their own.
     #[schemars(extend("enum" = ["caller", "pool"]))]
     pub(super) run_as: String,
+    /// The same for one profile, by its name, and for those that extend it.
+    #[schemars(extend("additionalProperties" = { "enum": ["caller", "pool"] }))]
+    pub(super) run_as_profiles: BTreeMap<String, String>,
     /// Threads that start hooks, for each set of filters.
     #[schemars(range(min = 1, max = 64))]
     pub(super) spawners: usize,
@@ -364,6 +367,7 @@ impl Default for HooksEntry {
             on_hook_turn_limit: OnLimit::default().as_str().to_owned(),
             read_audit_log: None,
             run_as: RunAs::default().as_str().to_owned(),
+            run_as_profiles: BTreeMap::new(),
             spawners: 4,
             uid_range: [*DEFAULT_UID_RANGE.start(), *DEFAULT_UID_RANGE.end()],
             workspace_roots: None,

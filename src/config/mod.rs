@@ -35,7 +35,7 @@ use crate::{
     model::{ProfileName, Users},
     policy::{References, WorkspaceRoots, units::Size},
     redact::secret::Registration,
-    sandbox::{Order, RunAs, Runtime},
+    sandbox::{HookUsers, Order, RunAs, Runtime},
     util::trusted_file::{self, Untrusted},
 };
 
@@ -135,7 +135,7 @@ pub struct Config {
     /// The secrets that are taken out of texts.
     pub(crate) secrets: Vec<Registration>,
     /// As whom a root daemon's hooks run.
-    pub run_as: RunAs,
+    pub(crate) run_as: HookUsers,
     /// Where scratch directories are made.
     pub(crate) runtime: PathBuf,
     /// Where the socket is; `None` where neither the file nor the environment say.
@@ -313,13 +313,7 @@ impl Config {
             return Err(ConfigProblem::key("consent.accept_hooks", problem));
         }
         let allowed_profiles = allowed(profiles.allow.as_deref())?;
-        let run_as = RunAs::ALL
-            .into_iter()
-            .find(|run_as| run_as.as_str() == hooks.run_as)
-            .ok_or_else(|| {
-                let problem = format!("`{}` is neither `caller` nor `pool`", hooks.run_as);
-                ConfigProblem::key("hooks.run_as", problem)
-            })?;
+        let run_as = self::hook::users(&hooks.run_as, &hooks.run_as_profiles)?;
         let on_hook_turn_limit = OnLimit::parse(&hooks.on_hook_turn_limit).ok_or_else(|| {
             let problem = "must be `warn`, `ask_user` or `abort`";
             ConfigProblem::key("hooks.on_hook_turn_limit", problem)
@@ -333,7 +327,10 @@ impl Config {
             }
         };
         let sockets = (server.socket, server.admin_socket);
-        let roots = (hooks.workspace_roots, run_as == RunAs::Caller);
+        let roots = (
+            hooks.workspace_roots,
+            run_as.values().any(|it| *it == RunAs::Caller),
+        );
         let places = Places::read(paths, profiles.dirs, sockets, roots, environment)?;
         let event_bytes = usize::try_from(hooks.event_max.0).unwrap_or(usize::MAX);
         let bytes_in_flight = bytes_in_flight(server.max_bytes_in_flight, event_bytes)?;
@@ -462,7 +459,11 @@ impl Config {
                 "hooks.on_hook_turn_limit",
                 *on_hook_turn_limit == other.on_hook_turn_limit,
             ),
-            ("hooks.run_as", *run_as == other.run_as),
+            ("hooks.run_as", run_as.default == other.run_as.default),
+            (
+                "hooks.run_as_profiles",
+                run_as.profiles == other.run_as.profiles,
+            ),
             ("hooks.spawners", *spawners == other.spawners),
             ("hooks.uid_range", *uid_range == other.uid_range),
             ("paths.runtime", *runtime == other.runtime),

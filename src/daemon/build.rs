@@ -23,7 +23,8 @@ use crate::{
     refusal::Refusal,
     rootfs::Root,
     sandbox::{
-        BackendName, BackendStatus, Identities, InstanceDir, RunAs, Sandbox, SandboxParts, backend,
+        BackendName, BackendStatus, Identities, InstanceDir, OwnUids, RunAs, Sandbox, SandboxParts,
+        backend,
     },
     sys::{self, Keeper},
 };
@@ -177,8 +178,11 @@ impl Assembly {
         let instance = InstanceDir::create(&config.runtime, root).map_err(AssemblyError::new(
             format!("make a directory in `{}`", config.runtime.display()),
         ))?;
-        let own_uids = root && config.run_as == RunAs::Pool;
-        if config.run_as == RunAs::Caller {
+        let own_uids = match root {
+            true => OwnUids::under(config.run_as.clone()),
+            false => OwnUids::NONE,
+        };
+        if config.run_as.values().any(|it| *it == RunAs::Caller) {
             let suit = match &identities {
                 Some(identities) => identities.suit_callers(),
                 None => Err(io::Error::other(
@@ -202,7 +206,7 @@ impl Assembly {
         let backends = named
             .into_iter()
             // The configuration was refused where a list names what cannot be had.
-            .filter_map(|name| backend(name, config.container.clone(), own_uids))
+            .filter_map(|name| backend(name, config.container.clone(), own_uids.clone()))
             .collect();
         let spec = config.container.as_ref();
         let spec = spec.and_then(|runtime| runtime.root.as_ref());
@@ -222,7 +226,7 @@ impl Assembly {
             root: root
                 .transpose()
                 .map_err(AssemblyError::new("use `container.root`"))?,
-            run_as: config.run_as,
+            run_as: config.run_as.clone(),
             spawners: config.spawners,
         })
         .map_err(AssemblyError::new("read this process's own status"))
@@ -264,11 +268,13 @@ impl Assembly {
             kept.map_err(|unknown| not_there("profiles.allow", unknown))?;
         }
         let of_backends = config.backends.profiles.keys();
+        let of_users = config.run_as.profiles.keys();
         let of_hooks = config.hooks.iter().flat_map(|hook| &hook.profiles);
         let of_files = config.hooks_files.iter();
         let of_rules = of_files.clone().flat_map(|it| &it.rules);
         let mut named = of_backends
             .map(|name| ("backends.profiles", name))
+            .chain(of_users.map(|name| ("hooks.run_as_profiles", name)))
             .chain(of_hooks.map(|name| ("hook.profiles", name)))
             .chain(of_files.filter_map(|it| Some(("hooks_file.profile", it.profile.as_ref()?))))
             .chain(

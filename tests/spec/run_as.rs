@@ -229,6 +229,42 @@ mod as_root {
 
     #[tokio::test]
     #[ignore = "needs root"]
+    async fn a_profile_may_have_another_user_than_the_rest() {
+        needs_root();
+        let config = format!(
+            "[server]\ncallers = [{ALICE}]\n[hooks]\nrun_as = \"pool\"\n[hooks.run_as_profiles]\npipeline = \"caller\"\nworkspace-rw = \"pool\"\n"
+        );
+        let daemon = Daemon::with(Setup {
+            config,
+            ..Setup::default()
+        })
+        .await;
+        let shared = daemon.workspace().join("shared");
+        fs::create_dir(&shared).unwrap();
+        fs::set_permissions(&shared, fs::Permissions::from_mode(0o755)).unwrap();
+        // The third extends the second, and so does the last, which has a user of its own.
+        for (profile, as_caller) in [
+            ("strict", false),
+            ("pipeline", true),
+            ("workspace-ro", true),
+            ("workspace-rw", false),
+        ] {
+            let answer = run_as(ALICE, &daemon, profile, &shared, "id -u");
+            let is_alice = stdout(&answer) == format!("{ALICE}\n");
+            assert_eq!(is_alice, as_caller, "{profile}: {answer}");
+            // The number of tasks can be limited only where the uid is the run's own.
+            let axes = answer["confinement"]["axes"].as_array().unwrap();
+            let pids = axes
+                .iter()
+                .find(|axis| axis["axis"] == "AXIS_PIDS")
+                .unwrap();
+            let limited = pids["coverage"] == "COVERAGE_ENFORCED";
+            assert!(!as_caller || contained() || !limited, "{profile}: {pids}");
+        }
+    }
+
+    #[tokio::test]
+    #[ignore = "needs root"]
     async fn roots_own_hooks_never_run_as_root() {
         needs_root();
         let daemon = daemon("caller").await;

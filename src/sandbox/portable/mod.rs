@@ -28,7 +28,7 @@ use crate::{
     model::Peer,
     refusal::Stop,
     rootfs::RootSpec,
-    sandbox::{Backend, BackendName, Noop, Runner, Started, Task},
+    sandbox::{Backend, BackendName, Noop, OwnUids, Runner, Started, Task},
     sys::Identity,
 };
 
@@ -67,7 +67,7 @@ pub(in crate::sandbox) const LACKING: &[&str] = if cfg!(target_os = "macos") {
 pub(crate) fn backend(
     name: BackendName,
     _runtime: Option<Runtime>,
-    _own_uid: bool,
+    _own_uids: OwnUids,
 ) -> Option<Box<dyn Backend>> {
     match name {
         BackendName::NOOP => Some(Box::new(Noop)),
