@@ -48,6 +48,10 @@ impl OwnUids {
     }
 
     /// Returns whether hooks under a profile have.
+    #[cfg_attr(
+        not(target_os = "linux"),
+        expect(dead_code, reason = "hooks have uids of their own on Linux alone")
+    )]
     pub(in crate::sandbox) fn of(&self, policy: &Policy) -> bool {
         let users = self.0.as_ref();
         users.is_some_and(|users| *users.of(&policy.line) == RunAs::Pool)

@@ -17,7 +17,7 @@ use std::{
 };
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 pub(crate) use self::backend::Seatbelt;
 pub(in crate::sandbox) use self::{
@@ -91,7 +91,7 @@ pub(crate) struct Runtime {
 }
 
 /// Which command line a runtime understands: of those that make containers of this system, none.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub(crate) enum RuntimeKind {}
 
 impl RuntimeKind {
