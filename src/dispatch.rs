@@ -152,7 +152,7 @@ impl Dispatch {
         let (peer, rules) = (call.peer.clone(), pipeline.gate.rules());
         // Matching takes time by the length of pattern and text, and the caller chooses both.
         let look = move || {
-            let due = self.due(&hooks)?;
+            let due = self.due(&hooks, peer.uid)?;
             let mode = self.common_mode(&due)?;
             Ok::<_, Refusal>((self.completed(mode, &rules, peer), mode, due))
         };
@@ -216,7 +216,7 @@ impl Dispatch {
     }
 
     /// Returns the hooks that are due, those of the request last.
-    fn due(&self, hooks: &Configured) -> Result<Vec<Registered>, InvalidField> {
+    fn due(&self, hooks: &Configured, uid: u32) -> Result<Vec<Registered>, InvalidField> {
         let event = Members::of_event(&self.event.json)?;
         let occasion = Occasion {
             agent: &self.envelope.agent,
@@ -226,6 +226,7 @@ impl Dispatch {
             preempt: self.preempt,
             scope: &self.scope,
             tool: self.envelope.tool.as_ref(),
+            uid,
         };
         let inline = self.inline.iter().filter(|hook| hook.is_due(&occasion));
         // Command lists are the operator's: they do not apply to the request's own hooks.

@@ -251,6 +251,8 @@ pub(super) struct HooksFileEntry {
     pub(super) rule: Vec<RuleEntry>,
     /// The skill whose hooks they are.
     pub(super) skill: Option<String>,
+    /// The user whose file it is, for whose requests alone its hooks run; default the operator.
+    pub(super) user: Option<UserEntry>,
 }
 
 /// What holds for some hooks of a file: at least one of `command`, `name` and `point`, and one of the others.

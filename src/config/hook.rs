@@ -155,6 +155,7 @@ pub(super) fn read(
         profile_granted: false,
         profile,
         source: format!("hook[{index}]"),
+        user: None,
         working_dir: entry.working_dir,
     };
     let statement = argv.map(|command| ConfiguredHook {
@@ -218,6 +219,10 @@ pub(super) fn file(entry: HooksFileEntry) -> Result<HooksFile, ConfigProblem> {
     let profile = profile.map(|name| profile_name("hooks_file.profile", &shown, name));
     let rules = entry.rule.into_iter();
     let rules = rules.map(|it| rule(it, &entry.contract, &shown));
+    let user = entry
+        .user
+        .as_ref()
+        .map(|user| super::users::of_file(user, &shown));
     Ok(HooksFile {
         base: entry.base,
         judge: judge.transpose()?,
@@ -226,6 +231,7 @@ pub(super) fn file(entry: HooksFileEntry) -> Result<HooksFile, ConfigProblem> {
         contract: entry.contract,
         owner,
         path: entry.path,
+        user: user.transpose()?,
     })
 }
 

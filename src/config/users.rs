@@ -1,9 +1,9 @@
 //! Reads lists of users: uids, names, and groups.
 
-use nix::unistd::{Group, User};
+use nix::unistd::{Group, Uid, User};
 
 use super::{ConfigProblem, file::UserEntry};
-use crate::model::Users;
+use crate::{hooks::load::FileUser, model::Users};
 
 /// The group whose members may call a root daemon where the configuration names no callers: that of the shipped socket.
 const USUAL_GROUP: &str = "hookjail";
@@ -42,6 +42,25 @@ pub(super) fn read(key: &'static str, entries: &[UserEntry]) -> Result<Users, Co
         }
     }
     Ok(users)
+}
+
+/// Looks the user of a file of hooks up.
+///
+/// # Errors
+///
+/// Names a user that is not there, and the file.
+pub(super) fn of_file(entry: &UserEntry, file: &str) -> Result<FileUser, ConfigProblem> {
+    let (name, found) = match entry {
+        UserEntry::Uid(uid) => (uid.to_string(), User::from_uid(Uid::from_raw(*uid))),
+        UserEntry::Name(name) => (name.clone(), User::from_name(name)),
+    };
+    let problem = |why: String| ConfigProblem::of("hooks_file.user", file, why);
+    let found = found.map_err(|errno| problem(format!("`{name}` cannot be looked up: {errno}")))?;
+    let user = found.ok_or_else(|| problem(format!("there is no user `{name}`")))?;
+    Ok(FileUser {
+        gid: user.gid.as_raw(),
+        uid: user.uid.as_raw(),
+    })
 }
 
 /// Returns who may call a daemon whose configuration does not say it.

@@ -53,6 +53,15 @@ pub(crate) fn open(path: &Path, options: &mut OpenOptions) -> Result<File, Untru
     open_of(path, options, &[geteuid().as_raw()])
 }
 
+/// Opens a regular file that a user owns and no other can write.
+pub(crate) fn open_of_user(
+    uid: u32,
+    path: &Path,
+    options: &mut OpenOptions,
+) -> Result<File, Untrusted> {
+    open_of(path, options, &[uid])
+}
+
 /// Opens a regular file that only root can change.
 pub(crate) fn open_roots(path: &Path, options: &mut OpenOptions) -> Result<File, Untrusted> {
     open_of(path, options, &[ROOT])

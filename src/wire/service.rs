@@ -502,7 +502,7 @@ impl HookService for HookServer {
         let peer = peer(request.extensions())?;
         let Pipeline { gate, sandbox, .. } = &*self.pipeline;
         gate.admit_peer(&peer, sandbox)
-            .and_then(|()| dispatch::list(request.get_ref(), &self.configured.get()))
+            .and_then(|()| dispatch::list(request.get_ref(), &self.configured.get(), &peer))
             .map(Response::new)
             .map_err(|refusal| status(&refusal, ""))
     }

@@ -19,8 +19,9 @@ mod as_root {
     use crate::{
         attempts::as_user,
         callers::as_root::client_as,
+        reload::reload,
         support::{Daemon, Setup, contained, needs_root, reason, sh},
-        witness::{a_minute, ask_as, ask_in, json, processes_with, until},
+        witness::{NOBODY, a_minute, ask_as, ask_in, json, processes_with, until},
     };
 
     /// Uids without accounts.
@@ -225,6 +226,71 @@ mod as_root {
         client.kill().unwrap();
         client.wait().unwrap();
         until("the hook has ended", || processes_with(&minute).is_empty()).await;
+    }
+
+    #[tokio::test]
+    #[ignore = "needs root"]
+    async fn a_users_own_file_of_hooks_serves_that_users_dispatches_alone() {
+        needs_root();
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join("settings.json");
+        let (nobody, other) = (NOBODY, 1);
+        let put = |text: &str| {
+            fs::write(&file, text).unwrap();
+            for (path, mode) in [(home.path(), 0o700), (&*file, 0o600)] {
+                chown(path, Some(nobody), Some(nobody)).unwrap();
+                fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+            }
+        };
+        let guard = r#"{"type": "command", "command": "echo mine >&2; exit 2"}"#;
+        put(&format!(
+            r#"{{"hooks": {{"PreToolUse": [{{"hooks": [{guard}]}}]}}}}"#
+        ));
+        let config = format!(
+            "[server]\ncallers = [{nobody}, {other}]\n[[hooks_file]]\ncontract = \"claude_code\"\npath = {file:?}\nuser = \"nobody\"\nprofile = \"strict\"\n"
+        );
+        let daemon = Daemon::with(Setup {
+            config,
+            ..Setup::default()
+        })
+        .await;
+        let event = daemon.path().join("event.json");
+        let tool = r#"{"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {"command": "ls"}}"#;
+        fs::write(&event, tool).unwrap();
+        let words = ["--contract", "claude_code", "--point", "PreToolUse"];
+        let workspace = daemon.workspace();
+        let given = [
+            "--event",
+            event.to_str().unwrap(),
+            "--workspace",
+            workspace.to_str().unwrap(),
+        ];
+        let words = [&words[..], &given].concat();
+        let decided = |user| {
+            let answer = json(&ask_as(user, &daemon, "sock", "dispatch", &words));
+            let hooks = answer["hooks"].as_array().map_or(0, Vec::len);
+            (
+                answer["answer"]["decision"]
+                    .as_str()
+                    .unwrap_or_default()
+                    .to_owned(),
+                hooks,
+                answer,
+            )
+        };
+        let (decision, hooks, answer) = decided(nobody);
+        assert_eq!((&*decision, hooks), ("DECISION_DENY", 1), "{answer}");
+        assert_eq!(answer["answer"]["reason"], "mine", "{answer}");
+        let (decision, hooks, answer) = decided(other);
+        assert_eq!((&*decision, hooks), ("DECISION_NONE", 0), "{answer}");
+
+        // What its user breaks is refused to that user, and keeps nobody else waiting.
+        put("{");
+        assert!(reload(&daemon)["error"].is_null());
+        let (decision, hooks, answer) = decided(nobody);
+        assert_eq!((&*decision, hooks), ("DECISION_DENY", 1), "{answer}");
+        let (decision, hooks, answer) = decided(other);
+        assert_eq!((&*decision, hooks), ("DECISION_NONE", 0), "{answer}");
     }
 
     #[tokio::test]
