@@ -28,7 +28,7 @@ use crate::{
     sandbox::{
         Absent, Backend, BackendName, Claims, Host, OwnUids, Prepared, Runner, Starting, Task,
         Unenforceable,
-        landlock::{NEWEST_ABI, by_deadline, memory, pids},
+        landlock::{NEWEST_ABI, by_deadline, memory, nesting, pids},
         seccomp::FilterSpec,
     },
     util::trusted_file,
@@ -164,6 +164,7 @@ impl Backend for Container {
     }
 
     fn probe(&self) -> Result<Host, Absent> {
+        nesting::opens_paths()?;
         self.runtime.open()?;
         if let Some(parent) = &self.runtime.control_group {
             group::prepare(parent)?;

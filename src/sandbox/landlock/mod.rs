@@ -82,7 +82,7 @@ impl Backend for Landlock {
 
     fn probe(&self) -> Result<Host, Absent> {
         match self.abi {
-            Ok(landlock_abi) => Ok(Host { landlock_abi }),
+            Ok(landlock_abi) => nesting::opens_paths().map(|()| Host { landlock_abi }),
             Err(errno) => Err(absent(errno)),
         }
     }
