@@ -19,6 +19,7 @@ mod output;
 mod private_server;
 mod profile;
 mod program;
+mod ps;
 mod rehearse;
 mod root_digest;
 mod run;
@@ -119,6 +120,7 @@ enum CliCommand {
     MakeAttempts,
     /// List, show and validate profiles
     Profile(profile::ProfileArgs),
+    Ps(ps::PsArgs),
     Reload(admin::ReloadArgs),
     RootDigest(root_digest::RootDigestArgs),
     /// Run one hook
@@ -202,6 +204,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         #[cfg(not(target_os = "linux"))]
         CliCommand::MakeAttempts => Ok(crate::sandbox::portable::attempts::run()),
         CliCommand::Profile(profile) => profile.run(&context),
+        CliCommand::Ps(ps) => ps.run(&context),
         CliCommand::Reload(reload) => reload.run(&context),
         CliCommand::RootDigest(root_digest) => root_digest.run(&context),
         CliCommand::Run(run) => run.run(&context),

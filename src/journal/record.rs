@@ -299,7 +299,7 @@ impl Refused {
 
 impl CommandLine {
     /// Keeps the first so many bytes of its words.
-    fn cut(&mut self, most: usize) {
+    pub(crate) fn cut(&mut self, most: usize) {
         let bytes = self.argv.iter().map(String::len).sum::<usize>();
         if bytes <= most && self.argv.len() <= MAX_REFUSED_WORDS {
             return;

@@ -1,4 +1,4 @@
-//! `hookjail.v1.AdminService`: reloads and drains the daemon for clients of the admin socket.
+//! `hookjail.v1.AdminService`: for clients of the admin socket it reloads and drains the daemon, and lists its runs.
 
 use std::{
     fmt,
@@ -12,9 +12,9 @@ use tonic::{Request, Response, Status};
 
 use super::{Incoming, health::Health, service::peer, status};
 use crate::{
-    model::{InvalidField, ProfileName},
+    model::{InvalidField, Peer, ProfileName},
     pb::{self, admin_service_server::AdminService},
-    pipeline::Pipeline,
+    pipeline::{Pipeline, RunStage, RunSummary},
     refusal::{Reason, Refusal},
 };
 
@@ -87,7 +87,7 @@ impl Admin {
     /// Admits the daemon's own user and root, unless the peer is a hook.
     ///
     /// The socket's mode lets nobody else connect; this check also holds where the mode was changed.
-    fn admit<T>(&self, request: &Request<T>) -> Result<(), Status> {
+    fn admit<T>(&self, request: &Request<T>) -> Result<Peer, Status> {
         let peer = peer(request.extensions())?;
         let refuse = |reason, message: String| Err(status(&Refusal::new(reason, message), ""));
         if self.pipeline.sandbox.is_hook(&peer) {
@@ -101,7 +101,7 @@ impl Admin {
             let message = format!("uid {} may not steer the daemon of uid {own}", peer.uid);
             return refuse(Reason::PeerNotAllowed, message);
         }
-        Ok(())
+        Ok(peer)
     }
 }
 
@@ -149,5 +149,53 @@ impl AdminService for Admin {
         Ok(Response::new(pb::DrainResponse {
             running: u32::try_from(running).unwrap_or(u32::MAX),
         }))
+    }
+
+    async fn list_runs(
+        &self,
+        request: Request<pb::ListRunsRequest>,
+    ) -> Result<Response<pb::ListRunsResponse>, Status> {
+        self.admit(&request)?;
+        let runs = self.pipeline.runs.list();
+        let redaction = self.pipeline.audit.redaction().get();
+        let runs = runs.iter().map(|run| run_message(run.summary(&redaction)));
+        Ok(Response::new(pb::ListRunsResponse {
+            runs: runs.collect(),
+        }))
+    }
+}
+
+fn run_message(run: RunSummary) -> pb::RunInWork {
+    let RunSummary {
+        about,
+        age,
+        left,
+        profile,
+        stage,
+    } = run;
+    let length = |length: Duration| prost_types::Duration::try_from(length).unwrap_or_default();
+    let state = match stage {
+        RunStage::Asking => pb::RunState::Asking,
+        RunStage::Queued => pb::RunState::Queued,
+        RunStage::Running => pb::RunState::Running,
+        RunStage::Starting => pb::RunState::Starting,
+    };
+    pb::RunInWork {
+        age: Some(length(age)),
+        argv: about
+            .command
+            .map(|command| command.argv)
+            .unwrap_or_default(),
+        contract: about.contract.to_owned(),
+        hook: about.hook,
+        left: left.map(length),
+        peer_pid: about.peer.pid,
+        peer_uid: Some(about.peer.uid),
+        point: about.point,
+        profile,
+        request_id: about.request_id,
+        run_id: about.run_id,
+        session_id: about.session,
+        state: state.into(),
     }
 }
