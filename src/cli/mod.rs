@@ -112,6 +112,7 @@ enum CliCommand {
     Hooks(hooks::HooksArgs),
     Install(install::InstallArgs),
     Interpret(interpret::InterpretArgs),
+    Kill(ps::KillArgs),
     #[cfg(target_os = "linux")]
     Learn(Box<learn::LearnArgs>),
     /// What a self-test's child executes
@@ -199,6 +200,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         CliCommand::Hooks(hooks) => hooks.run(&context),
         CliCommand::Install(install) => install.run(&context),
         CliCommand::Interpret(interpret) => interpret.run(&context),
+        CliCommand::Kill(kill) => kill.run(&context),
         #[cfg(target_os = "linux")]
         CliCommand::Learn(learn) => learn.run(&context),
         #[cfg(not(target_os = "linux"))]

@@ -1,4 +1,4 @@
-//! `hookjail ps`: the runs that a daemon has in work.
+//! `hookjail ps` and `hookjail kill`: the runs that a daemon has in work.
 
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
@@ -45,6 +45,48 @@ impl PsArgs {
             output::json_line(&json::render(&response, "hookjail.v1.ListRunsResponse")?);
         } else {
             output::stdout(table(&response.runs).as_bytes());
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Kills one hook that the running daemon has in work, with all its processes.
+///
+/// Its caller is answered that an operator did it, and so says the journal. A guard that is killed has failed.
+#[derive(Debug, Args)]
+pub(super) struct KillArgs {
+    /// The run's id, as `ps` has it, or as much of its beginning as no other run has
+    id: String,
+    /// The daemon's admin socket [default: that of the configuration]
+    #[arg(long, value_name = "ADDR")]
+    connect: Option<PathBuf>,
+}
+
+impl KillArgs {
+    pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
+        let socket = socket(context, self.connect.as_deref())?;
+        let request = pb::KillRunRequest { run_id: self.id };
+        let response = by_daemon(&socket, request, async |channel, request| {
+            let mut client = AdminServiceClient::<Channel>::new(channel);
+            answered(client.kill_run(request).await)
+        })?;
+        if context.json {
+            output::json_line(&json::render(&response, "hookjail.v1.KillRunResponse")?);
+        } else {
+            let run = response.run.unwrap_or_default();
+            let how = match response.end.as_str() {
+                "" => "told to end, and has not ended yet".to_owned(),
+                "killed" => "killed".to_owned(),
+                "refused" => "refused: its hook was not started".to_owned(),
+                end => format!("had ended by itself: {end}"),
+            };
+            let text = format!(
+                "{} {}: {}\n",
+                plain(&run.run_id),
+                plain(&hook(&run)),
+                plain(&how)
+            );
+            output::stdout(text.as_bytes());
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -470,6 +470,8 @@ pub enum OutcomeKind {
     ExecFailed = 8,
     /// The caller went away or canceled, and the run was ended.
     Canceled = 9,
+    /// An operator killed it.
+    Killed = 10,
 }
 impl OutcomeKind {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -488,6 +490,7 @@ impl OutcomeKind {
             Self::EscapeAttempt => "OUTCOME_KIND_ESCAPE_ATTEMPT",
             Self::ExecFailed => "OUTCOME_KIND_EXEC_FAILED",
             Self::Canceled => "OUTCOME_KIND_CANCELED",
+            Self::Killed => "OUTCOME_KIND_KILLED",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -503,6 +506,7 @@ impl OutcomeKind {
             "OUTCOME_KIND_ESCAPE_ATTEMPT" => Some(Self::EscapeAttempt),
             "OUTCOME_KIND_EXEC_FAILED" => Some(Self::ExecFailed),
             "OUTCOME_KIND_CANCELED" => Some(Self::Canceled),
+            "OUTCOME_KIND_KILLED" => Some(Self::Killed),
             _ => None,
         }
     }
@@ -4325,6 +4329,24 @@ pub struct RunInWork {
     #[prost(string, tag = "13")]
     pub session_id: ::prost::alloc::string::String,
 }
+/// Asks for the end of a run.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct KillRunRequest {
+    /// The run's id, or as much of its beginning as no other run in work has.
+    #[prost(string, tag = "1")]
+    pub run_id: ::prost::alloc::string::String,
+}
+/// The run is over, or will be.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct KillRunResponse {
+    /// The run as it was then.
+    #[prost(message, optional, tag = "1")]
+    pub run: ::core::option::Option<RunInWork>,
+    /// How it ended, as records spell it: `killed`, `refused` where its hook was not released, or how it ended by itself before it
+    /// could be killed. Empty where it has not ended after ten seconds.
+    #[prost(string, tag = "2")]
+    pub end: ::prost::alloc::string::String,
+}
 /// How far a run in work has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
@@ -4527,6 +4549,32 @@ pub mod admin_service_client {
                 .insert(GrpcMethod::new("hookjail.v1.AdminService", "ListRuns"));
             self.inner.unary(req, path, codec).await
         }
+        /// Kills one run, as its deadline would, and waits for its end. One whose hook was not released yet is refused as KILLED.
+        /// Both records of it say who did it. No such run: RUN_UNKNOWN.
+        pub async fn kill_run(
+            &mut self,
+            request: impl tonic::IntoRequest<super::KillRunRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::KillRunResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/hookjail.v1.AdminService/KillRun",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("hookjail.v1.AdminService", "KillRun"));
+            self.inner.unary(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -4560,6 +4608,12 @@ pub mod admin_service_server {
             tonic::Response<super::ListRunsResponse>,
             tonic::Status,
         >;
+        /// Kills one run, as its deadline would, and waits for its end. One whose hook was not released yet is refused as KILLED.
+        /// Both records of it say who did it. No such run: RUN_UNKNOWN.
+        async fn kill_run(
+            &self,
+            request: tonic::Request<super::KillRunRequest>,
+        ) -> std::result::Result<tonic::Response<super::KillRunResponse>, tonic::Status>;
     }
     /// Steers the daemon; served on the admin socket only.
     #[derive(Debug)]
@@ -4757,6 +4811,51 @@ pub mod admin_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ListRunsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/hookjail.v1.AdminService/KillRun" => {
+                    #[allow(non_camel_case_types, reason = "generated")]
+                    struct KillRunSvc<T: AdminService>(pub Arc<T>);
+                    impl<
+                        T: AdminService,
+                    > tonic::server::UnaryService<super::KillRunRequest>
+                    for KillRunSvc<T> {
+                        type Response = super::KillRunResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::KillRunRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as AdminService>::kill_run(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = KillRunSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

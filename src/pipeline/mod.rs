@@ -19,7 +19,7 @@ pub(crate) use self::{
     plan::Run,
     preview::{Admission, Preview},
     record::{About, Answer, usage},
-    runs::{RunStage, RunSummary, Runs},
+    runs::{NotFound, RunStage, RunSummary, Runs},
 };
 pub use self::{
     announce::Announced,
@@ -63,10 +63,15 @@ impl Pipeline {
         let listed = self.runs.enter(&mut call, &request);
         let interpreted = Box::pin(self.execute(call, request));
         async move {
-            match interpreted.await {
+            let recorded = match interpreted.await {
                 Ok(interpreted) => self.audit.end(interpreted).await,
-                Err(stop) => Box::pin(self.audit.refuse(listed.about(), stop)).await,
-            }
+                Err(stop) => {
+                    let (about, stop) = listed.stopped(stop);
+                    Box::pin(self.audit.refuse(about, stop)).await
+                }
+            };
+            listed.end(&recorded);
+            recorded
         }
     }
 

@@ -86,6 +86,13 @@ pub struct Plan {
     pub(crate) stdin: Bytes,
 }
 
+impl Run {
+    /// Returns the operator who killed the run, if one did.
+    pub(super) fn killed_by(&self) -> Option<Peer> {
+        self.listed.as_ref().and_then(|listed| listed.killed_by())
+    }
+}
+
 impl Plan {
     /// Resolves an admitted request: narrows its profile, selects a confirmed backend, builds stdin.
     ///

@@ -85,6 +85,8 @@ pub(crate) struct About {
     count: Option<u64>,
     /// The hook's name.
     pub(crate) hook: String,
+    /// The operator who killed the run.
+    pub(super) killed_by: Option<Peer>,
     /// The caller.
     pub(crate) peer: Peer,
     /// The lifecycle point.
@@ -124,6 +126,7 @@ impl About {
             contract: "",
             count: None,
             hook: String::new(),
+            killed_by: None,
             peer: call.peer,
             point: String::new(),
             profile: None,
@@ -141,6 +144,7 @@ impl About {
             contract: _,
             count: _,
             hook,
+            killed_by: _,
             peer: _,
             point,
             profile,
@@ -291,6 +295,7 @@ impl Audit {
             contract,
             count,
             hook,
+            killed_by,
             peer,
             point,
             profile,
@@ -303,6 +308,7 @@ impl Audit {
             contract: contract.to_owned(),
             count,
             hook,
+            killed_by: killed_by.as_ref().map(known),
             message,
             peer: known(&peer),
             point,
@@ -393,6 +399,11 @@ fn ended(interpreted: &Interpreted, redaction: &Redaction) -> record::Ended {
             .map(|e| format!("{}={}", e.check, e.observed))
             .collect(),
         exit_code: end.exit_code(),
+        killed_by: run
+            .killed_by()
+            .filter(|_| interpreted.outcome == record::OutcomeKind::Killed)
+            .as_ref()
+            .map(known),
         outcome: interpreted.outcome,
         released: true,
         run_id: run.id.clone(),

@@ -1,4 +1,5 @@
-//! `hookjail.v1.AdminService`: for clients of the admin socket it reloads and drains the daemon, and lists its runs.
+//! `hookjail.v1.AdminService`: for clients of the admin socket it reloads and drains the daemon, lists its runs and
+//! kills them.
 
 use std::{
     fmt,
@@ -6,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::sync::Notify;
+use tokio::{sync::Notify, time::timeout};
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
 
@@ -14,9 +15,12 @@ use super::{Incoming, health::Health, service::peer, status};
 use crate::{
     model::{InvalidField, Peer, ProfileName},
     pb::{self, admin_service_server::AdminService},
-    pipeline::{Pipeline, RunStage, RunSummary},
+    pipeline::{NotFound, Pipeline, RunStage, RunSummary},
     refusal::{Reason, Refusal},
 };
+
+/// How long a killed run may take to end before that is reported.
+const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The reload of everything that the operator can change while the daemon runs.
 #[tonic::async_trait]
@@ -162,6 +166,53 @@ impl AdminService for Admin {
         Ok(Response::new(pb::ListRunsResponse {
             runs: runs.collect(),
         }))
+    }
+
+    async fn kill_run(
+        &self,
+        request: Request<pb::KillRunRequest>,
+    ) -> Result<Response<pb::KillRunResponse>, Status> {
+        let peer = self.admit(&request)?;
+        let id = request.into_inner().run_id;
+        if id.is_empty() {
+            let problem = "must be the id of a run in work, or its beginning";
+            return Err(status(&InvalidField::new("run_id", problem).into(), ""));
+        }
+        let runs = &self.pipeline.runs;
+        let run = runs
+            .find(&id)
+            .map_err(|not_found| status(&not_one(&id, not_found), ""))?;
+        let redaction = self.pipeline.audit.redaction().get();
+        let shown = run_message(run.summary(&redaction));
+        run.kill(peer);
+        let (run_id, uid) = (&shown.run_id, peer.uid);
+        tracing::info!(run = run_id, uid, "an operator kills a run");
+        let ended = timeout(KILL_TIMEOUT, runs.left(&run)).await.is_ok();
+        let end = run.end().filter(|_| ended);
+        Ok(Response::new(pb::KillRunResponse {
+            end: end.map(|end| end.to_string()).unwrap_or_default(),
+            run: Some(shown),
+        }))
+    }
+}
+
+/// Refuses an id that is not that of one run in work.
+fn not_one(id: &str, not_found: NotFound) -> Refusal {
+    match not_found {
+        NotFound::Nowhere => {
+            let message = format!(
+                "no run in work has the id `{id}`, or has ended since; `hookjail ps` lists them"
+            );
+            Refusal::new(Reason::RunUnknown, message)
+        }
+        NotFound::Several(ids) => {
+            let problem = format!(
+                "is the beginning of {} runs; say more of it: {}",
+                ids.len(),
+                ids.join(", ")
+            );
+            InvalidField::new("run_id", problem).into()
+        }
     }
 }
 
