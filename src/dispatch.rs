@@ -325,10 +325,12 @@ impl Dispatch {
             .map(|limit| limit.saturating_sub(arrived.duration_since(all.arrived)));
         Call {
             arrived,
-            cancel: all.cancel.clone(),
+            // Of its own: a hook can be killed alone.
+            cancel: all.cancel.child_token(),
             caller_timeout: left,
             chunks: None,
             held: Arc::clone(&all.held),
+            listed: None,
             named: all.named,
             peer: all.peer.clone(),
             purpose: Purpose::Run,

@@ -20,6 +20,7 @@ mod output;
 mod private_server;
 mod profile;
 mod program;
+mod ps;
 mod rehearse;
 mod root_digest;
 mod run;
@@ -113,6 +114,7 @@ enum CliCommand {
     Hooks(hooks::HooksArgs),
     Install(install::InstallArgs),
     Interpret(interpret::InterpretArgs),
+    Kill(ps::KillArgs),
     #[cfg(target_os = "linux")]
     Learn(Box<learn::LearnArgs>),
     /// What a self-test's child executes
@@ -121,6 +123,7 @@ enum CliCommand {
     MakeAttempts,
     /// List, show and validate profiles
     Profile(profile::ProfileArgs),
+    Ps(ps::PsArgs),
     Reload(admin::ReloadArgs),
     RootDigest(root_digest::RootDigestArgs),
     /// Run one hook
@@ -200,11 +203,13 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         CliCommand::Hooks(hooks) => hooks.run(&context),
         CliCommand::Install(install) => install.run(&context),
         CliCommand::Interpret(interpret) => interpret.run(&context),
+        CliCommand::Kill(kill) => kill.run(&context),
         #[cfg(target_os = "linux")]
         CliCommand::Learn(learn) => learn.run(&context),
         #[cfg(not(target_os = "linux"))]
         CliCommand::MakeAttempts => Ok(crate::sandbox::portable::attempts::run()),
         CliCommand::Profile(profile) => profile.run(&context),
+        CliCommand::Ps(ps) => ps.run(&context),
         CliCommand::Reload(reload) => reload.run(&context),
         CliCommand::RootDigest(root_digest) => root_digest.run(&context),
         CliCommand::Run(run) => run.run(&context),

@@ -451,6 +451,7 @@ pub(super) fn exit_code(response: &pb::ExecuteResponse) -> u8 {
         pb::OutcomeKind::ExecFailed => NOT_EXECUTABLE,
         pb::OutcomeKind::Canceled
         | pb::OutcomeKind::EscapeAttempt
+        | pb::OutcomeKind::Killed
         | pb::OutcomeKind::OutOfMemory
         | pb::OutcomeKind::OutputLimit
         | pb::OutcomeKind::PidsExhausted

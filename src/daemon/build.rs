@@ -17,7 +17,7 @@ use crate::{
     hooks::Results,
     journal::{Redaction, append::Journal},
     model::ProfileName,
-    pipeline::{Audit, Configuration, Gate, GateParts, Homes, OperatorHook, Pipeline, Rules},
+    pipeline::{Audit, Configuration, Gate, GateParts, Homes, OperatorHook, Pipeline, Rules, Runs},
     policy::{Registry, forbidden::Forbidden},
     redact::{Redactor, secret::Registration},
     refusal::Refusal,
@@ -365,6 +365,7 @@ impl Assembly {
             gate,
             audit,
             results,
+            runs: Runs::default(),
             sandbox,
         })
     }

@@ -397,6 +397,7 @@ impl Caller {
             caller_timeout,
             chunks,
             held: self.held,
+            listed: None,
             named: None,
             peer: self.peer,
             purpose: Purpose::Run,

@@ -40,6 +40,7 @@ mod callers;
 mod deadline;
 mod limits;
 mod once;
+mod operate;
 mod output;
 mod reload;
 mod run_as;

@@ -23,6 +23,7 @@ pub(crate) use self::{
 use super::{
     call::{Call, Purpose, early},
     places::{Full, Place, Places},
+    runs::RunStage,
 };
 use crate::{
     consent::{
@@ -217,7 +218,9 @@ impl Gate {
             let timeout = bounded(timeout + asking, &call);
             let deadline = call.arrived + timeout;
             let waiting = Instant::now();
+            call.reach(RunStage::Queued, deadline);
             let place = self.place(&call, deadline).await?;
+            call.reach(RunStage::Starting, deadline);
             queued += waiting.elapsed();
             let program = self.open(&candidate, deadline).await?;
             let decision = self.consent(&candidate, &program, answer.as_ref()).await?;
@@ -335,7 +338,9 @@ impl Gate {
             shown,
             wait,
         } = question;
-        let waiting = self.consents.pending.ask(question, call.left(wait));
+        let wait = call.left(wait);
+        call.reach(RunStage::Asking, Instant::now() + wait);
+        let waiting = self.consents.pending.ask(question, wait);
         let waiting = waiting.map_err(|not_asked| shown.unanswered(Some(not_asked)))?;
         match waiting.answer(&call.cancel).await {
             Some(decided) => Ok((shown, decided)),
