@@ -8,6 +8,11 @@ as_user cargo fmt --check --manifest-path proto/codegen/Cargo.toml
 for name in $(grep -ohE '`([a-z0-9_]+::)+[a-z0-9_]+`' docs/specification.md docs/escape-matrix.md docs/findings.md docs/reliability.md | tr -d '`' | sed 's/.*:://' | sort -u); do
   [ "$name" = name ] || grep -rqE "(fn|mod) $name\b|^ *$name\b" src tests fuzz || fail "a document names the test $name, which is not there"
 done
+if systemd-analyze --help 2>/dev/null | grep -q -e --offline; then
+  tests/testenv/exposure.sh systemd
+else
+  part_skipped "how much the units leave open: needs systemd-analyze of systemd 252"
+fi
 as_user cargo metadata --locked --format-version 1 --manifest-path fuzz/Cargo.toml >/dev/null
 as_user cargo clippy --locked --all-targets --all-features -- -D warnings
 # The program alone as it is installed, without what is for tests.

@@ -13,11 +13,15 @@ use std::{
 use schemars::{Schema, SchemaGenerator};
 
 pub use self::env::ProcessEnv;
-pub(crate) use self::source::ConfigSource;
 use self::{
     audit::capture,
     file::{ConfigFile, ConsentEntry, HooksEntry, LISTED, LISTS_FILE, ListsEntry, ServerEntry},
+    managed::Managed,
     places::Places,
+};
+pub(crate) use self::{
+    source::ConfigSource,
+    view::{Origin, Setting},
 };
 use crate::{
     contract::{WrittenLists, hook_file::Switches},
@@ -29,10 +33,10 @@ use crate::{
         valve::OnLimit,
     },
     journal::{Capture, append::Settings},
-    model::ProfileName,
+    model::{ProfileName, Users},
     policy::{References, WorkspaceRoots, units::Size},
     redact::secret::Registration,
-    sandbox::{Order, RunAs, Runtime},
+    sandbox::{HookUsers, Order, RunAs, Runtime},
     util::trusted_file::{self, Untrusted},
 };
 
@@ -43,9 +47,12 @@ mod env;
 mod file;
 mod hook;
 mod http;
+mod managed;
 mod places;
 mod secret;
 mod source;
+mod users;
+mod view;
 
 /// Returns the schema of a configuration file.
 pub(crate) fn schema(generator: SchemaGenerator) -> Schema {
@@ -68,20 +75,18 @@ pub(crate) struct ConfiguredHook {
 pub struct Config {
     /// Where the operator steers the daemon; `None` where there is no socket either.
     pub(crate) admin_socket: Option<PathBuf>,
-    /// Uids that may request runs, besides the daemon's own.
-    pub(crate) allowed_uids: Vec<u32>,
+    /// The profiles that are served; `None` = all.
+    pub(crate) allowed_profiles: Option<Vec<ProfileName>>,
     /// How the journal is kept.
     pub(crate) audit: Settings,
-    /// Uids that may read the records of everybody's requests, besides the daemon's own.
-    pub(crate) audit_uids: Vec<u32>,
+    /// Who may request runs, besides the daemon's own user.
+    pub(crate) callers: Users,
     /// What of events and output the journal keeps.
     pub(crate) capture: Capture,
     /// Which backends a profile may run on.
     pub(crate) backends: Order,
     /// What makes containers.
     pub(crate) container: Option<Runtime>,
-    /// Uids that may answer for the operator, besides the daemon's own.
-    pub(crate) consent_uids: Vec<u32>,
     /// How long a question to the operator may stay open.
     pub consent_wait: Duration,
     /// The most memory for requests in work: messages and kept output, bytes.
@@ -116,18 +121,24 @@ pub struct Config {
     pub(crate) on_hook_turn_limit: OnLimit,
     /// The runtimes' own allowlists, by contract; each counts for hooks of its contract.
     pub(crate) own_allowlists: BTreeMap<&'static str, PathBuf>,
+    /// Who may answer for the operator, besides the daemon's own user.
+    pub(crate) operators: Users,
+    /// Whether a call may be served without a daemon.
+    pub(crate) private_runs: bool,
     /// Directories with profiles of the operator's.
     pub(crate) profile_dirs: Vec<PathBuf>,
     /// Names and texts of profiles without a file, which `hookjail learn` tries. No configuration file has any.
     pub proposed_profiles: Vec<(String, String)>,
     /// The values of `${home}` and `${cache}` in profiles.
     pub(crate) references: References,
+    /// Who may read the records of everybody's requests, besides the daemon's own user.
+    pub(crate) readers: Users,
     /// The hooks that run whenever their points come.
     pub(crate) registered: Vec<Registered>,
     /// The secrets that are taken out of texts.
     pub(crate) secrets: Vec<Registration>,
     /// As whom a root daemon's hooks run.
-    pub run_as: RunAs,
+    pub(crate) run_as: HookUsers,
     /// Where scratch directories are made.
     pub(crate) runtime: PathBuf,
     /// Where the socket is; `None` where neither the file nor the environment say.
@@ -235,9 +246,10 @@ impl Config {
     /// Fails for a file that other users can write, an unknown key, or a value out of range.
     pub(crate) fn load(path: Option<&Path>, environment: &ProcessEnv) -> Result<Self, ConfigError> {
         let shown = path.unwrap_or_else(|| Path::new("(defaults)")).to_owned();
+        let managed = Managed::load(Path::new(managed::FILE))?;
         let read = || -> Result<Self, ConfigProblem> {
             let text = path.map(read).transpose()?.unwrap_or_default();
-            let parsed = Self::parse(&text, environment)?;
+            let parsed = Self::narrowed(&text, managed.as_ref(), environment)?;
             Ok(Self {
                 file: path.map(Path::to_owned),
                 ..parsed
@@ -246,12 +258,31 @@ impl Config {
         read().map_err(|cause| ConfigError { path: shown, cause })
     }
 
+    /// Parses a configuration that another narrows.
+    fn narrowed(
+        text: &str,
+        managed: Option<&Managed>,
+        environment: &ProcessEnv,
+    ) -> Result<Self, ConfigProblem> {
+        // First as it is: its errors name lines.
+        let file = deserialize(text)?;
+        let Some(managed) = managed else {
+            return Self::of(file, environment);
+        };
+        let table = managed.narrow(read_table(text)?)?;
+        Self::of(deserialize(&table.to_string())?, environment)
+    }
+
     /// Parses a configuration.
     ///
     /// # Errors
     ///
     /// Names the key that is wrong.
     pub fn parse(text: &str, environment: &ProcessEnv) -> Result<Self, ConfigProblem> {
+        Self::of(deserialize(text)?, environment)
+    }
+
+    fn of(file: ConfigFile, environment: &ProcessEnv) -> Result<Self, ConfigProblem> {
         let ConfigFile {
             audit,
             backends,
@@ -265,9 +296,10 @@ impl Config {
             metrics,
             paths,
             profiles,
+            run,
             secret,
             server,
-        } = deserialize(text)?;
+        } = file;
         let capture = capture(&audit)?;
         let secrets = self::secret::read(secret)?;
         let http = self::http::read(http, &secrets)?;
@@ -278,13 +310,14 @@ impl Config {
             return Err(ConfigProblem::key("hooks.read_audit_log", problem));
         }
         in_range(&consent, &hooks, &server)?;
-        let run_as = RunAs::ALL
-            .into_iter()
-            .find(|run_as| run_as.as_str() == hooks.run_as)
-            .ok_or_else(|| {
-                let problem = format!("`{}` is neither `caller` nor `pool`", hooks.run_as);
-                ConfigProblem::key("hooks.run_as", problem)
-            })?;
+        if !consent.accept_hooks
+            && (environment.accept_hooks || !environment.own_accepts.is_empty())
+        {
+            let problem = "is false, and a variable of the environment says otherwise: unset HOOKJAIL_ACCEPT_HOOKS, and those of runtimes like it";
+            return Err(ConfigProblem::key("consent.accept_hooks", problem));
+        }
+        let allowed_profiles = allowed(profiles.allow.as_deref())?;
+        let run_as = self::hook::users(&hooks.run_as, &hooks.run_as_profiles)?;
         let on_hook_turn_limit = OnLimit::parse(&hooks.on_hook_turn_limit).ok_or_else(|| {
             let problem = "must be `warn`, `ask_user` or `abort`";
             ConfigProblem::key("hooks.on_hook_turn_limit", problem)
@@ -298,8 +331,11 @@ impl Config {
             }
         };
         let sockets = (server.socket, server.admin_socket);
-        let roots = hooks.workspace_roots;
-        let places = Places::read(paths, profiles, sockets, roots, environment)?;
+        let roots = (
+            hooks.workspace_roots,
+            run_as.values().any(|it| *it == RunAs::Caller),
+        );
+        let places = Places::read(paths, profiles.dirs, sockets, roots, environment)?;
         let event_bytes = usize::try_from(hooks.event_max.0).unwrap_or(usize::MAX);
         let bytes_in_flight = bytes_in_flight(server.max_bytes_in_flight, event_bytes)?;
         let [first, last] = hooks.uid_range;
@@ -312,13 +348,18 @@ impl Config {
         }
         let hooks_files = hooks_file.into_iter().map(self::hook::file);
         let hooks_files = hooks_files.collect::<Result<_, _>>()?;
+        let callers = match &server.callers {
+            Some(entries) => users::read("server.callers", entries)?,
+            None => users::usual(environment.root),
+        };
         Ok(Self {
             admin_socket: places.admin_socket,
-            allowed_uids: server.allowed_uids,
-            audit_uids: audit.uids.clone(),
+            allowed_profiles,
+            callers,
+            readers: users::read("audit.readers", &audit.readers)?,
             audit: audit.read()?,
             backends,
-            consent_uids: consent.uids,
+            operators: users::read("consent.operators", &consent.operators)?,
             consent_wait: consent.wait.0,
             bytes_in_flight,
             connections: server.max_connections,
@@ -338,6 +379,7 @@ impl Config {
             metrics: metrics.listen.as_deref().map(local).transpose()?,
             on_hook_turn_limit,
             own_allowlists: environment.own_allowlists(),
+            private_runs: run.private,
             profile_dirs: places.profile_dirs,
             proposed_profiles: Vec::new(),
             references: environment.references(),
@@ -358,14 +400,13 @@ impl Config {
     pub(crate) fn needs_restart(&self, other: &Self) -> Vec<&'static str> {
         let Self {
             admin_socket,
-            allowed_uids: _,
+            allowed_profiles: _,
             audit,
-            audit_uids: _,
             backends,
             bytes_in_flight,
+            callers: _,
             capture: _,
             connections,
-            consent_uids: _,
             consent_wait,
             container,
             drain,
@@ -381,8 +422,12 @@ impl Config {
             max_queued,
             metrics,
             on_hook_turn_limit,
+            operators: _,
+            // No daemon's.
+            private_runs: _,
             profile_dirs: _,
             proposed_profiles: _,
+            readers: _,
             registered: _,
             // From the environment, which does not change.
             own_allowlists: _,
@@ -420,7 +465,11 @@ impl Config {
                 "hooks.on_hook_turn_limit",
                 *on_hook_turn_limit == other.on_hook_turn_limit,
             ),
-            ("hooks.run_as", *run_as == other.run_as),
+            ("hooks.run_as", run_as.default == other.run_as.default),
+            (
+                "hooks.run_as_profiles",
+                run_as.profiles == other.run_as.profiles,
+            ),
             ("hooks.spawners", *spawners == other.spawners),
             ("hooks.uid_range", *uid_range == other.uid_range),
             ("metrics.listen", *metrics == other.metrics),
@@ -461,6 +510,24 @@ fn deserialize(text: &str) -> Result<ConfigFile, ConfigProblem> {
             error.into_inner().to_string().trim_end()
         ))
     })
+}
+
+/// Reads the names of profiles that are served.
+fn allowed(names: Option<&[String]>) -> Result<Option<Vec<ProfileName>>, ConfigProblem> {
+    let read = |name: &String| {
+        ProfileName::parse(name).ok_or_else(|| {
+            let problem = format!("`{name}` is no name of a profile");
+            ConfigProblem::key("profiles.allow", problem)
+        })
+    };
+    names
+        .map(|names| names.iter().map(read).collect())
+        .transpose()
+}
+
+fn read_table(text: &str) -> Result<toml::Table, ConfigProblem> {
+    text.parse()
+        .map_err(|error: toml::de::Error| ConfigProblem::Syntax(error.to_string()))
 }
 
 /// Checks the numbers that have a range.
@@ -611,14 +678,14 @@ mod tests {
         };
         let home = WorkspaceRoots {
             homes: vec!["/home/u".into()],
-            named: Vec::new(),
+            ..WorkspaceRoots::default()
         };
         assert_eq!(roots("", &at_home()), home);
         let none = WorkspaceRoots::default();
         assert_eq!(roots("[hooks]\nworkspace_roots = []", &at_home()), none);
         let named = WorkspaceRoots {
-            homes: Vec::new(),
             named: vec!["/srv".into()],
+            ..WorkspaceRoots::default()
         };
         let srv = "[hooks]\nworkspace_roots = [\"/srv\"]";
         assert_eq!(roots(srv, &at_home()), named);
@@ -627,6 +694,14 @@ mod tests {
             ..at_home()
         };
         assert_eq!(roots("", &root), none);
+        let callers = WorkspaceRoots {
+            homes_of_callers: true,
+            ..WorkspaceRoots::default()
+        };
+        let caller = "[hooks]\nrun_as = \"caller\"";
+        assert_eq!(roots(caller, &root), callers);
+        let srv = format!("{caller}\nworkspace_roots = [\"/srv\"]");
+        assert_eq!(roots(&srv, &root), named);
     }
 
     #[test]
@@ -729,7 +804,7 @@ mod tests {
         let config = |text: &str| Config::parse(text, &at_home()).unwrap();
         let before = config("");
         let after = config(
-            "[server]\nallowed_uids = [7]\nsocket = \"/x/sock\"\n[hooks]\ndisabled = true\nspawners = 1\n\
+            "[server]\ncallers = [7]\nsocket = \"/x/sock\"\n[hooks]\ndisabled = true\nspawners = 1\n\
              [profiles]\ndirs = [\"/x\"]\n[metrics]\nlisten = \"127.0.0.1:1\"",
         );
         assert_eq!(before.needs_restart(&before), [""; 0]);

@@ -19,13 +19,14 @@ use crate::{
     journal::{Redaction, append::Journal},
     metrics::Metrics,
     model::ProfileName,
-    pipeline::{Audit, Configuration, Gate, GateParts, OperatorHook, Pipeline, Rules},
+    pipeline::{Audit, Configuration, Gate, GateParts, Homes, OperatorHook, Pipeline, Rules, Runs},
     policy::{Registry, forbidden::Forbidden},
     redact::{Redactor, secret::Registration},
     refusal::Refusal,
     rootfs::Root,
     sandbox::{
-        BackendName, BackendStatus, Identities, InstanceDir, RunAs, Sandbox, SandboxParts, backend,
+        BackendName, BackendStatus, Identities, InstanceDir, OwnUids, RunAs, Sandbox, SandboxParts,
+        backend,
     },
     sys::{self, Keeper},
 };
@@ -187,8 +188,11 @@ impl Assembly {
         let instance = InstanceDir::create(&config.runtime, root).map_err(AssemblyError::new(
             format!("make a directory in `{}`", config.runtime.display()),
         ))?;
-        let own_uids = root && config.run_as == RunAs::Pool;
-        if config.run_as == RunAs::Caller {
+        let own_uids = match root {
+            true => OwnUids::under(config.run_as.clone()),
+            false => OwnUids::NONE,
+        };
+        if config.run_as.values().any(|it| *it == RunAs::Caller) {
             let suit = match &identities {
                 Some(identities) => identities.suit_callers(),
                 None => Err(io::Error::other(
@@ -212,7 +216,7 @@ impl Assembly {
         let backends = named
             .into_iter()
             // The configuration was refused where a list names what cannot be had.
-            .filter_map(|name| backend(name, config.container.clone(), own_uids))
+            .filter_map(|name| backend(name, config.container.clone(), own_uids.clone()))
             .collect();
         let spec = config.container.as_ref();
         let spec = spec.and_then(|runtime| runtime.root.as_ref());
@@ -232,7 +236,7 @@ impl Assembly {
             root: root
                 .transpose()
                 .map_err(AssemblyError::new("use `container.root`"))?,
-            run_as: config.run_as,
+            run_as: config.run_as.clone(),
             spawners: config.spawners,
         })
         .map_err(AssemblyError::new("read this process's own status"))
@@ -256,19 +260,31 @@ impl Assembly {
     ///
     /// Names the profile that cannot be loaded, or that the configuration names and is not there.
     pub(crate) fn registry(config: &Config) -> Result<Registry, AssemblyError> {
-        let registry = Registry::load_with(
+        let mut registry = Registry::load_with(
             &config.profile_dirs,
             &config.proposed_profiles,
             &own(config),
             &config.references,
         )
         .map_err(AssemblyError::new("load the profiles"))?;
+        let not_there = |key: &str, name: &ProfileName| {
+            let problem = format!(
+                "`{key}` names `{name}`, and there is no such profile; see `hookjail profile list`"
+            );
+            AssemblyError::new("find what the configuration names")(problem)
+        };
+        if let Some(allowed) = &config.allowed_profiles {
+            let kept = registry.keep(allowed);
+            kept.map_err(|unknown| not_there("profiles.allow", unknown))?;
+        }
         let of_backends = config.backends.profiles.keys();
+        let of_users = config.run_as.profiles.keys();
         let of_hooks = config.hooks.iter().flat_map(|hook| &hook.profiles);
         let of_files = config.hooks_files.iter();
         let of_rules = of_files.clone().flat_map(|it| &it.rules);
         let mut named = of_backends
             .map(|name| ("backends.profiles", name))
+            .chain(of_users.map(|name| ("hooks.run_as_profiles", name)))
             .chain(of_hooks.map(|name| ("hook.profiles", name)))
             .chain(of_files.filter_map(|it| Some(("hooks_file.profile", it.profile.as_ref()?))))
             .chain(
@@ -276,14 +292,7 @@ impl Assembly {
             );
         match named.find(|(_, name)| registry.find(name).is_none()) {
             None => Ok(registry),
-            Some((key, name)) => {
-                let problem = format!(
-                    "`{key}` names `{name}`, and there is no such profile; see `hookjail profile list`"
-                );
-                Err(AssemblyError::new("find what the configuration names")(
-                    problem,
-                ))
-            }
+            Some((key, name)) => Err(not_there(key, name)),
         }
     }
 
@@ -323,12 +332,13 @@ impl Assembly {
             })
         });
         Ok(Rules {
-            allowed_uids: config.allowed_uids.clone(),
-            audit_uids: config.audit_uids.clone(),
+            callers: config.callers.clone(),
+            readers: config.readers.clone(),
             configuration: configuration(config),
-            consent_uids: config.consent_uids.clone(),
+            operators: config.operators.clone(),
             forbidden: Forbidden::locate(&own(config))
                 .map_err(AssemblyError::new("locate the daemon's own directories"))?,
+            homes: Homes::default(),
             hooks: hooks.collect::<Result<_, AssemblyError>>()?,
             registry: Self::registry(config)?,
             workspace_roots: config.workspace_roots.clone(),
@@ -368,6 +378,7 @@ impl Assembly {
             audit,
             metrics,
             results,
+            runs: Runs::default(),
             sandbox,
         })
     }

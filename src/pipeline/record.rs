@@ -77,19 +77,30 @@ impl Recorded {
     }
 }
 
-/// Caller and command of a refused request, as far as known.
+/// Caller and command of a request, as far as known.
 #[derive(Clone, Debug)]
 pub(crate) struct About {
-    command: Option<record::CommandLine>,
-    contract: &'static str,
+    /// Program and arguments, or the line.
+    pub(crate) command: Option<record::CommandLine>,
+    /// The contract's name.
+    pub(crate) contract: &'static str,
     count: Option<u64>,
-    hook: String,
-    peer: Peer,
-    point: String,
-    profile: Option<String>,
-    request_id: String,
-    run_id: String,
-    session: String,
+    /// The hook's name.
+    pub(crate) hook: String,
+    /// The operator who killed the run.
+    pub(super) killed_by: Option<Peer>,
+    /// The caller.
+    pub(crate) peer: Peer,
+    /// The lifecycle point.
+    pub(crate) point: String,
+    /// The profile that the request names.
+    pub(crate) profile: Option<String>,
+    /// The caller's id of the request.
+    pub(crate) request_id: String,
+    /// The run's id.
+    pub(crate) run_id: String,
+    /// The session.
+    pub(crate) session: String,
 }
 
 impl About {
@@ -117,13 +128,43 @@ impl About {
             contract: "",
             count: None,
             hook: String::new(),
-            peer: call.peer,
+            killed_by: None,
+            peer: call.peer.clone(),
             point: String::new(),
             profile: None,
             request_id: request_id.to_owned(),
             run_id: call.run_id.clone(),
             session: String::new(),
         }
+    }
+
+    /// Returns it without registered secrets, with a command of at most so many bytes.
+    pub(super) fn redacted(&self, redaction: &Redaction, most: usize) -> Self {
+        let mut about = self.clone();
+        let Self {
+            command,
+            contract: _,
+            count: _,
+            hook,
+            killed_by: _,
+            peer: _,
+            point,
+            profile,
+            request_id,
+            run_id: _,
+            session,
+        } = &mut about;
+        let words = command.iter_mut().flat_map(|command| &mut command.argv);
+        [hook, point, request_id, session]
+            .into_iter()
+            .chain(profile)
+            .chain(words)
+            .for_each(|text| redaction.redactor.clean(text));
+        // Afterwards: a secret that is cut through would not be found.
+        if let Some(command) = command {
+            command.cut(most);
+        }
+        about
     }
 
     /// Sets contract and point.
@@ -289,6 +330,7 @@ impl Audit {
             contract,
             count,
             hook,
+            killed_by,
             peer,
             point,
             profile,
@@ -301,6 +343,7 @@ impl Audit {
             contract: contract.to_owned(),
             count,
             hook,
+            killed_by: killed_by.as_ref().map(known),
             message,
             peer: known(&peer),
             point,
@@ -396,6 +439,11 @@ fn ended(interpreted: &Interpreted, redaction: &Redaction) -> record::Ended {
             .map(|e| format!("{}={}", e.check, e.observed))
             .collect(),
         exit_code: end.exit_code(),
+        killed_by: run
+            .killed_by()
+            .filter(|_| interpreted.outcome == record::OutcomeKind::Killed)
+            .as_ref()
+            .map(known),
         outcome: interpreted.outcome,
         released: true,
         run_id: run.id.clone(),

@@ -41,6 +41,7 @@ mod deadline;
 mod limits;
 mod metrics;
 mod once;
+mod operate;
 mod output;
 mod reload;
 mod run_as;

@@ -568,6 +568,9 @@ places! {
             players.filter(&without_landlock(libc::ENOSYS));
         inside_a_filter_that_refuses_filters "a filter that refuses the call `seccomp`" |players, _who|
             players.filter(&refused(&[libc::SYS_seccomp], libc::EPERM));
+        inside_a_filter_that_refuses_openat2
+            "a filter that refuses `openat2` with `ENOSYS`, as `RestrictSUIDSGID=yes`" |players, _who|
+            players.filter(&refused(&[libc::SYS_openat2], libc::ENOSYS));
         // No call has this number: the listener is never asked.
         inside_a_filter_with_a_listener
             "a filter with a listener (`EBUSY` for another), as under WSL 2" |players, _who|

@@ -1,6 +1,34 @@
 //! Causes around the daemon that prevent confining hooks by Landlock and seccomp.
 
-use crate::{sandbox::nesting::Cause, sys::Step};
+use std::{io, path::Path};
+
+use nix::{errno::Errno, fcntl::OFlag};
+
+use crate::{
+    sandbox::{Absent, nesting::Cause},
+    sys::{Links, Step, locate},
+};
+
+/// Checks that paths can be opened without following links, as every grant is.
+///
+/// # Errors
+///
+/// Names a filter around this process that refuses `openat2`. Every kernel with Landlock has it.
+pub(in crate::sandbox) fn opens_paths() -> Result<(), Absent> {
+    match locate(Path::new("/"), OFlag::empty(), Links::Refused) {
+        Err(errno @ (Errno::ENOSYS | Errno::EPERM)) => Err(Absent {
+            fix: "allow the call `openat2` in the seccomp profile of the container or service around hookjail; in a systemd unit, \
+                  take out `RestrictSUIDSGID=`"
+                .to_owned(),
+            why: format!(
+                "a filter around this process refuses the call `openat2` ({})",
+                io::Error::from(errno)
+            ),
+        }),
+        // Of what else fails here, the run that needs it tells more.
+        _ => Ok(()),
+    }
+}
 
 /// Returns why a step of a child failed.
 pub(in crate::sandbox) const fn of_step(step: Step, errno: i32) -> Option<Cause> {

@@ -17,7 +17,7 @@ use std::{
 };
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 pub(crate) use self::backend::Seatbelt;
 pub(in crate::sandbox) use self::{
@@ -28,7 +28,7 @@ use crate::{
     model::{Peer, axis::Axis},
     refusal::Stop,
     rootfs::RootSpec,
-    sandbox::{Backend, BackendName, Noop, Runner, Started, Task},
+    sandbox::{Backend, BackendName, Noop, OwnUids, Runner, Started, Task},
     sys::Identity,
 };
 
@@ -67,7 +67,7 @@ pub(in crate::sandbox) const LACKING: &[&str] = if cfg!(target_os = "macos") {
 pub(crate) fn backend(
     name: BackendName,
     _runtime: Option<Runtime>,
-    _own_uid: bool,
+    _own_uids: OwnUids,
 ) -> Option<Box<dyn Backend>> {
     match name {
         BackendName::NOOP => Some(Box::new(Noop)),
@@ -91,7 +91,7 @@ pub(crate) struct Runtime {
 }
 
 /// Which command line a runtime understands: of those that make containers of this system, none.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub(crate) enum RuntimeKind {}
 
 impl RuntimeKind {
