@@ -150,6 +150,7 @@ fn record() -> Record {
         command: None,
         hook: "guard".to_owned(),
         // As long as a start record.
+        killed_by: None,
         message: "x".repeat(1500),
         peer: PeerLine { pid: None, uid: 0 },
         profile: None,

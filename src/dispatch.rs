@@ -149,15 +149,19 @@ impl Dispatch {
         call: &Call,
     ) -> Result<Dispatched, Refusal> {
         let lists = Arc::clone(&hooks);
-        let (peer, rules) = (call.peer, pipeline.gate.rules());
+        let (peer, rules) = (call.peer.clone(), pipeline.gate.rules());
         // Matching takes time by the length of pattern and text, and the caller chooses both.
         let look = move || {
-            let due = self.due(&hooks)?;
+            let due = self.due(&hooks, peer.uid)?;
             let mode = self.common_mode(&due)?;
             Ok::<_, Refusal>((self.completed(mode, &rules, peer), mode, due))
         };
         let (this, mode, due) = heavy::beside(call.peer.uid, look).await?;
-        this.run_due(mode, due, lists.lists(), pipeline, call).await
+        let dispatched = this.run_due(mode, due, lists.lists(), pipeline, call);
+        let dispatched = dispatched.await?;
+        let decision = dispatched.folded.answer.decision;
+        pipeline.metrics.dispatched(decision);
+        Ok(dispatched)
     }
 
     /// Fills fields absent in the request from the event, under the hooks' contract.
@@ -216,7 +220,7 @@ impl Dispatch {
     }
 
     /// Returns the hooks that are due, those of the request last.
-    fn due(&self, hooks: &Configured) -> Result<Vec<Registered>, InvalidField> {
+    fn due(&self, hooks: &Configured, uid: u32) -> Result<Vec<Registered>, InvalidField> {
         let event = Members::of_event(&self.event.json)?;
         let occasion = Occasion {
             agent: &self.envelope.agent,
@@ -226,6 +230,7 @@ impl Dispatch {
             preempt: self.preempt,
             scope: &self.scope,
             tool: self.envelope.tool.as_ref(),
+            uid,
         };
         let inline = self.inline.iter().filter(|hook| hook.is_due(&occasion));
         // Command lists are the operator's: they do not apply to the request's own hooks.
@@ -324,12 +329,14 @@ impl Dispatch {
             .map(|limit| limit.saturating_sub(arrived.duration_since(all.arrived)));
         Call {
             arrived,
-            cancel: all.cancel.clone(),
+            // Of its own: a hook can be killed alone.
+            cancel: all.cancel.child_token(),
             caller_timeout: left,
             chunks: None,
             held: Arc::clone(&all.held),
+            listed: None,
             named: all.named,
-            peer: all.peer,
+            peer: all.peer.clone(),
             purpose: Purpose::Run,
             run_id: Uuid::now_v7().to_string(),
         }
@@ -639,7 +646,7 @@ async fn approve(
     let workspace = request.hook.workspace.as_ref();
     let question = Question {
         hook: request.hook.name.clone(),
-        peer: call.peer,
+        peer: call.peer.clone(),
         request_id: request.id.clone(),
         subject: Subject::Tool { input, name },
         why: "a hook asks for approval of each such call".to_owned(),

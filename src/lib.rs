@@ -22,6 +22,7 @@ mod daemon;
 mod dispatch;
 mod hooks;
 mod journal;
+mod metrics;
 pub mod model;
 mod mutants;
 pub mod pb;

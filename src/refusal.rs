@@ -25,6 +25,7 @@ pub(crate) enum Reason {
     EventTooLarge,
     GrantMissing,
     InvalidRequest,
+    Killed,
     NotAllowlisted,
     Overloaded,
     PeerNotAllowed,
@@ -36,13 +37,13 @@ pub(crate) enum Reason {
     RecursionLimit,
     ReloadRefused,
     RequestIdConflict,
+    RunUnknown,
     Unsupported,
 }
 
 impl Reason {
     /// Every reason.
-    #[cfg(test)]
-    pub(crate) const ALL: [Self; 24] = [
+    pub(crate) const ALL: [Self; 26] = [
         Self::AlreadyRan,
         Self::AuditUnavailable,
         Self::BackendUnconfirmed,
@@ -55,6 +56,7 @@ impl Reason {
         Self::EventTooLarge,
         Self::GrantMissing,
         Self::InvalidRequest,
+        Self::Killed,
         Self::NotAllowlisted,
         Self::Overloaded,
         Self::PeerNotAllowed,
@@ -66,6 +68,7 @@ impl Reason {
         Self::RecursionLimit,
         Self::ReloadRefused,
         Self::RequestIdConflict,
+        Self::RunUnknown,
         Self::Unsupported,
     ];
 
@@ -84,6 +87,7 @@ impl Reason {
             Self::EventTooLarge => "EVENT_TOO_LARGE",
             Self::GrantMissing => "GRANT_MISSING",
             Self::InvalidRequest => "INVALID_REQUEST",
+            Self::Killed => "KILLED",
             Self::NotAllowlisted => "NOT_ALLOWLISTED",
             Self::Overloaded => "OVERLOADED",
             Self::PeerNotAllowed => "PEER_NOT_ALLOWED",
@@ -95,6 +99,7 @@ impl Reason {
             Self::RecursionLimit => "RECURSION_LIMIT",
             Self::ReloadRefused => "RELOAD_REFUSED",
             Self::RequestIdConflict => "REQUEST_ID_CONFLICT",
+            Self::RunUnknown => "RUN_UNKNOWN",
             Self::Unsupported => "UNSUPPORTED",
         }
     }

@@ -92,13 +92,15 @@ impl DrainArgs {
     }
 }
 
-fn answered<T>(answer: Result<Response<T>, Status>) -> Result<T, Failure> {
+/// Returns the message of an answer, or the failure that its status is.
+pub(super) fn answered<T>(answer: Result<Response<T>, Status>) -> Result<T, Failure> {
     answer
         .map(Response::into_inner)
         .map_err(|status| client::refused(&status))
 }
 
-fn socket(context: &Context, named: Option<&Path>) -> Result<PathBuf, Failure> {
+/// Returns the daemon's admin socket: that of `--connect`, else that of the configuration.
+pub(super) fn socket(context: &Context, named: Option<&Path>) -> Result<PathBuf, Failure> {
     let environment = context.environment();
     let socket = match (named, &environment.address) {
         (Some(address), _) => client::socket(environment, address),

@@ -25,6 +25,7 @@ use crate::{
     contract::{Members, text},
     daemon::operator,
     hooks::Owner,
+    model::Users,
     pb::{self, hook_service_client::HookServiceClient},
     wire::json,
 };
@@ -135,7 +136,7 @@ impl DispatchArgs {
                     return Err(Failure::new(message));
                 }
                 config.spawners = 1;
-                config.allowed_uids.clear();
+                config.callers = Users::default();
                 let event = request.event.as_ref();
                 let told = event.and_then(|event| directory_of(&event.json));
                 let bound = [&request.workspace, &request.source].map(PathBuf::from);

@@ -30,7 +30,7 @@ use crate::{
         narrow::{Bindings, narrow},
     },
     sandbox::{
-        Backend, BackendName,
+        Backend, BackendName, OwnUids,
         explain::{
             self as kernel, Enforcer, Explanation, Transport, Verdict, number, parse_arguments,
         },
@@ -214,8 +214,7 @@ impl ExplainArgs {
                     .to_owned(),
             );
         }
-        let root = nix::unistd::geteuid().is_root();
-        let abi = match (self.landlock_abi, Landlock::new(root).probe()) {
+        let abi = match (self.landlock_abi, Landlock::new(OwnUids::NONE).probe()) {
             (Some(abi), _) => abi,
             (None, Ok(host)) => host.landlock_abi,
             (None, Err(absent)) => {

@@ -35,7 +35,7 @@ use crate::{
     consent::ConsentRule,
     contract::{Envelope, adopt::Adopted},
     daemon::{Assembly, own},
-    model::{Event, Narrow, ProfileName},
+    model::{Event, Narrow, ProfileName, Users},
     pb::{self, hook_service_client::HookServiceClient},
     policy::{
         Access, GrantSpec, Network, Policy, References, Registry, environment,
@@ -45,7 +45,7 @@ use crate::{
         narrow::{Bindings, narrow},
     },
     sandbox::{
-        Backend, Observer, Seen, explain as kernel,
+        Backend, Observer, OwnUids, Seen, explain as kernel,
         landlock::{Landlock, NEWEST_ABI},
     },
 };
@@ -148,7 +148,7 @@ impl LearnArgs {
         let trial = bench.trial_profile(&self, &config)?;
         config.proposed_profiles = vec![(TRIAL.to_owned(), trial)];
         config.spawners = 1;
-        config.allowed_uids.clear();
+        config.callers = Users::default();
         config.workspace_roots.named.push(bench.workspace.clone());
 
         let observer = Arc::new(Observer::default());
@@ -363,8 +363,7 @@ impl Bench {
             true => current,
             false => workspace.clone(),
         };
-        let root = nix::unistd::geteuid().is_root();
-        let probed = Landlock::new(root).probe();
+        let probed = Landlock::new(OwnUids::NONE).probe();
         Ok(Self {
             abi: probed.map_or(NEWEST_ABI, |host| host.landlock_abi),
             argv: argv.collect::<Result<_, _>>()?,

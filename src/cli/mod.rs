@@ -4,6 +4,7 @@ mod admin;
 mod audit;
 mod builtin;
 mod client;
+mod config;
 mod consent;
 mod dispatch;
 mod doctor;
@@ -19,6 +20,7 @@ mod output;
 mod private_server;
 mod profile;
 mod program;
+mod ps;
 mod rehearse;
 mod root_digest;
 mod run;
@@ -94,6 +96,7 @@ enum CliCommand {
     Audit(audit::AuditArgs),
     #[command(hide = true)]
     Builtin(builtin::BuiltinArgs),
+    Config(config::ConfigArgs),
     /// Allow commands, list and revoke what is allowed
     Consent(consent::ConsentArgs),
     /// What the container backend executes in a container
@@ -111,6 +114,7 @@ enum CliCommand {
     Hooks(hooks::HooksArgs),
     Install(install::InstallArgs),
     Interpret(interpret::InterpretArgs),
+    Kill(ps::KillArgs),
     #[cfg(target_os = "linux")]
     Learn(Box<learn::LearnArgs>),
     /// What a self-test's child executes
@@ -119,6 +123,7 @@ enum CliCommand {
     MakeAttempts,
     /// List, show and validate profiles
     Profile(profile::ProfileArgs),
+    Ps(ps::PsArgs),
     Reload(admin::ReloadArgs),
     RootDigest(root_digest::RootDigestArgs),
     /// Run one hook
@@ -186,6 +191,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let done = match command {
         CliCommand::Audit(audit) => audit.run(&context),
         CliCommand::Builtin(builtin) => builtin.run(),
+        CliCommand::Config(config) => config.run(&context),
         CliCommand::Consent(consent) => consent.run(&context),
         #[cfg(target_os = "linux")]
         CliCommand::ContainerInit => Ok(crate::sandbox::container::inside::run()),
@@ -197,11 +203,13 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         CliCommand::Hooks(hooks) => hooks.run(&context),
         CliCommand::Install(install) => install.run(&context),
         CliCommand::Interpret(interpret) => interpret.run(&context),
+        CliCommand::Kill(kill) => kill.run(&context),
         #[cfg(target_os = "linux")]
         CliCommand::Learn(learn) => learn.run(&context),
         #[cfg(not(target_os = "linux"))]
         CliCommand::MakeAttempts => Ok(crate::sandbox::portable::attempts::run()),
         CliCommand::Profile(profile) => profile.run(&context),
+        CliCommand::Ps(ps) => ps.run(&context),
         CliCommand::Reload(reload) => reload.run(&context),
         CliCommand::RootDigest(root_digest) => root_digest.run(&context),
         CliCommand::Run(run) => run.run(&context),

@@ -152,6 +152,11 @@ impl PrivateServer {
         config: Config,
         consent: ConsentRule,
     ) -> Result<Self, Failure> {
+        if !config.private_runs {
+            return Err(Failure::new(
+                "no daemon serves this user, and `run.private` is false: nothing is served without one; start the daemon, or ask who administers this host (`hookjail config show` says which file sets it)",
+            ));
+        }
         let pipeline = Arc::new(assembly.pipeline(&config, consent)?);
         let shutdown = CancellationToken::new();
         let (ours, theirs) = UnixStream::pair()?;

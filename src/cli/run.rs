@@ -29,6 +29,7 @@ use crate::{
     config::Config,
     consent::ConsentRule,
     contract::is_spelled,
+    model::Users,
     pb::{self, hook_service_client::HookServiceClient},
     policy::units::Span,
     wire::json,
@@ -235,7 +236,7 @@ impl RunArgs {
     ) -> Result<(Config, ConsentRule), Failure> {
         let mut config = context.load()?;
         config.spawners = 1;
-        config.allowed_uids.clear();
+        config.callers = Users::default();
         let hook = request.hook.as_ref().map(|hook| &hook.workspace);
         let offer = request.offer.as_ref().map(|offer| &offer.workspace);
         let bound = hook.into_iter().chain(offer).map(PathBuf::from);
@@ -450,6 +451,7 @@ pub(super) fn exit_code(response: &pb::ExecuteResponse) -> u8 {
         pb::OutcomeKind::ExecFailed => NOT_EXECUTABLE,
         pb::OutcomeKind::Canceled
         | pb::OutcomeKind::EscapeAttempt
+        | pb::OutcomeKind::Killed
         | pb::OutcomeKind::OutOfMemory
         | pb::OutcomeKind::OutputLimit
         | pb::OutcomeKind::PidsExhausted

@@ -189,6 +189,7 @@ pub(super) fn may_be_hindered(response: &pb::ExecuteResponse) -> bool {
     }
     let kind = match (outcome.kind(), outcome.exit_code) {
         (pb::OutcomeKind::TimedOut, _) => EndKind::TimedOut,
+        (pb::OutcomeKind::Killed, _) => EndKind::Killed,
         (pb::OutcomeKind::ExecFailed, _) => EndKind::ExecFailed,
         (_, Some(code)) => EndKind::Exited(code),
         (_, None) => EndKind::Signaled(outcome.signal.unwrap_or_default()),

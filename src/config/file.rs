@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// The configuration as the file spells it. Every key may be left out; unknown keys are errors.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(title = "Configuration of hookjail")]
 pub(super) struct ConfigFile {
@@ -37,10 +37,14 @@ pub(super) struct ConfigFile {
     pub(super) lists: ListsEntry,
     /// Files with more hooks.
     pub(super) hooks_file: Vec<HooksFileEntry>,
+    /// Where what the daemon counts is read.
+    pub(super) metrics: MetricsEntry,
     /// Where things are.
     pub(super) paths: PathsEntry,
-    /// Where profiles are.
+    /// Which profiles there are.
     pub(super) profiles: ProfilesEntry,
+    /// Calls without a daemon.
+    pub(super) run: RunEntry,
     /// What is taken out of texts.
     pub(super) secret: Vec<SecretEntry>,
     /// Who is listened to.
@@ -48,7 +52,7 @@ pub(super) struct ConfigFile {
 }
 
 /// What makes containers.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct ContainerEntry {
     /// The control group (version 2) below which each run gets its own: an absolute path.
@@ -64,7 +68,7 @@ pub(super) struct ContainerEntry {
 }
 
 /// What the journal keeps beside the facts of a run.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct AuditEntry {
     /// Of which texts it keeps the beginning. Registered secrets are taken out first.
@@ -78,7 +82,7 @@ pub(super) struct AuditEntry {
     /// How large a file becomes before the next one is begun: 64 KiB to 1 TiB.
     pub(super) rotate_bytes: Size,
     /// Who may read the records of everybody's requests besides the daemon's own user.
-    pub(super) uids: Vec<u32>,
+    pub(super) readers: Vec<UserEntry>,
 }
 
 impl Default for AuditEntry {
@@ -93,8 +97,8 @@ impl Default for AuditEntry {
             capture_max: Size(4 * 1024),
             fsync: "never".to_owned(),
             keep_files,
+            readers: Vec::new(),
             rotate_bytes: Size(rotate_bytes),
-            uids: Vec::new(),
         }
     }
 }
@@ -113,7 +117,7 @@ pub(super) enum CaptureChoice {
 
 /// A secret that is taken out of texts: where its value is, or what it looks like. One of `credential`, `env`, `file` and
 /// `pattern` must be given.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SecretEntry {
     /// A file in `$CREDENTIALS_DIRECTORY`.
@@ -130,7 +134,7 @@ pub(super) struct SecretEntry {
 }
 
 /// What confines hooks.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct BackendsEntry {
     /// In order of preference.
@@ -150,11 +154,13 @@ impl Default for BackendsEntry {
 }
 
 /// What is asked of the operator.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct ConsentEntry {
+    /// Whether `HOOKJAIL_ACCEPT_HOOKS=1`, and runtimes' own variables like it, may accept commands that nobody allowed.
+    pub(super) accept_hooks: bool,
     /// Who may answer besides the daemon's own user.
-    pub(super) uids: Vec<u32>,
+    pub(super) operators: Vec<UserEntry>,
     /// How long a question stays open: up to 1 h.
     pub(super) wait: Span,
 }
@@ -162,14 +168,15 @@ pub(super) struct ConsentEntry {
 impl Default for ConsentEntry {
     fn default() -> Self {
         Self {
-            uids: Vec::new(),
+            accept_hooks: true,
+            operators: Vec::new(),
             wait: Span(Duration::from_secs(60)),
         }
     }
 }
 
 /// What the operator says about a command; a hook where it has `contract` and `point`.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct HookEntry {
     /// Whether what it says decides, or advises only.
@@ -223,7 +230,7 @@ pub(super) struct HookEntry {
 }
 
 /// A file with hooks in the form of the system whose it is.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct HooksFileEntry {
     /// The agent whose hooks they are.
@@ -246,10 +253,12 @@ pub(super) struct HooksFileEntry {
     pub(super) rule: Vec<RuleEntry>,
     /// The skill whose hooks they are.
     pub(super) skill: Option<String>,
+    /// The user whose file it is, for whose requests alone its hooks run; default the operator.
+    pub(super) user: Option<UserEntry>,
 }
 
 /// What holds for some hooks of a file: at least one of `command`, `name` and `point`, and one of the others.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RuleEntry {
     /// Those with this command: the line as the file has it, a list's words as one line.
@@ -271,7 +280,7 @@ pub(super) struct RuleEntry {
 }
 
 /// Which hooks may be posted to a URL.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct HttpEntry {
     /// The URLs, each with all that lies below it.
@@ -285,7 +294,7 @@ pub(super) const LISTED: &str = "infer.listed";
 pub(super) const LISTS_FILE: &str = "infer.file";
 
 /// Which commands of infer's hooks run: regular expressions, by the agent's mode.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct ListsEntry {
     /// In every mode.
@@ -304,7 +313,7 @@ pub(super) struct ListsEntry {
 }
 
 /// Program and arguments, or a command line for a shell.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(
     untagged,
     expecting = "program and arguments as a list, or a command line as a string"
@@ -315,7 +324,7 @@ pub(super) enum CommandWords {
 }
 
 /// Limits of all hooks.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct HooksEntry {
     /// No hook runs of its own accord.
@@ -334,10 +343,14 @@ pub(super) struct HooksEntry {
     pub(super) on_hook_turn_limit: String,
     /// Gone. It is read to be refused with what to use instead.
     #[schemars(skip)]
+    #[serde(skip_serializing)]
     pub(super) read_audit_log: Option<IgnoredAny>,
     /// As whom a root daemon's hooks run: `caller`, or `pool` for a uid of their own.
     #[schemars(extend("enum" = ["caller", "pool"]))]
     pub(super) run_as: String,
+    /// The same for one profile, by its name, and for those that extend it.
+    #[schemars(extend("additionalProperties" = { "enum": ["caller", "pool"] }))]
+    pub(super) run_as_profiles: BTreeMap<String, String>,
     /// Threads that start hooks, for each set of filters.
     #[schemars(range(min = 1, max = 64))]
     pub(super) spawners: usize,
@@ -358,6 +371,7 @@ impl Default for HooksEntry {
             on_hook_turn_limit: OnLimit::default().as_str().to_owned(),
             read_audit_log: None,
             run_as: RunAs::default().as_str().to_owned(),
+            run_as_profiles: BTreeMap::new(),
             spawners: 4,
             uid_range: [*DEFAULT_UID_RANGE.start(), *DEFAULT_UID_RANGE.end()],
             workspace_roots: None,
@@ -365,8 +379,17 @@ impl Default for HooksEntry {
     }
 }
 
+/// Where what the daemon counts is read.
+#[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct MetricsEntry {
+    /// The address at which Prometheus scrapes: a loopback address with a port, such as `127.0.0.1:9464` or `[::1]:9464`. Default:
+    /// none.
+    pub(super) listen: Option<String>,
+}
+
 /// Where things are.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct PathsEntry {
     /// Scratch directories.
@@ -376,21 +399,51 @@ pub(super) struct PathsEntry {
 }
 
 /// Where profiles are.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct ProfilesEntry {
+    /// The profiles that are served, by name. Default: all.
+    pub(super) allow: Option<Vec<String>>,
     /// Directories, read in order.
     pub(super) dirs: Vec<PathBuf>,
 }
 
+/// Calls without a daemon.
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RunEntry {
+    /// Whether `hookjail run`, `dispatch` and `learn` may serve themselves.
+    pub(super) private: bool,
+}
+
+impl Default for RunEntry {
+    fn default() -> Self {
+        Self { private: true }
+    }
+}
+
+/// A user, or a group's members.
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(
+    untagged,
+    expecting = "a uid, the name of a user, or the name of a group with `@` before it"
+)]
+pub(super) enum UserEntry {
+    /// A user's number.
+    Uid(u32),
+    /// A user's name, or `@` and a group's.
+    Name(String),
+}
+
 /// Who is listened to.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct ServerEntry {
     /// Where the operator steers the daemon. Default: beside `socket`.
     pub(super) admin_socket: Option<PathBuf>,
-    /// Who may ask besides the daemon's own user.
-    pub(super) allowed_uids: Vec<u32>,
+    /// Who may ask besides the daemon's own user. Default: the members of the group `hookjail`, where the daemon runs as root and
+    /// the group exists.
+    pub(super) callers: Option<Vec<UserEntry>>,
     /// How long running hooks get at shutdown.
     pub(super) drain: Span,
     /// How many bytes all requests in work may hold, their messages and what is kept of their hooks' output. Default: 512 MiB,
@@ -411,7 +464,7 @@ impl Default for ServerEntry {
         let drain = Span(Duration::from_secs(10));
         Self {
             admin_socket: None,
-            allowed_uids: Vec::new(),
+            callers: None,
             drain,
             max_bytes_in_flight: None,
             max_connections: 4096,

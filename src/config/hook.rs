@@ -16,7 +16,38 @@ use crate::{
     hooks::{Action, Matcher, Owner, Registered, Template, load::HooksFile, rule::Rule},
     model::{Command, InvalidField, OnFailure, ProfileName, is_plain},
     policy::environment::settable,
+    sandbox::{HookUsers, RunAs},
 };
+
+/// Reads as whom a root daemon's hooks run.
+///
+/// # Errors
+///
+/// Names the key that is wrong, and its value.
+pub(super) fn users(
+    default: &str,
+    profiles: &BTreeMap<String, String>,
+) -> Result<HookUsers, ConfigProblem> {
+    let read = |key, text: &str| {
+        let mut all = RunAs::ALL.into_iter();
+        all.find(|run_as| run_as.as_str() == text).ok_or_else(|| {
+            ConfigProblem::key(key, format!("`{text}` is neither `caller` nor `pool`"))
+        })
+    };
+    let of_profile = |(name, text): (&String, &String)| {
+        let key = "hooks.run_as_profiles";
+        let profile = ProfileName::parse(name)
+            .ok_or_else(|| ConfigProblem::key(key, format!("`{name}` is no name of a profile")))?;
+        Ok((profile, read(key, text)?))
+    };
+    Ok(HookUsers {
+        default: read("hooks.run_as", default)?,
+        profiles: profiles
+            .iter()
+            .map(of_profile)
+            .collect::<Result<_, ConfigProblem>>()?,
+    })
+}
 
 /// Reads an entry: settings of its command, and a hook if it has a point.
 ///
@@ -124,6 +155,7 @@ pub(super) fn read(
         profile_granted: false,
         profile,
         source: format!("hook[{index}]"),
+        user: None,
         working_dir: entry.working_dir,
     };
     let statement = argv.map(|command| ConfiguredHook {
@@ -187,6 +219,10 @@ pub(super) fn file(entry: HooksFileEntry) -> Result<HooksFile, ConfigProblem> {
     let profile = profile.map(|name| profile_name("hooks_file.profile", &shown, name));
     let rules = entry.rule.into_iter();
     let rules = rules.map(|it| rule(it, &entry.contract, &shown));
+    let user = entry
+        .user
+        .as_ref()
+        .map(|user| super::users::of_file(user, &shown));
     Ok(HooksFile {
         base: entry.base,
         judge: judge.transpose()?,
@@ -195,6 +231,7 @@ pub(super) fn file(entry: HooksFileEntry) -> Result<HooksFile, ConfigProblem> {
         contract: entry.contract,
         owner,
         path: entry.path,
+        user: user.transpose()?,
     })
 }
 

@@ -4,6 +4,7 @@ use std::{
     collections::BTreeMap,
     fs::File,
     io::{self, Read},
+    net::SocketAddr,
     ops::RangeInclusive,
     path::{Path, PathBuf},
     time::Duration,
@@ -12,11 +13,15 @@ use std::{
 use schemars::{Schema, SchemaGenerator};
 
 pub use self::env::ProcessEnv;
-pub(crate) use self::source::ConfigSource;
 use self::{
     audit::capture,
     file::{ConfigFile, ConsentEntry, HooksEntry, LISTED, LISTS_FILE, ListsEntry, ServerEntry},
+    managed::Managed,
     places::Places,
+};
+pub(crate) use self::{
+    source::ConfigSource,
+    view::{Origin, Setting},
 };
 use crate::{
     contract::{WrittenLists, hook_file::Switches},
@@ -28,10 +33,10 @@ use crate::{
         valve::OnLimit,
     },
     journal::{Capture, append::Settings},
-    model::ProfileName,
+    model::{ProfileName, Users},
     policy::{References, WorkspaceRoots, units::Size},
     redact::secret::Registration,
-    sandbox::{Order, RunAs, Runtime},
+    sandbox::{HookUsers, Order, RunAs, Runtime},
     util::trusted_file::{self, Untrusted},
 };
 
@@ -42,9 +47,12 @@ mod env;
 mod file;
 mod hook;
 mod http;
+mod managed;
 mod places;
 mod secret;
 mod source;
+mod users;
+mod view;
 
 /// Returns the schema of a configuration file.
 pub(crate) fn schema(generator: SchemaGenerator) -> Schema {
@@ -67,20 +75,18 @@ pub(crate) struct ConfiguredHook {
 pub struct Config {
     /// Where the operator steers the daemon; `None` where there is no socket either.
     pub(crate) admin_socket: Option<PathBuf>,
-    /// Uids that may request runs, besides the daemon's own.
-    pub(crate) allowed_uids: Vec<u32>,
+    /// The profiles that are served; `None` = all.
+    pub(crate) allowed_profiles: Option<Vec<ProfileName>>,
     /// How the journal is kept.
     pub(crate) audit: Settings,
-    /// Uids that may read the records of everybody's requests, besides the daemon's own.
-    pub(crate) audit_uids: Vec<u32>,
+    /// Who may request runs, besides the daemon's own user.
+    pub(crate) callers: Users,
     /// What of events and output the journal keeps.
     pub(crate) capture: Capture,
     /// Which backends a profile may run on.
     pub(crate) backends: Order,
     /// What makes containers.
     pub(crate) container: Option<Runtime>,
-    /// Uids that may answer for the operator, besides the daemon's own.
-    pub(crate) consent_uids: Vec<u32>,
     /// How long a question to the operator may stay open.
     pub consent_wait: Duration,
     /// The most memory for requests in work: messages and kept output, bytes.
@@ -109,22 +115,30 @@ pub struct Config {
     pub(crate) max_hook_driven_turns: u32,
     /// How many requests wait.
     pub(crate) max_queued: usize,
+    /// Where metrics are served; `None`: nowhere.
+    pub(crate) metrics: Option<SocketAddr>,
     /// The action of runtimes at that limit.
     pub(crate) on_hook_turn_limit: OnLimit,
     /// The runtimes' own allowlists, by contract; each counts for hooks of its contract.
     pub(crate) own_allowlists: BTreeMap<&'static str, PathBuf>,
+    /// Who may answer for the operator, besides the daemon's own user.
+    pub(crate) operators: Users,
+    /// Whether a call may be served without a daemon.
+    pub(crate) private_runs: bool,
     /// Directories with profiles of the operator's.
     pub(crate) profile_dirs: Vec<PathBuf>,
     /// Names and texts of profiles without a file, which `hookjail learn` tries. No configuration file has any.
     pub proposed_profiles: Vec<(String, String)>,
     /// The values of `${home}` and `${cache}` in profiles.
     pub(crate) references: References,
+    /// Who may read the records of everybody's requests, besides the daemon's own user.
+    pub(crate) readers: Users,
     /// The hooks that run whenever their points come.
     pub(crate) registered: Vec<Registered>,
     /// The secrets that are taken out of texts.
     pub(crate) secrets: Vec<Registration>,
     /// As whom a root daemon's hooks run.
-    pub run_as: RunAs,
+    pub(crate) run_as: HookUsers,
     /// Where scratch directories are made.
     pub(crate) runtime: PathBuf,
     /// Where the socket is; `None` where neither the file nor the environment say.
@@ -232,9 +246,10 @@ impl Config {
     /// Fails for a file that other users can write, an unknown key, or a value out of range.
     pub(crate) fn load(path: Option<&Path>, environment: &ProcessEnv) -> Result<Self, ConfigError> {
         let shown = path.unwrap_or_else(|| Path::new("(defaults)")).to_owned();
+        let managed = Managed::load(Path::new(managed::FILE))?;
         let read = || -> Result<Self, ConfigProblem> {
             let text = path.map(read).transpose()?.unwrap_or_default();
-            let parsed = Self::parse(&text, environment)?;
+            let parsed = Self::narrowed(&text, managed.as_ref(), environment)?;
             Ok(Self {
                 file: path.map(Path::to_owned),
                 ..parsed
@@ -243,12 +258,31 @@ impl Config {
         read().map_err(|cause| ConfigError { path: shown, cause })
     }
 
+    /// Parses a configuration that another narrows.
+    fn narrowed(
+        text: &str,
+        managed: Option<&Managed>,
+        environment: &ProcessEnv,
+    ) -> Result<Self, ConfigProblem> {
+        // First as it is: its errors name lines.
+        let file = deserialize(text)?;
+        let Some(managed) = managed else {
+            return Self::of(file, environment);
+        };
+        let table = managed.narrow(read_table(text)?)?;
+        Self::of(deserialize(&table.to_string())?, environment)
+    }
+
     /// Parses a configuration.
     ///
     /// # Errors
     ///
     /// Names the key that is wrong.
     pub fn parse(text: &str, environment: &ProcessEnv) -> Result<Self, ConfigProblem> {
+        Self::of(deserialize(text)?, environment)
+    }
+
+    fn of(file: ConfigFile, environment: &ProcessEnv) -> Result<Self, ConfigProblem> {
         let ConfigFile {
             audit,
             backends,
@@ -259,11 +293,13 @@ impl Config {
             http,
             lists,
             hooks_file,
+            metrics,
             paths,
             profiles,
+            run,
             secret,
             server,
-        } = deserialize(text)?;
+        } = file;
         let capture = capture(&audit)?;
         let secrets = self::secret::read(secret)?;
         let http = self::http::read(http, &secrets)?;
@@ -274,13 +310,14 @@ impl Config {
             return Err(ConfigProblem::key("hooks.read_audit_log", problem));
         }
         in_range(&consent, &hooks, &server)?;
-        let run_as = RunAs::ALL
-            .into_iter()
-            .find(|run_as| run_as.as_str() == hooks.run_as)
-            .ok_or_else(|| {
-                let problem = format!("`{}` is neither `caller` nor `pool`", hooks.run_as);
-                ConfigProblem::key("hooks.run_as", problem)
-            })?;
+        if !consent.accept_hooks
+            && (environment.accept_hooks || !environment.own_accepts.is_empty())
+        {
+            let problem = "is false, and a variable of the environment says otherwise: unset HOOKJAIL_ACCEPT_HOOKS, and those of runtimes like it";
+            return Err(ConfigProblem::key("consent.accept_hooks", problem));
+        }
+        let allowed_profiles = allowed(profiles.allow.as_deref())?;
+        let run_as = self::hook::users(&hooks.run_as, &hooks.run_as_profiles)?;
         let on_hook_turn_limit = OnLimit::parse(&hooks.on_hook_turn_limit).ok_or_else(|| {
             let problem = "must be `warn`, `ask_user` or `abort`";
             ConfigProblem::key("hooks.on_hook_turn_limit", problem)
@@ -294,8 +331,11 @@ impl Config {
             }
         };
         let sockets = (server.socket, server.admin_socket);
-        let roots = hooks.workspace_roots;
-        let places = Places::read(paths, profiles, sockets, roots, environment)?;
+        let roots = (
+            hooks.workspace_roots,
+            run_as.values().any(|it| *it == RunAs::Caller),
+        );
+        let places = Places::read(paths, profiles.dirs, sockets, roots, environment)?;
         let event_bytes = usize::try_from(hooks.event_max.0).unwrap_or(usize::MAX);
         let bytes_in_flight = bytes_in_flight(server.max_bytes_in_flight, event_bytes)?;
         let [first, last] = hooks.uid_range;
@@ -308,13 +348,18 @@ impl Config {
         }
         let hooks_files = hooks_file.into_iter().map(self::hook::file);
         let hooks_files = hooks_files.collect::<Result<_, _>>()?;
+        let callers = match &server.callers {
+            Some(entries) => users::read("server.callers", entries)?,
+            None => users::usual(environment.root),
+        };
         Ok(Self {
             admin_socket: places.admin_socket,
-            allowed_uids: server.allowed_uids,
-            audit_uids: audit.uids.clone(),
+            allowed_profiles,
+            callers,
+            readers: users::read("audit.readers", &audit.readers)?,
             audit: audit.read()?,
             backends,
-            consent_uids: consent.uids,
+            operators: users::read("consent.operators", &consent.operators)?,
             consent_wait: consent.wait.0,
             bytes_in_flight,
             connections: server.max_connections,
@@ -331,8 +376,10 @@ impl Config {
             max_concurrent: hooks.max_concurrent,
             max_hook_driven_turns: hooks.max_hook_driven_turns,
             max_queued: hooks.max_queued,
+            metrics: metrics.listen.as_deref().map(local).transpose()?,
             on_hook_turn_limit,
             own_allowlists: environment.own_allowlists(),
+            private_runs: run.private,
             profile_dirs: places.profile_dirs,
             proposed_profiles: Vec::new(),
             references: environment.references(),
@@ -353,14 +400,13 @@ impl Config {
     pub(crate) fn needs_restart(&self, other: &Self) -> Vec<&'static str> {
         let Self {
             admin_socket,
-            allowed_uids: _,
+            allowed_profiles: _,
             audit,
-            audit_uids: _,
             backends,
             bytes_in_flight,
+            callers: _,
             capture: _,
             connections,
-            consent_uids: _,
             consent_wait,
             container,
             drain,
@@ -374,9 +420,14 @@ impl Config {
             max_concurrent,
             max_hook_driven_turns,
             max_queued,
+            metrics,
             on_hook_turn_limit,
+            operators: _,
+            // No daemon's.
+            private_runs: _,
             profile_dirs: _,
             proposed_profiles: _,
+            readers: _,
             registered: _,
             // From the environment, which does not change.
             own_allowlists: _,
@@ -414,9 +465,14 @@ impl Config {
                 "hooks.on_hook_turn_limit",
                 *on_hook_turn_limit == other.on_hook_turn_limit,
             ),
-            ("hooks.run_as", *run_as == other.run_as),
+            ("hooks.run_as", run_as.default == other.run_as.default),
+            (
+                "hooks.run_as_profiles",
+                run_as.profiles == other.run_as.profiles,
+            ),
             ("hooks.spawners", *spawners == other.spawners),
             ("hooks.uid_range", *uid_range == other.uid_range),
+            ("metrics.listen", *metrics == other.metrics),
             ("paths.runtime", *runtime == other.runtime),
             ("paths.state", *state == other.state),
             ("server.admin_socket", *admin_socket == other.admin_socket),
@@ -454,6 +510,24 @@ fn deserialize(text: &str) -> Result<ConfigFile, ConfigProblem> {
             error.into_inner().to_string().trim_end()
         ))
     })
+}
+
+/// Reads the names of profiles that are served.
+fn allowed(names: Option<&[String]>) -> Result<Option<Vec<ProfileName>>, ConfigProblem> {
+    let read = |name: &String| {
+        ProfileName::parse(name).ok_or_else(|| {
+            let problem = format!("`{name}` is no name of a profile");
+            ConfigProblem::key("profiles.allow", problem)
+        })
+    };
+    names
+        .map(|names| names.iter().map(read).collect())
+        .transpose()
+}
+
+fn read_table(text: &str) -> Result<toml::Table, ConfigProblem> {
+    text.parse()
+        .map_err(|error: toml::de::Error| ConfigProblem::Syntax(error.to_string()))
 }
 
 /// Checks the numbers that have a range.
@@ -515,6 +589,23 @@ fn bytes_in_flight(written: Option<Size>, event_bytes: usize) -> Result<usize, C
             let problem = "must be 16MiB at least, and four times `hooks.event_max`";
             ConfigProblem::key("server.max_bytes_in_flight", problem)
         })
+}
+
+/// Returns the address at which metrics are served.
+///
+/// Whoever can connect can read, so nobody does from elsewhere, where the daemon could not tell who it is.
+fn local(written: &str) -> Result<SocketAddr, ConfigProblem> {
+    let problem = match written.parse::<SocketAddr>() {
+        Ok(address) if address.ip().is_loopback() => return Ok(address),
+        Ok(address) => format!(
+            "is `{written}`, and only loopback addresses are listened at, because whoever reaches the address can read: say `127.0.0.1:{port}` or `[::1]:{port}`, and let a proxy of this host or a sidecar pass it on",
+            port = address.port()
+        ),
+        Err(_) => format!(
+            "is `{written}`, which is no address with a port, such as `127.0.0.1:9464` or `[::1]:9464`"
+        ),
+    };
+    Err(ConfigProblem::key("metrics.listen", problem))
 }
 
 /// Returns the default path of a daemon's admin socket: beside its socket.
@@ -587,14 +678,14 @@ mod tests {
         };
         let home = WorkspaceRoots {
             homes: vec!["/home/u".into()],
-            named: Vec::new(),
+            ..WorkspaceRoots::default()
         };
         assert_eq!(roots("", &at_home()), home);
         let none = WorkspaceRoots::default();
         assert_eq!(roots("[hooks]\nworkspace_roots = []", &at_home()), none);
         let named = WorkspaceRoots {
-            homes: Vec::new(),
             named: vec!["/srv".into()],
+            ..WorkspaceRoots::default()
         };
         let srv = "[hooks]\nworkspace_roots = [\"/srv\"]";
         assert_eq!(roots(srv, &at_home()), named);
@@ -603,6 +694,14 @@ mod tests {
             ..at_home()
         };
         assert_eq!(roots("", &root), none);
+        let callers = WorkspaceRoots {
+            homes_of_callers: true,
+            ..WorkspaceRoots::default()
+        };
+        let caller = "[hooks]\nrun_as = \"caller\"";
+        assert_eq!(roots(caller, &root), callers);
+        let srv = format!("{caller}\nworkspace_roots = [\"/srv\"]");
+        assert_eq!(roots(&srv, &root), named);
     }
 
     #[test]
@@ -635,6 +734,48 @@ mod tests {
     }
 
     #[test]
+    fn metrics_are_served_on_loopback_addresses_alone() {
+        let text = |listen: &str| format!("[metrics]\nlisten = \"{listen}\"");
+        let listen = |text: &str| Config::parse(text, &at_home()).unwrap().metrics;
+        assert_eq!(listen(""), None);
+        assert_eq!(listen("[metrics]"), None);
+        for address in ["127.0.0.1:9464", "127.8.9.10:1", "[::1]:9464"] {
+            assert_eq!(listen(&text(address)), Some(address.parse().unwrap()));
+        }
+        for address in [
+            "0.0.0.0:9464",
+            "[::]:9464",
+            "192.0.2.1:9464",
+            "10.0.0.1:9464",
+            "[::ffff:192.0.2.1]:9464",
+            "[::ffff:127.0.0.1]:9464",
+            "[fe80::1]:9464",
+        ] {
+            let problem = problem(&text(address));
+            assert!(
+                problem.contains(&format!("`metrics.listen` is `{address}`")),
+                "{problem}"
+            );
+            assert!(problem.contains("say `127.0.0.1:9464`"), "{problem}");
+            assert!(
+                problem.contains("a proxy of this host or a sidecar"),
+                "{problem}"
+            );
+        }
+        for address in [
+            "",
+            "9464",
+            ":9464",
+            "localhost:9464",
+            "127.0.0.1",
+            "/run/metrics",
+        ] {
+            let problem = problem(&text(address));
+            assert!(problem.contains("no address with a port"), "{problem}");
+        }
+    }
+
+    #[test]
     fn it_works_without_a_configuration() {
         let config = Config::parse("", &at_home()).unwrap();
         assert_eq!(config.state, Path::new("/home/u/.local/state/hookjail"));
@@ -663,13 +804,18 @@ mod tests {
         let config = |text: &str| Config::parse(text, &at_home()).unwrap();
         let before = config("");
         let after = config(
-            "[server]\nallowed_uids = [7]\nsocket = \"/x/sock\"\n[hooks]\ndisabled = true\nspawners = 1\n\
-             [profiles]\ndirs = [\"/x\"]",
+            "[server]\ncallers = [7]\nsocket = \"/x/sock\"\n[hooks]\ndisabled = true\nspawners = 1\n\
+             [profiles]\ndirs = [\"/x\"]\n[metrics]\nlisten = \"127.0.0.1:1\"",
         );
         assert_eq!(before.needs_restart(&before), [""; 0]);
         assert_eq!(
             before.needs_restart(&after),
-            ["hooks.spawners", "server.admin_socket", "server.socket"]
+            [
+                "hooks.spawners",
+                "metrics.listen",
+                "server.admin_socket",
+                "server.socket"
+            ]
         );
     }
 
@@ -694,6 +840,8 @@ mod tests {
     fn wrong_keys_and_values_are_named() {
         for (text, expected) in [
             ("sever = 1", "sever"),
+            ("[metrics]\nport = 9464", "metrics"),
+            ("[metrics]\nlisten = 9464", "metrics.listen"),
             ("[server]\nsoket = \"/x\"", "soket"),
             ("[server]\nsocket_mode = \"0666\"", "server.socket_mode"),
             ("[server]\nsocket = \"x\"", "server.socket"),

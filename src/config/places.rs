@@ -2,10 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::{
-    ConfigProblem, ProcessEnv, admin_beside,
-    file::{PathsEntry, ProfilesEntry},
-};
+use super::{ConfigProblem, ProcessEnv, admin_beside, file::PathsEntry};
 use crate::policy::WorkspaceRoots;
 
 /// Paths of a configuration, each absolute.
@@ -22,12 +19,12 @@ pub(super) struct Places {
 impl Places {
     /// Reads the paths; the environment has the defaults.
     ///
-    /// `sockets` are the callers' and the operator's.
+    /// `sockets` are the callers' and the operator's. Beside the roots is whether hooks run as their callers.
     pub(super) fn read(
         paths: PathsEntry,
-        profiles: ProfilesEntry,
+        profile_dirs: Vec<PathBuf>,
         sockets: (Option<PathBuf>, Option<PathBuf>),
-        roots: Option<Vec<PathBuf>>,
+        (roots, as_callers): (Option<Vec<PathBuf>>, bool),
         environment: &ProcessEnv,
     ) -> Result<Self, ConfigProblem> {
         let state = match paths.state {
@@ -56,16 +53,17 @@ impl Places {
         let workspace_roots = match roots {
             None => WorkspaceRoots {
                 homes: environment.homes(),
+                homes_of_callers: as_callers,
                 named: Vec::new(),
             },
             Some(roots) => WorkspaceRoots {
-                homes: Vec::new(),
                 named: all("hooks.workspace_roots", roots)?,
+                ..WorkspaceRoots::default()
             },
         };
         Ok(Self {
             admin_socket,
-            profile_dirs: all("profiles.dirs", profiles.dirs)?,
+            profile_dirs: all("profiles.dirs", profile_dirs)?,
             runtime,
             socket,
             state,

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::{Config, ConfigError, ProcessEnv};
+use super::{Config, ConfigError, ProcessEnv, Setting, view};
 
 /// The source of the configuration, kept for reloads.
 #[derive(Clone, Debug)]
@@ -20,12 +20,24 @@ impl ConfigSource {
     ///
     /// Fails where the file cannot be used, and then uses nothing of it.
     pub(crate) fn load(&self) -> Result<Config, ConfigError> {
+        Config::load(self.path().as_deref(), &self.environment)
+    }
+
+    /// Returns the settings in force, from the same file.
+    ///
+    /// # Errors
+    ///
+    /// As [`ConfigSource::load`].
+    pub(crate) fn settings(&self) -> Result<Vec<Setting>, ConfigError> {
+        view::settings(self.path().as_deref(), &self.environment)
+    }
+
+    fn path(&self) -> Option<PathBuf> {
         let default = || {
             self.environment
                 .config_file()
                 .filter(|path| path.symlink_metadata().is_ok())
         };
-        let path = self.file.clone().or_else(default);
-        Config::load(path.as_deref(), &self.environment)
+        self.file.clone().or_else(default)
     }
 }

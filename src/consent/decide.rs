@@ -572,7 +572,7 @@ impl Consents {
         }
         Question {
             hook: hook.name.clone(),
-            peer: *case.peer,
+            peer: case.peer.clone(),
             request_id: case.request.id.clone(),
             subject: Subject::Command {
                 command: case.command.to_owned(),

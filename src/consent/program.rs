@@ -184,11 +184,10 @@ impl Program {
         // A file that the caller cannot reach, also because of its directories, counts as absent.
         let _as_peer = match opened_for {
             OpenedFor::Oneself => None,
-            OpenedFor::Peer(peer) => Some(FileRights::of(peer.uid, peer.gid)),
+            OpenedFor::Peer(peer) => Some(FileRights::of(peer.uid, peer.gid, &peer.groups)),
         };
         let opener = Opener {
             data,
-            opened_for,
             view,
             working_dir,
         };
@@ -669,7 +668,6 @@ fn program_and_arguments(argv: &[OsString]) -> Result<(&OsString, &[OsString]), 
 /// An opener of files with the rights of daemon or caller.
 struct Opener<'a> {
     data: &'a [OsString],
-    opened_for: OpenedFor<'a>,
     view: View<'a>,
     working_dir: Option<&'a Path>,
 }
@@ -700,14 +698,6 @@ impl Opener<'_> {
         if !metadata.is_file() {
             return Err(refuse(format!(
                 "`{}` is not a regular file",
-                path.display()
-            )));
-        }
-        if let OpenedFor::Peer(peer) = self.opened_for
-            && !peer.may_read(metadata.uid(), metadata.permissions().mode())
-        {
-            return Err(refuse(format!(
-                "`{}` is not readable by the caller",
                 path.display()
             )));
         }

@@ -15,6 +15,8 @@ pub enum EndKind {
     ExecFailed,
     /// The process exited by itself.
     Exited(i32),
+    /// An operator killed it.
+    Killed,
     /// The profile's output limit ended it.
     OutputLimit,
     /// A signal ended it.
@@ -28,7 +30,9 @@ impl EndKind {
     pub(super) const fn failure(self) -> Option<Skip> {
         match self {
             // The hook was killed. Contracts have no other skip reason for that; the outcome has the cause.
-            Self::Canceled | Self::OutputLimit | Self::Signaled(_) => Some(Skip::Signal),
+            Self::Canceled | Self::Killed | Self::OutputLimit | Self::Signaled(_) => {
+                Some(Skip::Signal)
+            }
             Self::ExecFailed => Some(Skip::InvalidCommand),
             Self::Exited(0) => None,
             Self::Exited(_) => Some(Skip::NonzeroExit),

@@ -91,8 +91,15 @@ pub(super) fn weighed(verdict: Verdict, stop: Stop, end: &End<'_>) -> Verdict {
             } else {
                 None
             };
-            match why {
-                Some(why) if is_open => stopped(verdict, stop, why),
+            let reason = match why {
+                // It gave no answer either. That is not confinement's doing.
+                None if end.kind == EndKind::Killed => {
+                    Some("the hook failed: an operator killed it".to_owned())
+                }
+                why => why.map(|why| format!("the hook failed, and confinement may be why: {why}")),
+            };
+            match reason {
+                Some(reason) if is_open => stopped(verdict, stop, reason),
                 Some(_) | None => verdict,
             }
         }
@@ -107,7 +114,7 @@ pub(super) fn weighed(verdict: Verdict, stop: Stop, end: &End<'_>) -> Verdict {
     }
 }
 
-fn stopped(verdict: Verdict, stop: Stop, why: &str) -> Verdict {
+fn stopped(verdict: Verdict, stop: Stop, reason: String) -> Verdict {
     Verdict {
         blocked_by: Some(
             verdict
@@ -117,7 +124,7 @@ fn stopped(verdict: Verdict, stop: Stop, why: &str) -> Verdict {
         ),
         decision: stop.decision().unwrap_or(Decision::Block),
         failed: true,
-        reason: format!("the hook failed, and confinement may be why: {why}"),
+        reason,
         updated_input: None,
         ..verdict
     }
@@ -169,8 +176,8 @@ fn of_failure(end: &End<'_>) -> Option<&'static str> {
         EndKind::Exited(code) if BROKEN.contains(&code) => {
             return Some("its exit code says that a program could not run or broke");
         }
-        // The exceeded limit is the contract's or the caller's own.
-        EndKind::TimedOut => return None,
+        // An operator's doing; and the exceeded limit is the contract's or the caller's own.
+        EndKind::Killed | EndKind::TimedOut => return None,
         EndKind::Exited(_) => {}
     }
     of_refusal(end).or_else(|| {

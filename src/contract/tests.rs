@@ -487,6 +487,7 @@ fn a_closed_policy_blocks_on_every_kind_of_failure() {
         (EndKind::TimedOut, PUSH, BlockedBy::Timeout, "timeout"),
         (EndKind::Signaled(9), PUSH, BlockedBy::Signal, "signal"),
         (EndKind::Canceled, PUSH, BlockedBy::Signal, "signal"),
+        (EndKind::Killed, PUSH, BlockedBy::Signal, "signal"),
         (
             EndKind::ExecFailed,
             b"",
@@ -624,6 +625,7 @@ fn merged_metadata_has_each_key_once() {
 fn any_kind() -> impl Strategy<Value = EndKind> {
     prop_oneof![
         Just(EndKind::Canceled),
+        Just(EndKind::Killed),
         Just(EndKind::ExecFailed),
         any::<i32>().prop_map(EndKind::Exited),
         Just(EndKind::OutputLimit),

@@ -8,6 +8,7 @@ use std::{
     sync::Arc,
 };
 
+use super::metrics::MAX_CONNECTIONS;
 #[cfg(target_os = "linux")]
 use crate::sandbox::Observer;
 use crate::{
@@ -16,14 +17,16 @@ use crate::{
     contract::Mode,
     hooks::Results,
     journal::{Redaction, append::Journal},
+    metrics::Metrics,
     model::ProfileName,
-    pipeline::{Audit, Configuration, Gate, GateParts, OperatorHook, Pipeline, Rules},
+    pipeline::{Audit, Configuration, Gate, GateParts, Homes, OperatorHook, Pipeline, Rules, Runs},
     policy::{Registry, forbidden::Forbidden},
     redact::{Redactor, secret::Registration},
     refusal::Refusal,
     rootfs::Root,
     sandbox::{
-        BackendName, BackendStatus, Identities, InstanceDir, RunAs, Sandbox, SandboxParts, backend,
+        BackendName, BackendStatus, Identities, InstanceDir, OwnUids, RunAs, Sandbox, SandboxParts,
+        backend,
     },
     sys::{self, Keeper},
 };
@@ -61,7 +64,8 @@ impl Capacity {
     ///
     /// Returns the least limit with which one hook could run.
     fn within(descriptors: usize, config: &Config) -> Result<Self, usize> {
-        let left = descriptors.saturating_sub(OWN_DESCRIPTORS);
+        let own = own_descriptors(config);
+        let left = descriptors.saturating_sub(own);
         let most = config.max_concurrent.saturating_mul(HOOK_DESCRIPTORS);
         let connections = config
             .connections
@@ -71,10 +75,17 @@ impl Capacity {
             .min((left - connections) / HOOK_DESCRIPTORS);
         if hooks == 0 || connections == 0 {
             // Three quarters of the remaining descriptors are for hooks.
-            return Err(OWN_DESCRIPTORS + HOOK_DESCRIPTORS * 4 / 3);
+            return Err(own + HOOK_DESCRIPTORS * 4 / 3);
         }
         Ok(Self { connections, hooks })
     }
+}
+
+/// Returns how many descriptors the daemon needs beside those of hooks and callers.
+fn own_descriptors(config: &Config) -> usize {
+    // The listener's: itself, three of its thread's runtime, and the connection for which another one is ended.
+    let metrics = config.metrics.map_or(0, |_| MAX_CONNECTIONS + 5);
+    OWN_DESCRIPTORS + metrics
 }
 
 /// Building a pipeline failed.
@@ -177,8 +188,11 @@ impl Assembly {
         let instance = InstanceDir::create(&config.runtime, root).map_err(AssemblyError::new(
             format!("make a directory in `{}`", config.runtime.display()),
         ))?;
-        let own_uids = root && config.run_as == RunAs::Pool;
-        if config.run_as == RunAs::Caller {
+        let own_uids = match root {
+            true => OwnUids::under(config.run_as.clone()),
+            false => OwnUids::NONE,
+        };
+        if config.run_as.values().any(|it| *it == RunAs::Caller) {
             let suit = match &identities {
                 Some(identities) => identities.suit_callers(),
                 None => Err(io::Error::other(
@@ -202,7 +216,7 @@ impl Assembly {
         let backends = named
             .into_iter()
             // The configuration was refused where a list names what cannot be had.
-            .filter_map(|name| backend(name, config.container.clone(), own_uids))
+            .filter_map(|name| backend(name, config.container.clone(), own_uids.clone()))
             .collect();
         let spec = config.container.as_ref();
         let spec = spec.and_then(|runtime| runtime.root.as_ref());
@@ -222,7 +236,7 @@ impl Assembly {
             root: root
                 .transpose()
                 .map_err(AssemblyError::new("use `container.root`"))?,
-            run_as: config.run_as,
+            run_as: config.run_as.clone(),
             spawners: config.spawners,
         })
         .map_err(AssemblyError::new("read this process's own status"))
@@ -246,19 +260,31 @@ impl Assembly {
     ///
     /// Names the profile that cannot be loaded, or that the configuration names and is not there.
     pub(crate) fn registry(config: &Config) -> Result<Registry, AssemblyError> {
-        let registry = Registry::load_with(
+        let mut registry = Registry::load_with(
             &config.profile_dirs,
             &config.proposed_profiles,
             &own(config),
             &config.references,
         )
         .map_err(AssemblyError::new("load the profiles"))?;
+        let not_there = |key: &str, name: &ProfileName| {
+            let problem = format!(
+                "`{key}` names `{name}`, and there is no such profile; see `hookjail profile list`"
+            );
+            AssemblyError::new("find what the configuration names")(problem)
+        };
+        if let Some(allowed) = &config.allowed_profiles {
+            let kept = registry.keep(allowed);
+            kept.map_err(|unknown| not_there("profiles.allow", unknown))?;
+        }
         let of_backends = config.backends.profiles.keys();
+        let of_users = config.run_as.profiles.keys();
         let of_hooks = config.hooks.iter().flat_map(|hook| &hook.profiles);
         let of_files = config.hooks_files.iter();
         let of_rules = of_files.clone().flat_map(|it| &it.rules);
         let mut named = of_backends
             .map(|name| ("backends.profiles", name))
+            .chain(of_users.map(|name| ("hooks.run_as_profiles", name)))
             .chain(of_hooks.map(|name| ("hook.profiles", name)))
             .chain(of_files.filter_map(|it| Some(("hooks_file.profile", it.profile.as_ref()?))))
             .chain(
@@ -266,14 +292,7 @@ impl Assembly {
             );
         match named.find(|(_, name)| registry.find(name).is_none()) {
             None => Ok(registry),
-            Some((key, name)) => {
-                let problem = format!(
-                    "`{key}` names `{name}`, and there is no such profile; see `hookjail profile list`"
-                );
-                Err(AssemblyError::new("find what the configuration names")(
-                    problem,
-                ))
-            }
+            Some((key, name)) => Err(not_there(key, name)),
         }
     }
 
@@ -313,12 +332,13 @@ impl Assembly {
             })
         });
         Ok(Rules {
-            allowed_uids: config.allowed_uids.clone(),
-            audit_uids: config.audit_uids.clone(),
+            callers: config.callers.clone(),
+            readers: config.readers.clone(),
             configuration: configuration(config),
-            consent_uids: config.consent_uids.clone(),
+            operators: config.operators.clone(),
             forbidden: Forbidden::locate(&own(config))
                 .map_err(AssemblyError::new("locate the daemon's own directories"))?,
+            homes: Homes::default(),
             hooks: hooks.collect::<Result<_, AssemblyError>>()?,
             registry: Self::registry(config)?,
             workspace_roots: config.workspace_roots.clone(),
@@ -347,14 +367,18 @@ impl Assembly {
             max_queued: config.max_queued,
             rules,
         });
-        let audit = Audit::new(journal, redaction)
+        let metrics = Metrics::new().map_err(AssemblyError::new("register the metrics"))?;
+        let metrics = Arc::new(metrics);
+        let audit = Audit::new(journal, Arc::clone(&metrics), redaction)
             .map_err(AssemblyError::new("start the journal's thread"))?;
         let results = Results::below(&config.runtime)
             .map_err(AssemblyError::new("look where results are kept"))?;
         Ok(Pipeline {
             gate,
             audit,
+            metrics,
             results,
+            runs: Runs::default(),
             sandbox,
         })
     }
@@ -459,6 +483,25 @@ pub(super) async fn confirm_all(sandbox: &Sandbox, registry: &Registry) -> Vec<P
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_listener_for_metrics_takes_nothing_from_hooks() {
+        let config = |text| {
+            let environment = ProcessEnv {
+                home: Some("/home/u".into()),
+                ..ProcessEnv::default()
+            };
+            Config::parse(text, &environment).unwrap()
+        };
+        let (without, with) = (config(""), config("[metrics]\nlisten = \"[::1]:9464\""));
+        let more = own_descriptors(&with) - own_descriptors(&without);
+        assert_eq!(more, 21);
+        for descriptors in 0..5000 {
+            let before = Capacity::within(descriptors, &without);
+            let after = Capacity::within(descriptors + more, &with);
+            assert_eq!(after, before.map_err(|least| least + more), "{descriptors}");
+        }
+    }
 
     #[test]
     fn hooks_and_connections_fit_the_descriptors() {

@@ -4,6 +4,7 @@ mod build;
 mod disks;
 mod log;
 mod manager;
+mod metrics;
 mod reload;
 mod serve;
 

@@ -38,6 +38,11 @@ impl Reload for Reloader {
         let mut in_force = self.in_force.lock().await;
         self.manager.reloading();
         let reloaded = self.take_over(&mut in_force).await;
+        let metrics = &self.pipeline.metrics;
+        match &reloaded {
+            Ok(all) => metrics.loaded(all.profiles.len(), all.unconfirmed.len()),
+            Err(_) => metrics.not_loaded(),
+        }
         self.manager.serving();
         reloaded
     }

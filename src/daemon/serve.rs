@@ -2,6 +2,7 @@
 
 use std::{
     io::{self, IsTerminal},
+    net::SocketAddr,
     os::unix::net::UnixListener,
     path::PathBuf,
     sync::Arc,
@@ -22,12 +23,14 @@ use super::{
     disks::Disks,
     log::RedactedLog,
     manager::Manager,
+    metrics::{MetricsListener, MetricsThread},
     reload::{Reloader, registered},
 };
 use crate::{
     config::{Config, ConfigError, ConfigSource},
     consent::allowlist::{Allowlist, AllowlistError},
     hooks::{load::LoadError, valve::Valve},
+    pipeline::Pipeline,
     refusal::lacking,
     sys::{self, Keeper},
     util::{presence::Presence, shares::Shares, swap::Current},
@@ -79,6 +82,16 @@ pub(crate) enum DaemonError {
         path: PathBuf,
         /// The change of the file.
         problem: String,
+    },
+    /// The listener for metrics cannot be made.
+    #[error(
+        "cannot serve metrics on {address} (`metrics.listen`): {cause}; give each daemon of this host an address of its own, or take the key out"
+    )]
+    Metrics {
+        /// The address.
+        address: SocketAddr,
+        /// The system's error.
+        cause: io::Error,
     },
     /// No socket is configured, and there is no default.
     #[error(
@@ -136,11 +149,15 @@ async fn run(
     let rules = pipeline.gate.rules();
     let (configured, _) = registered(&config, &source.environment.switches, &rules.registry)?;
     let unconfirmed = confirm_all(&pipeline.sandbox, &rules.registry).await;
-    let confirmed = unconfirmed.len() < rules.registry.iter().count();
+    let profiles = rules.registry.iter().count();
+    let confirmed = unconfirmed.len() < profiles;
+    pipeline.metrics.loaded(profiles, unconfirmed.len());
     let (shutdown, hurry) = (CancellationToken::new(), CancellationToken::new());
     end_at_signals([shutdown.clone(), hurry.clone()])?;
     // Before readiness is announced: without a handler, SIGHUP ends the process.
     let hangup = hangups()?;
+    // Before there are sockets, whose files would have to be removed where this fails.
+    let metrics = metrics(&config, &pipeline)?;
     // Nobody can connect before the profiles are loaded and the self-test has run.
     let Sockets {
         admin,
@@ -204,6 +221,7 @@ async fn run(
     drained.abort();
     // Also where nothing ran, and the drain was over before it could be told.
     manager.draining();
+    drop(metrics);
     for socket in made {
         if let Err(error) = socket.remove_file() {
             tracing::warn!(%error, socket = %socket.path().display(), "socket cannot be removed");
@@ -215,6 +233,18 @@ async fn run(
     }
     missed.abort();
     Ok(())
+}
+
+/// Serves metrics where the configuration says so.
+fn metrics(
+    config: &Config,
+    pipeline: &Arc<Pipeline>,
+) -> Result<Option<MetricsThread>, DaemonError> {
+    let serve = |address| {
+        let thread = MetricsListener::bind(address).and_then(|it| it.serve(Arc::clone(pipeline)));
+        thread.map_err(|cause| DaemonError::Metrics { address, cause })
+    };
+    config.metrics.map(serve).transpose()
 }
 
 /// Begins the drain at the first signal, and ends it at the second.

@@ -30,12 +30,12 @@ pub(super) async fn run(
         .stdin(&request.event, &request.envelope)
         .map_err(|error| error.to_string())?;
     let (own, point) = (builtin.clone(), request.event.point.clone());
-    let (peer, results) = (call.peer, pipeline.results.clone());
+    let (peer, results) = (call.peer.clone(), pipeline.results.clone());
     let redaction = pipeline.audit.redaction().get();
     let run = move || {
         let scene = Scene {
             results: Some(ResultsOf {
-                peer,
+                peer: &peer,
                 redactor: &redaction.redactor,
                 results: &results,
             }),
@@ -89,9 +89,9 @@ pub(super) async fn save(
     let event = handed_on(&save.payload, pipeline, request)?;
     // One line: between the values of a document a line break is as good as a space, and in a string there is none.
     let event = event.replace(['\n', '\r'], " ");
-    let writer = geteuid().is_root().then_some(call.peer);
+    let writer = geteuid().is_root().then(|| call.peer.clone());
     let save = save.clone();
-    let write = move || save.write(&event, writer);
+    let write = move || save.write(&event, writer.as_ref());
     in_time(call.peer.uid, limit(call, request), write).await
 }
 

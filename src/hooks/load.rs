@@ -3,6 +3,7 @@
 use std::{
     fs::File,
     io::{self, Read},
+    mem,
     path::{Path, PathBuf},
 };
 
@@ -12,10 +13,15 @@ use super::{
     variables::set_plugin_directory,
 };
 use crate::{
-    contract::hook_file::{
-        MAX_BYTES, Origin, ReadError, ReadFile, Switches, may_be_absent, plugins_name, read,
+    contract::{
+        Mode, Point,
+        hook_file::{
+            MAX_BYTES, Origin, ReadError, ReadFile, Switches, may_be_absent, plugins_name, read,
+        },
     },
     model::{Command, ProfileName},
+    refusal::chain,
+    sys::FileRights,
     util::trusted_file::{self, Untrusted},
 };
 
@@ -37,6 +43,17 @@ pub(crate) struct HooksFile {
     pub profile: Option<ProfileName>,
     /// Rules for some of its hooks.
     pub rules: Vec<Rule>,
+    /// The user whose file it is; `None` = the operator.
+    pub user: Option<FileUser>,
+}
+
+/// A user with a file of hooks.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct FileUser {
+    /// Its group.
+    pub gid: u32,
+    /// Its uid.
+    pub uid: u32,
 }
 
 /// Error of loading a file of hooks.
@@ -68,6 +85,14 @@ pub(crate) struct Loaded {
     pub warnings: Vec<String>,
 }
 
+impl Loaded {
+    fn append(&mut self, mut other: Self) {
+        self.disabled.append(&mut other.disabled);
+        self.hooks.append(&mut other.hooks);
+        self.warnings.append(&mut other.warnings);
+    }
+}
+
 /// Reads all files. They must exist, unless their runtime treats an absent file as one without hooks.
 ///
 /// # Errors
@@ -76,26 +101,79 @@ pub(crate) struct Loaded {
 pub(crate) fn load(files: &[HooksFile], switches: &Switches) -> Result<Loaded, LoadError> {
     let mut all = Loaded::default();
     for file in files {
-        let Some(text) = text(file)? else {
-            let absent = format!("{}: there is no such file", file.path.display());
-            all.disabled.push(absent);
-            continue;
-        };
-        let name = file.path.display().to_string();
-        let origin = Origin {
-            base: file.base.as_deref().or_else(|| file.path.parent()),
-            name: &name,
-        };
-        let mut read = read(&file.contract, &text, &origin, switches)?;
-        own(&mut read, &file.owner, &file.contract);
-        govern(&mut read, file, &name);
-        all.warnings.append(&mut read.warnings);
-        let disabled = read.disabled.as_ref();
-        all.disabled
-            .extend(disabled.map(|why| format!("{name}: {why}")));
-        all.hooks.extend(read.enabled());
+        match (load_one(file, switches), file.user) {
+            (Ok(loaded), None) => all.append(loaded),
+            (Ok(mut loaded), Some(user)) => {
+                loaded.hooks.iter_mut().for_each(|hook| belong(hook, user));
+                all.append(loaded);
+            }
+            (Err(error), None) => return Err(error),
+            (Err(error), Some(user)) => all.append(unusable(file, user, &chain(&error))),
+        }
     }
     Ok(all)
+}
+
+fn load_one(file: &HooksFile, switches: &Switches) -> Result<Loaded, LoadError> {
+    let Some(text) = text(file)? else {
+        let absent = format!("{}: there is no such file", file.path.display());
+        return Ok(Loaded {
+            disabled: vec![absent],
+            ..Loaded::default()
+        });
+    };
+    let name = file.path.display().to_string();
+    let origin = Origin {
+        base: file.base.as_deref().or_else(|| file.path.parent()),
+        name: &name,
+    };
+    let mut read = read(&file.contract, &text, &origin, switches)?;
+    own(&mut read, &file.owner, &file.contract);
+    govern(&mut read, file, &name);
+    let disabled = read.disabled.as_ref();
+    Ok(Loaded {
+        disabled: disabled
+            .map(|why| format!("{name}: {why}"))
+            .into_iter()
+            .collect(),
+        warnings: mem::take(&mut read.warnings),
+        hooks: read.enabled(),
+    })
+}
+
+/// Makes a hook one of a user's: its file is no operator's configuration.
+fn belong(hook: &mut Registered, user: FileUser) {
+    hook.user = Some(user.uid);
+    // Like a request's: names must be on the profile's list.
+    hook.env.append(&mut hook.configured_env);
+    if matches!(hook.action, Action::Http(_)) {
+        let why = "the operator's URLs and secrets are for the operator's files";
+        hook.action = Action::Unsupported(why.to_owned());
+    }
+}
+
+/// Returns hooks that cannot run, in place of those of a user's file that cannot be used: one for each known point, so that a guard in it
+/// is missed by nobody. No user's file keeps a daemon from starting.
+fn unusable(file: &HooksFile, user: FileUser, why: &str) -> Loaded {
+    let modes = Mode::ALL.into_iter();
+    let mode = modes
+        .filter(|mode| mode.contract_name() == file.contract)
+        .find(|mode| mode.is_process());
+    let name = file.path.display().to_string();
+    let at = |mode: Mode| {
+        let at_point = |point: &Point| {
+            let action = Action::Unsupported(why.to_owned());
+            let mut hook = Registered::of(mode, point.name, (name.clone(), name.clone()), action);
+            hook.user = Some(user.uid);
+            hook
+        };
+        mode.points().iter().map(at_point).collect::<Vec<_>>()
+    };
+    Loaded {
+        hooks: mode.into_iter().flat_map(at).collect(),
+        warnings: vec![format!("the hooks of uid {} are refused: {why}", user.uid)],
+        ..Loaded::default()
+    }
 }
 
 /// Reads a file that need not be trusted, to examine it.
@@ -108,7 +186,13 @@ pub(crate) fn peek(path: &Path) -> io::Result<String> {
 }
 
 fn text(file: &HooksFile) -> Result<Option<String>, LoadError> {
-    let opened = trusted_file::open(&file.path, File::options().read(true));
+    let opened = match file.user {
+        None => trusted_file::open(&file.path, File::options().read(true)),
+        Some(FileUser { gid, uid }) => {
+            let _as_user = FileRights::of(uid, gid, &[]);
+            trusted_file::open_of_user(uid, &file.path, File::options().read(true))
+        }
+    };
     let read = opened.and_then(|opened| Ok(bounded(opened)?));
     match read {
         Ok(text) => Ok(Some(text)),
@@ -187,6 +271,7 @@ mod tests {
             path,
             profile: None,
             rules: Vec::new(),
+            user: None,
         }
     }
 
@@ -207,6 +292,68 @@ mod tests {
         assert_eq!(names, ["n", "p:n"]);
         assert_eq!(hooks[0].source, format!("{}: hooks[0]", one.display()));
         assert_eq!(hooks[1].owner, Owner::Plugin("p".to_owned()));
+    }
+
+    #[test]
+    fn a_users_file_serves_that_user_and_one_that_cannot_be_used_refuses_it_at_every_point() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("hooks.yaml");
+        let user = FileUser {
+            gid: nix::unistd::getegid().as_raw(),
+            uid: nix::unistd::geteuid().as_raw(),
+        };
+        let of = |uid| HooksFile {
+            user: Some(FileUser { uid, ..user }),
+            ..file(path.clone(), "infer", Owner::Operator)
+        };
+        let load = |uid| load(&[of(uid)], &Switches::default()).unwrap();
+        let is_refused = |loaded: &Loaded| {
+            let mut actions = loaded.hooks.iter().map(|hook| &hook.action);
+            actions.all(|action| matches!(action, Action::Unsupported(_)))
+        };
+        fs::write(&path, INFER).unwrap();
+        let loaded = load(user.uid);
+        assert_eq!(loaded.hooks.len(), 1);
+        assert!(!is_refused(&loaded) && loaded.warnings.is_empty());
+        assert!(loaded.hooks[0].is_for(user.uid) && !loaded.hooks[0].is_for(user.uid + 1));
+
+        let points = Mode::Infer.points().len();
+        let refused = |loaded: Loaded, why: &str| {
+            assert_eq!(loaded.hooks.len(), points);
+            assert!(
+                is_refused(&loaded) && loaded.warnings[0].contains(why),
+                "{loaded:?}"
+            );
+        };
+        // Somebody else's file, a file that others can write, and one without sense.
+        refused(load(user.uid + 1), "it belongs to uid");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
+        refused(load(user.uid), "others can write it");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        fs::write(&path, "hooks: 7").unwrap();
+        refused(load(user.uid), "hooks");
+    }
+
+    #[test]
+    fn a_users_file_has_no_more_than_that_users_requests() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("settings.json");
+        let own = FileUser {
+            gid: nix::unistd::getegid().as_raw(),
+            uid: nix::unistd::geteuid().as_raw(),
+        };
+        let entry = r#"{"type": "http", "url": "https://a.example/x"}"#;
+        let text = format!(r#"{{"hooks": {{"PreToolUse": [{{"hooks": [{entry}]}}]}}}}"#);
+        fs::write(&path, text).unwrap();
+        for (user, unsupported) in [(Some(own), true), (None, false)] {
+            let file = HooksFile {
+                user,
+                ..file(path.clone(), "claude_code", Owner::Operator)
+            };
+            let hooks = load(&[file], &Switches::default()).unwrap().hooks;
+            let is_unsupported = matches!(hooks[0].action, Action::Unsupported(_));
+            assert_eq!(is_unsupported, unsupported, "{:?}", hooks[0].action);
+        }
     }
 
     #[test]

@@ -91,6 +91,8 @@ pub(crate) struct Occasion<'a> {
     pub(crate) scope: &'a Scope,
     /// The tool call that the request names.
     pub(crate) tool: Option<&'a Tool>,
+    /// The user that asks.
+    pub(crate) uid: u32,
 }
 
 /// All hooks that are configured, in the order of their registration.
@@ -173,16 +175,24 @@ impl Registered {
 
     /// Records whether its runtime's list counts as consent to its command.
     pub(crate) fn listed(self, lists: &Lists, mode: AgentMode) -> Self {
+        // Lists are the operator's; what they stand for is too.
+        let is_operators = self.user.is_none();
         let is_command = self.mode.has_lists() && matches!(self.action, Action::Command(_));
         Self {
-            is_listed: is_command && lists.stand_for(&self.action.line(), mode),
+            is_listed: is_operators && is_command && lists.stand_for(&self.action.line(), mode),
             ..self
         }
     }
 
+    /// Returns whether it runs for a user's requests.
+    pub(crate) fn is_for(&self, uid: u32) -> bool {
+        self.user.is_none_or(|user| user == uid)
+    }
+
     /// Returns whether it is due.
     pub(crate) fn is_due(&self, occasion: &Occasion<'_>) -> bool {
-        self.point == occasion.point
+        self.is_for(occasion.uid)
+            && self.point == occasion.point
             && occasion
                 .contract
                 .is_none_or(|contract| contract == self.mode.contract_name())

@@ -12,6 +12,7 @@ use std::{
         unix::{ffi::OsStrExt, fs::MetadataExt},
     },
     path::{Path, PathBuf},
+    sync::Arc,
     time::{Duration, SystemTime},
 };
 
@@ -59,7 +60,7 @@ pub(crate) struct Results {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ResultsOf<'a> {
     /// The agent's user.
-    pub peer: Peer,
+    pub peer: &'a Peer,
     /// Redacts registered secrets in written results.
     pub redactor: &'a Redactor,
     /// The store.
@@ -128,17 +129,18 @@ impl Results {
         };
         let own = Peer {
             gid: nix::unistd::getegid().as_raw(),
+            groups: Arc::default(),
             pid: None,
             uid: geteuid().as_raw(),
         };
         if results.runtime.join(OWN).exists() {
-            results.shelf(own)?.make_room(0)?;
+            results.shelf(&own)?.make_room(0)?;
         }
         Ok(results)
     }
 
     /// Opens a user's directory, and creates it where it is missing.
-    fn shelf(&self, peer: Peer) -> io::Result<Shelf> {
+    fn shelf(&self, peer: &Peer) -> io::Result<Shelf> {
         let own = geteuid();
         let (parent, name) = if peer.uid == own.as_raw() {
             (self.runtime.clone(), OWN)
@@ -153,7 +155,9 @@ impl Results {
             let message = "the daemon cannot make a file of the user who asks";
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, message));
         };
-        let rights = own.is_root().then(|| FileRights::of(peer.uid, peer.gid));
+        let rights = own
+            .is_root()
+            .then(|| FileRights::of(peer.uid, peer.gid, &peer.groups));
         let above = locate(&parent, OFlag::O_DIRECTORY, Links::Refused)?;
         match mkdirat(&above, name, Mode::S_IRWXU) {
             Ok(()) | Err(Errno::EEXIST) => {}
@@ -269,6 +273,7 @@ mod tests {
     fn own() -> Peer {
         Peer {
             gid: nix::unistd::getegid().as_raw(),
+            groups: Arc::default(),
             pid: None,
             uid: geteuid().as_raw(),
         }
@@ -277,8 +282,9 @@ mod tests {
     /// Returns this user's store, without secrets to redact.
     fn of_own(results: &Results) -> ResultsOf<'_> {
         static NOTHING: LazyLock<Redactor> = LazyLock::new(Redactor::default);
+        static OWN: LazyLock<Peer> = LazyLock::new(own);
         ResultsOf {
-            peer: own(),
+            peer: &OWN,
             redactor: &NOTHING,
             results,
         }
@@ -295,7 +301,7 @@ mod tests {
         let secret = Secret::new("key", b"KEY-12345".to_vec()).unwrap();
         let redactor = Redactor::new(vec![secret]).unwrap();
         let own_results = ResultsOf {
-            peer: own(),
+            peer: &own(),
             redactor: &redactor,
             results: &results,
         };
@@ -339,7 +345,7 @@ mod tests {
             .unwrap();
         own_results.keep("s", "one more").unwrap();
         assert_eq!((names(directory.path()), last.exists()), (1, false));
-        let shelf = results.shelf(own()).unwrap();
+        let shelf = results.shelf(&own()).unwrap();
         assert!(shelf.make_room(BYTES + 1).is_err());
     }
 

@@ -24,13 +24,13 @@ const MAX_FILE_BYTES: u64 = 256 << 20;
 impl Save {
     /// Appends an event with a caller's rights, and returns an observer's verdict. `None` stands for the daemon's own
     /// rights. A failure becomes a warning.
-    pub(crate) fn write(&self, event: &str, writer: Option<Peer>) -> Verdict {
+    pub(crate) fn write(&self, event: &str, writer: Option<&Peer>) -> Verdict {
         let saved = self.append(event, writer);
         self.verdict(saved.err().map(|error| error.to_string()))
     }
 
-    fn append(&self, event: &str, writer: Option<Peer>) -> io::Result<()> {
-        let _rights = writer.map(|peer| FileRights::of(peer.uid, peer.gid));
+    fn append(&self, event: &str, writer: Option<&Peer>) -> io::Result<()> {
+        let _rights = writer.map(|peer| FileRights::of(peer.uid, peer.gid, &peer.groups));
         let directory = locate(&self.directory, OFlag::O_DIRECTORY, Links::FollowedByName)?;
         // Nonblocking, so that a FIFO in the file's place does not block; it is refused below.
         let flags = OFlag::O_WRONLY

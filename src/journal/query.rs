@@ -1,6 +1,6 @@
 //! Selects records by a filter. An end record has only its run's id, so it is selected if its start was.
 
-use std::{borrow::Cow, collections::BTreeSet};
+use std::{borrow::Cow, collections::BTreeSet, fmt};
 
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -48,6 +48,16 @@ pub(crate) enum RequestEnd {
     Outcome(OutcomeKind),
     /// The hook was not run.
     Refused,
+}
+
+impl fmt::Display for RequestEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Interrupted => f.write_str("interrupted"),
+            Self::Outcome(outcome) => outcome.fmt(f),
+            Self::Refused => f.write_str("refused"),
+        }
+    }
 }
 
 impl RequestEnd {

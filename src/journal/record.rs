@@ -145,6 +145,9 @@ pub struct Ended {
     /// The signal, if one ended it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signal: Option<i32>,
+    /// The operator who killed it, where one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub killed_by: Option<PeerLine>,
     /// What it wrote to stdout.
     pub stdout: Stream,
     /// What it wrote to stderr.
@@ -192,6 +195,9 @@ pub struct Refused {
     pub count: Option<u64>,
     /// What was wrong.
     pub message: String,
+    /// The operator who killed it before it was started, where one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub killed_by: Option<PeerLine>,
     /// The hook's name; may be empty.
     pub hook: String,
     /// What would have been run, if that was understood.
@@ -299,7 +305,7 @@ impl Refused {
 
 impl CommandLine {
     /// Keeps the first so many bytes of its words.
-    fn cut(&mut self, most: usize) {
+    pub(crate) fn cut(&mut self, most: usize) {
         let bytes = self.argv.iter().map(String::len).sum::<usize>();
         if bytes <= most && self.argv.len() <= MAX_REFUSED_WORDS {
             return;
@@ -436,6 +442,7 @@ pub enum OutcomeKind {
     EscapeAttempt,
     ExecFailed,
     Exited,
+    Killed,
     OutOfMemory,
     OutputLimit,
     PidsExhausted,

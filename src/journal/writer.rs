@@ -6,10 +6,11 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
         mpsc::{self, RecvTimeoutError},
     },
     thread,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
@@ -44,6 +45,44 @@ pub(crate) struct Writer {
     /// `None` once the writer is being dropped.
     queue: Option<mpsc::Sender<QueuedRecord>>,
     room: Arc<Semaphore>,
+    tally: Arc<Tally>,
+}
+
+/// The number of records that a writer wrote, and of its failures.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    failures: AtomicU64,
+    /// The time of the last failure, Unix seconds; 0 = none.
+    last_failure: AtomicU64,
+    written: AtomicU64,
+}
+
+impl Tally {
+    /// Returns the number of failed attempts to write a record.
+    pub(crate) fn failures(&self) -> u64 {
+        self.failures.load(Ordering::Relaxed)
+    }
+
+    /// Returns the time of the last failure, Unix seconds; 0 = none.
+    pub(crate) fn last_failure(&self) -> u64 {
+        self.last_failure.load(Ordering::Relaxed)
+    }
+
+    /// Returns the number of written records.
+    pub(crate) fn written(&self) -> u64 {
+        self.written.load(Ordering::Relaxed)
+    }
+
+    fn count<T>(&self, result: &Result<T, JournalError>) {
+        if result.is_ok() {
+            self.written.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let now = now.map_or(0, |since| since.as_secs());
+        self.last_failure.store(now, Ordering::Relaxed);
+        self.failures.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 /// A problem that prevents writing, so that no hook runs.
@@ -87,10 +126,12 @@ impl Writer {
         let (end, ended) = mpsc::channel();
         let (tell, problem) = watch::channel(None);
         let directory = journal.directory().to_owned();
+        let tally = Arc::<Tally>::default();
         let mut thread = WriterThread {
             journal,
             late: VecDeque::new(),
             open: HashSet::new(),
+            tally: Arc::clone(&tally),
             tell,
         };
         thread::Builder::new()
@@ -107,6 +148,7 @@ impl Writer {
             problem,
             queue: Some(queue),
             room: Arc::new(Semaphore::new(MAX_QUEUED)),
+            tally,
         })
     }
 
@@ -117,6 +159,11 @@ impl Writer {
     /// Returns the problem that prevents writing, as a value to watch.
     pub(crate) const fn problem(&self) -> &watch::Receiver<Option<Problem>> {
         &self.problem
+    }
+
+    /// Returns the number of written records and of failures.
+    pub(crate) fn tally(&self) -> &Tally {
+        &self.tally
     }
 
     /// Writes the start of a run. If this future is dropped early, the record may or may not be written.
@@ -185,6 +232,7 @@ struct WriterThread {
     late: VecDeque<Record>,
     /// Runs whose start was written and whose end was not submitted yet.
     open: HashSet<String>,
+    tally: Arc<Tally>,
     tell: watch::Sender<Option<Problem>>,
 }
 
@@ -258,6 +306,7 @@ impl WriterThread {
         let QueuedRecord {
             record, written, ..
         } = entry;
+        self.tally.count(&result);
         let is_end = self.follow(&record, result.is_ok());
         let result = result.map_err(|error| {
             let why = chain(&error);
@@ -326,7 +375,9 @@ impl WriterThread {
     fn write_late(&mut self) {
         let behind = self.late.len();
         while let Some(record) = self.late.front() {
-            match self.journal.append(record) {
+            let appended = self.journal.append(record);
+            self.tally.count(&appended);
+            match appended {
                 Ok(_) => drop(self.late.pop_front()),
                 Err(error) => {
                     self.stop_runs(&error, chain(&error));
@@ -372,6 +423,7 @@ mod tests {
             .unwrap(),
             late: VecDeque::new(),
             open: HashSet::new(),
+            tally: Arc::default(),
             tell,
         };
         let full = || {
@@ -391,6 +443,10 @@ mod tests {
         assert!(!problem.borrow().as_ref().unwrap().is_final);
         thread.write_late();
         assert_eq!(*problem.borrow(), None);
+        // Those two before, and the late one's first attempt; then its second, after the start.
+        let tally = &thread.tally;
+        assert_eq!((tally.failures(), tally.written()), (3, 2));
+        assert!(tally.last_failure() > 0);
 
         let text = std::fs::read_to_string(directory.path().join("journal.jsonl")).unwrap();
         let records: Vec<serde_json::Value> = text

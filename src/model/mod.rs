@@ -11,6 +11,7 @@ pub(crate) mod members;
 mod name;
 mod peer;
 mod shown;
+mod users;
 
 pub use self::{
     consent::Consent,
@@ -20,4 +21,5 @@ pub use self::{
     name::{ProfileName, check_name, is_plain, is_sha256},
     peer::Peer,
     shown::is_unseen,
+    users::Users,
 };

@@ -470,6 +470,8 @@ pub enum OutcomeKind {
     ExecFailed = 8,
     /// The caller went away or canceled, and the run was ended.
     Canceled = 9,
+    /// An operator killed it.
+    Killed = 10,
 }
 impl OutcomeKind {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -488,6 +490,7 @@ impl OutcomeKind {
             Self::EscapeAttempt => "OUTCOME_KIND_ESCAPE_ATTEMPT",
             Self::ExecFailed => "OUTCOME_KIND_EXEC_FAILED",
             Self::Canceled => "OUTCOME_KIND_CANCELED",
+            Self::Killed => "OUTCOME_KIND_KILLED",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -503,6 +506,7 @@ impl OutcomeKind {
             "OUTCOME_KIND_ESCAPE_ATTEMPT" => Some(Self::EscapeAttempt),
             "OUTCOME_KIND_EXEC_FAILED" => Some(Self::ExecFailed),
             "OUTCOME_KIND_CANCELED" => Some(Self::Canceled),
+            "OUTCOME_KIND_KILLED" => Some(Self::Killed),
             _ => None,
         }
     }
@@ -4272,6 +4276,118 @@ pub struct DrainResponse {
     #[prost(uint32, tag = "1")]
     pub running: u32,
 }
+/// Asks for the runs in work.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListRunsRequest {}
+/// The runs in work.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListRunsResponse {
+    /// The oldest first.
+    #[prost(message, repeated, tag = "1")]
+    pub runs: ::prost::alloc::vec::Vec<RunInWork>,
+}
+/// A run in work. Its texts are as in the journal: without registered secrets.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RunInWork {
+    /// Its id.
+    #[prost(string, tag = "1")]
+    pub run_id: ::prost::alloc::string::String,
+    /// How far it has come.
+    #[prost(enumeration = "RunState", tag = "2")]
+    pub state: i32,
+    /// The time since the request arrived.
+    #[prost(message, optional, tag = "3")]
+    pub age: ::core::option::Option<::prost_types::Duration>,
+    /// What is left until its deadline, or until the question to the operator expires; absent before there is one.
+    #[prost(message, optional, tag = "4")]
+    pub left: ::core::option::Option<::prost_types::Duration>,
+    /// The profile.
+    #[prost(string, tag = "5")]
+    pub profile: ::prost::alloc::string::String,
+    /// The contract, as the journal spells it.
+    #[prost(string, tag = "6")]
+    pub contract: ::prost::alloc::string::String,
+    /// The lifecycle point.
+    #[prost(string, tag = "7")]
+    pub point: ::prost::alloc::string::String,
+    /// The uid of the caller.
+    #[prost(uint32, optional, tag = "8")]
+    pub peer_uid: ::core::option::Option<u32>,
+    /// The process id of the caller, where the socket told.
+    #[prost(int32, optional, tag = "9")]
+    pub peer_pid: ::core::option::Option<i32>,
+    /// The hook's name; may be empty.
+    #[prost(string, tag = "10")]
+    pub hook: ::prost::alloc::string::String,
+    /// The command as the request has it: the first KiB of its words.
+    #[prost(string, repeated, tag = "11")]
+    pub argv: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// The caller's id of the request.
+    #[prost(string, tag = "12")]
+    pub request_id: ::prost::alloc::string::String,
+    /// The session; may be empty.
+    #[prost(string, tag = "13")]
+    pub session_id: ::prost::alloc::string::String,
+}
+/// Asks for the end of a run.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct KillRunRequest {
+    /// The run's id, or as much of its beginning as no other run in work has.
+    #[prost(string, tag = "1")]
+    pub run_id: ::prost::alloc::string::String,
+}
+/// The run is over, or will be.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct KillRunResponse {
+    /// The run as it was then.
+    #[prost(message, optional, tag = "1")]
+    pub run: ::core::option::Option<RunInWork>,
+    /// How it ended, as records spell it: `killed`, `refused` where its hook was not released, or how it ended by itself before it
+    /// could be killed. Empty where it has not ended after ten seconds.
+    #[prost(string, tag = "2")]
+    pub end: ::prost::alloc::string::String,
+}
+/// How far a run in work has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum RunState {
+    /// Never sent.
+    Unspecified = 0,
+    /// It waits for a free place.
+    Queued = 1,
+    /// It waits for an operator's consent.
+    Asking = 2,
+    /// It has a place, and is being checked, recorded and confined.
+    Starting = 3,
+    /// Its hook has been released, and its end is not recorded yet.
+    Running = 4,
+}
+impl RunState {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "RUN_STATE_UNSPECIFIED",
+            Self::Queued => "RUN_STATE_QUEUED",
+            Self::Asking => "RUN_STATE_ASKING",
+            Self::Starting => "RUN_STATE_STARTING",
+            Self::Running => "RUN_STATE_RUNNING",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "RUN_STATE_UNSPECIFIED" => Some(Self::Unspecified),
+            "RUN_STATE_QUEUED" => Some(Self::Queued),
+            "RUN_STATE_ASKING" => Some(Self::Asking),
+            "RUN_STATE_STARTING" => Some(Self::Starting),
+            "RUN_STATE_RUNNING" => Some(Self::Running),
+            _ => None,
+        }
+    }
+}
 /// Generated client implementations.
 pub mod admin_service_client {
     #![allow(
@@ -4408,6 +4524,57 @@ pub mod admin_service_client {
                 .insert(GrpcMethod::new("hookjail.v1.AdminService", "Drain"));
             self.inner.unary(req, path, codec).await
         }
+        /// Lists the runs in work: those that run, and those that are being started or wait to be.
+        pub async fn list_runs(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListRunsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListRunsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/hookjail.v1.AdminService/ListRuns",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("hookjail.v1.AdminService", "ListRuns"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Kills one run, as its deadline would, and waits for its end. One whose hook was not released yet is refused as KILLED.
+        /// Both records of it say who did it. No such run: RUN_UNKNOWN.
+        pub async fn kill_run(
+            &mut self,
+            request: impl tonic::IntoRequest<super::KillRunRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::KillRunResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/hookjail.v1.AdminService/KillRun",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("hookjail.v1.AdminService", "KillRun"));
+            self.inner.unary(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -4433,6 +4600,20 @@ pub mod admin_service_server {
             &self,
             request: tonic::Request<super::DrainRequest>,
         ) -> std::result::Result<tonic::Response<super::DrainResponse>, tonic::Status>;
+        /// Lists the runs in work: those that run, and those that are being started or wait to be.
+        async fn list_runs(
+            &self,
+            request: tonic::Request<super::ListRunsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListRunsResponse>,
+            tonic::Status,
+        >;
+        /// Kills one run, as its deadline would, and waits for its end. One whose hook was not released yet is refused as KILLED.
+        /// Both records of it say who did it. No such run: RUN_UNKNOWN.
+        async fn kill_run(
+            &self,
+            request: tonic::Request<super::KillRunRequest>,
+        ) -> std::result::Result<tonic::Response<super::KillRunResponse>, tonic::Status>;
     }
     /// Steers the daemon; served on the admin socket only.
     #[derive(Debug)]
@@ -4585,6 +4766,96 @@ pub mod admin_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = DrainSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/hookjail.v1.AdminService/ListRuns" => {
+                    #[allow(non_camel_case_types, reason = "generated")]
+                    struct ListRunsSvc<T: AdminService>(pub Arc<T>);
+                    impl<
+                        T: AdminService,
+                    > tonic::server::UnaryService<super::ListRunsRequest>
+                    for ListRunsSvc<T> {
+                        type Response = super::ListRunsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListRunsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as AdminService>::list_runs(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListRunsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/hookjail.v1.AdminService/KillRun" => {
+                    #[allow(non_camel_case_types, reason = "generated")]
+                    struct KillRunSvc<T: AdminService>(pub Arc<T>);
+                    impl<
+                        T: AdminService,
+                    > tonic::server::UnaryService<super::KillRunRequest>
+                    for KillRunSvc<T> {
+                        type Response = super::KillRunResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::KillRunRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as AdminService>::kill_run(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = KillRunSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

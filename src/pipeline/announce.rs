@@ -57,11 +57,11 @@ impl Audit {
     /// is not recorded does not start.
     pub async fn start(&self, plan: Box<Plan>) -> Result<Announced, Stop> {
         self.ready()?;
-        let Run { deadline, peer, .. } = *plan.run;
+        let (deadline, uid) = (plan.run.deadline, plan.run.peer.uid);
         let cancel = plan.run.cancel.clone();
         let redaction = self.redaction().get();
         let written = async {
-            let (plan, record) = heavy::sized(peer.uid, plan.stdin.len(), move || {
+            let (plan, record) = heavy::sized(uid, plan.stdin.len(), move || {
                 let mut record = Record::Started(Box::new(started(&plan, &redaction)));
                 redaction.clean(&mut record);
                 (plan, record)

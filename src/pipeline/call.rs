@@ -8,6 +8,7 @@ use std::{
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use super::runs::{RunInWork, RunStage};
 use crate::{model::Peer, process::Chunk, util::shares::Share};
 
 /// The time reserved before the caller's own timeout, so that the answer still arrives.
@@ -31,7 +32,7 @@ pub(crate) enum Purpose {
 pub(crate) struct Call {
     /// The time of arrival.
     pub arrived: Instant,
-    /// Ends the run when cancelled.
+    /// Ends this run, and no other, when cancelled.
     pub cancel: CancellationToken,
     /// The caller's timeout, if any.
     pub caller_timeout: Option<Duration>,
@@ -39,6 +40,8 @@ pub(crate) struct Call {
     pub chunks: Option<mpsc::Sender<Chunk>>,
     /// The request's share of the memory for all requests in work.
     pub held: Arc<Share>,
+    /// The run in the list of runs, from when the pipeline takes it on; never for a preview.
+    pub listed: Option<Arc<RunInWork>>,
     /// SHA-256 of the request without environment values, if it has an idempotency key.
     pub named: Option<[u8; 32]>,
     /// The caller.
@@ -50,6 +53,13 @@ pub(crate) struct Call {
 }
 
 impl Call {
+    /// Lists how far the run has come, and until when that may last.
+    pub(super) fn reach(&self, stage: RunStage, until: Instant) {
+        if let Some(listed) = &self.listed {
+            listed.reach(stage, until);
+        }
+    }
+
     /// Returns the usable part of a wait, so that its end is still reported.
     pub(crate) fn left(&self, wait: Duration) -> Duration {
         let left = |caller| early(caller).saturating_sub(self.arrived.elapsed());

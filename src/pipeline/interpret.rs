@@ -66,7 +66,7 @@ impl Interpreted {
         let Ended { hook, run, .. } = ended;
         let request = &run.request;
         let nothing = Captured::default();
-        let (outcome, kind) = kinds(&hook.end);
+        let (outcome, kind) = kinds(&hook.end, run.killed_by().is_some());
         let (error, duration, stdout, stderr) = match &hook.end {
             End::ExecFailed(errno) => (Errno::from_raw(*errno).desc(), None, &nothing, &nothing),
             End::Ran(ran) => ("", Some(ran.wall), &ran.stdout, &ran.stderr),
@@ -152,13 +152,16 @@ fn command(run: &Run) -> Cow<'_, str> {
 }
 
 /// Classifies an end by wait status and cause, never by code ranges.
-fn kinds(end: &End) -> (record::OutcomeKind, EndKind) {
+///
+/// `killed`: whether an operator killed the run. It may have ended for another cause just before.
+fn kinds(end: &End, killed: bool) -> (record::OutcomeKind, EndKind) {
     use record::OutcomeKind;
     let ran = match end {
         End::ExecFailed(_) => return (OutcomeKind::ExecFailed, EndKind::ExecFailed),
         End::Ran(ran) => ran,
     };
     match (ran.cause, ran.leader.map(|leader| leader.status)) {
+        (Cause::Canceled, _) if killed => (OutcomeKind::Killed, EndKind::Killed),
         (Cause::Canceled, _) => (OutcomeKind::Canceled, EndKind::Canceled),
         (Cause::Deadline, _) => (OutcomeKind::TimedOut, EndKind::TimedOut),
         (Cause::OutOfMemory, _) => (OutcomeKind::OutOfMemory, EndKind::Signaled(libc::SIGKILL)),

@@ -9,15 +9,17 @@ mod plan;
 mod preview;
 mod record;
 mod run;
+mod runs;
 
 pub(crate) use self::run::Ended;
 pub(crate) use self::{
-    admit::{Admitted, Configuration, Gate, GateParts, OperatorHook, Rules},
+    admit::{Admitted, Configuration, Gate, GateParts, Homes, OperatorHook, Rules},
     call::{Call, Purpose},
     interpret::Redacted,
     plan::Run,
     preview::{Admission, Preview},
     record::{About, Answer, usage},
+    runs::{NotFound, RunStage, RunSummary, Runs},
 };
 pub use self::{
     announce::Announced,
@@ -27,8 +29,11 @@ pub use self::{
     run::Confined,
 };
 
+use std::sync::Arc;
+
 use crate::{
     hooks::Results,
+    metrics::Metrics,
     refusal::{Refusal, Stop},
     request::Request,
     sandbox::Sandbox,
@@ -42,8 +47,12 @@ pub struct Pipeline {
     pub(crate) gate: Gate,
     /// The audit journal.
     pub(crate) audit: Audit,
+    /// The counts of what was done.
+    pub(crate) metrics: Arc<Metrics>,
     /// The store of tool results.
     pub(crate) results: Results,
+    /// The runs in work.
+    pub(crate) runs: Runs,
     /// The confinement backends.
     pub(crate) sandbox: Sandbox,
 }
@@ -53,16 +62,21 @@ impl Pipeline {
     // This function and `execute` return a future instead of being `async`: an `async fn` keeps its arguments until its end.
     pub(crate) fn handle(
         &self,
-        call: Call,
+        mut call: Call,
         request: Box<Request>,
     ) -> impl Future<Output = Recorded> + Send {
-        let about = About::request(&call, &request);
+        let listed = self.runs.enter(&mut call, &request);
         let interpreted = Box::pin(self.execute(call, request));
-        async {
-            match interpreted.await {
+        async move {
+            let recorded = match interpreted.await {
                 Ok(interpreted) => self.audit.end(interpreted).await,
-                Err(stop) => Box::pin(self.audit.refuse(about, stop)).await,
-            }
+                Err(stop) => {
+                    let (about, stop) = listed.stopped(stop);
+                    Box::pin(self.audit.refuse(about, stop)).await
+                }
+            };
+            listed.end(&recorded);
+            recorded
         }
     }
 

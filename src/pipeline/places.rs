@@ -256,6 +256,11 @@ impl Places {
         self.with(|schedule| schedule.running)
     }
 
+    /// Returns how many requests wait for one.
+    pub(crate) fn queued(&self) -> usize {
+        self.with(|schedule| schedule.queued)
+    }
+
     /// Waits for a place. Dropping the future leaves the queue.
     ///
     /// # Errors

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::{Admitted, Call, Purpose, places::Place};
+use super::{Admitted, Call, Purpose, places::Place, runs::RunInWork};
 use crate::{
     consent::Program,
     model::{Consent, InvalidField, Peer},
@@ -42,6 +42,8 @@ pub(crate) struct Run {
     pub(crate) held: Arc<Share>,
     /// The run's id.
     pub(crate) id: String,
+    /// The run in the list of runs; `None` for a preview.
+    pub(crate) listed: Option<Arc<RunInWork>>,
     /// The skipped backends, which the operator prefers to the selected one, each with its reason.
     pub(crate) passed_over: Vec<Skipped>,
     /// The caller.
@@ -84,6 +86,13 @@ pub struct Plan {
     pub(crate) stdin: Bytes,
 }
 
+impl Run {
+    /// Returns the operator who killed the run, if one did.
+    pub(super) fn killed_by(&self) -> Option<Peer> {
+        self.listed.as_ref().and_then(|listed| listed.killed_by())
+    }
+}
+
 impl Plan {
     /// Resolves an admitted request: narrows its profile, selects a confirmed backend, builds stdin.
     ///
@@ -108,7 +117,7 @@ impl Plan {
             GrantRequest {
                 hook: &request.hook,
                 of_operator: &base.files,
-                peer: admitted.call.peer,
+                peer: &admitted.call.peer,
                 creates: admitted.call.purpose == Purpose::Run,
             },
         )?;
@@ -147,6 +156,7 @@ impl Plan {
             caller_timeout: _,
             chunks,
             held,
+            listed,
             named,
             peer,
             purpose: _,
@@ -160,6 +170,7 @@ impl Plan {
             deadline,
             held,
             id,
+            listed,
             passed_over,
             peer,
             policy,
@@ -186,7 +197,7 @@ impl Plan {
     pub(super) fn task(&self) -> HookTask<'_> {
         let run = &*self.run;
         HookTask {
-            caller: run.peer,
+            caller: &run.peer,
             cancel: &run.cancel,
             deadline: run.deadline,
             environment: &self.environment,

@@ -1,6 +1,6 @@
 //! Recording: writes the end of a run, or its refusal, before the answer.
 
-use std::{io, path::Path, time::Duration};
+use std::{io, path::Path, sync::Arc, time::Duration};
 
 use tokio::{sync::watch, time::timeout};
 
@@ -14,8 +14,9 @@ use crate::{
         chain::sha256,
         earlier::Earlier,
         record::{self, Record},
-        writer::Writer,
+        writer::{Tally, Writer},
     },
+    metrics::{Metrics, RunFacts},
     model::{Command, Peer},
     process::Captured,
     refusal::{Fact, Reason, Refusal, Stop, chain},
@@ -28,6 +29,7 @@ use crate::{
 #[derive(Debug)]
 pub struct Audit {
     earlier: Earlier,
+    metrics: Arc<Metrics>,
     redaction: CurrentRedaction,
     pub(super) writer: Writer,
 }
@@ -75,19 +77,30 @@ impl Recorded {
     }
 }
 
-/// Caller and command of a refused request, as far as known.
+/// Caller and command of a request, as far as known.
 #[derive(Clone, Debug)]
 pub(crate) struct About {
-    command: Option<record::CommandLine>,
-    contract: &'static str,
+    /// Program and arguments, or the line.
+    pub(crate) command: Option<record::CommandLine>,
+    /// The contract's name.
+    pub(crate) contract: &'static str,
     count: Option<u64>,
-    hook: String,
-    peer: Peer,
-    point: String,
-    profile: Option<String>,
-    request_id: String,
-    run_id: String,
-    session: String,
+    /// The hook's name.
+    pub(crate) hook: String,
+    /// The operator who killed the run.
+    pub(super) killed_by: Option<Peer>,
+    /// The caller.
+    pub(crate) peer: Peer,
+    /// The lifecycle point.
+    pub(crate) point: String,
+    /// The profile that the request names.
+    pub(crate) profile: Option<String>,
+    /// The caller's id of the request.
+    pub(crate) request_id: String,
+    /// The run's id.
+    pub(crate) run_id: String,
+    /// The session.
+    pub(crate) session: String,
 }
 
 impl About {
@@ -115,13 +128,43 @@ impl About {
             contract: "",
             count: None,
             hook: String::new(),
-            peer: call.peer,
+            killed_by: None,
+            peer: call.peer.clone(),
             point: String::new(),
             profile: None,
             request_id: request_id.to_owned(),
             run_id: call.run_id.clone(),
             session: String::new(),
         }
+    }
+
+    /// Returns it without registered secrets, with a command of at most so many bytes.
+    pub(super) fn redacted(&self, redaction: &Redaction, most: usize) -> Self {
+        let mut about = self.clone();
+        let Self {
+            command,
+            contract: _,
+            count: _,
+            hook,
+            killed_by: _,
+            peer: _,
+            point,
+            profile,
+            request_id,
+            run_id: _,
+            session,
+        } = &mut about;
+        let words = command.iter_mut().flat_map(|command| &mut command.argv);
+        [hook, point, request_id, session]
+            .into_iter()
+            .chain(profile)
+            .chain(words)
+            .for_each(|text| redaction.redactor.clean(text));
+        // Afterwards: a secret that is cut through would not be found.
+        if let Some(command) = command {
+            command.cut(most);
+        }
+        about
     }
 
     /// Sets contract and point.
@@ -150,11 +193,16 @@ impl Audit {
     /// # Errors
     ///
     /// Fails where the thread cannot be started.
-    pub(crate) fn new(journal: Journal, redaction: Redaction) -> io::Result<Self> {
+    pub(crate) fn new(
+        journal: Journal,
+        metrics: Arc<Metrics>,
+        redaction: Redaction,
+    ) -> io::Result<Self> {
         let current = CurrentRedaction::default();
         current.replace(redaction);
         Ok(Self {
             earlier: Earlier::new(journal.directory(), journal.instance()),
+            metrics,
             redaction: current,
             writer: Writer::start(journal)?,
         })
@@ -168,6 +216,11 @@ impl Audit {
     /// Returns the current redaction, which follows replacements.
     pub(crate) const fn redaction(&self) -> &CurrentRedaction {
         &self.redaction
+    }
+
+    /// Returns the number of written records and of failures.
+    pub(crate) fn tally(&self) -> &Tally {
+        self.writer.tally()
     }
 
     /// Returns the current problem of the journal and its changes.
@@ -207,6 +260,7 @@ impl Audit {
 
     /// Writes the end record of a run.
     pub(crate) async fn end(&self, interpreted: Box<Interpreted>) -> Recorded {
+        self.count(&interpreted);
         let request_id = interpreted.run.request.id.clone();
         let redaction = self.redaction.get();
         let Interpreted { hook, run, .. } = &*interpreted;
@@ -226,8 +280,30 @@ impl Audit {
             Err(_) => waits(),
         };
         let refusal = unavailable(&format!("the hook ran, but its end record: {why}"));
+        self.metrics.refused(refusal.reason, 1);
         let answer = Answer::Refusal(refusal.released());
         Recorded { answer, request_id }
+    }
+
+    fn count(&self, interpreted: &Interpreted) {
+        let Interpreted { hook, run, .. } = interpreted;
+        let record::Usage {
+            queue_us,
+            run_us,
+            setup_us,
+            ..
+        } = usage(run, hook);
+        self.metrics.ended(RunFacts {
+            axes: run.prepared.axes(),
+            contract: run.request.contract,
+            denials: hook.denied.by_axis(),
+            outcome: interpreted.outcome,
+            profile: &run.policy.name,
+            queue: Duration::from_micros(queue_us),
+            run: Duration::from_micros(run_us),
+            setup: Duration::from_micros(setup_us),
+            unconfined: !run.prepared.confines(),
+        });
     }
 
     /// Writes the record of a request that was not run, with the reason.
@@ -254,6 +330,7 @@ impl Audit {
             contract,
             count,
             hook,
+            killed_by,
             peer,
             point,
             profile,
@@ -266,6 +343,7 @@ impl Audit {
             contract: contract.to_owned(),
             count,
             hook,
+            killed_by: killed_by.as_ref().map(known),
             message,
             peer: known(&peer),
             point,
@@ -295,6 +373,11 @@ impl Audit {
             Ok(Err(why)) => unrecorded(&why.to_string()),
             Err(_) => unrecorded(&waits()),
         };
+        match &answer {
+            Answer::Fault => self.metrics.failed(),
+            Answer::Outcome { .. } => {}
+            Answer::Refusal(refusal) => self.metrics.refused(refusal.reason, count.unwrap_or(1)),
+        }
         Recorded { answer, request_id }
     }
 }
@@ -356,6 +439,11 @@ fn ended(interpreted: &Interpreted, redaction: &Redaction) -> record::Ended {
             .map(|e| format!("{}={}", e.check, e.observed))
             .collect(),
         exit_code: end.exit_code(),
+        killed_by: run
+            .killed_by()
+            .filter(|_| interpreted.outcome == record::OutcomeKind::Killed)
+            .as_ref()
+            .map(known),
         outcome: interpreted.outcome,
         released: true,
         run_id: run.id.clone(),

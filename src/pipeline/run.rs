@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 
-use super::{Announced, Run};
+use super::{Announced, Run, runs::RunStage};
 use crate::{
     process::{Chunk, Supervision},
     refusal::Stop,
@@ -44,6 +44,9 @@ impl Confined {
     pub async fn start(announced: Announced, sandbox: &Sandbox) -> Result<Self, Stop> {
         let hook = sandbox.start(announced.task()).await?;
         let (run, chunks) = announced.started();
+        if let Some(listed) = &run.listed {
+            listed.reach(RunStage::Running, run.deadline);
+        }
         Ok(Self { chunks, run, hook })
     }
 

@@ -10,6 +10,8 @@ pub struct WorkspaceRoots {
     /// The spellings of the user's home, where the configuration names no roots. A workspace may be any directory in
     /// it, except those with keys and those whose files are later run unconfined.
     pub homes: Vec<PathBuf>,
+    /// Whether the home of each caller counts as one for that caller.
+    pub homes_of_callers: bool,
     /// The operator's roots.
     pub named: Vec<PathBuf>,
 }
@@ -45,6 +47,7 @@ mod tests {
     fn a_home_is_open_but_for_what_keeps_keys_or_is_run_later() {
         let roots = WorkspaceRoots {
             homes: vec!["/home/ada".into(), "/mnt/home/ada".into()],
+            homes_of_callers: false,
             named: vec!["/srv".into(), "/home/ada/.config/nvim".into()],
         };
         for taken in [

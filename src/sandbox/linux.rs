@@ -1,6 +1,7 @@
 //! Linux: platform items that the rest of confinement uses.
 
 pub(in crate::sandbox) use crate::sandbox::{
+    OwnUids,
     run::{
         child::Launcher,
         denials::{Known, Notes},
@@ -42,15 +43,14 @@ pub(in crate::sandbox) async fn start_unconfined(
 
 /// Returns a backend, if Linux has it and, for containers, the configuration names a runtime.
 ///
-/// `own_uid`: whether each hook gets a uid of its own.
 pub(crate) fn backend(
     name: BackendName,
     runtime: Option<Runtime>,
-    own_uid: bool,
+    own_uids: OwnUids,
 ) -> Option<Box<dyn Backend>> {
     match name {
-        BackendName::CONTAINER => Some(Box::new(Container::new(runtime?, own_uid))),
-        BackendName::LANDLOCK => Some(Box::new(Landlock::new(own_uid))),
+        BackendName::CONTAINER => Some(Box::new(Container::new(runtime?, own_uids))),
+        BackendName::LANDLOCK => Some(Box::new(Landlock::new(own_uids))),
         BackendName::NOOP => Some(Box::new(Noop)),
         _ => None,
     }

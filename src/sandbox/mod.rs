@@ -7,6 +7,7 @@
 //! same items. Other modules import both as `host`.
 
 mod backend;
+mod by_profile;
 #[cfg(target_os = "linux")]
 pub(crate) mod container;
 #[cfg(target_os = "linux")]
@@ -17,7 +18,6 @@ pub(crate) mod landlock;
 mod linux;
 mod nesting;
 mod noop;
-mod order;
 #[cfg(not(target_os = "linux"))]
 pub(crate) mod portable;
 mod run;
@@ -38,8 +38,8 @@ use self::portable as host;
 pub(crate) use self::portable::{Identities, Runtime, RuntimeKind, backend};
 pub(crate) use self::{
     backend::{Absent, Backend, Host, Starting, Unenforceable},
+    by_profile::{HookUsers, Order, OwnUids},
     noop::Noop,
-    order::Order,
     run::{
         End, EndedHook, Evidence, Released, RunAs, SandboxParts, Setup, Started, StartedHook,
         grants::{GrantRequest, Opened},

@@ -9,7 +9,7 @@ use crate::{
     },
     policy::{Policy, Registry},
     sandbox::{
-        Backend, Noop, Runtime, RuntimeKind,
+        Backend, HookUsers, Noop, OwnUids, Runtime, RuntimeKind,
         container::Container,
         landlock::{Landlock, NEWEST_ABI},
         seatbelt,
@@ -59,11 +59,13 @@ fn table() -> String {
     let columns = [
         (
             "landlock",
-            [true, false].map(|own_uid| prepared(&Landlock::with_abi(NEWEST_ABI, own_uid))),
+            [OwnUids::under(HookUsers::default()), OwnUids::NONE]
+                .map(|own_uid| prepared(&Landlock::with_abi(NEWEST_ABI, own_uid))),
         ),
         (
             "container",
-            [true, false].map(|own_uid| prepared(&container(own_uid))),
+            [OwnUids::under(HookUsers::default()), OwnUids::NONE]
+                .map(|own_uid| prepared(&container(own_uid))),
         ),
         ("seatbelt", [(); 2].map(|()| seatbelt::axes(&strict))),
         ("noop", [(); 2].map(|()| prepared(&Noop))),

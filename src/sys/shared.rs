@@ -1,6 +1,6 @@
 //! Items common to every system.
 
-use std::{ffi::CString, io, os::fd::AsRawFd, ptr, time::Duration};
+use std::{ffi::CString, io, os::fd::AsRawFd, ptr, sync::Arc, time::Duration};
 
 use nix::{
     fcntl::{OFlag, open},
@@ -16,12 +16,14 @@ use serde::{Deserialize, Serialize};
 const DESCRIPTORS: libc::rlim_t = 512 * 1024;
 
 /// Identity of the hook, where the daemon can choose.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Identity {
     /// Group id.
     pub gid: u32,
     /// A group that only this run has; `None` where its uid and gid are its own already.
     pub group: Option<u32>,
+    /// All supplementary groups, `group` among them.
+    pub groups: Arc<[u32]>,
     /// User id; never 0.
     pub uid: u32,
 }

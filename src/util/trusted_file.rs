@@ -12,6 +12,9 @@ use std::{
 
 use nix::{fcntl::OFlag, unistd::geteuid};
 
+/// The uid of root.
+const ROOT: u32 = 0;
+
 /// Error of opening a trusted file or directory.
 #[derive(Debug, thiserror::Error)]
 pub enum Untrusted {
@@ -29,7 +32,7 @@ pub enum Untrusted {
         "it belongs to uid {found}; it must belong to uid {expected}: `chown` it or move it away"
     )]
     Owner {
-        /// The effective uid of this process.
+        /// The uid that it must belong to.
         expected: u32,
         /// The owner's uid.
         found: u32,
@@ -47,15 +50,29 @@ pub enum Untrusted {
 
 /// Opens a regular file that this process's effective uid owns and no other can write.
 pub(crate) fn open(path: &Path, options: &mut OpenOptions) -> Result<File, Untrusted> {
-    open_of(path, options, false)
+    open_of(path, options, &[geteuid().as_raw()])
+}
+
+/// Opens a regular file that a user owns and no other can write.
+pub(crate) fn open_of_user(
+    uid: u32,
+    path: &Path,
+    options: &mut OpenOptions,
+) -> Result<File, Untrusted> {
+    open_of(path, options, &[uid])
+}
+
+/// Opens a regular file that only root can change.
+pub(crate) fn open_roots(path: &Path, options: &mut OpenOptions) -> Result<File, Untrusted> {
+    open_of(path, options, &[ROOT])
 }
 
 /// Opens a regular file that only this process's effective uid or root can change.
 pub(crate) fn open_own_or_roots(path: &Path, options: &mut OpenOptions) -> Result<File, Untrusted> {
-    open_of(path, options, true)
+    open_of(path, options, &own_or_root())
 }
 
-fn open_of(path: &Path, options: &mut OpenOptions, or_roots: bool) -> Result<File, Untrusted> {
+fn open_of(path: &Path, options: &mut OpenOptions, owners: &[u32]) -> Result<File, Untrusted> {
     // Without O_NONBLOCK a FIFO in the file's place would block for ever.
     let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
     let file = match options.mode(0o600).custom_flags(flags.bits()).open(path) {
@@ -71,7 +88,7 @@ fn open_of(path: &Path, options: &mut OpenOptions, or_roots: bool) -> Result<Fil
             expected: "regular file",
         });
     }
-    check(&metadata, or_roots)?;
+    check(&metadata, owners)?;
     Ok(file)
 }
 
@@ -113,17 +130,23 @@ pub(crate) fn directory(path: &Path) -> Result<(), Untrusted> {
             expected: "directory",
         });
     }
-    check(&found, false)
+    check(&found, &[geteuid().as_raw()])
 }
 
 /// Checks that only this process's effective user and root can change a file.
 pub(crate) fn check_own_or_roots(metadata: &Metadata) -> Result<(), Untrusted> {
-    check(metadata, true)
+    check(metadata, &own_or_root())
 }
 
-fn check(metadata: &Metadata, or_roots: bool) -> Result<(), Untrusted> {
-    let (expected, found) = (geteuid().as_raw(), metadata.uid());
-    if found != expected && !(or_roots && found == 0) {
+fn own_or_root() -> [u32; 2] {
+    [geteuid().as_raw(), ROOT]
+}
+
+/// Checks that a file belongs to one of these users, and that no other can write it. The first is named where it does not.
+fn check(metadata: &Metadata, owners: &[u32]) -> Result<(), Untrusted> {
+    let found = metadata.uid();
+    if !owners.contains(&found) {
+        let expected = owners.first().copied().unwrap_or(ROOT);
         return Err(Untrusted::Owner { expected, found });
     }
     let mode = metadata.mode() & 0o7777;

@@ -1,4 +1,5 @@
-//! `hookjail.v1.AdminService`: reloads and drains the daemon for clients of the admin socket.
+//! `hookjail.v1.AdminService`: for clients of the admin socket it reloads and drains the daemon, lists its runs and
+//! kills them.
 
 use std::{
     fmt,
@@ -6,17 +7,20 @@ use std::{
     time::Duration,
 };
 
-use tokio::sync::Notify;
+use tokio::{sync::Notify, time::timeout};
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
 
 use super::{Incoming, health::Health, service::peer, status};
 use crate::{
-    model::{InvalidField, ProfileName},
+    model::{InvalidField, Peer, ProfileName},
     pb::{self, admin_service_server::AdminService},
-    pipeline::Pipeline,
+    pipeline::{NotFound, Pipeline, RunStage, RunSummary},
     refusal::{Reason, Refusal},
 };
+
+/// How long a killed run may take to end before that is reported.
+const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The reload of everything that the operator can change while the daemon runs.
 #[tonic::async_trait]
@@ -87,7 +91,7 @@ impl Admin {
     /// Admits the daemon's own user and root, unless the peer is a hook.
     ///
     /// The socket's mode lets nobody else connect; this check also holds where the mode was changed.
-    fn admit<T>(&self, request: &Request<T>) -> Result<(), Status> {
+    fn admit<T>(&self, request: &Request<T>) -> Result<Peer, Status> {
         let peer = peer(request.extensions())?;
         let refuse = |reason, message: String| Err(status(&Refusal::new(reason, message), ""));
         if self.pipeline.sandbox.is_hook(&peer) {
@@ -101,7 +105,7 @@ impl Admin {
             let message = format!("uid {} may not steer the daemon of uid {own}", peer.uid);
             return refuse(Reason::PeerNotAllowed, message);
         }
-        Ok(())
+        Ok(peer)
     }
 }
 
@@ -149,5 +153,100 @@ impl AdminService for Admin {
         Ok(Response::new(pb::DrainResponse {
             running: u32::try_from(running).unwrap_or(u32::MAX),
         }))
+    }
+
+    async fn list_runs(
+        &self,
+        request: Request<pb::ListRunsRequest>,
+    ) -> Result<Response<pb::ListRunsResponse>, Status> {
+        self.admit(&request)?;
+        let runs = self.pipeline.runs.list();
+        let redaction = self.pipeline.audit.redaction().get();
+        let runs = runs.iter().map(|run| run_message(run.summary(&redaction)));
+        Ok(Response::new(pb::ListRunsResponse {
+            runs: runs.collect(),
+        }))
+    }
+
+    async fn kill_run(
+        &self,
+        request: Request<pb::KillRunRequest>,
+    ) -> Result<Response<pb::KillRunResponse>, Status> {
+        let peer = self.admit(&request)?;
+        let id = request.into_inner().run_id;
+        if id.is_empty() {
+            let problem = "must be the id of a run in work, or its beginning";
+            return Err(status(&InvalidField::new("run_id", problem).into(), ""));
+        }
+        let runs = &self.pipeline.runs;
+        let run = runs
+            .find(&id)
+            .map_err(|not_found| status(&not_one(&id, not_found), ""))?;
+        let redaction = self.pipeline.audit.redaction().get();
+        let shown = run_message(run.summary(&redaction));
+        run.kill(peer.clone());
+        let (run_id, uid) = (&shown.run_id, peer.uid);
+        tracing::info!(run = run_id, uid, "an operator kills a run");
+        let ended = timeout(KILL_TIMEOUT, runs.left(&run)).await.is_ok();
+        let end = run.end().filter(|_| ended);
+        Ok(Response::new(pb::KillRunResponse {
+            end: end.map(|end| end.to_string()).unwrap_or_default(),
+            run: Some(shown),
+        }))
+    }
+}
+
+/// Refuses an id that is not that of one run in work.
+fn not_one(id: &str, not_found: NotFound) -> Refusal {
+    match not_found {
+        NotFound::Nowhere => {
+            let message = format!(
+                "no run in work has the id `{id}`, or has ended since; `hookjail ps` lists them"
+            );
+            Refusal::new(Reason::RunUnknown, message)
+        }
+        NotFound::Several(ids) => {
+            let problem = format!(
+                "is the beginning of {} runs; say more of it: {}",
+                ids.len(),
+                ids.join(", ")
+            );
+            InvalidField::new("run_id", problem).into()
+        }
+    }
+}
+
+fn run_message(run: RunSummary) -> pb::RunInWork {
+    let RunSummary {
+        about,
+        age,
+        left,
+        profile,
+        stage,
+    } = run;
+    let length = |length: Duration| prost_types::Duration::try_from(length).unwrap_or_default();
+    let state = match stage {
+        RunStage::Asking => pb::RunState::Asking,
+        RunStage::Queued => pb::RunState::Queued,
+        RunStage::Running => pb::RunState::Running,
+        RunStage::Starting => pb::RunState::Starting,
+    };
+    pb::RunInWork {
+        age: Some(length(age)),
+        argv: about
+            .command
+            .map(|command| command.argv)
+            .unwrap_or_default(),
+        contract: about.contract.to_owned(),
+        hook: about.hook,
+        left: left.map(length),
+        peer_pid: about.peer.pid,
+        peer_uid: Some(about.peer.uid),
+        point: about.point,
+        profile,
+        request_id: about.request_id,
+        run_id: about.run_id,
+        session_id: about.session,
+        state: state.into(),
     }
 }

@@ -75,7 +75,7 @@ impl Records {
             }
             if filter.peer_uid.is_some_and(|uid| uid != peer.uid) {
                 let message = format!(
-                    "uid {} may read the records of its own requests; add it to `audit.uids`",
+                    "uid {} may read the records of its own requests; add it to `audit.readers`",
                     peer.uid
                 );
                 return Err(Refusal::new(Reason::PeerNotAllowed, message));

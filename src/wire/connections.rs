@@ -2,6 +2,7 @@
 
 use std::{
     io,
+    os::fd::AsFd,
     pin::Pin,
     sync::{Arc, Mutex, PoisonError},
     task::{Context, Poll, ready},
@@ -14,11 +15,12 @@ use tokio::{
     time::{Sleep, sleep},
 };
 use tokio_stream::{Stream, StreamExt};
-use tonic::transport::server::{Connected, UdsConnectInfo};
+use tonic::transport::server::Connected;
 
 use crate::{
     model::Peer,
     pipeline::Pipeline,
+    sys::peer_groups,
     util::shares::{Share, Shares},
 };
 
@@ -75,12 +77,7 @@ impl Crowd {
     }
 
     fn place(&self, stream: UnixStream) -> Option<Connection> {
-        let credentials = stream.peer_cred().ok()?;
-        let peer = Peer {
-            gid: credentials.gid(),
-            pid: credentials.pid(),
-            uid: credentials.uid(),
-        };
+        let peer = peer(&stream).ok()?;
         let of = if self.pipeline.gate.is_stranger(&peer) {
             &self.strangers
         } else {
@@ -88,7 +85,12 @@ impl Crowd {
         };
         let share = of.share(peer.uid);
         if share.grow(1) {
-            return Some(Connection::new(stream, Some(share), HANDSHAKE_TIMEOUT));
+            return Some(Connection::new(
+                stream,
+                Some(peer),
+                Some(share),
+                HANDSHAKE_TIMEOUT,
+            ));
         }
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         if said.is_none_or(|said| said.elapsed() >= LOG_INTERVAL) {
@@ -103,35 +105,53 @@ impl Crowd {
     }
 }
 
+/// Reads the credentials of the process that connected.
+fn peer(stream: &UnixStream) -> io::Result<Peer> {
+    let credentials = stream.peer_cred()?;
+    Ok(Peer {
+        gid: credentials.gid(),
+        groups: peer_groups(stream.as_fd())?,
+        pid: credentials.pid(),
+        uid: credentials.uid(),
+    })
+}
+
 /// A connection, counted.
 #[derive(Debug)]
 pub(super) struct Connection {
     _share: Option<Share>,
     /// The deadline of the preface and the number of its missing bytes; `None` once it is read.
     awaited: Option<(Pin<Box<Sleep>>, usize)>,
+    peer: ConnectedPeer,
     stream: UnixStream,
 }
+
+/// The process that connected, if the kernel named it.
+#[derive(Clone, Debug)]
+pub(super) struct ConnectedPeer(pub(super) Option<Peer>);
 
 impl Connection {
     /// Wraps a server's only connection, without limits.
     pub(super) fn single(stream: UnixStream) -> Self {
-        Self::new(stream, None, HANDSHAKE_TIMEOUT)
+        let peer = peer(&stream).ok();
+        Self::new(stream, peer, None, HANDSHAKE_TIMEOUT)
     }
 
-    fn new(stream: UnixStream, share: Option<Share>, within: Duration) -> Self {
+    fn new(stream: UnixStream, peer: Option<Peer>, share: Option<Share>, within: Duration) -> Self {
         Self {
             _share: share,
             awaited: Some((Box::pin(sleep(within)), PREFACE_BYTES)),
+            peer: ConnectedPeer(peer),
             stream,
         }
     }
 }
 
 impl Connected for Connection {
-    type ConnectInfo = UdsConnectInfo;
+    type ConnectInfo = ConnectedPeer;
 
-    fn connect_info(&self) -> UdsConnectInfo {
-        self.stream.connect_info()
+    fn connect_info(&self) -> ConnectedPeer {
+        self.peer.clone()
     }
 }
 
@@ -203,7 +223,7 @@ mod tests {
         for sent in [0, PREFACE_BYTES - 1] {
             let (ours, mut theirs) = UnixStream::pair().unwrap();
             theirs.write_all(&vec![b'x'; sent]).await.unwrap();
-            let mut connection = Connection::new(ours, None, within);
+            let mut connection = Connection::new(ours, None, None, within);
             let mut read = Vec::new();
             let error = connection.read_to_end(&mut read).await.unwrap_err();
             assert_eq!((error.kind(), read.len()), (io::ErrorKind::TimedOut, sent));
@@ -211,7 +231,7 @@ mod tests {
         // The control: with a whole one it may be silent.
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         theirs.write_all(&[b'x'; PREFACE_BYTES]).await.unwrap();
-        let mut connection = Connection::new(ours, None, within);
+        let mut connection = Connection::new(ours, None, None, within);
         let mut preface = [0; PREFACE_BYTES];
         connection.read_exact(&mut preface).await.unwrap();
         let silent = tokio::time::timeout(within * 4, connection.read_u8()).await;
@@ -223,7 +243,7 @@ mod tests {
         let within = Duration::from_millis(50);
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         theirs.write_all(&[b'x'; PREFACE_BYTES]).await.unwrap();
-        let mut connection = Connection::new(ours, None, within);
+        let mut connection = Connection::new(ours, None, None, within);
         sleep(within * 2).await;
         let mut preface = [0; PREFACE_BYTES];
         connection.read_exact(&mut preface).await.unwrap();

@@ -342,7 +342,10 @@ impl ConsentService for Operators {
             Ok(pb::ConsentDecision::Unspecified) => return Err(invalid("is not given")),
             Err(field) => return Err(status(&field.into(), "")),
         };
-        let decided = Decided { by: peer, decision };
+        let decided = Decided {
+            by: peer.clone(),
+            decision,
+        };
         let counted = self
             .consents()
             .pending()

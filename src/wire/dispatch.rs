@@ -63,7 +63,7 @@ impl HookServer {
             .inline_hooks
             .iter()
             .any(|hook| !hook.matcher.is_empty());
-        let (bytes, peer) = (message.encoded_len(), call.peer);
+        let (bytes, peer) = (message.encoded_len(), call.peer.clone());
         let uid = peer.uid;
         let (hooks, named) = (self.clone(), !id.is_empty());
         let read = move || {
@@ -305,6 +305,7 @@ fn inline_hook(
         profile_granted: false,
         runs_after_block: false,
         source: "the request".to_owned(),
+        user: None,
         working_dir: hook.working_dir,
     })
 }
@@ -433,10 +434,14 @@ fn loop_valve(state: valve::State) -> pb::LoopValve {
 pub(super) fn list(
     message: &pb::ListHooksRequest,
     configured: &Configured,
+    peer: &Peer,
 ) -> Result<pb::ListHooksResponse, Refusal> {
     let contract = decode::known(pb::Contract::try_from(message.contract), "contract")?;
+    // The daemon's own user is the operator.
+    let sees_all = peer.uid == nix::unistd::geteuid().as_raw();
     let wanted = |hook: &&Registered| {
-        (message.point.is_empty() || message.point == hook.point)
+        (sees_all || hook.is_for(peer.uid))
+            && (message.point.is_empty() || message.point == hook.point)
             && (contract == pb::Contract::Unspecified
                 || decode::contract_id(contract) == hook.mode.contract_name())
     };

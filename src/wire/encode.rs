@@ -221,6 +221,7 @@ const fn outcome_kind(kind: OutcomeKind) -> pb::OutcomeKind {
         OutcomeKind::EscapeAttempt => pb::OutcomeKind::EscapeAttempt,
         OutcomeKind::ExecFailed => pb::OutcomeKind::ExecFailed,
         OutcomeKind::Exited => pb::OutcomeKind::Exited,
+        OutcomeKind::Killed => pb::OutcomeKind::Killed,
         OutcomeKind::OutOfMemory => pb::OutcomeKind::OutOfMemory,
         OutcomeKind::OutputLimit => pb::OutcomeKind::OutputLimit,
         OutcomeKind::PidsExhausted => pb::OutcomeKind::PidsExhausted,

@@ -31,9 +31,11 @@ pub(super) const fn is_an_answer(reason: Reason) -> bool {
         | Reason::Canceled
         | Reason::EventTooLarge
         | Reason::InvalidRequest
+        | Reason::Killed
         | Reason::PeerNotAllowed
         | Reason::PeerUnknown
-        | Reason::ReloadRefused => false,
+        | Reason::ReloadRefused
+        | Reason::RunUnknown => false,
         Reason::AlreadyRan
         | Reason::AuditUnavailable
         | Reason::BackendUnconfirmed

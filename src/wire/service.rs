@@ -13,14 +13,13 @@ use tokio_util::{
     sync::{CancellationToken, DropGuard},
     task::TaskTracker,
 };
-use tonic::{
-    Extensions, Request, Response, Status, codegen::http::HeaderMap,
-    transport::server::UdsConnectInfo,
-};
+use tonic::{Extensions, Request, Response, Status, codegen::http::HeaderMap};
 use uuid::Uuid;
 
 use super::{
-    MalformedRequest, WireLimits, decode, dispatch,
+    MalformedRequest, WireLimits,
+    connections::ConnectedPeer,
+    decode, dispatch,
     doorway::{HeldMemory, too_much},
     encode, interpret, offer, preview,
     retained::{CallerKey, Claim, Reply, Retained, fingerprint},
@@ -134,7 +133,7 @@ impl HookServer {
         }
         // A generated id cannot be repeated.
         let named = !message.request_id.is_empty();
-        let (bytes, limits, peer) = (message.encoded_len(), self.limits, call.peer);
+        let (bytes, limits, peer) = (message.encoded_len(), self.limits, call.peer.clone());
         let rules = self.pipeline.gate.rules();
         let read = move || {
             let mut message = message;
@@ -142,7 +141,7 @@ impl HookServer {
             let fingerprint = named.then(|| fingerprint(&mut message));
             (fingerprint, decoded(message, limits, &rules, peer))
         };
-        let (fingerprint, decoded) = heavy::sized(peer.uid, bytes, read).await;
+        let (fingerprint, decoded) = heavy::sized(call.peer.uid, bytes, read).await;
         let request = match decoded {
             Ok(request) => request,
             Err(malformed) => {
@@ -253,14 +252,14 @@ impl HookServer {
         if let Some(invalid) = invalid {
             return preview::refused(&invalid.into(), &id);
         }
-        let (bytes, limits, peer) = (message.encoded_len(), self.limits, call.peer);
+        let (bytes, limits, peer) = (message.encoded_len(), self.limits, call.peer.clone());
         let rules = gate.rules();
         let read = move || {
             let mut message = message;
             offer::settle(&mut message, &rules.registry);
             decoded(message, limits, &rules, peer)
         };
-        let request = match heavy::sized(peer.uid, bytes, read).await {
+        let request = match heavy::sized(call.peer.uid, bytes, read).await {
             Ok(request) => request,
             Err(malformed) => return preview::refused(&malformed.refusal, &malformed.request_id),
         };
@@ -334,21 +333,13 @@ fn broken() -> Status {
 ///
 /// Fails where the connection has no peer credentials; a Unix socket always has them.
 pub(super) fn peer(extensions: &Extensions) -> Result<Peer, Status> {
-    let credentials = extensions
-        .get::<UdsConnectInfo>()
-        .and_then(|info| info.peer_cred);
-    let Some(credentials) = credentials else {
-        let refusal = Refusal::new(
-            Reason::PeerUnknown,
-            "the kernel does not say who is calling",
-        );
-        return Err(status::status(&refusal, ""));
-    };
-    Ok(Peer {
-        gid: credentials.gid(),
-        pid: credentials.pid(),
-        uid: credentials.uid(),
-    })
+    let connected = extensions.get::<ConnectedPeer>();
+    connected
+        .and_then(|connected| connected.0.clone())
+        .ok_or_else(|| {
+            let message = "the kernel does not say who is calling";
+            status::status(&Refusal::new(Reason::PeerUnknown, message), "")
+        })
 }
 
 /// Returns a request's share of the memory for all requests in work.
@@ -406,6 +397,7 @@ impl Caller {
             caller_timeout,
             chunks,
             held: self.held,
+            listed: None,
             named: None,
             peer: self.peer,
             purpose: Purpose::Run,
@@ -511,7 +503,7 @@ impl HookService for HookServer {
         let peer = peer(request.extensions())?;
         let Pipeline { gate, sandbox, .. } = &*self.pipeline;
         gate.admit_peer(&peer, sandbox)
-            .and_then(|()| dispatch::list(request.get_ref(), &self.configured.get()))
+            .and_then(|()| dispatch::list(request.get_ref(), &self.configured.get(), &peer))
             .map(Response::new)
             .map_err(|refusal| status(&refusal, ""))
     }

@@ -113,6 +113,7 @@ const fn code(reason: Reason) -> Code {
         | Reason::ReloadRefused
         | Reason::RequestIdConflict => Code::FailedPrecondition,
         Reason::Canceled => Code::Cancelled,
+        Reason::Killed => Code::Aborted,
         Reason::CallerIsAHook
         | Reason::ConsentRequired
         | Reason::DigestMismatch
@@ -126,7 +127,7 @@ const fn code(reason: Reason) -> Code {
             Code::ResourceExhausted
         }
         Reason::PeerUnknown => Code::Unauthenticated,
-        Reason::ProfileUnknown => Code::NotFound,
+        Reason::ProfileUnknown | Reason::RunUnknown => Code::NotFound,
         Reason::Unsupported => Code::Unimplemented,
     }
 }
@@ -194,6 +195,7 @@ mod tests {
             ("EVENT_TOO_LARGE", Code::InvalidArgument),
             ("GRANT_MISSING", Code::FailedPrecondition),
             ("INVALID_REQUEST", Code::InvalidArgument),
+            ("KILLED", Code::Aborted),
             ("NOT_ALLOWLISTED", Code::PermissionDenied),
             ("OVERLOADED", Code::ResourceExhausted),
             ("PEER_NOT_ALLOWED", Code::PermissionDenied),
@@ -205,6 +207,7 @@ mod tests {
             ("RECURSION_LIMIT", Code::ResourceExhausted),
             ("RELOAD_REFUSED", Code::FailedPrecondition),
             ("REQUEST_ID_CONFLICT", Code::FailedPrecondition),
+            ("RUN_UNKNOWN", Code::NotFound),
             ("UNSUPPORTED", Code::Unimplemented),
         ];
         assert_eq!(table, expected);

@@ -982,7 +982,7 @@ mod as_root {
     async fn a_listed_caller_learns_nothing_about_files_it_cannot_reach() {
         needs_root();
         let daemon = Daemon::with(Setup {
-            config: "[server]\nallowed_uids = [65534]\nsocket_mode = \"0660\"\n".to_owned(),
+            config: "[server]\ncallers = [65534]\nsocket_mode = \"0660\"\n".to_owned(),
             ask_for_consent: true,
             ..Setup::default()
         })
@@ -1033,7 +1033,7 @@ mod as_root {
         let hook_user = 1_879_100_007;
         let daemon = Daemon::with(Setup {
             config: format!(
-                "[server]\nallowed_uids = [{NOBODY}, {hook_user}]\nsocket_mode = \"0660\"\n"
+                "[server]\ncallers = [{NOBODY}, {hook_user}]\nsocket_mode = \"0660\"\n"
             ),
             ..Setup::default()
         })
@@ -1081,7 +1081,7 @@ mod as_root {
         }
 
         let daemon = Daemon::with(Setup {
-            config: "[server]\nallowed_uids = [65534]\nsocket_mode = \"0660\"\n".to_owned(),
+            config: "[server]\ncallers = [65534]\nsocket_mode = \"0660\"\n".to_owned(),
             ..Setup::default()
         })
         .await;

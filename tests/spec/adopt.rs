@@ -1155,7 +1155,7 @@ mod as_root {
     async fn a_user_without_another_process_has_its_guards() {
         needs_root();
         let daemon = Daemon::with(Setup {
-            config: format!("[server]\nallowed_uids = [{NOBODY}]\nsocket_mode = \"0660\"\n"),
+            config: format!("[server]\ncallers = [{NOBODY}]\nsocket_mode = \"0660\"\n"),
             ..Setup::default()
         })
         .await;

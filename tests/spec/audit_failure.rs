@@ -286,7 +286,7 @@ fn live(home: &Path) -> PathBuf {
 }
 
 /// Has the kernel refuse the daemon files longer than this, as a full disk would.
-fn limit_files(daemon: &Daemon, bytes: Option<usize>) {
+pub(crate) fn limit_files(daemon: &Daemon, bytes: Option<usize>) {
     let bytes = bytes.map_or_else(|| "unlimited".to_owned(), |bytes| bytes.to_string());
     let limited = Command::new("prlimit")
         .arg(format!("--pid={}", daemon.pid()))

@@ -817,7 +817,7 @@ mod as_root {
             let also = if listed { NOBODY } else { 4711 };
             let daemon = Daemon::with(Setup {
                 config: format!(
-                    "[server]\nallowed_uids = [{NOBODY}]\nsocket_mode = \"0660\"\n[audit]\nuids = [{also}]\n"
+                    "[server]\ncallers = [{NOBODY}]\nsocket_mode = \"0660\"\n[audit]\nreaders = [{also}]\n"
                 ),
                 ..Setup::default()
             })

@@ -958,7 +958,7 @@ mod as_root {
             "add_prompt_files",
             "args = [\"PRIVATE.md\", \"PUBLIC.md\"]",
         );
-        let server = format!("[server]\nallowed_uids = [{NOBODY}]\nsocket_mode = \"0660\"\n");
+        let server = format!("[server]\ncallers = [{NOBODY}]\nsocket_mode = \"0660\"\n");
         let run_as = "[hooks]\nrun_as = \"caller\"\n";
         let daemon = Daemon::with_hooks(&format!("{hook}{server}{run_as}")).await;
         let workspace = daemon.workspace();

@@ -530,7 +530,7 @@ pub(crate) mod as_root {
     use super::*;
     use crate::{
         support::needs_root,
-        witness::{NOBODY, ask_as, json},
+        witness::{NOBODY, ask_as, ask_in, json},
     };
 
     /// Uids without accounts.
@@ -615,7 +615,7 @@ pub(crate) mod as_root {
     }
 
     async fn daemon(config: &str) -> Daemon {
-        let server = format!("[server]\nallowed_uids = [{ONE}, {TWO}]\n");
+        let server = format!("[server]\ncallers = [{ONE}, {TWO}]\n");
         Daemon::with(Setup {
             config: format!("{server}{config}"),
             ..Setup::default()
@@ -639,6 +639,34 @@ pub(crate) mod as_root {
         }
         assert_eq!(daemon.records(), ["refused"]);
         assert_eq!(daemon.journal()[0]["reason"], "PEER_NOT_ALLOWED");
+    }
+
+    #[tokio::test]
+    #[ignore = "needs root"]
+    async fn callers_are_listed_by_uid_by_name_and_by_group() {
+        needs_root();
+        let daemon = Daemon::with(Setup {
+            config: format!("[server]\ncallers = [{ONE}, \"nobody\", \"@daemon\"]\n"),
+            ..Setup::default()
+        })
+        .await;
+        let group = nix::unistd::Group::from_name("daemon").unwrap().unwrap();
+        let group = group.gid.as_raw();
+        for (uid, groups, expected) in [
+            (ONE, &[][..], true),
+            (NOBODY, &[], true),
+            (TWO, &[group], true),
+            (TWO, &[100, group, 101], true),
+            (TWO, &[], false),
+            (TWO, &[100, ONE], false),
+        ] {
+            let words = ["--", "/bin/echo", "ran"];
+            let answer = json(&ask_in(groups, uid, &daemon, "sock", "run", &words));
+            let reason = answer["error"]["reason"].as_str();
+            let refused = (!expected).then_some("PEER_NOT_ALLOWED");
+            assert_eq!(reason, refused, "{uid} {groups:?}: {answer}");
+            assert_eq!(answer["outcome"].is_object(), expected, "{answer}");
+        }
     }
 
     #[tokio::test]
@@ -866,7 +894,7 @@ pub(crate) mod as_root {
     async fn a_daemon_lends_callers_none_of_the_groups_it_was_started_with() {
         needs_root();
         let daemon = Daemon::with(Setup {
-            config: format!("[server]\nallowed_uids = [{ONE}]\n"),
+            config: format!("[server]\ncallers = [{ONE}]\n"),
             wrapper: ["setpriv", "--groups", "0,4242"]
                 .map(str::to_owned)
                 .to_vec(),

@@ -1377,7 +1377,7 @@ mod as_root {
         needs_root();
         let a_hooks = 1_879_100_007;
         let config = format!(
-            "[server]\nallowed_uids = [{NOBODY}, {a_hooks}]\nsocket_mode = \"0660\"\n[consent]\nuids = [{a_hooks}, 4711]\n"
+            "[server]\ncallers = [{NOBODY}, {a_hooks}]\nsocket_mode = \"0660\"\n[consent]\noperators = [{a_hooks}, 4711]\n"
         );
         let daemon = daemon(&config).await;
         for (user, expected) in [(NOBODY, "PEER_NOT_ALLOWED"), (a_hooks, "CALLER_IS_A_HOOK")] {

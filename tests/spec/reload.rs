@@ -35,7 +35,7 @@ fn command(daemon: &Daemon, words: &[&str]) -> Output {
     command.env("HOME", daemon.path()).output().unwrap()
 }
 
-fn reload(daemon: &Daemon) -> Value {
+pub(crate) fn reload(daemon: &Daemon) -> Value {
     let socket = daemon.path().join("sock-admin");
     let words = ["reload", "--json", "--connect", socket.to_str().unwrap()];
     json(&command(daemon, &words))

@@ -19,17 +19,21 @@ mod as_root {
     use crate::{
         attempts::as_user,
         callers::as_root::client_as,
+        reload::reload,
         support::{Daemon, Setup, contained, needs_root, reason, sh},
-        witness::{a_minute, ask_as, json, processes_with, until},
+        witness::{NOBODY, a_minute, ask_as, ask_in, json, processes_with, until},
     };
 
     /// Uids without accounts.
     const ALICE: u32 = 2_000_000_011;
     const BOB: u32 = 2_000_000_012;
 
+    /// A group without an account.
+    const TEAM: u32 = 2_000_000_021;
+
     async fn daemon(run_as: &str) -> Daemon {
         let config =
-            format!("[server]\nallowed_uids = [{ALICE}, {BOB}]\n[hooks]\nrun_as = {run_as:?}\n");
+            format!("[server]\ncallers = [{ALICE}, {BOB}]\n[hooks]\nrun_as = {run_as:?}\n");
         Daemon::with(Setup {
             config,
             ..Setup::default()
@@ -100,6 +104,49 @@ mod as_root {
             answer["error"].is_object() && !closed.join("made").exists(),
             "{answer}"
         );
+    }
+
+    #[tokio::test]
+    #[ignore = "needs root"]
+    async fn a_hook_has_the_supplementary_groups_of_the_process_that_asked() {
+        needs_root();
+        let daemon = daemon("caller").await;
+        // Bob's, and open to the team.
+        let shared = daemon.workspace().join("shared");
+        fs::create_dir(&shared).unwrap();
+        let script = shared.join("script");
+        fs::write(&script, "#!/bin/sh\nid -G; cat note; echo made > made\n").unwrap();
+        fs::write(shared.join("note"), "of the team\n").unwrap();
+        for (path, mode) in [
+            (&shared.join("note"), 0o640),
+            (&script, 0o750),
+            (&shared, 0o770),
+        ] {
+            chown(path, Some(BOB), Some(TEAM)).unwrap();
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        }
+        let workspace = shared.to_str().unwrap();
+        let words = ["--profile", "workspace-rw", "--workspace", workspace, "--"];
+        let words = [&words[..], &[script.to_str().unwrap()]].concat();
+        let others: Vec<_> = (2_000_000_100..2_000_000_200).collect();
+        for groups in [&[TEAM][..], &[&[TEAM][..], &others].concat()] {
+            let answer = json(&ask_in(groups, ALICE, &daemon, "sock", "run", &words));
+            let said = stdout(&answer);
+            let (has, note) = said.split_once('\n').unwrap_or_default();
+            assert_eq!(note, "of the team\n", "{answer}");
+            let mut has: Vec<u32> = has.split(' ').map(|id| id.parse().unwrap()).collect();
+            // The run's own.
+            has.retain(|id| !(1_879_100_000..=1_879_104_095).contains(id));
+            let expected = [&[ALICE], groups].concat();
+            assert_eq!(has, expected, "{answer}");
+            let made = fs::metadata(shared.join("made")).unwrap();
+            assert_eq!(made.uid(), ALICE);
+            fs::remove_file(shared.join("made")).unwrap();
+        }
+        // The control: without the group it is as if nothing were there.
+        let answer = json(&ask_in(&others, ALICE, &daemon, "sock", "run", &words));
+        assert!(answer["error"].is_object(), "{answer}");
+        assert!(!shared.join("made").exists());
     }
 
     #[tokio::test]
@@ -179,6 +226,107 @@ mod as_root {
         client.kill().unwrap();
         client.wait().unwrap();
         until("the hook has ended", || processes_with(&minute).is_empty()).await;
+    }
+
+    #[tokio::test]
+    #[ignore = "needs root"]
+    async fn a_users_own_file_of_hooks_serves_that_users_dispatches_alone() {
+        needs_root();
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join("settings.json");
+        let (nobody, other) = (NOBODY, 1);
+        let put = |text: &str| {
+            fs::write(&file, text).unwrap();
+            for (path, mode) in [(home.path(), 0o700), (&*file, 0o600)] {
+                chown(path, Some(nobody), Some(nobody)).unwrap();
+                fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+            }
+        };
+        let guard = r#"{"type": "command", "command": "echo mine >&2; exit 2"}"#;
+        put(&format!(
+            r#"{{"hooks": {{"PreToolUse": [{{"hooks": [{guard}]}}]}}}}"#
+        ));
+        let config = format!(
+            "[server]\ncallers = [{nobody}, {other}]\n[[hooks_file]]\ncontract = \"claude_code\"\npath = {file:?}\nuser = \"nobody\"\nprofile = \"strict\"\n"
+        );
+        let daemon = Daemon::with(Setup {
+            config,
+            ..Setup::default()
+        })
+        .await;
+        let event = daemon.path().join("event.json");
+        let tool = r#"{"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {"command": "ls"}}"#;
+        fs::write(&event, tool).unwrap();
+        let words = ["--contract", "claude_code", "--point", "PreToolUse"];
+        let workspace = daemon.workspace();
+        let given = [
+            "--event",
+            event.to_str().unwrap(),
+            "--workspace",
+            workspace.to_str().unwrap(),
+        ];
+        let words = [&words[..], &given].concat();
+        let decided = |user| {
+            let answer = json(&ask_as(user, &daemon, "sock", "dispatch", &words));
+            let hooks = answer["hooks"].as_array().map_or(0, Vec::len);
+            (
+                answer["answer"]["decision"]
+                    .as_str()
+                    .unwrap_or_default()
+                    .to_owned(),
+                hooks,
+                answer,
+            )
+        };
+        let (decision, hooks, answer) = decided(nobody);
+        assert_eq!((&*decision, hooks), ("DECISION_DENY", 1), "{answer}");
+        assert_eq!(answer["answer"]["reason"], "mine", "{answer}");
+        let (decision, hooks, answer) = decided(other);
+        assert_eq!((&*decision, hooks), ("DECISION_NONE", 0), "{answer}");
+
+        // What its user breaks is refused to that user, and keeps nobody else waiting.
+        put("{");
+        assert!(reload(&daemon)["error"].is_null());
+        let (decision, hooks, answer) = decided(nobody);
+        assert_eq!((&*decision, hooks), ("DECISION_DENY", 1), "{answer}");
+        let (decision, hooks, answer) = decided(other);
+        assert_eq!((&*decision, hooks), ("DECISION_NONE", 0), "{answer}");
+    }
+
+    #[tokio::test]
+    #[ignore = "needs root"]
+    async fn a_profile_may_have_another_user_than_the_rest() {
+        needs_root();
+        let config = format!(
+            "[server]\ncallers = [{ALICE}]\n[hooks]\nrun_as = \"pool\"\n[hooks.run_as_profiles]\npipeline = \"caller\"\nworkspace-rw = \"pool\"\n"
+        );
+        let daemon = Daemon::with(Setup {
+            config,
+            ..Setup::default()
+        })
+        .await;
+        let shared = daemon.workspace().join("shared");
+        fs::create_dir(&shared).unwrap();
+        fs::set_permissions(&shared, fs::Permissions::from_mode(0o755)).unwrap();
+        // The third extends the second, and so does the last, which has a user of its own.
+        for (profile, as_caller) in [
+            ("strict", false),
+            ("pipeline", true),
+            ("workspace-ro", true),
+            ("workspace-rw", false),
+        ] {
+            let answer = run_as(ALICE, &daemon, profile, &shared, "id -u");
+            let is_alice = stdout(&answer) == format!("{ALICE}\n");
+            assert_eq!(is_alice, as_caller, "{profile}: {answer}");
+            // The number of tasks can be limited only where the uid is the run's own.
+            let axes = answer["confinement"]["axes"].as_array().unwrap();
+            let pids = axes
+                .iter()
+                .find(|axis| axis["axis"] == "AXIS_PIDS")
+                .unwrap();
+            let limited = pids["coverage"] == "COVERAGE_ENFORCED";
+            assert!(!as_caller || contained() || !limited, "{profile}: {pids}");
+        }
     }
 
     #[tokio::test]

@@ -241,6 +241,18 @@ pub(crate) fn ask_as(
     command: &str,
     words: &[&str],
 ) -> Output {
+    ask_in(&[], user, daemon, socket, command, words)
+}
+
+/// Like [`ask_as`], by a process with supplementary groups.
+pub(crate) fn ask_in(
+    groups: &[u32],
+    user: u32,
+    daemon: &Daemon,
+    socket: &str,
+    command: &str,
+    words: &[&str],
+) -> Output {
     let socket = daemon.path().join(socket);
     chown(&socket, None, Some(user)).unwrap();
     fs::set_permissions(&socket, Permissions::from_mode(0o660)).unwrap();
@@ -249,9 +261,13 @@ pub(crate) fn ask_as(
     if !program.exists() {
         install(&crate::support::program(), &program);
     }
+    let groups: Vec<_> = groups.iter().map(u32::to_string).collect();
     Command::new("setpriv")
         .args([format!("--reuid={user}"), format!("--regid={user}")])
-        .arg("--clear-groups")
+        .arg(match groups.is_empty() {
+            true => "--clear-groups".to_owned(),
+            false => format!("--groups={}", groups.join(",")),
+        })
         .arg(program)
         .args(command.split(' '))
         .args(["--json", "--connect"])

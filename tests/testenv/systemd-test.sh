@@ -106,8 +106,8 @@ inside() {
   hook leave.sh 'mkdir "$TMPDIR/left" && echo >"$TMPDIR/left/file" && chmod 1500 "$TMPDIR/left" && echo made'
   hook reach.sh 'for user in alice bob; do cat "/home/$user/project/note"; echo new >>"/home/$user/project/note"; done; true'
   for name in write leave reach; do hookjail consent allow --profile workspace-rw -- "/srv/hooks/$name.sh"; done
-  printf '[server]\nallowed_uids = [%s, %s]\n[hooks]\nrun_as = "caller"\nworkspace_roots = ["/home"]\n' \
-    "$(id -u alice)" "$(id -u bob)" >/etc/hookjail/hookjail.toml
+  # Members of the group are callers, and their homes roots of workspaces, without a word about either.
+  printf '[hooks]\nrun_as = "caller"\n' >/etc/hookjail/hookjail.toml
   restart
   hookjail doctor --connect /run/hookjail/hookjail.sock
   as() { # USER WORKSPACE HOOK
@@ -135,6 +135,24 @@ inside() {
   done
   rm /etc/hookjail/hookjail.toml
   restart
+
+  # The administrator's file holds for everybody on the host, and nobody's configuration is wider.
+  alone() { runuser -u alice -- hookjail run --private "$@" -- /bin/echo served </dev/null; }
+  alone | grep served
+  printf '[run]\nprivate = false\n[profiles]\nallow = ["strict"]\n' >/etc/hookjail/managed.toml
+  if alone >/tmp/refused 2>&1; then exit 1; fi
+  grep 'run.private' /tmp/refused
+  runuser -u alice -- hookjail config show | grep '^run.private .*false .*managed by /etc/hookjail/managed.toml'
+  install -d -o alice /home/alice/.config /home/alice/.config/hookjail
+  printf '[run]\nprivate = true\n' | runuser -u alice -- tee /home/alice/.config/hookjail/hookjail.toml
+  if alone >/tmp/refused 2>&1; then exit 1; fi
+  grep 'run.private.*managed.toml' /tmp/refused
+  rm /home/alice/.config/hookjail/hookjail.toml
+  printf '[profiles]\nallow = ["strict"]\n' >/etc/hookjail/managed.toml
+  alone --profile strict | grep served
+  if alone --profile pipeline >/tmp/refused 2>&1; then exit 1; fi
+  grep PROFILE_UNKNOWN /tmp/refused
+  rm /etc/hookjail/managed.toml
 
   # A daemon that is killed at once with its keeper leaves nothing that runs.
   echo '{"session_id":"s","cwd":"/","hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"ls"}}' |

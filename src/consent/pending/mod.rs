@@ -104,7 +104,7 @@ pub(crate) enum OperatorAnswer {
 }
 
 /// An answer and its author.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Decided {
     /// The peer that answered.
     pub by: Peer,
@@ -211,6 +211,11 @@ impl Pending {
         state.listeners.values().any(|l| l.covers(request_id))
     }
 
+    /// Returns how many questions are open.
+    pub(crate) fn count(&self) -> usize {
+        self.state().open.len()
+    }
+
     /// Returns the open questions; those of one request unless `request_id` is empty.
     pub(crate) fn open(&self, request_id: &str) -> Vec<Arc<OpenQuestion>> {
         self.state().open_about(request_id)
@@ -301,7 +306,7 @@ impl Pending {
         for settled in settled {
             let open = state.settle(&settled, decided.decision, false);
             // The waiting request may just have been cancelled.
-            let delivered = open.is_some_and(|open| open.answer.send(decided).is_ok());
+            let delivered = open.is_some_and(|open| open.answer.send(decided.clone()).is_ok());
             counted = counted || (settled == id && delivered);
         }
         counted

@@ -1,18 +1,21 @@
 use super::*;
 use crate::{model::ProfileName, policy::Registry};
 
-const SOMEBODY: Peer = Peer {
-    gid: 1,
-    pid: None,
-    uid: 1,
-};
+fn somebody() -> Peer {
+    Peer {
+        gid: 1,
+        groups: Arc::default(),
+        pid: None,
+        uid: 1,
+    }
+}
 
 fn question(command: &str, request_id: &str) -> Question {
     let registry = Registry::builtin().unwrap();
     let strict = ProfileName::parse("strict").unwrap();
     Question {
         hook: String::new(),
-        peer: SOMEBODY,
+        peer: somebody(),
         request_id: request_id.to_owned(),
         subject: Subject::Command {
             command: command.to_owned(),
@@ -85,7 +88,10 @@ async fn no_more_questions_are_open_than_may_be() {
 
     assert_eq!(refused, NotAsked::TooMany);
     // Others are asked about nevertheless.
-    let peer = Peer { uid: 2, ..SOMEBODY };
+    let peer = Peer {
+        uid: 2,
+        ..somebody()
+    };
     let of_another = Question {
         peer,
         ..question("x", "")
@@ -106,15 +112,15 @@ async fn an_answer_for_good_is_for_what_is_the_same_and_nothing_else() {
     let same = [(); 2].map(|()| pending.ask(question("x", ""), wait).unwrap());
     let other = pending.ask(question("y", ""), wait).unwrap();
     let always = Decided {
-        by: SOMEBODY,
+        by: somebody(),
         decision: OperatorAnswer::Always,
     };
 
-    assert!(pending.decide(&same[0].id, always));
+    assert!(pending.decide(&same[0].id, always.clone()));
 
     let never = CancellationToken::new();
     for waiting in same {
-        assert_eq!(waiting.answer(&never).await, Some(always));
+        assert_eq!(waiting.answer(&never).await, Some(always.clone()));
     }
     let open: Vec<_> = pending
         .open("")
@@ -124,9 +130,9 @@ async fn an_answer_for_good_is_for_what_is_the_same_and_nothing_else() {
     assert_eq!(open, std::slice::from_ref(&other.id));
     let no = Decided {
         decision: OperatorAnswer::No,
-        ..always
+        ..always.clone()
     };
-    assert!(pending.decide(&other.id, no));
+    assert!(pending.decide(&other.id, no.clone()));
     assert!(!pending.decide(&other.id, always));
     assert_eq!(other.answer(&never).await, Some(no));
 }

@@ -345,6 +345,7 @@ const fn how(kind: EndKind) -> &'static str {
         EndKind::Canceled => "the hook was canceled",
         EndKind::ExecFailed => "the hook could not be started",
         EndKind::Exited(_) => "the hook failed: its exit code is not 0",
+        EndKind::Killed => "an operator killed the hook",
         EndKind::OutputLimit => "the hook printed more than it may",
         EndKind::Signaled(_) => "the hook was ended by a signal",
         EndKind::TimedOut => "the hook timed out",

@@ -345,6 +345,7 @@ fn how(end: &End<'_>) -> String {
         EndKind::ExecFailed if end.error.is_empty() => "it could not be started".to_owned(),
         EndKind::ExecFailed => format!("it could not be started: {}", end.error),
         EndKind::Exited(code) => format!("it exited with status {code}"),
+        EndKind::Killed => "an operator killed it".to_owned(),
         EndKind::OutputLimit => "it printed more than it may".to_owned(),
         EndKind::Signaled(signal) => format!("signal {signal} ended it"),
         EndKind::TimedOut => {

@@ -246,6 +246,7 @@ fn broke(end: &End<'_>, at: Stop, skip: Skip) -> Verdict {
         }
         EndKind::Canceled
         | EndKind::ExecFailed
+        | EndKind::Killed
         | EndKind::OutputLimit
         | EndKind::Signaled(_)
         | EndKind::TimedOut => Verdict::skipped(skip),

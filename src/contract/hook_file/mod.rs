@@ -15,7 +15,7 @@ pub(super) mod yaml;
 
 pub(super) use self::item::Item;
 pub use self::registered::{Action, Owner, Registered};
-use super::{Entry, Matcher, Mode, Scheduling};
+use super::{Matcher, Mode, Scheduling};
 use crate::model::{Command, json};
 
 /// Parser of a runtime's hook files.
@@ -311,26 +311,8 @@ impl Gathered<'_> {
             | Action::Template(_)
             | Action::Unsupported(_) => item.entry().to_owned(),
         };
-        Registered {
-            action,
-            base: None,
-            configured_env: BTreeMap::new(),
-            entry: Entry::default(),
-            env: BTreeMap::new(),
-            filter: None,
-            is_listed: false,
-            matcher: Matcher::Always,
-            matching: String::new(),
-            mode: self.mode,
-            name,
-            owner: Owner::Operator,
-            point: point.to_owned(),
-            profile: None,
-            profile_granted: false,
-            runs_after_block: false,
-            source: format!("{}: {}", self.origin.name, item.entry()),
-            working_dir: None,
-        }
+        let source = format!("{}: {}", self.origin.name, item.entry());
+        Registered::of(self.mode, point, (name, source), action)
     }
 
     pub(super) fn push(&mut self, hook: Registered) {

@@ -45,8 +45,42 @@ pub struct Registered {
     pub runs_after_block: bool,
     /// The file and entry that configure it.
     pub source: String,
+    /// The user whose file it is from: it is due for that user's requests alone. `None` = for everybody's.
+    pub user: Option<u32>,
     /// Its working directory.
     pub working_dir: Option<PathBuf>,
+}
+
+impl Registered {
+    /// Builds a hook with a name and a source, and nothing else but an action at a point.
+    pub(crate) fn of(
+        mode: Mode,
+        point: &str,
+        (name, source): (String, String),
+        action: Action,
+    ) -> Self {
+        Self {
+            action,
+            base: None,
+            configured_env: BTreeMap::new(),
+            entry: Entry::default(),
+            env: BTreeMap::new(),
+            filter: None,
+            is_listed: false,
+            matcher: Matcher::Always,
+            matching: String::new(),
+            mode,
+            name,
+            owner: Owner::Operator,
+            point: point.to_owned(),
+            profile: None,
+            profile_granted: false,
+            runs_after_block: false,
+            source,
+            user: None,
+            working_dir: None,
+        }
+    }
 }
 
 /// Action of a registered hook.

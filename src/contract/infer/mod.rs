@@ -199,7 +199,9 @@ fn ran(end: &End<'_>) -> Map<String, Value> {
         EndKind::Exited(code) => (code, format!("exit status {code}").into()),
         EndKind::Signaled(signal) => (-1, signal_text(signal)),
         // These runs are ended by SIGKILL.
-        EndKind::Canceled | EndKind::OutputLimit | EndKind::TimedOut => (-1, signal_text(9)),
+        EndKind::Canceled | EndKind::Killed | EndKind::OutputLimit | EndKind::TimedOut => {
+            (-1, signal_text(9))
+        }
     };
     let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     let members = [

@@ -103,7 +103,9 @@ impl Runtime for Loom {
             return breaks(BlockedBy::SpawnError, "Hook was not allowed to run");
         }
         let code = match end.kind {
-            EndKind::Canceled => return breaks(BlockedBy::Signal, "Hook aborted"),
+            EndKind::Canceled | EndKind::Killed => {
+                return breaks(BlockedBy::Signal, "Hook aborted");
+            }
             EndKind::ExecFailed if end.error.is_empty() => {
                 return breaks(BlockedBy::SpawnError, "Hook could not be started");
             }

@@ -141,7 +141,7 @@ impl Runtime for Reyn {
         }
         let returncode = match end.kind {
             // These runs are ended by SIGKILL.
-            EndKind::Canceled | EndKind::OutputLimit => -9,
+            EndKind::Canceled | EndKind::Killed | EndKind::OutputLimit => -9,
             EndKind::ExecFailed => return None,
             EndKind::Exited(code) => code,
             EndKind::Signaled(signal) => -signal,

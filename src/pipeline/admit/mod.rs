@@ -1,6 +1,7 @@
 //! Admission: caller's uid, consent to the hook, and capacity.
 
 mod command;
+mod homes;
 mod rules;
 
 use std::{
@@ -15,10 +16,14 @@ use tokio::time::timeout_at;
 use tokio_util::sync::CancellationToken;
 
 use self::command::FoundCommand;
-pub(crate) use self::rules::{Configuration, OperatorHook, Rules};
+pub(crate) use self::{
+    homes::Homes,
+    rules::{Configuration, OperatorHook, Rules},
+};
 use super::{
     call::{Call, Purpose, early},
     places::{Full, Place, Places},
+    runs::RunStage,
 };
 use crate::{
     consent::{
@@ -162,6 +167,11 @@ impl Gate {
         self.places.taken()
     }
 
+    /// Returns how many requests wait for a place.
+    pub(crate) fn queued(&self) -> usize {
+        self.places.queued()
+    }
+
     /// Decides whether a request may run, waits for a place, opens its program.
     ///
     /// # Errors
@@ -213,7 +223,9 @@ impl Gate {
             let timeout = bounded(timeout + asking, &call);
             let deadline = call.arrived + timeout;
             let waiting = Instant::now();
+            call.reach(RunStage::Queued, deadline);
             let place = self.place(&call, deadline).await?;
+            call.reach(RunStage::Starting, deadline);
             queued += waiting.elapsed();
             let program = self.open(&candidate, deadline).await?;
             let decision = self.consent(&candidate, &program, answer.as_ref()).await?;
@@ -314,7 +326,7 @@ impl Gate {
         match answer {
             None => self.consents.decide(&case).await,
             Some((shown, answer)) => {
-                let consent = self.consents.answered(&case, shown, *answer).await?;
+                let consent = self.consents.answered(&case, shown, answer.clone()).await?;
                 Ok(ConsentDecision::Run(consent))
             }
         }
@@ -331,7 +343,9 @@ impl Gate {
             shown,
             wait,
         } = question;
-        let waiting = self.consents.pending.ask(question, call.left(wait));
+        let wait = call.left(wait);
+        call.reach(RunStage::Asking, Instant::now() + wait);
+        let waiting = self.consents.pending.ask(question, wait);
         let waiting = waiting.map_err(|not_asked| shown.unanswered(Some(not_asked)))?;
         match waiting.answer(&call.cancel).await {
             Some(decided) => Ok((shown, decided)),
@@ -345,15 +359,15 @@ impl Gate {
     /// Returns whether a peer may read the records of all requests. A hook may read none.
     pub(crate) fn reads_all(&self, peer: &Peer, sandbox: &Sandbox) -> bool {
         let own = nix::unistd::geteuid().as_raw();
-        let listed = peer.uid == own || self.rules().audit_uids.contains(&peer.uid);
+        let listed = peer.uid == own || self.rules().readers.contain(peer);
         listed && !sandbox.is_hook(peer)
     }
 
     /// Returns whether a peer is neither the daemon's own user nor listed for anything.
     pub(crate) fn is_stranger(&self, peer: &Peer) -> bool {
         let rules = self.rules();
-        let mut listed = [&rules.allowed_uids, &rules.audit_uids, &rules.consent_uids].into_iter();
-        peer.uid != nix::unistd::geteuid().as_raw() && !listed.any(|uids| uids.contains(&peer.uid))
+        let mut listed = [&rules.callers, &rules.operators, &rules.readers].into_iter();
+        peer.uid != nix::unistd::geteuid().as_raw() && !listed.any(|users| users.contain(peer))
     }
 
     /// Checks whether a peer may answer for the operator.
@@ -367,9 +381,9 @@ impl Gate {
             return Err(Refusal::new(Reason::CallerIsAHook, message));
         }
         let own = nix::unistd::geteuid().as_raw();
-        if peer.uid != own && !self.rules().consent_uids.contains(&peer.uid) {
+        if peer.uid != own && !self.rules().operators.contain(peer) {
             let message = format!(
-                "uid {} may not answer for the operator; add it to `consent.uids`",
+                "uid {} may not answer for the operator; add it to `consent.operators`",
                 peer.uid
             );
             return Err(Refusal::new(Reason::PeerNotAllowed, message));
@@ -399,11 +413,11 @@ impl Gate {
         }
         let own = nix::unistd::geteuid().as_raw();
         let rules = self.rules();
-        if peer.uid != own && !rules.allowed_uids.contains(&peer.uid) {
+        if peer.uid != own && !rules.callers.contain(peer) {
             let uid = peer.uid;
-            let message = format!("uid {uid} may not ask; add it to `server.allowed_uids`");
+            let message = format!("uid {uid} may not ask; add it to `server.callers`");
             let refusal = Refusal::new(Reason::PeerNotAllowed, message);
-            let lines = format!("[server]\nallowed_uids = [{uid}]");
+            let lines = format!("[server]\ncallers = [{uid}]");
             return Err(rules.configuration.lifted_by(refusal, &lines));
         }
         Ok(())

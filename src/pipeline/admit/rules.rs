@@ -6,10 +6,10 @@ use std::{
     time::Duration,
 };
 
-use super::command::defaults;
+use super::{command::defaults, homes::Homes};
 use crate::{
     consent::{allowlist::command_line, decide::ALLOW},
-    model::{Hook, InvalidField, Peer, ProfileName, is_plain},
+    model::{Hook, InvalidField, Peer, ProfileName, Users, is_plain},
     policy::{GrantedBy, Policy, Registry, WorkspaceRoots, forbidden::Forbidden},
     refusal::{Fact, Reason, Refusal},
     request::Request,
@@ -70,18 +70,20 @@ impl Configuration {
 /// The reloadable configuration of a gate.
 #[derive(Debug)]
 pub(crate) struct Rules {
-    /// Allowed uids of callers, besides the daemon's own.
-    pub allowed_uids: Vec<u32>,
-    /// Uids that may read the records of all requests, besides the daemon's own.
-    pub audit_uids: Vec<u32>,
+    /// Allowed callers, besides the daemon's own user.
+    pub callers: Users,
     /// The file of the configuration.
     pub configuration: Configuration,
-    /// Uids that may answer for the operator, besides the daemon's own.
-    pub consent_uids: Vec<u32>,
     /// The daemon's own directories: no workspace may hold them or lie in them.
     pub forbidden: Forbidden,
+    /// Homes of callers, as far as they were needed.
+    pub homes: Homes,
     /// The operator's configuration of commands.
     pub hooks: Vec<OperatorHook>,
+    /// Users that may answer for the operator, besides the daemon's own.
+    pub operators: Users,
+    /// Users that may read the records of all requests, besides the daemon's own.
+    pub readers: Users,
     /// The profiles.
     pub registry: Registry,
     /// The directories below which a workspace may lie.
@@ -89,10 +91,11 @@ pub(crate) struct Rules {
 }
 
 impl Rules {
-    /// Returns the uids of allowed callers.
+    /// Returns the uids of allowed callers, as far as they are known before they connect.
     pub(super) fn caller_uids(&self) -> Vec<u32> {
         let own = nix::unistd::geteuid().as_raw();
-        let mut uids: Vec<_> = self.allowed_uids.iter().copied().chain([own]).collect();
+        let listed = self.callers.uids.iter().chain(&self.callers.members);
+        let mut uids: Vec<_> = listed.copied().chain([own]).collect();
         uids.sort_unstable();
         uids.dedup();
         uids
@@ -151,15 +154,14 @@ impl Rules {
     ) -> Result<(), Refusal> {
         let shown = directory.display();
         let field = |problem: String| Refusal::from(InvalidField::new(name, problem));
-        let admitted = self.workspace_roots.admit(directory);
-        admitted.map_err(|problem| {
+        self.in_root(directory, peer).map_err(|problem| {
             let root = toml::Value::from(shown.to_string());
             let lines = format!("[hooks]\nworkspace_roots = [{root}]");
             let refusal = field(format!("`{shown}` {problem}"));
             self.configuration.lifted_by(refusal, &lines)
         })?;
         let reached = {
-            let _as_caller = FileRights::of(peer.uid, peer.gid);
+            let _as_caller = FileRights::of(peer.uid, peer.gid, &peer.groups);
             self.forbidden.reached_by(directory)
         };
         match reached {
@@ -175,14 +177,28 @@ impl Rules {
         }
     }
 
+    /// Returns an error where a caller's workspace may not be here.
+    fn in_root(&self, directory: &Path, peer: &Peer) -> Result<(), String> {
+        let roots = &self.workspace_roots;
+        if !roots.homes_of_callers {
+            return roots.admit(directory);
+        }
+        let homes = self.homes.of(peer);
+        WorkspaceRoots {
+            homes,
+            ..roots.clone()
+        }
+        .admit(directory)
+    }
+
     /// Returns whether a directory that an event names may be bound.
     ///
     /// Otherwise it is ignored, and the request is not refused.
     pub(crate) fn may_bind(&self, directory: &Path, peer: &Peer) -> bool {
-        if !is_plain(directory) || self.workspace_roots.admit(directory).is_err() {
+        if !is_plain(directory) || self.in_root(directory, peer).is_err() {
             return false;
         }
-        let _as_caller = FileRights::of(peer.uid, peer.gid);
+        let _as_caller = FileRights::of(peer.uid, peer.gid, &peer.groups);
         matches!(self.forbidden.reached_by(directory), Ok(None)) && directory.is_dir()
     }
 }

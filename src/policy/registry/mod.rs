@@ -108,6 +108,21 @@ impl Registry {
         Ok(Self(profiles))
     }
 
+    /// Leaves these profiles alone.
+    ///
+    /// # Errors
+    ///
+    /// Returns a name that no profile has.
+    pub(crate) fn keep<'a>(&mut self, names: &'a [ProfileName]) -> Result<(), &'a ProfileName> {
+        match names.iter().find(|name| self.find(name).is_none()) {
+            Some(unknown) => Err(unknown),
+            None => {
+                self.0.retain(|name, _| names.contains(name));
+                Ok(())
+            }
+        }
+    }
+
     /// Returns the profile of exactly this name.
     pub fn find(&self, name: &ProfileName) -> Option<&Arc<Policy>> {
         self.0.get(name)

@@ -4,7 +4,7 @@
 //! receives the hook's arguments and environment over its socket. Source of the fields: the OCI runtime specification
 //! 1.0.2, `config.md` and `config-linux.md`.
 
-use std::{ffi::CString, path::Path};
+use std::{ffi::CString, path::Path, sync::Arc};
 
 use serde_json::{Value, json};
 
@@ -130,7 +130,7 @@ impl Bundle<'_> {
             "ociVersion": "1.0.2",
             "process": {
                 "terminal": false,
-                "user": { "uid": uid, "gid": gid, "additionalGids": user.group.as_slice() },
+                "user": { "uid": uid, "gid": gid, "additionalGids": *user.groups },
                 "args": [inside::PROGRAM, inside::ARGUMENT],
                 "env": [],
                 "cwd": "/",
@@ -149,9 +149,10 @@ impl Bundle<'_> {
     /// Returns the identity of the container's processes, as seen inside it.
     fn user(&self) -> Identity {
         // Runtimes require that the one mapped user is root inside. It has no capability.
-        self.identity.unwrap_or(Identity {
+        self.identity.clone().unwrap_or(Identity {
             gid: 0,
             group: None,
+            groups: Arc::default(),
             uid: 0,
         })
     }

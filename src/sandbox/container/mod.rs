@@ -19,14 +19,14 @@ use std::{
 };
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     model::axis::Coverage,
     policy::{Metadata, Network, Policy},
     rootfs::RootSpec,
     sandbox::{
-        Absent, Backend, BackendName, Claims, Host, Prepared, Runner, Starting, Task,
+        Absent, Backend, BackendName, Claims, Host, OwnUids, Prepared, Runner, Starting, Task,
         Unenforceable,
         landlock::{NEWEST_ABI, by_deadline, memory, nesting, pids},
         seccomp::FilterSpec,
@@ -35,7 +35,7 @@ use crate::{
 };
 
 /// Which command line a runtime understands.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum RuntimeKind {
     /// crun.
@@ -109,20 +109,18 @@ pub(crate) struct ContainerSpec {
 /// The container backend.
 #[derive(Clone, Debug)]
 pub(crate) struct Container {
-    own_uid_for_hooks: bool,
+    own_uids: OwnUids,
     runtime: Arc<Runtime>,
 }
 
 impl Container {
     /// Creates a backend and removes the cgroups that killed daemons left.
-    ///
-    /// `own_uid_for_hooks`: whether each hook gets a uid of its own.
-    pub(crate) fn new(runtime: Runtime, own_uid_for_hooks: bool) -> Self {
+    pub(crate) fn new(runtime: Runtime, own_uids: OwnUids) -> Self {
         if let Some(parent) = &runtime.control_group {
             group::sweep(parent);
         }
         Self {
-            own_uid_for_hooks,
+            own_uids,
             runtime: Arc::new(runtime),
         }
     }
@@ -148,7 +146,7 @@ impl Container {
                 Network::None => enforced("network namespace, seccomp"),
                 Network::Outbound => enforced("seccomp"),
             },
-            pids: match (&self.runtime.control_group, self.own_uid_for_hooks) {
+            pids: match (&self.runtime.control_group, self.own_uids.of(policy)) {
                 (Some(_), true) => enforced("uid, rlimit, control group"),
                 (Some(_), false) => enforced("control group"),
                 (None, own_uid) => pids(policy, own_uid),

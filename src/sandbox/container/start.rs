@@ -191,7 +191,7 @@ impl Call<'_> {
         let fault = |e: io::Error| Fault::new("cannot prepare a container", e);
         let (cancel, deadline) = (&task.until.cancel, task.until.deadline);
         let home = task.directory.own("container").map_err(fault)?;
-        let (listener, socket) = listen(&home, task.identity).map_err(fault)?;
+        let (listener, socket) = listen(&home, task.identity.as_ref()).map_err(fault)?;
         let scratch = task.directory.scratch();
         let mut binds = self.binds(task, &home, &socket)?;
         binds.sort_by(|a, b| Path::new(&a.target).cmp(Path::new(&b.target)));
@@ -200,7 +200,7 @@ impl Call<'_> {
         let bundle = Bundle {
             binds,
             cgroups_path: parent.and_then(|parent| group::of_runtime(parent, &id)),
-            identity: task.identity,
+            identity: task.identity.clone(),
             network: spec.filters.network,
             own: (geteuid().as_raw(), getegid().as_raw()),
             scratch: utf8(&scratch)?,
@@ -234,7 +234,8 @@ impl Call<'_> {
             if cancel.is_cancelled() {
                 return Err(Some(canceled().into()));
             }
-            let conversation = self.converse(talk, &order, stdio, task.identity, group.as_ref());
+            let conversation =
+                self.converse(talk, &order, stdio, task.identity.as_ref(), group.as_ref());
             conversation.await.map_err(Some)
         })
         .await;
@@ -280,7 +281,7 @@ impl Call<'_> {
         talk: &mut Conversation,
         order: &Order,
         stdio: [OwnedFd; 3],
-        identity: Option<Identity>,
+        identity: Option<&Identity>,
         group: Option<&Group>,
     ) -> Result<Outcome, Stop> {
         let fault = |e: io::Error| Fault::new("cannot give an order to a container", e);
@@ -468,7 +469,7 @@ impl Call<'_> {
             canary_granted: packed(&self.runner.granted)?,
             expected: bundle.expected()?,
             filters: self.spec.filters,
-            limits: limits(&with_first(&task.policy.limits), task.identity),
+            limits: limits(&with_first(&task.policy.limits), task.identity.as_ref()),
             task: ordered,
             working_dir: packed(working_dir)?,
         })
@@ -766,7 +767,7 @@ async fn receive(channel: &mut UnixStream) -> io::Result<Answer> {
 }
 
 /// Creates a listening socket to which only the container's first process can connect.
-fn listen(home: &Path, identity: Option<Identity>) -> io::Result<(UnixListener, PathBuf)> {
+fn listen(home: &Path, identity: Option<&Identity>) -> io::Result<(UnixListener, PathBuf)> {
     let socket = home.join("socket");
     // A socket's address is short: this directory's path may be longer.
     let directory = File::open(home)?;
@@ -774,7 +775,11 @@ fn listen(home: &Path, identity: Option<Identity>) -> io::Result<(UnixListener, 
     let listener = UnixListener::bind(short)?;
     fs::set_permissions(&socket, Permissions::from_mode(0o600))?;
     if let Some(Identity { gid, uid, .. }) = identity {
-        chown(&socket, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))?;
+        chown(
+            &socket,
+            Some(Uid::from_raw(*uid)),
+            Some(Gid::from_raw(*gid)),
+        )?;
     }
     Ok((listener, socket))
 }
@@ -821,7 +826,7 @@ fn directory(path: &Path) -> io::Result<()> {
 fn look_at_container(
     pid: i32,
     uid: u32,
-    identity: Option<Identity>,
+    identity: Option<&Identity>,
     network: Network,
 ) -> Result<Vec<Evidence>, String> {
     let status = Status::of(pid).map_err(|error| format!("its status cannot be read: {error}"))?;

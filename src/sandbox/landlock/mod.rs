@@ -21,7 +21,7 @@ use crate::{
     },
     refusal::Fault,
     sandbox::{
-        Absent, Backend, BackendName, Claims, Host, Prepared, Runner, Starting, Task,
+        Absent, Backend, BackendName, Claims, Host, OwnUids, Prepared, Runner, Starting, Task,
         Unenforceable, run::child::start, seccomp::FilterSpec,
     },
     sys,
@@ -48,18 +48,18 @@ pub(in crate::sandbox) const fn without_log(spec: &FilterSpec) -> u32 {
 }
 
 /// The Landlock backend.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Landlock {
     abi: Result<u32, i32>,
-    own_uid_for_hooks: bool,
+    own_uids: OwnUids,
 }
 
 impl Landlock {
-    /// Creates a backend, with the kernel's Landlock ABI. `own_uid_for_hooks`: whether each hook gets a uid of its own.
-    pub(crate) fn new(own_uid_for_hooks: bool) -> Self {
+    /// Creates a backend, with the kernel's Landlock ABI.
+    pub(crate) fn new(own_uids: OwnUids) -> Self {
         Self {
             abi: sys::landlock_abi().map(|abi| abi.min(NEWEST_ABI)),
-            own_uid_for_hooks,
+            own_uids,
         }
     }
 }
@@ -67,10 +67,10 @@ impl Landlock {
 #[cfg(test)]
 impl Landlock {
     /// Returns the backend for a kernel with this ABI.
-    pub(in crate::sandbox) const fn with_abi(abi: u32, own_uid_for_hooks: bool) -> Self {
+    pub(in crate::sandbox) const fn with_abi(abi: u32, own_uids: OwnUids) -> Self {
         Self {
             abi: Ok(abi),
-            own_uid_for_hooks,
+            own_uids,
         }
     }
 }
@@ -126,7 +126,7 @@ impl Landlock {
                     by: "seccomp",
                     gap: "existence, size, owner, mode, times and link targets outside the grants are visible",
                 },
-                Metadata::Change if self.own_uid_for_hooks => Coverage::Degraded {
+                Metadata::Change if self.own_uids.of(policy) => Coverage::Degraded {
                     by: "uid",
                     gap: "files that the hook's own user owns can be changed",
                 },
@@ -137,7 +137,7 @@ impl Landlock {
             } else {
                 enforced("seccomp")
             },
-            pids: pids(policy, self.own_uid_for_hooks),
+            pids: pids(policy, self.own_uids.of(policy)),
             read: enforced("landlock"),
             spawn: enforced("seccomp"),
             write: if abi >= 3 {

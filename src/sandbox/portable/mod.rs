@@ -17,7 +17,7 @@ use std::{
 };
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 pub(crate) use self::backend::Seatbelt;
 pub(in crate::sandbox) use self::{
@@ -25,10 +25,10 @@ pub(in crate::sandbox) use self::{
     start::Until,
 };
 use crate::{
-    model::Peer,
+    model::{Peer, axis::Axis},
     refusal::Stop,
     rootfs::RootSpec,
-    sandbox::{Backend, BackendName, Noop, Runner, Started, Task},
+    sandbox::{Backend, BackendName, Noop, OwnUids, Runner, Started, Task},
     sys::Identity,
 };
 
@@ -67,7 +67,7 @@ pub(in crate::sandbox) const LACKING: &[&str] = if cfg!(target_os = "macos") {
 pub(crate) fn backend(
     name: BackendName,
     _runtime: Option<Runtime>,
-    _own_uid: bool,
+    _own_uids: OwnUids,
 ) -> Option<Box<dyn Backend>> {
     match name {
         BackendName::NOOP => Some(Box::new(Noop)),
@@ -91,7 +91,7 @@ pub(crate) struct Runtime {
 }
 
 /// Which command line a runtime understands: of those that make containers of this system, none.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub(crate) enum RuntimeKind {}
 
 impl RuntimeKind {
@@ -192,6 +192,11 @@ impl Known {
     /// Returns whether creating a process was denied.
     pub(crate) const fn is_denied_a_process(&self) -> bool {
         false
+    }
+
+    /// Returns the axes of those that concern the hook itself, each with the number of denials.
+    pub(crate) fn by_axis(&self) -> impl Iterator<Item = (Option<Axis>, u64)> {
+        std::iter::empty()
     }
 
     /// Returns the names of all denials.

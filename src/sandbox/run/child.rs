@@ -122,7 +122,7 @@ pub(in crate::sandbox) async fn start(
     let expected = Expected {
         backend,
         filters: filters.map(|_| pool.filters),
-        identity: task.identity,
+        identity: task.identity.clone(),
         keeps: task.kept.is_some(),
     };
     let until = task.until.clone();
@@ -160,7 +160,7 @@ fn job(
     (pool, hold): (&LoadedPool, &Hold),
     stdio: [OwnedFd; 3],
 ) -> Result<Job, Stop> {
-    let identity = task.identity;
+    let identity = task.identity.as_ref();
     let scratch = scratch_fd(task.directory)?;
     let ruleset = filters
         .map(|spec| ruleset_with(runner, spec, task.granted(), &scratch))
@@ -193,7 +193,7 @@ fn job(
         canaries: ruleset.is_some().then(|| canaries(runner)).transpose()?,
         closing: pool.closing.clone(),
         group: Some(hold.entry()),
-        identity,
+        identity: identity.cloned(),
         landlock_flags: filters.map_or(0, without_log),
         limits: limits(&task.policy.limits, identity),
         note: note(hold, identity, filters.is_some()),
@@ -300,13 +300,22 @@ impl Expected {
             check: "uid",
             observed: status.uids[1].to_string(),
         }];
-        if let Some(identity) = self.identity
-            && (status.uids != [identity.uid; 4] || !status.bounding_set_empty)
-        {
-            return Err(Unattested::Differs(format!(
-                "uids {:?} instead of {}",
-                status.uids, identity.uid
-            )));
+        if let Some(identity) = &self.identity {
+            let mut groups = identity.groups.to_vec();
+            groups.sort_unstable();
+            let (uids, gids) = ([identity.uid; 4], [identity.gid; 4]);
+            let found = (&status.uids, &status.gids, &status.groups);
+            if found != (&uids, &gids, &groups) {
+                let (found_uids, found_gids, found_groups) = found;
+                return Err(Unattested::Differs(format!(
+                    "uids {found_uids:?}, gids {found_gids:?} and groups {found_groups:?} instead of {uids:?}, {gids:?} and {groups:?}"
+                )));
+            }
+            if !status.bounding_set_empty {
+                return Err(Unattested::Differs(
+                    "an exec could give it capabilities".to_owned(),
+                ));
+            }
         }
         if self.keeps {
             if !report.did(Step::ReadOnly) {
@@ -490,7 +499,7 @@ async fn outlive(answer: oneshot::Receiver<Launch>, armed: Armed, hold: Hold) {
 /// Returns where and how a child records its process group. The record has its uid, and whether filters decide about its calls.
 pub(in crate::sandbox) fn note(
     hold: &Hold,
-    identity: Option<Identity>,
+    identity: Option<&Identity>,
     filtered: bool,
 ) -> Option<Note> {
     let uid = identity.map_or_else(|| geteuid().as_raw(), |identity| identity.uid);
@@ -521,7 +530,7 @@ fn as_grant(opened: &OpenGrant) -> Grant<'_> {
 fn read_only_of(
     kept: &Kept,
     (path, working_dir): (&Path, &OwnedFd),
-    identity: Option<Identity>,
+    identity: Option<&Identity>,
 ) -> Result<Option<ReadOnly>, Fault> {
     if mutants::lacks("set-up", "read-only") {
         return Ok(None);
@@ -604,7 +613,7 @@ fn stopped(step: Step, errno: i32, what: &str) -> Refusal {
 }
 
 /// Returns the child's `setrlimit` values, never above the daemon's own hard limits.
-pub(in crate::sandbox) fn limits(limits: &Limits, identity: Option<Identity>) -> Vec<(u32, u64)> {
+pub(in crate::sandbox) fn limits(limits: &Limits, identity: Option<&Identity>) -> Vec<(u32, u64)> {
     let mut set = vec![
         (Resource::RLIMIT_CORE, 0),
         (Resource::RLIMIT_FSIZE, limits.file_size),

@@ -66,7 +66,7 @@ impl Execution {
     pub(in crate::sandbox) fn of(
         task: HookTask<'_>,
         directory: &RunDir,
-        identity: Option<Identity>,
+        identity: Option<&Identity>,
     ) -> Result<Self, Stop> {
         let program = task.program;
         let mut own = Vec::new();
@@ -251,7 +251,7 @@ const MAX_NEIGHBOURS: usize = 4096;
 fn around(task: HookTask<'_>, script: &Path, file: &File) -> Result<Around, Refusal> {
     let files = &task.policy.files;
     let peer = &task.caller;
-    let _as_peer = FileRights::of(peer.uid, peer.gid);
+    let _as_peer = FileRights::of(peer.uid, peer.gid, &peer.groups);
     // A link may lead to another file by now.
     let real = fs::canonicalize(script).ok();
     let real = real.filter(|real| leads_to(real, file));

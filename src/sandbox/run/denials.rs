@@ -17,10 +17,11 @@ use nix::{
 };
 
 use crate::{
+    model::axis::Axis,
     sandbox::{
         run::observe::Observer,
         seccomp::{
-            Passing,
+            Passing, rules,
             syscalls::{self, nr},
         },
     },
@@ -46,6 +47,12 @@ impl Known {
     pub(crate) fn is_denied_a_process(&self) -> bool {
         let is_new = |denied: &Denied| [nr::clone, nr::fork, nr::vfork].contains(&denied.number);
         self.calls.iter().any(is_new)
+    }
+
+    /// Returns the axes of those that concern the hook itself, each with the number of denials. `None`: no axis covers it.
+    pub(crate) fn by_axis(&self) -> impl Iterator<Item = (Option<Axis>, u64)> {
+        let own = self.calls.iter().filter(|denied| !denied.is_incidental());
+        own.map(|denied| (rules::axis(denied.number), denied.times))
     }
 
     /// Returns the names of all denials.

@@ -62,7 +62,7 @@ impl Opened {
         let kept = match workspace.filter(|_| prepared.confines()) {
             None => None,
             Some(workspace) => {
-                let _as_caller = FileRights::of(asked.peer.uid, asked.peer.gid);
+                let _as_caller = asked.rights();
                 Kept::find(workspace, &policy.files.read_only)?
             }
         };
@@ -75,7 +75,7 @@ impl Opened {
             },
             working_dir: working_dir
                 .map(|path| {
-                    let _as_caller = FileRights::of(asked.peer.uid, asked.peer.gid);
+                    let _as_caller = asked.rights();
                     let opened = open_working_dir(path, &policy.files, known.root())?;
                     Ok::<_, Refusal>(WorkingDir {
                         opened,
@@ -95,9 +95,16 @@ pub(crate) struct GrantRequest<'a> {
     /// The profile's grants as the operator wrote them.
     pub of_operator: &'a Files,
     /// The caller.
-    pub peer: Peer,
+    pub peer: &'a Peer,
     /// Whether missing files are created where a grant says so; not in a dry run.
     pub creates: bool,
+}
+
+impl GrantRequest<'_> {
+    /// Takes the caller's rights over files.
+    fn rights(&self) -> FileRights {
+        FileRights::of(self.peer.uid, self.peer.gid, &self.peer.groups)
+    }
 }
 
 /// One granted path, opened.
@@ -161,8 +168,7 @@ impl KnownPlaces {
                 continue;
             }
             let mut written = asked.of_operator.named.iter().map(|grant| &grant.place);
-            let _as_caller = (!written.any(|place| *place == grant.place))
-                .then(|| FileRights::of(asked.peer.uid, asked.peer.gid));
+            let _as_caller = (!written.any(|place| *place == grant.place)).then(|| asked.rights());
             let open = |path: &Path| open(path, Links::Refused).map(|(fd, is)| (Arc::new(fd), is));
             opened.extend(open_one(grant, open)?);
         }
@@ -230,7 +236,7 @@ fn make(grant: &GrantSpec, asked: GrantRequest<'_>) -> Result<bool, Refusal> {
         let what = format_args!("granted file `{}` cannot be made", path.display());
         Err(Refusal::failed(what, &io::Error::from(errno), missing))
     };
-    let _as_caller = FileRights::of(asked.peer.uid, asked.peer.gid);
+    let _as_caller = asked.rights();
     let there = match locate(path, OFlag::empty(), Links::Refused) {
         Ok(there) => there,
         Err(Errno::ENOENT) if !asked.creates => return Ok(false),

@@ -435,18 +435,21 @@ impl Lease {
         Identity {
             gid: uid,
             group: None,
+            groups: Arc::default(),
             uid,
         }
     }
 
     /// Returns the identity of a hook that runs as its caller.
     ///
-    /// The leased number is its group: the caller's other processes do not have it, so none reaches the run's
+    /// The leased number is one of its groups: the caller's other processes do not have it, so none reaches the run's
     /// directory.
     pub(crate) fn of_caller(&self, caller: &Peer) -> Identity {
+        let own = self.0.uid;
         Identity {
             gid: caller.gid,
-            group: Some(self.0.uid),
+            group: Some(own),
+            groups: caller.groups.iter().copied().chain([own]).collect(),
             uid: caller.uid,
         }
     }

@@ -41,7 +41,7 @@ use crate::{
     refusal::{Fault, Reason, Refusal, Stop, canceled},
     rootfs::{Root, View},
     sandbox::{
-        Backend, BackendName, InstanceDir, Order,
+        Backend, BackendName, HookUsers, InstanceDir, Order,
         host::{Identities, Known, Lease, Notes, Until},
         run::{
             child_spec::Execution,
@@ -92,14 +92,14 @@ pub(crate) struct SandboxParts {
     /// Root file system of containers; `None` = the host's.
     pub root: Option<Root>,
     /// User of hooks under a root daemon.
-    pub run_as: RunAs,
+    pub(crate) run_as: HookUsers,
     /// Number of spawner threads for each different set of filters.
     pub(crate) spawners: usize,
 }
 
 /// User of hooks under a root daemon.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum RunAs {
+pub(crate) enum RunAs {
     /// The caller, except root: its hooks get a uid of the pool.
     Caller,
     /// A uid of the pool for each running hook.
@@ -109,10 +109,10 @@ pub enum RunAs {
 
 impl RunAs {
     /// All values, in the order of their names.
-    pub const ALL: [Self; 2] = [Self::Caller, Self::Pool];
+    pub(crate) const ALL: [Self; 2] = [Self::Caller, Self::Pool];
 
     /// Returns the name in the configuration.
-    pub const fn as_str(self) -> &'static str {
+    pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Caller => "caller",
             Self::Pool => "pool",
@@ -404,20 +404,22 @@ impl Sandbox {
     async fn set_up(&self, hook: HookTask<'_>) -> Result<(Released, Arc<RunResources>), Stop> {
         let caller = hook.caller.uid;
         let lease = self.lease(caller)?;
-        let identity = lease.as_ref().map(|lease| match self.parts.run_as {
-            // Hooks under root's uid would own root's files, even without capabilities.
-            RunAs::Caller if caller != 0 => lease.of_caller(&hook.caller),
-            RunAs::Caller | RunAs::Pool => lease.identity(),
-        });
+        let identity = lease
+            .as_ref()
+            .map(|lease| match self.parts.run_as.of(&hook.policy.line) {
+                // Hooks under root's uid would own root's files, even without capabilities.
+                RunAs::Caller if caller != 0 => lease.of_caller(hook.caller),
+                RunAs::Caller | RunAs::Pool => lease.identity(),
+            });
         let directory = self
             .parts
             .instance
-            .run(identity)
+            .run(identity.as_ref())
             .map_err(|e| Fault::new("cannot make a scratch directory", e))?;
         let run = Arc::new(self.litter.of_run(caller, directory, lease));
         let directory = run.directory();
         let task = Task {
-            action: Action::Execute(Execution::of(hook, directory, identity)?),
+            action: Action::Execute(Execution::of(hook, directory, identity.as_ref())?),
             directory,
             grants: hook.opened.grants.iter().collect(),
             identity,

@@ -18,6 +18,10 @@ pub(crate) struct Status {
     pub effective_capabilities: u64,
     /// Whether all five capability sets are empty; the bounding set aside.
     pub no_capabilities: bool,
+    /// Real, effective, saved and file-system gid.
+    pub gids: [u32; 4],
+    /// Supplementary groups, ascending.
+    pub groups: Vec<u32>,
     /// `NoNewPrivs`.
     pub no_new_privs: bool,
     /// `Seccomp`: 2 is a filter, 3 a task that its filter is killing.
@@ -75,8 +79,12 @@ impl Status {
         let number = |name: &str| line(name)?.parse::<u32>().ok();
         let set = |name: &str| u64::from_str_radix(line(name)?, 16).ok();
         let empty = |name: &str| set(name).map(|set| set == 0);
-        let mut uids = line("Uid")?.split_ascii_whitespace().map(str::parse::<u32>);
-        let mut uid = || uids.next()?.ok();
+        let ids = |name: &str| -> Option<Vec<u32>> {
+            let ids = line(name)?.split_ascii_whitespace();
+            ids.map(|id| id.parse().ok()).collect()
+        };
+        let mut groups = ids("Groups")?;
+        groups.sort_unstable();
         Some(Self {
             effective_capabilities: set("CapEff")?,
             bounding_set_empty: empty("CapBnd")?,
@@ -84,10 +92,12 @@ impl Status {
                 && empty("CapPrm")?
                 && empty("CapEff")?
                 && empty("CapAmb")?,
+            gids: ids("Gid")?.try_into().ok()?,
+            groups,
             no_new_privs: number("NoNewPrivs")? == 1,
             seccomp: number("Seccomp")?,
             seccomp_filters: number("Seccomp_filters")?,
-            uids: [uid()?, uid()?, uid()?, uid()?],
+            uids: ids("Uid")?.try_into().ok()?,
         })
     }
 }
@@ -98,12 +108,14 @@ mod tests {
 
     #[test]
     fn a_status_is_read_whole_or_not_at_all() {
-        let text = "Name:\tsh\nUid:\t7\t7\t7\t7\nCapInh:\t0\nCapPrm:\t0\nCapEff:\t0\nCapBnd:\t000001ff\nCapAmb:\t0\n\
+        let text = "Name:\tsh\nUid:\t7\t7\t7\t7\nGid:\t8\t8\t8\t8\nGroups:\t12 9 \nCapInh:\t0\nCapPrm:\t0\nCapEff:\t0\nCapBnd:\t000001ff\nCapAmb:\t0\n\
                     NoNewPrivs:\t1\nSeccomp:\t2\nSeccomp_filters:\t6\n";
         let status = Status::parse(text).unwrap();
         let expected = Status {
             effective_capabilities: 0,
             bounding_set_empty: false,
+            gids: [8; 4],
+            groups: vec![9, 12],
             no_capabilities: true,
             no_new_privs: true,
             seccomp: 2,

@@ -155,7 +155,7 @@ impl InstanceDir {
     /// # Errors
     ///
     /// Returns the first error.
-    pub(crate) fn run(&self, identity: Option<Identity>) -> io::Result<RunDir> {
+    pub(crate) fn run(&self, identity: Option<&Identity>) -> io::Result<RunDir> {
         let run = RunDir {
             left: false,
             path: self.path.join(format!("{RUN}{}", Uuid::now_v7().simple())),
@@ -300,7 +300,7 @@ impl RunDir {
     /// # Errors
     ///
     /// Returns the first error.
-    pub(crate) fn outside(&self, identity: Option<Identity>) -> io::Result<PathBuf> {
+    pub(crate) fn outside(&self, identity: Option<&Identity>) -> io::Result<PathBuf> {
         let path = self.path.join("outside");
         DirBuilder::new().mode(0o700).create(&path)?;
         if let Some(identity) = identity {

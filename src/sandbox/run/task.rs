@@ -21,7 +21,7 @@ use crate::{
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HookTask<'a> {
     /// The requesting process.
-    pub(crate) caller: Peer,
+    pub(crate) caller: &'a Peer,
     /// Cancels its start.
     pub(crate) cancel: &'a CancellationToken,
     /// Its deadline.

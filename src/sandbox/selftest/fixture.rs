@@ -39,7 +39,7 @@ impl Fixture {
         policy: &Policy,
         directory: &RunDir,
         (denied, granted): (&Path, &Path),
-        identity: Option<Identity>,
+        identity: Option<&Identity>,
     ) -> io::Result<Self> {
         let scratch = directory.scratch();
         let outside = directory.outside(identity)?;
@@ -55,7 +55,7 @@ impl Fixture {
             fs::write(&path, "content\n")?;
             fs::set_permissions(&path, fs::Permissions::from_mode(mode))?;
             if let Some(Identity { uid, gid, .. }) = identity {
-                std::os::unix::fs::chown(&path, Some(uid), Some(gid))?;
+                std::os::unix::fs::chown(&path, Some(*uid), Some(*gid))?;
             }
             if mode & 0o111 != 0 {
                 wait_for_writers(&path)?;
@@ -80,7 +80,7 @@ impl Fixture {
                 fs::write(&path, "content\n")?;
             }
             if let Some(Identity { uid, gid, .. }) = identity {
-                std::os::unix::fs::chown(&path, Some(uid), Some(gid))?;
+                std::os::unix::fs::chown(&path, Some(*uid), Some(*gid))?;
             }
         }
         let witness = File::open(denied)?;

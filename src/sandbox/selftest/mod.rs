@@ -586,7 +586,7 @@ impl Sandbox {
 
     /// Makes a directory for a self-test. It is removed in the background, like those of runs.
     fn test_directory(&self, lease: Option<&Lease>) -> Result<RunResources, Stop> {
-        let directory = self.parts.instance.run(lease.map(Lease::identity));
+        let directory = self.parts.instance.run(lease.map(Lease::identity).as_ref());
         let directory = directory.map_err(not_made)?;
         let own = nix::unistd::geteuid().as_raw();
         Ok(self.litter.of_run(own, directory, lease.cloned()))
@@ -695,7 +695,7 @@ impl Sandbox {
         let instance = &self.parts.instance;
         let resources = self.test_directory(lease)?;
         let canaries = (instance.canary_denied(), instance.canary_granted());
-        let fixture = Fixture::create(policy, resources.directory(), canaries, identity);
+        let fixture = Fixture::create(policy, resources.directory(), canaries, identity.as_ref());
         Ok(Site {
             fixture: fixture.map_err(not_made)?,
             lease: lease.cloned(),

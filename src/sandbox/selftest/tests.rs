@@ -18,9 +18,9 @@ use crate::{
     process::Supervision,
     rootfs::View,
     sandbox::{
-        Absent, Claims, DEFAULT_UID_RANGE, End, HookTask, Host, Identities, InstanceDir, Noop,
-        Opened, Order, RunAs, Runner, SandboxParts, Starting, Unenforceable, landlock::Landlock,
-        linux, run::child::start, seccomp::FilterSpec,
+        Absent, Claims, DEFAULT_UID_RANGE, End, HookTask, HookUsers, Host, Identities, InstanceDir,
+        Noop, Opened, Order, OwnUids, Runner, SandboxParts, Starting, Unenforceable,
+        landlock::Landlock, linux, run::child::start, seccomp::FilterSpec,
     },
     sys::Keeper,
 };
@@ -158,6 +158,13 @@ fn wanting(name: &str) -> Policy {
     }
 }
 
+fn pool() -> OwnUids {
+    match own_uids() {
+        true => OwnUids::under(HookUsers::default()),
+        false => OwnUids::NONE,
+    }
+}
+
 fn own_uids() -> bool {
     nix::unistd::geteuid().is_root()
 }
@@ -182,7 +189,7 @@ fn sandbox(backend: impl Backend + 'static) -> (Sandbox, TempDir) {
         #[cfg(target_os = "linux")]
         observer: None,
         own: Vec::new(),
-        run_as: RunAs::Pool,
+        run_as: HookUsers::default(),
         spawners: 1,
     });
     (sandbox.unwrap(), directory)
@@ -227,14 +234,14 @@ async fn a_backend_that_claims_an_axis_and_does_nothing_is_caught_on_that_axis()
     let policy = wanting("strict");
     let standing = stand(Noop, &policy).await;
     assert!(standing.serves() && !standing.confines(), "{standing:?}");
-    let standing = stand(Landlock::new(own_uids()), &policy).await;
+    let standing = stand(Landlock::new(pool()), &policy).await;
     assert!(standing.serves() && standing.confines(), "{standing:?}");
 }
 
 /// Or a hook with the process id of a dead child would be said to have been denied it.
 #[tokio::test]
 async fn what_a_self_test_was_denied_is_forgotten_with_it() {
-    let (sandbox, _directory) = sandbox(Landlock::new(own_uids()));
+    let (sandbox, _directory) = sandbox(Landlock::new(pool()));
     assert!(sandbox.survey(&wanting("strict")).await[0].serves());
     assert!(sandbox.runner.launcher.pools.denials.is_empty());
 }
@@ -243,7 +250,7 @@ async fn what_a_self_test_was_denied_is_forgotten_with_it() {
 async fn a_backend_that_leaves_one_axis_open_is_caught_on_it() {
     let lax = |open| Lax {
         also: None,
-        honest: Landlock::new(own_uids()),
+        honest: Landlock::new(pool()),
         open,
     };
     let policy = wanting("strict");
@@ -269,7 +276,7 @@ async fn a_backend_that_claims_more_than_it_enforces_is_caught_on_what_it_adds()
         }
         let lax = Lax {
             also: Some(axis),
-            honest: Landlock::new(own_uids()),
+            honest: Landlock::new(pool()),
             open: |_| {},
         };
         let (on, why) = caught(stand(lax, &wanting("strict")).await);
@@ -282,7 +289,7 @@ async fn a_backend_is_all_that_its_four_functions_say() {
     let started = Arc::new(AtomicUsize::new(0));
     let (sandbox, directory) = sandbox(Counting {
         started: Arc::clone(&started),
-        other: Landlock::new(own_uids()),
+        other: Landlock::new(pool()),
     });
     let policy = wanting("strict");
     let selected = sandbox.select(&policy, &policy.digest).await.unwrap();
@@ -310,13 +317,15 @@ async fn a_backend_is_all_that_its_four_functions_say() {
         .hash(&DigestCache::default(), &AtomicBool::new(false));
     let program = program.unwrap();
     let (cancel, deadline) = (CancellationToken::new(), Instant::now() + PROBE_TIMEOUT);
+    let caller = Peer {
+        gid: nix::unistd::getegid().as_raw(),
+        groups: Arc::default(),
+        pid: None,
+        uid: nix::unistd::geteuid().as_raw(),
+    };
     let hook = sandbox
         .start(HookTask {
-            caller: Peer {
-                gid: nix::unistd::getegid().as_raw(),
-                pid: None,
-                uid: nix::unistd::geteuid().as_raw(),
-            },
+            caller: &caller,
             cancel: &cancel,
             deadline,
             environment: &Variables::default(),

@@ -79,7 +79,7 @@ fn confine(job: &Job) -> Result<(), i32> {
         Some(read_only) => take(job, Step::ReadOnly, || read_only::make(read_only))?,
         None => parts.working_dir.as_raw_fd() as usize,
     };
-    if let Some(identity) = parts.identity {
+    if let Some(identity) = &parts.identity {
         take(job, Step::Identity, || change_identity(identity))?;
     }
     if parts.identity.is_some() || read_only.is_some_and(|it| it.ids.is_some()) {
@@ -296,12 +296,12 @@ fn write_down(note: &Note, group: i32) -> Result<(), i32> {
     }
 }
 
-fn change_identity(identity: Identity) -> Result<(), i32> {
+fn change_identity(identity: &Identity) -> Result<(), i32> {
     let (uid, gid) = (identity.uid as usize, identity.gid as usize);
-    let group = identity.group.as_slice();
+    let groups = &identity.groups;
     call(
         libc::SYS_setgroups,
-        [group.len(), group.as_ptr().addr(), 0, 0, 0, 0],
+        [groups.len(), groups.as_ptr().addr(), 0, 0, 0, 0],
     )?;
     call(libc::SYS_setresgid, [gid, gid, gid, 0, 0, 0])?;
     call(libc::SYS_setresuid, [uid, uid, uid, 0, 0, 0])?;

@@ -3,7 +3,8 @@
 use std::{
     fs::{self, File},
     io,
-    os::fd::AsRawFd,
+    os::fd::{AsRawFd, BorrowedFd},
+    sync::Arc,
 };
 
 use nix::{
@@ -21,6 +22,9 @@ use super::Listener;
 
 /// Command of `fcntl` that sets the signal for a waiting writer: `<asm-generic/fcntl.h>`. The C library's own binding lacks it.
 const F_SETSIG: libc::c_int = 10;
+
+/// Number of supplementary groups that most processes do not exceed.
+const USUAL_GROUPS: usize = 64;
 
 /// Reserves space for a file of so many bytes, without changing its length. Where a file system cannot, none is kept. See
 /// `fallocate(2)`, `FALLOC_FL_KEEP_SIZE`.
@@ -95,16 +99,25 @@ pub(crate) fn drop_groups() -> io::Result<()> {
 #[derive(Debug)]
 pub(crate) struct FileRights {
     gid: Gid,
+    /// Whether this thread has the user's supplementary groups.
+    has_groups: bool,
     uid: Uid,
 }
 
 impl FileRights {
-    /// Takes the rights of a user and a group. Only root can; any other user keeps its own.
-    pub(crate) fn of(uid: u32, gid: u32) -> Self {
-        // The group first: without root's file rights it could not be changed any more.
+    /// Takes the rights of a user, a group and supplementary groups. Only root can; any other user keeps its own.
+    ///
+    /// Where the kernel refuses the groups, the thread has none: it may open less.
+    pub(crate) fn of(uid: u32, gid: u32, groups: &[u32]) -> Self {
+        // The groups first: without root's file rights they could not be changed any more.
+        let has_groups = !groups.is_empty() && set_own_groups(groups).is_ok();
         let gid = setfsgid(Gid::from_raw(gid));
         let uid = setfsuid(Uid::from_raw(uid));
-        Self { gid, uid }
+        Self {
+            gid,
+            has_groups,
+            uid,
+        }
     }
 }
 
@@ -112,6 +125,51 @@ impl Drop for FileRights {
     fn drop(&mut self) {
         setfsuid(self.uid);
         setfsgid(self.gid);
+        if self.has_groups && set_own_groups(&[]).is_err() {
+            // This thread would open other callers' files with this caller's groups.
+            std::process::abort();
+        }
+    }
+}
+
+/// Sets the supplementary groups of this thread alone. The C library's function sets those of every thread, as `setgroups(2)`
+/// says under "C library/kernel differences".
+fn set_own_groups(groups: &[u32]) -> io::Result<()> {
+    // SAFETY: the pointer and the length are those of one slice of group ids, which the kernel only reads.
+    Errno::result(unsafe { libc::syscall(libc::SYS_setgroups, groups.len(), groups.as_ptr()) })?;
+    Ok(())
+}
+
+/// Returns the supplementary groups that the process at the other end of a socket had when it connected: `SO_PEERGROUPS`, `unix(7)`.
+///
+/// # Errors
+///
+/// Returns the error of `getsockopt`.
+pub(crate) fn peer_groups(socket: BorrowedFd<'_>) -> io::Result<Arc<[u32]>> {
+    let mut groups = vec![0_u32; USUAL_GROUPS];
+    loop {
+        let mut bytes =
+            libc::socklen_t::try_from(size_of_val(&groups[..])).map_err(|_| Errno::ERANGE)?;
+        // SAFETY: the descriptor is open, and the kernel writes at most as many bytes as the list has.
+        let result = Errno::result(unsafe {
+            libc::getsockopt(
+                socket.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_PEERGROUPS,
+                groups.as_mut_ptr().cast(),
+                &raw mut bytes,
+            )
+        });
+        let count = bytes as usize / size_of::<u32>();
+        match result {
+            Ok(_) => {
+                groups.truncate(count);
+                return Ok(groups.into());
+            }
+            // The kernel has said how many there are.
+            Err(Errno::ERANGE) if count > groups.len() => groups.resize(count, 0),
+            Err(error) => return Err(error.into()),
+        }
     }
 }
 

@@ -15,8 +15,8 @@ pub(crate) use self::{
     attempt::Attempt,
     launch::{Start, execute, inherited, kill_group, start},
     misc::{
-        FileRights, become_subreaper, drop_groups, give_memory_back, keep_writers_out, reserve,
-        stores_change_times, switch_off_core_images,
+        FileRights, become_subreaper, drop_groups, give_memory_back, keep_writers_out, peer_groups,
+        reserve, stores_change_times, switch_off_core_images,
     },
     open::{BY_NAME, locate, name_of, open_beneath, open_in_root, pipe},
     wait::{
