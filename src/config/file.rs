@@ -18,48 +18,48 @@ use crate::{
 #[serde(deny_unknown_fields, default)]
 #[schemars(title = "Configuration of hookjail")]
 pub(super) struct ConfigFile {
-    /// What the journal keeps.
+    /// Settings of the journal.
     pub(super) audit: AuditEntry,
-    /// What confines hooks.
+    /// Backends, in the operator's order.
     pub(super) backends: BackendsEntry,
-    /// What is asked of the operator.
+    /// Consents to commands.
     pub(super) consent: ConsentEntry,
-    /// What makes containers.
+    /// Settings of the backend `container`.
     pub(super) container: ContainerEntry,
-    /// What the operator says about a command, or a hook that runs whenever its lifecycle point comes.
+    /// Settings of one command; a hook of a lifecycle point where it has `contract` and `point`.
     pub(super) hook: Vec<HookEntry>,
-    /// Limits of all hooks.
+    /// Settings of all hooks.
     pub(super) hooks: HooksEntry,
-    /// Which hooks may be posted to a URL.
+    /// Egress allowlist of hooks that are posted to a URL.
     pub(super) http: HttpEntry,
-    /// Which commands of infer's hooks run.
+    /// Allowlists of infer's hooks.
     #[serde(rename = "infer")]
     pub(super) lists: ListsEntry,
-    /// Files with more hooks.
+    /// Hook files of runtimes.
     pub(super) hooks_file: Vec<HooksFileEntry>,
-    /// Where what the daemon counts is read.
+    /// Metrics for Prometheus.
     pub(super) metrics: MetricsEntry,
-    /// Where things are.
+    /// Directories of the daemon.
     pub(super) paths: PathsEntry,
-    /// Which profiles there are.
+    /// Profiles, and where they are read from.
     pub(super) profiles: ProfilesEntry,
     /// Calls without a daemon.
     pub(super) run: RunEntry,
-    /// What is taken out of texts.
+    /// Secrets that are redacted from texts.
     pub(super) secret: Vec<SecretEntry>,
-    /// Who is listened to.
+    /// Sockets, callers and limits of the daemon.
     pub(super) server: ServerEntry,
 }
 
-/// What makes containers.
+/// Settings of the backend `container`.
 #[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct ContainerEntry {
-    /// The control group (version 2) below which each run gets its own: an absolute path.
+    /// The cgroup (version 2) below which each run gets its own: an absolute path.
     pub(super) control_group: Option<PathBuf>,
-    /// Which command line the runtime understands, where its name does not say it.
+    /// The command line that the runtime understands, where its name does not tell.
     pub(super) kind: Option<RuntimeKind>,
-    /// The system that hooks find instead of the host's: the absolute path of an unpacked image.
+    /// The root file system of containers: the absolute path of an unpacked image. Default: the host's.
     pub(super) root: Option<PathBuf>,
     /// The digest of the root, as `hookjail root-digest` prints it.
     pub(super) root_digest: Option<String>,
@@ -67,21 +67,21 @@ pub(super) struct ContainerEntry {
     pub(super) runtime: Option<PathBuf>,
 }
 
-/// What the journal keeps beside the facts of a run.
+/// Settings of the journal.
 #[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct AuditEntry {
-    /// Of which texts it keeps the beginning. Registered secrets are taken out first.
+    /// Texts whose beginning is recorded, after redaction of registered secrets. Default: none.
     pub(super) capture: Vec<CaptureChoice>,
-    /// How much of each: 256 B to 256 KiB.
+    /// The most bytes recorded of each text: 256 B to 256 KiB.
     pub(super) capture_max: Size,
-    /// When records reach the disk: `always`, `never`, or at the latest after a duration of 10ms to 1h.
+    /// When records are synced to the disk: `always`, `never`, or at the latest after a duration of 10ms to 1h.
     pub(super) fsync: String,
-    /// How many older files are kept; 0 = all.
+    /// The number of older files that are kept; 0 = all.
     pub(super) keep_files: usize,
-    /// How large a file becomes before the next one is begun: 64 KiB to 1 TiB.
+    /// The size at which a file is rotated: 64 KiB to 1 TiB.
     pub(super) rotate_bytes: Size,
-    /// Who may read the records of everybody's requests besides the daemon's own user.
+    /// Users who may read the records of all requests, beside the daemon's own user.
     pub(super) readers: Vec<UserEntry>,
 }
 
@@ -107,15 +107,15 @@ impl Default for AuditEntry {
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum CaptureChoice {
-    /// What the hook reads on stdin.
+    /// The hook's stdin.
     Event,
-    /// What it writes to stderr.
+    /// The hook's stderr.
     Stderr,
-    /// What it writes to stdout.
+    /// The hook's stdout.
     Stdout,
 }
 
-/// A secret that is taken out of texts: where its value is, or what it looks like. One of `credential`, `env`, `file` and
+/// A secret that is redacted from texts: the source of its value, or its pattern. One of `credential`, `env`, `file` and
 /// `pattern` must be given.
 #[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -126,21 +126,21 @@ pub(super) struct SecretEntry {
     pub(super) env: Option<String>,
     /// A file, by its absolute path.
     pub(super) file: Option<PathBuf>,
-    /// What stands in its place: `[redacted:NAME]`. 1 to 32 of `A-Z a-z 0-9 - _`.
+    /// The name in its replacement `[redacted:NAME]`: 1 to 32 of `A-Z a-z 0-9 - _`.
     #[schemars(regex(pattern = "^[A-Za-z0-9_-]{1,32}$"))]
     pub(super) name: String,
     /// A regular expression without look-around and back references, for what has no fixed value.
     pub(super) pattern: Option<String>,
 }
 
-/// What confines hooks.
+/// Backends, in the operator's order.
 #[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct BackendsEntry {
-    /// In order of preference.
+    /// Backends in order of preference.
     #[schemars(length(min = 1))]
     pub(super) order: Vec<BackendName>,
-    /// The same for one profile, by its name, and for those that extend it.
+    /// The same for a profile, by its name, and for the profiles that extend it.
     pub(super) profiles: BTreeMap<String, Vec<BackendName>>,
 }
 
@@ -153,15 +153,15 @@ impl Default for BackendsEntry {
     }
 }
 
-/// What is asked of the operator.
+/// Consents to commands.
 #[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct ConsentEntry {
     /// Whether `HOOKJAIL_ACCEPT_HOOKS=1`, and runtimes' own variables like it, may accept commands that nobody allowed.
     pub(super) accept_hooks: bool,
-    /// Who may answer besides the daemon's own user.
+    /// Users who may answer questions, beside the daemon's own user.
     pub(super) operators: Vec<UserEntry>,
-    /// How long a question stays open: up to 1 h.
+    /// The time for which a question stays open: up to 1 h.
     pub(super) wait: Span,
 }
 
@@ -175,14 +175,14 @@ impl Default for ConsentEntry {
     }
 }
 
-/// What the operator says about a command; a hook where it has `contract` and `point`.
+/// Settings of one command; a hook of a lifecycle point where it has `contract` and `point`.
 #[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct HookEntry {
-    /// Whether what it says decides, or advises only.
+    /// Whether its output decides (`policy`) or only advises (`advisory`).
     #[schemars(extend("enum" = ["advisory", "policy", null]))]
     pub(super) kind: Option<String>,
-    /// What becomes of it once one before it has stopped what comes next.
+    /// Whether it runs after an earlier hook has blocked.
     #[schemars(extend("enum" = ["run", "skip", null]))]
     pub(super) after_block: Option<String>,
     /// The arguments of a `builtin`.
@@ -190,102 +190,102 @@ pub(super) struct HookEntry {
     pub(super) args: Vec<String>,
     /// One of docker-agent's built-in hooks, in the place of `command`.
     pub(super) builtin: Option<String>,
-    /// Program and arguments; of a hook also one string, as its contract reads it.
+    /// Program and arguments; for a hook also one string, as its contract reads it.
     pub(super) command: Option<CommandWords>,
-    /// Whose rules hold.
+    /// The contract whose rules hold.
     pub(super) contract: Option<String>,
-    /// Whether the hook runs when its point comes. Default: true.
+    /// Whether the hook runs at its point. Default: true.
     pub(super) enabled: Option<bool>,
-    /// Variables, beyond what the profile lists.
+    /// Environment variables beyond those that the profile allows.
     #[serde(default)]
     pub(super) env: BTreeMap<String, String>,
-    /// Which events of the point. Default: all.
+    /// The matcher of its events. Default: all of the point.
     #[serde(default)]
     pub(super) matcher: String,
     /// The contract's mode, where it has several.
     #[serde(default)]
     pub(super) mode: String,
-    /// For replies, logs and the journal.
+    /// The name in replies, logs and the journal.
     #[serde(default)]
     pub(super) name: String,
-    /// What a failure does, beyond what the contract says.
+    /// The effect of a failure, where it differs from the contract's.
     #[schemars(extend("enum" = ["contract", "closed", "open", null]))]
     pub(super) on_failure: Option<String>,
-    /// When it runs, in the contract's spelling.
+    /// The lifecycle point, in the contract's spelling.
     pub(super) point: Option<String>,
     /// Base Coat's order; lower is earlier, default 50.
     pub(super) priority: Option<f64>,
-    /// The profile it runs under in a dispatch; default the contract's.
+    /// The profile of its runs in a dispatch. Default: the contract's.
     pub(super) profile: Option<String>,
     /// Profiles that only the operator can grant.
     #[serde(default)]
     pub(super) profiles: Vec<String>,
     /// reyn's scheme without a command, in the place of `command`: `message`, `wake`, `push_when`, `session`.
     pub(super) template_push: Option<serde_json::Map<String, serde_json::Value>>,
-    /// The wall time where a request names none.
+    /// The wall-time limit where a request names none.
     #[serde(default)]
     pub(super) timeout: Option<Span>,
-    /// Where it starts, absolute, inside a grant.
+    /// The working directory: absolute, inside a grant.
     pub(super) working_dir: Option<PathBuf>,
 }
 
-/// A file with hooks in the form of the system whose it is.
+/// A hook file in its runtime's own format.
 #[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct HooksFileEntry {
-    /// The agent whose hooks they are.
+    /// The agent that the hooks belong to.
     pub(super) agent: Option<String>,
-    /// Where relative working directories in it start.
+    /// The base of relative working directories in it.
     pub(super) base: Option<PathBuf>,
-    /// Whose form it has.
+    /// The contract whose format it has.
     #[schemars(extend("enum" = contracts()))]
     pub(super) contract: String,
-    /// The command that judges in the place of docker-agent's models, program first.
+    /// The command that judges in place of docker-agent's models, program first.
     pub(super) judge: Option<Vec<String>>,
-    /// Where it is, absolute.
+    /// Its absolute path.
     pub(super) path: PathBuf,
-    /// The plugin whose hooks they are.
+    /// The plugin that the hooks belong to.
     pub(super) plugin: Option<String>,
-    /// The profile that they run under; default the contract's.
+    /// The profile of its hooks. Default: the contract's.
     pub(super) profile: Option<String>,
-    /// What holds for some of them.
+    /// Settings of some of its hooks.
     #[serde(default)]
     pub(super) rule: Vec<RuleEntry>,
-    /// The skill whose hooks they are.
+    /// The skill that the hooks belong to.
     pub(super) skill: Option<String>,
-    /// The user whose file it is, for whose requests alone its hooks run; default the operator.
+    /// The user who owns the file; its hooks run in that user's dispatches only. Default: the operator, for all.
     pub(super) user: Option<UserEntry>,
 }
 
-/// What holds for some hooks of a file: at least one of `command`, `name` and `point`, and one of the others.
+/// Settings of some hooks of a file: at least one of `command`, `name` and `point`, and one of the others.
 #[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RuleEntry {
-    /// Those with this command: the line as the file has it, a list's words as one line.
+    /// Selects hooks with this command: the line as in the file, a list's words as one line.
     pub(super) command: Option<String>,
-    /// Whether what they say decides, or advises only.
+    /// Whether their output decides (`policy`) or only advises (`advisory`).
     #[schemars(extend("enum" = ["advisory", "policy", null]))]
     pub(super) kind: Option<String>,
-    /// Those with this name, as `hookjail hooks list` shows it.
+    /// Selects hooks with this name, as `hookjail hooks list` shows it.
     pub(super) name: Option<String>,
-    /// What a failure does, in the place of what the file says.
+    /// The effect of a failure, instead of the file's.
     #[schemars(extend("enum" = ["contract", "closed", "open", null]))]
     pub(super) on_failure: Option<String>,
-    /// Those at this point, in the contract's spelling.
+    /// Selects hooks at this point, in the contract's spelling.
     pub(super) point: Option<String>,
-    /// The profile that they run under, in the place of what the file says.
+    /// The profile of their runs, instead of the file's.
     pub(super) profile: Option<String>,
-    /// The wall time, in the place of what the file says.
+    /// The wall-time limit, instead of the file's.
     pub(super) timeout: Option<Span>,
 }
 
-/// Which hooks may be posted to a URL.
+/// Egress allowlist of hooks that are posted to a URL.
 #[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct HttpEntry {
-    /// The URLs, each with all that lies below it.
+    /// The allowed URLs, each with everything below it.
     pub(super) allow: Vec<String>,
-    /// The variables that headers may have, each with the name of the `[[secret]]` that it stands for.
+    /// The variables allowed in headers, each with the name of its `[[secret]]`.
     pub(super) variables: BTreeMap<String, String>,
 }
 
@@ -293,7 +293,7 @@ pub(super) struct HttpEntry {
 pub(super) const LISTED: &str = "infer.listed";
 pub(super) const LISTS_FILE: &str = "infer.file";
 
-/// Which commands of infer's hooks run: regular expressions, by the agent's mode.
+/// Allowlists of infer's hooks: regular expressions, by the agent's mode.
 #[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct ListsEntry {
@@ -301,9 +301,9 @@ pub(super) struct ListsEntry {
     pub(super) all: Option<Vec<String>>,
     /// In `auto`.
     pub(super) auto: Option<Vec<String>>,
-    /// infer's own configuration, for the lists that are not said here: `tools.bash.mode.MODE.allow`.
+    /// infer's own configuration file, for lists that are missing here: `tools.bash.mode.MODE.allow`.
     pub(super) file: Option<PathBuf>,
-    /// What it is to be on a list: to be let through, or consent too where the entry names a program.
+    /// The meaning of an entry: only a gate, or also consent where it names a program.
     #[schemars(extend("enum" = ["consent", "gate", null]))]
     pub(super) listed: Option<String>,
     /// In `plan`.
@@ -323,40 +323,40 @@ pub(super) enum CommandWords {
     Line(String),
 }
 
-/// Limits of all hooks.
+/// Settings of all hooks.
 #[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct HooksEntry {
-    /// No hook runs of its own accord.
+    /// Disables all hooks in dispatches.
     pub(super) disabled: bool,
     /// The largest event: 1 KiB to 256 MiB.
     pub(super) event_max: Size,
-    /// How many hooks run at once.
+    /// The most hooks that run at once.
     #[schemars(range(min = 1, max = 16384))]
     pub(super) max_concurrent: usize,
-    /// How many turns in a row hooks may open under reyn; 0: any number.
+    /// The most turns in a row that hooks may open under reyn; 0 = no limit.
     pub(super) max_hook_driven_turns: u32,
-    /// How many requests wait for a place.
+    /// The most requests in the queue.
     pub(super) max_queued: usize,
-    /// What runtimes are told to do at that cap.
+    /// The instruction to runtimes at `max_hook_driven_turns`.
     #[schemars(extend("enum" = ["warn", "ask_user", "abort"]))]
     pub(super) on_hook_turn_limit: String,
     /// Gone. It is read to be refused with what to use instead.
     #[schemars(skip)]
     #[serde(skip_serializing)]
     pub(super) read_audit_log: Option<IgnoredAny>,
-    /// As whom a root daemon's hooks run: `caller`, or `pool` for a uid of their own.
+    /// The user of a root daemon's hooks: `caller`, or `pool` for a uid of its own for each.
     #[schemars(extend("enum" = ["caller", "pool"]))]
     pub(super) run_as: String,
-    /// The same for one profile, by its name, and for those that extend it.
+    /// The same for a profile, by its name, and for the profiles that extend it.
     #[schemars(extend("additionalProperties" = { "enum": ["caller", "pool"] }))]
     pub(super) run_as_profiles: BTreeMap<String, String>,
-    /// Threads that start hooks, for each set of filters.
+    /// The number of threads that start hooks, for each set of filters.
     #[schemars(range(min = 1, max = 64))]
     pub(super) spawners: usize,
-    /// The first and the last uid of a root daemon's hooks.
+    /// The first and the last uid of the pool for a root daemon's hooks.
     pub(super) uid_range: [u32; 2],
-    /// At or below which directories a request may bind a workspace.
+    /// Directories at or below which a request may bind a workspace.
     pub(super) workspace_roots: Option<Vec<PathBuf>>,
 }
 
@@ -379,22 +379,22 @@ impl Default for HooksEntry {
     }
 }
 
-/// Where what the daemon counts is read.
+/// Metrics for Prometheus.
 #[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct MetricsEntry {
-    /// The address at which Prometheus scrapes: a loopback address with a port, such as `127.0.0.1:9464` or `[::1]:9464`. Default:
+    /// The listen address: a loopback address with a port, such as `127.0.0.1:9464` or `[::1]:9464`. Default:
     /// none.
     pub(super) listen: Option<String>,
 }
 
-/// Where things are.
+/// Directories of the daemon.
 #[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct PathsEntry {
-    /// Scratch directories.
+    /// The directory of scratch directories.
     pub(super) runtime: Option<PathBuf>,
-    /// Allowlist and journal.
+    /// The directory of the allowlist and the journal.
     pub(super) state: Option<PathBuf>,
 }
 
@@ -402,9 +402,9 @@ pub(super) struct PathsEntry {
 #[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct ProfilesEntry {
-    /// The profiles that are served, by name. Default: all.
+    /// The names of the profiles that are served. Default: all.
     pub(super) allow: Option<Vec<String>>,
-    /// Directories, read in order.
+    /// Directories of profiles, read in order.
     pub(super) dirs: Vec<PathBuf>,
 }
 
@@ -412,7 +412,7 @@ pub(super) struct ProfilesEntry {
 #[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct RunEntry {
-    /// Whether `hookjail run`, `dispatch` and `learn` may serve themselves.
+    /// Whether `hookjail run`, `dispatch` and `learn` may run hooks without a daemon.
     pub(super) private: bool,
 }
 
@@ -429,32 +429,32 @@ impl Default for RunEntry {
     expecting = "a uid, the name of a user, or the name of a group with `@` before it"
 )]
 pub(super) enum UserEntry {
-    /// A user's number.
+    /// A uid.
     Uid(u32),
-    /// A user's name, or `@` and a group's.
+    /// A user name, or `@` and a group name.
     Name(String),
 }
 
-/// Who is listened to.
+/// Sockets, callers and limits of the daemon.
 #[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct ServerEntry {
-    /// Where the operator steers the daemon. Default: beside `socket`.
+    /// The socket of the admin service. Default: beside `socket`.
     pub(super) admin_socket: Option<PathBuf>,
-    /// Who may ask besides the daemon's own user. Default: the members of the group `hookjail`, where the daemon runs as root and
+    /// Users who may call, beside the daemon's own user. Default: the members of the group `hookjail`, where the daemon runs as root and
     /// the group exists.
     pub(super) callers: Option<Vec<UserEntry>>,
-    /// How long running hooks get at shutdown.
+    /// The time that running hooks have at shutdown.
     pub(super) drain: Span,
-    /// How many bytes all requests in work may hold, their messages and what is kept of their hooks' output. Default: 512 MiB,
+    /// The most bytes that all requests in work hold: their messages, and the kept output of their hooks. Default: 512 MiB,
     /// or four times `hooks.event_max`, if that is more.
     pub(super) max_bytes_in_flight: Option<Size>,
-    /// How many connections those who may ask have in all.
+    /// The most connections of all callers together.
     #[schemars(range(min = 1, max = 65536))]
     pub(super) max_connections: usize,
-    /// Where the daemon listens.
+    /// The socket of callers.
     pub(super) socket: Option<PathBuf>,
-    /// The socket's mode.
+    /// The mode of the callers' socket.
     #[schemars(extend("enum" = ["0600", "0660"]))]
     pub(super) socket_mode: String,
 }

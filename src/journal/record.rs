@@ -73,16 +73,16 @@ pub struct Started {
     pub request_id: String,
     /// The hook's name; may be empty.
     pub hook: String,
-    /// What is run.
+    /// The command.
     pub command: CommandLine,
     /// The program as resolved.
     pub program: String,
     /// The files whose bytes the consent is bound to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub digests: Vec<FileDigest>,
-    /// How it came to be admitted.
+    /// The consent by which it was admitted.
     pub consent: Consent,
-    /// Who allowed it, where somebody was asked.
+    /// The operator who allowed it, where one was asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answered_by: Option<PeerLine>,
     /// The contract.
@@ -93,7 +93,7 @@ pub struct Started {
     pub point: String,
     /// The session; may be empty.
     pub session: String,
-    /// Who asked.
+    /// The caller.
     pub peer: PeerLine,
     /// The profile's name.
     pub profile: String,
@@ -107,7 +107,7 @@ pub struct Started {
     /// Present where the backend confines nothing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unconfined: bool,
-    /// What the plan demands of each axis, and what the backend does about it.
+    /// The requirement and the enforcement of each axis.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub axes: Vec<AxisLine>,
     /// The wall time it has, milliseconds.
@@ -125,7 +125,7 @@ pub struct Started {
     /// The names of the variables the request sets.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub environment: Vec<String>,
-    /// Where it starts.
+    /// The working directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub working_dir: Option<String>,
 }
@@ -135,7 +135,7 @@ pub struct Started {
 pub struct Ended {
     /// The id of this run.
     pub run_id: String,
-    /// Whether the hook's program was let go at all.
+    /// Whether the hook's program was executed.
     pub released: bool,
     /// How it ended.
     pub outcome: OutcomeKind,
@@ -148,11 +148,11 @@ pub struct Ended {
     /// The operator who killed it, where one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub killed_by: Option<PeerLine>,
-    /// What it wrote to stdout.
+    /// Its stdout.
     pub stdout: Stream,
-    /// What it wrote to stderr.
+    /// Its stderr.
     pub stderr: Stream,
-    /// What the contract made of it.
+    /// The contract's verdict.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<VerdictLine>,
     /// The contract's own event, without what the hook wrote.
@@ -166,17 +166,17 @@ pub struct Ended {
     /// Present where nothing confined it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unconfined: bool,
-    /// What the confirmation rests on.
+    /// The evidence of the confirmation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub evidence: Vec<String>,
-    /// Calls and accesses that it was denied, as far as that was seen.
+    /// Denied system calls and accesses, as far as they were observed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub denied: Vec<String>,
-    /// What it took.
+    /// Resources that it used.
     pub usage: Usage,
 }
 
-/// A run that was not started, and why.
+/// A run that was not started, with the reason.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Refused {
     /// The id of the run, if the refusal came late enough for one.
@@ -186,24 +186,24 @@ pub struct Refused {
     pub request_id: String,
     /// The stable reason, as the caller got it.
     pub reason: String,
-    /// Present where the hook's program was let go all the same.
+    /// Present where the hook's program was executed all the same.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub released: bool,
     /// How many refusals of this caller it stands for, where a caller that may ask for nothing asked often within a second;
     /// absent: one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
-    /// What was wrong.
+    /// The description of the failure.
     pub message: String,
     /// The operator who killed it before it was started, where one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub killed_by: Option<PeerLine>,
     /// The hook's name; may be empty.
     pub hook: String,
-    /// What would have been run, if that was understood.
+    /// The command, if the request was understood.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<CommandLine>,
-    /// Who asked.
+    /// The caller.
     pub peer: PeerLine,
     /// The profile, if one was named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -252,9 +252,9 @@ pub struct Lost {
 /// A line that a writer left unfinished.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Torn {
-    /// How many bytes were cut off.
+    /// The number of bytes cut off.
     pub bytes: u64,
-    /// How they began.
+    /// Their beginning.
     pub text: String,
 }
 
@@ -266,7 +266,7 @@ pub struct CommandLine {
     /// Whether some of it was not UTF-8 and is shown with replacement characters.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub lossy: bool,
-    /// What it was before it was cut, where it was not to be run and longer than 4 KiB.
+    /// The length and digest of the uncut command, where it was refused and longer than 4 KiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub whole: Option<Whole>,
 }
@@ -274,11 +274,11 @@ pub struct CommandLine {
 /// A command that is not written down whole.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Whole {
-    /// How long all words are together, bytes.
+    /// The length of all words together, bytes.
     pub bytes: u64,
     /// SHA-256 of all words, each with a NUL byte behind it, lower-case hex.
     pub sha256: String,
-    /// How many words there are.
+    /// The number of words.
     pub words: u64,
 }
 
@@ -356,16 +356,16 @@ impl CommandLine {
 pub struct FileDigest {
     /// Its path.
     pub path: String,
-    /// What it is to the command.
+    /// The role of the file in the command.
     pub role: String,
     /// SHA-256 of its content.
     pub sha256: String,
 }
 
-/// Who asked.
+/// The caller.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct PeerLine {
-    /// Its process id, where the socket told.
+    /// Its process id, where the socket reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<i32>,
     /// Its user id.
@@ -379,11 +379,11 @@ pub struct PassedOverLine {
     pub backend: String,
     /// The stable reason.
     pub reason: String,
-    /// What was missing or failed.
+    /// The missing or failing part.
     pub message: String,
 }
 
-/// One axis: what is demanded of it and what is done about it.
+/// One axis: its requirement and its enforcement.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct AxisLine {
     /// The axis.
@@ -420,14 +420,14 @@ impl AxisLine {
 pub enum CoverageLine {
     /// The axis holds but for `gap`.
     Degraded {
-        /// What enforces it as far as it goes.
+        /// The mechanism of the part that holds.
         by: String,
         /// What is missing.
         gap: String,
     },
     /// The axis holds as the profile says.
     Enforced {
-        /// What enforces it.
+        /// The mechanism.
         by: String,
     },
     /// The backend does nothing about it.
@@ -470,7 +470,7 @@ pub struct CapturedText {
     pub text: String,
 }
 
-/// What a hook wrote to one stream.
+/// One stream of a hook's output.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Stream {
     /// Its beginning, where the operator has it kept.
@@ -479,19 +479,19 @@ pub struct Stream {
     /// SHA-256 of what was kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
-    /// How many bytes were written.
+    /// The number of bytes written.
     pub total_bytes: u64,
     /// Whether not all of them were kept.
     pub truncated: bool,
 }
 
-/// What the contract made of a run.
+/// The contract's verdict on a run.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct VerdictLine {
-    /// What blocked, if something did.
+    /// The source of the block, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocked_by: Option<String>,
-    /// How many texts the model is given; absent: none.
+    /// The number of texts for the model; absent: none.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub contexts: usize,
     /// The decision.
@@ -501,7 +501,7 @@ pub struct VerdictLine {
     /// Present where the hook only looked on, after one before it had stopped what comes next: it counts for nothing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub only_looked_on: bool,
-    /// Why nothing was made of the output, if so.
+    /// The reason for which the output was ignored, if it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skip_reason: Option<String>,
     /// SHA-256 of the tool's input as the hook rewrote it.
@@ -516,7 +516,7 @@ pub struct VerdictLine {
     /// SHA-256 of the hook's summary in the place of a compaction's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary_sha256: Option<String>,
-    /// How many notices there are; absent: none.
+    /// The number of notices; absent: none.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub warnings: usize,
 }
@@ -535,7 +535,7 @@ pub struct EventLine {
     pub name: String,
 }
 
-/// What a run took.
+/// Resources used by a run.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Usage {
     /// Waiting for its turn, microseconds.

@@ -11,13 +11,13 @@ use serde::{Deserialize, Serialize};
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Axis {
-    /// Processor time.
+    /// CPU time.
     Cpu,
     /// Device nodes and their ioctls.
     Devices,
     /// Environment variables and inherited file descriptors.
     Environment,
-    /// Which files may be executed.
+    /// Execution of files.
     Execute,
     /// Signals, abstract and pathname sockets, SysV objects, message queues, keyrings.
     Ipc,
@@ -27,17 +27,17 @@ pub enum Axis {
     Metadata,
     /// Sockets of every family.
     Network,
-    /// How much of stdout and stderr is kept.
+    /// The kept size of stdout and stderr.
     Output,
     /// Number of processes and threads.
     Pids,
-    /// Which files may be read and which directories listed.
+    /// Reading of files and listing of directories.
     Read,
     /// New processes.
     Spawn,
     /// Wall time, the end of the whole process tree included.
     Time,
-    /// Which files may be written, made, renamed or removed.
+    /// Writing, creating, renaming and removing of files.
     Write,
 }
 

@@ -3,13 +3,13 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How a run came to be admitted.
+/// The consent by which a run was admitted.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Consent {
     /// It was on the allowlist.
     Allowlist,
-    /// Its words are hookjail's own, and its program is root's to change alone.
+    /// Its words are hookjail's own, and only root can change its program.
     Builtin,
     /// The operator's environment accepts every hook; it was put on the allowlist.
     Environment,

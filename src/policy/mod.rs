@@ -186,7 +186,7 @@ impl fmt::Display for GrantPlace {
     }
 }
 
-/// How a granted path may be used.
+/// The access to a granted path.
 #[derive(
     Clone, Copy, Debug, Deserialize, Eq, JsonSchema, Ord, PartialEq, PartialOrd, Serialize,
 )]
@@ -228,13 +228,13 @@ impl fmt::Display for Access {
     }
 }
 
-/// Who can have a hook run under a profile.
+/// Who can select a profile.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum GrantedBy {
-    /// A request names it.
+    /// Every request.
     Anyone,
-    /// Only hooks for which the operator's configuration names it.
+    /// Only hooks for which the operator's configuration names the profile.
     Operator,
 }
 
@@ -261,9 +261,9 @@ pub struct Limits {
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Metadata {
-    /// It may, as far as its user may.
+    /// As far as its user may.
     Change,
-    /// It may not.
+    /// Never.
     Keep,
 }
 
@@ -277,7 +277,7 @@ impl Metadata {
     }
 }
 
-/// What a hook may do on the network.
+/// Network access of a hook.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Network {
@@ -297,7 +297,7 @@ impl Network {
     }
 }
 
-/// Which new tasks a hook may start.
+/// Processes and threads that a hook may start.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Spawn {
@@ -326,12 +326,12 @@ pub struct Time {
     pub maximum: Duration,
 }
 
-/// Where a hook starts when the request does not say.
+/// The working directory where the request names none.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WorkingDir {
-    /// In its scratch directory.
+    /// The scratch directory.
     Scratch,
-    /// In the workspace.
+    /// The workspace.
     Workspace,
 }

@@ -253,7 +253,7 @@ pub(crate) struct Lookup<'a> {
 pub struct Entry {
     /// The command, as [`command_line`] writes it.
     pub(crate) command: String,
-    /// When it was given: ISO 8601, in UTC.
+    /// The time at which it was given: ISO 8601, in UTC.
     pub(crate) approved_at: String,
     /// When the script was last modified, in seconds since 1970; a runtime goes by it.
     #[serde(default)]
@@ -272,10 +272,10 @@ pub struct Entry {
     /// was given for is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) profile_digest: Option<String>,
-    /// Who gave it.
+    /// The operator who gave it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) approved_by: Option<String>,
-    /// When it ends.
+    /// The time at which it ends.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "timestamp")]
     #[schemars(with = "Option<String>")]
     pub(crate) expires_at: Option<Timestamp>,
@@ -384,18 +384,18 @@ pub(super) fn difference<'a>(old: &'a [Digest], new: &'a [Digest]) -> Option<&'a
     added.or_else(gone)
 }
 
-/// What a file contained when the consent was given.
+/// The content of a file when the consent was given.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub(crate) struct Digest {
     /// Its absolute path, resolved.
     pub path: String,
     /// SHA-256 of its content, lower-case hex.
     pub sha256: String,
-    /// What it is to the command.
+    /// The role of the file in the command.
     pub role: Role,
 }
 
-/// What a file is to a command.
+/// The role of a file in a command.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Role {

@@ -18,7 +18,7 @@ use crate::policy::{Access, Files, GrantPlace, GrantSpec, ReadOnly};
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct FilesSection {
-    /// What a request can narrow.
+    /// Grants that a request can narrow.
     #[schemars(with = "Vec<NamedEntry>")]
     named: Vec<NamedGrant>,
     /// What stays read-only in a workspace that `named` makes writable: paths below `${workspace}`. One that ends in `/` is a
@@ -27,7 +27,7 @@ pub(super) struct FilesSection {
     #[schemars(with = "Vec<String>")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     read_only: Vec<ReadOnlyPath>,
-    /// What programs need at all.
+    /// Grants of the system's files, which programs need to start.
     #[schemars(with = "Vec<SystemEntry>")]
     system: Vec<SystemGrant>,
 }
@@ -283,7 +283,7 @@ struct NamedGrant(GrantEntry);
 struct NamedEntry {
     /// An absolute path, or one of `${workspace}`, `${source}`, `${home}` and `${cache}`, or a path below that.
     path: String,
-    /// How it may be used.
+    /// The access.
     access: Access,
     /// The file is made where it is absent, empty and for its user alone; with `access = "write-file"`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -291,7 +291,7 @@ struct NamedEntry {
     /// The grant falls away where no workspace, or no source, is bound.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     if_bound: bool,
-    /// It may not be there.
+    /// The path may be missing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     optional: bool,
 }
@@ -398,9 +398,9 @@ struct SystemGrant(GrantEntry);
 struct SystemEntry {
     /// An absolute path, or one below `${home}` or `${cache}`.
     path: String,
-    /// How it may be used; not `write`.
+    /// The access; not `write`.
     access: Access,
-    /// A host may lack it.
+    /// The path may be missing on a host.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     optional: bool,
 }

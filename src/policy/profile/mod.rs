@@ -38,29 +38,29 @@ use crate::model::{
 pub struct ProfileFile {
     /// In one line, what it is for.
     description: String,
-    /// The profile it starts from, and the parts that it adds to it.
+    /// The base profile, and the parts that are added to it.
     #[serde(skip_serializing_if = "Option::is_none")]
     extends: Option<Extends>,
-    /// Whether it is no profile, but what profiles are put together from: what it leaves out is for them to have.
+    /// Whether it is a part, of which profiles are composed, and not a profile.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     part: bool,
-    /// Who can have a hook run under it.
+    /// Who can select it.
     granted_by: Option<GrantedBy>,
     /// Whether modes, owners, times and extended attributes can be changed.
     metadata: Option<Metadata>,
-    /// What a hook may do on the network.
+    /// Network access of a hook.
     network: Option<Network>,
-    /// Which new tasks it may start.
+    /// Processes and threads that a hook may start.
     spawn: Option<Spawn>,
-    /// Where it starts when the request does not say.
+    /// The working directory where the request names none.
     working_dir: Option<WorkingDir>,
-    /// What must be enforced, and what is only reported.
+    /// Axes that must be enforced, and axes that are only reported.
     #[serde(default)]
     axes: AxesSection,
-    /// What it finds in its environment.
+    /// Environment variables.
     #[serde(default)]
     environment: EnvironmentSection,
-    /// Which files it can reach.
+    /// Grants of files.
     #[serde(default)]
     files: FilesSection,
     /// Resource limits.
@@ -70,7 +70,7 @@ pub struct ProfileFile {
     // Left out where it is empty, so that the digests of profiles without it stay the same.
     #[serde(default, skip_serializing_if = "OutputSection::is_silent")]
     output: OutputSection,
-    /// How long it may take.
+    /// Limits of wall time.
     #[serde(default)]
     time: TimeSection,
 }
@@ -338,7 +338,7 @@ pub enum ProfileCause {
     Unreadable(#[from] std::io::Error),
 }
 
-/// What a profile starts from.
+/// The base of a profile.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(untagged)]
 enum Extends {
@@ -351,9 +351,9 @@ enum Extends {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields)]
 struct AxesSection {
-    /// Refused where they are not enforced.
+    /// Axes that must be enforced; otherwise the run is refused.
     required: Vec<Axis>,
-    /// Reported where they are not enforced.
+    /// Axes that are reported where they are not enforced.
     wanted: Vec<Axis>,
 }
 
@@ -410,12 +410,12 @@ impl AxesSection {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields)]
 struct EnvironmentSection {
-    /// Names that a request may set: exact, or a beginning followed by `*`.
+    /// Names that a request may set: exact, or a prefix followed by `*`.
     allow: Vec<String>,
     /// Whether a request's `PATH` goes before that of the profile, as far as its directories lie in grants to execute.
     #[serde(skip_serializing_if = "Option::is_none")]
     caller_path: Option<bool>,
-    /// What `HOME` is.
+    /// The value of `HOME`.
     #[serde(skip_serializing_if = "Option::is_none")]
     home: Option<Home>,
     /// `PATH`: absolute directories, or such below `${home}` or `${cache}`.
@@ -424,7 +424,7 @@ struct EnvironmentSection {
     set: BTreeMap<String, String>,
 }
 
-/// What `HOME` is.
+/// The value of `HOME`.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 enum Home {
@@ -519,15 +519,15 @@ struct LimitsSection {
     address_space: Option<OptionalSize>,
     /// `RLIMIT_FSIZE`.
     file_size: Option<Size>,
-    /// What all processes of the run can have together, where a control group is to be had.
+    /// The memory of all processes of the run together, where a cgroup can be had.
     memory: Option<OptionalSize>,
-    /// What happens to a hook that prints more than `output`.
+    /// The treatment of a hook that prints more than `output`.
     on_limit: Option<OnOutputLimit>,
     /// `RLIMIT_NOFILE`, at least 16.
     open_files: Option<u64>,
-    /// What is kept of each stream.
+    /// The most bytes that are kept of each stream.
     output: Option<Size>,
-    /// `RLIMIT_NPROC` under a root daemon, and the limit of a control group, where one is to be had.
+    /// `RLIMIT_NPROC` under a root daemon, and the limit of a cgroup, where one can be had.
     tasks: Option<u64>,
 }
 
@@ -595,11 +595,11 @@ impl LimitsSection {
     }
 }
 
-/// What becomes of what a hook printed, on its way to the caller.
+/// Treatment of a hook's output in replies.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields)]
 struct OutputSection {
-    /// Whether registered secrets are taken out of replies.
+    /// Whether registered secrets are redacted in replies.
     #[serde(skip_serializing_if = "Option::is_none")]
     redact: Option<bool>,
 }
@@ -613,9 +613,9 @@ impl OutputSection {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields)]
 struct TimeSection {
-    /// Where nobody says.
+    /// The limit where nothing names one.
     default: Option<Span>,
-    /// More is refused.
+    /// The largest limit; more is refused.
     maximum: Option<Span>,
 }
 
