@@ -16,7 +16,7 @@ use crate::{
     wire::json,
 };
 
-/// Has the running daemon read configuration, profiles and hooks again.
+/// Reload the daemon's configuration, profiles and hooks.
 ///
 /// If anything is wrong with them, nothing of them takes effect and this exits with 125.
 #[derive(Debug, Args)]
@@ -56,7 +56,7 @@ impl ReloadArgs {
     }
 }
 
-/// Has the running daemon accept nothing more, let running hooks end, and end itself.
+/// Stop the daemon gracefully: accept no more requests, and wait for running hooks.
 #[derive(Debug, Args)]
 pub(super) struct DrainArgs {
     /// The daemon's admin socket [default: that of the configuration]

@@ -36,7 +36,7 @@ const EXIT_STOPPED: u8 = 2;
 /// The last lines of stderr that are shown of a hook that failed.
 const STDERR_LINES: usize = 3;
 
-/// Runs all hooks due at a lifecycle point, and says what they come to.
+/// Run all hooks that are due at a lifecycle point, to one decision.
 ///
 /// Exits with 0 where nothing stops what comes next, with 2 where a hook does, with 125 where hookjail failed or refused.
 #[expect(
@@ -49,7 +49,7 @@ pub(super) struct DispatchArgs {
     #[arg(long)]
     point: String,
     /// The contract [default: that of the due hooks]
-    #[arg(long, default_value = "")]
+    #[arg(long, default_value = "", hide_default_value = true)]
     contract: String,
     /// A file with the event as JSON, or - for stdin [default: stdin, unless it is a terminal]
     #[arg(long, value_name = "FILE")]
@@ -58,22 +58,22 @@ pub(super) struct DispatchArgs {
     #[arg(long, value_name = "POINT=CMD")]
     hook: Vec<String>,
     /// The mode of the hooks of this call, for example shell_push
-    #[arg(long, default_value = "", requires = "hook")]
+    #[arg(long, default_value = "", hide_default_value = true, requires = "hook")]
     mode: String,
     /// The profile of the hooks of this call [default: the contract's]
-    #[arg(long, default_value = "", requires = "hook")]
+    #[arg(long, default_value = "", hide_default_value = true, requires = "hook")]
     profile: String,
     /// The tool's name, for matchers [default: the event's]
-    #[arg(long, default_value = "")]
+    #[arg(long, default_value = "", hide_default_value = true)]
     tool: String,
     /// The session
-    #[arg(long, default_value = "")]
+    #[arg(long, default_value = "", hide_default_value = true)]
     session: String,
     /// The turn's number
     #[arg(long)]
     turn: Option<u64>,
     /// The agent's name; hooks of other agents are left out
-    #[arg(long, default_value = "")]
+    #[arg(long, default_value = "", hide_default_value = true)]
     agent: String,
     /// Whose hooks alone: `operator`, `agent=NAME`, `plugin=NAME`, `skill=NAME`, separated by commas
     #[arg(long, value_name = "OWNERS", value_delimiter = ',', value_parser = owner)]
@@ -88,12 +88,12 @@ pub(super) struct DispatchArgs {
     #[arg(long, value_name = "DIR")]
     source: Option<PathBuf>,
     /// infer's agent mode: standard, plan, auto, or any other
-    #[arg(long, value_name = "MODE", default_value = "")]
+    #[arg(long, value_name = "MODE", default_value = "", hide_default_value = true)]
     agent_mode: String,
     /// Only hooks of the stage before the others (docker-agent's `preempt_yolo`)
     #[arg(long)]
     preempt: bool,
-    /// A hook that breaks stops what it was asked about, whatever its contract says
+    /// Deny where a hook fails, whatever its contract says
     #[arg(long)]
     fail_closed: bool,
     /// The wall time of the whole, for example 500ms, 10s, 2m

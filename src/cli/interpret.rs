@@ -17,7 +17,7 @@ use crate::contract::{ExternalEnd, Mode, Reading, read};
 /// The longest line that is read, bytes.
 const LINE: u64 = 64 * 1024 * 1024;
 
-/// Reads ends of hooks, and says what they mean under their contract. Runs nothing.
+/// Interpret ends of hooks that ran elsewhere by their contract; run nothing.
 ///
 /// Each line of the input is one JSON object: `{"id": "x", "contract": "reyn", "mode": "shell_push", "point": "turn_end",
 /// "ends": [{"name": "h", "exit_code": 0, "stdout": "…"}]}`. Each is answered by one line, in the same order.

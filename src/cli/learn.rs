@@ -62,9 +62,9 @@ const OTHER_END: &str = "it ends otherwise";
 /// The maximum number of listed denials.
 const NAMED: usize = 20;
 
-/// Proposes the smallest profile for a hook: runs it under a wide one, looks at what it does, and runs it again under what comes of
-/// that. Both runs are real: what the hook writes, it writes.
+/// Propose the smallest profile for a hook, from an observed run under a wide one.
 ///
+/// Runs the hook twice, under the wide profile and under the proposed one. Both runs are real: what the hook writes, it writes.
 /// Prints the profile as a diff that makes its file, and puts nothing in force. Exits with 0 where the hook ended under it as it did
 /// under the wide one, with 1 where it did not.
 #[derive(Debug, Args)]
@@ -73,7 +73,7 @@ pub(super) struct LearnArgs {
     #[arg(long = "as", value_name = "RUNTIME", value_parser = runtime_named)]
     runtime: Option<Adopted>,
     /// The lifecycle point
-    #[arg(long, default_value = "")]
+    #[arg(long, default_value = "", hide_default_value = true)]
     point: String,
     /// The widest profile that it may have
     #[arg(long, value_name = "PROFILE", default_value = PROFILE)]

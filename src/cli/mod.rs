@@ -107,7 +107,7 @@ enum CliCommand {
     Drain(admin::DrainArgs),
     /// Show what this host can enforce, axis by axis, with evidence
     Doctor(doctor::DoctorArgs),
-    /// Say what a profile allows, who says so, and what it would take
+    /// Explain whether a profile allows an operation, by which rule, and what would allow it
     #[cfg(target_os = "linux")]
     Explain(explain::ExplainArgs),
     /// List the configured hooks, check files of hooks

@@ -21,7 +21,7 @@ use crate::{
 /// How much of a command a line shows, characters.
 const COMMAND_CHARS: usize = 60;
 
-/// Lists the hooks that the running daemon has in work.
+/// List the hooks that the daemon has in work.
 ///
 /// A hook is `queued` (no place is free), `asking` (an operator has to allow it), `starting` or `running`.
 #[derive(Debug, Args)]
@@ -50,7 +50,7 @@ impl PsArgs {
     }
 }
 
-/// Kills one hook that the running daemon has in work, with all its processes.
+/// Kill a hook that the daemon has in work, with all its processes.
 ///
 /// Its caller is answered that an operator did it, and so says the journal. A guard that is killed has failed.
 #[derive(Debug, Args)]

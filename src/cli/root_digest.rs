@@ -8,7 +8,7 @@ use serde_json::json;
 use super::{Context, Failure, output};
 use crate::rootfs::digest;
 
-/// Prints the digest of an unpacked image, for `container.root_digest`.
+/// Print the digest of an unpacked image, for `container.root_digest`.
 #[derive(Debug, Args)]
 pub(super) struct RootDigestArgs {
     /// The directory

@@ -50,8 +50,8 @@ const STDIN_SILENCE_MS: u16 = 2000;
 )]
 #[derive(Debug, Args)]
 pub(super) struct RunAsOptions {
-    /// Stand in for a hook of this runtime: read its payload from stdin, and end exactly as the hook does. What hookjail
-    /// refuses, or fails at, is the runtime's own no at a gate. Needs a daemon
+    /// Stand in for a hook of this runtime: read its payload from stdin, and end exactly as the hook does. A refusal or
+    /// failure of hookjail is a denial in the runtime's own form at a gate. Needs a daemon
     #[arg(long = "as", value_name = "RUNTIME", conflicts_with_all = ["contract", "mode", "event", "raw", "dry_run"])]
     runtime: Option<String>,
     /// With --as: this hook can stop something [default: as the runtime's contract says of the point]
@@ -60,10 +60,10 @@ pub(super) struct RunAsOptions {
     /// With --as: this hook stops nothing, whatever happens to it
     #[arg(long, requires = "runtime")]
     pub(super) observe: bool,
-    /// With --as: a hook that breaks stops what it was asked about, whatever its contract says
+    /// With --as: deny where the hook fails, whatever its contract says
     #[arg(long, requires = "runtime")]
     pub(super) fail_closed: bool,
-    /// With --as: a hook that breaks passes as its contract has it, before a tool call too, though confinement may be why
+    /// With --as: treat a failure of the hook as its contract does, before a tool call too, even where confinement may have caused it
     #[arg(long, requires = "runtime", conflicts_with = "fail_closed")]
     pub(super) mirror_failures: bool,
     /// With --as: run the hook twice, without any confinement and confined, and show what differs. Both runs are real
@@ -74,7 +74,7 @@ pub(super) struct RunAsOptions {
     pub(super) start: bool,
 }
 
-/// Runs one hook.
+/// Run one hook.
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is an option of the command line"
@@ -83,17 +83,17 @@ pub(super) struct RunAsOptions {
 pub(super) struct RunArgs {
     #[command(flatten)]
     pub(super) place: RunAsOptions,
-    /// Whose rules say what stdin, exit code and stdout mean: observe, reyn, basecoat, loom, …
+    /// The contract, which defines stdin, exit codes and stdout: observe, reyn, basecoat, loom, …
     #[arg(long, default_value = "observe")]
     contract: String,
     /// The contract's mode, for example shell_push
-    #[arg(long, default_value = "")]
+    #[arg(long, default_value = "", hide_default_value = true)]
     mode: String,
     /// The lifecycle point
-    #[arg(long, default_value = "")]
+    #[arg(long, default_value = "", hide_default_value = true)]
     pub(super) point: String,
     /// The profile [default: the contract's]
-    #[arg(long, default_value = "")]
+    #[arg(long, default_value = "", hide_default_value = true)]
     profile: String,
     /// A file with the event as JSON, or - for stdin [default: stdin, unless it is a terminal]
     #[arg(long, value_name = "FILE")]
@@ -104,21 +104,21 @@ pub(super) struct RunArgs {
     /// The wall time, for example 500ms, 10s, 2m
     #[arg(long, value_parser = parse_span)]
     pub(super) timeout: Option<Duration>,
-    /// Binds ${workspace} [default: the current directory, where the profile needs one]
+    /// Bind ${workspace} to a directory [default: the current directory, where the profile needs one]
     #[arg(long, value_name = "DIR")]
     workspace: Option<PathBuf>,
-    /// Where the hook starts [default: the workspace under a profile that starts there, such as workspace-ro, else its scratch
+    /// The working directory [default: the workspace under a profile that starts there, such as workspace-ro, else the scratch
     /// directory]
     #[arg(long, value_name = "DIR")]
     working_dir: Option<PathBuf>,
-    /// Sets a variable that the profile lets in
+    /// Set a variable that the profile allows
     #[arg(long, value_name = "NAME=VALUE")]
     env: Vec<String>,
-    /// A name for log and audit
-    #[arg(long, default_value = "")]
+    /// A name for replies, log and journal
+    #[arg(long, default_value = "", hide_default_value = true)]
     name: String,
-    /// The session it belongs to
-    #[arg(long, default_value = "")]
+    /// The session
+    #[arg(long, default_value = "", hide_default_value = true)]
     session: String,
     /// The daemon's socket; without it, and without a daemon at its usual place, this run is served privately
     #[arg(long, value_name = "ADDR")]

@@ -46,7 +46,7 @@ use crate::{
 /// The profile that usual hooks need: formatters, linters, tests, commits.
 const PROFILE: &str = "develop";
 
-/// Has a runtime's hooks run confined: shows what would change, asks, and changes its settings.
+/// Change a runtime's settings, after a question, so that its hooks run confined.
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is an option of the command line"
