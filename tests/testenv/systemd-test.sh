@@ -36,8 +36,13 @@ inside() {
   [ "$(systemctl show -P ActiveState hookjail.service)" = active ]
   [ "$(systemctl show -P Type hookjail.service)" = notify ]
   journalctl --no-pager -u hookjail.service | grep 'serving on the socket that was passed'
-  # Of what the unit takes from the daemon, no profile needs anything.
-  hookjail doctor --connect /run/hookjail/hookjail.sock
+  # Of what the unit takes from the daemon, no profile needs anything that writes no workspace; the others are refused with the drop-in's name.
+  for profile in strict pipeline workspace-ro network; do
+    hookjail doctor --connect /run/hookjail/hookjail.sock --profile "$profile"
+  done
+  if hookjail doctor --connect /run/hookjail/hookjail.sock --profile workspace-rw --verbose >/tmp/told; then exit 1; fi
+  grep 'mount namespace' /tmp/told
+  grep workspaces.conf /tmp/told
   # A command that nobody allowed is refused.
   if hookjail run --connect /run/hookjail/hookjail.sock -- /bin/false </dev/null; then exit 1; fi
 
@@ -90,6 +95,12 @@ inside() {
   rm /etc/hookjail/hookjail.toml
   [[ $(call) == *OUTCOME_KIND_EXITED* ]]
 
+  # With the drop-in for workspaces every profile is confirmed.
+  install -D -m 644 systemd/hookjail.service.d/workspaces.conf.example /etc/systemd/system/hookjail.service.d/workspaces.conf
+  systemctl daemon-reload
+  restart
+  hookjail doctor --connect /run/hookjail/hookjail.sock
+
   # Hooks that run as their callers write in projects in closed homes, each user in his own.
   hook() { # NAME, and its lines
     printf '#!/bin/bash\n%s\n' "$2" >"/srv/hooks/$1"
@@ -136,6 +147,10 @@ inside() {
   rm /etc/hookjail/hookjail.toml
   restart
 
+  rm /etc/systemd/system/hookjail.service.d/workspaces.conf
+  systemctl daemon-reload
+  restart
+
   # The administrator's file holds for everybody on the host, and nobody's configuration is wider.
   alone() { runuser -u alice -- hookjail run --private "$@" -- /bin/echo served </dev/null; }
   alone | grep served
@@ -178,12 +193,13 @@ inside() {
     printf '[backends]\norder = ["container"]\n[container]\nruntime = "/usr/bin/crun"\n' >/etc/hookjail/hookjail.toml
     restart
     if hookjail doctor --connect /run/hookjail/hookjail.sock; then exit 1; fi
+    install -m 644 systemd/hookjail.service.d/workspaces.conf.example /etc/systemd/system/hookjail.service.d/workspaces.conf
     install -m 644 systemd/hookjail.service.d/container.conf.example /etc/systemd/system/hookjail.service.d/container.conf
     systemctl daemon-reload
     restart
     hookjail doctor --connect /run/hookjail/hookjail.sock
     [[ $(call) == *'"backend":"container"'*OUTCOME_KIND_EXITED* ]]
-    rm /etc/hookjail/hookjail.toml /etc/systemd/system/hookjail.service.d/container.conf
+    rm /etc/hookjail/hookjail.toml /etc/systemd/system/hookjail.service.d/*.conf
   fi
 
   # What stands in the way is named.

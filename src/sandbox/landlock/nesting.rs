@@ -45,7 +45,7 @@ pub(in crate::sandbox) const fn of_step(step: Step, errno: i32) -> Option<Cause>
         ) => Some(Cause {
             fix: "allow hookjail user namespaces and mounts in them (`user.max_user_namespaces`, \
                   `kernel.apparmor_restrict_unprivileged_userns`, the seccomp profile of a container or service around it), run it as \
-                  root's service with CAP_SYS_ADMIN, or have hooks run under a profile without `files.read_only`, as `develop-open-git`",
+                  root's service with CAP_SYS_ADMIN (in the shipped unit: the drop-in `workspaces.conf`), or have hooks run under a profile without `files.read_only`, as `develop-open-git`",
             why: "what the profile keeps read-only takes a mount namespace, which this system does not let hookjail make",
         }),
         (Step::Landlock, libc::E2BIG) => Some(Cause {
