@@ -114,6 +114,17 @@ build_release() {
   install -m 755 "$CI_WORK/home/installed/bin/hookjail-run" "$RELEASE-run"
 }
 
+# Makes a Python with the packages that a file lists, for the ordinary user too: $PYTHON. Not of a toolchain below /root.
+python_with() { # REQUIREMENTS
+  local name; name=$(sha256sum "$1" | cut -c 1-16)
+  PYTHON=$CI_WORK/python-$name/bin/python
+  [ -e "$CI_WORK/python-$name/ok" ] && return
+  /usr/bin/python3 -c 'import ensurepip, venv' 2>/dev/null || packages python3-venv
+  rm -rf "$CI_WORK/python-$name"
+  /usr/bin/python3 -m venv "$CI_WORK/python-$name" &&
+    timeout 300 "$PYTHON" -m pip install --quiet --disable-pip-version-check --requirement "$1" && touch "$CI_WORK/python-$name/ok"
+}
+
 # Has the tests of a tier make their files in memory, where that can be mounted: they make and remove very many.
 files_in_memory() {
   local at=$CI_WORK/memory
