@@ -100,7 +100,7 @@ name = "agent.hookjail.test"
 user = "{USER}"
 [[network.clients]]
 name = "check.hookjail.test"
-user = "{USER}"
+user = "daemon"
 """.replace(f'"{os.geteuid()}"', str(os.geteuid())))
         self.config.chmod(0o600)
         subprocess.run([HOOKJAIL, "--config", self.config, "consent", "allow", "--", "/bin/cat"], check=True, capture_output=True)
@@ -287,6 +287,16 @@ def check(directory, authority, daemons, front):
         with grpc.secure_channel(f"127.0.0.1:{daemon.port}", credentials, options) as channel:
             services.HookServiceStub(channel).Execute(request, timeout=60)
     assert sum((it.runs() for it in daemons), collections.Counter())[request.request_id] == 2
+
+    # The balancer's own certificate asks whether a daemon serves, and for nothing else.
+    pair = [(directory / f"check.hookjail.test.{end}").read_bytes() for end in ("key", "pem")]
+    checking = grpc.ssl_channel_credentials((directory / "ca.pem").read_bytes(), *pair)
+    with grpc.secure_channel(f"127.0.0.1:{first.port}", checking, [("grpc.ssl_target_name_override", SERVICE)]) as channel:
+        try:
+            services.HookServiceStub(channel).Execute(request, timeout=60)
+            raise AssertionError("the balancer's certificate may run hooks")
+        except grpc.RpcError as error:
+            assert reason(error) == "PEER_NOT_ALLOWED", error
 
     again = sum(it.again for it in callers)
     print(f"{len(done)} calls answered, each as it was and run once; {len(unknown)} without an answer after the kill, "
