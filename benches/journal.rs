@@ -159,6 +159,7 @@ fn record() -> Record {
         request_id: String::new(),
         run_id: None,
         session: String::new(),
+        trace: None,
     }))
 }
 

@@ -29,6 +29,7 @@ use crate::{
     pipeline::{Answer, Call, Pipeline, Purpose, Recorded, Rules},
     refusal::{Reason, Refusal},
     request::Request,
+    traces::Facts,
     util::heavy,
 };
 
@@ -157,10 +158,19 @@ impl Dispatch {
             Ok::<_, Refusal>((self.completed(mode, &rules, peer), mode, due))
         };
         let (this, mode, due) = heavy::beside(call.peer.uid, look).await?;
+        let point = this.event.point.clone();
         let dispatched = this.run_due(mode, due, lists.lists(), pipeline, call);
         let dispatched = dispatched.await?;
         let decision = dispatched.folded.answer.decision;
         pipeline.metrics.dispatched(decision);
+        if let Some(trace) = call.trace.as_ref().filter(|trace| trace.is_recorded()) {
+            trace.end(Facts {
+                contract: mode.map_or("", Mode::contract_name),
+                dispatched: Some(decision),
+                point: pipeline.audit.redacted(point),
+                ..Facts::default()
+            });
+        }
         Ok(dispatched)
     }
 
@@ -339,6 +349,7 @@ impl Dispatch {
             peer: all.peer.clone(),
             purpose: Purpose::Run,
             run_id: Uuid::now_v7().to_string(),
+            trace: all.trace.as_ref().map(|trace| trace.of_hook(arrived)),
         }
     }
 

@@ -38,6 +38,7 @@ mod schema;
 mod sys;
 #[doc(hidden)]
 pub mod testing;
+mod traces;
 mod util;
 mod wire;
 

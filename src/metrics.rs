@@ -63,6 +63,7 @@ pub(crate) struct Metrics {
     run: Histogram,
     runs: IntCounterVec,
     setup: Histogram,
+    spans_dropped: IntCounter,
     unconfined: IntCounter,
 }
 
@@ -180,6 +181,10 @@ impl Metrics {
                 "Time of runs from arrival to release, without that in the queue.",
                 &SHORT,
             )?,
+            spans_dropped: of.counter(
+                "spans_dropped",
+                "Spans that no collector took: it was away or behind, or rejected them.",
+            )?,
             unconfined: of.counter("unconfined_runs", "Runs that nothing confined.")?,
             registry,
         })
@@ -235,6 +240,17 @@ impl Metrics {
     /// Counts a request at which hookjail failed.
     pub(crate) fn failed(&self) {
         self.faults.inc();
+    }
+
+    /// Counts spans that are not exported.
+    pub(crate) fn spans_dropped(&self, spans: usize) {
+        self.spans_dropped.inc_by(spans as u64);
+    }
+
+    /// Returns how many spans are not exported.
+    #[cfg(test)]
+    pub(crate) fn dropped_spans(&self) -> u64 {
+        self.spans_dropped.get()
     }
 
     /// Counts an answered dispatch.

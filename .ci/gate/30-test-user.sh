@@ -11,7 +11,7 @@ as_user cargo test --locked --all-features --no-fail-fast
 as_user "$(tests_of spec)" --ignored with_tools::
 # What starts for each hook holds nothing that only the daemon needs. Names in a program that is not optimised show it; the full run
 # measures the size of the release.
-for crate in minijinja regex_automata saphyr_parser toml schemars prost_reflect landlock seccompiler; do
+for crate in minijinja opentelemetry_proto regex_automata saphyr_parser toml schemars prost_reflect landlock seccompiler; do
   # As the compiler spells a crate in the name of a symbol: its length before it.
   symbol=${#crate}$crate
   nm "$PROGRAM" | grep -F "$symbol" >/dev/null || fail "hookjail has nothing of $crate: the check of hookjail-run would show nothing"

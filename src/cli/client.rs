@@ -1,7 +1,7 @@
 //! The client of a daemon.
 
 use std::{
-    io,
+    env, io,
     path::{Path, PathBuf},
     pin::{Pin, pin},
 };
@@ -17,7 +17,10 @@ use tonic_types::StatusExt;
 use tower::service_fn;
 
 use super::Failure;
-use crate::config::ProcessEnv;
+use crate::{
+    config::ProcessEnv,
+    policy::environment::{TRACE_PARENT, TRACE_STATE},
+};
 
 /// Returns the socket that an address given on the command line names.
 pub(super) fn socket(environment: &ProcessEnv, address: &Path) -> Option<PathBuf> {
@@ -92,6 +95,18 @@ fn trusted(server: u32, own: u32) -> io::Result<()> {
             "uid {server} listens there, and uid {own} believes a daemon of its own or of root alone"
         ),
     ))
+}
+
+/// Makes a request in the trace of this process, as its environment has it. The daemon ignores an invalid one.
+pub(super) fn in_trace<T>(message: T) -> tonic::Request<T> {
+    let mut request = tonic::Request::new(message);
+    for (variable, key) in [(TRACE_PARENT, "traceparent"), (TRACE_STATE, "tracestate")] {
+        let value = env::var(variable).ok().and_then(|value| value.parse().ok());
+        if let Some(value) = value {
+            request.metadata_mut().insert(key, value);
+        }
+    }
+    request
 }
 
 /// Converts a daemon's refusal to a failure.

@@ -12,7 +12,7 @@ use tonic::transport::Channel;
 use uuid::Uuid;
 
 use super::{
-    Context, Failure,
+    Context, Failure, client,
     consent::ask_about,
     output,
     output::Style,
@@ -88,7 +88,12 @@ pub(super) struct DispatchArgs {
     #[arg(long, value_name = "DIR")]
     source: Option<PathBuf>,
     /// infer's agent mode: standard, plan, auto, or any other
-    #[arg(long, value_name = "MODE", default_value = "", hide_default_value = true)]
+    #[arg(
+        long,
+        value_name = "MODE",
+        default_value = "",
+        hide_default_value = true
+    )]
     agent_mode: String,
     /// Only hooks of the stage before the others (docker-agent's `preempt_yolo`)
     #[arg(long)]
@@ -273,8 +278,8 @@ async fn ask(
     channel: Channel,
     request: pb::DispatchRequest,
 ) -> Result<pb::DispatchResponse, Failure> {
-    let mut client = HookServiceClient::new(channel);
-    private_server::until_interrupted(client.dispatch(request)).await
+    let mut service = HookServiceClient::new(channel);
+    private_server::until_interrupted(service.dispatch(client::in_trace(request))).await
 }
 
 /// Calls as [`ask`] does, and shows consent questions at this terminal.

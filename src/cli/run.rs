@@ -409,8 +409,8 @@ async fn ask(
     channel: Channel,
     request: pb::ExecuteRequest,
 ) -> Result<pb::ExecuteResponse, Failure> {
-    let mut client = HookServiceClient::new(channel);
-    private_server::until_interrupted(client.execute(request)).await
+    let mut service = HookServiceClient::new(channel);
+    private_server::until_interrupted(service.execute(client::in_trace(request))).await
 }
 
 /// Calls as [`ask`] does, and shows consent questions at this terminal.

@@ -611,7 +611,7 @@ async fn call(
 ) -> Result<pb::ExecuteResponse, Failure> {
     let largest = usize::try_from(2 * MAX_REPLY_BYTES).unwrap_or(usize::MAX);
     let mut service = HookServiceClient::new(channel).max_decoding_message_size(largest);
-    let mut request = tonic::Request::new(request);
+    let mut request = client::in_trace(request);
     if let Some(left) = left {
         request.set_timeout(left);
     }

@@ -49,6 +49,8 @@ pub(super) struct ConfigFile {
     pub(super) secret: Vec<SecretEntry>,
     /// Sockets, callers and limits of the daemon.
     pub(super) server: ServerEntry,
+    /// Traces for an OpenTelemetry collector.
+    pub(super) traces: TracesEntry,
 }
 
 /// Settings of the backend `container`.
@@ -386,6 +388,30 @@ pub(super) struct MetricsEntry {
     /// The listen address: a loopback address with a port, such as `127.0.0.1:9464` or `[::1]:9464`. Default:
     /// none.
     pub(super) listen: Option<String>,
+}
+
+/// Traces for an OpenTelemetry collector.
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct TracesEntry {
+    /// The collector, which takes OTLP over gRPC: `http://` and a loopback address with a port, such as `http://127.0.0.1:4317`.
+    /// Default: none.
+    pub(super) endpoint: Option<String>,
+    /// The share of traces that is recorded, of those that begin in the daemon. Callers decide about theirs.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub(super) sample_ratio: f64,
+    /// The `service.name` of the spans.
+    pub(super) service_name: String,
+}
+
+impl Default for TracesEntry {
+    fn default() -> Self {
+        Self {
+            endpoint: None,
+            sample_ratio: 1.0,
+            service_name: "hookjail".to_owned(),
+        }
+    }
 }
 
 /// Directories of the daemon.

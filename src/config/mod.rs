@@ -21,6 +21,7 @@ use self::{
 };
 pub(crate) use self::{
     source::ConfigSource,
+    traces::Traces,
     view::{Origin, Setting},
 };
 use crate::{
@@ -51,6 +52,7 @@ mod managed;
 mod places;
 mod secret;
 mod source;
+mod traces;
 mod users;
 mod view;
 
@@ -149,6 +151,8 @@ pub struct Config {
     pub(crate) spawners: usize,
     /// Where allowlist and journal are.
     pub(crate) state: PathBuf,
+    /// Where traces of calls go; `None`: nowhere.
+    pub(crate) traces: Option<Traces>,
     /// The uids of a root daemon's hooks.
     pub(crate) uid_range: RangeInclusive<u32>,
     /// Below which directories a workspace may lie.
@@ -299,6 +303,7 @@ impl Config {
             run,
             secret,
             server,
+            traces,
         } = file;
         let capture = capture(&audit)?;
         let secrets = self::secret::read(secret)?;
@@ -391,6 +396,7 @@ impl Config {
             socket_mode,
             spawners: hooks.spawners,
             state: places.state,
+            traces: self::traces::read(traces)?,
             uid_range: first..=last,
             workspace_roots: places.workspace_roots,
         })
@@ -439,6 +445,7 @@ impl Config {
             socket_mode,
             spawners,
             state,
+            traces,
             uid_range,
             workspace_roots: _,
         } = self;
@@ -484,6 +491,7 @@ impl Config {
             ("server.max_connections", *connections == other.connections),
             ("server.socket", *socket == other.socket),
             ("server.socket_mode", *socket_mode == other.socket_mode),
+            ("traces", *traces == other.traces),
         ];
         let changed = keys.into_iter().filter(|(_, same)| !same);
         changed.map(|(key, _)| key).collect()
@@ -805,7 +813,8 @@ mod tests {
         let before = config("");
         let after = config(
             "[server]\ncallers = [7]\nsocket = \"/x/sock\"\n[hooks]\ndisabled = true\nspawners = 1\n\
-             [profiles]\ndirs = [\"/x\"]\n[metrics]\nlisten = \"127.0.0.1:1\"",
+             [profiles]\ndirs = [\"/x\"]\n[metrics]\nlisten = \"127.0.0.1:1\"\n\
+             [traces]\nendpoint = \"http://127.0.0.1:2\"",
         );
         assert_eq!(before.needs_restart(&before), [""; 0]);
         assert_eq!(
@@ -814,7 +823,8 @@ mod tests {
                 "hooks.spawners",
                 "metrics.listen",
                 "server.admin_socket",
-                "server.socket"
+                "server.socket",
+                "traces"
             ]
         );
     }
@@ -842,6 +852,10 @@ mod tests {
             ("sever = 1", "sever"),
             ("[metrics]\nport = 9464", "metrics"),
             ("[metrics]\nlisten = 9464", "metrics.listen"),
+            ("[traces]\nurl = \"http://127.0.0.1:1\"", "traces"),
+            ("[traces]\nendpoint = \"x\"", "traces.endpoint"),
+            ("[traces]\nsample_ratio = 2", "traces.sample_ratio"),
+            ("[traces]\nservice_name = \"\"", "traces.service_name"),
             ("[server]\nsoket = \"/x\"", "soket"),
             ("[server]\nsocket_mode = \"0666\"", "server.socket_mode"),
             ("[server]\nsocket = \"x\"", "server.socket"),

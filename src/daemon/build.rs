@@ -8,7 +8,7 @@ use std::{
     sync::Arc,
 };
 
-use super::metrics::MAX_CONNECTIONS;
+use super::{metrics::MAX_CONNECTIONS, traces};
 #[cfg(target_os = "linux")]
 use crate::sandbox::Observer;
 use crate::{
@@ -29,6 +29,7 @@ use crate::{
         backend,
     },
     sys::{self, Keeper},
+    traces::Tracer,
 };
 
 /// The parts of a daemon that are set up before the first thread is started.
@@ -85,7 +86,8 @@ impl Capacity {
 fn own_descriptors(config: &Config) -> usize {
     // The listener's: itself, three of its thread's runtime, and the connection for which another one is ended.
     let metrics = config.metrics.map_or(0, |_| MAX_CONNECTIONS + 5);
-    OWN_DESCRIPTORS + metrics
+    let traces = config.traces.as_ref().map_or(0, |_| traces::DESCRIPTORS);
+    OWN_DESCRIPTORS + metrics + traces
 }
 
 /// Building a pipeline failed.
@@ -380,6 +382,7 @@ impl Assembly {
             results,
             runs: Runs::default(),
             sandbox,
+            tracer: Tracer::default(),
         })
     }
 }

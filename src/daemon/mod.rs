@@ -7,6 +7,7 @@ mod manager;
 mod metrics;
 mod reload;
 mod serve;
+mod traces;
 
 pub use self::build::Assembly;
 #[cfg(target_os = "linux")]

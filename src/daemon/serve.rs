@@ -25,6 +25,7 @@ use super::{
     manager::Manager,
     metrics::{MetricsListener, MetricsThread},
     reload::{Reloader, registered},
+    traces::TracesThread,
 };
 use crate::{
     config::{Config, ConfigError, ConfigSource},
@@ -104,6 +105,14 @@ pub(crate) enum DaemonError {
     /// The socket cannot be bound.
     #[error(transparent)]
     Socket(#[from] ServerError),
+    /// The exporter of traces cannot be started.
+    #[error("cannot export traces to {endpoint} (`traces.endpoint`): {cause}")]
+    Traces {
+        /// The collector's address.
+        endpoint: SocketAddr,
+        /// The system's error.
+        cause: io::Error,
+    },
     /// A task of the daemon's own broke.
     #[error(transparent)]
     Task(#[from] JoinError),
@@ -144,7 +153,9 @@ async fn run(
     // An unusable allowlist allows nothing: fail at start instead of with every request.
     Allowlist::load(&config.allowlist())?;
     let consent = operator(&config, &source.environment);
-    let pipeline = Arc::new(assembly.pipeline(&config, consent)?);
+    let mut pipeline = assembly.pipeline(&config, consent)?;
+    let traces = export_traces(&config, &mut pipeline)?;
+    let pipeline = Arc::new(pipeline);
     log.follow(pipeline.audit.redaction());
     let rules = pipeline.gate.rules();
     let (configured, _) = registered(&config, &source.environment.switches, &rules.registry)?;
@@ -222,6 +233,7 @@ async fn run(
     // Also where nothing ran, and the drain was over before it could be told.
     manager.draining();
     drop(metrics);
+    drop(traces);
     for socket in made {
         if let Err(error) = socket.remove_file() {
             tracing::warn!(%error, socket = %socket.path().display(), "socket cannot be removed");
@@ -245,6 +257,23 @@ fn metrics(
         thread.map_err(|cause| DaemonError::Metrics { address, cause })
     };
     config.metrics.map(serve).transpose()
+}
+
+/// Exports traces where the configuration says so.
+fn export_traces(
+    config: &Config,
+    pipeline: &mut Pipeline,
+) -> Result<Option<TracesThread>, DaemonError> {
+    let Some(traces) = &config.traces else {
+        return Ok(None);
+    };
+    let started = TracesThread::start(traces, Arc::clone(&pipeline.metrics));
+    let (tracer, thread) = started.map_err(|cause| DaemonError::Traces {
+        cause,
+        endpoint: traces.endpoint,
+    })?;
+    pipeline.tracer = tracer;
+    Ok(Some(thread))
 }
 
 /// Begins the drain at the first signal, and ends it at the second.

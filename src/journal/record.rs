@@ -122,6 +122,9 @@ pub struct Started {
     /// SHA-256 of the request without the values of its environment, where its caller gave it an id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_sha256: Option<String>,
+    /// The id of its trace, where its caller or the daemon traces it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<String>,
     /// The names of the variables the request sets.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub environment: Vec<String>,
@@ -217,6 +220,9 @@ pub struct Refused {
     /// The lifecycle point in the contract's spelling, if the request was understood.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub point: String,
+    /// The id of its trace, where its caller or the daemon traces it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<String>,
 }
 
 /// A run that a writer left open when it died: whether and how it ended is not known.

@@ -152,11 +152,13 @@ impl Record {
                     request_id,
                     run_id: _,
                     session,
+                    trace,
                 } = &mut **refused;
                 let command = command.iter_mut().flat_map(|command| &mut command.argv);
                 [hook, message, point, request_id, session]
                     .into_iter()
                     .chain(profile)
+                    .chain(trace)
                     .chain(command)
                     .for_each(act);
             }
@@ -186,6 +188,7 @@ impl Record {
                     run_id: _,
                     session,
                     timeout_ms: _,
+                    trace,
                     unconfined: _,
                     working_dir,
                 } = &mut **started;
@@ -195,6 +198,7 @@ impl Record {
                     .chain(digests.iter_mut().map(|digest| &mut digest.path))
                     .chain(environment)
                     .chain(passed_over.iter_mut().map(|backend| &mut backend.message))
+                    .chain(trace)
                     .chain(working_dir)
                     .for_each(act);
             }

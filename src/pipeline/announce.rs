@@ -4,7 +4,7 @@ use tokio::{sync::mpsc, time::sleep_until};
 
 use super::{
     Plan, Run,
-    record::{Audit, hex, known, unavailable},
+    record::{Audit, hex, known, trace_id, unavailable},
 };
 use crate::{
     consent::allowlist::Digest,
@@ -121,6 +121,7 @@ fn started(plan: &Plan, redaction: &Redaction) -> record::Started {
         request_sha256: plan.named.map(hex),
         run_id: run.id.clone(),
         session: request.session.clone(),
+        trace: run.trace.as_ref().map(trace_id),
         timeout_ms: u64::try_from(run.timeout.as_millis()).unwrap_or(u64::MAX),
         unconfined: !run.prepared.confines(),
         working_dir: request

@@ -9,7 +9,12 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::runs::{RunInWork, RunStage};
-use crate::{model::Peer, process::Chunk, util::shares::Share};
+use crate::{
+    model::Peer,
+    process::Chunk,
+    traces::{self, Stage, Trace},
+    util::shares::Share,
+};
 
 /// The time reserved before the caller's own timeout, so that the answer still arrives.
 ///
@@ -50,11 +55,22 @@ pub(crate) struct Call {
     pub purpose: Purpose,
     /// The run's id.
     pub run_id: String,
+    /// The call's trace, if it has one.
+    pub trace: Option<Arc<Trace>>,
 }
 
 impl Call {
     /// Lists how far the run has come, and until when that may last.
     pub(super) fn reach(&self, stage: RunStage, until: Instant) {
+        traces::reach(
+            self.trace.as_ref(),
+            match stage {
+                RunStage::Asking => Stage::Question,
+                RunStage::Queued => Stage::Queue,
+                RunStage::Running => Stage::Run,
+                RunStage::Starting => Stage::Admission,
+            },
+        );
         if let Some(listed) = &self.listed {
             listed.reach(stage, until);
         }

@@ -37,6 +37,7 @@ use crate::{
     refusal::{Refusal, Stop},
     request::Request,
     sandbox::Sandbox,
+    traces::{self, Stage, Tracer},
     util::heavy,
 };
 
@@ -55,6 +56,8 @@ pub struct Pipeline {
     pub(crate) runs: Runs,
     /// The confinement backends.
     pub(crate) sandbox: Sandbox,
+    /// The traces of calls.
+    pub(crate) tracer: Tracer,
 }
 
 impl Pipeline {
@@ -127,6 +130,7 @@ impl Pipeline {
         let confined = Box::pin(self.confine(call, request));
         async {
             let ended = confined.await?.run().await?;
+            traces::reach(ended.run.trace.as_ref(), Stage::Interpret);
             let (bytes, uid) = (ended.hook.end.output_bytes(), ended.run.peer.uid);
             let redaction = self.audit.redaction().get();
             let read = move || Box::new(Interpreted::of(ended, redaction));
@@ -137,6 +141,7 @@ impl Pipeline {
     async fn confine(&self, call: Call, request: Box<Request>) -> Result<Confined, Stop> {
         // Boxed, too: many requests may wait for the journal and for a spawner at once.
         let admitted = Box::pin(self.gate.admit(call, request, &self.sandbox)).await?;
+        traces::reach(admitted.call.trace.as_ref(), Stage::Setup);
         let plan = Box::pin(Plan::resolve(admitted, &self.sandbox)).await?;
         let announced = self.audit.start(plan).await?;
         Confined::start(announced, &self.sandbox).await

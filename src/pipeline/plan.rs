@@ -22,6 +22,7 @@ use crate::{
     refusal::{Fact, Reason, Refusal, Stop},
     request::Request,
     sandbox::{Confirmation, GrantRequest, HookTask, Opened, Prepared, Sandbox, Selected, Skipped},
+    traces::Trace,
     util::shares::Share,
 };
 
@@ -60,6 +61,8 @@ pub(crate) struct Run {
     pub(crate) request: Box<Request>,
     /// The wall time from arrival to `deadline`.
     pub(crate) timeout: Duration,
+    /// The call's trace, if it has one.
+    pub(crate) trace: Option<Arc<Trace>>,
     _place: Place,
 }
 
@@ -109,7 +112,11 @@ impl Plan {
         if request.require_confirmed {
             check_confines(&selected)?;
         }
-        let environment = Variables::resolve(&policy, &request.hook, request.depth)?;
+        let mut environment = Variables::resolve(&policy, &request.hook, request.depth)?;
+        if let Some(trace) = &admitted.call.trace {
+            let context = trace.context();
+            environment.set_trace(&policy, context.parent(), &context.state);
+        }
         let opened = Opened::of(
             sandbox.places(),
             &selected.prepared,
@@ -161,6 +168,7 @@ impl Plan {
             peer,
             purpose: _,
             run_id: id,
+            trace,
         } = call;
         let run = Box::new(Run {
             _place: place,
@@ -179,6 +187,7 @@ impl Plan {
             queued,
             request,
             timeout,
+            trace,
         });
         Self {
             answered_by,

@@ -22,6 +22,7 @@ use crate::{
     refusal::{Fact, Reason, Refusal, Stop, chain},
     request::Request,
     sandbox::{End, EndedHook},
+    traces::{self, Facts, Stage, Trace},
     util::heavy,
 };
 
@@ -38,6 +39,9 @@ pub struct Audit {
 ///
 /// The record is written nevertheless as soon as it can be, and no hook starts before.
 const RECORD_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The reason of a fault, as records and spans spell it.
+const FAULT: &str = "FAULT";
 
 /// An answer whose record is written.
 ///
@@ -101,6 +105,7 @@ pub(crate) struct About {
     pub(crate) run_id: String,
     /// The session.
     pub(crate) session: String,
+    trace: Option<Arc<Trace>>,
 }
 
 impl About {
@@ -135,6 +140,7 @@ impl About {
             request_id: request_id.to_owned(),
             run_id: call.run_id.clone(),
             session: String::new(),
+            trace: call.trace.clone(),
         }
     }
 
@@ -153,6 +159,7 @@ impl About {
             request_id,
             run_id: _,
             session,
+            trace: _,
         } = &mut about;
         let words = command.iter_mut().flat_map(|command| &mut command.argv);
         [hook, point, request_id, session]
@@ -228,6 +235,12 @@ impl Audit {
         self.writer.problem()
     }
 
+    /// Returns a text without registered secrets.
+    pub(crate) fn redacted(&self, mut text: String) -> String {
+        self.redaction.get().redactor.clean(&mut text);
+        text
+    }
+
     /// Checks that the journal can record a start.
     ///
     /// # Errors
@@ -261,6 +274,10 @@ impl Audit {
     /// Writes the end record of a run.
     pub(crate) async fn end(&self, interpreted: Box<Interpreted>) -> Recorded {
         self.count(&interpreted);
+        let trace = interpreted.run.trace.clone();
+        traces::reach(trace.as_ref(), Stage::Record);
+        let traced = trace.filter(|trace| trace.is_recorded());
+        let traced = traced.map(|trace| (trace, self.facts(&interpreted)));
         let request_id = interpreted.run.request.id.clone();
         let redaction = self.redaction.get();
         let Interpreted { hook, run, .. } = &*interpreted;
@@ -274,6 +291,9 @@ impl Audit {
         let why = match timeout(RECORD_TIMEOUT, self.writer.end_of_run(record)).await {
             Ok(Ok(at)) => {
                 let answer = Answer::Outcome { at, interpreted };
+                if let Some((trace, facts)) = traced {
+                    trace.end(facts);
+                }
                 return Recorded { answer, request_id };
             }
             Ok(Err(why)) => why.to_string(),
@@ -281,8 +301,38 @@ impl Audit {
         };
         let refusal = unavailable(&format!("the hook ran, but its end record: {why}"));
         self.metrics.refused(refusal.reason, 1);
+        if let Some((trace, facts)) = traced {
+            trace.end(Facts {
+                error: Some(refusal.reason.as_str()),
+                ..facts
+            });
+        }
         let answer = Answer::Refusal(refusal.released());
         Recorded { answer, request_id }
+    }
+
+    /// Returns the facts of a run's end for its spans.
+    fn facts(&self, interpreted: &Interpreted) -> Facts {
+        let Interpreted { hook, run, .. } = interpreted;
+        let wall = match &hook.end {
+            End::Ran(ran) => ran.wall,
+            End::ExecFailed(_) => Duration::ZERO,
+        };
+        Facts {
+            contract: run.request.contract.contract_name(),
+            point: self.redacted(run.request.event.point.clone()),
+            profile: Some(run.policy.name.to_string()),
+            run: Some(traces::RunFacts {
+                backend: run.prepared.backend.as_str(),
+                exit_code: hook.end.exit_code(),
+                outcome: interpreted.outcome,
+                released: hook.setup.released,
+                verdict: interpreted.verdict.decision,
+                wall,
+            }),
+            run_id: run.id.clone(),
+            ..Facts::default()
+        }
     }
 
     fn count(&self, interpreted: &Interpreted) {
@@ -308,6 +358,18 @@ impl Audit {
 
     /// Writes the record of a request that was not run, with the reason.
     pub(crate) async fn refuse(&self, about: About, stop: Stop) -> Recorded {
+        traces::reach(about.trace.as_ref(), Stage::Record);
+        let traced = about.trace.clone().filter(|trace| trace.is_recorded());
+        let traced = traced.map(|trace| {
+            let facts = Facts {
+                contract: about.contract,
+                point: self.redacted(about.point.clone()),
+                profile: about.profile.clone(),
+                run_id: about.run_id.clone(),
+                ..Facts::default()
+            };
+            (trace, facts)
+        });
         let redaction = self.redaction.get();
         let released = matches!(&stop, Stop::Refusal(refusal) if refusal.is_released());
         let (reason, message, answer) = match stop {
@@ -322,7 +384,7 @@ impl Audit {
                     request = about.request_id,
                     "request failed"
                 );
-                ("FAULT", message, Answer::Fault)
+                (FAULT, message, Answer::Fault)
             }
         };
         let About {
@@ -337,6 +399,7 @@ impl Audit {
             request_id,
             run_id,
             session,
+            trace,
         } = about;
         let mut record = Record::Refused(Box::new(record::Refused {
             command,
@@ -353,6 +416,7 @@ impl Audit {
             request_id: request_id.clone(),
             run_id: Some(run_id),
             session,
+            trace: trace.as_ref().map(trace_id),
         }));
         redaction.clean(&mut record);
         if let Record::Refused(refused) = &mut record {
@@ -377,6 +441,14 @@ impl Audit {
             Answer::Fault => self.metrics.failed(),
             Answer::Outcome { .. } => {}
             Answer::Refusal(refusal) => self.metrics.refused(refusal.reason, count.unwrap_or(1)),
+        }
+        if let Some((trace, facts)) = traced {
+            let error = match &answer {
+                Answer::Fault => Some(FAULT),
+                Answer::Outcome { .. } => None,
+                Answer::Refusal(refusal) => Some(refusal.reason.as_str()),
+            };
+            trace.end(Facts { error, ..facts });
         }
         Recorded { answer, request_id }
     }
@@ -493,6 +565,11 @@ pub(crate) fn usage(run: &Run, hook: &EndedHook) -> record::Usage {
         user_us: leader.map_or(0, |leader| micros(leader.user)),
         wall_us: micros(before_release + wall),
     }
+}
+
+/// Returns the id of a call's trace, as in records.
+pub(super) fn trace_id(trace: &Arc<Trace>) -> String {
+    trace.context().trace.to_string()
 }
 
 /// Formats a digest as lower-case hex, as in records.

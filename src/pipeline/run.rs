@@ -9,6 +9,7 @@ use crate::{
     process::{Chunk, Supervision},
     refusal::Stop,
     sandbox::{EndedHook, Sandbox, StartedHook},
+    traces::{self, Stage},
 };
 
 /// An announced hook that runs confined as planned. Dropping it kills the tree.
@@ -44,6 +45,7 @@ impl Confined {
     pub async fn start(announced: Announced, sandbox: &Sandbox) -> Result<Self, Stop> {
         let hook = sandbox.start(announced.task()).await?;
         let (run, chunks) = announced.started();
+        traces::reach(run.trace.as_ref(), Stage::Run);
         if let Some(listed) = &run.listed {
             listed.reach(RunStage::Running, run.deadline);
         }

@@ -15,6 +15,12 @@ use crate::model::{Hook, InvalidField, is_plain};
 /// The nesting depth: how many hooks led to this process. A runtime that a hook starts passes it on in its requests.
 pub(crate) const DEPTH: &str = "HOOKJAIL_DEPTH";
 
+/// The position in a trace: its id, that of the span above, and whether it is recorded.
+pub(crate) const TRACE_PARENT: &str = "TRACEPARENT";
+
+/// What tracing systems pass on to themselves.
+pub(crate) const TRACE_STATE: &str = "TRACESTATE";
+
 /// The variables of a run but for those that name its scratch directory.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Variables(BTreeMap<OsString, OsString>);
@@ -90,6 +96,19 @@ impl Variables {
         let home = policy.environment.home.as_ref();
         all.extend(home.map(|home| ("HOME".into(), home.into())));
         Ok(Self(all))
+    }
+
+    /// Sets the position of the run in a trace, where the profile lists its variables. Over what a request says of another one.
+    pub(crate) fn set_trace(&mut self, policy: &Policy, parent: String, state: &str) {
+        for (name, value) in [(TRACE_PARENT, &*parent), (TRACE_STATE, state)] {
+            if !admits(policy, name) {
+                continue;
+            }
+            self.0.remove(OsStr::new(name));
+            if !value.is_empty() {
+                self.0.insert(name.into(), value.into());
+            }
+        }
     }
 
     /// Returns the names of the whole environment, sorted.
@@ -556,6 +575,49 @@ mod tests {
             let refused = Variables::resolve(&strict(), &hook, 0).unwrap_err();
             assert_eq!(refused.field, format!("hook.env[{name}]"));
         }
+    }
+
+    #[test]
+    fn the_position_in_a_trace_is_set_where_the_profile_lists_it_over_what_the_request_says() {
+        let request = env(&[("TRACEPARENT", "theirs"), ("TRACESTATE", "theirs")]);
+        let built = |policy: &Policy, state: &str| {
+            let hook = hook(&request, &BTreeMap::new());
+            let mut variables = Variables::resolve(policy, &hook, 0).unwrap();
+            variables.set_trace(policy, "ours".to_owned(), state);
+            let all = variables.with_scratch(Path::new("/s"));
+            [TRACE_PARENT, TRACE_STATE].map(|name| all.get(OsStr::new(name)).cloned())
+        };
+        let mut policy = strict();
+        assert_eq!(
+            built(&policy, "a=1"),
+            [Some("ours".into()), Some("a=1".into())]
+        );
+        assert_eq!(built(&policy, ""), [Some("ours".into()), None]);
+
+        let mut quiet = strict();
+        let environment = Arc::make_mut(&mut quiet.environment);
+        environment.allow.retain(|name| !name.starts_with("TRACE"));
+        let mut variables =
+            Variables::resolve(&quiet, &hook(&BTreeMap::new(), &BTreeMap::new()), 0).unwrap();
+        variables.set_trace(&quiet, "ours".to_owned(), "a=1");
+        let names = variables.names();
+        assert!(
+            names
+                .iter()
+                .all(|name| !name.as_bytes().starts_with(b"TRACE"))
+        );
+
+        // One alone.
+        let environment = Arc::make_mut(&mut policy.environment);
+        environment.allow.retain(|name| name != TRACE_STATE);
+        let mut variables =
+            Variables::resolve(&policy, &hook(&BTreeMap::new(), &BTreeMap::new()), 0).unwrap();
+        variables.set_trace(&policy, "ours".to_owned(), "a=1");
+        let names = variables.names();
+        let traced = names
+            .iter()
+            .filter(|name| name.as_bytes().starts_with(b"TRACE"));
+        assert_eq!(traced.collect::<Vec<_>>(), [TRACE_PARENT]);
     }
 
     #[test]

@@ -21,6 +21,7 @@ use crate::{
     pb,
     pipeline::{About, Answer, Rules},
     refusal::Refusal,
+    traces::Method,
     util::heavy,
 };
 
@@ -35,7 +36,10 @@ impl HookServer {
         caller: Caller,
     ) -> Reply<pb::DispatchResponse> {
         let cancel = self.stop.child_token();
+        let context = caller.context.clone();
         let (mut call, invalid) = caller.call(cancel.clone(), None);
+        let tracer = &self.pipeline.tracer;
+        call.trace = tracer.begin(Method::Dispatch, call.arrived, context);
         let (contract, point) = decode::named(message.contract, message.event.as_ref());
         let refuse = async |id: &str, refusal: Refusal| {
             let about = About::malformed(&call, id).at(contract, point.clone());

@@ -31,9 +31,11 @@ use crate::{
     model::{InvalidField, OnDisconnect, Peer},
     pb::{self, hook_service_server::HookService},
     pipeline::{About, Call, Pipeline, Purpose, Recorded, Rules},
+    policy::environment::{TRACE_PARENT, TRACE_STATE},
     process::{Chunk, Stream as Output},
     refusal::{Reason, Refusal},
     request,
+    traces::{Method, Trace, TraceContext},
     util::{heavy, shares::Share, swap::Current},
 };
 
@@ -125,7 +127,13 @@ impl HookServer {
         chunks: Option<mpsc::Sender<Chunk>>,
     ) -> Result<DecodedCall, Recorded> {
         let cancel = self.stop.child_token();
+        let method = match chunks {
+            Some(_) => Method::ExecuteStream,
+            None => Method::Execute,
+        };
+        let context = caller.context.clone();
         let (mut call, invalid) = caller.call(cancel.clone(), chunks);
+        call.trace = self.trace(method, &call, context, message.hook.as_ref());
         let (contract, point) = decode::named(message.contract, message.event.as_ref());
         if let Some(invalid) = invalid {
             let about = About::malformed(&call, &message.request_id).at(contract, point);
@@ -177,6 +185,22 @@ impl HookServer {
             named,
             run,
         })
+    }
+
+    /// Begins the trace of a call, in that of its caller: as the metadata say, or where they say nothing, its hook's variables.
+    fn trace(
+        &self,
+        method: Method,
+        call: &Call,
+        context: Option<TraceContext>,
+        hook: Option<&pb::Hook>,
+    ) -> Option<Arc<Trace>> {
+        let context = context.or_else(|| {
+            let environment = &hook?.env;
+            let value = |name| environment.get(name).map(String::as_str);
+            TraceContext::parse(value(TRACE_PARENT)?, value(TRACE_STATE))
+        });
+        self.pipeline.tracer.begin(method, call.arrived, context)
     }
 
     /// Runs a request, or answers it from an earlier request with its id.
@@ -243,7 +267,10 @@ impl HookServer {
         message: pb::ExecuteRequest,
         caller: Caller,
     ) -> Result<pb::PreviewResponse, Status> {
-        let (call, invalid) = caller.call(self.stop.child_token(), None);
+        let context = caller.context.clone();
+        let (mut call, invalid) = caller.call(self.stop.child_token(), None);
+        // It is never ended, so no span is exported of a preview. It has the hook's variables.
+        call.trace = self.trace(Method::Execute, &call, context, message.hook.as_ref());
         let Pipeline { gate, sandbox, .. } = &*self.pipeline;
         let id = message.request_id.clone();
         // First, so that uids without permission learn nothing from how their requests are decoded.
@@ -356,6 +383,8 @@ pub(super) fn held(extensions: &Extensions) -> Result<Arc<Share>, Status> {
 #[derive(Clone, Debug)]
 pub(super) struct Caller {
     arrived: Instant,
+    /// Its position in a trace.
+    pub(super) context: Option<TraceContext>,
     held: Arc<Share>,
     peer: Peer,
     timeout: Result<Option<Duration>, InvalidField>,
@@ -371,6 +400,7 @@ impl Caller {
         let arrived = Instant::now();
         Ok(Self {
             arrived,
+            context: context(headers),
             held: held(extensions)?,
             peer: peer(extensions)?,
             timeout: caller_timeout(headers),
@@ -402,9 +432,22 @@ impl Caller {
             peer: self.peer,
             purpose: Purpose::Run,
             run_id: Uuid::now_v7().to_string(),
+            trace: None,
         };
         (call, invalid)
     }
+}
+
+/// Reads `traceparent` and `tracestate`. What is invalid, or there twice, begins no refusal but a trace of its own.
+fn context(headers: &HeaderMap) -> Option<TraceContext> {
+    let mut parents = headers.get_all("traceparent").iter();
+    let (Some(parent), None) = (parents.next(), parents.next()) else {
+        return None;
+    };
+    let states = headers.get_all("tracestate").iter();
+    // A value that is no text makes the whole state invalid, as an entry without a value does.
+    let states = states.map(|state| state.to_str().unwrap_or("?"));
+    TraceContext::parse(parent.to_str().ok()?, states)
 }
 
 /// Reads `grpc-timeout`: up to eight digits and a unit.

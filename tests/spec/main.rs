@@ -46,6 +46,7 @@ mod output;
 mod reload;
 mod run_as;
 mod shutdown;
+mod traces;
 
 mod admission;
 mod adopt;

@@ -81,7 +81,8 @@ fn samples(text: &str) -> BTreeMap<String, f64> {
         .collect()
 }
 
-fn value(daemon: &Daemon, sample: &str) -> f64 {
+/// Returns the value of a sample.
+pub(crate) fn value(daemon: &Daemon, sample: &str) -> f64 {
     samples(&scrape(daemon))[sample]
 }
 

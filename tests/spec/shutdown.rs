@@ -33,13 +33,14 @@ use crate::{
     },
 };
 
-fn terminate(daemon: &Daemon) {
+/// Has the daemon end.
+pub(crate) fn terminate(daemon: &Daemon) {
     let pid = Pid::from_raw(i32::try_from(daemon.pid()).unwrap());
     kill(pid, Signal::SIGTERM).unwrap();
 }
 
 /// Waits for the daemon's end.
-async fn exit_status(daemon: &mut Daemon) -> ExitStatus {
+pub(crate) async fn exit_status(daemon: &mut Daemon) -> ExitStatus {
     let mut status = None;
     until("the daemon's end", || {
         status = daemon.child().try_wait().unwrap();

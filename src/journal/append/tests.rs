@@ -1053,6 +1053,7 @@ pub(in crate::journal) fn started(run: &str) -> Record {
             })
             .to_vec(),
         timeout_ms: 5000,
+        trace: None,
         event_sha256: "e".repeat(64),
         event: None,
         event_bytes: 812,
@@ -1112,6 +1113,7 @@ fn refusal(message: &str, run_id: Option<String>) -> Record {
         peer: PeerLine { pid: None, uid: 0 },
         profile: None,
         session: String::new(),
+        trace: None,
     }))
 }
 
