@@ -1,12 +1,12 @@
 //! Serves until a signal, the operator or a lost file ends it.
 
 use std::{
-    io::{self, IsTerminal},
+    io,
     net::SocketAddr,
     os::unix::net::UnixListener,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use listenfd::ListenFd;
@@ -16,15 +16,14 @@ use tokio::{
     task::JoinError,
 };
 use tokio_util::sync::CancellationToken;
-use tracing_subscriber::{EnvFilter, filter::ParseError};
 
 use super::{
     build::{Assembly, AssemblyError, confirm_all, make_cache, operator},
     disks::Disks,
-    log::RedactedLog,
+    log::{self, LogError, LogFormat, LogRedaction},
     manager::Manager,
     metrics::{MetricsListener, MetricsThread},
-    reload::{Reloader, registered},
+    reload::{Loads, Reloader, registered},
     traces::TracesThread,
 };
 use crate::{
@@ -34,8 +33,8 @@ use crate::{
     pipeline::Pipeline,
     refusal::lacking,
     sys::{self, Keeper},
-    util::{presence::Presence, shares::Shares, swap::Current},
-    wire::{Incoming, ServeError, Server, ServerError, Steering, WireLimits},
+    util::{presence::Presence, swap::Current},
+    wire::{DaemonPlaces, Incoming, ServeError, Server, ServerError, Steering, WireLimits},
 };
 
 /// The mode of the admin socket: for the daemon's user alone.
@@ -68,14 +67,9 @@ pub(crate) enum DaemonError {
     /// A system call failed.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The variable that filters the log is wrong.
-    #[error("HOOKJAIL_LOG={directives:?}: {cause}")]
-    Log {
-        /// Its value.
-        directives: String,
-        /// The problem of the value.
-        cause: ParseError,
-    },
+    /// The log cannot be started.
+    #[error(transparent)]
+    Log(#[from] LogError),
     /// One of the daemon's own files was removed or replaced.
     #[error("`{path}` {problem}; start the daemon again", path = path.display())]
     LostFile {
@@ -126,24 +120,25 @@ pub(crate) enum DaemonError {
 /// # Errors
 ///
 /// The daemon cannot start, or cannot go on.
-pub(crate) fn serve(source: &ConfigSource) -> Result<(), DaemonError> {
+pub(crate) fn serve(source: &ConfigSource, format: LogFormat) -> Result<(), DaemonError> {
     let config = source.load()?;
     let assembly = Assembly::begin()?;
-    let log = RedactedLog::default();
-    log_to_stderr(log.clone())?;
+    let redaction = LogRedaction::default();
+    log::begin(format, &redaction)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(WORKER_THREADS)
         .enable_all()
         .build()?;
-    runtime.block_on(run(source, config, &assembly, &log))
+    runtime.block_on(run(source, config, &assembly, &redaction))
 }
 
 async fn run(
     source: &ConfigSource,
     config: Config,
     assembly: &Assembly,
-    log: &RedactedLog,
+    redaction: &LogRedaction,
 ) -> Result<(), DaemonError> {
+    let started = Instant::now();
     // The first blocking thread is created now, so that a system that allows none fails at start.
     tokio::task::spawn_blocking(|| ()).await?;
     let accept_all = source.environment.accept_hooks;
@@ -156,7 +151,7 @@ async fn run(
     let mut pipeline = assembly.pipeline(&config, consent)?;
     let traces = export_traces(&config, &mut pipeline)?;
     let pipeline = Arc::new(pipeline);
-    log.follow(pipeline.audit.redaction());
+    redaction.follow(pipeline.audit.redaction());
     let rules = pipeline.gate.rules();
     let (configured, _) = registered(&config, &source.environment.switches, &rules.registry)?;
     let unconfirmed = confirm_all(&pipeline.sandbox, &rules.registry).await;
@@ -174,7 +169,13 @@ async fn run(
         admin,
         incoming,
         made,
+        path,
     } = Sockets::of(&config)?;
+    let places = DaemonPlaces {
+        admin: config.admin_socket.clone(),
+        metrics: metrics.as_ref().map(MetricsThread::address),
+        socket: path,
+    };
     let configured = Arc::new(Current::new(configured));
     let cache = config.references.cache.clone();
     let disks = Disks::of([config.state.clone(), config.runtime.clone()]);
@@ -188,25 +189,28 @@ async fn run(
     let reloader = Reloader {
         configured: Arc::clone(&configured),
         in_force: Mutex::new(config),
+        loads: Loads::now().into(),
         manager: Arc::clone(&manager),
         pipeline: Arc::clone(&pipeline),
+        places,
         source: source.clone(),
+        started,
     };
     let steering = Some(Steering {
         hangup,
         incoming: admin,
-        reload: Arc::new(reloader),
+        control: Arc::new(reloader),
     });
     let mut own = made.clone();
     own.extend_from_slice(pipeline.sandbox.own_files());
-    let memory = Arc::clone(pipeline.gate.memory());
+    let audited = Arc::clone(&pipeline);
     let missed = tokio::spawn(look_after(
         own,
         cache,
         disks,
         assembly.keeper(),
         Arc::clone(&manager),
-        memory,
+        Arc::clone(&pipeline),
         shutdown.clone(),
     ));
     let drained = tokio::spawn({
@@ -232,6 +236,8 @@ async fn run(
     drained.abort();
     // Also where nothing ran, and the drain was over before it could be told.
     manager.draining();
+    audited.audit.refusals().finish();
+    drop(audited);
     drop(metrics);
     drop(traces);
     for socket in made {
@@ -298,15 +304,20 @@ struct Sockets {
     incoming: Incoming,
     /// The socket files that this daemon created, removed at the end.
     made: Vec<Presence>,
+    /// The path of the callers' socket.
+    path: Option<PathBuf>,
 }
 
 impl Sockets {
     fn of(config: &Config) -> Result<Self, DaemonError> {
-        let (incoming, mut made) = match (inherited()?, &config.socket) {
-            (Some(listener), _) => (Incoming::inherited(listener)?, Vec::new()),
+        let (incoming, mut made, path) = match (inherited()?, &config.socket) {
+            (Some(listener), _) => {
+                let path = listener.local_addr()?.as_pathname().map(Path::to_owned);
+                (Incoming::inherited(listener)?, Vec::new(), path)
+            }
             (None, Some(socket)) => {
                 let (incoming, bound) = Incoming::bind(socket, config.socket_mode)?;
-                (incoming, vec![bound])
+                (incoming, vec![bound], Some(socket.clone()))
             }
             (None, None) => return Err(DaemonError::NoSocket),
         };
@@ -327,27 +338,29 @@ impl Sockets {
             admin,
             incoming,
             made,
+            path,
         })
     }
 }
 
 /// Does the daemon's periodic work until a file of its own is lost.
 ///
-/// It tells the service manager how it is, replaces a killed keeper, returns memory, and warns of full disks. A daemon whose files
-/// were removed or replaced ends, because clients can no longer reach it, or no hook can run.
+/// It tells the service manager how it is, sums up refusals in the log, replaces a killed keeper, returns memory, and warns of full
+/// disks. A daemon whose files were removed or replaced ends, because clients can no longer reach it, or no hook can run.
 async fn look_after(
     own: Vec<Presence>,
     cache: Option<PathBuf>,
     mut disks: Disks,
     keeper: Arc<Keeper>,
     manager: Arc<Manager>,
-    memory: Arc<Shares>,
+    pipeline: Arc<Pipeline>,
     shutdown: CancellationToken,
 ) -> Result<(), DaemonError> {
     let watchdog = sd_notify::watchdog_enabled();
     let interval = watchdog.map_or(CHECK_INTERVAL, |patience| CHECK_INTERVAL.min(patience / 3));
     loop {
         tokio::time::sleep(interval).await;
+        let memory = pipeline.gate.memory();
         let gives_back = memory
             .peak_when_idle()
             .is_some_and(|peak| peak > IDLE_MEMORY_BYTES);
@@ -363,6 +376,7 @@ async fn look_after(
             Manager::alive();
         }
         manager.look();
+        pipeline.audit.refusals().look();
         match keeper.replace_if_dead() {
             Ok(false) => {}
             Ok(true) => tracing::warn!("the keeper was killed; another has taken its place"),
@@ -410,19 +424,4 @@ fn inherited() -> Result<Option<UnixListener>, DaemonError> {
         return Err(DaemonError::TooManySockets(passed.len()));
     }
     Ok(passed.take_unix_listener(0)?)
-}
-
-fn log_to_stderr(log: RedactedLog) -> Result<(), DaemonError> {
-    let directives = std::env::var("HOOKJAIL_LOG").unwrap_or_else(|_| "info".to_owned());
-    let filter =
-        EnvFilter::try_new(&directives).map_err(|cause| DaemonError::Log { directives, cause })?;
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_ansi(io::stderr().is_terminal())
-        .with_writer(log)
-        // Otherwise the subscriber reports a failed write on stderr and panics where that fails, too: a full disk would
-        // end every logging thread.
-        .log_internal_errors(false)
-        .init();
-    Ok(())
 }

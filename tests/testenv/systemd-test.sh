@@ -13,6 +13,8 @@ audit_is_one_chain() {
 # In the container, as root.
 inside() {
   set -x
+  # With what has been sent to journald until now.
+  journal() { journalctl --sync && journalctl --no-pager -q -u hookjail.service "$@"; }
   install -m 755 hookjail /usr/bin/hookjail
   install -m 644 systemd/hookjail.service systemd/hookjail.socket /etc/systemd/system/
   install -m 644 systemd/user/* /etc/systemd/user/
@@ -30,12 +32,17 @@ inside() {
   [ "$(stat -c '%a %U %G' /run/hookjail/hookjail.sock)" = '660 root hookjail' ]
   [ "$(stat -c %a /run/hookjail)" = 711 ]
   [ "$(systemctl is-active hookjail.service || true)" = inactive ]
+  # Asked how it is, none is started.
+  code=0; hookjail status || code=$?
+  [ "$code" = 125 ]
+  [ "$(systemctl is-active hookjail.service || true)" = inactive ]
   hookjail consent allow -- /bin/true
   call() { hookjail run --connect /run/hookjail/hookjail.sock --json -- /bin/true </dev/null; }
   [[ $(call) == *OUTCOME_KIND_EXITED* ]]
   [ "$(systemctl show -P ActiveState hookjail.service)" = active ]
   [ "$(systemctl show -P Type hookjail.service)" = notify ]
-  journalctl --no-pager -u hookjail.service | grep 'serving on the socket that was passed'
+  hookjail status --json | grep '"serving":true' | grep '"socket":"/run/hookjail/hookjail.sock"'
+  journal | grep 'serving on the socket that was passed'
   # Of what the unit takes from the daemon, no profile needs anything that writes no workspace; the others are refused with the drop-in's name.
   for profile in strict pipeline workspace-ro network; do
     hookjail doctor --connect /run/hookjail/hookjail.sock --profile "$profile"
@@ -44,7 +51,14 @@ inside() {
   grep 'mount namespace' /tmp/told
   grep workspaces.conf /tmp/told
   # A command that nobody allowed is refused.
-  if hookjail run --connect /run/hookjail/hookjail.sock -- /bin/false </dev/null; then exit 1; fi
+  if hookjail run --connect /run/hookjail/hookjail.sock --profile strict -- /bin/false </dev/null; then exit 1; fi
+  # The journal has it as a warning, with what it is found by; what is no warning is not among these.
+  journal -p warning -o json HOOKJAIL_REASON=CONSENT_REQUIRED HOOKJAIL_UID=0 HOOKJAIL_PROFILE=strict >/tmp/refused
+  [ "$(wc -l </tmp/refused)" = 1 ]
+  grep '"PRIORITY":"4"' /tmp/refused | grep '"SYSLOG_IDENTIFIER":"hookjail"' | grep '"HOOKJAIL_RUN":"'
+  grep '"_TRANSPORT":"journal"' /tmp/refused | grep '"MESSAGE":"refused reason='
+  journal -o json | grep 'serving on the socket that was passed' | grep '"PRIORITY":"6"'
+  if journal -p warning | grep 'serving on the socket that was passed'; then exit 1; fi
 
   # What changed is taken over without a restart; what is broken is not, and changes nothing.
   pid=$(systemctl show -P MainPID hookjail.service)
@@ -52,9 +66,14 @@ inside() {
   install -d -m 755 /etc/hookjail
   printf '[hooks]\ndisabled = true\n' >/etc/hookjail/hookjail.toml
   systemctl reload hookjail.service
-  journalctl --no-pager -u hookjail.service | grep ' reloaded hooks=0'
+  journal | grep ' reloaded hooks=0'
   echo nonsense >/etc/hookjail/hookjail.toml
   if systemctl reload hookjail.service; then exit 1; fi
+  # What keeps a command of the unit from its work is an error, and so is what keeps the daemon.
+  journal -p err | grep 'hookjail: cannot load the configuration'
+  kill -HUP "$pid"
+  for _ in $(seq 100); do journal -p err | grep 'reload refused' && break; sleep 0.1; done
+  journal -p err | grep 'reload refused'
   rm /etc/hookjail/hookjail.toml
   [[ $(call) == *OUTCOME_KIND_EXITED* ]]
   [ "$(systemctl show -P MainPID hookjail.service)" = "$pid" ]
