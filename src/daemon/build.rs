@@ -12,7 +12,7 @@ use super::metrics::MAX_CONNECTIONS;
 #[cfg(target_os = "linux")]
 use crate::sandbox::Observer;
 use crate::{
-    config::{Config, ProcessEnv},
+    config::{Config, Network, ProcessEnv},
     consent::{ConsentRule, Operator, OwnSettings, allowlist::command_line},
     contract::Mode,
     hooks::Results,
@@ -29,6 +29,7 @@ use crate::{
         backend,
     },
     sys::{self, Keeper},
+    wire::MAX_HANDSHAKES,
 };
 
 /// The parts of a daemon that are set up before the first thread is started.
@@ -85,7 +86,9 @@ impl Capacity {
 fn own_descriptors(config: &Config) -> usize {
     // The listener's: itself, three of its thread's runtime, and the connection for which another one is ended.
     let metrics = config.metrics.map_or(0, |_| MAX_CONNECTIONS + 5);
-    OWN_DESCRIPTORS + metrics
+    // The listener's: itself, and handshakes, of which one more is accepted before another one is ended.
+    let network = config.network.as_ref().map_or(0, |_| MAX_HANDSHAKES + 2);
+    OWN_DESCRIPTORS + metrics + network
 }
 
 /// Building a pipeline failed.
@@ -423,6 +426,7 @@ pub(crate) fn own(config: &Config) -> Vec<PathBuf> {
         .chain(config.admin_socket.clone())
         .chain(config.socket.clone())
         .chain(config.file.clone())
+        .chain(config.network.as_ref().and_then(Network::key).cloned())
         .chain(config.own_allowlists.values().cloned())
         .chain(config.profile_dirs.iter().cloned())
         .collect()

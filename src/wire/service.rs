@@ -32,7 +32,7 @@ use crate::{
     pb::{self, hook_service_server::HookService},
     pipeline::{About, Call, Pipeline, Purpose, Recorded, Rules},
     process::{Chunk, Stream as Output},
-    refusal::{Reason, Refusal},
+    refusal::Refusal,
     request,
     util::{heavy, shares::Share, swap::Current},
 };
@@ -331,15 +331,12 @@ fn broken() -> Status {
 ///
 /// # Errors
 ///
-/// Fails where the connection has no peer credentials; a Unix socket always has them.
+/// Fails where the connection has no peer credentials, which a Unix socket always has, or a certificate that is no user's.
 pub(super) fn peer(extensions: &Extensions) -> Result<Peer, Status> {
-    let connected = extensions.get::<ConnectedPeer>();
+    let connected = extensions.get().unwrap_or(&ConnectedPeer::Unknown);
     connected
-        .and_then(|connected| connected.0.clone())
-        .ok_or_else(|| {
-            let message = "the kernel does not say who is calling";
-            status::status(&Refusal::new(Reason::PeerUnknown, message), "")
-        })
+        .peer()
+        .map_err(|refusal| status::status(&refusal, ""))
 }
 
 /// Returns a request's share of the memory for all requests in work.

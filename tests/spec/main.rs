@@ -40,6 +40,7 @@ mod callers;
 mod deadline;
 mod limits;
 mod metrics;
+mod network;
 mod once;
 mod operate;
 mod output;
