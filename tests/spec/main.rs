@@ -28,6 +28,7 @@ mod dispatch;
 mod explained;
 mod fail_closed;
 mod http;
+mod json;
 #[cfg(feature = "weaken")]
 mod mutation;
 mod nesting;
@@ -41,6 +42,7 @@ mod deadline;
 mod limits;
 mod logs;
 mod metrics;
+mod network;
 mod once;
 mod operate;
 mod output;
