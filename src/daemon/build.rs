@@ -493,6 +493,16 @@ mod tests {
 
     #[test]
     fn the_listener_for_metrics_takes_nothing_from_hooks() {
+        takes_nothing_from_hooks("[metrics]\nlisten = \"[::1]:9464\"", 21);
+    }
+
+    #[test]
+    fn the_exporter_of_traces_takes_nothing_from_hooks() {
+        takes_nothing_from_hooks("[traces]\nendpoint = \"http://[::1]:4317\"", 5);
+    }
+
+    /// Checks that descriptors for what a configuration adds are set aside.
+    fn takes_nothing_from_hooks(text: &str, own: usize) {
         let config = |text| {
             let environment = ProcessEnv {
                 home: Some("/home/u".into()),
@@ -500,9 +510,9 @@ mod tests {
             };
             Config::parse(text, &environment).unwrap()
         };
-        let (without, with) = (config(""), config("[metrics]\nlisten = \"[::1]:9464\""));
+        let (without, with) = (config(""), config(text));
         let more = own_descriptors(&with) - own_descriptors(&without);
-        assert_eq!(more, 21);
+        assert_eq!(more, own);
         for descriptors in 0..5000 {
             let before = Capacity::within(descriptors, &without);
             let after = Capacity::within(descriptors + more, &with);
