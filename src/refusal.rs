@@ -103,6 +103,40 @@ impl Reason {
             Self::Unsupported => "UNSUPPORTED",
         }
     }
+
+    /// Returns whether an operator may have to do something about it: allow, configure, mend or look into it.
+    ///
+    /// The others are answers to a caller, who has to do something.
+    pub(crate) const fn concerns_operator(self) -> bool {
+        match self {
+            Self::AuditUnavailable
+            | Self::BackendUnconfirmed
+            | Self::CallerIsAHook
+            | Self::ConsentRequired
+            | Self::DigestMismatch
+            | Self::GrantMissing
+            | Self::NotAllowlisted
+            | Self::Overloaded
+            | Self::PeerNotAllowed
+            | Self::PolicyUnenforceable
+            | Self::ProfileUnknown
+            | Self::ProfileWidened
+            | Self::ReloadRefused => true,
+            Self::AlreadyRan
+            | Self::Canceled
+            | Self::Deadline
+            | Self::Draining
+            | Self::EventTooLarge
+            | Self::InvalidRequest
+            | Self::Killed
+            | Self::PeerUnknown
+            | Self::RecordTooLarge
+            | Self::RecursionLimit
+            | Self::RequestIdConflict
+            | Self::RunUnknown
+            | Self::Unsupported => false,
+        }
+    }
 }
 
 impl fmt::Display for Reason {

@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::Failure;
+use crate::daemon;
 
 /// Writes to stdout. A closed stdout is ignored.
 pub(super) fn stdout(bytes: &[u8]) {
@@ -66,7 +67,13 @@ pub(super) fn failure(failure: &Failure, as_json: bool) {
     let approve = approve.map_or_else(String::new, |approve| {
         format!("; to allow it{by}: {approve}")
     });
-    stderr(&format!("hookjail: {reason}{}{approve}", failure.message));
+    let text = format!("hookjail: {reason}{}{approve}", failure.message);
+    if daemon::stderr_is_journald() {
+        // The priority of an error: without one, a line to journald is information.
+        text.lines().for_each(|line| stderr(&format!("<3>{line}")));
+    } else {
+        stderr(&text);
+    }
     if io::stderr().is_terminal() {
         stderr_lines(failure);
     }

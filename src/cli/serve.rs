@@ -5,9 +5,12 @@ use std::process::ExitCode;
 use clap::Args;
 
 use super::{Context, Failure};
-use crate::daemon;
+use crate::daemon::{self, LogFormat};
 
 /// Runs the daemon.
+///
+/// Its log goes to stderr, with `--json` as lines of JSON; under systemd, without `--json`, to journald with priorities and
+/// fields.
 #[derive(Debug, Args)]
 pub(super) struct ServeArgs {
     /// Leave the session of whoever starts it, and go on when that ends
@@ -20,7 +23,12 @@ impl ServeArgs {
         if self.on_demand {
             nix::unistd::setsid()?;
         }
-        daemon::serve(&context.source)?;
+        let format = if context.json {
+            LogFormat::Json
+        } else {
+            LogFormat::Text
+        };
+        daemon::serve(&context.source, format)?;
         Ok(ExitCode::SUCCESS)
     }
 }

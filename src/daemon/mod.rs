@@ -12,4 +12,9 @@ mod traces;
 pub use self::build::Assembly;
 #[cfg(target_os = "linux")]
 pub(crate) use self::build::own;
-pub(crate) use self::{build::operator, reload::noteworthy, serve::serve};
+pub(crate) use self::{
+    build::operator,
+    log::{LogFormat, stderr_is_journald},
+    reload::noteworthy,
+    serve::serve,
+};

@@ -1,12 +1,7 @@
 //! Serves until a signal, the operator or a lost file ends it.
 
 use std::{
-    io::{self, IsTerminal},
-    net::SocketAddr,
-    os::unix::net::UnixListener,
-    path::PathBuf,
-    sync::Arc,
-    time::Duration,
+    io, net::SocketAddr, os::unix::net::UnixListener, path::PathBuf, sync::Arc, time::Duration,
 };
 
 use listenfd::ListenFd;
@@ -16,12 +11,11 @@ use tokio::{
     task::JoinError,
 };
 use tokio_util::sync::CancellationToken;
-use tracing_subscriber::{EnvFilter, filter::ParseError};
 
 use super::{
     build::{Assembly, AssemblyError, confirm_all, make_cache, operator},
     disks::Disks,
-    log::RedactedLog,
+    log::{self, LogError, LogFormat, LogRedaction},
     manager::Manager,
     metrics::{MetricsListener, MetricsThread},
     reload::{Reloader, registered},
@@ -34,7 +28,7 @@ use crate::{
     pipeline::Pipeline,
     refusal::lacking,
     sys::{self, Keeper},
-    util::{presence::Presence, shares::Shares, swap::Current},
+    util::{presence::Presence, swap::Current},
     wire::{Incoming, ServeError, Server, ServerError, Steering, WireLimits},
 };
 
@@ -68,14 +62,9 @@ pub(crate) enum DaemonError {
     /// A system call failed.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The variable that filters the log is wrong.
-    #[error("HOOKJAIL_LOG={directives:?}: {cause}")]
-    Log {
-        /// Its value.
-        directives: String,
-        /// The problem of the value.
-        cause: ParseError,
-    },
+    /// The log cannot be started.
+    #[error(transparent)]
+    Log(#[from] LogError),
     /// One of the daemon's own files was removed or replaced.
     #[error("`{path}` {problem}; start the daemon again", path = path.display())]
     LostFile {
@@ -126,23 +115,23 @@ pub(crate) enum DaemonError {
 /// # Errors
 ///
 /// The daemon cannot start, or cannot go on.
-pub(crate) fn serve(source: &ConfigSource) -> Result<(), DaemonError> {
+pub(crate) fn serve(source: &ConfigSource, format: LogFormat) -> Result<(), DaemonError> {
     let config = source.load()?;
     let assembly = Assembly::begin()?;
-    let log = RedactedLog::default();
-    log_to_stderr(log.clone())?;
+    let redaction = LogRedaction::default();
+    log::begin(format, &redaction)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(WORKER_THREADS)
         .enable_all()
         .build()?;
-    runtime.block_on(run(source, config, &assembly, &log))
+    runtime.block_on(run(source, config, &assembly, &redaction))
 }
 
 async fn run(
     source: &ConfigSource,
     config: Config,
     assembly: &Assembly,
-    log: &RedactedLog,
+    redaction: &LogRedaction,
 ) -> Result<(), DaemonError> {
     // The first blocking thread is created now, so that a system that allows none fails at start.
     tokio::task::spawn_blocking(|| ()).await?;
@@ -156,7 +145,7 @@ async fn run(
     let mut pipeline = assembly.pipeline(&config, consent)?;
     let traces = export_traces(&config, &mut pipeline)?;
     let pipeline = Arc::new(pipeline);
-    log.follow(pipeline.audit.redaction());
+    redaction.follow(pipeline.audit.redaction());
     let rules = pipeline.gate.rules();
     let (configured, _) = registered(&config, &source.environment.switches, &rules.registry)?;
     let unconfirmed = confirm_all(&pipeline.sandbox, &rules.registry).await;
@@ -199,14 +188,14 @@ async fn run(
     });
     let mut own = made.clone();
     own.extend_from_slice(pipeline.sandbox.own_files());
-    let memory = Arc::clone(pipeline.gate.memory());
+    let audited = Arc::clone(&pipeline);
     let missed = tokio::spawn(look_after(
         own,
         cache,
         disks,
         assembly.keeper(),
         Arc::clone(&manager),
-        memory,
+        Arc::clone(&pipeline),
         shutdown.clone(),
     ));
     let drained = tokio::spawn({
@@ -232,6 +221,8 @@ async fn run(
     drained.abort();
     // Also where nothing ran, and the drain was over before it could be told.
     manager.draining();
+    audited.audit.refusals().finish();
+    drop(audited);
     drop(metrics);
     drop(traces);
     for socket in made {
@@ -333,21 +324,22 @@ impl Sockets {
 
 /// Does the daemon's periodic work until a file of its own is lost.
 ///
-/// It tells the service manager how it is, replaces a killed keeper, returns memory, and warns of full disks. A daemon whose files
-/// were removed or replaced ends, because clients can no longer reach it, or no hook can run.
+/// It tells the service manager how it is, sums up refusals in the log, replaces a killed keeper, returns memory, and warns of full
+/// disks. A daemon whose files were removed or replaced ends, because clients can no longer reach it, or no hook can run.
 async fn look_after(
     own: Vec<Presence>,
     cache: Option<PathBuf>,
     mut disks: Disks,
     keeper: Arc<Keeper>,
     manager: Arc<Manager>,
-    memory: Arc<Shares>,
+    pipeline: Arc<Pipeline>,
     shutdown: CancellationToken,
 ) -> Result<(), DaemonError> {
     let watchdog = sd_notify::watchdog_enabled();
     let interval = watchdog.map_or(CHECK_INTERVAL, |patience| CHECK_INTERVAL.min(patience / 3));
     loop {
         tokio::time::sleep(interval).await;
+        let memory = pipeline.gate.memory();
         let gives_back = memory
             .peak_when_idle()
             .is_some_and(|peak| peak > IDLE_MEMORY_BYTES);
@@ -363,6 +355,7 @@ async fn look_after(
             Manager::alive();
         }
         manager.look();
+        pipeline.audit.refusals().look();
         match keeper.replace_if_dead() {
             Ok(false) => {}
             Ok(true) => tracing::warn!("the keeper was killed; another has taken its place"),
@@ -410,19 +403,4 @@ fn inherited() -> Result<Option<UnixListener>, DaemonError> {
         return Err(DaemonError::TooManySockets(passed.len()));
     }
     Ok(passed.take_unix_listener(0)?)
-}
-
-fn log_to_stderr(log: RedactedLog) -> Result<(), DaemonError> {
-    let directives = std::env::var("HOOKJAIL_LOG").unwrap_or_else(|_| "info".to_owned());
-    let filter =
-        EnvFilter::try_new(&directives).map_err(|cause| DaemonError::Log { directives, cause })?;
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_ansi(io::stderr().is_terminal())
-        .with_writer(log)
-        // Otherwise the subscriber reports a failed write on stderr and panics where that fails, too: a full disk would
-        // end every logging thread.
-        .log_internal_errors(false)
-        .init();
-    Ok(())
 }

@@ -8,6 +8,7 @@ mod places;
 mod plan;
 mod preview;
 mod record;
+mod refusal_log;
 mod run;
 mod runs;
 

@@ -4,7 +4,10 @@ use std::{io, path::Path, sync::Arc, time::Duration};
 
 use tokio::{sync::watch, time::timeout};
 
-use super::{Call, Interpreted, Run};
+use super::{
+    Call, Interpreted, Run,
+    refusal_log::{RefusalLog, RefusedCall},
+};
 use crate::{
     consent::allowlist::typed,
     contract::Json,
@@ -32,6 +35,7 @@ pub struct Audit {
     earlier: Earlier,
     metrics: Arc<Metrics>,
     redaction: CurrentRedaction,
+    refusals: RefusalLog,
     pub(super) writer: Writer,
 }
 
@@ -211,6 +215,7 @@ impl Audit {
             earlier: Earlier::new(journal.directory(), journal.instance()),
             metrics,
             redaction: current,
+            refusals: RefusalLog::default(),
             writer: Writer::start(journal)?,
         })
     }
@@ -228,6 +233,11 @@ impl Audit {
     /// Returns the number of written records and of failures.
     pub(crate) fn tally(&self) -> &Tally {
         self.writer.tally()
+    }
+
+    /// Returns the lines of the log about refusals.
+    pub(crate) const fn refusals(&self) -> &RefusalLog {
+        &self.refusals
     }
 
     /// Returns the current problem of the journal and its changes.
@@ -301,6 +311,15 @@ impl Audit {
         };
         let refusal = unavailable(&format!("the hook ran, but its end record: {why}"));
         self.metrics.refused(refusal.reason, 1);
+        let run = &interpreted.run;
+        self.refusals.refused(&RefusedCall {
+            approve: None,
+            count: 1,
+            peer: &run.peer,
+            profile: Some(run.policy.name.as_str()),
+            reason: refusal.reason,
+            run: &run.id,
+        });
         if let Some((trace, facts)) = traced {
             trace.end(Facts {
                 error: Some(refusal.reason.as_str()),
@@ -374,16 +393,13 @@ impl Audit {
         let released = matches!(&stop, Stop::Refusal(refusal) if refusal.is_released());
         let (reason, message, answer) = match stop {
             Stop::Refusal(refusal) => {
-                let (message, refusal) = refused(refusal, &redaction, &about.request_id);
+                let (message, refusal) = refused(refusal, &redaction);
                 (refusal.reason.as_str(), message, Answer::Refusal(refusal))
             }
             Stop::Fault(fault) => {
                 let message = chain(&fault);
-                tracing::error!(
-                    error = message,
-                    request = about.request_id,
-                    "request failed"
-                );
+                let (request, run) = (&about.request_id, &about.run_id);
+                tracing::error!(error = message, request, run, "request failed");
                 (FAULT, message, Answer::Fault)
             }
         };
@@ -410,11 +426,11 @@ impl Audit {
             message,
             peer: known(&peer),
             point,
-            profile,
+            profile: profile.clone(),
             reason: reason.to_owned(),
             released: released && reason != Reason::AlreadyRan.as_str(),
             request_id: request_id.clone(),
-            run_id: Some(run_id),
+            run_id: Some(run_id.clone()),
             session,
             trace: trace.as_ref().map(trace_id),
         }));
@@ -440,7 +456,18 @@ impl Audit {
         match &answer {
             Answer::Fault => self.metrics.failed(),
             Answer::Outcome { .. } => {}
-            Answer::Refusal(refusal) => self.metrics.refused(refusal.reason, count.unwrap_or(1)),
+            Answer::Refusal(refusal) => {
+                let count = count.unwrap_or(1);
+                self.metrics.refused(refusal.reason, count);
+                self.refusals.refused(&RefusedCall {
+                    approve: refusal.approve(),
+                    count,
+                    peer: &peer,
+                    profile: profile.as_deref(),
+                    reason: refusal.reason,
+                    run: &run_id,
+                });
+            }
         }
         if let Some((trace, facts)) = traced {
             let error = match &answer {
@@ -457,16 +484,14 @@ impl Audit {
 /// Redacts a refusal. Returns its record's message, too.
 ///
 /// That message has the command that allows the hook, which is for an operator alone.
-fn refused(mut refusal: Refusal, redaction: &Redaction, request: &str) -> (String, Refusal) {
+fn refused(mut refusal: Refusal, redaction: &Redaction) -> (String, Refusal) {
     // The message may reach a model, and quotes the command.
     refusal.redact(&redaction.redactor);
-    let (reason, mut message) = (refusal.reason.as_str(), refusal.message.clone());
+    let mut message = refusal.message.clone();
     if let Some(approve) = refusal.approve() {
         // After the redaction, which would not find a secret's value behind shell quotes.
         let approve = typed(approve);
         message.push_str(&format!("; to allow it: {approve}"));
-        // By `Display`, without the quotes and escapes of a string field: an operator types it as it stands.
-        tracing::warn!(reason, request, %approve, "a hook that is not allowed");
         refusal = refusal.with(Fact::Approve(approve));
     }
     (message, refusal)

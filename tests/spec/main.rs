@@ -39,6 +39,7 @@ mod worktree;
 mod callers;
 mod deadline;
 mod limits;
+mod logs;
 mod metrics;
 mod once;
 mod operate;

@@ -40,6 +40,8 @@ pub(crate) struct Setup {
     pub(crate) profiles: Vec<(String, String)>,
     /// Do not accept hooks that nobody allowed.
     pub(crate) ask_for_consent: bool,
+    /// Options of `serve`.
+    pub(crate) options: Vec<String>,
     /// A program that starts the daemon: its words come before the daemon's own.
     pub(crate) wrapper: Vec<String>,
     /// Environment of the daemon.
@@ -102,6 +104,7 @@ impl Daemon {
         let mut words = setup.wrapper.clone();
         words.extend([program().display().to_string(), "serve".to_owned()]);
         words.extend(["--config".to_owned(), path("hookjail.toml")]);
+        words.extend(setup.options.iter().cloned());
         let log = fs::File::create(root.join("log")).unwrap();
         let mut command = Command::new(&words[0]);
         command

@@ -44,7 +44,15 @@ inside() {
   grep 'mount namespace' /tmp/told
   grep workspaces.conf /tmp/told
   # A command that nobody allowed is refused.
-  if hookjail run --connect /run/hookjail/hookjail.sock -- /bin/false </dev/null; then exit 1; fi
+  if hookjail run --connect /run/hookjail/hookjail.sock --profile strict -- /bin/false </dev/null; then exit 1; fi
+  # The journal has it as a warning, with what it is found by; what is no warning is not among these.
+  journal() { journalctl --sync && journalctl --no-pager -q -u hookjail.service "$@"; }
+  journal -p warning -o json HOOKJAIL_REASON=CONSENT_REQUIRED HOOKJAIL_UID=0 HOOKJAIL_PROFILE=strict >/tmp/refused
+  [ "$(wc -l </tmp/refused)" = 1 ]
+  grep '"PRIORITY":"4"' /tmp/refused | grep '"SYSLOG_IDENTIFIER":"hookjail"' | grep '"HOOKJAIL_RUN":"'
+  grep '"_TRANSPORT":"journal"' /tmp/refused | grep '"MESSAGE":"refused reason='
+  journal -o json | grep 'serving on the socket that was passed' | grep '"PRIORITY":"6"'
+  if journal -p warning | grep 'serving on the socket that was passed'; then exit 1; fi
 
   # What changed is taken over without a restart; what is broken is not, and changes nothing.
   pid=$(systemctl show -P MainPID hookjail.service)
@@ -55,6 +63,9 @@ inside() {
   journalctl --no-pager -u hookjail.service | grep ' reloaded hooks=0'
   echo nonsense >/etc/hookjail/hookjail.toml
   if systemctl reload hookjail.service; then exit 1; fi
+  journal -p err | grep 'reload refused'
+  # What the command that reloads prints is an error, too.
+  journal -p err | grep 'hookjail: RELOAD_REFUSED'
   rm /etc/hookjail/hookjail.toml
   [[ $(call) == *OUTCOME_KIND_EXITED* ]]
   [ "$(systemctl show -P MainPID hookjail.service)" = "$pid" ]

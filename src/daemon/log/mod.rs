@@ -1,0 +1,195 @@
+//! The daemon's log, without registered secrets: text or JSON lines on stderr, or entries of journald.
+
+mod journald;
+
+use std::{
+    fs::File,
+    io::{self, IsTerminal, Write},
+    os::{
+        fd::AsFd,
+        unix::{fs::MetadataExt, net::UnixDatagram},
+    },
+    sync::{Arc, OnceLock},
+};
+
+use tracing_subscriber::{
+    EnvFilter, filter::ParseError, fmt, fmt::MakeWriter, layer::SubscriberExt, registry,
+    util::SubscriberInitExt,
+};
+
+use self::journald::Journald;
+use crate::{
+    journal::CurrentRedaction,
+    redact::{Cut, Redactor},
+};
+
+/// The form of the log.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum LogFormat {
+    /// Lines of JSON on stderr.
+    Json,
+    /// Lines of text on stderr; entries of journald where stderr is connected to it.
+    Text,
+}
+
+/// Error of starting the log.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LogError {
+    /// The variable that filters the log is wrong.
+    #[error("HOOKJAIL_LOG={directives:?}: {cause}")]
+    Filter {
+        /// Its value.
+        directives: String,
+        /// The problem of the value.
+        cause: ParseError,
+    },
+    /// There is no socket to send to journald.
+    #[error("no socket for journald: {0}")]
+    Socket(io::Error),
+}
+
+/// The log's redaction. Before [`LogRedaction::follow`] no secret has been read.
+#[derive(Clone, Debug, Default)]
+pub(super) struct LogRedaction(Arc<OnceLock<CurrentRedaction>>);
+
+impl LogRedaction {
+    /// Sets the redaction of everything that is logged from now on.
+    pub(super) fn follow(&self, redaction: &CurrentRedaction) {
+        // A daemon has one pipeline.
+        drop(self.0.set(redaction.clone()));
+    }
+
+    /// Redacts by what is registered now; `None` where nothing is.
+    fn apply<T>(&self, redact: impl FnOnce(&Redactor) -> T) -> Option<T> {
+        let redaction = self.0.get()?.get();
+        Some(redact(&redaction.redactor))
+    }
+
+    /// Redacts a text.
+    fn text(&self, text: String) -> String {
+        let clean = self.apply(|redactor| redactor.text(&text).into_owned());
+        clean.unwrap_or(text)
+    }
+}
+
+/// Starts the log in a form, filtered by `HOOKJAIL_LOG`.
+///
+/// # Errors
+///
+/// Fails where the filter is wrong, or there is no socket to send to journald.
+pub(super) fn begin(format: LogFormat, redaction: &LogRedaction) -> Result<(), LogError> {
+    let directives = std::env::var("HOOKJAIL_LOG").unwrap_or_else(|_| "info".to_owned());
+    let filter =
+        EnvFilter::try_new(&directives).map_err(|cause| LogError::Filter { directives, cause })?;
+    let registry = registry().with(filter);
+    let stderr = RedactedStderr {
+        format,
+        redaction: redaction.clone(),
+    };
+    // A subscriber that reports a failed write does it on stderr, and panics where that fails, too: a full disk would end
+    // every logging thread.
+    let lines = fmt::layer()
+        .with_ansi(io::stderr().is_terminal())
+        .with_writer(stderr)
+        .log_internal_errors(false);
+    match format {
+        LogFormat::Json => {
+            let lines = lines.json().flatten_event(true);
+            let lines = lines.with_current_span(false).with_span_list(false);
+            registry.with(lines).init();
+        }
+        LogFormat::Text if stderr_is_journald() => {
+            let socket = UnixDatagram::unbound().map_err(LogError::Socket)?;
+            let entries = Journald::new(socket, journald::SOCKET, redaction.clone());
+            registry.with(entries).init();
+        }
+        LogFormat::Text => registry.with(lines).init(),
+    }
+    Ok(())
+}
+
+/// Returns whether stderr is a stream to journald: systemd names device and inode of the stream that it made.
+pub(crate) fn stderr_is_journald() -> bool {
+    let stream = std::env::var("JOURNAL_STREAM").unwrap_or_default();
+    let stderr = io::stderr().as_fd().try_clone_to_owned().map(File::from);
+    let status = stderr.and_then(|stderr| stderr.metadata());
+    status.is_ok_and(|status| names(&stream, status.dev(), status.ino()))
+}
+
+/// Returns whether a value of `JOURNAL_STREAM` names a file.
+fn names(stream: &str, device: u64, inode: u64) -> bool {
+    let parsed = stream
+        .split_once(':')
+        .and_then(|(device, inode)| Some((device.parse().ok()?, inode.parse().ok()?)));
+    parsed == Some((device, inode))
+}
+
+/// A writer of redacted lines to stderr.
+#[derive(Clone, Debug)]
+struct RedactedStderr {
+    format: LogFormat,
+    redaction: LogRedaction,
+}
+
+impl<'a> MakeWriter<'a> for RedactedStderr {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        self.clone()
+    }
+}
+
+impl Write for RedactedStderr {
+    /// Writes a whole line: a subscriber renders an event before it writes.
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let clean = self.redaction.apply(|redactor| match self.format {
+            LogFormat::Json => json_line(redactor, line),
+            LogFormat::Text => redactor.bytes(line, Cut::default()).into_owned(),
+        });
+        io::stderr().write_all(clean.as_deref().unwrap_or(line))?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
+}
+
+/// Redacts a line of JSON so that it stays one.
+fn json_line(redactor: &Redactor, line: &[u8]) -> Vec<u8> {
+    let text = String::from_utf8_lossy(line);
+    let clean = redactor.json(text.trim_end());
+    clean.map_or_else(|| line.to_owned(), |clean| format!("{clean}\n").into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::redact::secret::Secret;
+
+    #[test]
+    fn only_the_stream_that_systemd_made_is_journald() {
+        assert!(names("8:22", 8, 22));
+        for stream in [
+            "8:23", "9:22", "", "8", "8:", ":22", "8:22:1", "8:22 ", "x:y",
+        ] {
+            assert!(!names(stream, 8, 22), "{stream}");
+        }
+    }
+
+    #[test]
+    fn a_secret_in_a_line_of_json_leaves_json() {
+        let secret = Secret::new("token", b"a\"quoted\\secret".to_vec()).unwrap();
+        let redactor = Redactor::new(vec![secret]).unwrap();
+        let line = serde_json::json!({ "message": "found a\"quoted\\secret", "uid": 7 });
+
+        let clean = json_line(&redactor, format!("{line}\n").as_bytes());
+
+        let parsed: serde_json::Value = serde_json::from_slice(&clean).unwrap();
+        assert_eq!(parsed["message"], "found [redacted:token]");
+        assert_eq!(parsed["uid"], 7);
+        assert!(clean.ends_with(b"}\n"));
+        let other = b"{\"message\":\"nothing\"}\n";
+        assert_eq!(json_line(&redactor, other), other);
+    }
+}
