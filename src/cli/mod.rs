@@ -28,6 +28,7 @@ mod run_as;
 mod schema;
 mod serve;
 mod show;
+mod status;
 mod thin;
 
 use std::{ffi::OsString, path::PathBuf, process::ExitCode};
@@ -132,6 +133,7 @@ enum CliCommand {
     Schema(schema::SchemaArgs),
     /// Run the daemon
     Serve(serve::ServeArgs),
+    Status(status::StatusArgs),
     /// What is executed under a Seatbelt profile before the hook
     #[cfg(not(target_os = "linux"))]
     #[command(hide = true)]
@@ -215,6 +217,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         CliCommand::Run(run) => run.run(&context),
         CliCommand::Schema(schema) => schema.run(&context),
         CliCommand::Serve(serve) => serve.run(&context),
+        CliCommand::Status(status) => status.run(&context),
         #[cfg(not(target_os = "linux"))]
         CliCommand::Witness(witness) => Ok(witness.run()),
     };

@@ -61,12 +61,7 @@ impl Manager {
 
     /// Tells what has changed since: profiles are confirmed with a request, and the journal may be in want.
     pub(super) fn look(&self) {
-        let phase = self
-            .told
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .phase;
-        self.tell(phase, &[]);
+        self.tell(self.phase(), &[]);
     }
 
     /// The daemon is alive.
@@ -80,11 +75,9 @@ impl Manager {
             return;
         }
         let status = match phase {
-            Phase::Draining => {
-                format!("draining; hooks that run: {}", self.pipeline.gate.running())
-            }
+            Phase::Draining => self.drains(),
             Phase::Reloading => "reloading".to_owned(),
-            Phase::Serving | Phase::Starting => self.serves(),
+            Phase::Serving | Phase::Starting => self.serves().unwrap_or_else(|refused| refused),
         };
         let mut states = news.to_vec();
         if status != told.status {
@@ -96,11 +89,27 @@ impl Manager {
         *told = Told { phase, status };
     }
 
-    /// Returns whether requests are served.
-    fn serves(&self) -> String {
+    /// Returns what is served; the error says why nothing is.
+    pub(super) fn service(&self) -> Result<String, String> {
+        match self.phase() {
+            Phase::Draining => Err(self.drains()),
+            Phase::Reloading | Phase::Serving | Phase::Starting => self.serves(),
+        }
+    }
+
+    fn phase(&self) -> Phase {
+        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        told.phase
+    }
+
+    fn drains(&self) -> String {
+        format!("draining; hooks that run: {}", self.pipeline.gate.running())
+    }
+
+    fn serves(&self) -> Result<String, String> {
         let problem = self.pipeline.audit.problem().borrow().clone();
         if let Some(problem) = problem {
-            return refused(&problem.why);
+            return Err(refused(&problem.why));
         }
         let sandbox = &self.pipeline.sandbox;
         let rules = self.pipeline.gate.rules();
@@ -110,13 +119,15 @@ impl Manager {
             .iter()
             .filter(|policy| sandbox.is_confirmed(policy));
         match (confirmed.count(), sandbox.has_unconfined()) {
-            (0, false) => {
-                refused("no profile is confirmed on this host (`hookjail doctor` says why)")
-            }
-            (confirmed, false) => format!("serving, {confirmed} profiles confirmed of {profiles}"),
-            (confirmed, true) => format!(
+            (0, false) => Err(refused(
+                "no profile is confirmed on this host (`hookjail doctor` says why)",
+            )),
+            (confirmed, false) => Ok(format!(
+                "serving, {confirmed} profiles confirmed of {profiles}"
+            )),
+            (confirmed, true) => Ok(format!(
                 "serving, {confirmed} profiles confirmed of {profiles}; hooks of the backend `noop` are UNCONFINED"
-            ),
+            )),
         }
     }
 }

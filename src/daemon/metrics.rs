@@ -46,6 +46,7 @@ pub(super) struct MetricsListener(TcpListener);
 /// The thread that serves. Dropping it ends the thread.
 #[derive(Debug)]
 pub(super) struct MetricsThread {
+    address: SocketAddr,
     ended: CancellationToken,
     thread: Option<JoinHandle<()>>,
 }
@@ -72,6 +73,7 @@ impl MetricsListener {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
+        let address = self.0.local_addr()?;
         let listener = {
             let _entered = runtime.enter();
             tokio::net::TcpListener::from_std(self.0)?
@@ -84,9 +86,17 @@ impl MetricsListener {
                 runtime.block_on(until.run_until_cancelled(accept(listener, pipeline)));
             })?;
         Ok(MetricsThread {
+            address,
             ended,
             thread: Some(thread),
         })
+    }
+}
+
+impl MetricsThread {
+    /// Returns the address that is served.
+    pub(super) const fn address(&self) -> SocketAddr {
+        self.address
     }
 }
 

@@ -1,6 +1,9 @@
-//! Reloads the configuration of a running daemon.
+//! Reloads the configuration of a running daemon, and reports its status.
 
-use std::sync::Arc;
+use std::{
+    sync::{Arc, Mutex as StdMutex, MutexGuard, PoisonError},
+    time::{Instant, SystemTime},
+};
 
 use tokio::sync::Mutex;
 
@@ -17,7 +20,7 @@ use crate::{
     policy::Registry,
     refusal::{Fact, Reason, Refusal, chain},
     util::swap::Current,
-    wire::{Reload, Reloaded},
+    wire::{Control, DaemonPlaces, DaemonReport, Reloaded},
 };
 
 /// The reload of a daemon's configuration, whole or not at all.
@@ -27,12 +30,32 @@ pub(super) struct Reloader {
     pub(super) source: ConfigSource,
     /// The configuration in force; locked while it is replaced.
     pub(super) in_force: Mutex<Config>,
+    pub(super) loads: StdMutex<Loads>,
     pub(super) manager: Arc<Manager>,
     pub(super) pipeline: Arc<Pipeline>,
+    pub(super) places: DaemonPlaces,
+    pub(super) started: Instant,
+}
+
+/// When the configuration in force was loaded, and when and why none was since.
+#[derive(Clone, Debug)]
+pub(super) struct Loads {
+    loaded: SystemTime,
+    refused: Option<(SystemTime, String)>,
+}
+
+impl Loads {
+    /// The configuration in force was loaded now.
+    pub(super) fn now() -> Self {
+        Self {
+            loaded: SystemTime::now(),
+            refused: None,
+        }
+    }
 }
 
 #[tonic::async_trait]
-impl Reload for Reloader {
+impl Control for Reloader {
     async fn reload(&self) -> Result<Reloaded, Refusal> {
         // One at a time, so that the manager hears of each begin and end.
         let mut in_force = self.in_force.lock().await;
@@ -40,15 +63,36 @@ impl Reload for Reloader {
         let reloaded = self.take_over(&mut in_force).await;
         let metrics = &self.pipeline.metrics;
         match &reloaded {
-            Ok(all) => metrics.loaded(all.profiles.len(), all.unconfirmed.len()),
-            Err(_) => metrics.not_loaded(),
+            Ok(all) => {
+                metrics.loaded(all.profiles.len(), all.unconfirmed.len());
+                *self.loads() = Loads::now();
+            }
+            Err(refusal) => {
+                metrics.not_loaded();
+                self.loads().refused = Some((SystemTime::now(), refusal.message.clone()));
+            }
         }
         self.manager.serving();
         reloaded
     }
+
+    fn report(&self) -> DaemonReport {
+        let Loads { loaded, refused } = self.loads().clone();
+        DaemonReport {
+            loaded,
+            places: self.places.clone(),
+            refused,
+            serving: self.manager.service(),
+            started: self.started,
+        }
+    }
 }
 
 impl Reloader {
+    fn loads(&self) -> MutexGuard<'_, Loads> {
+        self.loads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     async fn take_over(&self, in_force: &mut Config) -> Result<Reloaded, Refusal> {
         let config = self.source.load().map_err(|error| refused(&error))?;
         let fixed = in_force.needs_restart(&config);

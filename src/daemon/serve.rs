@@ -1,7 +1,12 @@
 //! Serves until a signal, the operator or a lost file ends it.
 
 use std::{
-    io, net::SocketAddr, os::unix::net::UnixListener, path::PathBuf, sync::Arc, time::Duration,
+    io,
+    net::SocketAddr,
+    os::unix::net::UnixListener,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, Instant},
 };
 
 use listenfd::ListenFd;
@@ -18,7 +23,7 @@ use super::{
     log::{self, LogError, LogFormat, LogRedaction},
     manager::Manager,
     metrics::{MetricsListener, MetricsThread},
-    reload::{Reloader, registered},
+    reload::{Loads, Reloader, registered},
     traces::TracesThread,
 };
 use crate::{
@@ -29,7 +34,7 @@ use crate::{
     refusal::lacking,
     sys::{self, Keeper},
     util::{presence::Presence, swap::Current},
-    wire::{Incoming, ServeError, Server, ServerError, Steering, WireLimits},
+    wire::{DaemonPlaces, Incoming, ServeError, Server, ServerError, Steering, WireLimits},
 };
 
 /// The mode of the admin socket: for the daemon's user alone.
@@ -133,6 +138,7 @@ async fn run(
     assembly: &Assembly,
     redaction: &LogRedaction,
 ) -> Result<(), DaemonError> {
+    let started = Instant::now();
     // The first blocking thread is created now, so that a system that allows none fails at start.
     tokio::task::spawn_blocking(|| ()).await?;
     let accept_all = source.environment.accept_hooks;
@@ -163,7 +169,13 @@ async fn run(
         admin,
         incoming,
         made,
+        path,
     } = Sockets::of(&config)?;
+    let places = DaemonPlaces {
+        admin: config.admin_socket.clone(),
+        metrics: metrics.as_ref().map(MetricsThread::address),
+        socket: path,
+    };
     let configured = Arc::new(Current::new(configured));
     let cache = config.references.cache.clone();
     let disks = Disks::of([config.state.clone(), config.runtime.clone()]);
@@ -177,14 +189,17 @@ async fn run(
     let reloader = Reloader {
         configured: Arc::clone(&configured),
         in_force: Mutex::new(config),
+        loads: Loads::now().into(),
         manager: Arc::clone(&manager),
         pipeline: Arc::clone(&pipeline),
+        places,
         source: source.clone(),
+        started,
     };
     let steering = Some(Steering {
         hangup,
         incoming: admin,
-        reload: Arc::new(reloader),
+        control: Arc::new(reloader),
     });
     let mut own = made.clone();
     own.extend_from_slice(pipeline.sandbox.own_files());
@@ -289,15 +304,20 @@ struct Sockets {
     incoming: Incoming,
     /// The socket files that this daemon created, removed at the end.
     made: Vec<Presence>,
+    /// The path of the callers' socket.
+    path: Option<PathBuf>,
 }
 
 impl Sockets {
     fn of(config: &Config) -> Result<Self, DaemonError> {
-        let (incoming, mut made) = match (inherited()?, &config.socket) {
-            (Some(listener), _) => (Incoming::inherited(listener)?, Vec::new()),
+        let (incoming, mut made, path) = match (inherited()?, &config.socket) {
+            (Some(listener), _) => {
+                let path = listener.local_addr()?.as_pathname().map(Path::to_owned);
+                (Incoming::inherited(listener)?, Vec::new(), path)
+            }
             (None, Some(socket)) => {
                 let (incoming, bound) = Incoming::bind(socket, config.socket_mode)?;
-                (incoming, vec![bound])
+                (incoming, vec![bound], Some(socket.clone()))
             }
             (None, None) => return Err(DaemonError::NoSocket),
         };
@@ -318,6 +338,7 @@ impl Sockets {
             admin,
             incoming,
             made,
+            path,
         })
     }
 }

@@ -4347,6 +4347,100 @@ pub struct KillRunResponse {
     #[prost(string, tag = "2")]
     pub end: ::prost::alloc::string::String,
 }
+/// Asks for the status of the daemon.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct StatusRequest {}
+/// The status of the daemon.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct StatusResponse {
+    /// Whether it takes requests: a profile is confirmed, records can be written, and it is not draining.
+    #[prost(bool, tag = "1")]
+    pub serving: bool,
+    /// That in words: what it serves, or why it serves nothing.
+    #[prost(string, tag = "2")]
+    pub summary: ::prost::alloc::string::String,
+    /// Its version.
+    #[prost(string, tag = "3")]
+    pub version: ::prost::alloc::string::String,
+    /// Its process id.
+    #[prost(uint32, tag = "4")]
+    pub pid: u32,
+    /// The time since its start.
+    #[prost(message, optional, tag = "5")]
+    pub uptime: ::core::option::Option<::prost_types::Duration>,
+    /// The socket that it serves; empty where the socket that was passed to it has no path.
+    #[prost(string, tag = "6")]
+    pub socket: ::prost::alloc::string::String,
+    /// The admin socket; empty where there is none.
+    #[prost(string, tag = "7")]
+    pub admin_socket: ::prost::alloc::string::String,
+    /// Where it serves metrics, as ADDRESS:PORT; empty where it does not.
+    #[prost(string, tag = "8")]
+    pub metrics: ::prost::alloc::string::String,
+    /// Each backend that the operator names, those of `backends.order` first.
+    #[prost(message, repeated, tag = "9")]
+    pub backends: ::prost::alloc::vec::Vec<BackendStatus>,
+    /// The profiles in force.
+    #[prost(message, repeated, tag = "10")]
+    pub profiles: ::prost::alloc::vec::Vec<ProfileConfirmation>,
+    /// How many places are taken: by hooks that run, are set up or just ended.
+    #[prost(uint32, tag = "11")]
+    pub running: u32,
+    /// How many requests wait for a place.
+    #[prost(uint32, tag = "12")]
+    pub queued: u32,
+    /// How many questions to the operator are open.
+    #[prost(uint32, tag = "13")]
+    pub questions: u32,
+    /// The journal.
+    #[prost(message, optional, tag = "14")]
+    pub journal: ::core::option::Option<JournalStatus>,
+    /// The configuration in force.
+    #[prost(message, optional, tag = "15")]
+    pub configuration: ::core::option::Option<ConfigurationStatus>,
+}
+/// Whether a profile can be used.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ProfileConfirmation {
+    /// Its name.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// Whether a backend has been confirmed for it on this host.
+    #[prost(bool, tag = "2")]
+    pub confirmed: bool,
+}
+/// The status of the journal.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct JournalStatus {
+    /// Its directory.
+    #[prost(string, tag = "1")]
+    pub directory: ::prost::alloc::string::String,
+    /// How many records the daemon has written.
+    #[prost(uint64, tag = "2")]
+    pub records: u64,
+    /// How many attempts to write one failed.
+    #[prost(uint64, tag = "3")]
+    pub failures: u64,
+    /// When one last failed; absent: never.
+    #[prost(message, optional, tag = "4")]
+    pub last_failure: ::core::option::Option<::prost_types::Timestamp>,
+    /// Why no record can be written, so that every request is refused; empty where they can.
+    #[prost(string, tag = "5")]
+    pub problem: ::prost::alloc::string::String,
+}
+/// The status of the configuration.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ConfigurationStatus {
+    /// When the one in force was loaded.
+    #[prost(message, optional, tag = "1")]
+    pub loaded: ::core::option::Option<::prost_types::Timestamp>,
+    /// When a later reload was refused; absent where none was.
+    #[prost(message, optional, tag = "2")]
+    pub refused: ::core::option::Option<::prost_types::Timestamp>,
+    /// Why it was refused.
+    #[prost(string, tag = "3")]
+    pub refusal: ::prost::alloc::string::String,
+}
 /// How far a run in work has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
@@ -4575,6 +4669,28 @@ pub mod admin_service_client {
                 .insert(GrpcMethod::new("hookjail.v1.AdminService", "KillRun"));
             self.inner.unary(req, path, codec).await
         }
+        /// Says whether the daemon serves, and how it is. Tests nothing and changes nothing.
+        pub async fn status(
+            &mut self,
+            request: impl tonic::IntoRequest<super::StatusRequest>,
+        ) -> std::result::Result<tonic::Response<super::StatusResponse>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/hookjail.v1.AdminService/Status",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("hookjail.v1.AdminService", "Status"));
+            self.inner.unary(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -4614,6 +4730,11 @@ pub mod admin_service_server {
             &self,
             request: tonic::Request<super::KillRunRequest>,
         ) -> std::result::Result<tonic::Response<super::KillRunResponse>, tonic::Status>;
+        /// Says whether the daemon serves, and how it is. Tests nothing and changes nothing.
+        async fn status(
+            &self,
+            request: tonic::Request<super::StatusRequest>,
+        ) -> std::result::Result<tonic::Response<super::StatusResponse>, tonic::Status>;
     }
     /// Steers the daemon; served on the admin socket only.
     #[derive(Debug)]
@@ -4856,6 +4977,51 @@ pub mod admin_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = KillRunSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/hookjail.v1.AdminService/Status" => {
+                    #[allow(non_camel_case_types, reason = "generated")]
+                    struct StatusSvc<T: AdminService>(pub Arc<T>);
+                    impl<
+                        T: AdminService,
+                    > tonic::server::UnaryService<super::StatusRequest>
+                    for StatusSvc<T> {
+                        type Response = super::StatusResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::StatusRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as AdminService>::status(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = StatusSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -1,36 +1,68 @@
-//! `hookjail.v1.AdminService`: for clients of the admin socket it reloads and drains the daemon, lists its runs and
-//! kills them.
+//! `hookjail.v1.AdminService`: for clients of the admin socket it reports the daemon's status, reloads and drains it, lists its
+//! runs and kills them.
 
 use std::{
     fmt,
+    net::SocketAddr,
+    path::PathBuf,
     sync::{Arc, OnceLock},
-    time::Duration,
+    time::{Duration, Instant, SystemTime},
 };
 
 use tokio::{sync::Notify, time::timeout};
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
 
-use super::{Incoming, health::Health, service::peer, status};
+use super::{Incoming, backend_statuses, health::Health, service::peer, status};
 use crate::{
     model::{InvalidField, Peer, ProfileName},
     pb::{self, admin_service_server::AdminService},
     pipeline::{NotFound, Pipeline, RunStage, RunSummary},
+    policy::Policy,
     refusal::{Reason, Refusal},
 };
 
 /// How long a killed run may take to end before that is reported.
 const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The reload of everything that the operator can change while the daemon runs.
+/// What a daemon does for its operator, beside what its pipeline does.
 #[tonic::async_trait]
-pub(crate) trait Reload: fmt::Debug + Send + Sync {
+pub(crate) trait Control: fmt::Debug + Send + Sync {
     /// Applies the current configuration, as a whole.
     ///
     /// # Errors
     ///
     /// Refuses where any part of the configuration is invalid; the former configuration then stays in force.
     async fn reload(&self) -> Result<Reloaded, Refusal>;
+
+    /// Returns the daemon's report of itself.
+    fn report(&self) -> DaemonReport;
+}
+
+/// A daemon's report of itself.
+#[derive(Clone, Debug)]
+pub(crate) struct DaemonReport {
+    /// When the configuration in force was loaded.
+    pub loaded: SystemTime,
+    /// Where the daemon listens.
+    pub places: DaemonPlaces,
+    /// When and why a later reload was refused.
+    pub refused: Option<(SystemTime, String)>,
+    /// What is served, or why nothing is.
+    pub serving: Result<String, String>,
+    /// When the daemon started.
+    pub started: Instant,
+}
+
+/// Where a daemon listens.
+#[derive(Clone, Debug)]
+pub(crate) struct DaemonPlaces {
+    /// The admin socket.
+    pub admin: Option<PathBuf>,
+    /// The address of the metrics.
+    pub metrics: Option<SocketAddr>,
+    /// The callers' socket, where it has a path.
+    pub socket: Option<PathBuf>,
 }
 
 /// The result of a reload.
@@ -51,8 +83,8 @@ pub struct Steering {
     pub(crate) hangup: Arc<Notify>,
     /// The admin socket; `None` where the daemon has none.
     pub(crate) incoming: Option<Incoming>,
-    /// The reload.
-    pub(crate) reload: Arc<dyn Reload>,
+    /// The daemon.
+    pub(crate) control: Arc<dyn Control>,
 }
 
 /// A shutdown that a signal or the service began.
@@ -66,16 +98,16 @@ pub(super) struct Drain {
 /// `hookjail.v1.AdminService` over a daemon.
 #[derive(Clone, Debug)]
 pub(super) struct Admin {
+    pub(super) control: Arc<dyn Control>,
     pub(super) drain: Drain,
     pub(super) health: Health,
     pub(super) pipeline: Arc<Pipeline>,
-    pub(super) reload: Arc<dyn Reload>,
 }
 
 impl Admin {
     /// Reloads, and updates the health.
     pub(super) async fn reload_now(&self) -> Result<Reloaded, Refusal> {
-        let reloaded = self.reload.reload().await.inspect_err(|refusal| {
+        let reloaded = self.control.reload().await.inspect_err(|refusal| {
             tracing::error!("reload refused, nothing has changed: {refusal}");
         })?;
         let any = reloaded.unconfirmed.len() < reloaded.profiles.len();
@@ -155,6 +187,15 @@ impl AdminService for Admin {
         }))
     }
 
+    async fn status(
+        &self,
+        request: Request<pb::StatusRequest>,
+    ) -> Result<Response<pb::StatusResponse>, Status> {
+        self.admit(&request)?;
+        let report = self.control.report();
+        Ok(Response::new(status_message(&self.pipeline, report)))
+    }
+
     async fn list_runs(
         &self,
         request: Request<pb::ListRunsRequest>,
@@ -213,6 +254,69 @@ fn not_one(id: &str, not_found: NotFound) -> Refusal {
             );
             InvalidField::new("run_id", problem).into()
         }
+    }
+}
+
+fn status_message(pipeline: &Pipeline, report: DaemonReport) -> pb::StatusResponse {
+    let DaemonReport {
+        loaded,
+        places,
+        refused,
+        serving,
+        started,
+    } = report;
+    let Pipeline {
+        audit,
+        gate,
+        sandbox,
+        ..
+    } = pipeline;
+    let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+    let path = |path: Option<PathBuf>| {
+        path.map(|path| path.to_string_lossy().into_owned())
+            .unwrap_or_default()
+    };
+    let redaction = audit.redaction().get();
+    let clean = |text: &str| redaction.redactor.text(text).into_owned();
+    let confirmation = |policy: &Policy| pb::ProfileConfirmation {
+        confirmed: sandbox.is_confirmed(policy),
+        name: policy.name.to_string(),
+    };
+    let (refused, refusal) = refused.unzip();
+    let problem = audit.problem().borrow().clone();
+    let tally = audit.tally();
+    let last_failure = Some(tally.last_failure()).filter(|seconds| *seconds > 0);
+    let serves = serving.is_ok();
+    pb::StatusResponse {
+        admin_socket: path(places.admin),
+        backends: backend_statuses(sandbox),
+        configuration: Some(pb::ConfigurationStatus {
+            loaded: Some(loaded.into()),
+            refusal: clean(&refusal.unwrap_or_default()),
+            refused: refused.map(Into::into),
+        }),
+        journal: Some(pb::JournalStatus {
+            directory: path(Some(audit.directory().to_owned())),
+            failures: tally.failures(),
+            last_failure: last_failure
+                .map(|seconds| (SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)).into()),
+            problem: clean(&problem.map(|problem| problem.why).unwrap_or_default()),
+            records: tally.written(),
+        }),
+        metrics: places
+            .metrics
+            .map(|address| address.to_string())
+            .unwrap_or_default(),
+        pid: std::process::id(),
+        profiles: gate.rules().registry.iter().map(confirmation).collect(),
+        questions: count(gate.consents().pending.count()),
+        queued: count(gate.queued()),
+        running: count(gate.running()),
+        serving: serves,
+        socket: path(places.socket),
+        summary: clean(&serving.unwrap_or_else(|why| why)),
+        uptime: prost_types::Duration::try_from(started.elapsed()).ok(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
     }
 }
 

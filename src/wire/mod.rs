@@ -26,7 +26,7 @@ mod status;
 mod unreadable;
 
 pub(crate) use self::{
-    admin::{Reload, Reloaded, Steering},
+    admin::{Control, DaemonPlaces, DaemonReport, Reloaded, Steering},
     decode::MalformedRequest,
     encode::axis_report,
     host::{backend_statuses, profile_status},

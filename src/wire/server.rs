@@ -249,10 +249,10 @@ impl Server {
         };
         let steered = self.steering.map(|steering| {
             let admin = Admin {
+                control: Arc::clone(&steering.control),
                 drain: asked.clone(),
                 health: health.clone(),
                 pipeline: Arc::clone(&self.pipeline),
-                reload: Arc::clone(&steering.reload),
             };
             let doorway = DoorwayLayer::new(Arc::clone(&self.pipeline), self.limits, tasks.clone());
             tokio::spawn(steer(admin, steering, doorway, over.clone()))

@@ -21,7 +21,8 @@ use tokio::task::JoinHandle;
 use tonic::{Code, Status};
 
 use crate::{
-    support::{Daemon, Setup, at, hook, inline, reason},
+    audit_failure::limit_files,
+    support::{Daemon, SHIPPED, Setup, at, hook, inline, reason},
     witness::{
         NOBODY, a_minute, ask_as, assert_verifies, end, hookjail, json, processes_with, until,
         writing,
@@ -475,6 +476,138 @@ async fn an_id_that_is_no_one_runs_kills_nothing_and_says_so() {
     }
 }
 
+/// Returns the exit code of `status`, and what it says.
+fn status(daemon: &Daemon) -> (Option<i32>, Value) {
+    let output = command(daemon, &["status", "--json"]);
+    (output.status.code(), json(&output))
+}
+
+#[tokio::test]
+async fn status_says_that_the_daemon_serves_what_it_does_and_where() {
+    let daemon = Daemon::with(Setup {
+        config: "[metrics]\nlisten = \"127.0.0.1:0\"\n[hooks]\nmax_concurrent = 1\n".to_owned(),
+        ..Setup::default()
+    })
+    .await;
+    let calls = [(); 2].map(|()| begin(&daemon, writing(&daemon, WAITS)));
+    runs_in(&daemon, &["RUN_STATE_RUNNING", "RUN_STATE_QUEUED"]).await;
+
+    let (code, said) = status(&daemon);
+
+    assert_eq!(code, Some(0));
+    let path = |name: &str| json!(daemon.path().join(name));
+    for (name, expected) in [
+        ("serving", json!(true)),
+        ("version", json!(env!("CARGO_PKG_VERSION"))),
+        ("pid", json!(daemon.pid())),
+        ("socket", path("sock")),
+        ("adminSocket", path("sock-admin")),
+        ("running", json!(1)),
+        ("queued", json!(1)),
+        ("questions", json!(null)),
+    ] {
+        assert_eq!(said[name], expected, "{name}: {said}");
+    }
+    assert_eq!(said["journal"]["directory"], path("state/audit"));
+    assert_eq!(said["journal"]["records"], "1");
+    let log = daemon.log();
+    let (_, metrics) = log.split_once("serving metrics address=").unwrap();
+    assert_eq!(said["metrics"], metrics.lines().next().unwrap());
+    let profiles = said["profiles"].as_array().unwrap();
+    let names = profiles.iter().map(|it| it["name"].as_str().unwrap());
+    assert_eq!(names.collect::<Vec<_>>(), SHIPPED);
+    assert!(profiles.iter().all(|it| it["confirmed"] == true), "{said}");
+    assert_eq!(said["backends"][0]["available"], true);
+
+    let text = command(&daemon, &["status"]);
+    assert_eq!(text.status.code(), Some(0));
+    let text = String::from_utf8(text.stdout).unwrap();
+    let first = format!("hookjail {}: serving, ", env!("CARGO_PKG_VERSION"));
+    assert!(text.starts_with(&first), "{text}");
+    for line in [
+        "1 running, 1 queued, 0 questions",
+        ": confirmed\n",
+        "landlock",
+    ] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+    fs::write(daemon.workspace().join("go"), "").unwrap();
+    for call in calls {
+        call.await.unwrap().unwrap();
+    }
+    let over = status(&daemon).1;
+    assert_eq!(
+        (&over["running"], &over["queued"]),
+        (&json!(null), &json!(null))
+    );
+}
+
+#[tokio::test]
+async fn status_says_why_nothing_is_served_and_what_was_not_loaded() {
+    let daemon = Daemon::start().await;
+    let call = begin(&daemon, writing(&daemon, WAITS));
+    runs_in(&daemon, &["RUN_STATE_RUNNING"]).await;
+    let journal = daemon.path().join("state/audit/journal.jsonl");
+    let full = fs::metadata(journal).unwrap().len().try_into().unwrap();
+    limit_files(&daemon, Some(full));
+    fs::write(daemon.workspace().join("go"), "").unwrap();
+    let refused = call.await.unwrap().unwrap_err();
+    assert_eq!(reason(&refused), "AUDIT_UNAVAILABLE");
+
+    let (code, said) = status(&daemon);
+
+    assert_eq!((code, &said["serving"]), (Some(1), &json!(null)), "{said}");
+    let summary = said["summary"].as_str().unwrap();
+    assert!(summary.starts_with("every request is refused: "), "{said}");
+    assert!(said["journal"]["problem"].is_string(), "{said}");
+    assert!(said["journal"]["lastFailure"].is_string(), "{said}");
+    limit_files(&daemon, None);
+    until("what is written late", || status(&daemon).0 == Some(0)).await;
+
+    let file = daemon.path().join("hookjail.toml");
+    let whole = fs::read_to_string(&file).unwrap();
+    let restart = whole.replace("[paths]", "[metrics]\nlisten = \"127.0.0.1:0\"\n[paths]");
+    fs::write(&file, restart).unwrap();
+    assert_eq!(command(&daemon, &["reload"]).status.code(), Some(125));
+    let configuration = |key: &str| status(&daemon).1["configuration"][key].clone();
+    assert!(configuration("refused").is_string());
+    let refusal = configuration("refusal").to_string();
+    assert!(refusal.contains("metrics.listen changed"), "{refusal}");
+    // It serves nevertheless.
+    assert_eq!(status(&daemon).0, Some(0));
+    fs::write(&file, whole).unwrap();
+    assert_eq!(command(&daemon, &["reload"]).status.code(), Some(0));
+    assert_eq!(configuration("refused"), json!(null));
+    assert!(configuration("loaded").is_string());
+}
+
+#[tokio::test]
+async fn status_of_a_daemon_that_drains_or_is_gone_is_none_of_one_that_serves() {
+    let mut daemon = Daemon::start().await;
+    let call = begin(&daemon, writing(&daemon, WAITS));
+    runs_in(&daemon, &["RUN_STATE_RUNNING"]).await;
+    assert_eq!(status(&daemon).0, Some(0));
+
+    assert_eq!(command(&daemon, &["drain"]).status.code(), Some(0));
+
+    let (code, said) = status(&daemon);
+    assert_eq!(code, Some(1), "{said}");
+    assert_eq!(said["summary"], "draining; hooks that run: 1");
+    fs::write(daemon.workspace().join("go"), "").unwrap();
+    call.await.unwrap().unwrap();
+    until("the daemon's end", || {
+        daemon.child().try_wait().unwrap().is_some()
+    })
+    .await;
+    let output = command(&daemon, &["status"]);
+    assert_eq!(output.status.code(), Some(125));
+    let error = String::from_utf8(output.stderr).unwrap();
+    let place = daemon.path().join("sock-admin");
+    let expected = format!("cannot reach the daemon at `{}`", place.display());
+    assert!(error.contains(&expected), "{error}");
+    assert!(error.contains("hookjail serve"), "{error}");
+}
+
 mod as_root {
     use super::*;
     use crate::support::needs_root;
@@ -488,7 +621,7 @@ mod as_root {
         daemon.run(hook(["/bin/true"])).await.unwrap();
         let a_hooks = 1_879_100_007;
         for (user, expected) in [(NOBODY, "PEER_NOT_ALLOWED"), (a_hooks, "CALLER_IS_A_HOOK")] {
-            for words in [&["ps"][..], &["kill", "0"]] {
+            for words in [&["ps"][..], &["kill", "0"], &["status"]] {
                 let output = ask_as(user, &daemon, "sock-admin", words[0], &words[1..]);
                 assert_eq!(json(&output)["error"]["reason"], expected, "{output:?}");
             }
