@@ -55,6 +55,7 @@ pub(crate) struct Metrics {
     dispatches: IntCounterVec,
     faults: IntCounter,
     loaded: IntGauge,
+    loaded_last: IntGauge,
     profiles: IntGaugeVec,
     queue: Histogram,
     refusals: IntCounterVec,
@@ -161,6 +162,10 @@ impl Metrics {
             loaded: of.gauge(
                 "last_reload_timestamp_seconds",
                 "When the configuration in force was loaded, Unix seconds.",
+            )?,
+            loaded_last: of.gauge(
+                "last_reload_successful",
+                "Whether the last reload took effect; while it is 0, an older configuration is in force.",
             )?,
             profiles,
             queue: of.histogram(
@@ -271,11 +276,13 @@ impl Metrics {
             self.profiles.with_label_values(&[state]).set(count);
         }
         self.loaded.set(now());
+        self.loaded_last.set(1);
     }
 
     /// Counts a refused reload.
     pub(crate) fn not_loaded(&self) {
         self.reload_failures.inc();
+        self.loaded_last.set(0);
     }
 
     /// Renders everything in Prometheus's text format.
@@ -423,6 +430,8 @@ const fn precise(count: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use std::{env, fs};
+
     use super::*;
 
     /// Renders with nothing at work, without comments.
@@ -520,6 +529,7 @@ hookjail_denials_total{axis=\"other\"} 3
 hookjail_denials_total{axis=\"spawn\"} 9
 hookjail_dispatches_total{decision=\"ASK\"} 1
 hookjail_faults_total 1
+hookjail_last_reload_successful 1
 hookjail_profiles{state=\"confirmed\"} 7
 hookjail_profiles{state=\"unconfirmed\"} 2
 hookjail_queue_seconds_bucket{le=\"0.0001\"} 3
@@ -592,6 +602,7 @@ hookjail_unconfined_runs_total 1"
     fn each_metric_is_explained_once_and_named_as_its_type_is() {
         let metrics = Metrics::new().unwrap();
         count(&metrics, OutcomeKind::Exited, "strict", 1);
+        metrics.loaded(1, 0);
         let text = metrics.text(&Levels {
             journal: &Tally::default(),
             journal_writable: false,
@@ -625,5 +636,62 @@ hookjail_unconfined_runs_total 1"
         sorted.dedup();
         assert_eq!(names, sorted);
         assert!(helps.iter().all(|line| line.ends_with('.')), "{helps:#?}");
+    }
+
+    const BEGIN: &str = "<!-- metrics: begin -->\n";
+    const END: &str = "<!-- metrics: end -->";
+
+    /// Renders the table of `docs/operations.md`.
+    fn table(text: &str) -> String {
+        let mut table = "\n| metric | type | what it says |\n|---|---|---|\n".to_owned();
+        let lines: Vec<_> = text.lines().collect();
+        for (at, line) in lines.iter().enumerate() {
+            let Some(line) = line.strip_prefix("# HELP ") else {
+                continue;
+            };
+            let (name, help) = line.split_once(' ').unwrap();
+            let (_, kind) = lines[at + 1].rsplit_once(' ').unwrap();
+            let sample = lines[at + 2].split_once('{').unwrap_or_default().1;
+            let labels = sample
+                .split("=\"")
+                .filter_map(|it| it.rsplit(['"', ',']).next());
+            let labels: Vec<_> = labels
+                .filter(|label| !label.is_empty() && label.bytes().all(|c| c.is_ascii_lowercase()))
+                .filter(|label| *label != "le")
+                .collect();
+            let labels = match labels.join(", ") {
+                none if none.is_empty() => none,
+                labels => format!("{{{labels}}}"),
+            };
+            table += &format!("| `{name}{labels}` | {kind} | {help} |\n");
+        }
+        table + "\n"
+    }
+
+    #[test]
+    fn the_table_in_the_docs_has_each_metric() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/operations.md");
+        let metrics = Metrics::new().unwrap();
+        count(&metrics, OutcomeKind::Exited, "strict", 1);
+        metrics.loaded(1, 0);
+        let text = metrics.text(&Levels {
+            journal: &Tally::default(),
+            journal_writable: true,
+            questions: 0,
+            queued: 0,
+            running: 0,
+        });
+        let table = table(&text.unwrap());
+        let page = fs::read_to_string(path).unwrap();
+        let (before, rest) = page.split_once(BEGIN).unwrap();
+        let (written, after) = rest.split_once(END).unwrap();
+        if env::var_os("UPDATE_DOCS").is_some_and(|value| value == "1") {
+            fs::write(path, format!("{before}{BEGIN}{table}{END}{after}")).unwrap();
+            return;
+        }
+        assert_eq!(
+            written, table,
+            "docs/operations.md has other metrics; this writes them: UPDATE_DOCS=1 cargo test --lib the_table_in_the_docs"
+        );
     }
 }

@@ -437,6 +437,7 @@ fn seconds() -> f64 {
 #[tokio::test]
 async fn a_reload_is_dated_and_one_that_is_refused_is_counted_and_leaves_the_date() {
     const RELOADED: &str = "hookjail_last_reload_timestamp_seconds";
+    const SUCCESSFUL: &str = "hookjail_last_reload_successful";
     let before = seconds();
     let daemon = measured("").await;
     let all = samples(&scrape(&daemon));
@@ -466,6 +467,7 @@ async fn a_reload_is_dated_and_one_that_is_refused_is_counted_and_leaves_the_dat
     assert!(value(&daemon, RELOADED) <= seconds());
     assert_eq!(confirmed(), shipped + 1.0);
     assert_eq!(value(&daemon, "hookjail_reload_failures_total"), 0.0);
+    assert_eq!(value(&daemon, SUCCESSFUL), 1.0);
 
     let second = value(&daemon, RELOADED);
     until("a later second", || seconds() > second).await;
@@ -476,8 +478,13 @@ async fn a_reload_is_dated_and_one_that_is_refused_is_counted_and_leaves_the_dat
     assert_eq!(reason(&refused), "RELOAD_REFUSED");
     assert!(refused.message().contains("metrics.listen"), "{refused}");
     assert_eq!(value(&daemon, "hookjail_reload_failures_total"), 1.0);
+    assert_eq!(value(&daemon, SUCCESSFUL), 0.0);
     assert_eq!(value(&daemon, RELOADED), second);
     assert_eq!(value(&daemon, "hookjail_start_time_seconds"), started);
+
+    fs::write(&file, text).unwrap();
+    reload(&daemon).await.unwrap();
+    assert_eq!(value(&daemon, SUCCESSFUL), 1.0);
 }
 
 #[tokio::test]
