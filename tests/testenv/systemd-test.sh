@@ -30,11 +30,16 @@ inside() {
   [ "$(stat -c '%a %U %G' /run/hookjail/hookjail.sock)" = '660 root hookjail' ]
   [ "$(stat -c %a /run/hookjail)" = 711 ]
   [ "$(systemctl is-active hookjail.service || true)" = inactive ]
+  # Asked how it is, none is started.
+  code=0; hookjail status || code=$?
+  [ "$code" = 125 ]
+  [ "$(systemctl is-active hookjail.service || true)" = inactive ]
   hookjail consent allow -- /bin/true
   call() { hookjail run --connect /run/hookjail/hookjail.sock --json -- /bin/true </dev/null; }
   [[ $(call) == *OUTCOME_KIND_EXITED* ]]
   [ "$(systemctl show -P ActiveState hookjail.service)" = active ]
   [ "$(systemctl show -P Type hookjail.service)" = notify ]
+  hookjail status --json | grep '"serving":true' | grep '"socket":"/run/hookjail/hookjail.sock"'
   journalctl --no-pager -u hookjail.service | grep 'serving on the socket that was passed'
   # Of what the unit takes from the daemon, no profile needs anything that writes no workspace; the others are refused with the drop-in's name.
   for profile in strict pipeline workspace-ro network; do
