@@ -7,7 +7,7 @@ use clap::Args;
 use super::{Context, Failure};
 use crate::daemon::{self, LogFormat};
 
-/// Runs the daemon.
+/// Run the daemon.
 ///
 /// Its log goes to stderr, with `--json` as lines of JSON; under systemd, without `--json`, to journald with priorities and
 /// fields.

@@ -22,7 +22,7 @@ use crate::{
 /// The exit code of a daemon that is there and serves nothing.
 const NOT_SERVING: u8 = 1;
 
-/// Shows whether the running daemon serves, and how it is.
+/// Show whether the daemon serves, and how it is.
 ///
 /// Exits with 0 where it serves, with 1 where it refuses every request, with 125 where none can be reached.
 #[derive(Debug, Args)]

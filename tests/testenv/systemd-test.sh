@@ -13,6 +13,8 @@ audit_is_one_chain() {
 # In the container, as root.
 inside() {
   set -x
+  # With what has been sent to journald until now.
+  journal() { journalctl --sync && journalctl --no-pager -q -u hookjail.service "$@"; }
   install -m 755 hookjail /usr/bin/hookjail
   install -m 644 systemd/hookjail.service systemd/hookjail.socket /etc/systemd/system/
   install -m 644 systemd/user/* /etc/systemd/user/
@@ -40,7 +42,7 @@ inside() {
   [ "$(systemctl show -P ActiveState hookjail.service)" = active ]
   [ "$(systemctl show -P Type hookjail.service)" = notify ]
   hookjail status --json | grep '"serving":true' | grep '"socket":"/run/hookjail/hookjail.sock"'
-  journalctl --no-pager -u hookjail.service | grep 'serving on the socket that was passed'
+  journal | grep 'serving on the socket that was passed'
   # Of what the unit takes from the daemon, no profile needs anything that writes no workspace; the others are refused with the drop-in's name.
   for profile in strict pipeline workspace-ro network; do
     hookjail doctor --connect /run/hookjail/hookjail.sock --profile "$profile"
@@ -51,7 +53,6 @@ inside() {
   # A command that nobody allowed is refused.
   if hookjail run --connect /run/hookjail/hookjail.sock --profile strict -- /bin/false </dev/null; then exit 1; fi
   # The journal has it as a warning, with what it is found by; what is no warning is not among these.
-  journal() { journalctl --sync && journalctl --no-pager -q -u hookjail.service "$@"; }
   journal -p warning -o json HOOKJAIL_REASON=CONSENT_REQUIRED HOOKJAIL_UID=0 HOOKJAIL_PROFILE=strict >/tmp/refused
   [ "$(wc -l </tmp/refused)" = 1 ]
   grep '"PRIORITY":"4"' /tmp/refused | grep '"SYSLOG_IDENTIFIER":"hookjail"' | grep '"HOOKJAIL_RUN":"'
@@ -65,7 +66,7 @@ inside() {
   install -d -m 755 /etc/hookjail
   printf '[hooks]\ndisabled = true\n' >/etc/hookjail/hookjail.toml
   systemctl reload hookjail.service
-  journalctl --no-pager -u hookjail.service | grep ' reloaded hooks=0'
+  journal | grep ' reloaded hooks=0'
   echo nonsense >/etc/hookjail/hookjail.toml
   if systemctl reload hookjail.service; then exit 1; fi
   # What keeps a command of the unit from its work is an error, and so is what keeps the daemon.
