@@ -311,6 +311,15 @@ impl Audit {
         };
         let refusal = unavailable(&format!("the hook ran, but its end record: {why}"));
         self.metrics.refused(refusal.reason, 1);
+        let run = &interpreted.run;
+        self.refusals.refused(&RefusedCall {
+            approve: None,
+            count: 1,
+            peer: &run.peer,
+            profile: Some(run.policy.name.as_str()),
+            reason: refusal.reason,
+            run: &run.id,
+        });
         if let Some((trace, facts)) = traced {
             trace.end(Facts {
                 error: Some(refusal.reason.as_str()),
