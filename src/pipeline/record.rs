@@ -326,15 +326,6 @@ impl Audit {
                 ..facts
             });
         }
-        let run = &interpreted.run;
-        self.refusals.refused(&RefusedCall {
-            approve: None,
-            count: 1,
-            peer: &run.peer,
-            profile: Some(run.policy.name.as_str()),
-            reason: refusal.reason,
-            run: &run.id,
-        });
         let answer = Answer::Refusal(refusal.released());
         Recorded { answer, request_id }
     }

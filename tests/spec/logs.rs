@@ -10,8 +10,9 @@ use regex::Regex;
 use serde_json::Value;
 
 use crate::{
+    audit_failure::limit_files,
     support::{Daemon, Setup, directory, hook, reason, sh},
-    witness::until,
+    witness::{until, writing},
 };
 
 /// Returns the lines of the log about refusals.
@@ -64,6 +65,31 @@ async fn each_refusal_is_a_line_with_reason_caller_profile_and_run() {
     // What allows a hook is for the operator, who reads it here; nothing else says what was to be run.
     assert!(lines[2].contains(" approve=hookjail consent allow"));
     assert!(!daemon.log().contains("hushed"), "{}", daemon.log());
+}
+
+#[tokio::test]
+async fn a_hook_that_ran_and_cannot_be_recorded_is_one_line() {
+    let daemon = Daemon::start().await;
+    let script = "echo >begun; until test -e go; do sleep 0.02; done";
+    let request = writing(&daemon, script);
+    let mut client = daemon.client();
+    let call = tokio::spawn(async move { client.execute(request).await });
+    until("the hook's begin", || {
+        daemon.workspace().join("begun").exists()
+    })
+    .await;
+    let journal = daemon.path().join("state/audit/journal.jsonl");
+    let full = fs::metadata(journal).unwrap().len().try_into().unwrap();
+    limit_files(&daemon, Some(full));
+    fs::write(daemon.workspace().join("go"), "").unwrap();
+
+    let refused = call.await.unwrap().unwrap_err();
+
+    assert_eq!(reason(&refused), "AUDIT_UNAVAILABLE");
+    let lines = refusals(&daemon);
+    assert_eq!(lines.len(), 1, "{lines:#?}");
+    let run = daemon.journal()[0]["run_id"].to_string();
+    assert!(lines[0].contains(" WARN ") && lines[0].contains(&format!(" run={run}")));
 }
 
 #[tokio::test]
