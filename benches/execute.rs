@@ -546,6 +546,7 @@ fn bloat(
     let served = {
         let _entered = server.enter();
         let serving = Server {
+            network: None,
             hurry: CancellationToken::new(),
             configured: std::sync::Arc::default(),
             valve: std::sync::Arc::new(Valve::new(0, OnLimit::Warn)),

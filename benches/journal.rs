@@ -152,7 +152,11 @@ fn record() -> Record {
         // As long as a start record.
         killed_by: None,
         message: "x".repeat(1500),
-        peer: PeerLine { pid: None, uid: 0 },
+        peer: PeerLine {
+            pid: None,
+            remote: None,
+            uid: 0,
+        },
         profile: None,
         reason: "OVERLOADED".to_owned(),
         released: false,

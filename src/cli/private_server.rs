@@ -165,6 +165,7 @@ impl PrivateServer {
             ..WireLimits::default()
         };
         let server = Server {
+            network: None,
             hurry: CancellationToken::new(),
             configured: Arc::new(Current::new(Configured::new(
                 config.registered,

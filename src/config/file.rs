@@ -39,6 +39,8 @@ pub(super) struct ConfigFile {
     pub(super) hooks_file: Vec<HooksFileEntry>,
     /// Metrics for Prometheus.
     pub(super) metrics: MetricsEntry,
+    /// Listener for clients of other hosts.
+    pub(super) network: NetworkEntry,
     /// Directories of the daemon.
     pub(super) paths: PathsEntry,
     /// Profiles, and where they are read from.
@@ -412,6 +414,38 @@ impl Default for TracesEntry {
             service_name: "hookjail".to_owned(),
         }
     }
+}
+
+/// Listener for clients of other hosts: TLS with certificates on both sides.
+#[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct NetworkEntry {
+    /// PEM file with the daemon's certificate and its intermediate ones.
+    pub(super) certificate: Option<PathBuf>,
+    /// PEM file with the certificate authorities of clients.
+    pub(super) client_ca: Option<PathBuf>,
+    /// Names in certificates, each with the user of this host that its holder is.
+    pub(super) clients: Vec<NetworkClientEntry>,
+    /// PEM file with lists of revoked client certificates.
+    pub(super) crl: Option<PathBuf>,
+    /// PEM file with the private key of `certificate`, readable to its owner and group alone.
+    pub(super) key: Option<PathBuf>,
+    /// Address and port, such as `0.0.0.0:7443`. Default: none.
+    pub(super) listen: Option<String>,
+    /// Serve without TLS, on a loopback address: every local process can connect, hooks with network access too.
+    pub(super) plaintext: bool,
+    /// The user that every client is without TLS.
+    pub(super) plaintext_user: Option<UserEntry>,
+}
+
+/// A client over the network.
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NetworkClientEntry {
+    /// DNS name or URI among the subject alternative names of a certificate.
+    pub(super) name: String,
+    /// User of this host, by uid or name. Not root.
+    pub(super) user: UserEntry,
 }
 
 /// Directories of the daemon.

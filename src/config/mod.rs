@@ -20,6 +20,7 @@ use self::{
     places::Places,
 };
 pub(crate) use self::{
+    network::{Access, Network, Tls},
     source::ConfigSource,
     traces::Traces,
     view::{Origin, Setting},
@@ -49,6 +50,7 @@ mod file;
 mod hook;
 mod http;
 mod managed;
+mod network;
 mod places;
 mod secret;
 mod source;
@@ -119,6 +121,8 @@ pub struct Config {
     pub(crate) max_queued: usize,
     /// Where metrics are served; `None`: nowhere.
     pub(crate) metrics: Option<SocketAddr>,
+    /// Where clients of other hosts connect; `None`: nowhere.
+    pub(crate) network: Option<Network>,
     /// The action of runtimes at that limit.
     pub(crate) on_hook_turn_limit: OnLimit,
     /// The runtimes' own allowlists, by contract; each counts for hooks of its contract.
@@ -298,6 +302,7 @@ impl Config {
             lists,
             hooks_file,
             metrics,
+            network,
             paths,
             profiles,
             run,
@@ -382,6 +387,7 @@ impl Config {
             max_hook_driven_turns: hooks.max_hook_driven_turns,
             max_queued: hooks.max_queued,
             metrics: metrics.listen.as_deref().map(local).transpose()?,
+            network: self::network::read(network)?,
             on_hook_turn_limit,
             own_allowlists: environment.own_allowlists(),
             private_runs: run.private,
@@ -427,6 +433,7 @@ impl Config {
             max_hook_driven_turns,
             max_queued,
             metrics,
+            network,
             on_hook_turn_limit,
             operators: _,
             // No daemon's.
@@ -480,6 +487,15 @@ impl Config {
             ("hooks.spawners", *spawners == other.spawners),
             ("hooks.uid_range", *uid_range == other.uid_range),
             ("metrics.listen", *metrics == other.metrics),
+            (
+                "network.listen",
+                network.as_ref().map(|it| it.listen) == other.network.as_ref().map(|it| it.listen),
+            ),
+            (
+                "network.plaintext",
+                network.as_ref().map(Network::is_plaintext)
+                    == other.network.as_ref().map(Network::is_plaintext),
+            ),
             ("paths.runtime", *runtime == other.runtime),
             ("paths.state", *state == other.state),
             ("server.admin_socket", *admin_socket == other.admin_socket),

@@ -12,7 +12,7 @@ use super::{metrics::MAX_CONNECTIONS, traces};
 #[cfg(target_os = "linux")]
 use crate::sandbox::Observer;
 use crate::{
-    config::{Config, ProcessEnv},
+    config::{Config, Network, ProcessEnv},
     consent::{ConsentRule, Operator, OwnSettings, allowlist::command_line},
     contract::Mode,
     hooks::Results,
@@ -30,6 +30,7 @@ use crate::{
     },
     sys::{self, Keeper},
     traces::Tracer,
+    wire::MAX_HANDSHAKES,
 };
 
 /// The parts of a daemon that are set up before the first thread is started.
@@ -87,7 +88,9 @@ fn own_descriptors(config: &Config) -> usize {
     // The listener's: itself, three of its thread's runtime, and the connection for which another one is ended.
     let metrics = config.metrics.map_or(0, |_| MAX_CONNECTIONS + 5);
     let traces = config.traces.as_ref().map_or(0, |_| traces::DESCRIPTORS);
-    OWN_DESCRIPTORS + metrics + traces
+    // The listener's: itself, and handshakes, of which one more is accepted before another one is ended.
+    let network = config.network.as_ref().map_or(0, |_| MAX_HANDSHAKES + 2);
+    OWN_DESCRIPTORS + metrics + network + traces
 }
 
 /// Building a pipeline failed.
@@ -426,6 +429,7 @@ pub(crate) fn own(config: &Config) -> Vec<PathBuf> {
         .chain(config.admin_socket.clone())
         .chain(config.socket.clone())
         .chain(config.file.clone())
+        .chain(config.network.as_ref().and_then(Network::key).cloned())
         .chain(config.own_allowlists.values().cloned())
         .chain(config.profile_dirs.iter().cloned())
         .collect()

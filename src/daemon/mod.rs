@@ -5,6 +5,7 @@ mod disks;
 mod log;
 mod manager;
 mod metrics;
+mod network;
 mod reload;
 mod serve;
 mod traces;

@@ -10,6 +10,7 @@ use tokio::sync::Mutex;
 use super::{
     build::{Assembly, confirm_all},
     manager::Manager,
+    network,
 };
 use crate::{
     config::{Config, ConfigSource},
@@ -20,13 +21,15 @@ use crate::{
     policy::Registry,
     refusal::{Fact, Reason, Refusal, chain},
     util::swap::Current,
-    wire::{Control, DaemonPlaces, DaemonReport, Reloaded},
+    wire::{Control, DaemonPlaces, DaemonReport, Identities, Reloaded},
 };
 
 /// The reload of a daemon's configuration, whole or not at all.
 #[derive(Debug)]
 pub(super) struct Reloader {
     pub(super) configured: Arc<Current<Configured>>,
+    /// Who the clients over the network are; `None` where none are served.
+    pub(super) identities: Option<Arc<Current<Identities>>>,
     pub(super) source: ConfigSource,
     /// The configuration in force; locked while it is replaced.
     pub(super) in_force: Mutex<Config>,
@@ -111,6 +114,8 @@ impl Reloader {
                 .map_err(|error| refused(&error))?;
         let redaction = Assembly::redaction(&config).map_err(|error| refused(&error))?;
         Allowlist::load(&config.allowlist()).map_err(|error| refused(&error))?;
+        let identities = config.network.as_ref().map(network::identities);
+        let identities = identities.transpose().map_err(|error| refused(&error))?;
 
         let sandbox = &self.pipeline.sandbox;
         for policy in rules.registry.iter() {
@@ -127,6 +132,10 @@ impl Reloader {
         // Rules before the hooks that need them: a hook that runs in between finds its rules in force.
         self.pipeline.gate.replace_rules(rules);
         self.configured.replace(configured);
+        // Both are there or neither: `network.listen` is the same.
+        if let (Some(current), Some(identities)) = (&self.identities, identities) {
+            current.replace(identities);
+        }
         *in_force = config;
         Ok(reloaded)
     }

@@ -23,6 +23,7 @@ use super::{
     log::{self, LogError, LogFormat, LogRedaction},
     manager::Manager,
     metrics::{MetricsListener, MetricsThread},
+    network::{self, NetworkError},
     reload::{Loads, Reloader, registered},
     traces::TracesThread,
 };
@@ -34,7 +35,9 @@ use crate::{
     refusal::lacking,
     sys::{self, Keeper},
     util::{presence::Presence, swap::Current},
-    wire::{DaemonPlaces, Incoming, ServeError, Server, ServerError, Steering, WireLimits},
+    wire::{
+        DaemonPlaces, Incoming, NetworkListener, ServeError, Server, ServerError, Steering, WireLimits,
+    },
 };
 
 /// The mode of the admin socket: for the daemon's user alone.
@@ -88,6 +91,9 @@ pub(crate) enum DaemonError {
         /// The system's error.
         cause: io::Error,
     },
+    /// The listener over the network cannot be made.
+    #[error(transparent)]
+    Network(#[from] NetworkError),
     /// No socket is configured, and there is no default.
     #[error(
         "there is no default socket without XDG_RUNTIME_DIR, /run/user/UID or HOME; set `server.socket` in the configuration"
@@ -164,6 +170,8 @@ async fn run(
     let hangup = hangups()?;
     // Before there are sockets, whose files would have to be removed where this fails.
     let metrics = metrics(&config, &pipeline)?;
+    let network = config.network.as_ref().map(network::listen).transpose()?;
+    let identities = network.as_ref().map(NetworkListener::identities);
     // Nobody can connect before the profiles are loaded and the self-test has run.
     let Sockets {
         admin,
@@ -188,6 +196,7 @@ async fn run(
     let manager = Arc::new(Manager::new(Arc::clone(&pipeline)));
     let reloader = Reloader {
         configured: Arc::clone(&configured),
+        identities,
         in_force: Mutex::new(config),
         loads: Loads::now().into(),
         manager: Arc::clone(&manager),
@@ -226,6 +235,7 @@ async fn run(
         drain,
         hurry,
         limits,
+        network,
         pipeline,
         shutdown,
         steering,

@@ -131,6 +131,7 @@ impl Results {
             gid: nix::unistd::getegid().as_raw(),
             groups: Arc::default(),
             pid: None,
+            remote: None,
             uid: geteuid().as_raw(),
         };
         if results.runtime.join(OWN).exists() {
@@ -275,6 +276,7 @@ mod tests {
             gid: nix::unistd::getegid().as_raw(),
             groups: Arc::default(),
             pid: None,
+            remote: None,
             uid: geteuid().as_raw(),
         }
     }

@@ -369,13 +369,35 @@ pub struct FileDigest {
 }
 
 /// The caller.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct PeerLine {
     /// Its process id, where the socket reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<i32>,
+    /// Where it connected from, if over the network.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remote: Option<RemoteLine>,
     /// Its user id.
     pub uid: u32,
+}
+
+/// The other end of a connection over the network.
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct RemoteLine {
+    /// Its address and port.
+    pub address: String,
+    /// The certificate that it proved to have; none without TLS.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<CertificateLine>,
+}
+
+/// A client's certificate.
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct CertificateLine {
+    /// The name in it that the configuration lists.
+    pub name: String,
+    /// SHA-256 of its DER form.
+    pub sha256: String,
 }
 
 /// A backend that a run is not on.

@@ -1,6 +1,7 @@
 //! Values that the stages and the libraries share. Imports no other module.
 
 pub mod axis;
+mod clients;
 mod consent;
 pub mod event;
 mod field;
@@ -13,13 +14,15 @@ mod peer;
 mod shown;
 mod users;
 
+pub(crate) use self::clients::{Client, Clients, NoUser};
 pub use self::{
+    clients::LocalUser,
     consent::Consent,
     field::InvalidField,
     hook::{Backing, Command, Event, Hook, Narrow, OnDisconnect, OnFailure},
     limit::OnOutputLimit,
     name::{ProfileName, check_name, is_plain, is_sha256},
-    peer::Peer,
+    peer::{Certificate, Peer, Remote},
     shown::is_unseen,
     users::Users,
 };

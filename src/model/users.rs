@@ -45,6 +45,7 @@ mod tests {
                 gid,
                 groups: groups.into(),
                 pid: None,
+                remote: None,
                 uid,
             };
             assert_eq!(users.contain(&peer), expected, "{peer} {groups:?}");

@@ -510,9 +510,20 @@ pub(super) fn unavailable(why: &str) -> Refusal {
 }
 
 /// Builds the record's description of a caller.
-pub(super) const fn known(peer: &Peer) -> record::PeerLine {
+pub(super) fn known(peer: &Peer) -> record::PeerLine {
+    let remote = peer.remote.as_deref().map(|remote| record::RemoteLine {
+        address: remote.address.to_string(),
+        certificate: remote
+            .certificate
+            .as_ref()
+            .map(|it| record::CertificateLine {
+                name: it.name.clone(),
+                sha256: it.sha256.clone(),
+            }),
+    });
     record::PeerLine {
         pid: peer.pid,
+        remote,
         uid: peer.uid,
     }
 }

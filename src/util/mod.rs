@@ -1,6 +1,7 @@
 //! Tools for any daemon: shares and turns among uids, swappable values, trusted files.
 
 pub(crate) mod heavy;
+pub(crate) mod pem;
 pub(crate) mod presence;
 pub(crate) mod shares;
 pub(crate) mod swap;

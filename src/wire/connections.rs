@@ -4,9 +4,9 @@ use std::{
     io,
     os::fd::AsFd,
     pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     task::{Context, Poll, ready},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use tokio::{
@@ -17,15 +17,20 @@ use tokio::{
 use tokio_stream::{Stream, StreamExt};
 use tonic::transport::server::Connected;
 
+use super::{
+    network::{Duplex, NetworkPeer},
+    seldom::Seldom,
+};
 use crate::{
     model::Peer,
     pipeline::Pipeline,
+    refusal::{Reason, Refusal},
     sys::peer_groups,
     util::shares::{Share, Shares},
 };
 
-/// The timeout for the preface of HTTP/2. From then on keep-alive pings are sent.
-const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// The timeout for a handshake of TLS, and for the preface of HTTP/2. From then on keep-alive pings are sent.
+pub(super) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The length of that preface.
 const PREFACE_BYTES: usize = 24;
@@ -34,18 +39,19 @@ const PREFACE_BYTES: usize = 24;
 const MAX_STRANGERS: usize = 64;
 
 /// The pause after a failed accept.
-const ACCEPT_RETRY: Duration = Duration::from_millis(50);
+pub(super) const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 
-/// The interval between log messages about too many connections.
-const LOG_INTERVAL: Duration = Duration::from_secs(10);
+/// Stands for the uid of clients over the network that are no user. No user has it: it is the kernel's `-1`.
+const NOBODY: u32 = u32::MAX;
 
 /// Counts and limits connections by uid.
 #[derive(Debug)]
 pub(super) struct Crowd {
     listed: Arc<Shares>,
     pipeline: Arc<Pipeline>,
-    said: Mutex<Option<Instant>>,
+    full: Seldom,
     strangers: Arc<Shares>,
+    unlisted: Seldom,
 }
 
 impl Crowd {
@@ -54,14 +60,15 @@ impl Crowd {
         Self {
             listed: Arc::new(Shares::new(most)),
             pipeline,
-            said: Mutex::default(),
+            full: Seldom::default(),
             strangers: Arc::new(Shares::new(MAX_STRANGERS)),
+            unlisted: Seldom::default(),
         }
     }
 
     /// Passes connections on, except those above the limits. A failed accept, for want of descriptors, does not end the server.
     pub(super) fn let_in(
-        self,
+        self: Arc<Self>,
         listener: impl Stream<Item = io::Result<UnixStream>> + Send,
     ) -> impl Stream<Item = io::Result<Connection>> + Send {
         listener
@@ -78,26 +85,53 @@ impl Crowd {
 
     fn place(&self, stream: UnixStream) -> Option<Connection> {
         let peer = peer(&stream).ok()?;
-        let of = if self.pipeline.gate.is_stranger(&peer) {
-            &self.strangers
-        } else {
-            &self.listed
-        };
-        let share = of.share(peer.uid);
-        if share.grow(1) {
-            return Some(Connection::new(
-                stream,
-                Some(peer),
-                Some(share),
-                HANDSHAKE_TIMEOUT,
-            ));
-        }
-        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        if said.is_none_or(|said| said.elapsed() >= LOG_INTERVAL) {
-            *said = Some(Instant::now());
+        let share = self.share(Some(&peer))?;
+        let peer = ConnectedPeer::Local(peer);
+        Some(Connection::new(Transport::Local(stream), peer, Some(share)))
+    }
+
+    /// Counts a connection over the network, unless there are too many. One that is no user's is served a refusal.
+    pub(super) fn over_network(
+        &self,
+        stream: Box<dyn Duplex>,
+        client: NetworkPeer,
+    ) -> Option<Connection> {
+        let peer = client.peer();
+        if let Err(refusal) = &peer
+            && let Some(others) = self.unlisted.say()
+        {
             tracing::warn!(
-                uid = peer.uid,
+                address = %client.address(),
+                others,
+                reason = %refusal.reason,
+                "a client is refused: {}",
+                refusal.message
+            );
+        }
+        let share = self.share(peer.as_ref().ok())?;
+        let peer = ConnectedPeer::Network(Arc::new(client));
+        Some(Connection::new(
+            Transport::Network(stream),
+            peer,
+            Some(share),
+        ))
+    }
+
+    /// Returns the place of a connection, if there is one.
+    fn share(&self, peer: Option<&Peer>) -> Option<Share> {
+        let of = match peer {
+            Some(peer) if !self.pipeline.gate.is_stranger(peer) => &self.listed,
+            _ => &self.strangers,
+        };
+        let share = of.share(peer.map_or(NOBODY, |peer| peer.uid));
+        if share.grow(1) {
+            return Some(share);
+        }
+        if let Some(others) = self.full.say() {
+            tracing::warn!(
+                uid = peer.map(|peer| peer.uid),
                 most = of.most(),
+                others,
                 "a connection was closed: there are too many (`server.max_connections`)"
             );
         }
@@ -112,37 +146,75 @@ fn peer(stream: &UnixStream) -> io::Result<Peer> {
         gid: credentials.gid(),
         groups: peer_groups(stream.as_fd())?,
         pid: credentials.pid(),
+        remote: None,
         uid: credentials.uid(),
     })
 }
 
 /// A connection, counted.
-#[derive(Debug)]
 pub(super) struct Connection {
     _share: Option<Share>,
     /// The deadline of the preface and the number of its missing bytes; `None` once it is read.
     awaited: Option<(Pin<Box<Sleep>>, usize)>,
     peer: ConnectedPeer,
-    stream: UnixStream,
+    stream: Transport,
 }
 
-/// The process that connected, if the kernel named it.
+/// The bytes of a connection.
+enum Transport {
+    Local(UnixStream),
+    Network(Box<dyn Duplex>),
+}
+
+/// Who connected.
 #[derive(Clone, Debug)]
-pub(super) struct ConnectedPeer(pub(super) Option<Peer>);
+pub(super) enum ConnectedPeer {
+    /// A process of this host.
+    Local(Peer),
+    /// A client over the network.
+    Network(Arc<NetworkPeer>),
+    /// The kernel did not say.
+    Unknown,
+}
+
+impl ConnectedPeer {
+    /// Returns the user that it is now.
+    ///
+    /// # Errors
+    ///
+    /// Refuses those that are no user's.
+    pub(super) fn peer(&self) -> Result<Peer, Refusal> {
+        match self {
+            Self::Local(peer) => Ok(peer.clone()),
+            Self::Network(client) => client.peer(),
+            Self::Unknown => {
+                let message = "the kernel does not say who is calling";
+                Err(Refusal::new(Reason::PeerUnknown, message))
+            }
+        }
+    }
+}
 
 impl Connection {
     /// Wraps a server's only connection, without limits.
     pub(super) fn single(stream: UnixStream) -> Self {
-        let peer = peer(&stream).ok();
-        Self::new(stream, peer, None, HANDSHAKE_TIMEOUT)
+        let peer = peer(&stream).map_or(ConnectedPeer::Unknown, ConnectedPeer::Local);
+        Self::new(Transport::Local(stream), peer, None)
     }
 
-    fn new(stream: UnixStream, peer: Option<Peer>, share: Option<Share>, within: Duration) -> Self {
+    fn new(stream: Transport, peer: ConnectedPeer, share: Option<Share>) -> Self {
         Self {
             _share: share,
-            awaited: Some((Box::pin(sleep(within)), PREFACE_BYTES)),
-            peer: ConnectedPeer(peer),
+            awaited: Some((Box::pin(sleep(HANDSHAKE_TIMEOUT)), PREFACE_BYTES)),
+            peer,
             stream,
+        }
+    }
+
+    fn stream(self: Pin<&mut Self>) -> Pin<&mut dyn Duplex> {
+        match &mut self.get_mut().stream {
+            Transport::Local(stream) => Pin::new(stream),
+            Transport::Network(stream) => Pin::new(stream),
         }
     }
 }
@@ -162,7 +234,7 @@ impl AsyncRead for Connection {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
-        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        let read = self.as_mut().stream().poll_read(context, buffer);
         if read.is_pending()
             && let Some((late, _)) = &mut self.awaited
             && late.as_mut().poll(context).is_ready()
@@ -183,31 +255,34 @@ impl AsyncRead for Connection {
 
 impl AsyncWrite for Connection {
     fn poll_write(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
+        self.stream().poll_write(context, bytes)
     }
 
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stream().poll_flush(context)
     }
 
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stream().poll_shutdown(context)
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
+        match &self.stream {
+            Transport::Local(stream) => stream.is_write_vectored(),
+            Transport::Network(stream) => stream.is_write_vectored(),
+        }
     }
 
     fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         context: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(context, slices)
+        self.stream().poll_write_vectored(context, slices)
     }
 }
 
@@ -217,13 +292,19 @@ mod tests {
 
     use super::*;
 
+    fn connection(stream: UnixStream, within: Duration) -> Connection {
+        let mut connection = Connection::single(stream);
+        connection.awaited = Some((Box::pin(sleep(within)), PREFACE_BYTES));
+        connection
+    }
+
     #[tokio::test]
     async fn a_connection_ends_that_sends_no_whole_preface_in_time() {
         let within = Duration::from_millis(50);
         for sent in [0, PREFACE_BYTES - 1] {
             let (ours, mut theirs) = UnixStream::pair().unwrap();
             theirs.write_all(&vec![b'x'; sent]).await.unwrap();
-            let mut connection = Connection::new(ours, None, None, within);
+            let mut connection = connection(ours, within);
             let mut read = Vec::new();
             let error = connection.read_to_end(&mut read).await.unwrap_err();
             assert_eq!((error.kind(), read.len()), (io::ErrorKind::TimedOut, sent));
@@ -231,7 +312,7 @@ mod tests {
         // The control: with a whole one it may be silent.
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         theirs.write_all(&[b'x'; PREFACE_BYTES]).await.unwrap();
-        let mut connection = Connection::new(ours, None, None, within);
+        let mut connection = connection(ours, within);
         let mut preface = [0; PREFACE_BYTES];
         connection.read_exact(&mut preface).await.unwrap();
         let silent = tokio::time::timeout(within * 4, connection.read_u8()).await;
@@ -243,7 +324,7 @@ mod tests {
         let within = Duration::from_millis(50);
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         theirs.write_all(&[b'x'; PREFACE_BYTES]).await.unwrap();
-        let mut connection = Connection::new(ours, None, None, within);
+        let mut connection = connection(ours, within);
         sleep(within * 2).await;
         let mut preface = [0; PREFACE_BYTES];
         connection.read_exact(&mut preface).await.unwrap();

@@ -16,10 +16,12 @@ mod host;
 mod interpret;
 pub(crate) mod json;
 mod limits;
+mod network;
 mod offer;
 mod preview;
 mod profiles;
 mod retained;
+mod seldom;
 mod server;
 mod service;
 mod status;
@@ -30,6 +32,7 @@ pub(crate) use self::{
     decode::MalformedRequest,
     encode::axis_report,
     host::{backend_statuses, profile_status},
+    network::{Identities, MAX_HANDSHAKES, NetworkListener},
     profiles::Profiles,
     server::{ServeError, ServerError},
     service::HookServer,

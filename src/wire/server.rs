@@ -33,6 +33,7 @@ use super::{
     consent::Operators,
     doorway::DoorwayLayer,
     health::Health,
+    network::NetworkListener,
     unreadable::ReadableLayer,
 };
 use crate::{
@@ -178,6 +179,8 @@ pub struct Server {
     pub confirmed: bool,
     /// The time that running hooks get once `shutdown` is cancelled.
     pub drain: Duration,
+    /// The listener over the network; `None` = none.
+    pub network: Option<NetworkListener>,
     /// The limits of messages and connections.
     pub limits: WireLimits,
     /// The pipeline of requests.
@@ -283,7 +286,7 @@ impl Server {
             ended.cancel();
         };
         let crowd = Crowd::new(Arc::clone(&self.pipeline), self.limits.connections);
-        let serve = serve_until(router, incoming, crowd, end);
+        let serve = serve_until(router, (incoming, self.network), crowd, end);
         // Every run has its answer by then; a client that does not fetch it must not delay the daemon's end.
         let lingering = async {
             over.cancelled().await;
@@ -390,14 +393,21 @@ fn bounded(doorway: DoorwayLayer) -> TonicServer<Stack<DoorwayLayer, Identity>> 
 /// Serves a router on incoming connections.
 async fn serve_until(
     router: Router<Stack<DoorwayLayer, Identity>>,
-    incoming: Incoming,
+    (incoming, network): (Incoming, Option<NetworkListener>),
     crowd: Crowd,
     end: impl Future<Output = ()>,
 ) -> Result<(), tonic::transport::Error> {
     match incoming {
         Incoming::Listener(listener) => {
-            let connections = crowd.let_in(UnixListenerStream::new(listener));
-            router.serve_with_incoming_shutdown(connections, end).await
+            let crowd = Arc::new(crowd);
+            let connections = Arc::clone(&crowd).let_in(UnixListenerStream::new(listener));
+            match network.map(|network| network.connections(crowd)) {
+                None => router.serve_with_incoming_shutdown(connections, end).await,
+                Some(network) => {
+                    let both = connections.merge(network);
+                    router.serve_with_incoming_shutdown(both, end).await
+                }
+            }
         }
         Incoming::Single(stream) => {
             let once = tokio_stream::once(Ok::<_, io::Error>(Connection::single(stream)));
@@ -417,7 +427,9 @@ async fn steer(admin: Admin, steering: Steering, doorway: DoorwayLayer, over: Ca
     let crowd = Crowd::new(Arc::clone(&admin.pipeline), MAX_OPERATORS);
     let serve = async {
         match incoming {
-            Some(incoming) => serve_until(router, incoming, crowd, over.cancelled_owned()).await,
+            Some(incoming) => {
+                serve_until(router, (incoming, None), crowd, over.cancelled_owned()).await
+            }
             None => {
                 over.cancelled().await;
                 Ok(())

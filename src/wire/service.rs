@@ -33,7 +33,7 @@ use crate::{
     pipeline::{About, Call, Pipeline, Purpose, Recorded, Rules},
     policy::environment::{TRACE_PARENT, TRACE_STATE},
     process::{Chunk, Stream as Output},
-    refusal::{Reason, Refusal},
+    refusal::Refusal,
     request,
     traces::{Method, Trace, TraceContext},
     util::{heavy, shares::Share, swap::Current},
@@ -358,15 +358,12 @@ fn broken() -> Status {
 ///
 /// # Errors
 ///
-/// Fails where the connection has no peer credentials; a Unix socket always has them.
+/// Fails where the connection has no peer credentials, which a Unix socket always has, or a certificate that is no user's.
 pub(super) fn peer(extensions: &Extensions) -> Result<Peer, Status> {
-    let connected = extensions.get::<ConnectedPeer>();
+    let connected = extensions.get().unwrap_or(&ConnectedPeer::Unknown);
     connected
-        .and_then(|connected| connected.0.clone())
-        .ok_or_else(|| {
-            let message = "the kernel does not say who is calling";
-            status::status(&Refusal::new(Reason::PeerUnknown, message), "")
-        })
+        .peer()
+        .map_err(|refusal| status::status(&refusal, ""))
 }
 
 /// Returns a request's share of the memory for all requests in work.

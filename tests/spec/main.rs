@@ -41,6 +41,7 @@ mod deadline;
 mod limits;
 mod logs;
 mod metrics;
+mod network;
 mod once;
 mod operate;
 mod output;

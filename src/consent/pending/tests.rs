@@ -6,6 +6,7 @@ fn somebody() -> Peer {
         gid: 1,
         groups: Arc::default(),
         pid: None,
+        remote: None,
         uid: 1,
     }
 }

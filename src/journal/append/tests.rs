@@ -1035,6 +1035,7 @@ pub(in crate::journal) fn started(run: &str) -> Record {
         session: String::new(),
         peer: PeerLine {
             pid: Some(7),
+            remote: None,
             uid: 1000,
         },
         profile: "strict".into(),
@@ -1110,7 +1111,11 @@ fn refusal(message: &str, run_id: Option<String>) -> Record {
         killed_by: None,
         hook: "guard".into(),
         command: Some(CommandLine::new(&["true".into()])),
-        peer: PeerLine { pid: None, uid: 0 },
+        peer: PeerLine {
+            pid: None,
+            remote: None,
+            uid: 0,
+        },
         profile: None,
         session: String::new(),
         trace: None,

@@ -60,6 +60,7 @@ mod tests {
             gid: nix::unistd::getegid().as_raw(),
             groups: Arc::default(),
             pid: None,
+            remote: None,
             uid,
         }
     }

@@ -321,6 +321,7 @@ async fn a_backend_is_all_that_its_four_functions_say() {
         gid: nix::unistd::getegid().as_raw(),
         groups: Arc::default(),
         pid: None,
+        remote: None,
         uid: nix::unistd::geteuid().as_raw(),
     };
     let hook = sandbox
