@@ -131,7 +131,15 @@ fn server_config(tls: &Tls) -> Result<ServerConfig, NetworkError> {
     let verifier = verifier.build().map_err(|it| last_file(it.into()))?;
     let of_certificate = || unusable("network.certificate", certificate);
     let chain = pem::certificates(certificate).map_err(|it| of_certificate()(it.into()))?;
-    let private = pem::private_key(key).map_err(|it| unusable("network.key", key)(it.into()))?;
+    let of_key = || unusable("network.key", key);
+    let private = pem::private_key(key).map_err(|it| of_key()(it.into()))?;
+    // Also below, where its error would be the certificate's.
+    drop(
+        provider
+            .key_provider
+            .load_private_key(private.clone_key())
+            .map_err(|it| of_key()(it.into()))?,
+    );
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .and_then(|it| {

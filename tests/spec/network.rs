@@ -36,7 +36,7 @@ use tower::service_fn;
 use crate::{
     reload::reload,
     support::{Daemon, Setup, hook, reason, sh},
-    witness::{SOON, end, until_it},
+    witness::{SOON, end, until},
 };
 
 /// The user of most clients, and another one.
@@ -190,12 +190,12 @@ fn clients(list: &[(&str, &str)]) -> String {
     format!("clients = [{}]", list.join(", "))
 }
 
-async fn try_served(network: &str, rest: &str) -> Result<Served, String> {
+async fn try_served(network: &str, server: &str) -> Result<Served, String> {
     let files = tempfile::tempdir().unwrap();
     let own = authority().issue(&["localhost"]);
     write_files(files.path(), &own, authority());
     let config = format!(
-        "[server]\ncallers = [{USER:?}, {OTHER:?}]\n{}{rest}",
+        "[server]\ncallers = [{USER:?}, {OTHER:?}]\n{server}\n{}",
         section(files.path(), network)
     );
     let daemon = Daemon::try_with(Setup {
@@ -385,4 +385,245 @@ async fn nobody_is_served_without_a_certificate_in_force_of_the_authority() {
 
     let listed = authority().issue(&[AGENT]);
     run_as(&daemon, Some(&listed)).await.unwrap().unwrap();
+}
+
+/// Replaces a line of a daemon's configuration.
+fn replace_line(daemon: &Daemon, begins: &str, line: &str) {
+    let file = daemon.path().join("hookjail.toml");
+    let before = fs::read_to_string(&file).unwrap();
+    let replace = |it: &str| match it.starts_with(begins) {
+        true => line.to_owned(),
+        false => it.to_owned(),
+    };
+    let lines: Vec<_> = before.lines().map(replace).collect();
+    assert_ne!(lines.join("\n"), before.trim_end(), "{begins}");
+    fs::write(&file, lines.join("\n")).unwrap();
+}
+
+/// Returns what a reload refuses.
+fn refused_reload(daemon: &Daemon) -> String {
+    let answer = reload(daemon);
+    assert_eq!(answer["error"]["reason"], "RELOAD_REFUSED", "{answer}");
+    answer["error"]["message"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn certificates_and_authorities_are_replaced_without_a_restart() {
+    let daemon = served(&[(AGENT, USER)]).await;
+    let holder = authority().issue(&[AGENT]);
+    let before = channel(address(&daemon), Some(&holder)).await.unwrap();
+    let script = "until test -e go; do sleep 0.02; done; echo went";
+    let mut request = sh("workspace-ro", script);
+    request.hook.as_mut().unwrap().workspace = daemon.workspace().display().to_string();
+    let mut client = HookServiceClient::new(before);
+    let mut running = client.clone();
+    let running = tokio::spawn(async move { running.execute(request).await });
+    until("the hook runs", || {
+        daemon.records().contains(&"started".to_owned())
+    })
+    .await;
+
+    // Another authority for clients, and another certificate of the same for the daemon.
+    let other = Authority::new("another");
+    write_files(
+        daemon.files.path(),
+        &authority().issue(&["localhost"]),
+        &other,
+    );
+    reload(&daemon);
+    let anew = other.issue(&[AGENT]);
+    run_as(&daemon, Some(&anew)).await.unwrap().unwrap();
+    assert!(alert(&daemon, Some(&holder)).await.contains("UnknownCA"));
+
+    // What was connected before goes on.
+    fs::write(daemon.workspace().join("go"), "").unwrap();
+    let response = running.await.unwrap().unwrap();
+    assert_eq!(&response.get_ref().stdout[..], b"went\n");
+    client.execute(hook(["/bin/true"])).await.unwrap();
+}
+
+#[tokio::test]
+async fn files_that_cannot_be_used_replace_nothing() {
+    let daemon = served(&[(AGENT, USER)]).await;
+    let holder = authority().issue(&[AGENT]);
+    let other = authority().issue(&["localhost"]);
+    let ca = pem("CERTIFICATE", &authority().certificate);
+    let cert = pem("CERTIFICATE", &other.chain[0]);
+    let key = fs::read_to_string(daemon.files.path().join("key.pem")).unwrap();
+    let old = fs::read_to_string(daemon.files.path().join("cert.pem")).unwrap();
+    for (name, text, mode, expected) in [
+        ("key.pem", &*key, 0o604, "everybody can read it (mode 0604)"),
+        ("key.pem", &key, 0o620, "others can write it"),
+        ("key.pem", "", 0o600, "no unencrypted private key"),
+        (
+            "key.pem",
+            &pem("PRIVATE KEY", b"no key"),
+            0o600,
+            "(`network.key`)",
+        ),
+        ("cert.pem", &cert, 0o644, "keys may not be consistent"),
+        ("cert.pem", "text", 0o644, "no certificate in PEM form"),
+        (
+            "ca.pem",
+            &pem("CERTIFICATE", b"no certificate"),
+            0o644,
+            "(`network.client_ca`)",
+        ),
+        (
+            "ca.pem",
+            "-----BEGIN CERTIFICATE-----\nMII",
+            0o644,
+            "it is not PEM",
+        ),
+        ("ca.pem", &ca, 0o646, "others can write it"),
+    ] {
+        write(&daemon.files.path().join(name), text, mode);
+        let problem = refused_reload(&daemon);
+        assert!(problem.contains(expected), "{problem}");
+        assert!(
+            problem.contains(name) && problem.contains("what was in force stays so"),
+            "{problem}"
+        );
+        run_as(&daemon, Some(&holder)).await.unwrap().unwrap();
+        for (name, text, mode) in [
+            ("key.pem", &key, 0o600),
+            ("cert.pem", &old, 0o644),
+            ("ca.pem", &ca, 0o644),
+        ] {
+            write(&daemon.files.path().join(name), text, mode);
+        }
+    }
+    assert!(reload(&daemon).get("error").is_none());
+
+    replace_line(&daemon, "listen", "listen = \"127.0.0.1:1\"");
+    let problem = refused_reload(&daemon);
+    assert!(problem.contains("network.listen changed"), "{problem}");
+}
+
+#[tokio::test]
+async fn who_is_taken_off_the_list_is_refused_at_the_next_request() {
+    let daemon = served(&[(AGENT, USER), ("other.test", OTHER)]).await;
+    let connect = async |name| {
+        let channel = channel(address(&daemon), Some(&authority().issue(&[name]))).await;
+        HookServiceClient::new(channel.unwrap())
+    };
+    let (mut agent, mut other) = (connect(AGENT).await, connect("other.test").await);
+    agent.execute(hook(["/bin/true"])).await.unwrap();
+    other.execute(hook(["/bin/true"])).await.unwrap();
+
+    replace_line(&daemon, "clients", &clients(&[("other.test", OTHER)]));
+    reload(&daemon);
+
+    let status = agent.execute(hook(["/bin/true"])).await.unwrap_err();
+    assert_eq!(reason(&status), "PEER_NOT_ALLOWED");
+    other.execute(hook(["/bin/true"])).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_revoked_certificate_is_refused_and_so_is_each_by_a_list_that_is_out_of_date() {
+    let with_serial = |serial: u64| {
+        authority().issue_with(&[AGENT], |params| {
+            params.serial_number = Some(SerialNumber::from(serial));
+        })
+    };
+    let (good, bad) = (with_serial(7), with_serial(8));
+    let lists = tempfile::tempdir().unwrap();
+    let list = lists.path().join("crl.pem");
+    write(&list, &authority().revokes(&[8], 3000), 0o644);
+    let network = format!("{}\ncrl = {list:?}", clients(&[(AGENT, USER)]));
+    let daemon = try_served(&network, "").await.unwrap();
+    run_as(&daemon, Some(&good)).await.unwrap().unwrap();
+    assert!(
+        alert(&daemon, Some(&bad))
+            .await
+            .contains("CertificateRevoked")
+    );
+
+    write(&list, &authority().revokes(&[], 3000), 0o644);
+    reload(&daemon);
+    run_as(&daemon, Some(&bad)).await.unwrap().unwrap();
+
+    write(&list, &authority().revokes(&[], 2025), 0o644);
+    reload(&daemon);
+    run_as(&daemon, Some(&good)).await.unwrap_err();
+    assert!(
+        alert(&daemon, Some(&good))
+            .await
+            .starts_with("received fatal alert")
+    );
+}
+
+#[tokio::test]
+async fn handshakes_that_never_end_keep_no_client_waiting() {
+    let daemon = served(&[(AGENT, USER)]).await;
+    let stuck: Vec<_> = (0..300)
+        .map(|_| TcpStream::connect(address(&daemon)).unwrap())
+        .collect();
+    let listed = authority().issue(&[AGENT]);
+    run_as(&daemon, Some(&listed)).await.unwrap().unwrap();
+
+    // The oldest of them were ended for those that came after.
+    for mut stream in stuck.iter().take(300 - 128 - 1) {
+        stream.set_read_timeout(Some(SOON)).unwrap();
+        assert_eq!(stream.read(&mut [0]).unwrap(), 0);
+    }
+    // The control: the newest is still waited for.
+    let mut newest = stuck.last().unwrap();
+    newest.set_nonblocking(true).unwrap();
+    let error = newest.read(&mut [0]).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+}
+
+#[tokio::test]
+async fn connections_of_one_user_over_the_network_leave_room_for_others() {
+    let list = clients(&[(AGENT, USER), ("second.test", USER), ("other.test", OTHER)]);
+    let daemon = try_served(&list, "max_connections = 40").await.unwrap();
+    let mut open = Vec::new();
+    // Two certificates, one user: three quarters of what the test itself leaves.
+    for name in [AGENT, "second.test"] {
+        let holder = authority().issue(&[name]);
+        while let Ok(channel) = channel(address(&daemon), Some(&holder)).await {
+            let mut client = HookServiceClient::new(channel.clone());
+            if client
+                .list_hooks(pb::ListHooksRequest::default())
+                .await
+                .is_err()
+            {
+                break;
+            }
+            open.push(channel);
+        }
+    }
+    assert_eq!(open.len(), 29);
+    let other = authority().issue(&["other.test"]);
+    run_as(&daemon, Some(&other)).await.unwrap().unwrap();
+    daemon.run(hook(["/bin/true"])).await.unwrap();
+}
+
+#[tokio::test]
+async fn without_tls_everybody_on_the_host_is_the_named_user() {
+    let config = format!(
+        "[server]\ncallers = [{USER:?}]\n[network]\nlisten = \"127.0.0.1:0\"\nplaintext = true\nplaintext_user = {USER:?}\n"
+    );
+    let daemon = Daemon::with(Setup {
+        config,
+        ..Setup::default()
+    })
+    .await;
+    assert!(daemon.log().contains("WITHOUT TLS"), "{}", daemon.log());
+    let endpoint = Endpoint::try_from(format!("http://{}", address(&daemon))).unwrap();
+    let mut client = HookServiceClient::new(endpoint.connect().await.unwrap());
+    let response = client.execute(hook(["/bin/true"])).await.unwrap();
+    assert_eq!(
+        end(response.get_ref()),
+        (OutcomeKind::Exited, Some(0), None)
+    );
+    let journal = daemon.journal();
+    let started = journal
+        .iter()
+        .rfind(|it| it["record"] == "started")
+        .unwrap();
+    assert_eq!(started["peer"]["uid"], json!(uid(USER)));
+    assert!(started["peer"]["remote"]["address"].is_string());
+    assert_eq!(started["peer"]["remote"].get("certificate"), None);
 }
