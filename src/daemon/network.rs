@@ -14,8 +14,8 @@ use crate::{
     wire::{Identities, NetworkListener},
 };
 
-/// The protocols that are offered, the preferred one first.
-const PROTOCOLS: [&[u8]; 1] = [b"h2"];
+/// The protocols that are offered, the preferred one first. The second is for calls with JSON.
+const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
 
 /// The listener over the network cannot be made, or its files not be loaded.
 #[derive(Debug, thiserror::Error)]

@@ -16,12 +16,14 @@ use tonic::{Status, body::Body, codegen::http};
 use tower::{Layer, Service};
 
 use super::{
-    WireLimits, encode,
+    WireLimits,
+    connect::JsonCall,
+    encode,
     service::{Caller, peer},
     status,
 };
 use crate::{
-    model::Peer,
+    model::{InvalidField, Peer},
     pipeline::{About, Pipeline},
     refusal::{Reason, Refusal},
     util::shares::{Share, Shares},
@@ -81,6 +83,11 @@ impl DoorwayLayer {
             refused: Mutex::default(),
             tasks,
         }))
+    }
+
+    /// Returns the pipeline of the requests.
+    pub(super) fn pipeline(&self) -> &Arc<Pipeline> {
+        &self.0.pipeline
     }
 }
 
@@ -215,14 +222,18 @@ impl Door {
             });
         }
         let refused = Arc::<OnceLock<Refusal>>::default();
+        let is_json = parts.extensions.get::<JsonCall>().is_some();
         let message = IncomingMessage {
             body,
             came: 0,
+            is_json,
             late: (!parts.uri.path().starts_with(REFLECTION_PREFIX))
                 .then(|| Box::pin(sleep(MESSAGE))),
             longest: self.limits.message_bytes(),
             most: if service.is_empty() {
                 MAX_SMALL_MESSAGE
+            } else if is_json {
+                json_bytes(self.limits.message_bytes())
             } else {
                 usize::MAX
             },
@@ -305,6 +316,8 @@ struct IncomingMessage {
     body: Body,
     /// Bytes read so far.
     came: usize,
+    /// Whether it is JSON, which has no prefix.
+    is_json: bool,
     /// The deadline of the message; `None` for streams, which may last.
     late: Option<Pin<Box<Sleep>>>,
     /// The largest length that a message's prefix may announce.
@@ -327,6 +340,21 @@ impl IncomingMessage {
         status
     }
 
+    fn too_long(&self) -> Refusal {
+        if self.is_json && self.most != MAX_SMALL_MESSAGE {
+            let problem = format!(
+                "or another field is too large: the message has more than {} bytes",
+                self.most
+            );
+            return Refusal::field(
+                Reason::EventTooLarge,
+                InvalidField::new("event.json", problem),
+            );
+        }
+        let message = format!("the message is longer than {} bytes", self.most);
+        Refusal::new(Reason::InvalidRequest, message)
+    }
+
     /// Takes memory for a piece, or for the whole message once its length is known.
     ///
     /// So some of several concurrent messages are kept whole, and none is refused half way.
@@ -337,14 +365,13 @@ impl IncomingMessage {
         }
         self.came += piece.len();
         if self.came > self.most {
-            let message = format!("the message is longer than {} bytes", self.most);
-            return Err(Refusal::new(Reason::InvalidRequest, message));
+            return Err(self.too_long());
         }
         let [_, a, b, c, d] = self.prefix;
         let announced = usize::try_from(u32::from_be_bytes([a, b, c, d])).unwrap_or(usize::MAX);
         let mut wanted = self.came;
         // The library, with the same limit, refuses a message that is too long.
-        if missing > 0 && self.came >= PREFIX && announced <= self.longest {
+        if !self.is_json && missing > 0 && self.came >= PREFIX && announced <= self.longest {
             wanted = wanted.max(PREFIX + announced);
         }
         let more = wanted.saturating_sub(self.taken);
@@ -354,6 +381,11 @@ impl IncomingMessage {
         }
         Err(too_much(&self.share, "another message"))
     }
+}
+
+/// Returns the longest JSON of a message with so many bytes, which are base64 there.
+const fn json_bytes(message: usize) -> usize {
+    message.div_ceil(3).saturating_mul(4)
 }
 
 /// Builds the refusal of a request for which the caller has no memory left.
@@ -494,6 +526,7 @@ mod tests {
         IncomingMessage {
             body: Body::new(Silent),
             came: 0,
+            is_json: false,
             late: Some(Box::pin(sleep(Duration::from_millis(10)))),
             longest: 1000,
             most,

@@ -1,11 +1,11 @@
-//! The proto3 JSON form of messages, for `--json`.
+//! The proto3 JSON form of messages: for `--json`, and for callers without gRPC.
 
 use std::sync::OnceLock;
 
 use prost::Message;
-use prost_reflect::{DescriptorPool, DynamicMessage};
+use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor, MethodDescriptor};
 
-use crate::pb;
+use crate::{model::json::first_repeated_key, pb};
 
 /// A message has no JSON form: the build is broken.
 #[derive(Debug, thiserror::Error)]
@@ -18,7 +18,21 @@ pub(crate) enum JsonError {
     Render(#[from] serde_json::Error),
     /// The message does not decode as its own type.
     #[error("the message does not decode as `{0}`")]
-    Type(&'static str),
+    Type(String),
+}
+
+/// Returns the descriptors of all messages that are sent: the protocol's, health's, and those of refusals' details.
+fn pool() -> Result<&'static DescriptorPool, JsonError> {
+    static POOL: OnceLock<Result<DescriptorPool, String>> = OnceLock::new();
+    let decode = || {
+        let mut pool = DescriptorPool::decode(pb::DESCRIPTOR_SET)?;
+        pool.decode_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)?;
+        pool.decode_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)?;
+        Ok(pool)
+    };
+    POOL.get_or_init(|| decode().map_err(|error: prost_reflect::DescriptorError| error.to_string()))
+        .as_ref()
+        .map_err(|error| JsonError::Descriptors(error.clone()))
 }
 
 /// Renders a message of `hookjail.v1` as JSON: lowerCamelCase names, bytes in base64.
@@ -30,18 +44,140 @@ pub(crate) fn render(
     message: &impl Message,
     type_name: &'static str,
 ) -> Result<serde_json::Value, JsonError> {
-    static POOL: OnceLock<Result<DescriptorPool, String>> = OnceLock::new();
-    let pool = POOL
-        .get_or_init(|| {
-            DescriptorPool::decode(pb::DESCRIPTOR_SET).map_err(|error| error.to_string())
-        })
-        .as_ref()
-        .map_err(|error| JsonError::Descriptors(error.clone()))?;
-    let descriptor = pool
-        .get_message_by_name(type_name)
-        .ok_or(JsonError::Type(type_name))?;
-    let bytes = message.encode_to_vec();
-    let dynamic = DynamicMessage::decode(descriptor, bytes.as_slice())
-        .map_err(|_| JsonError::Type(type_name))?;
-    Ok(serde_json::to_value(&dynamic)?)
+    let descriptor = pool()?.get_message_by_name(type_name);
+    let descriptor = descriptor.ok_or_else(|| JsonError::Type(type_name.to_owned()))?;
+    Ok(serde_json::to_value(decode(
+        descriptor,
+        &message.encode_to_vec(),
+    )?)?)
+}
+
+/// Renders an encoded message of any known type; `None` where the type is not known.
+///
+/// # Errors
+///
+/// Fails where the message is not of that type.
+pub(super) fn render_any(
+    type_name: &str,
+    encoded: &[u8],
+) -> Result<Option<serde_json::Value>, JsonError> {
+    let Some(descriptor) = pool()?.get_message_by_name(type_name) else {
+        return Ok(None);
+    };
+    Ok(Some(serde_json::to_value(decode(descriptor, encoded)?)?))
+}
+
+/// Finds a method by its path; `None` where it is not known.
+///
+/// # Errors
+///
+/// Fails only where the program was built wrongly.
+pub(super) fn method(path: &str) -> Result<Option<MethodDescriptor>, JsonError> {
+    let service = path.strip_prefix('/').and_then(|path| path.split_once('/'));
+    let pool = pool()?;
+    Ok(service.and_then(|(service, name)| {
+        let service = pool.get_service_by_name(service)?;
+        let found = service.methods().find(|method| method.name() == name);
+        found
+    }))
+}
+
+/// The problem with the JSON form of a message.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum JsonProblem {
+    /// A key stands there twice.
+    #[error("the key at byte {0} is there twice in its object")]
+    Repeated(usize),
+    /// It is no JSON of the message.
+    #[error(transparent)]
+    Syntax(#[from] serde_json::Error),
+    /// It is no text.
+    #[error(transparent)]
+    Utf8(#[from] std::str::Utf8Error),
+}
+
+/// Encodes a message from its JSON form. Unknown names are errors: a misspelled one must not be ignored.
+///
+/// # Errors
+///
+/// Names the place and what is wrong there.
+pub(super) fn encode(descriptor: MessageDescriptor, json: &[u8]) -> Result<Vec<u8>, JsonProblem> {
+    let text = std::str::from_utf8(json)?;
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let message = DynamicMessage::deserialize(descriptor, &mut deserializer)?;
+    deserializer.end()?;
+    // Readers differ in which of them counts.
+    match first_repeated_key(text) {
+        Some(at) => Err(JsonProblem::Repeated(at)),
+        None => Ok(message.encode_to_vec()),
+    }
+}
+
+/// Writes the JSON form of an encoded message.
+///
+/// # Errors
+///
+/// Fails where the message is not of that type.
+pub(super) fn write(descriptor: MessageDescriptor, encoded: &[u8]) -> Result<Vec<u8>, JsonError> {
+    Ok(serde_json::to_vec(&decode(descriptor, encoded)?)?)
+}
+
+fn decode(descriptor: MessageDescriptor, encoded: &[u8]) -> Result<DynamicMessage, JsonError> {
+    let name = descriptor.full_name().to_owned();
+    DynamicMessage::decode(descriptor, encoded).map_err(|_| JsonError::Type(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn encoded(json: &str) -> Result<pb::ExecuteRequest, String> {
+        let method = method("/hookjail.v1.HookService/Execute").unwrap().unwrap();
+        let bytes = encode(method.input(), json.as_bytes()).map_err(|error| error.to_string())?;
+        Ok(pb::ExecuteRequest::decode(&bytes[..]).unwrap())
+    }
+
+    #[test]
+    fn a_message_is_read_whole_and_by_the_names_of_the_protocol_alone() {
+        let request = encoded(r#"{"requestId":"a","hook":{"argv":["/bin/true"]}}"#).unwrap();
+        assert_eq!(request.request_id, "a");
+        assert_eq!(request.hook.unwrap().argv, ["/bin/true"]);
+        // The names in the protocol's own files count, too.
+        assert_eq!(encoded(r#"{"request_id":"a"}"#).unwrap().request_id, "a");
+        for wrong in [
+            "",
+            "{",
+            "[]",
+            "{}{}",
+            r#"{"requestID":"a"}"#,
+            r#"{"hook":{"arg":[]}}"#,
+            r#"{"requestId":1}"#,
+            r#"{"requestId":"a","requestId":"b"}"#,
+            r#"{"hook":{"argv":["a"]},"hook":{"argv":["b"]}}"#,
+        ] {
+            assert!(encoded(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn services_of_the_program_are_found_by_their_paths() {
+        for path in [
+            "/hookjail.v1.HookService/Execute",
+            "/hookjail.v1.AdminService/Reload",
+            "/grpc.health.v1.Health/Check",
+        ] {
+            assert!(method(path).unwrap().is_some(), "{path}");
+        }
+        for path in [
+            "",
+            "/",
+            "/x",
+            "/hookjail.v1.HookService",
+            "/hookjail.v1.HookService/execute",
+            "/hookjail.v1.HookService/Execute/",
+            "//hookjail.v1.HookService/Execute",
+        ] {
+            assert!(method(path).unwrap().is_none(), "{path}");
+        }
+    }
 }

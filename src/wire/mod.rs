@@ -2,6 +2,7 @@
 
 mod admin;
 mod audit;
+mod connect;
 mod connections;
 mod consent;
 mod decode;

@@ -29,6 +29,7 @@ use super::{
     HookServer, Profiles, Steering, WireLimits,
     admin::{Admin, Drain},
     audit::Records,
+    connect::{ConnectLayer, TranscodeLayer},
     connections::{Connection, Crowd},
     consent::Operators,
     doorway::DoorwayLayer,
@@ -379,20 +380,28 @@ async fn watch(
     }
 }
 
+/// What each request passes, the last first.
+type Layers = Stack<TranscodeLayer, Stack<DoorwayLayer, Stack<ConnectLayer, Identity>>>;
+
 /// Builds a server with limits of what it holds for a client.
-fn bounded(doorway: DoorwayLayer) -> TonicServer<Stack<DoorwayLayer, Identity>> {
+fn bounded(doorway: DoorwayLayer) -> TonicServer<Layers> {
     let (interval, timeout) = KEEP_ALIVE;
+    let transcode = TranscodeLayer(Arc::clone(doorway.pipeline()));
     TonicServer::builder()
         .http2_keepalive_interval(Some(interval))
         .http2_keepalive_timeout(Some(timeout))
         .max_concurrent_streams(MAX_STREAMS)
         .max_connection_age(MAX_CONNECTION_AGE)
+        // For calls with JSON alone.
+        .accept_http1(true)
+        .layer(ConnectLayer)
         .layer(doorway)
+        .layer(transcode)
 }
 
 /// Serves a router on incoming connections.
 async fn serve_until(
-    router: Router<Stack<DoorwayLayer, Identity>>,
+    router: Router<Layers>,
     (incoming, network): (Incoming, Option<NetworkListener>),
     crowd: Crowd,
     end: impl Future<Output = ()>,

@@ -408,6 +408,11 @@ impl Caller {
         Self::of(request.extensions(), request.metadata().as_ref())
     }
 
+    /// Returns the request's share of memory.
+    pub(super) fn held(&self) -> &Share {
+        &self.held
+    }
+
     /// Builds the call, under a new run id. Returns the problem of its headers, too.
     pub(super) fn call(
         self,
@@ -447,10 +452,10 @@ fn context(headers: &HeaderMap) -> Option<TraceContext> {
     TraceContext::parse(parent.to_str().ok()?, states)
 }
 
-/// Reads `grpc-timeout`: up to eight digits and a unit.
+/// Reads `grpc-timeout`: up to eight digits and a unit; where it is absent, `connect-timeout-ms`.
 fn caller_timeout(headers: &HeaderMap) -> Result<Option<Duration>, InvalidField> {
     let Some(value) = headers.get("grpc-timeout") else {
-        return Ok(None);
+        return connect_timeout(headers);
     };
     let parsed = value.to_str().ok().and_then(|text| {
         let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
@@ -472,6 +477,24 @@ fn caller_timeout(headers: &HeaderMap) -> Result<Option<Duration>, InvalidField>
         None => Err(InvalidField::new(
             "grpc-timeout",
             "is not up to eight digits and a unit (H, M, S, m, u or n)",
+        )),
+    }
+}
+
+/// Reads `connect-timeout-ms`: up to ten digits.
+pub(super) fn connect_timeout(headers: &HeaderMap) -> Result<Option<Duration>, InvalidField> {
+    let Some(value) = headers.get("connect-timeout-ms") else {
+        return Ok(None);
+    };
+    let digits = value.to_str().ok().filter(|digits| {
+        (1..=10).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit())
+    });
+    let parsed = digits.and_then(|digits| digits.parse().ok());
+    match parsed.map(Duration::from_millis) {
+        Some(timeout) => Ok(Some(timeout)),
+        None => Err(InvalidField::new(
+            "connect-timeout-ms",
+            "is not up to ten digits",
         )),
     }
 }

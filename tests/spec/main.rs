@@ -28,6 +28,7 @@ mod dispatch;
 mod explained;
 mod fail_closed;
 mod http;
+mod json;
 #[cfg(feature = "weaken")]
 mod mutation;
 mod nesting;

@@ -1,11 +1,14 @@
 //! Clients of other hosts prove by a certificate which user of this host they are.
 
+#![expect(clippy::disallowed_methods, reason = "tests start curl, never a hook")]
+
 use std::{
     fs,
     io::{self, Read},
     net::{SocketAddr, TcpStream},
     os::unix::fs::PermissionsExt,
     path::Path,
+    process::Command,
     sync::{Arc, OnceLock},
 };
 
@@ -25,7 +28,7 @@ use rustls::{
 };
 use serde_json::json;
 use sha2::{Digest, Sha256};
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_rustls::TlsConnector;
 use tonic::{
     Code, Status,
@@ -34,6 +37,7 @@ use tonic::{
 use tower::service_fn;
 
 use crate::{
+    json,
     reload::reload,
     support::{Daemon, Setup, hook, reason, sh},
     witness::{SOON, end, until},
@@ -626,4 +630,94 @@ async fn without_tls_everybody_on_the_host_is_the_named_user() {
     assert_eq!(started["peer"]["uid"], json!(uid(USER)));
     assert!(started["peer"]["remote"]["address"].is_string());
     assert_eq!(started["peer"]["remote"].get("certificate"), None);
+}
+
+#[tokio::test]
+async fn a_call_with_json_is_its_certificates_user() {
+    let daemon = served(&[(AGENT, USER)]).await;
+    let body = r#"{"hook":{"argv":["/bin/true"]}}"#;
+    let text = json::request("/hookjail.v1.HookService/Execute", "", body);
+    let ask = async |holder: &Holder| {
+        let mut config = client_config(Some(holder));
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        let stream = tokio::net::TcpStream::connect(address(&daemon))
+            .await
+            .unwrap();
+        let connector = TlsConnector::from(Arc::new(config));
+        let name = "localhost".try_into().unwrap();
+        let mut stream = connector.connect(name, stream).await.unwrap();
+        stream.write_all(text.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).await.unwrap();
+        json::read(&answer[..])
+    };
+    let answer = ask(&authority().issue(&[AGENT])).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let journal = daemon.journal();
+    let started = journal
+        .iter()
+        .rfind(|it| it["record"] == "started")
+        .unwrap();
+    assert_eq!(started["peer"]["uid"], json!(uid(USER)));
+    assert_eq!(started["peer"]["remote"]["certificate"]["name"], AGENT);
+
+    let answer = ask(&authority().issue(&["other.test"])).await;
+    assert_eq!(
+        (answer.status, &answer.body["code"]),
+        (403, &json!("permission_denied"))
+    );
+}
+
+mod with_tools {
+    use super::*;
+
+    #[tokio::test]
+    #[ignore = "needs curl"]
+    async fn curl_runs_a_hook_with_a_certificate() {
+        let daemon = served(&[(AGENT, USER)]).await;
+        let holder = authority().issue(&[AGENT]);
+        let files = tempfile::tempdir().unwrap();
+        let path = |name: &str| files.path().join(name);
+        write(
+            &path("cert.pem"),
+            &pem("CERTIFICATE", &holder.chain[0]),
+            0o644,
+        );
+        write(&path("key.pem"), &pem("PRIVATE KEY", &holder.key), 0o600);
+        let address = address(&daemon);
+        let curl = |words: &[&str]| {
+            Command::new("curl")
+                .args(["--silent", "--show-error", "--max-time", "20", "--cacert"])
+                .arg(daemon.files.path().join("ca.pem"))
+                .args(["--connect-to", &format!("localhost:7443:{address}")])
+                .args(["--header", "content-type: application/json"])
+                .args(["--data", r#"{"hook":{"argv":["/bin/echo","hello"]}}"#])
+                .args(words)
+                .arg("https://localhost:7443/hookjail.v1.HookService/Execute")
+                .output()
+                .unwrap()
+        };
+        let (cert, key) = (path("cert.pem"), path("key.pem"));
+        let with = [
+            "--cert",
+            cert.to_str().unwrap(),
+            "--key",
+            key.to_str().unwrap(),
+        ];
+        for version in ["--http1.1", "--http2"] {
+            let output = curl(&[&with[..], &[version]].concat());
+            let answer: serde_json::Value = serde_json::from_slice(&output.stdout)
+                .unwrap_or_else(|_| panic!("{version} {output:?}"));
+            assert_eq!(
+                answer["stdout"],
+                BASE64_STANDARD.encode("hello\n"),
+                "{answer}"
+            );
+        }
+        let without = curl(&[]);
+        assert!(
+            !without.status.success() && without.stdout.is_empty(),
+            "{without:?}"
+        );
+    }
 }
