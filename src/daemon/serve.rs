@@ -36,7 +36,8 @@ use crate::{
     sys::{self, Keeper},
     util::{presence::Presence, swap::Current},
     wire::{
-        DaemonPlaces, Incoming, NetworkListener, ServeError, Server, ServerError, Steering, WireLimits,
+        DaemonPlaces, Incoming, NetworkListener, ServeError, Server, ServerError, Steering,
+        WireLimits,
     },
 };
 

@@ -713,7 +713,10 @@ async fn the_command_line_calls_a_daemon_over_the_network() {
 
     let output = command(&program(), &["ps"]).output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains("administered on its own host alone"), "{said}");
+    assert!(
+        said.contains("administered on its own host alone"),
+        "{said}"
+    );
 
     // The small program has no TLS, and passes on what needs it.
     let mut thin = command(&thin(), &["--as", "claude-code", "--", "/bin/echo", "{}"]);
