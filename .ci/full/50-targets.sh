@@ -2,17 +2,11 @@
 # The program compiles for macOS and FreeBSD without a warning, and is linked for macOS on Apple silicon. Nothing runs.
 . "$(dirname "$0")/../lib.sh"
 belongs_to user
-checked=0
-for target in aarch64-apple-darwin x86_64-apple-darwin x86_64-unknown-freebsd; do
-  add_target $target || { part_skipped "$target: the compiler's library for it cannot be had"; continue; }
-  as_user cargo clippy --locked --lib --bins --target $target -- -D warnings
-  checked=1
-done
-[ $checked = 1 ] || skip "the compiler's library for none of the targets can be had"
 
-# Zig brings what describes macOS' libraries to a linker, which is all of macOS that linking takes. Both are fetched as they are
-# named here or not at all; Debian's Python takes packages into an environment of their own alone.
+# Zig compiles the parts of TLS that are in C, and brings what describes macOS' libraries to a linker, which is all of macOS that linking
+# takes. Both are fetched as they are named here or not at all; Debian's Python takes packages into an environment of their own alone.
 ZIGLANG=0.15.1 CARGO_ZIGBUILD=0.24.0
+zig=$CI_WORK/zig-$ZIGLANG-$CARGO_ZIGBUILD
 get_zig() { # ENVIRONMENT
   [ ! -e "$1/ok" ] || return 0
   rm -rf "$1"
@@ -20,18 +14,31 @@ get_zig() { # ENVIRONMENT
     timeout 180 "$1/bin/pip" --quiet --disable-pip-version-check install --only-binary :all: \
       ziglang==$ZIGLANG cargo-zigbuild==$CARGO_ZIGBUILD && touch "$1/ok"
 }
+get_zig "$zig" || skip "zig $ZIGLANG and cargo-zigbuild $CARGO_ZIGBUILD cannot be had"
 
-link_for_macos() {
-  local target=aarch64-apple-darwin zig=$CI_WORK/zig-$ZIGLANG-$CARGO_ZIGBUILD cache=$CI_WORK/home/zig program
-  add_target $target || { part_skipped "NOTHING IS LINKED FOR MACOS: the compiler's library for $target cannot be had"; return; }
-  get_zig "$zig" || { part_skipped "NOTHING IS LINKED FOR MACOS: zig $ZIGLANG and cargo-zigbuild $CARGO_ZIGBUILD cannot be had"; return; }
-  program=$CARGO_TARGET_DIR/$target/debug/hookjail
-  # What an earlier run linked must not pass for what this one did.
-  rm -f "$program"
+with_zig() { # WORDS OF CARGO-ZIGBUILD
+  local cache=$CI_WORK/home/zig
   # By path: Python would be asked where it is, and the user may not be able to start root's.
   as_user env CARGO_ZIGBUILD_CACHE_DIR="$cache" ZIG_GLOBAL_CACHE_DIR="$cache" PATH="$zig/bin:$USER_PATH" \
     CARGO_ZIGBUILD_ZIG_PATH="$(echo "$zig"/lib/python3*/site-packages/ziglang/zig)" \
-    cargo zigbuild --locked --bin hookjail --target $target
+    cargo-zigbuild "$@"
+}
+
+checked=0
+for target in aarch64-apple-darwin x86_64-apple-darwin x86_64-unknown-freebsd; do
+  add_target $target || { part_skipped "$target: the compiler's library for it cannot be had"; continue; }
+  with_zig clippy --locked --lib --bins --target $target -- -D warnings
+  checked=1
+done
+[ $checked = 1 ] || skip "the compiler's library for none of the targets can be had"
+
+link_for_macos() {
+  local target=aarch64-apple-darwin program
+  add_target $target || { part_skipped "NOTHING IS LINKED FOR MACOS: the compiler's library for $target cannot be had"; return; }
+  program=$CARGO_TARGET_DIR/$target/debug/hookjail
+  # What an earlier run linked must not pass for what this one did.
+  rm -f "$program"
+  with_zig zigbuild --locked --bin hookjail --target $target
   # A Mach-O file of 64 bits (feedfacf) for arm64 (0100000c), and an executable (2).
   [ "$(od -An -v -tx4 --endian=little -j0 -N8 "$program" | tr -d ' ')" = feedfacf0100000c ] &&
     [ "$(od -An -v -tx4 --endian=little -j12 -N4 "$program" | tr -d ' ')" = 00000002 ] ||

@@ -29,11 +29,11 @@ aarch64() {
   local target=aarch64-unknown-linux-musl
   export TESTENV_ARCH=arm64
   add_target $target || { part_skipped "aarch64: the compiler's library for $target cannot be had"; return; }
-  { timeout 120 $env/vm-prepare.sh deps && timeout 60 $env/vm-prepare.sh kernel 6.12 && timeout 60 $env/vm-prepare.sh tree; } ||
+  { packages clang && timeout 120 $env/vm-prepare.sh deps && timeout 60 $env/vm-prepare.sh kernel 6.12 && timeout 60 $env/vm-prepare.sh tree; } ||
     { part_skipped "aarch64: the guest's packages, kernel or tree cannot be had"; return; }
   belongs_to user
-  # The compiler's own linker: no other compiler is needed. Not optimised, as in tier 80.
-  as_user env CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER=rust-lld \
+  # The compiler's own linker, and clang for what of TLS is in C, which needs no header of the target. Not optimised, as in tier 80.
+  as_user env CC_aarch64_unknown_linux_musl=clang CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER=rust-lld \
     cargo build --locked --target $target --bin hookjail
   payload=$(mktemp -d); trap 'rm -rf "$payload"' EXIT; chmod 755 "$payload"
   cp "$CARGO_TARGET_DIR/$target/debug/hookjail" "$payload/"

@@ -102,6 +102,11 @@ pub(super) fn answered<T>(answer: Result<Response<T>, Status>) -> Result<T, Fail
 /// Returns the daemon's admin socket: that of `--connect`, else that of the configuration.
 pub(super) fn socket(context: &Context, named: Option<&Path>) -> Result<PathBuf, Failure> {
     let environment = context.environment();
+    let address = named.or(environment.address.as_deref());
+    if let Some(url) = address.and_then(client::url) {
+        let message = "is a daemon over the network, which is administered on its own host alone";
+        return Err(Failure::new(format!("`{url}` {message}")));
+    }
     let socket = match (named, &environment.address) {
         (Some(address), _) => client::socket(environment, address),
         (None, Some(_)) => environment

@@ -4,6 +4,7 @@ use std::{
     env, io,
     path::{Path, PathBuf},
     pin::{Pin, pin},
+    sync::OnceLock,
 };
 
 use hyper_util::rt::TokioIo;
@@ -47,8 +48,29 @@ pub(super) fn block_on<T>(runtime: &Runtime, future: impl Future<Output = T>) ->
     runtime.block_on(future)
 }
 
-/// Connects to the daemon at a socket.
+/// A connection over the network that is being made.
+pub(super) type Connecting<'a> =
+    Pin<Box<dyn Future<Output = Result<Channel, Failure>> + Send + 'a>>;
+
+/// How to connect over the network. The small program cannot, and so has no TLS in it.
+static OVER_NETWORK: OnceLock<fn(&str) -> Connecting<'_>> = OnceLock::new();
+
+/// Lets this process connect over the network, too.
+pub(super) fn connect_over_network(connect: fn(&str) -> Connecting<'_>) {
+    OVER_NETWORK.get_or_init(|| connect);
+}
+
+/// Returns the URL that an address is, if it is one.
+pub(super) fn url(address: &Path) -> Option<&str> {
+    let text = address.to_str()?;
+    (text.starts_with("https://") || text.starts_with("http://")).then_some(text)
+}
+
+/// Connects to the daemon at a socket, or at a URL.
 pub(super) async fn connect(socket: &Path) -> Result<Channel, Failure> {
+    if let (Some(url), Some(connect)) = (url(socket), OVER_NETWORK.get()) {
+        return connect(url).await;
+    }
     let path = socket.to_owned();
     let connect = service_fn(move |_| {
         let path = path.clone();
@@ -77,7 +99,7 @@ fn hint(socket: &Path, is_there: bool) -> &'static str {
     let is_of_a_host = !shown.contains('/') && shown.contains(':');
     match (is_there, is_of_a_host) {
         (true, _) => "",
-        (false, true) => "; the address is a socket's path, there is no TCP",
+        (false, true) => "; an address over the network is `https://HOST:PORT`",
         (false, false) => "; where none is, none listens: `hookjail serve`",
     }
 }

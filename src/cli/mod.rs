@@ -22,6 +22,7 @@ mod profile;
 mod program;
 mod ps;
 mod rehearse;
+mod remote;
 mod root_digest;
 mod run;
 mod run_as;
@@ -189,6 +190,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(FAILED));
         }
     };
+    client::connect_over_network(remote::connect);
     let context = Context::of(everywhere);
     let done = match command {
         CliCommand::Audit(audit) => audit.run(&context),

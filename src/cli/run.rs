@@ -208,7 +208,10 @@ impl RunArgs {
     /// Stands in for a hook by the code of `hookjail-run`; `None` where that does not suffice.
     pub(super) fn stand_in(&self, context: &Context) -> Option<ExitCode> {
         let runtime = run_as::parse(self.place.runtime.as_deref()?).ok()?;
-        (!self.place.rehearse).then(|| run_as::run(self, runtime, context))
+        // The small program has no TLS.
+        let daemon = private_server::daemon(context, self.connect.as_deref());
+        let is_remote = daemon.is_some_and(|address| client::url(&address).is_some());
+        (!self.place.rehearse && !is_remote).then(|| run_as::run(self, runtime, context))
     }
 
     /// Calls a daemon, or a private server.

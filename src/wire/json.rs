@@ -77,8 +77,7 @@ pub(super) fn method(path: &str) -> Result<Option<MethodDescriptor>, JsonError> 
     let pool = pool()?;
     Ok(service.and_then(|(service, name)| {
         let service = pool.get_service_by_name(service)?;
-        let found = service.methods().find(|method| method.name() == name);
-        found
+        service.methods().find(|method| method.name() == name)
     }))
 }
 

@@ -13,7 +13,7 @@ use std::{
 use rustls::pki_types::CertificateDer;
 use sha2::{Digest, Sha256};
 use tokio::{
-    io::{AsyncRead, AsyncWrite},
+    io::{AsyncRead, AsyncWrite, AsyncWriteExt},
     net::{TcpListener, TcpStream},
     sync::mpsc,
     time::{sleep, timeout},
@@ -201,6 +201,7 @@ impl NetworkListener {
             let failures = Arc::clone(&failures);
             handshakes.begin(address.ip(), async move {
                 let shaken = timeout(HANDSHAKE_TIMEOUT, handshake(stream, address, identities));
+                let mut refused = None;
                 let problem = match shaken.await {
                     Ok(Ok((stream, peer))) => {
                         if let Some(connection) = crowd.over_network(stream, peer) {
@@ -209,11 +210,18 @@ impl NetworkListener {
                         }
                         return;
                     }
-                    Ok(Err(error)) => error.to_string(),
+                    Ok(Err((error, stream))) => {
+                        refused = stream;
+                        error.to_string()
+                    }
                     Err(_) => format!("it took more than {} s", HANDSHAKE_TIMEOUT.as_secs()),
                 };
                 if let Some(others) = failures.say() {
                     tracing::warn!(%address, others, "a TLS handshake failed: {problem}");
+                }
+                if let Some(refused) = refused {
+                    // The client may still write, and a reset would take from it what it was told.
+                    drop(timeout(HANDSHAKE_TIMEOUT, read_out(refused)).await);
                 }
             });
         }
@@ -225,13 +233,15 @@ pub(super) trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 
+/// Returns a connection and who is at its other end. A failure comes with the connection where the client is told of it.
 async fn handshake(
     stream: TcpStream,
     address: SocketAddr,
     identities: Arc<Current<Identities>>,
-) -> io::Result<(Box<dyn Duplex>, NetworkPeer)> {
+) -> Result<(Box<dyn Duplex>, NetworkPeer), (io::Error, Option<TcpStream>)> {
+    let failed = |error| (error, None);
     // An answer is written at once, and its reader waits for it.
-    stream.set_nodelay(true)?;
+    stream.set_nodelay(true).map_err(failed)?;
     let config = match &*identities.get() {
         Identities::Plaintext(_) => None,
         Identities::Tls { config, .. } => Some(Arc::clone(config)),
@@ -239,13 +249,17 @@ async fn handshake(
     let (stream, certificate): (Box<dyn Duplex>, _) = match config {
         None => (Box::new(stream), None),
         Some(config) => {
-            let stream = TlsAcceptor::from(config).accept(stream).await?;
+            let accepted = TlsAcceptor::from(config).accept(stream).into_fallible();
+            let stream = accepted
+                .await
+                .map_err(|(error, stream)| (error, Some(stream)))?;
             let presented = stream.get_ref().1.peer_certificates();
             let certificate = presented.and_then(<[_]>::first).ok_or_else(|| {
-                io::Error::other("the client has no certificate, and none was required")
+                let problem = "the client has no certificate, and none was required";
+                failed(io::Error::other(problem))
             })?;
             let sha256 = format!("{:x}", Sha256::digest(certificate));
-            let names = names(certificate).map_err(io::Error::other)?;
+            let names = names(certificate).map_err(|error| failed(io::Error::other(error)))?;
             (Box::new(stream), Some((names, sha256)))
         }
     };
@@ -255,6 +269,13 @@ async fn handshake(
         identities,
     };
     Ok((stream, peer))
+}
+
+/// Reads what a client still sends, after the last that it is sent.
+async fn read_out(mut stream: TcpStream) -> io::Result<()> {
+    stream.shutdown().await?;
+    tokio::io::copy(&mut stream, &mut tokio::io::sink()).await?;
+    Ok(())
 }
 
 /// Returns the names of a certificate, as the configuration has them. Its common name is none of them.

@@ -7,6 +7,7 @@ use std::{
         net::UnixListener as StdListener,
     },
     path::{Path, PathBuf},
+    pin::Pin,
     sync::Arc,
     time::Duration,
 };
@@ -16,7 +17,7 @@ use tokio::{
     sync::watch,
     time::{sleep, timeout},
 };
-use tokio_stream::{StreamExt, wrappers::UnixListenerStream};
+use tokio_stream::{Stream, StreamExt, wrappers::UnixListenerStream};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tonic::{
     service::LayerExt,
@@ -383,6 +384,9 @@ async fn watch(
 /// What each request passes, the last first.
 type Layers = Stack<TranscodeLayer, Stack<DoorwayLayer, Stack<ConnectLayer, Identity>>>;
 
+/// Connections as they come.
+type Connections = Pin<Box<dyn Stream<Item = io::Result<Connection>> + Send>>;
+
 /// Builds a server with limits of what it holds for a client.
 fn bounded(doorway: DoorwayLayer) -> TonicServer<Layers> {
     let (interval, timeout) = KEEP_ALIVE;
@@ -400,30 +404,30 @@ fn bounded(doorway: DoorwayLayer) -> TonicServer<Layers> {
 }
 
 /// Serves a router on incoming connections.
+///
+/// Their stream and the end are boxed, so that the server library's code is compiled once.
 async fn serve_until(
     router: Router<Layers>,
     (incoming, network): (Incoming, Option<NetworkListener>),
     crowd: Crowd,
-    end: impl Future<Output = ()>,
+    end: impl Future<Output = ()> + Send,
 ) -> Result<(), tonic::transport::Error> {
-    match incoming {
+    let crowd = Arc::new(crowd);
+    let local: Connections = match incoming {
         Incoming::Listener(listener) => {
-            let crowd = Arc::new(crowd);
-            let connections = Arc::clone(&crowd).let_in(UnixListenerStream::new(listener));
-            match network.map(|network| network.connections(crowd)) {
-                None => router.serve_with_incoming_shutdown(connections, end).await,
-                Some(network) => {
-                    let both = connections.merge(network);
-                    router.serve_with_incoming_shutdown(both, end).await
-                }
-            }
+            Box::pin(Arc::clone(&crowd).let_in(UnixListenerStream::new(listener)))
         }
         Incoming::Single(stream) => {
-            let once = tokio_stream::once(Ok::<_, io::Error>(Connection::single(stream)));
-            let once = once.chain(tokio_stream::pending());
-            router.serve_with_incoming_shutdown(once, end).await
+            let once = tokio_stream::once(Ok(Connection::single(stream)));
+            Box::pin(once.chain(tokio_stream::pending()))
         }
-    }
+    };
+    let connections = match network {
+        None => local,
+        Some(network) => Box::pin(local.merge(network.connections(crowd))),
+    };
+    let end: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(end);
+    router.serve_with_incoming_shutdown(connections, end).await
 }
 
 /// Serves the operator until shutdown, and reloads on a signal.

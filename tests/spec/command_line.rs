@@ -528,7 +528,7 @@ fn the_hooks_own_output_can_be_had_alone() {
 #[test]
 fn a_daemon_that_cannot_be_reached_is_told_with_what_may_help() {
     for (address, expected) in [
-        ("localhost:50051", "there is no TCP"),
+        ("localhost:50051", "`https://HOST:PORT`"),
         ("/nonexistent/hookjail.sock", "`hookjail serve`"),
     ] {
         let output = CommandLine::new().run(&["run", "--connect", address, "--", "/bin/true"]);

@@ -1,14 +1,17 @@
 //! Clients of other hosts prove by a certificate which user of this host they are.
 
-#![expect(clippy::disallowed_methods, reason = "tests start curl, never a hook")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests start clients, never a hook"
+)]
 
 use std::{
     fs,
-    io::{self, Read},
+    io::{self, Read, Write},
     net::{SocketAddr, TcpStream},
     os::unix::fs::PermissionsExt,
     path::Path,
-    process::Command,
+    process::{Command, Stdio},
     sync::{Arc, OnceLock},
 };
 
@@ -39,7 +42,7 @@ use tower::service_fn;
 use crate::{
     json,
     reload::reload,
-    support::{Daemon, Setup, hook, reason, sh},
+    support::{Daemon, Setup, hook, program, reason, sh, thin},
     witness::{SOON, end, until},
 };
 
@@ -665,6 +668,90 @@ async fn a_call_with_json_is_its_certificates_user() {
     assert_eq!(
         (answer.status, &answer.body["code"]),
         (403, &json!("permission_denied"))
+    );
+}
+
+#[tokio::test]
+async fn the_command_line_calls_a_daemon_over_the_network() {
+    let daemon = served(&[(AGENT, USER)]).await;
+    let holder = authority().issue(&[AGENT]);
+    let files = tempfile::tempdir().unwrap();
+    let path = |name: &str| files.path().join(name);
+    write(
+        &path("cert.pem"),
+        &pem("CERTIFICATE", &holder.chain[0]),
+        0o644,
+    );
+    write(&path("key.pem"), &pem("PRIVATE KEY", &holder.key), 0o600);
+    let url = format!("https://localhost:{}", address(&daemon).port());
+    let command = |program: &Path, words: &[&str]| {
+        let mut command = Command::new(program);
+        command
+            .args(words)
+            .current_dir(daemon.workspace())
+            .env("HOME", files.path())
+            .env("HOOKJAIL_ADDR", &url)
+            .env("HOOKJAIL_CACERT", daemon.files.path().join("ca.pem"))
+            .env("HOOKJAIL_CLIENT_CERT", path("cert.pem"))
+            .env("HOOKJAIL_CLIENT_KEY", path("key.pem"));
+        command
+    };
+    let run = ["run", "--mirror", "--", "/bin/echo", "hello"];
+    let output = command(&program(), &run).output().unwrap();
+    assert_eq!(output.stdout, b"hello\n", "{output:?}");
+    let query = ["audit", "query", "--connect", &url, "--json"];
+    let output = command(&program(), &query).output().unwrap();
+    let records = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        records.contains(AGENT) && records.contains("/bin/echo"),
+        "{records}"
+    );
+    let mut doctor = command(&program(), &["doctor", "--connect", &url, "--json"]);
+    let status: serde_json::Value =
+        serde_json::from_slice(&doctor.output().unwrap().stdout).unwrap();
+    assert!(status["profiles"].is_array(), "{status}");
+
+    let output = command(&program(), &["ps"]).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        said.contains("administered on its own host alone"),
+        "{said}"
+    );
+
+    // The small program has no TLS, and passes on what needs it.
+    let mut thin = command(&thin(), &["--as", "claude-code", "--", "/bin/echo", "{}"]);
+    thin.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut thin = thin.spawn().unwrap();
+    let event = r#"{"hook_event_name":"PreToolUse","session_id":"s","cwd":"/","tool_name":"Bash","tool_input":{"command":"ls"}}"#;
+    thin.stdin
+        .take()
+        .unwrap()
+        .write_all(event.as_bytes())
+        .unwrap();
+    let output = thin.wait_with_output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(
+        daemon
+            .records()
+            .iter()
+            .filter(|it| *it == "started")
+            .count(),
+        2
+    );
+
+    // What the daemon says of a certificate is shown.
+    let stranger = Authority::new("stranger").issue(&[AGENT]);
+    write(
+        &path("cert.pem"),
+        &pem("CERTIFICATE", &stranger.chain[0]),
+        0o644,
+    );
+    write(&path("key.pem"), &pem("PRIVATE KEY", &stranger.key), 0o600);
+    let output = command(&program(), &run).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        !output.status.success() && said.contains("UnknownCA"),
+        "{said}"
     );
 }
 
