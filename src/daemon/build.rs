@@ -10,7 +10,7 @@ use std::{
 
 use super::{metrics::MAX_CONNECTIONS, traces};
 #[cfg(target_os = "linux")]
-use crate::sandbox::Observer;
+use crate::sandbox::{Absent, CgroupPlace, Cgroups, Observer};
 use crate::{
     config::{Config, Network, ProcessEnv},
     consent::{ConsentRule, Operator, OwnSettings, allowlist::command_line},
@@ -218,10 +218,23 @@ impl Assembly {
         if named.contains(&BackendName::NOOP) {
             tracing::warn!("backend `noop` is configured: hooks that it runs are UNCONFINED");
         }
+        #[cfg(target_os = "linux")]
+        let cgroups = cgroups(config)?;
+        #[cfg(target_os = "linux")]
+        let controllers = cgroups.as_ref().ok().map(|cgroups| cgroups.controllers());
+        #[cfg(not(target_os = "linux"))]
+        let controllers = None;
         let backends = named
             .into_iter()
             // The configuration was refused where a list names what cannot be had.
-            .filter_map(|name| backend(name, config.container.clone(), own_uids.clone()))
+            .filter_map(|name| {
+                backend(
+                    name,
+                    config.container.clone(),
+                    own_uids.clone(),
+                    controllers,
+                )
+            })
             .collect();
         let spec = config.container.as_ref();
         let spec = spec.and_then(|runtime| runtime.root.as_ref());
@@ -231,6 +244,8 @@ impl Assembly {
         });
         Sandbox::new(SandboxParts {
             backends,
+            #[cfg(target_os = "linux")]
+            cgroups,
             identities,
             instance,
             keeper: Arc::clone(&self.keeper),
@@ -388,6 +403,25 @@ impl Assembly {
             tracer: Tracer::default(),
         })
     }
+}
+
+/// Prepares the cgroups of runs. Those that the configuration does not name may be absent.
+#[cfg(target_os = "linux")]
+fn cgroups(config: &Config) -> Result<Result<Arc<Cgroups>, Absent>, AssemblyError> {
+    let started = Cgroups::start(&config.cgroup).map(Arc::new);
+    match (&started, &config.cgroup) {
+        (Ok(cgroups), _) => {
+            tracing::info!(path = %cgroups.path().display(), "runs have cgroups of their own");
+        }
+        (Err(Absent { fix, why }), CgroupPlace::Below(_)) => {
+            let problem = format!("{why}; to fix it: {fix}");
+            return Err(AssemblyError::new("use `hooks.cgroup`")(problem));
+        }
+        (Err(Absent { fix, why }), CgroupPlace::Auto | CgroupPlace::None) => {
+            tracing::debug!(fix, "runs have no cgroups: {why}");
+        }
+    }
+    Ok(started)
 }
 
 /// Returns how the operator allows commands.

@@ -476,10 +476,17 @@ impl Sandbox {
         let prepared = match backend.prepare(policy) {
             Ok(prepared) => prepared,
             Err(unenforceable) => {
-                let message = format!("profile `{}`: {unenforceable}", policy.name);
-                let refusal = Refusal::new(Reason::PolicyUnenforceable, message)
+                let mut message = format!("profile `{}`: {unenforceable}", policy.name);
+                let fix = self.remedy(unenforceable.axis, policy);
+                if !fix.is_empty() {
+                    message += &format!("; to fix it: {fix}");
+                }
+                let mut refusal = Refusal::new(Reason::PolicyUnenforceable, message)
                     .with(Fact::Axis(unenforceable.axis))
                     .with(Fact::Backend(name));
+                if !fix.is_empty() {
+                    refusal = refusal.with(Fact::Fix(fix));
+                }
                 return passed_over(None, refusal);
             }
         };
@@ -756,6 +763,8 @@ impl Sandbox {
                 memory: Some(LIMIT as u64),
                 ..policy.limits
             },
+            // The memory is a new process's. Filters would refuse that for another reason.
+            spawn: Spawn::Processes,
             ..policy.clone()
         };
         let used = async |backend: &dyn Backend, bytes| {

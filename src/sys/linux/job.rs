@@ -205,6 +205,8 @@ pub(crate) struct JobParts {
     pub action: Action,
     /// Proof of confinement; `None` runs without the proof and is for unconfined runs only.
     pub canaries: Option<Canaries>,
+    /// Directory of the cgroup that the child begins in; `None` = that of the spawner.
+    pub cgroup: Option<OwnedFd>,
     /// The last filter, if any.
     pub closing: Option<Arc<Closing>>,
     /// Entry into which the child writes its process group, for the keeper. `None` for one that starts nothing.

@@ -29,7 +29,7 @@ pub(crate) use self::{
     listener::{Listener, Notification},
     misc::{
         FileRights, become_subreaper, block_all_signals, drop_groups, empty_bounding_set,
-        give_memory_back, keep_writers_out, load_filters, peer_groups, reserve,
+        give_memory_back, is_marked, keep_writers_out, load_filters, peer_groups, reserve,
         stores_change_times, switch_off_core_images,
     },
     open::{BY_NAME, locate, open_beneath, open_in_root, pipe},

@@ -1,0 +1,318 @@
+//! Cgroups bound the memory, the tasks and the processor time of a whole run, whatever else confines it.
+//!
+//! `HOOKJAIL_CGROUP` names a cgroup of version 2 that these tests may use, with crun at its usual place, or with the runtime that
+//! `HOOKJAIL_TEST_RUNTIME` names. Hosts that keep their controllers elsewhere have none: these tests are ignored unless asked for,
+//! and an emulated machine runs them.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+};
+
+use hookjail::pb;
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use tokio::task::JoinSet;
+
+use crate::{
+    support::{Daemon, Setup, directory, reason, sh},
+    witness::{a_minute, end, processes_with, until, until_gone},
+};
+
+/// A string of 128 MiB, made by the shell alone.
+const MUCH: &str =
+    "s=0123456789abcdef; i=0; while [ $i -lt 23 ]; do s=$s$s; i=$((i+1)); done; echo ${#s}";
+
+/// Twenty processes that run at once.
+const MANY: &str = "i=0; while [ $i -lt 20 ]; do sleep 2 & i=$((i+1)); done; echo all";
+
+/// Returns the cgroup that can be used.
+fn parent() -> PathBuf {
+    let named = env::var_os("HOOKJAIL_CGROUP");
+    named
+        .expect("this test needs HOOKJAIL_CGROUP to name a cgroup")
+        .into()
+}
+
+fn runtime() -> String {
+    env::var("HOOKJAIL_TEST_RUNTIME").unwrap_or_else(|_| "/usr/bin/crun".into())
+}
+
+/// Returns a profile that requires what cgroups limit.
+fn profile(name: &str, limits: &str) -> (String, String) {
+    let text = format!(
+        "description = \"For tests.\"\nextends = \"pipeline\"\n[axes]\nrequired = [\"memory\", \"pids\"]\n[limits]\n{limits}\n"
+    );
+    (name.to_owned(), text)
+}
+
+/// Returns a set-up whose profiles `small` and `large` differ in what they limit.
+fn setup(parent: &Path, backend: &str) -> Setup {
+    let runtime = runtime();
+    // The shipped profiles stay on Landlock: to prove them in containers as well would take minutes under emulation.
+    let lists = format!("[backends.profiles]\nlarge = [{backend:?}]\nsmall = [{backend:?}]\n");
+    let container = match backend {
+        "container" => format!("[container]\nruntime = {runtime:?}\n"),
+        _ => String::new(),
+    };
+    Setup {
+        config: format!("{lists}{container}[hooks]\ncgroup = {parent:?}\n"),
+        profiles: vec![
+            profile("large", "memory = \"512MiB\"\ntasks = 64"),
+            profile("small", "memory = \"64MiB\"\ntasks = 8"),
+        ],
+        ..Setup::default()
+    }
+}
+
+/// Returns the cgroups of daemons that are there.
+fn of_daemons(parent: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(parent).unwrap().flatten();
+    let ours = entries.filter(|entry| {
+        entry
+            .file_name()
+            .as_encoded_bytes()
+            .starts_with(b"hookjail-")
+    });
+    ours.map(|entry| entry.path()).collect()
+}
+
+/// Returns the cgroups of runs in which processes are.
+fn in_use(parent: &Path) -> Vec<PathBuf> {
+    let daemons = of_daemons(parent).into_iter();
+    let runs = daemons.flat_map(|daemon| fs::read_dir(daemon).unwrap().flatten());
+    let is_used = |run: &PathBuf| {
+        let events = fs::read_to_string(run.join("cgroup.events"));
+        events.is_ok_and(|events| events.contains("populated 1"))
+    };
+    runs.map(|run| run.path()).filter(is_used).collect()
+}
+
+async fn needs_more_memory(daemon: &Daemon) {
+    let killed = (pb::OutcomeKind::OutOfMemory, None, Some(libc::SIGKILL));
+    let fine = (pb::OutcomeKind::Exited, Some(0), None);
+
+    // One process; several, each within the limit; files in memory.
+    let several = "for i in 1 2 3; do (s=0123456789abcdef; i=0; while [ $i -lt 21 ]; do s=$s$s; i=$((i+1)); done; sleep 3) & done; wait; exit 0";
+    for script in [MUCH, several] {
+        let response = daemon.run(sh("small", script)).await.unwrap();
+        assert_eq!(end(&response), killed, "{script}");
+        assert_eq!(&response.stdout[..], b"", "{script}");
+    }
+    // The positive controls: where more is allowed, and where there is enough.
+    let response = daemon.run(sh("large", MUCH)).await.unwrap();
+    assert_eq!(end(&response), fine);
+    assert_eq!(&response.stdout[..], b"134217728\n");
+    let response = daemon.run(sh("small", "echo 1")).await.unwrap();
+    assert_eq!(end(&response), fine);
+
+    let journal = daemon.journal();
+    let told = |record: &&serde_json::Value| record["outcome"] == "out_of_memory";
+    assert_eq!(journal.iter().filter(told).count(), 2, "{journal:?}");
+}
+
+async fn needs_more_tasks(daemon: &Daemon) {
+    let response = daemon.run(sh("small", MANY)).await.unwrap();
+    let stderr = String::from_utf8_lossy(&response.stderr);
+    assert!(stderr.contains("Cannot fork"), "{response:?}");
+    assert_eq!(&response.stdout[..], b"");
+    let refused = (pb::OutcomeKind::PidsExhausted, Some(2), None);
+    assert_eq!(end(&response), refused, "{response:?}");
+    // A hook that does without is no failure.
+    let copes = format!("/bin/sh -c '{MANY}'; exit 0");
+    let response = daemon.run(sh("small", &copes)).await.unwrap();
+    let stderr = String::from_utf8_lossy(&response.stderr);
+    assert!(stderr.contains("Cannot fork"), "{response:?}");
+    let fine = (pb::OutcomeKind::Exited, Some(0), None);
+    assert_eq!(end(&response), fine, "{response:?}");
+    // The positive controls: where more is allowed, and a failure that has another reason.
+    let response = daemon.run(sh("large", MANY)).await.unwrap();
+    assert_eq!(&response.stdout[..], b"all\n", "{response:?}");
+    let response = daemon.run(sh("small", "exit 2")).await.unwrap();
+    let failed = (pb::OutcomeKind::Exited, Some(2), None);
+    assert_eq!(end(&response), failed, "{response:?}");
+
+    let journal = daemon.journal();
+    let told = |record: &&serde_json::Value| record["outcome"] == "pids_exhausted";
+    assert_eq!(journal.iter().filter(told).count(), 1, "{journal:?}");
+}
+
+async fn is_told_what_limits_it(daemon: &Daemon, tasks: &str) {
+    let response = daemon.run(sh("small", "exit 0")).await.unwrap();
+    let confinement = response.confinement.unwrap();
+    assert!(confinement.confirmed, "{confinement:?}");
+    let seen = |check: &str| {
+        let mut evidence = confinement.evidence.iter();
+        let found = evidence.find(|seen| seen.check == check);
+        found.map(|seen| seen.observed.clone())
+    };
+    assert_eq!(seen("memory_max").as_deref(), Some("67108864"));
+    assert_eq!(seen("pids_max").as_deref(), Some(tasks));
+    assert!(seen("cgroup").unwrap().starts_with("/hookjail-"));
+    for axis in [pb::Axis::Memory, pb::Axis::Pids] {
+        let mut reports = confinement.axes.iter();
+        let report = reports.find(|report| report.axis() == axis).unwrap();
+        assert_eq!(report.coverage(), pb::Coverage::Enforced, "{report:?}");
+        assert!(report.by.starts_with("cgroup"), "{report:?}");
+    }
+}
+
+/// Stops a daemon as its service manager does, and waits for its end.
+async fn stop(mut daemon: Daemon) {
+    let pid = Pid::from_raw(i32::try_from(daemon.pid()).unwrap());
+    kill(pid, Signal::SIGTERM).unwrap();
+    until("the daemon's end", || {
+        daemon.child().try_wait().unwrap().is_some()
+    })
+    .await;
+}
+
+async fn has_what_its_profile_says(backend: &str, tasks: &str) {
+    let parent = parent();
+    let daemon = Daemon::with(setup(&parent, backend)).await;
+    needs_more_memory(&daemon).await;
+    needs_more_tasks(&daemon).await;
+    is_told_what_limits_it(&daemon, tasks).await;
+    assert_eq!(in_use(&parent), [] as [PathBuf; 0]);
+    assert_eq!(of_daemons(&parent).len(), 1, "the positive control");
+    stop(daemon).await;
+    assert_eq!(of_daemons(&parent), [] as [PathBuf; 0]);
+}
+
+async fn are_removed_by_the_next_daemon(backend: &str) {
+    let parent = parent();
+    let mut daemon = Daemon::with(setup(&parent, backend)).await;
+    let time = a_minute();
+    let script = format!("sleep {time}; exit 0");
+    let (mut client, request) = (daemon.client(), sh("large", &script));
+    let hanging = tokio::spawn(async move { client.execute(request).await });
+    let runs = || !processes_with(&format!("sleep {time}")).is_empty();
+    until("the hook to run", runs).await;
+    assert_eq!(in_use(&parent).len(), 1, "the positive control");
+    daemon.child().kill().unwrap();
+    hanging.await.unwrap().unwrap_err();
+    until_gone(&format!("sleep {time}")).await;
+    let left = of_daemons(&parent);
+    assert_eq!(left.len(), 1, "the positive control");
+
+    let daemon = Daemon::with(setup(&parent, backend)).await;
+    let now = of_daemons(&parent);
+    assert!(now.len() == 1 && now != left, "{now:?}");
+    stop(daemon).await;
+    assert_eq!(of_daemons(&parent), [] as [PathBuf; 0]);
+}
+
+#[tokio::test]
+async fn what_is_no_cgroup_is_refused_with_what_to_do() {
+    let other = directory();
+    for path in [other.path().to_owned(), other.path().join("missing")] {
+        let setup = Setup {
+            config: format!("[hooks]\ncgroup = {path:?}\n"),
+            ..Setup::default()
+        };
+        let log = Daemon::try_with(setup).await.err().unwrap();
+        assert!(log.contains(path.to_str().unwrap()), "{log}");
+        assert!(log.contains("hooks.cgroup"), "{log}");
+    }
+    // And without any, a profile that requires what only a cgroup enforces.
+    let text =
+        "description = \"For tests.\"\nextends = \"pipeline\"\naxes.required = [\"memory\"]\n";
+    let setup = Setup {
+        config: "[hooks]\ncgroup = \"none\"\n".to_owned(),
+        profiles: vec![("bounded".to_owned(), text.to_owned())],
+        ..Setup::default()
+    };
+    let daemon = Daemon::with(setup).await;
+    let status = daemon.run(sh("bounded", "exit 0")).await.unwrap_err();
+    assert_eq!(reason(&status), "POLICY_UNENFORCEABLE");
+    for word in ["`memory`", "`hooks.cgroup`"] {
+        assert!(status.message().contains(word), "{status:?}");
+    }
+    // The positive control.
+    let response = daemon.run(sh("pipeline", "exit 0")).await.unwrap();
+    assert_eq!(end(&response).1, Some(0));
+}
+
+mod with_cgroup {
+    use super::*;
+
+    #[tokio::test]
+    #[ignore = "needs HOOKJAIL_CGROUP to name a cgroup"]
+    async fn a_run_has_the_memory_and_the_tasks_of_its_profile_and_no_more() {
+        has_what_its_profile_says("landlock", "8").await;
+    }
+
+    #[tokio::test]
+    #[ignore = "needs HOOKJAIL_CGROUP to name a cgroup"]
+    async fn a_container_has_the_memory_and_the_tasks_of_its_profile_and_no_more() {
+        // Three of the container's first process.
+        has_what_its_profile_says("container", "11").await;
+    }
+
+    #[tokio::test]
+    #[ignore = "needs HOOKJAIL_CGROUP to name a cgroup"]
+    async fn cgroups_that_a_killed_daemon_left_are_removed_by_the_next() {
+        are_removed_by_the_next_daemon("landlock").await;
+    }
+
+    #[tokio::test]
+    #[ignore = "needs HOOKJAIL_CGROUP to name a cgroup"]
+    async fn cgroups_of_containers_that_a_killed_daemon_left_are_removed_by_the_next() {
+        are_removed_by_the_next_daemon("container").await;
+    }
+
+    /// More runs than there are cgroups made ahead.
+    #[tokio::test]
+    #[ignore = "needs HOOKJAIL_CGROUP to name a cgroup"]
+    async fn runs_at_once_have_a_cgroup_each() {
+        let parent = parent();
+        let daemon = Daemon::with(setup(&parent, "landlock")).await;
+        let mut runs = JoinSet::new();
+        for number in 0..24 {
+            let (mut client, request) = (daemon.client(), sh("large", &format!("echo {number}")));
+            runs.spawn(async move {
+                let response = client.execute(request).await.unwrap().into_inner();
+                let evidence = &response.confinement.unwrap().evidence;
+                let cgroup = evidence.iter().find(|seen| seen.check == "cgroup").unwrap();
+                cgroup.observed.clone()
+            });
+        }
+        let mut cgroups = runs.join_all().await;
+        cgroups.sort();
+        cgroups.dedup();
+        assert_eq!(cgroups.len(), 24, "{cgroups:?}");
+        assert_eq!(in_use(&parent), [] as [PathBuf; 0]);
+        stop(daemon).await;
+        assert_eq!(of_daemons(&parent), [] as [PathBuf; 0]);
+    }
+
+    /// What the kernel would refuse a hook that may do everything else, is limited by the cgroup alone.
+    #[tokio::test]
+    #[ignore = "needs HOOKJAIL_CGROUP to name a cgroup"]
+    async fn the_self_test_shows_that_a_cgroup_limits() {
+        let parent = parent();
+        let daemon = Daemon::with(setup(&parent, "landlock")).await;
+        let mut client = pb::sandbox_service_client::SandboxServiceClient::new(daemon.channel());
+        let request = pb::SelfTestRequest {
+            profile: "small".to_owned(),
+        };
+        let tested = client.self_test(request).await.unwrap().into_inner();
+        let [profile] = &tested.profiles[..] else {
+            panic!("{tested:?}");
+        };
+        assert!(profile.confirmed, "{profile:?}");
+        for axis in [pb::Axis::Memory, pb::Axis::Pids] {
+            let of = |it: &&pb::AxisEvidence| it.report.as_ref().unwrap().axis() == axis;
+            let evidence = profile.axes.iter().find(of).unwrap();
+            let legs = [&evidence.deny, &evidence.control];
+            for leg in legs {
+                assert!(
+                    !leg.is_empty() && leg.iter().all(|leg| leg.held),
+                    "{evidence:?}"
+                );
+            }
+        }
+    }
+}
