@@ -183,6 +183,10 @@ impl Backend for Container {
     fn counts_tasks(&self) -> bool {
         self.controllers.is_some()
     }
+
+    fn has_own_memory(&self) -> bool {
+        true
+    }
 }
 
 /// Returns the inputs of a container's filters.

@@ -300,14 +300,6 @@ impl Child {
             .map_err(|e| Fault::new("cannot watch the self-test's child", e))?;
         let leader = running.wait(self.until.deadline).await;
         let report = self.job.report();
-        if let Some(group) = &self.group {
-            group.end().await;
-            if group.ran_out_of_memory() {
-                let what = "the self-test's child needed more memory than its limit";
-                let refusal = Refusal::new(Reason::BackendUnconfirmed, what);
-                return Err(refusal.with(Fact::Axis(Axis::Memory)).into());
-            }
-        }
         if leader.is_none() || !report.did(Step::Release) {
             let (step, errno) = (report.step(), report.errno());
             let what = format!("the self-test's child stopped at step `{}`", step.name());

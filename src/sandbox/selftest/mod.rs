@@ -160,6 +160,9 @@ impl AxisProof {
     }
 }
 
+/// Limit on memory of the self-test's probes, bytes: enough for a container.
+const MEMORY: usize = 32 * 1024 * 1024;
+
 /// Time limit of one self-test child.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(15);
 
@@ -749,7 +752,7 @@ impl Sandbox {
         }
     }
 
-    /// Allocates memory within a limit and beyond it. The limit is smaller than any profile's, so that the attempt without it
+    /// Allocates memory within a limit and beyond it. The limit is smaller than most profiles', so that the attempt without it
     /// takes little of the host's; each run reads back its own.
     async fn use_memory(
         &self,
@@ -757,37 +760,86 @@ impl Sandbox {
         policy: &Policy,
         lease: Option<&Lease>,
     ) -> Result<([ProbeResult; 2], ProbeResult), Stop> {
-        const LIMIT: usize = 64 * 1024 * 1024;
+        let (within, beyond) = (MEMORY / 4, MEMORY / 4 * 5);
+        let [within, unlimited, beyond] = match backend.has_own_memory() {
+            true => [
+                self.use_in(backend, policy, lease, within).await?,
+                self.use_in(&Noop, policy, lease, beyond).await?,
+                self.use_in(backend, policy, lease, beyond).await?,
+            ],
+            false => [
+                self.use_alone(policy, Some(MEMORY), within).await?,
+                self.use_alone(policy, None, beyond).await?,
+                self.use_alone(policy, Some(MEMORY), beyond).await?,
+            ],
+        };
+        let observed = |lived| match lived {
+            Some(true) => "succeeded".to_owned(),
+            Some(false) => "killed".to_owned(),
+            None => "failed".to_owned(),
+        };
+        let (less, more) = ("use memory within the limit", "use memory beyond the limit");
+        let leg = |what, lived, wanted| ProbeResult::new(what, lived == wanted, observed(lived));
+        let control = [
+            leg(less, within, Some(true)),
+            leg(more, unlimited, Some(true)).unconfined(),
+        ];
+        Ok((control, leg(more, beyond, Some(false))))
+    }
+
+    /// Uses memory in a probe, under a limit of [`MEMORY`]. Returns whether it lived, `None` where it failed for another reason.
+    async fn use_in(
+        &self,
+        backend: &dyn Backend,
+        policy: &Policy,
+        lease: Option<&Lease>,
+        bytes: usize,
+    ) -> Result<Option<bool>, Stop> {
         let limited = Policy {
             limits: Limits {
-                memory: Some(LIMIT as u64),
+                memory: Some(MEMORY as u64),
                 ..policy.limits
             },
-            // The memory is a new process's. Filters would refuse that for another reason.
-            spawn: Spawn::Processes,
             ..policy.clone()
         };
-        let used = async |backend: &dyn Backend, bytes| {
-            let attempt = Attempt::use_memory(bytes);
-            self.probe_once(backend, &limited, lease, attempt).await
+        let attempt = Attempt::use_memory(bytes);
+        match self.probe_once(backend, &limited, lease, attempt).await {
+            Ok(result) => Ok(result.is_some_and(|result| result >= 0).then_some(true)),
+            Err(stop) if axis_of(&stop) == Some(Axis::Memory) => Ok(Some(false)),
+            Err(stop) => Err(stop),
+        }
+    }
+
+    /// Uses memory in a process of its own in the cgroup of a run. Returns whether it lived, `None` where it failed for another reason,
+    /// or where runs have no cgroups.
+    #[cfg(target_os = "linux")]
+    async fn use_alone(
+        &self,
+        policy: &Policy,
+        limit: Option<usize>,
+        bytes: usize,
+    ) -> Result<Option<bool>, Stop> {
+        let Some(cgroups) = self.runner.cgroups.clone() else {
+            return Ok(None);
         };
-        let within = used(backend, LIMIT / 4).await?;
-        let unconfined = used(&Noop, LIMIT / 4 * 5).await?;
-        let beyond = used(backend, LIMIT / 4 * 5).await;
-        let took = |result: Option<isize>| result.is_some_and(|result| result >= 0);
-        let (less, more) = ("use memory within the limit", "use memory beyond the limit");
-        let deny = match beyond {
-            Ok(result) => ProbeResult::new(more, false, seen(result)),
-            Err(stop) if axis_of(&stop) == Some(Axis::Memory) => {
-                ProbeResult::new(more, true, "killed".to_owned())
-            }
-            Err(stop) => return Err(stop),
+        let limits = Limits {
+            memory: limit.map(|bytes| bytes as u64),
+            ..policy.limits
         };
-        let control = [
-            ProbeResult::new(less, took(within), seen(within)),
-            ProbeResult::new(more, took(unconfined), seen(unconfined)).unconfined(),
-        ];
-        Ok((control, deny))
+        let fault = |error: io::Error| Fault::new("cannot use memory in a cgroup", error);
+        let used = tokio::task::spawn_blocking(move || cgroups.lets_use(&limits, bytes)).await;
+        Ok(used.map_err(|e| fault(e.into()))?.map_err(fault)?)
+    }
+
+    /// Returns `None`: on this system nothing limits the memory of a run.
+    #[cfg(not(target_os = "linux"))]
+    async fn use_alone(
+        &self,
+        _policy: &Policy,
+        _limit: Option<usize>,
+        _bytes: usize,
+    ) -> Result<Option<bool>, Stop> {
+        Ok(None)
     }
 
     /// Starts a task within the limit on tasks, and one beyond it. Filters would refuse it for another reason; a limit of the

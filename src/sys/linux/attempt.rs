@@ -36,8 +36,8 @@ enum After {
     Leave,
     /// Wait for the process it made; in that process, exit.
     Reap,
-    /// Wait for the process it made, and fail with `ENOMEM` if that failed; in that process, allocate so many bytes and exit.
-    ReapUserOf(usize),
+    /// Give back the memory it returned, of the size that was asked for.
+    Unmap,
 }
 
 /// An attempt, to be made by another process.
@@ -193,14 +193,15 @@ impl Attempt {
         })
     }
 
-    /// Allocates this many bytes of memory, all of them at once, in a new process.
-    ///
-    /// The kernel charges memory to the owner of an address space, and that of the child is the daemon's.
+    /// Allocates this many bytes of memory, all of them at once, and frees them.
     pub(crate) const fn use_memory(bytes: usize) -> Self {
+        let protection = (libc::PROT_READ | libc::PROT_WRITE) as usize;
+        let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE) as usize;
+        let no_file = usize::MAX;
         Self::call(
-            libc::SYS_clone,
-            [libc::SIGCHLD as usize, 0, 0, 0, 0, 0],
-            After::ReapUserOf(bytes),
+            libc::SYS_mmap,
+            [0, bytes, protection, flags, no_file, 0],
+            After::Unmap,
         )
     }
 
@@ -256,34 +257,14 @@ impl Attempt {
                 // SAFETY: closes the descriptor that the call above just made in this child's own table.
                 unsafe { raw::syscall(libc::SYS_close, [result as usize, 0, 0, 0, 0, 0]) };
             }
-            After::ReapUserOf(bytes) if result == 0 => raw::exit(usize::from(!allocate(bytes))),
-            After::ReapUserOf(_) if result > 0 => {
-                let mut status: i32 = 0;
-                let place = (&raw mut status).addr();
-                let any = (libc::__WALL) as usize;
-                // SAFETY: wait4 writes the status of the process made above into a local, and no usage.
-                let waited = unsafe {
-                    raw::syscall(libc::SYS_wait4, [result as usize, place, any, 0, 0, 0])
-                };
-                if waited != result || status != 0 {
-                    self.result
-                        .store(-(libc::ENOMEM as isize), Ordering::Release);
-                    return;
-                }
+            // An errno is a small negative number, an address never.
+            After::Unmap if !(-4095..0).contains(&result) => {
+                let mapped = [result as usize, self.arguments[1], 0, 0, 0, 0];
+                // SAFETY: unmaps what the call above has just mapped, of which nobody else knows.
+                unsafe { raw::syscall(libc::SYS_munmap, mapped) };
             }
-            After::Close | After::Leave | After::Reap | After::ReapUserOf(_) => {}
+            After::Close | After::Leave | After::Reap | After::Unmap => {}
         }
         self.result.store(result, Ordering::Release);
     }
-}
-
-/// Allocates memory of this process and returns whether there was so much.
-fn allocate(bytes: usize) -> bool {
-    let protection = (libc::PROT_READ | libc::PROT_WRITE) as usize;
-    let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE) as usize;
-    let no_file = usize::MAX;
-    // SAFETY: a new anonymous mapping at an address of the kernel's choice overlaps nothing.
-    let mapped = unsafe { raw::syscall(libc::SYS_mmap, [0, bytes, protection, flags, no_file, 0]) };
-    // An errno is a small negative number, an address never.
-    !(-4095..0).contains(&mapped)
 }

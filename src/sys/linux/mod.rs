@@ -14,6 +14,7 @@ mod handover;
 mod job;
 mod keeper;
 mod listener;
+mod memory;
 mod misc;
 mod open;
 mod raw;
@@ -27,6 +28,7 @@ pub(crate) use self::{
     handover::{exit, kill, peer, process, receive_fds, send_fds},
     job::{Action, Canaries, Closing, Job, JobParts, Report, Step},
     listener::{Listener, Notification},
+    memory::use_memory_in,
     misc::{
         FileRights, become_subreaper, block_all_signals, drop_groups, empty_bounding_set,
         give_memory_back, is_marked, keep_writers_out, load_filters, peer_groups, reserve,

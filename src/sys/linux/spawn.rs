@@ -32,7 +32,7 @@ const CLONE_INTO_CGROUP: u64 = 1 << 33;
 /// `struct clone_args` of the kernel, as of `CLONE_INTO_CGROUP`.
 #[derive(Debug, Default)]
 #[repr(C)]
-struct CloneArgs {
+pub(super) struct CloneArgs {
     flags: u64,
     pidfd: u64,
     child_tid: u64,
@@ -47,6 +47,16 @@ struct CloneArgs {
 }
 
 impl CloneArgs {
+    /// Returns the arguments of a clone that copies this process into a cgroup.
+    pub(super) fn copy_in(cgroup: &OwnedFd) -> Self {
+        Self {
+            flags: CLONE_INTO_CGROUP,
+            exit_signal: libc::SIGCHLD as u64,
+            cgroup: cgroup.as_raw_fd() as u64,
+            ..Self::default()
+        }
+    }
+
     /// Returns the arguments of a clone like that of [`CLONE_FLAGS`] whose child begins in a cgroup.
     fn new(stack: &mut Stack, pidfd: *mut i32, cgroup: &OwnedFd) -> Self {
         let signal = libc::SIGCHLD as u64;

@@ -26,6 +26,7 @@ use super::{
 use crate::{
     policy::Limits,
     sandbox::Absent,
+    sys::{self, WaitStatus},
     util::trusted_file::{self, Untrusted},
 };
 
@@ -153,6 +154,26 @@ impl Cgroups {
             None => self.shared.create()?,
         };
         Group::limited(path, Arc::clone(&self.shared), limits, own_tasks)
+    }
+
+    /// Uses memory in a process of its own, in a cgroup with a run's limits. Returns whether the kernel let it live, `None` where it
+    /// ended for another reason than the limit. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of making the cgroup or the process.
+    pub(in crate::sandbox) fn lets_use(
+        &self,
+        limits: &Limits,
+        bytes: usize,
+    ) -> io::Result<Option<bool>> {
+        let group = self.lease(limits, 0)?;
+        let status = sys::use_memory_in(&group.open()?, bytes)?;
+        Ok(match (status, group.ran_out_of_memory()) {
+            (WaitStatus::Exited(0), _) => Some(true),
+            (WaitStatus::Signaled(libc::SIGKILL), true) => Some(false),
+            (WaitStatus::Exited(_) | WaitStatus::Signaled(_), _) => None,
+        })
     }
 
     /// Returns the cgroup path that an OCI runtime uses for a container of this id.
