@@ -131,7 +131,7 @@ impl Container {
             Coverage::Enforced { by }
         }
         Claims {
-            cpu: cpu(),
+            cpu: cpu(policy, self.controllers),
             devices: enforced("mount namespace"),
             execute: enforced("mount namespace"),
             ipc: enforced("pid and ipc namespaces, seccomp"),

@@ -41,7 +41,7 @@ use crate::{
             inside,
         },
         run::{
-            Finish, RunningHook, Start,
+            Finish, Probed, RunningHook, Start,
             cgroup::Group,
             child::{
                 Launched, launch, limits, note, step_failed, unseen as unwatched, why_stopped,
@@ -142,8 +142,9 @@ pub(in crate::sandbox) async fn start(
     let released = Instant::now();
     let (errno, evidence) = match outcome {
         Outcome::Attempted(results) => {
+            let throttled = contained.group.as_ref().is_some_and(Group::was_throttled);
             contained.end().await;
-            return Ok(Started::Probed(results));
+            return Ok(Started::Probed(Probed { results, throttled }));
         }
         Outcome::Released { errno, evidence } => (errno, evidence),
     };

@@ -120,7 +120,7 @@ impl Landlock {
     pub(in crate::sandbox) fn claims(&self, policy: &Policy, abi: u32) -> Claims {
         let enforced = |by| Coverage::Enforced { by };
         Claims {
-            cpu: cpu(),
+            cpu: cpu(policy, self.controllers),
             devices: enforced("landlock, seccomp"),
             execute: enforced("landlock"),
             ipc: if abi >= 6 {
@@ -192,11 +192,14 @@ pub(crate) struct Grant<'a> {
     pub target: &'a OwnedFd,
 }
 
-/// Returns how the deadline covers CPU time.
-pub(in crate::sandbox) const fn cpu() -> Coverage {
-    Coverage::Degraded {
-        by: "deadline",
-        gap: "no limit on processor share before the deadline",
+/// Returns how a run's cgroup, or else the deadline covers CPU time.
+pub(in crate::sandbox) const fn cpu(policy: &Policy, controllers: Option<Controllers>) -> Coverage {
+    match (controllers, policy.limits.cpus) {
+        (Some(Controllers { cpu: true }), Some(_)) => Coverage::Enforced { by: "cgroup" },
+        _ => Coverage::Degraded {
+            by: "deadline",
+            gap: "no limit on processor share before the deadline",
+        },
     }
 }
 

@@ -28,7 +28,7 @@ use crate::{
     model::{Peer, axis::Axis},
     refusal::Stop,
     rootfs::RootSpec,
-    sandbox::{Backend, BackendName, Noop, OwnUids, Runner, Started, Task},
+    sandbox::{Backend, BackendName, Controllers, Noop, OwnUids, Runner, Started, Task},
     sys::Identity,
 };
 

@@ -30,7 +30,7 @@ use crate::{
         landlock::{Grant, nesting::of_step, ruleset, without_log},
         nesting::Cause,
         run::{
-            RunningHook, Start,
+            Probed, RunningHook, Start,
             cgroup::{Group, Grouped},
             child_spec::{Execution, pipes, scratch_fd},
             denials::Denials,
@@ -294,7 +294,7 @@ impl Child {
     }
 
     /// Waits for the end of a self-test's child. Returns the result of each attempt.
-    async fn results(self, launched: Launched, pipes: Pipes) -> Result<Vec<Option<isize>>, Stop> {
+    async fn results(self, launched: Launched, pipes: Pipes) -> Result<Probed, Stop> {
         let running = launched
             .watch(pipes)
             .map_err(|e| Fault::new("cannot watch the self-test's child", e))?;
@@ -314,7 +314,10 @@ impl Child {
                 None => refusal.into(),
             });
         }
-        Ok(self.job.attempts().iter().map(Attempt::result).collect())
+        Ok(Probed {
+            results: self.job.attempts().iter().map(Attempt::result).collect(),
+            throttled: self.group.is_some_and(|group| group.was_throttled()),
+        })
     }
 }
 

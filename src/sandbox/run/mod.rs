@@ -181,8 +181,17 @@ pub(crate) struct StartedHook {
 pub(crate) enum Started {
     /// A released hook.
     Hook(Released),
-    /// A self-test's child: the result of each attempt. The child is gone.
-    Probed(Vec<Option<isize>>),
+    /// A self-test's child. It is gone.
+    Probed(Probed),
+}
+
+/// What a self-test's child did.
+#[derive(Debug)]
+pub(crate) struct Probed {
+    /// The result of each attempt.
+    pub(in crate::sandbox) results: Vec<Option<isize>>,
+    /// Whether it had to wait because of a limit on processor time.
+    pub(in crate::sandbox) throttled: bool,
 }
 
 /// A hook that was released under the confinement of its task.
@@ -411,11 +420,16 @@ impl Sandbox {
     #[cfg(target_os = "linux")]
     pub(crate) fn remedy(&self, axis: Axis, policy: &Policy) -> String {
         let key = match axis {
+            Axis::Cpu => "limits.cpus",
             Axis::Memory => "limits.memory",
             Axis::Pids => "limits.tasks",
             _ => return String::new(),
         };
         match &self.parts.cgroups {
+            Ok(cgroups) if axis == Axis::Cpu && !cgroups.controllers().cpu => format!(
+                "the cgroup `{}` has no controller `cpu`; delegate it, too",
+                cgroups.path().display()
+            ),
             Ok(_) => format!("set `{key}` in profile `{}`", policy.name),
             Err(Absent { fix, why }) => format!("{why}; {fix}"),
         }

@@ -31,6 +31,7 @@ use crate::{
         host::{Lease, Until},
         nesting::{CONTROL_FAILS, Cause},
         run::{
+            Probed,
             grants::OpenGrant,
             litter::RunResources,
             scratch::RunDir,
@@ -622,6 +623,10 @@ impl Sandbox {
             let (control, deny) = self.use_memory(backend, policy, lease).await?;
             add(&mut proofs, Axis::Memory, control, Some(deny));
         }
+        if let Coverage::Enforced { .. } = axes.cpu {
+            let (control, deny) = self.use_processor(backend, policy, lease).await?;
+            add(&mut proofs, Axis::Cpu, [control], Some(deny));
+        }
         Ok(proofs)
     }
 
@@ -634,7 +639,7 @@ impl Sandbox {
     ) -> Result<Vec<(bool, String)>, Stop> {
         let site = self.site(policy, lease)?;
         let free = site.fixture.attempts(policy, axes, lease.is_some());
-        let results = self.probe_on(&site, &Noop, policy, free.attempts).await?;
+        let Probed { results, .. } = self.probe_on(&site, &Noop, policy, free.attempts).await?;
         lacked(&free.checks, &results)?;
         // The effect must show too, or its absence under confinement would prove nothing.
         let control = |check: &Check| {
@@ -657,7 +662,7 @@ impl Sandbox {
         let fixture = &site.fixture;
         let mut confined = fixture.attempts(policy, axes, lease.is_some());
         confined.attempts.push(fixture.descriptor());
-        let results = self
+        let Probed { results, .. } = self
             .probe_on(&site, backend, policy, confined.attempts)
             .await?;
         lacked(&confined.checks, &results)?;
@@ -695,8 +700,8 @@ impl Sandbox {
         attempt: Attempt,
     ) -> Result<Option<isize>, Stop> {
         let site = self.site(policy, lease)?;
-        let results = self.probe_on(&site, backend, policy, vec![attempt]).await?;
-        Ok(results.first().copied().flatten())
+        let probed = self.probe_on(&site, backend, policy, vec![attempt]).await?;
+        Ok(probed.results.first().copied().flatten())
     }
 
     /// Prepares the site of a self-test child.
@@ -720,7 +725,7 @@ impl Sandbox {
         backend: &dyn Backend,
         policy: &Policy,
         attempts: Vec<Attempt>,
-    ) -> Result<Vec<Option<isize>>, Stop> {
+    ) -> Result<Probed, Stop> {
         let confines = backend.name().confines();
         let grants = match confines {
             true => self.granted(policy, &site.fixture)?,
@@ -745,11 +750,53 @@ impl Sandbox {
             working_dir: None,
         };
         match backend.start(&self.runner, task).await? {
-            Started::Probed(results) => Ok(results),
+            Started::Probed(probed) => Ok(probed),
             Started::Hook(_) => {
                 Err(Fault::new("cannot make attempts", "a hook was started instead").into())
             }
         }
+    }
+
+    /// Uses processor time within a limit and beyond it. No time is measured: the kernel counts how often the limit had an effect.
+    async fn use_processor(
+        &self,
+        backend: &dyn Backend,
+        policy: &Policy,
+        lease: Option<&Lease>,
+    ) -> Result<(ProbeResult, ProbeResult), Stop> {
+        // The least limit is a millisecond in each tenth of a second.
+        const NANOSECONDS: u64 = 3_000_000;
+        const LITTLE: u32 = 10;
+        const MUCH: u32 = 1_000_000;
+        let throttled = async |cpus| {
+            let limited = Policy {
+                limits: Limits {
+                    cpus: Some(cpus),
+                    ..policy.limits
+                },
+                ..policy.clone()
+            };
+            let site = self.site(policy, lease)?;
+            let attempts = vec![Attempt::use_processor(NANOSECONDS)];
+            let probed = self.probe_on(&site, backend, &limited, attempts).await?;
+            let [Some(0)] = probed.results[..] else {
+                return Ok(None);
+            };
+            Ok::<_, Stop>(Some(probed.throttled))
+        };
+        let (within, beyond) = (throttled(MUCH).await?, throttled(LITTLE).await?);
+        let observed = |throttled| match throttled {
+            Some(true) => "had to wait".to_owned(),
+            Some(false) => "did not wait".to_owned(),
+            None => "failed".to_owned(),
+        };
+        let leg = |what, throttled, wanted| {
+            ProbeResult::new(what, throttled == wanted, observed(throttled))
+        };
+        Ok((
+            leg("use processor time within the limit", within, Some(false)),
+            leg("use processor time beyond the limit", beyond, Some(true)),
+        ))
     }
 
     /// Allocates memory within a limit and beyond it. The limit is smaller than most profiles', so that the attempt without it

@@ -11,11 +11,13 @@ pub(super) fn counter(text: &str, key: &str) -> u64 {
     text.lines().find_map(value).unwrap_or(0)
 }
 
-/// Counter that may explain a run's end.
+/// Counter of a cgroup.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Telling {
     /// Processes that the kernel killed at the memory limit.
     Memory,
+    /// Periods at whose end processes had to wait for the next.
+    Processors,
     /// Tasks that the kernel refused.
     Tasks,
 }

@@ -57,24 +57,43 @@ impl Group {
             path,
             shared,
         };
-        group.limit("pids_max", "pids.max", limits.tasks + own_tasks)?;
+        // The kernel counts whole pages.
+        let within = |planned: u64| {
+            move |observed: &str| observed.parse().is_ok_and(|limit: u64| limit <= planned)
+        };
+        let tasks = limits.tasks + own_tasks;
+        group.limit("pids_max", "pids.max", &tasks.to_string(), within(tasks))?;
         if let Some(bytes) = limits.memory {
-            group.limit("memory_max", "memory.max", bytes)?;
+            group.limit(
+                "memory_max",
+                "memory.max",
+                &bytes.to_string(),
+                within(bytes),
+            )?;
             match group.set("memory.swap.max", "0") {
                 // A kernel without swap has nothing to limit.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 set => set?,
             }
         }
+        if let Some(cpus) = limits.cpus.filter(|_| group.shared.controllers().cpu) {
+            let quota = cpu_max(cpus);
+            group.limit("cpu_max", "cpu.max", &quota, |observed| observed == quota)?;
+        }
         Ok(group)
     }
 
     /// Sets a limit and reads back what the kernel made of it.
-    fn limit(&mut self, check: &'static str, file: &str, planned: u64) -> io::Result<()> {
-        self.set(file, &planned.to_string())?;
+    fn limit(
+        &mut self,
+        check: &'static str,
+        file: &str,
+        planned: &str,
+        holds: impl Fn(&str) -> bool,
+    ) -> io::Result<()> {
+        self.set(file, planned)?;
         let observed = self.get(file)?;
-        // The kernel counts whole pages.
-        if !observed.parse().is_ok_and(|limit: u64| limit <= planned) {
+        if !holds(&observed) {
             let message = format!("`{file}` is {observed} instead of {planned}");
             return Err(io::Error::other(message));
         }
@@ -141,6 +160,11 @@ impl Group {
         self.counted(Telling::Memory) > 0
     }
 
+    /// Returns whether its processes had to wait for the end of a period because of the limit on processor time.
+    pub(in crate::sandbox) fn was_throttled(&self) -> bool {
+        self.counted(Telling::Processors) > 0
+    }
+
     /// Returns the cause of its run's end, by the kernel's counters where these explain it.
     pub(in crate::sandbox) fn cause(&self, cause: Cause, leader: Option<Reaped>) -> Cause {
         let mut explanations = explanations(cause, leader).iter();
@@ -180,6 +204,7 @@ impl Group {
     fn counted(&self, telling: Telling) -> u64 {
         let (file, key) = match telling {
             Telling::Memory => ("memory.events", "oom_kill"),
+            Telling::Processors => ("cpu.stat", "nr_throttled"),
             Telling::Tasks => ("pids.events", "max"),
         };
         match self.get(file) {
@@ -228,6 +253,12 @@ impl RunningHook for Grouped {
     }
 }
 
+/// Returns the text of `cpu.max` for a limit in thousandths of a processor: microseconds in each period, and the period's length.
+fn cpu_max(thousandths: u32) -> String {
+    const PERIOD: u64 = 100_000;
+    format!("{} {PERIOD}", u64::from(thousandths) * PERIOD / 1000)
+}
+
 /// Reads a control file in one read: each further one would generate it anew.
 fn read(path: &Path) -> io::Result<String> {
     let mut buffer = [0; FILE_BYTES];
@@ -270,5 +301,17 @@ pub(super) fn remove(cgroup: &Path) -> io::Result<()> {
             format!("{busy}; killing: {error}"),
         )),
         (removed, _) => removed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processors_are_microseconds_of_each_period() {
+        assert_eq!(cpu_max(10), "1000 100000");
+        assert_eq!(cpu_max(1500), "150000 100000");
+        assert_eq!(cpu_max(1_000_000), "100000000 100000");
     }
 }

@@ -51,7 +51,6 @@ pub(super) const HIERARCHY: &str = "/sys/fs/cgroup";
 /// The cgroups of a daemon's runs. Dropping it removes them.
 #[derive(Debug)]
 pub(crate) struct Cgroups {
-    controllers: Controllers,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
@@ -59,6 +58,7 @@ pub(crate) struct Cgroups {
 #[derive(Debug)]
 pub(super) struct Shared {
     changed: Condvar,
+    controllers: Controllers,
     /// Held as long as the daemon's cgroup, so that no other daemon takes it for one left behind.
     _lock: Flock<File>,
     /// Number of cgroups that were made; the name of the next.
@@ -113,6 +113,7 @@ impl Cgroups {
         set(&path, "cgroup.subtree_control", &controllers.enabling())?;
         let shared = Arc::new(Shared {
             changed: Condvar::new(),
+            controllers,
             _lock: lock,
             made: AtomicU64::new(0),
             path,
@@ -127,15 +128,14 @@ impl Cgroups {
             .stack_size(256 * 1024)
             .spawn(move || serving.serve())?;
         Ok(Self {
-            controllers,
             shared,
             thread: Some(thread),
         })
     }
 
     /// Returns the controllers that limit its runs.
-    pub(crate) const fn controllers(&self) -> Controllers {
-        self.controllers
+    pub(crate) fn controllers(&self) -> Controllers {
+        self.shared.controllers
     }
 
     /// Returns the daemon's cgroup.
@@ -196,6 +196,11 @@ impl Drop for Cgroups {
 }
 
 impl Shared {
+    /// Returns the controllers that limit runs.
+    pub(super) const fn controllers(&self) -> Controllers {
+        self.controllers
+    }
+
     /// Takes a cgroup that was made ahead.
     fn take(&self) -> Option<PathBuf> {
         let mut state = self.lock();
