@@ -221,6 +221,13 @@ impl Assembly {
         #[cfg(target_os = "linux")]
         let cgroups = cgroups(config)?;
         #[cfg(target_os = "linux")]
+        if let Ok(cgroups) = &cgroups
+            && !self.keeper.kill_in(cgroups.path())
+        {
+            let problem = format!("the path `{}` is too long", cgroups.path().display());
+            return Err(AssemblyError::new("use `hooks.cgroup`")(problem));
+        }
+        #[cfg(target_os = "linux")]
         let controllers = cgroups.as_ref().ok().map(|cgroups| cgroups.controllers());
         #[cfg(not(target_os = "linux"))]
         let controllers = None;

@@ -25,6 +25,9 @@ use crate::{
 const MUCH: &str =
     "s=0123456789abcdef; i=0; while [ $i -lt 23 ]; do s=$s$s; i=$((i+1)); done; echo ${#s}";
 
+/// Axes that every cgroup limits.
+const BOTH: [&str; 2] = ["memory", "pids"];
+
 /// Twenty processes that run at once.
 const MANY: &str = "i=0; while [ $i -lt 20 ]; do sleep 2 & i=$((i+1)); done; echo all";
 
@@ -41,9 +44,9 @@ fn runtime() -> String {
 }
 
 /// Returns a profile that requires what cgroups limit.
-fn profile(name: &str, limits: &str) -> (String, String) {
+fn profile(name: &str, axes: &[&str], limits: &str) -> (String, String) {
     let text = format!(
-        "description = \"For tests.\"\nextends = \"pipeline\"\n[axes]\nrequired = [\"memory\", \"pids\"]\n[limits]\n{limits}\n"
+        "description = \"For tests.\"\nextends = \"pipeline\"\n[axes]\nrequired = {axes:?}\n[limits]\n{limits}\n"
     );
     (name.to_owned(), text)
 }
@@ -52,7 +55,8 @@ fn profile(name: &str, limits: &str) -> (String, String) {
 fn setup(parent: &Path, backend: &str) -> Setup {
     let runtime = runtime();
     // The shipped profiles stay on Landlock: to prove them in containers as well would take minutes under emulation.
-    let lists = format!("[backends.profiles]\nlarge = [{backend:?}]\nsmall = [{backend:?}]\n");
+    let lists = ["large", "slow", "small"].map(|name| format!("{name} = [{backend:?}]\n"));
+    let lists = format!("[backends.profiles]\n{}", lists.concat());
     let container = match backend {
         "container" => format!("[container]\nruntime = {runtime:?}\n"),
         _ => String::new(),
@@ -60,8 +64,9 @@ fn setup(parent: &Path, backend: &str) -> Setup {
     Setup {
         config: format!("{lists}{container}[hooks]\ncgroup = {parent:?}\n"),
         profiles: vec![
-            profile("large", "memory = \"512MiB\"\ntasks = 64"),
-            profile("small", "memory = \"64MiB\"\ntasks = 8"),
+            profile("large", &BOTH, "memory = \"512MiB\"\ntasks = 64"),
+            profile("slow", &["cpu"], "cpus = 0.1"),
+            profile("small", &BOTH, "memory = \"64MiB\"\ntasks = 8"),
         ],
         ..Setup::default()
     }
@@ -181,6 +186,50 @@ async fn has_what_its_profile_says(backend: &str, tasks: &str) {
     assert_eq!(of_daemons(&parent), [] as [PathBuf; 0]);
 }
 
+/// Runs a hook that uses all the processor time it gets, until the kernel's counters of its cgroup hold.
+async fn spins(parent: &Path, daemon: &Daemon, profile: &str, holds: impl Fn(u64, u64) -> bool) {
+    let (mut client, request) = (daemon.client(), sh(profile, "while :; do :; done"));
+    let running = tokio::spawn(async move { client.execute(request).await });
+    until("the hook to use its processor time", || {
+        let [run] = &in_use(parent)[..] else {
+            return false;
+        };
+        let found = fs::read_to_string(run.join("cpu.stat")).unwrap_or_default();
+        let counter = |name: &str| {
+            let mut lines = found.lines();
+            let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+            value.and_then(|value| value.parse::<u64>().ok())
+        };
+        (counter("usage_usec").zip(counter("nr_throttled"))).is_some_and(|(a, b)| holds(a, b))
+    })
+    .await;
+    // The call is canceled with its end here, and the run with it.
+    running.abort();
+    until("the end of the run", || in_use(parent).is_empty()).await;
+}
+
+async fn has_no_more_processor_time(backend: &str) {
+    let parent = parent();
+    let daemon = Daemon::with(setup(&parent, backend)).await;
+    spins(&parent, &daemon, "slow", |_, throttled| throttled > 0).await;
+    // The positive control: half a second of processor time, for which nobody had to wait.
+    spins(&parent, &daemon, "large", |used, throttled| {
+        assert_eq!(throttled, 0);
+        used > 500_000
+    })
+    .await;
+    let response = daemon.run(sh("slow", "exit 0")).await.unwrap();
+    let confinement = response.confinement.unwrap();
+    let mut evidence = confinement.evidence.iter();
+    let quota = evidence.find(|seen| seen.check == "cpu_max").unwrap();
+    assert_eq!(quota.observed, "10000 100000");
+    let of = |report: &&pb::AxisReport| report.axis() == pb::Axis::Cpu;
+    let report = confinement.axes.iter().find(of).unwrap();
+    assert_eq!(report.coverage(), pb::Coverage::Enforced, "{report:?}");
+    stop(daemon).await;
+    assert_eq!(of_daemons(&parent), [] as [PathBuf; 0]);
+}
+
 async fn are_removed_by_the_next_daemon(backend: &str) {
     let parent = parent();
     let mut daemon = Daemon::with(setup(&parent, backend)).await;
@@ -217,18 +266,21 @@ async fn what_is_no_cgroup_is_refused_with_what_to_do() {
         assert!(log.contains("hooks.cgroup"), "{log}");
     }
     // And without any, a profile that requires what only a cgroup enforces.
-    let text =
-        "description = \"For tests.\"\nextends = \"pipeline\"\naxes.required = [\"memory\"]\n";
     let setup = Setup {
         config: "[hooks]\ncgroup = \"none\"\n".to_owned(),
-        profiles: vec![("bounded".to_owned(), text.to_owned())],
+        profiles: vec![
+            profile("cpu", &["cpu"], "cpus = 0.1"),
+            profile("memory", &["memory"], "memory = \"64MiB\""),
+        ],
         ..Setup::default()
     };
     let daemon = Daemon::with(setup).await;
-    let status = daemon.run(sh("bounded", "exit 0")).await.unwrap_err();
-    assert_eq!(reason(&status), "POLICY_UNENFORCEABLE");
-    for word in ["`memory`", "`hooks.cgroup`"] {
-        assert!(status.message().contains(word), "{status:?}");
+    for axis in ["cpu", "memory"] {
+        let status = daemon.run(sh(axis, "exit 0")).await.unwrap_err();
+        assert_eq!(reason(&status), "POLICY_UNENFORCEABLE");
+        for word in [&format!("`{axis}`"), "`hooks.cgroup`"] {
+            assert!(status.message().contains(word), "{status:?}");
+        }
     }
     // The positive control.
     let response = daemon.run(sh("pipeline", "exit 0")).await.unwrap();
@@ -249,6 +301,18 @@ mod with_cgroup {
     async fn a_container_has_the_memory_and_the_tasks_of_its_profile_and_no_more() {
         // Three of the container's first process.
         has_what_its_profile_says("container", "11").await;
+    }
+
+    #[tokio::test]
+    #[ignore = "needs HOOKJAIL_CGROUP to name a cgroup"]
+    async fn a_run_has_no_more_processor_time_than_its_profile_says() {
+        has_no_more_processor_time("landlock").await;
+    }
+
+    #[tokio::test]
+    #[ignore = "needs HOOKJAIL_CGROUP to name a cgroup"]
+    async fn a_container_has_no_more_processor_time_than_its_profile_says() {
+        has_no_more_processor_time("container").await;
     }
 
     #[tokio::test]
@@ -295,15 +359,19 @@ mod with_cgroup {
         let parent = parent();
         let daemon = Daemon::with(setup(&parent, "landlock")).await;
         let mut client = pb::sandbox_service_client::SandboxServiceClient::new(daemon.channel());
-        let request = pb::SelfTestRequest {
-            profile: "small".to_owned(),
-        };
-        let tested = client.self_test(request).await.unwrap().into_inner();
-        let [profile] = &tested.profiles[..] else {
-            panic!("{tested:?}");
-        };
-        assert!(profile.confirmed, "{profile:?}");
-        for axis in [pb::Axis::Memory, pb::Axis::Pids] {
+        for (name, axis) in [
+            ("small", pb::Axis::Memory),
+            ("small", pb::Axis::Pids),
+            ("slow", pb::Axis::Cpu),
+        ] {
+            let request = pb::SelfTestRequest {
+                profile: name.to_owned(),
+            };
+            let tested = client.self_test(request).await.unwrap().into_inner();
+            let [profile] = &tested.profiles[..] else {
+                panic!("{tested:?}");
+            };
+            assert!(profile.confirmed, "{profile:?}");
             let of = |it: &&pb::AxisEvidence| it.report.as_ref().unwrap().axis() == axis;
             let evidence = profile.axes.iter().find(of).unwrap();
             let legs = [&evidence.deny, &evidence.control];
@@ -314,5 +382,90 @@ mod with_cgroup {
                 );
             }
         }
+    }
+}
+
+/// Hooks cannot leave their process group: to show what the cgroup does about it, the filter's denial of that is taken out.
+#[cfg(feature = "weaken")]
+mod with_cgroup_and_weakened {
+    use super::*;
+
+    /// Starts a daemon whose hooks can leave their process group.
+    async fn weakened(cgroup: &str) -> Daemon {
+        Daemon::with(Setup {
+            config: format!("[hooks]\ncgroup = {cgroup:?}\n"),
+            env: vec![("HOOKJAIL_WEAKEN".to_owned(), "seccomp:setsid".to_owned())],
+            ..Setup::default()
+        })
+        .await
+    }
+
+    /// Returns a hook that leaves a process in a group of its own, and then does something else.
+    fn leaving(time: &str, then: &str) -> pb::ExecuteRequest {
+        let left = format!("echo >$TMPDIR/left; exec sleep {time}");
+        let script = format!(
+            "setsid /bin/sh -c '{left}' & until test -e $TMPDIR/left; do sleep 0.1; done; {then}"
+        );
+        sh("pipeline", &script)
+    }
+
+    fn lives(time: &str) -> bool {
+        !processes_with(&format!("sleep {time}")).is_empty()
+    }
+
+    async fn kill_left(time: &str) {
+        let left = processes_with(&format!("sleep {time}"));
+        assert!(!left.is_empty());
+        let killed = std::process::Command::new("/bin/sh")
+            .args(["-c", &format!("for p in /proc/[0-9]*; do if tr '\\0' ' ' <$p/cmdline 2>/dev/null | grep -q '^sleep {time}'; then kill -9 ${{p#/proc/}}; fi; done")])
+            .status();
+        assert!(killed.unwrap().success());
+        until_gone(&format!("sleep {time}")).await;
+    }
+
+    #[tokio::test]
+    #[ignore = "needs HOOKJAIL_CGROUP to name a cgroup"]
+    async fn what_left_the_process_group_ends_with_its_run() {
+        let parent = parent();
+        let daemon = weakened(parent.to_str().unwrap()).await;
+        let time = a_minute();
+        let response = daemon.run(leaving(&time, "exit 0")).await.unwrap();
+        assert_eq!(end(&response).1, Some(0), "{response:?}");
+        assert!(!lives(&time));
+        stop(daemon).await;
+        // The positive control: without a cgroup it does not.
+        let daemon = weakened("none").await;
+        let response = daemon.run(leaving(&time, "exit 0")).await.unwrap();
+        assert_eq!(end(&response).1, Some(0), "{response:?}");
+        assert!(lives(&time));
+        kill_left(&time).await;
+        stop(daemon).await;
+    }
+
+    #[tokio::test]
+    #[ignore = "needs HOOKJAIL_CGROUP to name a cgroup"]
+    async fn what_left_the_process_group_ends_with_a_killed_daemon() {
+        let parent = parent();
+        for (cgroup, survives) in [(parent.to_str().unwrap(), false), ("none", true)] {
+            let mut daemon = weakened(cgroup).await;
+            let (time, other) = (a_minute(), a_minute());
+            let (mut client, request) = (
+                daemon.client(),
+                leaving(&time, &format!("sleep {other}; exit 0")),
+            );
+            let hanging = tokio::spawn(async move { client.execute(request).await });
+            until("the hook to wait", || lives(&other)).await;
+            assert!(lives(&time), "the positive control");
+            daemon.child().kill().unwrap();
+            hanging.await.unwrap().unwrap_err();
+            until_gone(&format!("sleep {other}")).await;
+            match survives {
+                true => kill_left(&time).await,
+                false => until_gone(&format!("sleep {time}")).await,
+            }
+        }
+        // What the killed daemon left is swept by the next.
+        stop(weakened(parent.to_str().unwrap()).await).await;
+        assert_eq!(of_daemons(&parent), [] as [PathBuf; 0]);
     }
 }

@@ -99,7 +99,7 @@ impl Launcher {
         ));
         let own_filters = Status::own()?.seccomp_filters;
         let starts = Starts {
-            in_cgroup: parts.cgroups.is_ok(),
+            in_cgroup: (parts.cgroups.as_ref()).is_ok_and(|cgroups| cgroups.has_clone3()),
             switch_uid: parts.identities.is_some(),
         };
         Ok(Self {
@@ -202,7 +202,7 @@ fn job(
     let parts = JobParts {
         action,
         canaries: ruleset.is_some().then(|| canaries(runner)).transpose()?,
-        cgroup: (group.map(Group::open).transpose())
+        cgroup: (group.map(Group::entry).transpose())
             .map_err(|e| Fault::new("cannot open the cgroup of a run", e))?,
         closing: pool.closing.clone(),
         group: Some(hold.entry()),

@@ -26,7 +26,7 @@ pub(super) use self::keeper::watch_over;
 pub(crate) use self::{
     attempt::{Attempt, Described},
     handover::{exit, kill, peer, process, receive_fds, send_fds},
-    job::{Action, Canaries, Closing, Job, JobParts, Report, Step},
+    job::{Action, Canaries, Closing, IntoCgroup, Job, JobParts, Report, Step},
     listener::{Listener, Notification},
     memory::use_memory_in,
     misc::{
@@ -36,7 +36,7 @@ pub(crate) use self::{
     },
     open::{BY_NAME, locate, open_beneath, open_in_root, pipe},
     read_only::{Bind, Found, NAMESPACE_OF_ROOT, NAMESPACES_OF_A_USER, OwnIds, ReadOnly},
-    spawn::{Launch, Overdue, Stack, discard, launch},
+    spawn::{Launch, Overdue, Stack, discard, has_clone3, launch},
     wait::{
         Process, Watched, exited, has_ended, reap_group, reap_stray, reap_watched, strays,
         wait_for, watch,

@@ -10,7 +10,7 @@ use std::{
 use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
 
 use super::{
-    Job, child,
+    IntoCgroup, Job, child,
     job::{Flight, Stage},
     raw,
     wait::{ended, has_ended},
@@ -32,7 +32,7 @@ const CLONE_INTO_CGROUP: u64 = 1 << 33;
 /// `struct clone_args` of the kernel, as of `CLONE_INTO_CGROUP`.
 #[derive(Debug, Default)]
 #[repr(C)]
-pub(super) struct CloneArgs {
+struct CloneArgs {
     flags: u64,
     pidfd: u64,
     child_tid: u64,
@@ -47,16 +47,6 @@ pub(super) struct CloneArgs {
 }
 
 impl CloneArgs {
-    /// Returns the arguments of a clone that copies this process into a cgroup.
-    pub(super) fn copy_in(cgroup: &OwnedFd) -> Self {
-        Self {
-            flags: CLONE_INTO_CGROUP,
-            exit_signal: libc::SIGCHLD as u64,
-            cgroup: cgroup.as_raw_fd() as u64,
-            ..Self::default()
-        }
-    }
-
     /// Returns the arguments of a clone like that of [`CLONE_FLAGS`] whose child begins in a cgroup.
     fn new(stack: &mut Stack, pidfd: *mut i32, cgroup: &OwnedFd) -> Self {
         let signal = libc::SIGCHLD as u64;
@@ -70,6 +60,14 @@ impl CloneArgs {
             ..Self::default()
         }
     }
+}
+
+/// Returns whether `clone3` is to be had. Filters that look at flags of `clone` answer as if there were none, such as those of
+/// systemd's `RestrictNamespaces=`.
+pub(crate) fn has_clone3() -> bool {
+    // SAFETY: a structure of no size is refused before it is looked at.
+    let result = unsafe { raw::syscall(libc::SYS_clone3, [0; 6]) };
+    result == -(libc::EINVAL as isize)
 }
 
 /// Size of the guard: the largest page on kernels of these architectures. A smaller guard would be rounded up into the stack.
@@ -160,12 +158,12 @@ pub(crate) fn launch(job: &Job, stack: &mut Stack) -> Launch {
     let pidfd = job.pidfd.as_ptr();
     let (number, args, in_cgroup);
     match &job.parts.cgroup {
-        None => {
+        None | Some(IntoCgroup::Move(_)) => {
             let stack = stack.top().addr();
             number = libc::SYS_clone;
             args = [CLONE_FLAGS as usize, stack, pidfd.addr(), 0, 0];
         }
-        Some(cgroup) => {
+        Some(IntoCgroup::Clone(cgroup)) => {
             in_cgroup = CloneArgs::new(stack, pidfd, cgroup);
             number = libc::SYS_clone3;
             args = [

@@ -23,7 +23,7 @@ use crate::{
         Evidence,
         run::{Finish, RunningHook},
     },
-    sys::Reaped,
+    sys::{IntoCgroup, Reaped},
 };
 
 /// Time limit for the death of killed processes.
@@ -101,16 +101,31 @@ impl Group {
         Ok(())
     }
 
-    /// Opens its directory, for a child to begin in it.
+    /// Opens what gets a child into it.
     ///
     /// # Errors
     ///
     /// Returns the error of `open`.
-    pub(in crate::sandbox) fn open(&self) -> io::Result<OwnedFd> {
+    pub(in crate::sandbox) fn entry(&self) -> io::Result<IntoCgroup> {
+        if !self.shared.has_clone3() {
+            return self.processes().map(IntoCgroup::Move);
+        }
         let flags = OFlag::O_DIRECTORY | OFlag::O_PATH;
         let mut options = OpenOptions::new();
         let opened = options.read(true).custom_flags(flags.bits());
-        Ok(opened.open(&self.path)?.into())
+        Ok(IntoCgroup::Clone(opened.open(&self.path)?.into()))
+    }
+
+    /// Opens the file that moves who writes to it.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of `open`.
+    pub(super) fn processes(&self) -> io::Result<OwnedFd> {
+        let opened = File::options()
+            .write(true)
+            .open(self.path.join("cgroup.procs"));
+        Ok(opened?.into())
     }
 
     /// Moves a process into it.

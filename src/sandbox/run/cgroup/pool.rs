@@ -59,6 +59,8 @@ pub(crate) struct Cgroups {
 pub(super) struct Shared {
     changed: Condvar,
     controllers: Controllers,
+    /// Whether children can begin in their cgroups.
+    has_clone3: bool,
     /// Held as long as the daemon's cgroup, so that no other daemon takes it for one left behind.
     _lock: Flock<File>,
     /// Number of cgroups that were made; the name of the next.
@@ -111,9 +113,16 @@ impl Cgroups {
             lock(&path, FlockArg::LockExclusive)?
         };
         set(&path, "cgroup.subtree_control", &controllers.enabling())?;
+        let has_clone3 = sys::has_clone3();
+        if !has_clone3 {
+            tracing::info!(
+                "clone3 is refused here, by `RestrictNamespaces=` or another filter: hooks move into their cgroups themselves, which takes milliseconds"
+            );
+        }
         let shared = Arc::new(Shared {
             changed: Condvar::new(),
             controllers,
+            has_clone3,
             _lock: lock,
             made: AtomicU64::new(0),
             path,
@@ -136,6 +145,11 @@ impl Cgroups {
     /// Returns the controllers that limit its runs.
     pub(crate) fn controllers(&self) -> Controllers {
         self.shared.controllers
+    }
+
+    /// Returns whether children begin in their cgroups, instead of moving there.
+    pub(in crate::sandbox) fn has_clone3(&self) -> bool {
+        self.shared.has_clone3
     }
 
     /// Returns the daemon's cgroup.
@@ -168,7 +182,7 @@ impl Cgroups {
         bytes: usize,
     ) -> io::Result<Option<bool>> {
         let group = self.lease(limits, 0)?;
-        let status = sys::use_memory_in(&group.open()?, bytes)?;
+        let status = sys::use_memory_in(&group.processes()?, bytes)?;
         Ok(match (status, group.ran_out_of_memory()) {
             (WaitStatus::Exited(0), _) => Some(true),
             (WaitStatus::Signaled(libc::SIGKILL), true) => Some(false),
@@ -199,6 +213,11 @@ impl Shared {
     /// Returns the controllers that limit runs.
     pub(super) const fn controllers(&self) -> Controllers {
         self.controllers
+    }
+
+    /// Returns whether children can begin in their cgroups.
+    pub(super) const fn has_clone3(&self) -> bool {
+        self.has_clone3
     }
 
     /// Takes a cgroup that was made ahead.
