@@ -54,8 +54,8 @@ pub(super) struct Capacity {
 /// Descriptors for the daemon itself, for operators and for uids without permission.
 const OWN_DESCRIPTORS: usize = 96;
 
-/// Descriptors of a hook while it is set up, with its uid's lock.
-const HOOK_DESCRIPTORS: usize = 12;
+/// Descriptors of a hook while it is set up, with its uid's lock and its cgroup.
+const HOOK_DESCRIPTORS: usize = 13;
 
 impl Capacity {
     /// Returns the configured capacity, reduced to a limit of descriptors.
@@ -576,14 +576,14 @@ mod tests {
             room.map(|room| (room.hooks, room.connections))
         };
         assert_eq!(room(65_536), Ok((256, 4096)));
-        assert_eq!(room(4096), Ok((250, 1000)));
-        assert_eq!(room(1024), Ok((58, 232)));
-        assert_eq!(room(256), Ok((10, 40)));
+        assert_eq!(room(4096), Ok((230, 1000)));
+        assert_eq!(room(1024), Ok((53, 232)));
+        assert_eq!(room(256), Ok((9, 40)));
         assert_eq!(room(120), Ok((1, 6)));
         for too_few in [0, 96, 99, 110] {
-            assert_eq!(room(too_few), Err(112), "{too_few}");
+            assert_eq!(room(too_few), Err(113), "{too_few}");
         }
-        for descriptors in 112..5000 {
+        for descriptors in 113..5000 {
             let Ok((hooks, connections)) = room(descriptors) else {
                 continue;
             };

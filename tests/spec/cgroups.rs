@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 
 use crate::{
     support::{Daemon, Setup, directory, reason, sh},
-    witness::{a_minute, end, processes_with, until, until_gone},
+    witness::{a_minute, end, processes_that, processes_with, until, until_gone},
 };
 
 /// A string of 128 MiB, made by the shell alone.
@@ -414,13 +414,13 @@ mod with_cgroup_and_weakened {
     }
 
     async fn kill_left(time: &str) {
-        let left = processes_with(&format!("sleep {time}"));
+        let marker = format!("sleep {time}");
+        let left: Vec<_> = processes_that(|line| line.contains(&marker)).collect();
         assert!(!left.is_empty());
-        let killed = std::process::Command::new("/bin/sh")
-            .args(["-c", &format!("for p in /proc/[0-9]*; do if tr '\\0' ' ' <$p/cmdline 2>/dev/null | grep -q '^sleep {time}'; then kill -9 ${{p#/proc/}}; fi; done")])
-            .status();
-        assert!(killed.unwrap().success());
-        until_gone(&format!("sleep {time}")).await;
+        for (pid, _) in left {
+            kill(Pid::from_raw(pid.cast_signed()), Signal::SIGKILL).unwrap();
+        }
+        until_gone(&marker).await;
     }
 
     #[tokio::test]
