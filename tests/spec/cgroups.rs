@@ -410,18 +410,23 @@ mod with_cgroup_and_weakened {
         sh("pipeline", &script)
     }
 
+    /// Returns the ids of the processes that sleep for so long. The shells that start them have the same words further behind.
+    fn sleepers(time: &str) -> Vec<u32> {
+        let begin = format!("sleep {time}");
+        let sleepers = processes_that(|line| line.starts_with(&begin));
+        sleepers.map(|(pid, _)| pid).collect()
+    }
+
     fn lives(time: &str) -> bool {
-        !processes_with(&format!("sleep {time}")).is_empty()
+        !sleepers(time).is_empty()
     }
 
     async fn kill_left(time: &str) {
-        let marker = format!("sleep {time}");
-        let left: Vec<_> = processes_that(|line| line.contains(&marker)).collect();
-        assert!(!left.is_empty());
-        for (pid, _) in left {
+        assert!(lives(time));
+        for pid in sleepers(time) {
             kill(Pid::from_raw(pid.cast_signed()), Signal::SIGKILL).unwrap();
         }
-        until_gone(&marker).await;
+        until_gone(&format!("sleep {time}")).await;
     }
 
     #[tokio::test]
