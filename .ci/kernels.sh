@@ -25,11 +25,14 @@ pack() { # PROGRAM SPEC TOOL-PREFIX
   install -m 755 $env/kernel-test.sh "$payload/"
 }
 
-# Adds crun and runc, and what they need of libraries beside the C library: then control groups are tried, too.
-with_runtimes() {
+# Adds the units, a program whose policy can be weakened, crun and runc, and what they need of libraries beside the C library: then
+# cgroups are tried, too.
+with_groups() {
   local runtime library
   packages crun runc || fail "crun and runc cannot be installed"
   mkdir -p "$payload/runtimes/lib"
+  cp -r systemd "$payload/"
+  strip -o "$payload/weak" "$PROGRAM"
   for runtime in crun runc; do
     cp -L "$(command -v $runtime)" "$payload/runtimes/"
     for library in $(ldd "$(command -v $runtime)" | awk '$3 ~ /^\// && $1 !~ /^libc\./ {print $3}'); do
@@ -42,7 +45,7 @@ boot() { # NAME KERNEL EXPECTED [ARGUMENT...]
   local name=$1 kernel=$2 expected=$3; shift 3
   echo "kernel $name: $expected"
   # Why not in parallel: two emulated machines on two cores take as long as one after the other.
-  $env/vm-boot.sh -k "$kernel" -t 300 -p "$payload" "$@" || fail "kernel $name (rc $?)"
+  $env/vm-boot.sh -k "$kernel" -t 600 -p "$payload" "$@" || fail "kernel $name (rc $?)"
 }
 
 # Most of it needs no systemd: a tree is unpacked over the guest's empty root.
@@ -51,7 +54,7 @@ in_tree() { # WORDS...
     PATH=/usr/bin:/usr/sbin:/bin:/sbin exec /bin/dash ./kernel-test.sh $*"
 }
 
-native() { # PROGRAM NAME...   of 6.1 6.12 new off none, and groups: control groups on 6.1
+native() { # PROGRAM NAME...   of 6.1 6.12 new off none, and groups: cgroups on 6.1
   local program=$1 name kernel; shift
   timeout 120 $env/vm-prepare.sh deps || skip "packages for the emulator cannot be installed"
   timeout 60 $env/vm-prepare.sh tree || skip "the guest's tree cannot be made"
@@ -69,9 +72,9 @@ native() { # PROGRAM NAME...   of 6.1 6.12 new off none, and groups: control gro
       groups)
         # systemd leaves the controllers to the groups.
         timeout 150 $env/vm-prepare.sh rootfs || skip "the guest's tree with systemd cannot be made"
-        with_runtimes
-        boot "$name" "$kernel" "ABI 2, control groups" -- "sh ./kernel-test.sh 2"
-        rm -rf "${payload:?}/runtimes" ;;
+        with_groups
+        boot "$name" "$kernel" "ABI 2, cgroups" -- "sh ./kernel-test.sh 2"
+        rm -rf "${payload:?}/runtimes" "$payload/systemd" "$payload/weak" ;;
       *) fail "kernel $name? 6.1 6.12 new off none groups" ;;
     esac
   done

@@ -214,7 +214,10 @@ impl ExplainArgs {
                     .to_owned(),
             );
         }
-        let abi = match (self.landlock_abi, Landlock::new(OwnUids::NONE).probe()) {
+        let abi = match (
+            self.landlock_abi,
+            Landlock::new(OwnUids::NONE, None).probe(),
+        ) {
             (Some(abi), _) => abi,
             (None, Ok(host)) => host.landlock_abi,
             (None, Err(absent)) => {

@@ -363,7 +363,7 @@ impl Bench {
             true => current,
             false => workspace.clone(),
         };
-        let probed = Landlock::new(OwnUids::NONE).probe();
+        let probed = Landlock::new(OwnUids::NONE, None).probe();
         Ok(Self {
             abi: probed.map_or(NEWEST_ABI, |host| host.landlock_abi),
             argv: argv.collect::<Result<_, _>>()?,

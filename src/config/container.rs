@@ -1,4 +1,4 @@
-//! Reads `[container]`: the OCI runtime, its root and its cgroup.
+//! Reads `[container]`: the OCI runtime and its root.
 
 use std::path::{Path, PathBuf};
 
@@ -21,6 +21,10 @@ pub(super) fn read(
         root_digest,
         runtime,
     } = written;
+    if control_group.is_some() {
+        let problem = "is gone: take it out and set `hooks.cgroup` to the same path, below which the runs of every backend have theirs";
+        return Err(ConfigProblem::key("container.control_group", problem));
+    }
     if let (Some(_), Some(systems)) = (&runtime, BackendName::CONTAINER.elsewhere()) {
         let problem = format!("is set, and only {systems} has the backend `container`");
         return Err(ConfigProblem::key("container.runtime", problem));
@@ -39,11 +43,10 @@ pub(super) fn read(
                 "is set without `container.runtime`",
             ))
         };
-        return match (control_group, kind, root) {
-            (Some(_), ..) => alone("container.control_group"),
-            (None, Some(_), _) => alone("container.kind"),
-            (None, None, Some(_)) => alone("container.root"),
-            (None, None, None) => Ok(None),
+        return match (kind, root) {
+            (Some(_), _) => alone("container.kind"),
+            (None, Some(_)) => alone("container.root"),
+            (None, None) => Ok(None),
         };
     };
     if !is_plain(&path) {
@@ -52,21 +55,8 @@ pub(super) fn read(
     if let Some(problem) = unusable(&path) {
         return Err(ConfigProblem::key("container.runtime", problem));
     }
-    if let Some(group) = &control_group
-        && !is_plain(group)
-    {
-        return Err(ConfigProblem::key(
-            "container.control_group",
-            not_plain(group),
-        ));
-    }
     match kind.or_else(|| RuntimeKind::of(&path)) {
-        Some(kind) => Ok(Some(Runtime {
-            control_group,
-            kind,
-            path,
-            root,
-        })),
+        Some(kind) => Ok(Some(Runtime { kind, path, root })),
         None => Err(ConfigProblem::key(
             "container.kind",
             format!(

@@ -59,8 +59,10 @@ pub(super) struct ConfigFile {
 #[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct ContainerEntry {
-    /// The cgroup (version 2) below which each run gets its own: an absolute path.
-    pub(super) control_group: Option<PathBuf>,
+    /// Gone. It is read to be refused with what to use instead.
+    #[schemars(skip)]
+    #[serde(skip_serializing)]
+    pub(super) control_group: Option<IgnoredAny>,
     /// The command line that the runtime understands, where its name does not tell.
     pub(super) kind: Option<RuntimeKind>,
     /// The root file system of containers: the absolute path of an unpacked image. Default: the host's.
@@ -331,6 +333,9 @@ pub(super) enum CommandWords {
 #[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct HooksEntry {
+    /// The cgroup (version 2) below which each run gets its own: `auto` for the one that the service manager delegates to the daemon,
+    /// if any, `none`, or an absolute path.
+    pub(super) cgroup: String,
     /// Disables all hooks in dispatches.
     pub(super) disabled: bool,
     /// The largest event: 1 KiB to 256 MiB.
@@ -367,6 +372,7 @@ pub(super) struct HooksEntry {
 impl Default for HooksEntry {
     fn default() -> Self {
         Self {
+            cgroup: "auto".to_owned(),
             disabled: false,
             event_max: Size(16 * 1024 * 1024),
             max_concurrent: 256,

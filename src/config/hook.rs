@@ -16,7 +16,7 @@ use crate::{
     hooks::{Action, Matcher, Owner, Registered, Template, load::HooksFile, rule::Rule},
     model::{Command, InvalidField, OnFailure, ProfileName, is_plain},
     policy::environment::settable,
-    sandbox::{HookUsers, RunAs},
+    sandbox::{CgroupPlace, HookUsers, RunAs},
 };
 
 /// Reads as whom a root daemon's hooks run.
@@ -47,6 +47,32 @@ pub(super) fn users(
             .map(of_profile)
             .collect::<Result<_, ConfigProblem>>()?,
     })
+}
+
+/// Reads where the cgroups of runs are made.
+///
+/// # Errors
+///
+/// Says what the value must be.
+pub(super) fn cgroup(text: &str) -> Result<CgroupPlace, ConfigProblem> {
+    let key = "hooks.cgroup";
+    match text {
+        "auto" => Ok(CgroupPlace::Auto),
+        "none" => Ok(CgroupPlace::None),
+        path if is_plain(Path::new(path)) => match cfg!(target_os = "linux") {
+            true => Ok(CgroupPlace::Below(path.into())),
+            false => Err(ConfigProblem::key(
+                key,
+                "is a path, and only Linux has cgroups",
+            )),
+        },
+        other => Err(ConfigProblem::key(
+            key,
+            format!(
+                "is `{other}`; it can be \"auto\", \"none\" or an absolute path without `.` and `..`"
+            ),
+        )),
+    }
 }
 
 /// Reads an entry: settings of its command, and a hook if it has a point.

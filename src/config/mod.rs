@@ -38,7 +38,7 @@ use crate::{
     model::{ProfileName, Users},
     policy::{References, WorkspaceRoots, units::Size},
     redact::secret::Registration,
-    sandbox::{HookUsers, Order, RunAs, Runtime},
+    sandbox::{CgroupPlace, HookUsers, Order, RunAs, Runtime},
     util::trusted_file::{self, Untrusted},
 };
 
@@ -91,6 +91,8 @@ pub struct Config {
     pub(crate) backends: Order,
     /// What makes containers.
     pub(crate) container: Option<Runtime>,
+    /// Where the cgroups of runs are made.
+    pub(crate) cgroup: CgroupPlace,
     /// How long a question to the operator may stay open.
     pub consent_wait: Duration,
     /// The most memory for requests in work: messages and kept output, bytes.
@@ -328,6 +330,7 @@ impl Config {
         }
         let allowed_profiles = allowed(profiles.allow.as_deref())?;
         let run_as = self::hook::users(&hooks.run_as, &hooks.run_as_profiles)?;
+        let cgroup = self::hook::cgroup(&hooks.cgroup)?;
         let on_hook_turn_limit = OnLimit::parse(&hooks.on_hook_turn_limit).ok_or_else(|| {
             let problem = "must be `warn`, `ask_user` or `abort`";
             ConfigProblem::key("hooks.on_hook_turn_limit", problem)
@@ -373,6 +376,7 @@ impl Config {
             consent_wait: consent.wait.0,
             bytes_in_flight,
             connections: server.max_connections,
+            cgroup,
             container,
             capture,
             drain: server.drain.0,
@@ -418,6 +422,7 @@ impl Config {
             bytes_in_flight,
             callers: _,
             capture: _,
+            cgroup,
             connections,
             consent_wait,
             container,
@@ -465,6 +470,7 @@ impl Config {
             ),
             ("consent.wait", *consent_wait == other.consent_wait),
             ("container", *container == other.container),
+            ("hooks.cgroup", *cgroup == other.cgroup),
             ("hooks.event_max", *event_bytes == other.event_bytes),
             (
                 "hooks.max_concurrent",
@@ -894,14 +900,8 @@ mod tests {
             ("[container]\nruntime = \"/usr/bin/oci\"", "container.kind"),
             ("[container]\nkind = \"runc\"", "container.kind"),
             ("[container]\nkind = \"docker\"", "container.kind"),
-            (
-                "[container]\ncontrol_group = \"/sys/fs/cgroup/hooks\"",
-                "container.control_group",
-            ),
-            (
-                "[container]\nruntime = \"/usr/bin/crun\"\ncontrol_group = \"hooks\"",
-                "container.control_group",
-            ),
+            ("[hooks]\ncgroup = \"hooks\"", "hooks.cgroup"),
+            ("[hooks]\ncgroup = \"/sys/../hooks\"", "hooks.cgroup"),
             (
                 "[container]\nruntime = \"/usr/bin/docker\"",
                 "container.runtime",
@@ -1074,6 +1074,13 @@ mod tests {
             assert!(message.contains("`hooks.read_audit_log`"), "{message}");
             assert!(message.contains("is gone: take it out"), "{message}");
             assert!(message.contains("`hookjail explain`"), "{message}");
+        }
+        for runtime in ["runtime = \"/usr/bin/crun\"\n", ""] {
+            let group = "control_group = \"/sys/fs/cgroup/hooks\"";
+            let message = problem(&format!("[container]\n{runtime}{group}"));
+            assert!(message.contains("`container.control_group`"), "{message}");
+            assert!(message.contains("is gone: take it out"), "{message}");
+            assert!(message.contains("`hooks.cgroup`"), "{message}");
         }
     }
 

@@ -10,7 +10,7 @@ use std::{
 
 use super::{metrics::MAX_CONNECTIONS, traces};
 #[cfg(target_os = "linux")]
-use crate::sandbox::Observer;
+use crate::sandbox::{Absent, CgroupPlace, Cgroups, Observer};
 use crate::{
     config::{Config, Network, ProcessEnv},
     consent::{ConsentRule, Operator, OwnSettings, allowlist::command_line},
@@ -54,8 +54,8 @@ pub(super) struct Capacity {
 /// Descriptors for the daemon itself, for operators and for uids without permission.
 const OWN_DESCRIPTORS: usize = 96;
 
-/// Descriptors of a hook while it is set up, with its uid's lock.
-const HOOK_DESCRIPTORS: usize = 12;
+/// Descriptors of a hook while it is set up, with its uid's lock and its cgroup.
+const HOOK_DESCRIPTORS: usize = 13;
 
 impl Capacity {
     /// Returns the configured capacity, reduced to a limit of descriptors.
@@ -218,10 +218,30 @@ impl Assembly {
         if named.contains(&BackendName::NOOP) {
             tracing::warn!("backend `noop` is configured: hooks that it runs are UNCONFINED");
         }
+        #[cfg(target_os = "linux")]
+        let cgroups = cgroups(config)?;
+        #[cfg(target_os = "linux")]
+        if let Ok(cgroups) = &cgroups
+            && !self.keeper.kill_in(cgroups.path())
+        {
+            let problem = format!("the path `{}` is too long", cgroups.path().display());
+            return Err(AssemblyError::new("use `hooks.cgroup`")(problem));
+        }
+        #[cfg(target_os = "linux")]
+        let controllers = cgroups.as_ref().ok().map(|cgroups| cgroups.controllers());
+        #[cfg(not(target_os = "linux"))]
+        let controllers = None;
         let backends = named
             .into_iter()
             // The configuration was refused where a list names what cannot be had.
-            .filter_map(|name| backend(name, config.container.clone(), own_uids.clone()))
+            .filter_map(|name| {
+                backend(
+                    name,
+                    config.container.clone(),
+                    own_uids.clone(),
+                    controllers,
+                )
+            })
             .collect();
         let spec = config.container.as_ref();
         let spec = spec.and_then(|runtime| runtime.root.as_ref());
@@ -231,6 +251,8 @@ impl Assembly {
         });
         Sandbox::new(SandboxParts {
             backends,
+            #[cfg(target_os = "linux")]
+            cgroups,
             identities,
             instance,
             keeper: Arc::clone(&self.keeper),
@@ -390,6 +412,25 @@ impl Assembly {
     }
 }
 
+/// Prepares the cgroups of runs. Those that the configuration does not name may be absent.
+#[cfg(target_os = "linux")]
+fn cgroups(config: &Config) -> Result<Result<Arc<Cgroups>, Absent>, AssemblyError> {
+    let started = Cgroups::start(&config.cgroup).map(Arc::new);
+    match (&started, &config.cgroup) {
+        (Ok(cgroups), _) => {
+            tracing::info!(path = %cgroups.path().display(), "runs have cgroups of their own");
+        }
+        (Err(Absent { fix, why }), CgroupPlace::Below(_)) => {
+            let problem = format!("{why}; to fix it: {fix}");
+            return Err(AssemblyError::new("use `hooks.cgroup`")(problem));
+        }
+        (Err(Absent { fix, why }), CgroupPlace::Auto | CgroupPlace::None) => {
+            tracing::debug!(fix, "runs have no cgroups: {why}");
+        }
+    }
+    Ok(started)
+}
+
 /// Returns how the operator allows commands.
 pub(crate) fn operator(config: &Config, environment: &ProcessEnv) -> ConsentRule {
     ConsentRule::Operator(Operator {
@@ -535,14 +576,14 @@ mod tests {
             room.map(|room| (room.hooks, room.connections))
         };
         assert_eq!(room(65_536), Ok((256, 4096)));
-        assert_eq!(room(4096), Ok((250, 1000)));
-        assert_eq!(room(1024), Ok((58, 232)));
-        assert_eq!(room(256), Ok((10, 40)));
+        assert_eq!(room(4096), Ok((230, 1000)));
+        assert_eq!(room(1024), Ok((53, 232)));
+        assert_eq!(room(256), Ok((9, 40)));
         assert_eq!(room(120), Ok((1, 6)));
         for too_few in [0, 96, 99, 110] {
-            assert_eq!(room(too_few), Err(112), "{too_few}");
+            assert_eq!(room(too_few), Err(113), "{too_few}");
         }
-        for descriptors in 112..5000 {
+        for descriptors in 113..5000 {
             let Ok((hooks, connections)) = room(descriptors) else {
                 continue;
             };

@@ -1321,7 +1321,7 @@ pub struct HashedFile {
     pub sha256: ::prost::alloc::string::String,
 }
 /// Resource limits of one run.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, Copy, PartialEq, ::prost::Message)]
 pub struct Limits {
     /// Address space of each process, bytes; absent = no limit.
     #[prost(uint64, optional, tag = "1")]
@@ -1344,6 +1344,9 @@ pub struct Limits {
     /// Memory of all its processes together, bytes; absent where nothing limits it.
     #[prost(uint64, optional, tag = "7")]
     pub memory: ::core::option::Option<u64>,
+    /// Processor time of all its processes together, as a number of processors; absent where nothing limits it.
+    #[prost(double, optional, tag = "8")]
+    pub cpus: ::core::option::Option<f64>,
 }
 /// What would happen. What a refusal left undecided is empty.
 #[derive(Clone, PartialEq, ::prost::Message)]

@@ -165,6 +165,12 @@ fn kinds(end: &End, killed: bool) -> (record::OutcomeKind, EndKind) {
         (Cause::Canceled, _) => (OutcomeKind::Canceled, EndKind::Canceled),
         (Cause::Deadline, _) => (OutcomeKind::TimedOut, EndKind::TimedOut),
         (Cause::OutOfMemory, _) => (OutcomeKind::OutOfMemory, EndKind::Signaled(libc::SIGKILL)),
+        (Cause::PidsExhausted, Some(WaitStatus::Exited(code))) => {
+            (OutcomeKind::PidsExhausted, EndKind::Exited(code))
+        }
+        (Cause::PidsExhausted, Some(WaitStatus::Signaled(signal))) => {
+            (OutcomeKind::PidsExhausted, EndKind::Signaled(signal))
+        }
         (Cause::OutputLimit, _) => (OutcomeKind::OutputLimit, EndKind::OutputLimit),
         (Cause::Itself, Some(WaitStatus::Exited(code))) => {
             (OutcomeKind::Exited, EndKind::Exited(code))
@@ -176,6 +182,8 @@ fn kinds(end: &End, killed: bool) -> (record::OutcomeKind, EndKind) {
             (OutcomeKind::Signaled, EndKind::Signaled(signal))
         }
         // The process ended, but its status was lost: no exit code may be assumed.
-        (Cause::Itself, None) => (OutcomeKind::Signaled, EndKind::Signaled(libc::SIGKILL)),
+        (Cause::Itself | Cause::PidsExhausted, None) => {
+            (OutcomeKind::Signaled, EndKind::Signaled(libc::SIGKILL))
+        }
     }
 }

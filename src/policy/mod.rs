@@ -241,8 +241,10 @@ pub enum GrantedBy {
 /// Resource limits of one run.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Limits {
-    /// RLIMIT_AS in bytes, a backstop where no control group limits memory; `None` = no limit.
+    /// RLIMIT_AS in bytes, a backstop where no cgroup limits memory; `None` = no limit.
     pub address_space: Option<u64>,
+    /// The cgroup's limit on processor time for all processes of the run, thousandths of a processor; `None` = no limit.
+    pub cpus: Option<u32>,
     /// RLIMIT_FSIZE in bytes.
     pub file_size: u64,
     /// The cgroup's memory limit for all processes of the run, bytes; `None` = no limit.

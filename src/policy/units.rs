@@ -74,6 +74,94 @@ impl Serialize for Size {
     }
 }
 
+/// A number of processors, in thousandths; or, by `none`, no limit.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct OptionalCpus(pub(super) Option<u32>);
+
+/// The least and the largest limit, thousandths of a processor. The kernel limits to no less than a millisecond in each period.
+const CPUS: [u32; 2] = [10, 1_000_000];
+
+impl OptionalCpus {
+    /// Returns the limit of so many processors, to a thousandth.
+    fn of(cpus: f64) -> Option<Self> {
+        let thousandths = (cpus * 1000.0).round();
+        let [least, most] = CPUS;
+        let holds = (f64::from(least)..=f64::from(most)).contains(&thousandths);
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "it is a whole number within the range"
+        )]
+        holds.then_some(Self(Some(thousandths as u32)))
+    }
+}
+
+impl<'de> Deserialize<'de> for OptionalCpus {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Processors)
+    }
+}
+
+impl Serialize for OptionalCpus {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Some(thousandths) if thousandths % 1000 == 0 => {
+                serializer.serialize_u32(thousandths / 1000)
+            }
+            Some(thousandths) => serializer.serialize_f64(f64::from(thousandths) / 1000.0),
+            None => serializer.serialize_str(NONE),
+        }
+    }
+}
+
+impl JsonSchema for OptionalCpus {
+    fn schema_name() -> Cow<'static, str> {
+        "Cpus".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let [least, most] = CPUS.map(|thousandths| f64::from(thousandths) / 1000.0);
+        json_schema!({
+            "description": "A number of processors, such as 2 or 0.5, or `none` for no limit.",
+            "anyOf": [{ "type": "number", "minimum": least, "maximum": most }, { "const": NONE }],
+        })
+    }
+}
+
+struct Processors;
+
+impl Visitor<'_> for Processors {
+    type Value = OptionalCpus;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a number of processors from 0.01 to 1000, such as 2 or 0.5, or `none`")
+    }
+
+    fn visit_i64<E: de::Error>(self, cpus: i64) -> Result<OptionalCpus, E> {
+        let small = i32::try_from(cpus).ok();
+        let limit = small.and_then(|cpus| OptionalCpus::of(cpus.into()));
+        limit.ok_or_else(|| E::invalid_value(de::Unexpected::Signed(cpus), &self))
+    }
+
+    fn visit_u64<E: de::Error>(self, cpus: u64) -> Result<OptionalCpus, E> {
+        let small = u32::try_from(cpus).ok();
+        let limit = small.and_then(|cpus| OptionalCpus::of(cpus.into()));
+        limit.ok_or_else(|| E::invalid_value(de::Unexpected::Unsigned(cpus), &self))
+    }
+
+    fn visit_f64<E: de::Error>(self, cpus: f64) -> Result<OptionalCpus, E> {
+        let limit = OptionalCpus::of(cpus);
+        limit.ok_or_else(|| E::invalid_value(de::Unexpected::Float(cpus), &self))
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<OptionalCpus, E> {
+        match text {
+            NONE => Ok(OptionalCpus(None)),
+            other => Err(E::invalid_value(de::Unexpected::Str(other), &self)),
+        }
+    }
+}
+
 /// A limit that a profile can switch off by `none`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum OptionalSize {
@@ -226,6 +314,42 @@ mod tests {
         assert_eq!(doc.size, Size(10 << 20));
         assert_eq!(doc.span, Span(Duration::from_secs(90)));
         assert_eq!(toml::to_string(&doc).unwrap(), text);
+    }
+
+    #[test]
+    fn processors_are_read_and_written_back_to_a_thousandth() {
+        #[derive(Debug, Deserialize, Serialize)]
+        struct Doc {
+            cpus: OptionalCpus,
+        }
+        for (text, limit) in [
+            ("2", Some(2000)),
+            ("0.5", Some(500)),
+            ("0.01", Some(10)),
+            ("1.001", Some(1001)),
+            ("1000", Some(1_000_000)),
+            ("\"none\"", None),
+        ] {
+            let line = format!("cpus = {text}\n");
+            let doc: Doc = toml::from_str(&line).unwrap();
+            assert_eq!(doc.cpus.0, limit, "{text}");
+            assert_eq!(toml::to_string(&doc).unwrap(), line);
+        }
+        for bad in [
+            "0",
+            "-1",
+            "0.001",
+            "1001",
+            "nan",
+            "inf",
+            "\"1\"",
+            "true",
+            "9223372036854775807",
+        ] {
+            let doc = toml::from_str::<Doc>(&format!("cpus = {bad}"));
+            let why = doc.unwrap_err().to_string();
+            assert!(why.contains("number of processors"), "{bad}: {why}");
+        }
     }
 
     #[test]

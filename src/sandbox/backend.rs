@@ -356,4 +356,10 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync {
     fn counts_tasks(&self) -> bool {
         false
     }
+
+    /// Returns whether its probes share no memory with the daemon. The self-test then uses memory in them, and otherwise in processes
+    /// that are in the cgroups of runs.
+    fn has_own_memory(&self) -> bool {
+        false
+    }
 }

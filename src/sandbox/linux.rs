@@ -13,7 +13,7 @@ pub(in crate::sandbox) use crate::sandbox::{
 use crate::{
     refusal::Stop,
     sandbox::{
-        Backend, BackendName, Noop, Runner, Started, Task,
+        Backend, BackendName, Controllers, Noop, Runner, Started, Task,
         container::{Container, Runtime},
         landlock::Landlock,
         run::child::start,
@@ -41,16 +41,17 @@ pub(in crate::sandbox) async fn start_unconfined(
     start(runner, BackendName::NOOP, None, task).await
 }
 
-/// Returns a backend, if Linux has it and, for containers, the configuration names a runtime.
-///
+/// Returns a backend, if Linux has it and, for containers, the configuration names a runtime. `controllers` are those of the runs'
+/// cgroups, if runs have any.
 pub(crate) fn backend(
     name: BackendName,
     runtime: Option<Runtime>,
     own_uids: OwnUids,
+    controllers: Option<Controllers>,
 ) -> Option<Box<dyn Backend>> {
     match name {
-        BackendName::CONTAINER => Some(Box::new(Container::new(runtime?, own_uids))),
-        BackendName::LANDLOCK => Some(Box::new(Landlock::new(own_uids))),
+        BackendName::CONTAINER => Some(Box::new(Container::new(runtime?, own_uids, controllers))),
+        BackendName::LANDLOCK => Some(Box::new(Landlock::new(own_uids, controllers))),
         BackendName::NOOP => Some(Box::new(Noop)),
         _ => None,
     }

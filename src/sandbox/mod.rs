@@ -42,6 +42,7 @@ pub(crate) use self::{
     noop::Noop,
     run::{
         End, EndedHook, Evidence, Released, RunAs, SandboxParts, Setup, Started, StartedHook,
+        cgroup::{CgroupPlace, Controllers},
         grants::{GrantRequest, Opened},
         runner::Runner,
         scratch::InstanceDir,
@@ -58,6 +59,7 @@ pub(crate) use self::{
     container::{Runtime, RuntimeKind},
     linux::backend,
     run::{
+        cgroup::Cgroups,
         denials::Denied,
         identity::Identities,
         observe::{Observer, Seen},

@@ -47,12 +47,12 @@ fn table() -> String {
         let kind = RuntimeKind::Crun;
         Container::new(
             Runtime {
-                control_group: None,
                 kind,
                 path: "/usr/bin/crun".into(),
                 root: None,
             },
             own_uid,
+            None,
         )
     };
     let prepared = |backend: &dyn Backend| backend.prepare(&undemanding).unwrap().axes().clone();

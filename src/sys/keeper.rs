@@ -3,7 +3,7 @@
 //! A hook's first process dies with the daemon by its parent-death signal, its descendants do not. The keeper sleeps in
 //! a read from a pipe whose other end only the daemon holds; when that ends, it kills every process group that the table
 //! still names. The table is shared memory: each child writes its group before it executes a hook, the daemon clears it once
-//! the group is dead.
+//! the group is dead. Where runs have cgroups, the keeper kills the daemon's whole cgroup of runs, too, by its path in that memory.
 //!
 //! For the daemon that comes next, where the keeper is killed as well, each child writes its group into a file too, of which
 //! nothing is mapped: a mapped file ends whoever looks at it once the file is cut or its disk is full.
@@ -20,9 +20,11 @@ use std::{
     slice,
     sync::{
         Arc, Mutex, OnceLock, PoisonError,
-        atomic::{AtomicI32, Ordering},
+        atomic::{AtomicI32, AtomicU8, Ordering},
     },
 };
+#[cfg(target_os = "linux")]
+use std::{os::unix::ffi::OsStrExt, path::Path};
 
 use nix::{
     poll::{PollFd, PollFlags, PollTimeout, poll},
@@ -34,13 +36,29 @@ use super::host;
 /// Number of process groups in the table: more hooks than this never run at once.
 const PLACES: usize = 16 * 1024;
 
+/// Length of the memory for the path of a control file, with the NUL byte at its end.
+const PATH_BYTES: usize = 4096;
+
+/// Memory that the keeper shares with the daemon.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::sys) struct Table {
+    /// The process groups to be killed; 0 where there is none.
+    pub(in crate::sys) groups: &'static [AtomicI32],
+    /// Path of the `cgroup.kill` to be written to, as a C string; empty where there is none.
+    #[cfg_attr(
+        not(target_os = "linux"),
+        expect(dead_code, reason = "only Linux has cgroups")
+    )]
+    pub(in crate::sys) kill_file: &'static [AtomicU8],
+}
+
 /// The daemon's handle on its keeper.
 #[derive(Debug)]
 pub(crate) struct Keeper {
     notes: OnceLock<Arc<File>>,
     places: Mutex<Places>,
     process: Mutex<KeeperProcess>,
-    table: &'static [AtomicI32],
+    table: Table,
 }
 
 #[derive(Debug)]
@@ -50,7 +68,7 @@ struct KeeperProcess {
 }
 
 impl KeeperProcess {
-    fn start(table: &'static [AtomicI32]) -> io::Result<Self> {
+    fn start(table: Table) -> io::Result<Self> {
         let (read, alive) = host::pipe()?;
         host::watch_over(&read, &alive, table)?;
         Ok(Self { alive })
@@ -77,14 +95,20 @@ impl Keeper {
     ///
     /// Returns the error of making the pipe, the memory or the process.
     pub(crate) fn start() -> io::Result<Self> {
-        let size = NonZeroUsize::new(PLACES * size_of::<AtomicI32>())
-            .ok_or(io::ErrorKind::InvalidInput)?;
+        let groups = PLACES * size_of::<AtomicI32>();
+        let size = NonZeroUsize::new(groups + PATH_BYTES).ok_or(io::ErrorKind::InvalidInput)?;
         let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
         // SAFETY: a new anonymous mapping at an address of the kernel's choice overlaps nothing.
         let memory: NonNull<_> =
             unsafe { mmap_anonymous(None, size, access, MapFlags::MAP_SHARED) }?;
-        // SAFETY: the mapping is zeroed, page-aligned, PLACES atomics long and never unmapped, so 'static is true.
-        let table = unsafe { slice::from_raw_parts(memory.cast::<AtomicI32>().as_ptr(), PLACES) };
+        let memory = memory.cast::<AtomicI32>();
+        // SAFETY: the mapping is zeroed, page-aligned, longer than PLACES atomics and never unmapped, so 'static is true.
+        let groups = unsafe { slice::from_raw_parts(memory.as_ptr(), PLACES) };
+        // SAFETY: the mapping goes on behind the groups.
+        let path = unsafe { memory.add(PLACES) }.cast::<AtomicU8>();
+        // SAFETY: as above, PATH_BYTES long.
+        let kill_file = unsafe { slice::from_raw_parts(path.as_ptr(), PATH_BYTES) };
+        let table = Table { groups, kill_file };
         Ok(Self {
             notes: OnceLock::new(),
             places: Mutex::default(),
@@ -96,6 +120,27 @@ impl Keeper {
     /// Records groups in a file too, from `begin` on. The first file that is given stays.
     pub(crate) fn note_in(&self, file: Arc<File>) {
         self.notes.get_or_init(|| file);
+    }
+
+    /// Has the keeper kill all processes of a cgroup and of those below it, too. Returns whether it will: not if the path is too long.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn kill_in(&self, cgroup: &Path) -> bool {
+        let file = cgroup.join("cgroup.kill");
+        let bytes = file.as_os_str().as_bytes();
+        // The last byte stays 0.
+        let fits = bytes.len() < PATH_BYTES && !bytes.contains(&0);
+        if let Some((first, rest)) = bytes.split_first().filter(|_| fits) {
+            let mut places = self.table.kill_file.iter();
+            let begin = places.next();
+            for (place, byte) in places.zip(rest) {
+                place.store(*byte, Ordering::Relaxed);
+            }
+            // The keeper takes nothing for a path before its first byte is there.
+            if let Some(begin) = begin {
+                begin.store(*first, Ordering::Release);
+            }
+        }
+        fits
     }
 
     /// Replaces the keeper's process if it was killed, and returns whether it was.
@@ -136,7 +181,7 @@ impl Keeper {
             return false;
         }
         let places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
-        self.table[..places.ever_taken]
+        self.table.groups[..places.ever_taken]
             .iter()
             .any(|entry| entry.load(Ordering::Acquire) == group)
     }
@@ -153,7 +198,7 @@ impl Place {
     /// Returns the entry into which the child writes its group. It does so before it executes anything, so that it never has
     /// children that the keeper does not watch.
     pub(crate) fn entry(&self) -> &'static AtomicI32 {
-        &self.keeper.table[self.index]
+        &self.keeper.table.groups[self.index]
     }
 
     /// Returns where and how the child records its group for the next daemon; `None` without a file. The record has the hook's

@@ -7,7 +7,7 @@ use crate::{
     model::axis::Axis,
     pb,
     policy::Policy,
-    sandbox::{AxisProof, BackendName, BackendStatus, Prepared, ProbeResult, Sandbox, Skipped},
+    sandbox::{AxisProof, BackendStatus, Prepared, ProbeResult, Sandbox, Skipped},
 };
 
 /// Returns the status on this host of each backend in the operator's configuration.
@@ -40,7 +40,7 @@ pub(crate) async fn profile_status(sandbox: &Sandbox, policy: &Policy) -> pb::Pr
     let shown = chosen.unwrap_or(0);
     let other = |(index, status)| pb::BackendStanding {
         passed_over: index < chosen.unwrap_or(usize::MAX),
-        ..backend_standing(policy, status)
+        ..backend_standing(sandbox, policy, status)
     };
     let others = statuses.iter().enumerate();
     let others = others.filter(|(index, _)| *index != shown).map(other);
@@ -53,7 +53,7 @@ pub(crate) async fn profile_status(sandbox: &Sandbox, policy: &Policy) -> pb::Pr
         tested_at,
     } = statuses
         .get(shown)
-        .map(|status| backend_standing(policy, status))
+        .map(|status| backend_standing(sandbox, policy, status))
         .unwrap_or_default();
     pb::ProfileStatus {
         axes,
@@ -67,13 +67,17 @@ pub(crate) async fn profile_status(sandbox: &Sandbox, policy: &Policy) -> pb::Pr
     }
 }
 
-fn backend_standing(policy: &Policy, status: &BackendStatus) -> pb::BackendStanding {
+fn backend_standing(
+    sandbox: &Sandbox,
+    policy: &Policy,
+    status: &BackendStatus,
+) -> pb::BackendStanding {
     let backend = status.backend();
     match status {
         BackendStatus::Serves(serves) => {
             let (prepared, confirmation) = &**serves;
             pb::BackendStanding {
-                axes: evidence(policy, prepared, &confirmation.proofs),
+                axes: evidence(sandbox, policy, prepared, &confirmation.proofs),
                 backend: backend.as_str().to_owned(),
                 confirmed: status.confines(),
                 passed_over: false,
@@ -88,7 +92,9 @@ fn backend_standing(policy: &Policy, status: &BackendStatus) -> pb::BackendStand
             pb::BackendStanding {
                 axes: failed
                     .as_ref()
-                    .map(|(prepared, unconfirmed)| evidence(policy, prepared, &unconfirmed.proofs))
+                    .map(|(prepared, unconfirmed)| {
+                        evidence(sandbox, policy, prepared, &unconfirmed.proofs)
+                    })
                     .unwrap_or_default(),
                 backend: backend.as_str().to_owned(),
                 confirmed: false,
@@ -101,7 +107,12 @@ fn backend_standing(policy: &Policy, status: &BackendStatus) -> pb::BackendStand
     }
 }
 
-fn evidence(policy: &Policy, prepared: &Prepared, proofs: &[AxisProof]) -> Vec<pb::AxisEvidence> {
+fn evidence(
+    sandbox: &Sandbox,
+    policy: &Policy,
+    prepared: &Prepared,
+    proofs: &[AxisProof],
+) -> Vec<pb::AxisEvidence> {
     let legs = |legs: &[ProbeResult]| {
         let leg = |leg: &ProbeResult| pb::Leg {
             attempt: leg.name(),
@@ -116,7 +127,7 @@ fn evidence(policy: &Policy, prepared: &Prepared, proofs: &[AxisProof]) -> Vec<p
             consequence: consequence(axis).to_owned(),
             control: proof.map(|proof| legs(&proof.control)).unwrap_or_default(),
             deny: proof.map(|proof| legs(&proof.deny)).unwrap_or_default(),
-            fix: fix(axis).to_owned(),
+            fix: sandbox.remedy(axis, policy),
             report: Some(axis_report(axis, coverage, *policy.demands.of(axis))),
         }
     };
@@ -142,31 +153,6 @@ const fn consequence(axis: Axis) -> &'static str {
         | Axis::Spawn
         | Axis::Time
         | Axis::Write => "hooks under a profile that requires it are refused",
-    }
-}
-
-/// Returns the remedy for a gap; empty where this version has none.
-fn fix(axis: Axis) -> &'static str {
-    match axis {
-        Axis::Pids => {
-            "run the daemon as root: each hook then has a uid of its own and a limit on it; or have containers made below a control group (`container.control_group`)"
-        }
-        Axis::Memory if BackendName::CONTAINER.elsewhere().is_none() => {
-            "have containers made below a control group (`container.control_group`)"
-        }
-        Axis::Cpu
-        | Axis::Devices
-        | Axis::Environment
-        | Axis::Execute
-        | Axis::Ipc
-        | Axis::Memory
-        | Axis::Metadata
-        | Axis::Network
-        | Axis::Output
-        | Axis::Read
-        | Axis::Spawn
-        | Axis::Time
-        | Axis::Write => "",
     }
 }
 

@@ -168,6 +168,7 @@ fn limits(limits: &Limits, axes: &Axes<Coverage>) -> pb::Limits {
     let enforced = |axis| matches!(axes.of(axis), Coverage::Enforced { .. });
     pb::Limits {
         address_space: limits.address_space,
+        cpus: (limits.cpus.filter(|_| enforced(Axis::Cpu))).map(|cpus| f64::from(cpus) / 1000.0),
         file_size: limits.file_size,
         open_files: limits.open_files,
         output_bytes: limits.output_bytes,

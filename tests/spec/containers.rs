@@ -200,37 +200,6 @@ async fn where_memory_runs_out_hooks_in_containers_are_killed_before_the_daemon(
     are_killed_before_the_daemon(Daemon::with(setup(runtime)).await).await;
 }
 
-async fn what_is_no_control_group_is_refused_with_what_to_do(runtime: &str) {
-    let setup = setup(runtime);
-    let group = directory();
-    for path in [group.path().to_owned(), group.path().join("missing")] {
-        let setup = Setup {
-            config: format!("{}control_group = {path:?}\n", setup.config),
-            wrapper: setup.wrapper.clone(),
-            ..Setup::default()
-        };
-        let daemon = Daemon::with(setup).await;
-        let status = daemon.run(sh("pipeline", "exit 0")).await.unwrap_err();
-        assert_eq!(reason(&status), "BACKEND_UNCONFIRMED", "{runtime}");
-        let message = status.message();
-        assert!(message.contains(path.to_str().unwrap()), "{message}");
-        assert!(message.contains("container.control_group"), "{message}");
-        assert!(!daemon.records().iter().any(|record| record == "started"));
-    }
-
-    // And without any, a profile that requires what only a group enforces.
-    let text =
-        "description = \"For tests.\"\nextends = \"pipeline\"\naxes.required = [\"memory\"]\n";
-    let setup = Setup {
-        profiles: vec![("bounded".to_owned(), text.to_owned())],
-        ..setup
-    };
-    let daemon = Daemon::with(setup).await;
-    let status = daemon.run(sh("bounded", "exit 0")).await.unwrap_err();
-    assert_eq!(reason(&status), "POLICY_UNENFORCEABLE", "{runtime}");
-    assert!(status.message().contains("`memory`"), "{status:?}");
-}
-
 async fn nothing_of_a_container_is_left_when_its_run_has_ended(runtime: &str) {
     let _alone = CONTROL_GROUPS.lock().await;
     let setup = setup(runtime);
@@ -656,7 +625,6 @@ on_each_runtime! {
     a_script_is_read_by_the_interpreter_of_its_first_line
     the_tree_in_a_container_dies_at_the_deadline_and_with_its_daemon
     where_memory_runs_out_hooks_in_containers_are_killed_before_the_daemon
-    what_is_no_control_group_is_refused_with_what_to_do
     nothing_of_a_container_is_left_when_its_run_has_ended
     a_container_that_breaks_under_its_hook_is_a_fault
     names_of_any_kind_stay_names

@@ -19,10 +19,11 @@ mod matrix;
 mod escape_fuzz;
 
 mod builtins;
+mod cgroups;
 mod confinement;
 mod containers;
 mod contracts;
-mod control_groups;
+
 mod denials;
 mod dispatch;
 mod explained;

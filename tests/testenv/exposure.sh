@@ -9,7 +9,7 @@ at_most() { # UNIT TENTHS
   said=$(systemd-analyze security --no-pager --offline=true --threshold="$2" "$1" 2>&1) || { echo "$said"; exit 1; }
   echo "$said" | tail -n 1
 }
-at_most "$units/hookjail.service" 29
+at_most "$units/hookjail.service" 30
 # With a drop-in, whose lines come after the unit's.
 with() { # DROP-IN
   sed '/^\[Install\]/,$d' "$units/hookjail.service"

@@ -77,32 +77,63 @@ if [ -e unit ]; then
   if [ $failed = 0 ]; then echo "  $(grep '^test result' unit.out)"; else cat unit.out; fi
 fi
 
-# Containers below a control group: as root, and as a user to whom one is delegated.
+# Cgroups of runs: as root, and as a user to whom one is delegated.
 if [ -e runtimes ]; then
-  chmod 755 spec runtimes/crun runtimes/runc
+  chmod 755 spec weak runtimes/crun runtimes/runc
   cp runtimes/crun runtimes/runc /usr/bin/; cp -n runtimes/lib/* /usr/lib/x86_64-linux-gnu/
   groups=/sys/fs/cgroup
-  echo '+memory +pids' >$groups/cgroup.subtree_control
+  all='+memory +pids +cpu'
+  echo "$all" >$groups/cgroup.subtree_control
   mkdir $groups/hooks $groups/of-user
-  echo '+memory +pids' >$groups/of-user/cgroup.subtree_control
+  echo "$all" >$groups/of-user/cgroup.subtree_control
   mkdir $groups/of-user/hooks $groups/of-user/daemon
   for group in of-user of-user/hooks of-user/daemon; do
     chown 1000:1000 $groups/$group $groups/$group/cgroup.procs $groups/$group/cgroup.subtree_control
   done
   in_groups() {
     who=$1; group=$2; tests=$3; shift 3
-    "$@" HOOKJAIL_TEST_PROGRAM="$PWD/hookjail" HOOKJAIL_CONTROL_GROUP=$group ./spec --include-ignored --test-threads 1 --nocapture $tests >groups.out 2>&1
+    # shellcheck disable=SC2086
+    HOOKJAIL_TEST_PROGRAM="$PWD/hookjail" HOOKJAIL_CGROUP=$group "$@" ./spec --include-ignored --test-threads 1 --nocapture $tests >groups.out 2>&1
     code=$?
-    { [ $code = 0 ] && ! grep -q ' 0 passed' groups.out; } || wrong "control groups, $who: $code"
-    if [ $failed = 0 ]; then echo "  control groups, $who: $(grep '^test result' groups.out)"; else cat groups.out; fi
+    { [ $code = 0 ] && ! grep -q ' 0 passed' groups.out; } || wrong "cgroups, $who: $code"
+    if [ $failed = 0 ]; then echo "  cgroups, $who: $(grep '^test result' groups.out)"; else cat groups.out; fi
   }
-  in_groups root $groups/hooks control_groups::with_cgroup:: env HOME=/root
-  # Unlike crun, it makes a group of its own, which a daemon that is killed leaves as well.
-  in_groups 'root on runc' $groups/hooks control_groups::with_cgroup::groups env HOME=/root HOOKJAIL_TEST_RUNTIME=/usr/bin/runc
-  # Between groups of the user's own: from outside nobody may move a process in.
+  in_groups root $groups/hooks cgroups::with_cgroup:: env HOME=/root
+  in_groups 'root, weakened' $groups/hooks cgroups::with_cgroup_and_weakened:: env HOME=/root HOOKJAIL_TEST_PROGRAM="$PWD/weak"
+  # Unlike crun, it makes a cgroup of its own, which a daemon that is killed leaves as well.
+  in_groups 'root on runc' $groups/hooks cgroups::with_cgroup::cgroups_of_containers env HOME=/root HOOKJAIL_TEST_RUNTIME=/usr/bin/runc
+  # Between cgroups of the user's own: from outside nobody may move a process in.
   (echo 0 >$groups/of-user/daemon/cgroup.procs
-    in_groups user $groups/of-user/hooks control_groups::with_cgroup::a_run setpriv --reuid 1000 --regid 1000 --clear-groups env HOME=/tmp/user TMPDIR=/tmp/user
+    in_groups user $groups/of-user/hooks 'cgroups::with_cgroup::a_' setpriv --reuid 1000 --regid 1000 --clear-groups env HOME=/tmp/user TMPDIR=/tmp/user
     exit $failed) || failed=1
+fi
+
+# The units: systemd delegates a cgroup to the daemon, which limits runs in it, also after it was killed.
+if [ -e systemd ] && [ -d /run/systemd/system ]; then
+  install -m 755 hookjail /usr/bin/hookjail
+  install -m 644 systemd/hookjail.service systemd/hookjail.socket /etc/systemd/system/
+  systemd-sysusers "$PWD/systemd/hookjail.sysusers"; systemd-tmpfiles --create "$PWD/systemd/hookjail.tmpfiles"
+  systemctl daemon-reload
+  systemctl start hookjail.socket
+  HOME=/root hookjail consent allow -- /bin/true >/dev/null 2>&1
+  delegated=/sys/fs/cgroup/system.slice/hookjail.service
+  limited() {
+    HOME=/root hookjail run --connect /run/hookjail/hookjail.sock --json --timeout 60s -- /bin/true </dev/null >unit.out 2>&1
+    grep -q '"check":"memory_max","observed":"1073741824"' unit.out || wrong "unit, $1: the run is not limited"
+    [ -d $delegated/daemon ] && [ -z "$(cat $delegated/cgroup.procs)" ] || wrong "unit, $1: the daemon is not out of the way"
+    [ "$(ls -d $delegated/hookjail-* | wc -l)" = 1 ] || wrong "unit, $1: there is not one cgroup of runs"
+  }
+  limited started
+  systemctl reload hookjail.service || wrong "unit: no reload"
+  pid=$(systemctl show -P MainPID hookjail.service)
+  systemctl kill --signal=KILL --kill-who=main hookjail.service
+  until new=$(systemctl show -P MainPID hookjail.service) && [ "$new" != "$pid" ] && [ "$new" != 0 ]; do sleep 0.5; done
+  limited 'killed and started again'
+  systemctl restart hookjail.service || wrong "unit: no restart"
+  limited restarted
+  systemctl stop hookjail.service hookjail.socket
+  [ ! -d $delegated ] || wrong "unit: its cgroup is left"
+  if [ $failed = 0 ]; then echo "  cgroups, the unit: as expected"; else cat unit.out; journalctl --no-pager -u hookjail.service; fi
 fi
 
 if [ -e spec ] && [ $# -gt 0 ]; then

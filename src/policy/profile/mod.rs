@@ -24,7 +24,7 @@ use self::{
 use super::{
     Environment, GrantedBy, Limits, Metadata, Network, Policy, Spawn, Time, WorkingDir,
     environment,
-    units::{OptionalSize, Size, Span},
+    units::{OptionalCpus, OptionalSize, Size, Span},
 };
 use crate::model::{
     OnOutputLimit, ProfileName,
@@ -230,6 +230,7 @@ impl From<&Policy> for ProfileFile {
             granted_by: Some(policy.granted_by),
             limits: LimitsSection {
                 address_space: Some(OptionalSize::of(policy.limits.address_space)),
+                cpus: policy.limits.cpus.map(|cpus| OptionalCpus(Some(cpus))),
                 file_size: Some(Size(policy.limits.file_size)),
                 memory: Some(OptionalSize::of(policy.limits.memory)),
                 on_limit: Some(policy.limits.on_output_limit),
@@ -517,6 +518,11 @@ impl EnvironmentSection {
 struct LimitsSection {
     /// `RLIMIT_AS`.
     address_space: Option<OptionalSize>,
+    /// Processor time of all processes of the run together, as a number of processors, where a cgroup can be had. Default: no
+    /// limit.
+    // Left out where it is empty, so that the digests of profiles without it stay the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cpus: Option<OptionalCpus>,
     /// `RLIMIT_FSIZE`.
     file_size: Option<Size>,
     /// The memory of all processes of the run together, where a cgroup can be had.
@@ -535,6 +541,7 @@ impl LimitsSection {
     fn over(self, parent: Self) -> Self {
         Self {
             address_space: self.address_space.or(parent.address_space),
+            cpus: self.cpus.or(parent.cpus),
             file_size: self.file_size.or(parent.file_size),
             memory: self.memory.or(parent.memory),
             on_limit: self.on_limit.or(parent.on_limit),
@@ -550,6 +557,7 @@ impl LimitsSection {
                 .address_space
                 .ok_or(ProfileCause::Missing("limits.address_space"))?
                 .bytes(),
+            cpus: self.cpus.and_then(|cpus| cpus.0),
             file_size: self
                 .file_size
                 .ok_or(ProfileCause::Missing("limits.file_size"))?
@@ -666,7 +674,8 @@ fn broken(key: impl Into<String>, rule: impl Into<String>) -> ProfileCause {
 
 const MIN_OPEN_FILES: u64 = 16;
 
-/// The first process of a container counts as well.
+/// The first process of a container counts as well. And of another hook what the kernel uses until its program is executed: until then
+/// it shares the daemon's memory, and a process that is killed for want of memory takes all with it that share its own.
 const MIN_MEMORY: u64 = 16 * 1024 * 1024;
 #[cfg(test)]
 mod tests;

@@ -69,6 +69,7 @@ fn a_whole_profile_becomes_a_policy() {
         policy.limits,
         Limits {
             address_space: None,
+            cpus: None,
             memory: None,
             file_size: 64 << 20,
             on_output_limit: OnOutputLimit::Drain,

@@ -30,7 +30,7 @@ use crate::{
             channel::{self, Answer, ContainerTask, Expected, Inode, Order, path},
             mounts,
         },
-        seccomp::{self, Filters, Pool},
+        seccomp::{self, Filters, Pool, Starts},
     },
     sys::{self, Action, Attempt, Job, JobParts, Launch, Step},
 };
@@ -110,11 +110,17 @@ fn examine(order: &Order) -> io::Result<()> {
     }
 }
 
+/// The container has the hook's uid and cgroup already.
+const STARTS: Starts = Starts {
+    in_cgroup: false,
+    switch_uid: false,
+};
+
 /// Starts the child, waits for it, and reports the result.
 fn carry_out(order: Order, stdio: [OwnedFd; 3], daemon: &mut UnixStream) -> io::Result<()> {
     let Filters {
         closing, inherited, ..
-    } = seccomp::compile(&order.filters, false, seccomp::Asking::Nothing)
+    } = seccomp::compile(&order.filters, STARTS, seccomp::Asking::Nothing)
         .map_err(io::Error::other)?;
     let filters = u32::try_from(inherited.programs.len() + 1).map_err(io::Error::other)?;
     let (pool, _) = Pool::start(1, inherited, false)?;
@@ -155,6 +161,7 @@ fn carry_out(order: Order, stdio: [OwnedFd; 3], daemon: &mut UnixStream) -> io::
         action,
         // This process has tested them: it sees the same files as the child.
         canaries: None,
+        cgroup: None,
         closing: Some(Arc::new(closing)),
         group: None,
         identity: None,

@@ -7,7 +7,6 @@
 
 mod bundle;
 mod channel;
-mod group;
 pub(crate) mod inside;
 mod mounts;
 mod start;
@@ -26,9 +25,9 @@ use crate::{
     policy::{Metadata, Network, Policy},
     rootfs::RootSpec,
     sandbox::{
-        Absent, Backend, BackendName, Claims, Host, OwnUids, Prepared, Runner, Starting, Task,
-        Unenforceable,
-        landlock::{NEWEST_ABI, by_deadline, memory, nesting, pids},
+        Absent, Backend, BackendName, Claims, Controllers, Host, OwnUids, Prepared, Runner,
+        Starting, Task, Unenforceable,
+        landlock::{NEWEST_ABI, cpu, memory, nesting, pids},
         seccomp::FilterSpec,
     },
     util::trusted_file,
@@ -65,8 +64,6 @@ impl RuntimeKind {
 /// An OCI runtime of this host.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(crate) struct Runtime {
-    /// The cgroup (version 2) below which each container gets its own; `None` = no cgroups.
-    pub control_group: Option<PathBuf>,
     /// Its command-line interface.
     pub kind: RuntimeKind,
     /// Absolute path of its program.
@@ -109,17 +106,21 @@ pub(crate) struct ContainerSpec {
 /// The container backend.
 #[derive(Clone, Debug)]
 pub(crate) struct Container {
+    /// The controllers of the runs' cgroups, if runs have any.
+    controllers: Option<Controllers>,
     own_uids: OwnUids,
     runtime: Arc<Runtime>,
 }
 
 impl Container {
-    /// Creates a backend and removes the cgroups that killed daemons left.
-    pub(crate) fn new(runtime: Runtime, own_uids: OwnUids) -> Self {
-        if let Some(parent) = &runtime.control_group {
-            group::sweep(parent);
-        }
+    /// Creates a backend.
+    pub(crate) fn new(
+        runtime: Runtime,
+        own_uids: OwnUids,
+        controllers: Option<Controllers>,
+    ) -> Self {
         Self {
+            controllers,
             own_uids,
             runtime: Arc::new(runtime),
         }
@@ -130,14 +131,11 @@ impl Container {
             Coverage::Enforced { by }
         }
         Claims {
-            cpu: by_deadline(),
+            cpu: cpu(policy, self.controllers),
             devices: enforced("mount namespace"),
             execute: enforced("mount namespace"),
             ipc: enforced("pid and ipc namespaces, seccomp"),
-            memory: match (&self.runtime.control_group, policy.limits.memory) {
-                (Some(_), Some(_)) => enforced("control group"),
-                (Some(_), None) | (None, _) => memory(policy),
-            },
+            memory: memory(policy, self.controllers),
             metadata: match policy.metadata {
                 Metadata::Keep => enforced("mount namespace, seccomp"),
                 Metadata::Change => enforced("mount namespace"),
@@ -146,11 +144,7 @@ impl Container {
                 Network::None => enforced("network namespace, seccomp"),
                 Network::Outbound => enforced("seccomp"),
             },
-            pids: match (&self.runtime.control_group, self.own_uids.of(policy)) {
-                (Some(_), true) => enforced("uid, rlimit, control group"),
-                (Some(_), false) => enforced("control group"),
-                (None, own_uid) => pids(policy, own_uid),
-            },
+            pids: pids(policy, self.own_uids.of(policy), self.controllers),
             read: enforced("mount namespace"),
             spawn: enforced("seccomp"),
             write: enforced("mount namespace"),
@@ -166,9 +160,6 @@ impl Backend for Container {
     fn probe(&self) -> Result<Host, Absent> {
         nesting::opens_paths()?;
         self.runtime.open()?;
-        if let Some(parent) = &self.runtime.control_group {
-            group::prepare(parent)?;
-        }
         start::own_program().map_err(|why| Absent {
             fix: "restart the daemon".to_owned(),
             why,
@@ -190,7 +181,11 @@ impl Backend for Container {
     }
 
     fn counts_tasks(&self) -> bool {
-        self.runtime.control_group.is_some()
+        self.controllers.is_some()
+    }
+
+    fn has_own_memory(&self) -> bool {
+        true
     }
 }
 

@@ -38,11 +38,11 @@ use crate::{
             ContainerSpec, Runtime, RuntimeKind,
             bundle::{Bind, Bundle, Kind},
             channel::{self, Answer, ContainerTask, Inode, Order, packed},
-            group::{self, Group},
             inside,
         },
         run::{
-            Finish, RunningHook, Start,
+            Finish, Probed, RunningHook, Start,
+            cgroup::Group,
             child::{
                 Launched, launch, limits, note, step_failed, unseen as unwatched, why_stopped,
             },
@@ -142,8 +142,9 @@ pub(in crate::sandbox) async fn start(
     let released = Instant::now();
     let (errno, evidence) = match outcome {
         Outcome::Attempted(results) => {
+            let throttled = contained.group.as_ref().is_some_and(Group::was_throttled);
             contained.end().await;
-            return Ok(Started::Probed(results));
+            return Ok(Started::Probed(Probed { results, throttled }));
         }
         Outcome::Released { errno, evidence } => (errno, evidence),
     };
@@ -196,10 +197,10 @@ impl Call<'_> {
         let mut binds = self.binds(task, &home, &socket)?;
         binds.sort_by(|a, b| Path::new(&a.target).cmp(Path::new(&b.target)));
         let id = format!("hookjail-{}", uuid::Uuid::now_v7().simple());
-        let parent = spec.runtime.control_group.as_deref();
+        let cgroups = self.runner.cgroups.as_ref();
         let bundle = Bundle {
             binds,
-            cgroups_path: parent.and_then(|parent| group::of_runtime(parent, &id)),
+            cgroups_path: cgroups.and_then(|cgroups| cgroups.of_runtime(&id)),
             identity: task.identity.clone(),
             network: spec.filters.network,
             own: (geteuid().as_raw(), getegid().as_raw()),
@@ -208,10 +209,7 @@ impl Call<'_> {
         };
         lay(&home, &bundle).map_err(fault)?;
         let order = self.order(task, &bundle).map_err(fault)?;
-        let group = parent.map(|parent| Group::make(parent, &task.policy.limits));
-        let group = group.transpose().map_err(|error| {
-            Refusal::failed("a control group cannot be made", &error, unconfirmed)
-        })?;
+        let group = (self.runner).cgroup(&task.policy.limits, inside::TASKS)?;
         let command = Command::of(&spec.runtime, &home, &id)?;
         let runtime = self.call(command, task).await?;
         let exit = match runtime.watch() {
@@ -289,9 +287,9 @@ impl Call<'_> {
         let mut evidence = look_at_container(pid, uid, identity, order.filters.network)
             .map_err(|why| unconfirmed(format!("the container is not as ordered: {why}")))?;
         if let Some(group) = group {
-            let seen = group
-                .admit(pid)
-                .map_err(|why| unconfirmed(format!("the container is not limited: {why}")))?;
+            let seen = group.admit(pid).and_then(|()| group.attest(pid));
+            let seen = seen
+                .map_err(|why| unconfirmed(format!("the container is not in its cgroup: {why}")))?;
             evidence.extend(seen);
         }
         // Never blocks: the socket's buffer is empty.
@@ -347,6 +345,7 @@ impl Call<'_> {
                 program: program.into(),
             },
             canaries: None,
+            cgroup: None,
             closing: None,
             group: Some(hold.entry()),
             identity: None,
@@ -469,7 +468,11 @@ impl Call<'_> {
             canary_granted: packed(&self.runner.granted)?,
             expected: bundle.expected()?,
             filters: self.spec.filters,
-            limits: limits(&with_first(&task.policy.limits), task.identity.as_ref()),
+            limits: limits(
+                &with_first(&task.policy.limits),
+                task.identity.as_ref(),
+                self.runner.cgroups.is_some(),
+            ),
             task: ordered,
             working_dir: packed(working_dir)?,
         })
@@ -685,7 +688,6 @@ impl Contained {
     async fn end(self) {
         drop(self.channel);
         self.runtime.end().await;
-        remove(self.group).await;
     }
 }
 
@@ -708,26 +710,26 @@ impl Running {
             receive(&mut channel),
         )
         .await;
-        let out_of_memory = group.as_ref().is_some_and(Group::ran_out_of_memory);
-        remove(group).await;
+        if let Some(group) = &group {
+            group.end().await;
+        }
+        let out_of_memory = || group.as_ref().is_some_and(Group::ran_out_of_memory);
         let (cause, leader) = match (last, ended.cause) {
-            // The first process reported the hook's end before it was killed itself.
-            (Ok(Ok(Answer::Ended(reaped))), Cause::Itself)
-                if out_of_memory && reaped.status == WaitStatus::Signaled(libc::SIGKILL) =>
-            {
-                (Cause::OutOfMemory, Some(reaped))
-            }
             // The end was reported before the first process was killed.
-            (Ok(Ok(Answer::Ended(reaped))), _) => (Cause::Itself, Some(reaped)),
+            (Ok(Ok(Answer::Ended(reaped))), _) => {
+                let leader = Some(reaped);
+                let cause = group.map(|group| group.cause(Cause::Itself, leader));
+                (cause.unwrap_or(Cause::Itself), leader)
+            }
             // The daemon killed the container, and the hook with it.
             (_, cause @ (Cause::Canceled | Cause::Deadline | Cause::OutputLimit)) => {
                 (cause, KILLED)
             }
             // The kernel killed the first process as well, so no end was reported.
-            (_, Cause::Itself | Cause::OutOfMemory) if out_of_memory => {
+            (_, Cause::Itself | Cause::OutOfMemory | Cause::PidsExhausted) if out_of_memory() => {
                 (Cause::OutOfMemory, KILLED)
             }
-            (_, Cause::Itself | Cause::OutOfMemory) => {
+            (_, Cause::Itself | Cause::OutOfMemory | Cause::PidsExhausted) => {
                 return Err(Gone(ended.leader.map(|leader| leader.status)));
             }
         };
@@ -746,15 +748,6 @@ impl RunningHook for Running {
             let gone = |gone| Fault::new("cannot tell how a hook ended", gone).into();
             running.finish(supervision).await.map_err(gone)
         })
-    }
-}
-
-/// Removes the cgroup of an ended container in the background. The kernel may take a moment to release it.
-async fn remove(group: Option<Group>) {
-    if let Some(group) = group
-        && let Err(error) = tokio::task::spawn_blocking(move || drop(group)).await
-    {
-        tracing::error!(%error, "the control group of a run could not be removed");
     }
 }
 

@@ -21,8 +21,8 @@ use crate::{
     },
     refusal::Fault,
     sandbox::{
-        Absent, Backend, BackendName, Claims, Host, OwnUids, Prepared, Runner, Starting, Task,
-        Unenforceable, run::child::start, seccomp::FilterSpec,
+        Absent, Backend, BackendName, Claims, Controllers, Host, OwnUids, Prepared, Runner,
+        Starting, Task, Unenforceable, run::child::start, seccomp::FilterSpec,
     },
     sys,
 };
@@ -51,14 +51,17 @@ pub(in crate::sandbox) const fn without_log(spec: &FilterSpec) -> u32 {
 #[derive(Clone, Debug)]
 pub(crate) struct Landlock {
     abi: Result<u32, i32>,
+    /// The controllers of the runs' cgroups, if runs have any.
+    controllers: Option<Controllers>,
     own_uids: OwnUids,
 }
 
 impl Landlock {
     /// Creates a backend, with the kernel's Landlock ABI.
-    pub(crate) fn new(own_uids: OwnUids) -> Self {
+    pub(crate) fn new(own_uids: OwnUids, controllers: Option<Controllers>) -> Self {
         Self {
             abi: sys::landlock_abi().map(|abi| abi.min(NEWEST_ABI)),
+            controllers,
             own_uids,
         }
     }
@@ -70,6 +73,7 @@ impl Landlock {
     pub(in crate::sandbox) const fn with_abi(abi: u32, own_uids: OwnUids) -> Self {
         Self {
             abi: Ok(abi),
+            controllers: None,
             own_uids,
         }
     }
@@ -106,13 +110,17 @@ impl Backend for Landlock {
             start(runner, self.name(), Some(&spec), task).await
         })
     }
+
+    fn counts_tasks(&self) -> bool {
+        self.controllers.is_some()
+    }
 }
 
 impl Landlock {
     pub(in crate::sandbox) fn claims(&self, policy: &Policy, abi: u32) -> Claims {
         let enforced = |by| Coverage::Enforced { by };
         Claims {
-            cpu: by_deadline(),
+            cpu: cpu(policy, self.controllers),
             devices: enforced("landlock, seccomp"),
             execute: enforced("landlock"),
             ipc: if abi >= 6 {
@@ -120,7 +128,7 @@ impl Landlock {
             } else {
                 enforced("seccomp")
             },
-            memory: memory(policy),
+            memory: memory(policy, self.controllers),
             metadata: match policy.metadata {
                 Metadata::Keep => Coverage::Degraded {
                     by: "seccomp",
@@ -137,7 +145,7 @@ impl Landlock {
             } else {
                 enforced("seccomp")
             },
-            pids: pids(policy, self.own_uids.of(policy)),
+            pids: pids(policy, self.own_uids.of(policy), self.controllers),
             read: enforced("landlock"),
             spawn: enforced("seccomp"),
             write: if abi >= 3 {
@@ -184,17 +192,27 @@ pub(crate) struct Grant<'a> {
     pub target: &'a OwnedFd,
 }
 
-/// Returns how the deadline covers CPU time.
-pub(in crate::sandbox) const fn by_deadline() -> Coverage {
-    Coverage::Degraded {
-        by: "deadline",
-        gap: "no limit on processor share before the deadline",
+/// Returns how a run's cgroup, or else the deadline covers CPU time.
+pub(in crate::sandbox) const fn cpu(policy: &Policy, controllers: Option<Controllers>) -> Coverage {
+    match (controllers, policy.limits.cpus) {
+        (Some(Controllers { cpu: true }), Some(_)) => Coverage::Enforced { by: "cgroup" },
+        _ => Coverage::Degraded {
+            by: "deadline",
+            gap: "no limit on processor share before the deadline",
+        },
     }
 }
 
-/// Returns how a child's own limits cover memory.
-pub(in crate::sandbox) const fn memory(policy: &Policy) -> Coverage {
-    match policy.limits.address_space {
+/// Returns how a run's cgroup, or else a child's own limits cover memory.
+pub(in crate::sandbox) const fn memory(
+    policy: &Policy,
+    controllers: Option<Controllers>,
+) -> Coverage {
+    let limits = &policy.limits;
+    if let (Some(_), Some(_)) = (controllers, limits.memory) {
+        return Coverage::Enforced { by: "cgroup" };
+    }
+    match limits.address_space {
         Some(_) => Coverage::Degraded {
             by: "rlimit",
             gap: "limits each process, not the run",
@@ -203,15 +221,23 @@ pub(in crate::sandbox) const fn memory(policy: &Policy) -> Coverage {
     }
 }
 
-/// Returns how a child's own limits and the filters cover the number of tasks.
-pub(in crate::sandbox) const fn pids(policy: &Policy, own_uid_for_hooks: bool) -> Coverage {
-    match (own_uid_for_hooks, policy.spawn) {
-        (true, _) => Coverage::Enforced { by: "uid, rlimit" },
-        (false, Spawn::Threads) => Coverage::Degraded {
+/// Returns how a run's cgroup, a child's own limits and the filters cover the number of tasks.
+pub(in crate::sandbox) const fn pids(
+    policy: &Policy,
+    own_uid_for_hooks: bool,
+    controllers: Option<Controllers>,
+) -> Coverage {
+    match (controllers, own_uid_for_hooks, policy.spawn) {
+        (Some(_), true, _) => Coverage::Enforced {
+            by: "cgroup, uid, rlimit",
+        },
+        (Some(_), false, _) => Coverage::Enforced { by: "cgroup" },
+        (None, true, _) => Coverage::Enforced { by: "uid, rlimit" },
+        (None, false, Spawn::Threads) => Coverage::Degraded {
             by: "seccomp",
             gap: "the number of threads is not limited",
         },
-        (false, Spawn::Processes) => Coverage::Ignored,
+        (None, false, Spawn::Processes) => Coverage::Ignored,
     }
 }
 

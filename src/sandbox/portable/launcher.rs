@@ -36,7 +36,7 @@ use crate::{
             witness,
         },
         run::{
-            Start,
+            Probed, Start,
             child_spec::{Execution, pipes, scratch_fd},
             grants::OpenGrant,
             read_only::Kept,
@@ -98,7 +98,13 @@ pub(in crate::sandbox) async fn start(
 ) -> Result<Started, Stop> {
     match &task.action {
         Action::Execute(_) => hook(runner, is_confined, task).await.map(Started::Hook),
-        Action::Probe(_) => probe(runner, is_confined, task).await.map(Started::Probed),
+        Action::Probe(_) => {
+            let results = probe(runner, is_confined, task).await?;
+            Ok(Started::Probed(Probed {
+                results,
+                throttled: false,
+            }))
+        }
     }
 }
 

@@ -28,7 +28,7 @@ use crate::{
     model::{Peer, axis::Axis},
     refusal::Stop,
     rootfs::RootSpec,
-    sandbox::{Backend, BackendName, Noop, OwnUids, Runner, Started, Task},
+    sandbox::{Backend, BackendName, Controllers, Noop, OwnUids, Runner, Started, Task},
     sys::Identity,
 };
 
@@ -68,6 +68,7 @@ pub(crate) fn backend(
     name: BackendName,
     _runtime: Option<Runtime>,
     _own_uids: OwnUids,
+    _controllers: Option<Controllers>,
 ) -> Option<Box<dyn Backend>> {
     match name {
         BackendName::NOOP => Some(Box::new(Noop)),
@@ -80,8 +81,6 @@ pub(crate) fn backend(
 /// An OCI runtime; none on these systems.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Runtime {
-    /// The cgroup below which each container gets its own.
-    pub control_group: Option<PathBuf>,
     /// Its command-line interface.
     pub kind: RuntimeKind,
     /// Absolute path of its program.

@@ -30,7 +30,8 @@ use crate::{
         landlock::{Grant, nesting::of_step, ruleset, without_log},
         nesting::Cause,
         run::{
-            Start,
+            Probed, RunningHook, Start,
+            cgroup::{Group, Grouped},
             child_spec::{Execution, pipes, scratch_fd},
             denials::Denials,
             grants::OpenGrant,
@@ -38,7 +39,7 @@ use crate::{
             task::Action,
         },
         seccomp::{
-            FilterSpec, Pool, Until,
+            FilterSpec, Pool, Starts, Until,
             pools::{LoadedPool, Pools},
         },
     },
@@ -97,9 +98,12 @@ impl Launcher {
             parts.observer.clone(),
         ));
         let own_filters = Status::own()?.seccomp_filters;
-        let switches_uid = parts.identities.is_some();
+        let starts = Starts {
+            in_cgroup: (parts.cgroups.as_ref()).is_ok_and(|cgroups| cgroups.has_clone3()),
+            switch_uid: parts.identities.is_some(),
+        };
         Ok(Self {
-            pools: Pools::new(denials, own_filters, parts.spawners, switches_uid),
+            pools: Pools::new(denials, own_filters, parts.spawners, starts),
         })
     }
 }
@@ -126,10 +130,17 @@ pub(in crate::sandbox) async fn start(
         keeps: task.kept.is_some(),
     };
     let until = task.until.clone();
-    let job = Arc::new(job(runner, filters, task, (&pool, &hold), stdio)?);
+    let group = match filters {
+        Some(_) => runner.cgroup(&task.policy.limits, 0)?,
+        // Unconfined runs have no limits.
+        None => None,
+    };
+    let job = job(runner, filters, task, (&pool, &hold, group.as_ref()), stdio)?;
+    let job = Arc::new(job);
     let launched = launch(&pool.pool, &job, hold, until.clone()).await?;
     let child = Child {
         expected,
+        group,
         job,
         pid: launched.pid,
         until,
@@ -157,7 +168,7 @@ fn job(
     runner: &Runner,
     filters: Option<&FilterSpec>,
     task: Task<'_>,
-    (pool, hold): (&LoadedPool, &Hold),
+    (pool, hold, group): (&LoadedPool, &Hold, Option<&Group>),
     stdio: [OwnedFd; 3],
 ) -> Result<Job, Stop> {
     let identity = task.identity.as_ref();
@@ -191,11 +202,13 @@ fn job(
     let parts = JobParts {
         action,
         canaries: ruleset.is_some().then(|| canaries(runner)).transpose()?,
+        cgroup: (group.map(Group::entry).transpose())
+            .map_err(|e| Fault::new("cannot open the cgroup of a run", e))?,
         closing: pool.closing.clone(),
         group: Some(hold.entry()),
         identity: identity.cloned(),
         landlock_flags: filters.map_or(0, without_log),
-        limits: limits(&task.policy.limits, identity),
+        limits: limits(&task.policy.limits, identity, group.is_some()),
         note: note(hold, identity, filters.is_some()),
         read_only,
         ruleset,
@@ -221,6 +234,7 @@ struct Expected {
 #[derive(Debug)]
 struct Child {
     expected: Expected,
+    group: Option<Group>,
     job: Arc<Job>,
     pid: i32,
     until: Until,
@@ -254,18 +268,33 @@ impl Child {
                 false => step_failed(backend, step, errno).into(),
             });
         }
-        match self.expected.attest(self.pid, report) {
-            Ok(seen) => evidence.extend(seen),
+        let attested = self.expected.attest(self.pid, report).and_then(|seen| {
+            evidence.extend(seen);
+            let seen = self.group.as_ref().map(|group| group.attest(self.pid));
+            evidence.extend(
+                seen.transpose()
+                    .map_err(Unattested::Cgroup)?
+                    .into_iter()
+                    .flatten(),
+            );
+            Ok(())
+        });
+        match attested {
+            Ok(()) => {}
             Err(why) => {
                 running.abort().await;
                 return Err(unseen("the released child is not as planned", &why).into());
             }
         }
-        Ok((Start::Running(Box::new(running)), evidence, released))
+        let running: Box<dyn RunningHook> = match self.group {
+            Some(group) => Box::new(Grouped { group, running }),
+            None => Box::new(running),
+        };
+        Ok((Start::Running(running), evidence, released))
     }
 
     /// Waits for the end of a self-test's child. Returns the result of each attempt.
-    async fn results(self, launched: Launched, pipes: Pipes) -> Result<Vec<Option<isize>>, Stop> {
+    async fn results(self, launched: Launched, pipes: Pipes) -> Result<Probed, Stop> {
         let running = launched
             .watch(pipes)
             .map_err(|e| Fault::new("cannot watch the self-test's child", e))?;
@@ -285,7 +314,10 @@ impl Child {
                 None => refusal.into(),
             });
         }
-        Ok(self.job.attempts().iter().map(Attempt::result).collect())
+        Ok(Probed {
+            results: self.job.attempts().iter().map(Attempt::result).collect(),
+            throttled: self.group.is_some_and(|group| group.was_throttled()),
+        })
     }
 }
 
@@ -396,6 +428,8 @@ fn ruleset_with<'a>(
 /// Why the kernel's state of a child does not confirm its confinement.
 #[derive(Debug, thiserror::Error)]
 enum Unattested {
+    #[error("it is not known to be in its cgroup")]
+    Cgroup(#[source] io::Error),
     #[error("{0}")]
     Differs(String),
     #[error("its status cannot be read")]
@@ -612,8 +646,12 @@ fn stopped(step: Step, errno: i32, what: &str) -> Refusal {
     }
 }
 
-/// Returns the child's `setrlimit` values, never above the daemon's own hard limits.
-pub(in crate::sandbox) fn limits(limits: &Limits, identity: Option<&Identity>) -> Vec<(u32, u64)> {
+/// Returns the child's `setrlimit` values, never above the daemon's own hard limits. `has_cgroup`: whether a cgroup limits tasks, too.
+pub(in crate::sandbox) fn limits(
+    limits: &Limits,
+    identity: Option<&Identity>,
+    has_cgroup: bool,
+) -> Vec<(u32, u64)> {
     let mut set = vec![
         (Resource::RLIMIT_CORE, 0),
         (Resource::RLIMIT_FSIZE, limits.file_size),
@@ -627,7 +665,9 @@ pub(in crate::sandbox) fn limits(limits: &Limits, identity: Option<&Identity>) -
     );
     // Tasks are counted for each uid, so the limit applies only to hooks with their own.
     let has_own_uid = identity.is_some_and(|identity| identity.group.is_none());
-    set.extend(has_own_uid.then_some((Resource::RLIMIT_NPROC, limits.tasks)));
+    // The cgroup is to refuse first: it counts what it refused.
+    let tasks = limits.tasks + u64::from(has_cgroup);
+    set.extend(has_own_uid.then_some((Resource::RLIMIT_NPROC, tasks)));
     set.into_iter()
         .filter(|(resource, _)| !mutants::lacks("limit", format_args!("{resource:?}")))
         .map(|(resource, value)| {

@@ -1,5 +1,6 @@
 //! Starts a task's child confined and runs it to its end.
 
+pub(in crate::sandbox) mod cgroup;
 #[cfg(target_os = "linux")]
 pub(in crate::sandbox) mod child;
 pub(in crate::sandbox) mod child_spec;
@@ -33,10 +34,13 @@ use std::{
 use tokio::time::timeout_at;
 
 #[cfg(target_os = "linux")]
-use crate::sandbox::run::observe::Observer;
+use crate::sandbox::{
+    Absent,
+    run::{cgroup::Cgroups, observe::Observer},
+};
 use crate::{
-    model::Peer,
-    policy::Files,
+    model::{Peer, axis::Axis},
+    policy::{Files, Policy},
     process::{self, Supervision},
     refusal::{Fault, Reason, Refusal, Stop, canceled},
     rootfs::{Root, View},
@@ -72,6 +76,9 @@ const LOADING_TURN: Duration = Duration::from_millis(5);
 pub(crate) struct SandboxParts {
     /// Every backend that `order` names.
     pub(crate) backends: Vec<Box<dyn Backend>>,
+    /// The cgroups of runs, or why there are none.
+    #[cfg(target_os = "linux")]
+    pub(crate) cgroups: Result<Arc<Cgroups>, Absent>,
     /// Uids for hooks; `None` where hooks run as the daemon's own user.
     pub(crate) identities: Option<Arc<Identities>>,
     /// This daemon's directory.
@@ -174,8 +181,17 @@ pub(crate) struct StartedHook {
 pub(crate) enum Started {
     /// A released hook.
     Hook(Released),
-    /// A self-test's child: the result of each attempt. The child is gone.
-    Probed(Vec<Option<isize>>),
+    /// A self-test's child. It is gone.
+    Probed(Probed),
+}
+
+/// What a self-test's child did.
+#[derive(Debug)]
+pub(crate) struct Probed {
+    /// The result of each attempt.
+    pub(in crate::sandbox) results: Vec<Option<isize>>,
+    /// Whether it had to wait because of a limit on processor time.
+    pub(in crate::sandbox) throttled: bool,
 }
 
 /// A hook that was released under the confinement of its task.
@@ -398,6 +414,31 @@ impl Sandbox {
             setup,
             turn,
         })
+    }
+
+    /// Returns the remedy for a gap on an axis that cgroups limit; empty for other axes.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn remedy(&self, axis: Axis, policy: &Policy) -> String {
+        let key = match axis {
+            Axis::Cpu => "limits.cpus",
+            Axis::Memory => "limits.memory",
+            Axis::Pids => "limits.tasks",
+            _ => return String::new(),
+        };
+        match &self.parts.cgroups {
+            Ok(cgroups) if axis == Axis::Cpu && !cgroups.controllers().cpu => format!(
+                "the cgroup `{}` has no controller `cpu`; delegate it, too",
+                cgroups.path().display()
+            ),
+            Ok(_) => format!("set `{key}` in profile `{}`", policy.name),
+            Err(Absent { fix, why }) => format!("{why}; {fix}"),
+        }
+    }
+
+    /// Returns no remedy: on this system nothing limits a run as a whole.
+    #[cfg(not(target_os = "linux"))]
+    pub(crate) const fn remedy(&self, _axis: Axis, _policy: &Policy) -> String {
+        String::new()
     }
 
     /// Creates a hook's resources and starts it on its backend.

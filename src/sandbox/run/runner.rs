@@ -2,6 +2,11 @@
 
 use std::{fmt, io, os::fd::OwnedFd, path::PathBuf, sync::Arc};
 
+#[cfg(target_os = "linux")]
+use crate::{
+    policy::Limits,
+    sandbox::run::cgroup::{Cgroups, Group},
+};
 use crate::{
     policy::{Access, rights::Rights},
     process::{Deadlines, Hold},
@@ -16,6 +21,9 @@ use crate::{
 /// Resources of every backend: spawners, deadlines, canaries, system paths.
 #[derive(Debug)]
 pub(crate) struct Runner {
+    /// The cgroups of runs, if runs have any.
+    #[cfg(target_os = "linux")]
+    pub(in crate::sandbox) cgroups: Option<Arc<Cgroups>>,
     deadlines: Deadlines,
     /// A file that no child is granted.
     pub(in crate::sandbox) denied: PathBuf,
@@ -35,6 +43,8 @@ impl Runner {
     pub(in crate::sandbox) fn new(parts: &mut SandboxParts) -> io::Result<Self> {
         let instance = &parts.instance;
         Ok(Self {
+            #[cfg(target_os = "linux")]
+            cgroups: parts.cgroups.as_ref().ok().cloned(),
             deadlines: Deadlines::start(Arc::clone(&parts.keeper))?,
             denied: instance.canary_denied().to_owned(),
             granted: instance.canary_granted().to_owned(),
@@ -56,6 +66,28 @@ impl Runner {
         self.deadlines.hold(resources).ok_or_else(|| {
             let message = "no more hooks can be watched at once; ask again later";
             Refusal::new(Reason::Overloaded, message)
+        })
+    }
+
+    /// Returns a cgroup with a run's limits, if runs have any. `own_tasks` is how many tasks of hookjail's are in it.
+    ///
+    /// # Errors
+    ///
+    /// Refuses where it cannot be made or does not take the limits.
+    #[cfg(target_os = "linux")]
+    pub(in crate::sandbox) fn cgroup(
+        &self,
+        limits: &Limits,
+        own_tasks: u64,
+    ) -> Result<Option<Group>, Refusal> {
+        let lease = |cgroups: &Arc<Cgroups>| cgroups.lease(limits, own_tasks);
+        let leased = self.cgroups.as_ref().map(lease).transpose();
+        leased.map_err(|error| {
+            Refusal::failed(
+                "a cgroup with the run's limits cannot be made",
+                &error,
+                |message| Refusal::new(Reason::BackendUnconfirmed, message),
+            )
         })
     }
 

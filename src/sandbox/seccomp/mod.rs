@@ -34,6 +34,15 @@ pub(crate) struct Filters {
     pub passing: Option<Passing>,
 }
 
+/// Changes that the set-up of every hook of this daemon makes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Starts {
+    /// Whether the child begins in a cgroup of its own.
+    pub in_cgroup: bool,
+    /// Whether it changes its uid.
+    pub switch_uid: bool,
+}
+
 /// Calls that are reported to a listener.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Asking {
@@ -54,23 +63,23 @@ pub(crate) struct Stacked {
     pub programs: Vec<Vec<libc::sock_filter>>,
 }
 
-/// Compiles the filters of one kind of hook. `switches_uid` says whether its set-up changes the uid, `asking` which of its calls
-/// are reported.
+/// Compiles the filters of one kind of hook. `starts` says what its set-up changes, `asking` which of its calls are reported.
 ///
 /// # Errors
 ///
 /// Returns the compiler's error.
 pub(crate) fn compile(
     spec: &FilterSpec,
-    switches_uid: bool,
+    starts: Starts,
     asking: Asking,
 ) -> Result<Filters, CompileError> {
-    let credentials = if switches_uid {
+    let credentials = if starts.switch_uid {
         Credentials::Drop
     } else {
         Credentials::Keep
     };
     let needs = SetupNeeds {
+        cgroup: starts.in_cgroup,
         clone_flags: sys::CLONE_FLAGS,
         credentials,
         mounts: spec.mounts,

@@ -14,7 +14,7 @@ use crate::{
         landlock::nesting::of_filters,
         nesting::Cause,
         run::denials::Denials,
-        seccomp::{self, Asking, FilterSpec, Pool, Stacked},
+        seccomp::{self, Asking, FilterSpec, Pool, Stacked, Starts},
     },
     sys::Closing,
 };
@@ -28,7 +28,7 @@ pub(in crate::sandbox) struct Pools {
     own_filters: u32,
     /// Threads of each pool.
     spawners: usize,
-    switches_uid: bool,
+    starts: Starts,
 }
 
 /// Kind of a pool's children.
@@ -59,14 +59,14 @@ impl Pools {
         denials: Arc<Denials>,
         own_filters: u32,
         spawners: usize,
-        switches_uid: bool,
+        starts: Starts,
     ) -> Self {
         Self {
             denials,
             loaded: Mutex::default(),
             own_filters,
             spawners,
-            switches_uid,
+            starts,
         }
     }
 
@@ -109,7 +109,7 @@ impl Pools {
         let started = match kind {
             Kind::Filtered(spec) => {
                 let compile = |asking| {
-                    seccomp::compile(&spec, self.switches_uid, asking)
+                    seccomp::compile(&spec, self.starts, asking)
                         .map_err(|e| unconfirmed("cannot compile the filters", &e))
                 };
                 let asking = match self.denials.observer() {
@@ -128,7 +128,7 @@ impl Pools {
                 }
             }
             Kind::Operators => self.start_unfiltered(false),
-            Kind::Unconfined => self.start_unfiltered(self.switches_uid),
+            Kind::Unconfined => self.start_unfiltered(self.starts.switch_uid),
         };
         let pool = started.map_err(|e| {
             let what = "cannot start spawner threads with the filters loaded";
@@ -145,7 +145,7 @@ impl Pools {
         let inherited = filters.inherited;
         let asks = inherited.asking.is_some();
         let added = u32::try_from(inherited.programs.len() + 1).unwrap_or(u32::MAX);
-        let bounded = self.switches_uid && !mutants::lacks("set-up", "bounding");
+        let bounded = self.starts.switch_uid && !mutants::lacks("set-up", "bounding");
         let (pool, listeners) = Pool::start(self.spawners, inherited, bounded)?;
         self.denials.attend(listeners, filters.passing)?;
         Ok(LoadedPool {

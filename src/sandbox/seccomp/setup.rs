@@ -18,6 +18,8 @@ use crate::{
 /// hook may call.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct SetupNeeds {
+    /// Whether the child begins in a cgroup of its own, for which it is made by `clone3`.
+    pub cgroup: bool,
     /// First argument of the `clone` that makes the child: flags and exit signal.
     pub clone_flags: u32,
     /// Whether the child gives up privileges.
@@ -53,6 +55,9 @@ impl SetupNeeds {
             ),
             (nr::setpgid, vec![]),
         ];
+        if self.cgroup {
+            calls.push((nr::clone3, vec![]));
+        }
         if self.credentials == Credentials::Drop {
             calls.extend([
                 (nr::capset, vec![]),

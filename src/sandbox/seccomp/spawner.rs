@@ -246,6 +246,7 @@ mod tests {
         let job = Job::new(JobParts {
             action: Action::Attempt(Vec::new()),
             canaries: None,
+            cgroup: None,
             closing: None,
             group: None,
             identity: None,

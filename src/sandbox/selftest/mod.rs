@@ -31,6 +31,7 @@ use crate::{
         host::{Lease, Until},
         nesting::{CONTROL_FAILS, Cause},
         run::{
+            Probed,
             grants::OpenGrant,
             litter::RunResources,
             scratch::RunDir,
@@ -159,6 +160,9 @@ impl AxisProof {
         holes.next().or_else(|| self.control.iter().find(broken))
     }
 }
+
+/// Limit on memory of the self-test's probes, bytes: enough for a container.
+const MEMORY: usize = 32 * 1024 * 1024;
 
 /// Time limit of one self-test child.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(15);
@@ -476,10 +480,17 @@ impl Sandbox {
         let prepared = match backend.prepare(policy) {
             Ok(prepared) => prepared,
             Err(unenforceable) => {
-                let message = format!("profile `{}`: {unenforceable}", policy.name);
-                let refusal = Refusal::new(Reason::PolicyUnenforceable, message)
+                let mut message = format!("profile `{}`: {unenforceable}", policy.name);
+                let fix = self.remedy(unenforceable.axis, policy);
+                if !fix.is_empty() {
+                    message += &format!("; to fix it: {fix}");
+                }
+                let mut refusal = Refusal::new(Reason::PolicyUnenforceable, message)
                     .with(Fact::Axis(unenforceable.axis))
                     .with(Fact::Backend(name));
+                if !fix.is_empty() {
+                    refusal = refusal.with(Fact::Fix(fix));
+                }
                 return passed_over(None, refusal);
             }
         };
@@ -612,6 +623,10 @@ impl Sandbox {
             let (control, deny) = self.use_memory(backend, policy, lease).await?;
             add(&mut proofs, Axis::Memory, control, Some(deny));
         }
+        if let Coverage::Enforced { .. } = axes.cpu {
+            let (control, deny) = self.use_processor(backend, policy, lease).await?;
+            add(&mut proofs, Axis::Cpu, [control], Some(deny));
+        }
         Ok(proofs)
     }
 
@@ -624,7 +639,7 @@ impl Sandbox {
     ) -> Result<Vec<(bool, String)>, Stop> {
         let site = self.site(policy, lease)?;
         let free = site.fixture.attempts(policy, axes, lease.is_some());
-        let results = self.probe_on(&site, &Noop, policy, free.attempts).await?;
+        let Probed { results, .. } = self.probe_on(&site, &Noop, policy, free.attempts).await?;
         lacked(&free.checks, &results)?;
         // The effect must show too, or its absence under confinement would prove nothing.
         let control = |check: &Check| {
@@ -647,7 +662,7 @@ impl Sandbox {
         let fixture = &site.fixture;
         let mut confined = fixture.attempts(policy, axes, lease.is_some());
         confined.attempts.push(fixture.descriptor());
-        let results = self
+        let Probed { results, .. } = self
             .probe_on(&site, backend, policy, confined.attempts)
             .await?;
         lacked(&confined.checks, &results)?;
@@ -685,8 +700,8 @@ impl Sandbox {
         attempt: Attempt,
     ) -> Result<Option<isize>, Stop> {
         let site = self.site(policy, lease)?;
-        let results = self.probe_on(&site, backend, policy, vec![attempt]).await?;
-        Ok(results.first().copied().flatten())
+        let probed = self.probe_on(&site, backend, policy, vec![attempt]).await?;
+        Ok(probed.results.first().copied().flatten())
     }
 
     /// Prepares the site of a self-test child.
@@ -710,7 +725,7 @@ impl Sandbox {
         backend: &dyn Backend,
         policy: &Policy,
         attempts: Vec<Attempt>,
-    ) -> Result<Vec<Option<isize>>, Stop> {
+    ) -> Result<Probed, Stop> {
         let confines = backend.name().confines();
         let grants = match confines {
             true => self.granted(policy, &site.fixture)?,
@@ -735,14 +750,56 @@ impl Sandbox {
             working_dir: None,
         };
         match backend.start(&self.runner, task).await? {
-            Started::Probed(results) => Ok(results),
+            Started::Probed(probed) => Ok(probed),
             Started::Hook(_) => {
                 Err(Fault::new("cannot make attempts", "a hook was started instead").into())
             }
         }
     }
 
-    /// Allocates memory within a limit and beyond it. The limit is smaller than any profile's, so that the attempt without it
+    /// Uses processor time within a limit and beyond it. No time is measured: the kernel counts how often the limit had an effect.
+    async fn use_processor(
+        &self,
+        backend: &dyn Backend,
+        policy: &Policy,
+        lease: Option<&Lease>,
+    ) -> Result<(ProbeResult, ProbeResult), Stop> {
+        // The least limit is a millisecond in each tenth of a second.
+        const NANOSECONDS: u64 = 3_000_000;
+        const LITTLE: u32 = 10;
+        const MUCH: u32 = 1_000_000;
+        let throttled = async |cpus| {
+            let limited = Policy {
+                limits: Limits {
+                    cpus: Some(cpus),
+                    ..policy.limits
+                },
+                ..policy.clone()
+            };
+            let site = self.site(policy, lease)?;
+            let attempts = vec![Attempt::use_processor(NANOSECONDS)];
+            let probed = self.probe_on(&site, backend, &limited, attempts).await?;
+            let [Some(0)] = probed.results[..] else {
+                return Ok(None);
+            };
+            Ok::<_, Stop>(Some(probed.throttled))
+        };
+        let (within, beyond) = (throttled(MUCH).await?, throttled(LITTLE).await?);
+        let observed = |throttled| match throttled {
+            Some(true) => "had to wait".to_owned(),
+            Some(false) => "did not wait".to_owned(),
+            None => "failed".to_owned(),
+        };
+        let leg = |what, throttled, wanted| {
+            ProbeResult::new(what, throttled == wanted, observed(throttled))
+        };
+        Ok((
+            leg("use processor time within the limit", within, Some(false)),
+            leg("use processor time beyond the limit", beyond, Some(true)),
+        ))
+    }
+
+    /// Allocates memory within a limit and beyond it. The limit is smaller than most profiles', so that the attempt without it
     /// takes little of the host's; each run reads back its own.
     async fn use_memory(
         &self,
@@ -750,35 +807,86 @@ impl Sandbox {
         policy: &Policy,
         lease: Option<&Lease>,
     ) -> Result<([ProbeResult; 2], ProbeResult), Stop> {
-        const LIMIT: usize = 64 * 1024 * 1024;
+        let (within, beyond) = (MEMORY / 4, MEMORY / 4 * 5);
+        let [within, unlimited, beyond] = match backend.has_own_memory() {
+            true => [
+                self.use_in(backend, policy, lease, within).await?,
+                self.use_in(&Noop, policy, lease, beyond).await?,
+                self.use_in(backend, policy, lease, beyond).await?,
+            ],
+            false => [
+                self.use_alone(policy, Some(MEMORY), within).await?,
+                self.use_alone(policy, None, beyond).await?,
+                self.use_alone(policy, Some(MEMORY), beyond).await?,
+            ],
+        };
+        let observed = |lived| match lived {
+            Some(true) => "succeeded".to_owned(),
+            Some(false) => "killed".to_owned(),
+            None => "failed".to_owned(),
+        };
+        let (less, more) = ("use memory within the limit", "use memory beyond the limit");
+        let leg = |what, lived, wanted| ProbeResult::new(what, lived == wanted, observed(lived));
+        let control = [
+            leg(less, within, Some(true)),
+            leg(more, unlimited, Some(true)).unconfined(),
+        ];
+        Ok((control, leg(more, beyond, Some(false))))
+    }
+
+    /// Uses memory in a probe, under a limit of [`MEMORY`]. Returns whether it lived, `None` where it failed for another reason.
+    async fn use_in(
+        &self,
+        backend: &dyn Backend,
+        policy: &Policy,
+        lease: Option<&Lease>,
+        bytes: usize,
+    ) -> Result<Option<bool>, Stop> {
         let limited = Policy {
             limits: Limits {
-                memory: Some(LIMIT as u64),
+                memory: Some(MEMORY as u64),
                 ..policy.limits
             },
             ..policy.clone()
         };
-        let used = async |backend: &dyn Backend, bytes| {
-            let attempt = Attempt::use_memory(bytes);
-            self.probe_once(backend, &limited, lease, attempt).await
+        let attempt = Attempt::use_memory(bytes);
+        match self.probe_once(backend, &limited, lease, attempt).await {
+            Ok(result) => Ok(result.is_some_and(|result| result >= 0).then_some(true)),
+            Err(stop) if axis_of(&stop) == Some(Axis::Memory) => Ok(Some(false)),
+            Err(stop) => Err(stop),
+        }
+    }
+
+    /// Uses memory in a process of its own in the cgroup of a run. Returns whether it lived, `None` where it failed for another reason,
+    /// or where runs have no cgroups.
+    #[cfg(target_os = "linux")]
+    async fn use_alone(
+        &self,
+        policy: &Policy,
+        limit: Option<usize>,
+        bytes: usize,
+    ) -> Result<Option<bool>, Stop> {
+        let Some(cgroups) = self.runner.cgroups.clone() else {
+            return Ok(None);
         };
-        let within = used(backend, LIMIT / 4).await?;
-        let unconfined = used(&Noop, LIMIT / 4 * 5).await?;
-        let beyond = used(backend, LIMIT / 4 * 5).await;
-        let took = |result: Option<isize>| result.is_some_and(|result| result >= 0);
-        let (less, more) = ("use memory within the limit", "use memory beyond the limit");
-        let deny = match beyond {
-            Ok(result) => ProbeResult::new(more, false, seen(result)),
-            Err(stop) if axis_of(&stop) == Some(Axis::Memory) => {
-                ProbeResult::new(more, true, "killed".to_owned())
-            }
-            Err(stop) => return Err(stop),
+        let limits = Limits {
+            memory: limit.map(|bytes| bytes as u64),
+            ..policy.limits
         };
-        let control = [
-            ProbeResult::new(less, took(within), seen(within)),
-            ProbeResult::new(more, took(unconfined), seen(unconfined)).unconfined(),
-        ];
-        Ok((control, deny))
+        let fault = |error: io::Error| Fault::new("cannot use memory in a cgroup", error);
+        let used = tokio::task::spawn_blocking(move || cgroups.lets_use(&limits, bytes)).await;
+        Ok(used.map_err(|e| fault(e.into()))?.map_err(fault)?)
+    }
+
+    /// Returns `None`: on this system nothing limits the memory of a run.
+    #[cfg(not(target_os = "linux"))]
+    async fn use_alone(
+        &self,
+        _policy: &Policy,
+        _limit: Option<usize>,
+        _bytes: usize,
+    ) -> Result<Option<bool>, Stop> {
+        Ok(None)
     }
 
     /// Starts a task within the limit on tasks, and one beyond it. Filters would refuse it for another reason; a limit of the

@@ -18,9 +18,9 @@ use crate::{
     process::Supervision,
     rootfs::View,
     sandbox::{
-        Absent, Claims, DEFAULT_UID_RANGE, End, HookTask, HookUsers, Host, Identities, InstanceDir,
-        Noop, Opened, Order, OwnUids, Runner, SandboxParts, Starting, Unenforceable,
-        landlock::Landlock, linux, run::child::start, seccomp::FilterSpec,
+        Absent, CgroupPlace, Cgroups, Claims, DEFAULT_UID_RANGE, End, HookTask, HookUsers, Host,
+        Identities, InstanceDir, Noop, Opened, Order, OwnUids, Runner, SandboxParts, Starting,
+        Unenforceable, landlock::Landlock, linux, run::child::start, seccomp::FilterSpec,
     },
     sys::Keeper,
 };
@@ -179,6 +179,8 @@ fn sandbox(backend: impl Backend + 'static) -> (Sandbox, TempDir) {
     let sandbox = Sandbox::new(SandboxParts {
         root: None,
         backends: vec![Box::new(backend)],
+        #[cfg(target_os = "linux")]
+        cgroups: Cgroups::start(&CgroupPlace::None).map(Arc::new),
         identities,
         instance: InstanceDir::create(&directory.path().join("run"), own_uids()).unwrap(),
         keeper: Arc::new(Keeper::start().unwrap()),
@@ -234,14 +236,14 @@ async fn a_backend_that_claims_an_axis_and_does_nothing_is_caught_on_that_axis()
     let policy = wanting("strict");
     let standing = stand(Noop, &policy).await;
     assert!(standing.serves() && !standing.confines(), "{standing:?}");
-    let standing = stand(Landlock::new(pool()), &policy).await;
+    let standing = stand(Landlock::new(pool(), None), &policy).await;
     assert!(standing.serves() && standing.confines(), "{standing:?}");
 }
 
 /// Or a hook with the process id of a dead child would be said to have been denied it.
 #[tokio::test]
 async fn what_a_self_test_was_denied_is_forgotten_with_it() {
-    let (sandbox, _directory) = sandbox(Landlock::new(pool()));
+    let (sandbox, _directory) = sandbox(Landlock::new(pool(), None));
     assert!(sandbox.survey(&wanting("strict")).await[0].serves());
     assert!(sandbox.runner.launcher.pools.denials.is_empty());
 }
@@ -250,7 +252,7 @@ async fn what_a_self_test_was_denied_is_forgotten_with_it() {
 async fn a_backend_that_leaves_one_axis_open_is_caught_on_it() {
     let lax = |open| Lax {
         also: None,
-        honest: Landlock::new(pool()),
+        honest: Landlock::new(pool(), None),
         open,
     };
     let policy = wanting("strict");
@@ -276,7 +278,7 @@ async fn a_backend_that_claims_more_than_it_enforces_is_caught_on_what_it_adds()
         }
         let lax = Lax {
             also: Some(axis),
-            honest: Landlock::new(pool()),
+            honest: Landlock::new(pool(), None),
             open: |_| {},
         };
         let (on, why) = caught(stand(lax, &wanting("strict")).await);
@@ -289,7 +291,7 @@ async fn a_backend_is_all_that_its_four_functions_say() {
     let started = Arc::new(AtomicUsize::new(0));
     let (sandbox, directory) = sandbox(Counting {
         started: Arc::clone(&started),
-        other: Landlock::new(pool()),
+        other: Landlock::new(pool(), None),
     });
     let policy = wanting("strict");
     let selected = sandbox.select(&policy, &policy.digest).await.unwrap();

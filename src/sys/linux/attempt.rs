@@ -36,6 +36,8 @@ enum After {
     Leave,
     /// Wait for the process it made; in that process, exit.
     Reap,
+    /// Use processor time until it has used so many nanoseconds of it, instead of one call.
+    Spin(u64),
     /// Give back the memory it returned, of the size that was asked for.
     Unmap,
 }
@@ -205,6 +207,11 @@ impl Attempt {
         )
     }
 
+    /// Uses this many nanoseconds of processor time.
+    pub(crate) const fn use_processor(nanoseconds: u64) -> Self {
+        Self::call(libc::SYS_clock_gettime, [0; 6], After::Spin(nanoseconds))
+    }
+
     /// Describes the attempt to another process.
     pub(crate) fn describe(&self) -> Described {
         let slot = |path: &CString| {
@@ -242,6 +249,10 @@ impl Attempt {
 
     /// Makes the call, in the child.
     pub(super) fn make(&self) {
+        if let After::Spin(nanoseconds) = self.after {
+            self.result.store(spin(nanoseconds), Ordering::Release);
+            return;
+        }
         // SAFETY: the constructors build number and arguments; the only pointers are to `self.path`, which lives as long as
         // the job that the sleeping parent holds. `clone` without CLONE_VM copies the memory, so the new process may run
         // on this stack.
@@ -263,8 +274,27 @@ impl Attempt {
                 // SAFETY: unmaps what the call above has just mapped, of which nobody else knows.
                 unsafe { raw::syscall(libc::SYS_munmap, mapped) };
             }
-            After::Close | After::Leave | After::Reap | After::Unmap => {}
+            After::Close | After::Leave | After::Reap | After::Spin(_) | After::Unmap => {}
         }
         self.result.store(result, Ordering::Release);
+    }
+}
+
+/// Uses processor time of this task, and returns 0 or `-errno`.
+fn spin(nanoseconds: u64) -> isize {
+    let mut used = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    let clock = libc::CLOCK_PROCESS_CPUTIME_ID as usize;
+    loop {
+        let place = (&raw mut used).addr();
+        // SAFETY: clock_gettime writes into a local of the kernel's type.
+        let result = unsafe { raw::syscall(libc::SYS_clock_gettime, [clock, place, 0, 0, 0, 0]) };
+        let seconds = used.tv_sec.cast_unsigned().wrapping_mul(1_000_000_000);
+        let total = seconds.wrapping_add(used.tv_nsec.cast_unsigned());
+        if result < 0 || total >= nanoseconds {
+            return result;
+        }
     }
 }

@@ -5,10 +5,14 @@
 //! limits after the canaries (a low RLIMIT_NOFILE would refuse them), the filter after everything that the hook must not
 //! do, the signal mask last (a handler of the daemon must not run here).
 
-use std::{os::fd::AsRawFd, ptr, sync::atomic::Ordering};
+use std::{
+    os::fd::{AsRawFd, OwnedFd},
+    ptr,
+    sync::atomic::Ordering,
+};
 
 use super::{
-    Action, Closing, Identity, Job, Note, NotedGroup, Step,
+    Action, Closing, Identity, IntoCgroup, Job, Note, NotedGroup, Step,
     job::{OOM_SCORE_ADJ, address},
     raw, read_only,
 };
@@ -58,6 +62,10 @@ fn confine(job: &Job) -> Result<(), i32> {
         }
         Ok(())
     })?;
+    // Before the change of identity, which takes away the right to.
+    if let Some(IntoCgroup::Move(processes)) = &parts.cgroup {
+        take(job, Step::Cgroup, || join(processes))?;
+    }
     if let Some(text) = job.oom_score_adj {
         // No step: a hook that the kernel kills after the daemon is no less confined.
         set_oom_score_adj(text).ok();
@@ -294,6 +302,21 @@ fn write_down(note: &Note, group: i32) -> Result<(), i32> {
     } else {
         Err(libc::ENOSPC)
     }
+}
+
+/// Moves this task into a cgroup, by its open `cgroup.procs`.
+fn join(processes: &OwnedFd) -> Result<(), i32> {
+    const THIS_PROCESS: &[u8] = b"0";
+    let fd = processes.as_raw_fd() as usize;
+    let text = [
+        fd,
+        THIS_PROCESS.as_ptr().addr(),
+        THIS_PROCESS.len(),
+        0,
+        0,
+        0,
+    ];
+    call(libc::SYS_write, text).map(drop)
 }
 
 fn change_identity(identity: &Identity) -> Result<(), i32> {

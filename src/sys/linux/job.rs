@@ -25,41 +25,44 @@ pub(crate) enum Step {
     Signals = 1,
     /// Makes a process group of its own.
     ProcessGroup = 2,
+    /// Moves into its cgroup, where the clone did not make it there.
+    Cgroup = 3,
     /// Connects pipes to 0, 1 and 2.
-    Stdio = 3,
+    Stdio = 4,
     /// Makes paths of the workspace read-only, in a mount namespace of its own.
-    ReadOnly = 4,
+    ReadOnly = 5,
     /// Sets groups, gid and uid.
-    Identity = 5,
+    Identity = 6,
     /// Empties every capability set, except the bounding set, which is empty by then.
-    Capabilities = 6,
+    Capabilities = 7,
     /// Sets the child to die with the thread that started it.
-    ParentDeathSignal = 7,
+    ParentDeathSignal = 8,
     /// Changes to the working directory.
-    WorkingDirectory = 8,
+    WorkingDirectory = 9,
     /// Enters the Landlock domain.
-    Landlock = 9,
+    Landlock = 10,
     /// Closes all descriptors except 0 to 2 and the program's, which closes on exec.
-    CloseFds = 10,
+    CloseFds = 11,
     /// Opens the granted canary.
-    CanaryGranted = 11,
+    CanaryGranted = 12,
     /// Checks that the ungranted canary is refused with EACCES.
-    CanaryDenied = 12,
+    CanaryDenied = 13,
     /// Sets resource limits.
-    Limits = 13,
+    Limits = 14,
     /// Loads the closing seccomp filter.
-    ClosingFilter = 14,
+    ClosingFilter = 15,
     /// Unblocks all signals.
-    SignalMask = 15,
+    SignalMask = 16,
     /// Executes the program, or makes the attempts.
-    Release = 16,
+    Release = 17,
 }
 
 impl Step {
-    const ALL: [Self; 17] = [
+    const ALL: [Self; 18] = [
         Self::Begin,
         Self::Signals,
         Self::ProcessGroup,
+        Self::Cgroup,
         Self::Stdio,
         Self::ReadOnly,
         Self::Identity,
@@ -82,6 +85,7 @@ impl Step {
             Self::Begin => "begin",
             Self::Signals => "signals",
             Self::ProcessGroup => "process_group",
+            Self::Cgroup => "cgroup",
             Self::Stdio => "stdio",
             Self::ReadOnly => "read_only",
             Self::Identity => "identity",
@@ -198,6 +202,15 @@ pub(crate) enum Action {
     },
 }
 
+/// A child's way into its cgroup.
+#[derive(Debug)]
+pub(crate) enum IntoCgroup {
+    /// The clone makes it there: the cgroup's directory.
+    Clone(OwnedFd),
+    /// It moves itself, which takes longer, but no `clone3`: the cgroup's `cgroup.procs`, open for writing.
+    Move(OwnedFd),
+}
+
 /// Parts of a [`Job`].
 #[derive(Debug)]
 pub(crate) struct JobParts {
@@ -205,6 +218,8 @@ pub(crate) struct JobParts {
     pub action: Action,
     /// Proof of confinement; `None` runs without the proof and is for unconfined runs only.
     pub canaries: Option<Canaries>,
+    /// The child's way into its cgroup; `None` = it stays in that of the spawner.
+    pub cgroup: Option<IntoCgroup>,
     /// The last filter, if any.
     pub closing: Option<Arc<Closing>>,
     /// Entry into which the child writes its process group, for the keeper. `None` for one that starts nothing.

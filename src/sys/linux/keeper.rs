@@ -3,21 +3,18 @@
 use std::{
     io,
     os::fd::{AsRawFd, OwnedFd},
-    sync::atomic::{AtomicI32, Ordering},
+    sync::atomic::Ordering,
 };
 
 use super::raw;
+use crate::sys::keeper::Table;
 
 /// Starts the process that kills the table's groups once `alive` is closed. Once it has ended it is a [stray](super::strays).
 ///
 /// # Errors
 ///
 /// Returns the error of `clone`.
-pub(in crate::sys) fn watch_over(
-    pipe: &OwnedFd,
-    alive: &OwnedFd,
-    table: &'static [AtomicI32],
-) -> io::Result<()> {
+pub(in crate::sys) fn watch_over(pipe: &OwnedFd, alive: &OwnedFd, table: Table) -> io::Result<()> {
     // SAFETY: clone without CLONE_VM and without a new stack is a copy of this process with this thread alone. The copy
     // goes straight into `keep`, which makes raw system calls only and never returns, so locks that other threads held
     // do not matter. No exit signal: its end concerns nobody.
@@ -30,7 +27,7 @@ pub(in crate::sys) fn watch_over(
 }
 
 /// Runs the keeper.
-fn keep(pipe: usize, alive: usize, table: &[AtomicI32]) -> ! {
+fn keep(pipe: usize, alive: usize, table: Table) -> ! {
     let call = |number, arguments| {
         // SAFETY: below, only calls on this process's own signals, session and descriptors, with pointers to locals.
         unsafe { raw::syscall(number, arguments) }
@@ -77,7 +74,7 @@ fn keep(pipe: usize, alive: usize, table: &[AtomicI32]) -> ! {
             break;
         }
     }
-    for entry in table {
+    for entry in table.groups {
         let group = entry.load(Ordering::Acquire);
         // Never 0 or 1, which would mean "my own group" and "everybody".
         if group > 1 {
@@ -93,6 +90,20 @@ fn keep(pipe: usize, alive: usize, table: &[AtomicI32]) -> ! {
                 ],
             );
         }
+    }
+    // After the groups: here is also what left its group.
+    let path = table.kill_file;
+    if path
+        .first()
+        .is_some_and(|first| first.load(Ordering::Acquire) != 0)
+    {
+        let flags = (libc::O_WRONLY | libc::O_CLOEXEC) as usize;
+        let at = libc::AT_FDCWD as usize;
+        let file = call(libc::SYS_openat, [at, path.as_ptr().addr(), flags, 0, 0, 0]);
+        let text = b"1";
+        let [start, length] = [text.as_ptr().addr(), text.len()];
+        // An error of the open is no descriptor, which the kernel refuses.
+        call(libc::SYS_write, [file as usize, start, length, 0, 0, 0]);
     }
     raw::exit(0)
 }

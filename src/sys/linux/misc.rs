@@ -1,9 +1,14 @@
 //! System calls without a suitable safe wrapper.
 
 use std::{
+    ffi::{CStr, CString},
     fs::{self, File},
     io,
-    os::fd::{AsRawFd, BorrowedFd},
+    os::{
+        fd::{AsRawFd, BorrowedFd},
+        unix::ffi::OsStrExt,
+    },
+    path::Path,
     sync::Arc,
 };
 
@@ -38,6 +43,24 @@ pub(crate) fn reserve(file: &File, bytes: u64) -> io::Result<()> {
         Ok(()) | Err(Errno::EOPNOTSUPP | Errno::ENOSYS) => Ok(()),
         Err(errno) => Err(errno.into()),
     }
+}
+
+/// Returns whether an extended attribute of a file is `1`.
+pub(crate) fn is_marked(path: &Path, attribute: &CStr) -> bool {
+    let mut value = [0_u8; 2];
+    let Ok(path) = CString::new(path.as_os_str().as_bytes()) else {
+        return false;
+    };
+    // SAFETY: the strings end with a NUL byte, and the length is that of `value`, which is writable.
+    let length = unsafe {
+        libc::getxattr(
+            path.as_ptr(),
+            attribute.as_ptr(),
+            value.as_mut_ptr().cast(),
+            value.len(),
+        )
+    };
+    length == 1 && value[0] == b'1'
 }
 
 /// Returns to the system the freed memory that the C library's allocator keeps. Memory that many small requests took at once

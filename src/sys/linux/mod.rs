@@ -14,6 +14,7 @@ mod handover;
 mod job;
 mod keeper;
 mod listener;
+mod memory;
 mod misc;
 mod open;
 mod raw;
@@ -25,16 +26,17 @@ pub(super) use self::keeper::watch_over;
 pub(crate) use self::{
     attempt::{Attempt, Described},
     handover::{exit, kill, peer, process, receive_fds, send_fds},
-    job::{Action, Canaries, Closing, Job, JobParts, Report, Step},
+    job::{Action, Canaries, Closing, IntoCgroup, Job, JobParts, Report, Step},
     listener::{Listener, Notification},
+    memory::use_memory_in,
     misc::{
         FileRights, become_subreaper, block_all_signals, drop_groups, empty_bounding_set,
-        give_memory_back, keep_writers_out, load_filters, peer_groups, reserve,
+        give_memory_back, is_marked, keep_writers_out, load_filters, peer_groups, reserve,
         stores_change_times, switch_off_core_images,
     },
     open::{BY_NAME, locate, open_beneath, open_in_root, pipe},
     read_only::{Bind, Found, NAMESPACE_OF_ROOT, NAMESPACES_OF_A_USER, OwnIds, ReadOnly},
-    spawn::{Launch, Overdue, Stack, discard, launch},
+    spawn::{Launch, Overdue, Stack, discard, has_clone3, launch},
     wait::{
         Process, Watched, exited, has_ended, reap_group, reap_stray, reap_watched, strays,
         wait_for, watch,

@@ -10,7 +10,7 @@ use std::{
 use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
 
 use super::{
-    Job, child,
+    IntoCgroup, Job, child,
     job::{Flight, Stage},
     raw,
     wait::{ended, has_ended},
@@ -25,6 +25,50 @@ pub(crate) struct Stack {
 /// The flags and exit signal of the only clone. The spawners' filters let exactly these through.
 pub const CLONE_FLAGS: u32 =
     (libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PIDFD | libc::SIGCHLD) as u32;
+
+/// `CLONE_INTO_CGROUP`, which libc does not have.
+const CLONE_INTO_CGROUP: u64 = 1 << 33;
+
+/// `struct clone_args` of the kernel, as of `CLONE_INTO_CGROUP`.
+#[derive(Debug, Default)]
+#[repr(C)]
+struct CloneArgs {
+    flags: u64,
+    pidfd: u64,
+    child_tid: u64,
+    parent_tid: u64,
+    exit_signal: u64,
+    stack: u64,
+    stack_size: u64,
+    tls: u64,
+    set_tid: u64,
+    set_tid_size: u64,
+    cgroup: u64,
+}
+
+impl CloneArgs {
+    /// Returns the arguments of a clone like that of [`CLONE_FLAGS`] whose child begins in a cgroup.
+    fn new(stack: &mut Stack, pidfd: *mut i32, cgroup: &OwnedFd) -> Self {
+        let signal = libc::SIGCHLD as u64;
+        Self {
+            flags: (u64::from(CLONE_FLAGS) & !signal) | CLONE_INTO_CGROUP,
+            pidfd: pidfd.addr() as u64,
+            exit_signal: signal,
+            stack: (stack.top().addr() - SIZE) as u64,
+            stack_size: SIZE as u64,
+            cgroup: cgroup.as_raw_fd() as u64,
+            ..Self::default()
+        }
+    }
+}
+
+/// Returns whether `clone3` is to be had. Filters that look at flags of `clone` answer as if there were none, such as those of
+/// systemd's `RestrictNamespaces=`.
+pub(crate) fn has_clone3() -> bool {
+    // SAFETY: a structure of no size is refused before it is looked at.
+    let result = unsafe { raw::syscall(libc::SYS_clone3, [0; 6]) };
+    result == -(libc::EINVAL as isize)
+}
 
 /// Size of the guard: the largest page on kernels of these architectures. A smaller guard would be rounded up into the stack.
 const GUARD: usize = 64 * 1024;
@@ -111,17 +155,29 @@ pub(crate) fn launch(job: &Job, stack: &mut Stack) -> Launch {
         }
         flight.stage = Stage::Cloning;
     }
+    let pidfd = job.pidfd.as_ptr();
+    let (number, args, in_cgroup);
+    match &job.parts.cgroup {
+        None | Some(IntoCgroup::Move(_)) => {
+            let stack = stack.top().addr();
+            number = libc::SYS_clone;
+            args = [CLONE_FLAGS as usize, stack, pidfd.addr(), 0, 0];
+        }
+        Some(IntoCgroup::Clone(cgroup)) => {
+            in_cgroup = CloneArgs::new(stack, pidfd, cgroup);
+            number = libc::SYS_clone3;
+            args = [
+                ptr::from_ref(&in_cgroup).addr(),
+                size_of::<CloneArgs>(),
+                0,
+                0,
+                0,
+            ];
+        }
+    }
     // SAFETY: VM and VFORK are set; the stack is borrowed exclusively and its top is aligned; the pidfd's place and the
-    // job live in `job`, borrowed until the clone returns; `child::run` keeps to raw system calls.
-    let pid = unsafe {
-        raw::clone_vfork(
-            CLONE_FLAGS as usize,
-            stack.top(),
-            job.pidfd.as_ptr(),
-            ptr::from_ref(job),
-            child::run,
-        )
-    };
+    // job live in `job`, borrowed until the clone returns, and `in_cgroup` until then, too; `child::run` keeps to raw system calls.
+    let pid = unsafe { raw::clone_vfork(number, args, ptr::from_ref(job), child::run) };
     let mut flight = job.flight();
     let pidfd = job.pidfd.swap(-1, Ordering::AcqRel);
     if pid < 0 {

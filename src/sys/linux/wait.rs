@@ -147,6 +147,22 @@ pub(crate) fn wait_for(pid: i32) -> io::Result<Reaped> {
     }
 }
 
+/// Waits until a child has ended, and reaps it.
+///
+/// # Errors
+///
+/// Returns the error of `waitid`; `ECHILD` if there is no such child.
+pub(super) fn wait_until_ended(pid: i32) -> io::Result<Reaped> {
+    loop {
+        match wait_with(libc::P_PID, pid.unsigned_abs(), 0) {
+            Ok(Some((_, reaped))) => return Ok(reaped),
+            Ok(None) => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
 fn wait(kind: libc::idtype_t, id: libc::id_t) -> io::Result<Option<Reaped>> {
     Ok(wait_with(kind, id, libc::WNOHANG)?.map(|(_, reaped)| reaped))
 }

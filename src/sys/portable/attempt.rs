@@ -13,8 +13,10 @@ use nix::{
     errno::Errno,
     fcntl::{AT_FDCWD, OFlag, open},
     sys::{
+        resource::{UsageWho, getrusage},
         signal::{Signal, kill},
         stat::{FchmodatFlags, Mode, fchmodat},
+        time::TimeValLike,
         wait::waitpid,
     },
     unistd::{AccessFlags, Pid, access, close, execve, setpgid, truncate},
@@ -55,6 +57,7 @@ enum Call {
     },
     Truncate(PathBuf),
     UseMemory(usize),
+    UseProcessor(u64),
 }
 
 impl Attempt {
@@ -131,6 +134,11 @@ impl Attempt {
         Self(Call::UseMemory(bytes))
     }
 
+    /// Uses this many nanoseconds of processor time.
+    pub(crate) const fn use_processor(nanoseconds: u64) -> Self {
+        Self(Call::UseProcessor(nanoseconds))
+    }
+
     /// Makes the call; returns a value, or `-errno`. To be called in a process that has nothing else to do.
     pub(crate) fn make(&self) -> isize {
         let made = match &self.0 {
@@ -182,6 +190,15 @@ impl Attempt {
                 std::hint::black_box(vec![1_u8; *bytes]);
                 Ok(0)
             }
+            Call::UseProcessor(nanoseconds) => loop {
+                let used = match getrusage(UsageWho::RUSAGE_SELF) {
+                    Ok(usage) => usage.user_time() + usage.system_time(),
+                    Err(errno) => break Err(errno),
+                };
+                if used.num_microseconds().unsigned_abs() >= *nanoseconds / 1000 {
+                    break Ok(0);
+                }
+            },
         };
         made.unwrap_or_else(|errno| -(errno as isize))
     }

@@ -3,7 +3,7 @@
 use std::{
     io,
     os::fd::{AsRawFd, OwnedFd},
-    sync::atomic::{AtomicI32, Ordering},
+    sync::atomic::Ordering,
 };
 
 use nix::{
@@ -11,16 +11,14 @@ use nix::{
     unistd::{Pid, SysconfVar, close, read, setsid, sysconf},
 };
 
+use crate::sys::keeper::Table;
+
 /// Starts the process that kills the table's groups once `alive` is closed. Once it has ended it is a [stray](super::strays).
 ///
 /// # Errors
 ///
 /// Returns the error of `fork`.
-pub(in crate::sys) fn watch_over(
-    pipe: &OwnedFd,
-    alive: &OwnedFd,
-    table: &'static [AtomicI32],
-) -> io::Result<()> {
+pub(in crate::sys) fn watch_over(pipe: &OwnedFd, alive: &OwnedFd, table: Table) -> io::Result<()> {
     // SAFETY: the copy of this process goes straight into `keep`, which calls only what may be called between a fork and an
     // exec, and never returns; so locks that other threads held do not matter.
     match unsafe { libc::fork() } {
@@ -31,7 +29,7 @@ pub(in crate::sys) fn watch_over(
 }
 
 /// Runs the keeper. Failures of its own set-up are no reason not to watch.
-fn keep(pipe: &OwnedFd, alive: &OwnedFd, table: &[AtomicI32]) -> ! {
+fn keep(pipe: &OwnedFd, alive: &OwnedFd, table: Table) -> ! {
     // Deaf to everything but SIGKILL, and in a session of its own, so that what ends the daemon does not end it first.
     sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::all()), None).ok();
     setsid().ok();
@@ -47,7 +45,7 @@ fn keep(pipe: &OwnedFd, alive: &OwnedFd, table: &[AtomicI32]) -> ! {
     let mut byte = [0];
     // All signals are blocked, so there is no EINTR; 0 is the daemon's end, and an error cannot be waited out.
     while matches!(read(pipe, &mut byte), Ok(1..)) {}
-    for entry in table {
+    for entry in table.groups {
         let group = entry.load(Ordering::Acquire);
         // Never 0 or 1, which would mean "my own group" and "everybody".
         if group > 1 {

@@ -146,7 +146,7 @@ fn set_up_opens_what_the_child_does_to_itself_and_nothing_else() {
         names.sort_unstable();
         names
     };
-    let [drop, keep, ..] = needs();
+    let [drop, keep, .., in_cgroup] = needs();
     let always = [
         "clone",
         "landlock_restrict_self",
@@ -156,6 +156,9 @@ fn set_up_opens_what_the_child_does_to_itself_and_nothing_else() {
         "setpgid",
     ];
     assert_eq!(opened(keep), always);
+    let [first, rest @ ..] = always;
+    let of_cgroup: Vec<_> = [first, "clone3"].into_iter().chain(rest).collect();
+    assert_eq!(opened(in_cgroup), of_cgroup);
     assert_eq!(
         opened(drop),
         [
@@ -321,6 +324,7 @@ fn closing_filter_is_short_because_every_run_loads_it() {
         let length = closed(spec, needs).len();
         let limit = if spec.landlock_abi < 6 { 38 } else { 28 };
         let limit = if needs.mounts { limit + 12 } else { limit };
+        let limit = if needs.cgroup { limit + 2 } else { limit };
         assert!(
             length <= limit,
             "{length} instructions for {spec:?} with {needs:?}"

@@ -40,14 +40,17 @@ pub(in crate::sandbox) fn specs() -> Vec<FilterSpec> {
 }
 
 /// Returns all kinds of set-up.
-pub(in crate::sandbox) fn needs() -> [SetupNeeds; 4] {
+pub(in crate::sandbox) fn needs() -> [SetupNeeds; 6] {
     [
-        (Credentials::Drop, false),
-        (Credentials::Keep, false),
-        (Credentials::Drop, true),
-        (Credentials::Keep, true),
+        (Credentials::Drop, false, false),
+        (Credentials::Keep, false, false),
+        (Credentials::Drop, true, false),
+        (Credentials::Keep, true, false),
+        (Credentials::Drop, true, true),
+        (Credentials::Keep, false, true),
     ]
-    .map(|(credentials, mounts)| SetupNeeds {
+    .map(|(credentials, mounts, cgroup)| SetupNeeds {
+        cgroup,
         clone_flags: CLONE_FLAGS,
         credentials,
         mounts,

@@ -34,21 +34,20 @@ pub(in crate::sys) unsafe fn syscall(number: i64, args: [usize; 6]) -> isize {
 ///
 /// # Safety
 ///
-/// `flags` must hold `CLONE_VM | CLONE_VFORK`, so that the caller sleeps until the task executes or exits; `stack_top`
-/// must be the 16-byte aligned end of memory that nothing else uses until then; `pidfd` must be writable; `argument`
-/// must stay valid until then; `entry` must only do what a task that shares its memory and thread-local storage with a
-/// stopped thread may do.
+/// `number` and `args` must be a call of `clone` or `clone3` whose flags hold `CLONE_VM | CLONE_VFORK`, so that the caller sleeps
+/// until the task executes or exits; the stack must be memory that nothing else uses until then, with a 16-byte aligned end; the
+/// pidfd must be writable; `argument` must stay valid until then; `entry` must only do what a task that shares its memory and
+/// thread-local storage with a stopped thread may do.
 pub(in crate::sys) unsafe fn clone_vfork<T>(
-    flags: usize,
-    stack_top: *mut u8,
-    pidfd: *mut i32,
+    number: i64,
+    args: [usize; 5],
     argument: *const T,
     entry: extern "C" fn(*const T) -> !,
 ) -> isize {
     let result: isize;
-    // SAFETY: clone(flags, stack, parent_tid, tls, child_tid): the last two are the other way round than on x86_64, and
-    // both 0. In the parent this is an ordinary system call. In the child x0 is 0, sp is `stack_top`, all other registers
-    // are the parent's, so x20 and x21 still hold argument and entry; frame pointer and link register become 0, where a
+    // SAFETY: clone(flags, stack, parent_tid, tls, child_tid), the last two of which are the other way round than on x86_64, or
+    // clone3(args, size). In the parent this is an ordinary system call. In the child x0 is 0, sp is the stack's end, all other
+    // registers are the parent's, so x20 and x21 still hold argument and entry; frame pointer and link register become 0, where a
     // backtrace ends; entry uses the new stack only, and never returns.
     unsafe {
         asm!(
@@ -60,12 +59,12 @@ pub(in crate::sys) unsafe fn clone_vfork<T>(
             "blr x21",
             "brk #1",
             "2:",
-            in("x8") libc::SYS_clone,
-            inlateout("x0") flags as isize => result,
-            in("x1") stack_top,
-            in("x2") pidfd,
-            in("x3") 0_usize,
-            in("x4") 0_usize,
+            in("x8") number,
+            inlateout("x0") args[0] as isize => result,
+            in("x1") args[1],
+            in("x2") args[2],
+            in("x3") args[3],
+            in("x4") args[4],
             in("x20") argument,
             in("x21") entry,
         );

@@ -36,21 +36,20 @@ pub(in crate::sys) unsafe fn syscall(number: i64, args: [usize; 6]) -> isize {
 ///
 /// # Safety
 ///
-/// `flags` must hold `CLONE_VM | CLONE_VFORK`, so that the caller sleeps until the task executes or exits; `stack_top`
-/// must be the 16-byte aligned end of memory that nothing else uses until then; `pidfd` must be writable; `argument`
-/// must stay valid until then; `entry` must only do what a task that shares its memory and thread-local storage with a
-/// stopped thread may do.
+/// `number` and `args` must be a call of `clone` or `clone3` whose flags hold `CLONE_VM | CLONE_VFORK`, so that the caller sleeps
+/// until the task executes or exits; the stack must be memory that nothing else uses until then, with a 16-byte aligned end; the
+/// pidfd must be writable; `argument` must stay valid until then; `entry` must only do what a task that shares its memory and
+/// thread-local storage with a stopped thread may do.
 pub(in crate::sys) unsafe fn clone_vfork<T>(
-    flags: usize,
-    stack_top: *mut u8,
-    pidfd: *mut i32,
+    number: i64,
+    args: [usize; 5],
     argument: *const T,
     entry: extern "C" fn(*const T) -> !,
 ) -> isize {
     let result: isize;
-    // SAFETY: clone(flags, stack, parent_tid, child_tid, tls). In the parent this is an ordinary system call. In the child
-    // rax is 0, rsp is `stack_top`, all other registers are the parent's, so r12 and r13 still hold argument and entry;
-    // the call pushes onto the new stack only, and entry never returns.
+    // SAFETY: clone(flags, stack, parent_tid, child_tid, tls) or clone3(args, size). In the parent this is an ordinary system call.
+    // In the child rax is 0, rsp is the stack's end, all other registers are the parent's, so r12 and r13 still hold argument and
+    // entry; the call pushes onto the new stack only, and entry never returns.
     unsafe {
         asm!(
             "syscall",
@@ -61,12 +60,12 @@ pub(in crate::sys) unsafe fn clone_vfork<T>(
             "call r13",
             "ud2",
             "2:",
-            inlateout("rax") libc::SYS_clone as isize => result,
-            in("rdi") flags,
-            in("rsi") stack_top,
-            in("rdx") pidfd,
-            in("r10") 0_usize,
-            in("r8") 0_usize,
+            inlateout("rax") number as isize => result,
+            in("rdi") args[0],
+            in("rsi") args[1],
+            in("rdx") args[2],
+            in("r10") args[3],
+            in("r8") args[4],
             in("r12") argument,
             in("r13") entry,
             lateout("rcx") _,
