@@ -43,12 +43,6 @@ pub(super) fn delegated() -> Result<PathBuf, Absent> {
     };
     let writable = "let the daemon's service write it: take `ProtectControlGroups=yes` out, or name it in `ReadWritePaths=`";
     let daemon = top.join(DAEMON);
-    match fs::create_dir(&daemon) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-            return Err(absent(error.to_string(), writable));
-        }
-        Ok(()) | Err(_) => {}
-    }
     for _ in 0..ATTEMPTS {
         let processes = fs::read_to_string(top.join("cgroup.procs"));
         let processes = processes.map_err(|error| absent(error.to_string(), writable))?;
@@ -63,6 +57,12 @@ pub(super) fn delegated() -> Result<PathBuf, Absent> {
         if let Some(other) = processes.iter().find(|&&pid| !is_own(pid)) {
             let why = format!("process {other} is in it, which is none of the daemon's");
             return Err(absent(why, "have the daemon alone in its service"));
+        }
+        match fs::create_dir(&daemon) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(absent(error.to_string(), writable));
+            }
+            Ok(()) | Err(_) => {}
         }
         for pid in processes {
             match set(&daemon, "cgroup.procs", &pid.to_string()) {
