@@ -436,7 +436,7 @@ fn a_run_starts_in_the_workspace_under_a_profile_that_starts_there_and_nowhere_e
     let help = line.run(&["run", "--help"]).stdout;
     let help = String::from_utf8_lossy(&help);
     let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
-    let default = "[default: the workspace under a profile that starts there, such as workspace-ro, else its scratch directory]";
+    let default = "[default: the workspace under a profile that starts there, such as workspace-ro, else the scratch directory]";
     assert!(help.contains(default), "{help}");
 }
 
