@@ -764,10 +764,15 @@ impl Sandbox {
         policy: &Policy,
         lease: Option<&Lease>,
     ) -> Result<(ProbeResult, ProbeResult), Stop> {
-        // The least limit is a millisecond in each tenth of a second.
-        const NANOSECONDS: u64 = 3_000_000;
-        const LITTLE: u32 = 10;
         const MUCH: u32 = 1_000_000;
+        // Thousandths of a processor: with the least limit, a millisecond in each tenth of a second, a container would take very long
+        // to start.
+        let little = match backend.has_own_memory() {
+            true => 100,
+            false => 10,
+        };
+        // Three periods' worth.
+        let nanoseconds = u64::from(little) * 300_000;
         let throttled = async |cpus| {
             let limited = Policy {
                 limits: Limits {
@@ -777,14 +782,14 @@ impl Sandbox {
                 ..policy.clone()
             };
             let site = self.site(policy, lease)?;
-            let attempts = vec![Attempt::use_processor(NANOSECONDS)];
+            let attempts = vec![Attempt::use_processor(nanoseconds)];
             let probed = self.probe_on(&site, backend, &limited, attempts).await?;
             let [Some(0)] = probed.results[..] else {
                 return Ok(None);
             };
             Ok::<_, Stop>(Some(probed.throttled))
         };
-        let (within, beyond) = (throttled(MUCH).await?, throttled(LITTLE).await?);
+        let (within, beyond) = (throttled(MUCH).await?, throttled(little).await?);
         let observed = |throttled| match throttled {
             Some(true) => "had to wait".to_owned(),
             Some(false) => "did not wait".to_owned(),
