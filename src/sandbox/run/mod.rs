@@ -423,7 +423,17 @@ impl Sandbox {
             Axis::Cpu => "limits.cpus",
             Axis::Memory => "limits.memory",
             Axis::Pids => "limits.tasks",
-            _ => return String::new(),
+            Axis::Devices
+            | Axis::Environment
+            | Axis::Execute
+            | Axis::Ipc
+            | Axis::Metadata
+            | Axis::Network
+            | Axis::Output
+            | Axis::Read
+            | Axis::Spawn
+            | Axis::Time
+            | Axis::Write => return String::new(),
         };
         match &self.parts.cgroups {
             Ok(cgroups) if axis == Axis::Cpu && !cgroups.controllers().cpu => format!(

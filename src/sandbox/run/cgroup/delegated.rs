@@ -163,6 +163,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "it is no hook")]
     fn this_process_and_its_children_are_its_own() {
         assert!(is_own(i32::try_from(process::id()).unwrap()));
         let mut child = process::Command::new("/bin/cat")
