@@ -449,6 +449,9 @@ pub(super) fn exit_code(response: &pb::ExecuteResponse) -> u8 {
     let low = |value: i32| u8::try_from(value & 0xff).unwrap_or(u8::MAX);
     match outcome.kind() {
         pb::OutcomeKind::Exited => low(outcome.exit_code.unwrap_or(0)),
+        pb::OutcomeKind::PidsExhausted if outcome.exit_code.is_some() => {
+            low(outcome.exit_code.unwrap_or(0))
+        }
         pb::OutcomeKind::TimedOut => TIMED_OUT,
         pb::OutcomeKind::ExecFailed if outcome.exec_errno == Some(libc::ENOENT) => NOT_FOUND,
         pb::OutcomeKind::ExecFailed => NOT_EXECUTABLE,

@@ -460,7 +460,7 @@ pub enum OutcomeKind {
     TimedOut = 3,
     /// The memory limit ended it.
     OutOfMemory = 4,
-    /// The task limit ended it.
+    /// It failed after the kernel refused its run a task beyond the limit; `exit_code` or `signal` is set.
     PidsExhausted = 5,
     /// It printed more than a profile with `on_limit = "kill"` lets it.
     OutputLimit = 6,
