@@ -176,7 +176,7 @@ impl Reported {
         let read = Pin::new(&mut self.stream).poll_read(context, &mut ReadBuf::new(&mut byte));
         match read {
             Poll::Ready(Err(reason)) => self.report(&reason),
-            _ => self.report(error),
+            Poll::Ready(Ok(())) | Poll::Pending => self.report(error),
         }
     }
 }
