@@ -489,7 +489,9 @@ async fn status_says_that_the_daemon_serves_what_it_does_and_where() {
         ..Setup::default()
     })
     .await;
-    let calls = [(); 2].map(|()| begin(&daemon, writing(&daemon, WAITS)));
+    let first = begin(&daemon, writing(&daemon, WAITS));
+    runs_in(&daemon, &["RUN_STATE_RUNNING"]).await;
+    let calls = [first, begin(&daemon, writing(&daemon, WAITS))];
     runs_in(&daemon, &["RUN_STATE_RUNNING", "RUN_STATE_QUEUED"]).await;
 
     let (code, said) = status(&daemon);
