@@ -48,6 +48,7 @@ use crate::{
         Backend, Observer, OwnUids, Seen, explain as kernel,
         landlock::{Landlock, NEWEST_ABI},
     },
+    util::diff::unified,
 };
 
 /// The widest profile where none is named, which suits usual hooks.
@@ -199,8 +200,7 @@ impl LearnArgs {
             Ok(old) => (to.as_str(), old),
             Err(_) => ("/dev/null", String::new()),
         };
-        let diff = similar::TextDiff::from_lines(&old, &learned.draft);
-        let diff = diff.unified_diff().header(from, &to).to_string();
+        let diff = unified((from, &old), (&to, &learned.draft));
         let command = self.command.iter().map(|word| word.to_string_lossy());
         let command: Vec<_> = command.map(Cow::into_owned).collect();
         let command = shlex::try_join(command.iter().map(String::as_str))?;

@@ -39,7 +39,10 @@ use crate::{
     policy::{References, WorkspaceRoots, units::Size},
     redact::secret::Registration,
     sandbox::{CgroupPlace, HookUsers, Order, RunAs, Runtime},
-    util::trusted_file::{self, Untrusted},
+    util::{
+        keyed_toml,
+        trusted_file::{self, Untrusted},
+    },
 };
 
 mod audit;
@@ -531,15 +534,8 @@ impl Config {
 }
 
 fn deserialize(text: &str) -> Result<ConfigFile, ConfigProblem> {
-    let deserializer = toml::Deserializer::parse(text)
-        .map_err(|error| ConfigProblem::Syntax(error.to_string()))?;
-    serde_path_to_error::deserialize(deserializer).map_err(|error| {
-        let key = error.path().to_string();
-        ConfigProblem::Syntax(format!(
-            "`{key}`: {}",
-            error.into_inner().to_string().trim_end()
-        ))
-    })
+    keyed_toml::read(text)
+        .map_err(|error| ConfigProblem::Syntax(error.to_string().trim_end().to_owned()))
 }
 
 /// Reads the names of profiles that are served.

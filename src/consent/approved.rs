@@ -9,28 +9,18 @@ use std::{
     io::{self, Read},
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
-    time::{Duration, Instant},
 };
 
 use sha2::{Digest, Sha256};
-use similar::{
-    algorithms::{Capture, Replace, myers},
-    group_diff_ops,
-    udiff::UnifiedHunkHeader,
-};
 
 use super::allowlist::Allowlist;
-use crate::model::is_sha256;
-use crate::util::trusted_file;
+use crate::{
+    model::is_sha256,
+    util::{diff::unified, trusted_file},
+};
 
 /// The largest text that is kept.
 const MAX_TEXT_BYTES: usize = 256 * 1024;
-
-/// The largest diff that is shown.
-const MAX_DIFF_BYTES: usize = 64 * 1024;
-
-/// Marks a last line without an end.
-const NO_NEWLINE: &str = "\n\\ No newline at end of file\n";
 
 /// The store of approved texts.
 #[derive(Clone, Debug)]
@@ -77,7 +67,7 @@ impl Approved {
     /// not kept.
     pub(super) fn profile_diff(&self, was: &str, now: &str) -> String {
         let old = self.kept(was);
-        old.map_or_else(String::new, |old| unified(&old, now, "profile"))
+        old.map_or_else(String::new, |old| of_approved(&old, now, "profile"))
     }
 
     /// Returns the diff of a script against the content that was approved under this digest. It is unified; empty where that text
@@ -87,7 +77,7 @@ impl Approved {
             return String::new();
         };
         match text(script, now) {
-            Ok(Some(new)) => unified(&old, &new, path),
+            Ok(Some(new)) => of_approved(&old, &new, path),
             Ok(None) | Err(_) => String::new(),
         }
     }
@@ -150,48 +140,10 @@ fn text(file: &File, sha256: &str) -> io::Result<Option<String>> {
         .filter(|text| !text.contains('\0')))
 }
 
-/// Returns the unified diff of two texts. Why not by `TextDiff`: it compiles every algorithm, which is a twentieth of
-/// the program.
-fn unified(old: &str, new: &str, path: &str) -> String {
-    let old: Vec<_> = old.split_inclusive('\n').collect();
-    let new: Vec<_> = new.split_inclusive('\n').collect();
-    let deadline = Instant::now() + Duration::from_millis(200);
-    let mut hook = Replace::new(Capture::new());
-    let (all_old, all_new) = (0..old.len(), 0..new.len());
-    let Ok(()) = myers::diff_deadline(&mut hook, &old, all_old, &new, all_new, Some(deadline));
-    let mut text = format!("--- {path} (approved)\n+++ {path} (now)\n");
-    for hunk in group_diff_ops(hook.into_inner().into_ops(), 3) {
-        text.push_str(&format!("{}\n", UnifiedHunkHeader::new(&hunk)));
-        for (tag, lines) in hunk.iter().flat_map(|op| op.iter_slices(&old, &new)) {
-            for line in lines {
-                let end = if line.ends_with('\n') { "" } else { NO_NEWLINE };
-                text.push_str(&format!("{tag}{line}{end}"));
-            }
-        }
-    }
-    if text.len() > MAX_DIFF_BYTES {
-        let end = (0..=MAX_DIFF_BYTES)
-            .rev()
-            .find(|at| text.is_char_boundary(*at));
-        text.truncate(end.unwrap_or_default());
-        text.push_str("\n… the rest of the diff is not shown\n");
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_diff_shows_what_changed_with_three_lines_around_it() {
-        let old = "1\n2\n3\n4\n5\n6\n7\n8\n9\nend";
-        let new = "1\n2\n3\n4\nfive\n6\n7\n8\n9\nend\n";
-
-        let diff = unified(old, new, "/hook");
-
-        let expected = "--- /hook (approved)\n+++ /hook (now)\n@@ -2,9 +2,9 @@\n 2\n 3\n 4\n-5\n+five\n 6\n 7\n 8\n 9\n-end\n\
-            \\ No newline at end of file\n+end\n";
-        assert_eq!(diff, expected);
-    }
+fn of_approved(old: &str, new: &str, path: &str) -> String {
+    let (old, new) = (
+        (&*format!("{path} (approved)"), old),
+        (&*format!("{path} (now)"), new),
+    );
+    unified(old, new)
 }

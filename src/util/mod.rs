@@ -1,6 +1,8 @@
 //! Tools for any daemon: shares and turns among uids, swappable values, trusted files.
 
+pub(crate) mod diff;
 pub(crate) mod heavy;
+pub(crate) mod keyed_toml;
 pub(crate) mod pem;
 pub(crate) mod presence;
 pub(crate) mod shares;

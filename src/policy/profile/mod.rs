@@ -26,9 +26,12 @@ use super::{
     environment,
     units::{OptionalCpus, OptionalSize, Size, Span},
 };
-use crate::model::{
-    OnOutputLimit, ProfileName,
-    axis::{Axes, Axis, Demand},
+use crate::{
+    model::{
+        OnOutputLimit, ProfileName,
+        axis::{Axes, Axis, Demand},
+    },
+    util::keyed_toml::{self, KeyedTomlError},
 };
 
 /// A profile file, as written. One that extends nothing must have every key that has no default.
@@ -88,13 +91,13 @@ impl ProfileFile {
     /// Fails if the text is not TOML, a key is unknown or has an invalid value, a list names something twice, or a part
     /// extends something.
     pub fn parse(text: &str) -> Result<Self, ProfileCause> {
-        let deserializer = toml::Deserializer::parse(text)
-            .map_err(|error| ProfileCause::Syntax(Box::new(error)))?;
-        let file: Self =
-            serde_path_to_error::deserialize(deserializer).map_err(|error| ProfileCause::Key {
-                key: error.path().to_string(),
-                source: Box::new(error.into_inner()),
-            })?;
+        let file: Self = keyed_toml::read(text).map_err(|error| match error {
+            KeyedTomlError::Key { key, source } => ProfileCause::Key {
+                key,
+                source: Box::new(source),
+            },
+            KeyedTomlError::Syntax(error) => ProfileCause::Syntax(Box::new(error)),
+        })?;
         file.axes.check()?;
         file.files.check()?;
         if file.part && file.extends.is_some() {
@@ -300,7 +303,7 @@ pub enum ProfileCause {
         /// The path of the key.
         key: String,
         /// The problem.
-        source: Box<toml::de::Error>,
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// Neither the file nor what it extends has a key.
     #[error("`{0}` is missing; set it here or extend a profile that has it")]
