@@ -119,7 +119,7 @@ python_with() { # REQUIREMENTS
   local name; name=$(sha256sum "$1" | cut -c 1-16)
   PYTHON=$CI_WORK/python-$name/bin/python
   [ -e "$CI_WORK/python-$name/ok" ] && return
-  /usr/bin/python3 -c 'import ensurepip, venv' 2>/dev/null || packages python3-venv
+  /usr/bin/python3 -c 'import ensurepip, venv' 2>/dev/null || { apt-get -qq update && packages python3-venv; } || return
   rm -rf "$CI_WORK/python-$name"
   /usr/bin/python3 -m venv "$CI_WORK/python-$name" &&
     timeout 300 "$PYTHON" -m pip install --quiet --disable-pip-version-check --requirement "$1" && touch "$CI_WORK/python-$name/ok"

@@ -184,7 +184,6 @@ class Caller(threading.Thread):
                 self.again += 1
             elif error.code() == grpc.StatusCode.UNAVAILABLE:
                 self.unknown.append(request_id)
-                self.why = error.details()
             else:
                 self.wrong.append(f"{error.code().name} {why}: {error.details()}")
             return False
