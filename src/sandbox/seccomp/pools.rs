@@ -198,8 +198,15 @@ impl Pools {
 
 #[cfg(test)]
 mod tests {
+    use std::{fs::File, thread, time::Duration};
+
+    use nix::{sys::stat::Mode, unistd::mkfifo};
+
     use super::*;
-    use crate::sys::Keeper;
+    use crate::{
+        sandbox::seccomp::spawner::tests::job_of,
+        sys::{self, Attempt, Keeper, Launch, Step},
+    };
 
     const STARTS: Starts = Starts {
         in_cgroup: false,
@@ -220,6 +227,38 @@ mod tests {
         assert!(Arc::ptr_eq(&one, &of(1)) && Arc::ptr_eq(&other, &of(2)));
         let operators = pools.of_operators_programs().unwrap();
         assert!(!Arc::ptr_eq(&operators, &one) && !Arc::ptr_eq(&operators, &other));
+    }
+
+    #[test]
+    fn a_child_that_hangs_holds_the_spawners_of_its_caller_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let fifo = directory.path().join("fifo");
+        mkfifo(&fifo, Mode::S_IRWXU).unwrap();
+        let pools = pools();
+        let launch = |caller, job| {
+            let pool = pools.of_hooks(caller, None).unwrap();
+            pool.pool.launch(job, None).unwrap()
+        };
+        // Nobody has it open for writing.
+        let hanging = job_of(vec![
+            Attempt::open(fifo.as_os_str(), libc::O_RDONLY, 0).unwrap(),
+        ]);
+        let mut hangs = launch(1, Arc::clone(&hanging));
+        while hanging.report().step() != Step::Release {
+            assert!(hangs.try_recv().is_err());
+            thread::sleep(Duration::from_millis(1));
+        }
+        let mut behind = launch(1, job_of(Vec::new()));
+
+        let other = launch(2, job_of(Vec::new())).blocking_recv().unwrap();
+        assert!(matches!(other, Launch::Cloned { .. }), "{other:?}");
+        // The control.
+        assert!(hangs.try_recv().is_err() && behind.try_recv().is_err());
+
+        drop(File::options().write(true).open(&fifo).unwrap());
+        for launch in [Ok(other), hangs.blocking_recv(), behind.blocking_recv()] {
+            sys::discard(launch.unwrap());
+        }
     }
 
     #[test]
