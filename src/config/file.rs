@@ -360,7 +360,7 @@ pub(super) struct HooksEntry {
     /// The same for a profile, by its name, and for the profiles that extend it.
     #[schemars(extend("additionalProperties" = { "enum": ["caller", "pool"] }))]
     pub(super) run_as_profiles: BTreeMap<String, String>,
-    /// The number of threads that start hooks, for each set of filters.
+    /// The number of threads that start hooks, for each caller and set of filters.
     #[schemars(range(min = 1, max = 64))]
     pub(super) spawners: usize,
     /// The first and the last uid of the pool for a root daemon's hooks.

@@ -156,7 +156,7 @@ pub struct Config {
     pub(crate) socket: Option<PathBuf>,
     /// The socket's mode.
     pub(crate) socket_mode: u32,
-    /// Threads that start hooks, for each set of filters.
+    /// Threads that start hooks, for each caller and set of filters.
     pub(crate) spawners: usize,
     /// Where allowlist and journal are.
     pub(crate) state: PathBuf,

@@ -522,6 +522,7 @@ pub(crate) mod as_root {
     use std::{
         fs,
         os::{fd::OwnedFd, unix::fs::PermissionsExt},
+        path::PathBuf,
         process::{Child, Command, Stdio},
     };
 
@@ -537,9 +538,11 @@ pub(crate) mod as_root {
     const ONE: u32 = 3_000_000_001;
     const TWO: u32 = 3_000_000_002;
 
-    /// Passes everything on between its standard input, which is a socket, and a daemon's.
+    /// Passes everything on between its standard input, which is a socket, and a daemon's. It has a user's ids only while it connects:
+    /// what signals all processes of that user does not reach it.
     const PASS_ON: &str = r#"
-        use Socket; socket(my $d, AF_UNIX, SOCK_STREAM, 0) or die; connect($d, sockaddr_un($ARGV[0])) or die;
+        use Socket; my $u = $ARGV[1]; $) = "$u $u"; $> = $u; $> == $u or die;
+        socket(my $d, AF_UNIX, SOCK_STREAM, 0) or die; connect($d, sockaddr_un($ARGV[0])) or die; $> = 0; $) = "0 0";
         open(my $c, "+<&=", 0) or die; my $r = ""; vec($r, 0, 1) = 1; vec($r, fileno($d), 1) = 1;
         while (select(my $o = $r, undef, undef, undef) > 0) {
             for my $p ([$c, $d], [$d, $c]) {
@@ -566,14 +569,19 @@ pub(crate) mod as_root {
         }
     }
 
-    fn perl_as(uid: u32, daemon: &Daemon, script: &str, words: &[&str]) -> Command {
+    /// Returns a daemon's socket, which everybody may use.
+    fn open_socket(daemon: &Daemon) -> PathBuf {
         let socket = daemon.path().join("sock");
         fs::set_permissions(&socket, fs::Permissions::from_mode(0o666)).unwrap();
+        socket
+    }
+
+    fn perl_as(uid: u32, daemon: &Daemon, script: &str, words: &[&str]) -> Command {
         let mut command = Command::new("setpriv");
         command
             .args([format!("--reuid={uid}"), format!("--regid={uid}")])
             .args(["--clear-groups", "perl", "-e", script])
-            .arg(socket)
+            .arg(open_socket(daemon))
             .args(words);
         command
     }
@@ -581,7 +589,9 @@ pub(crate) mod as_root {
     /// Connects to a daemon as another user.
     fn connect_as(uid: u32, daemon: &Daemon) -> (UnixStream, Somebody) {
         let (ours, theirs) = UnixStream::pair().unwrap();
-        let mut command = perl_as(uid, daemon, PASS_ON, &[]);
+        let mut command = Command::new("perl");
+        command.args(["-e", PASS_ON]).arg(open_socket(daemon));
+        command.arg(uid.to_string());
         let child = command.stdin(OwnedFd::from(theirs)).spawn().unwrap();
         (ours, Somebody(child))
     }
@@ -721,6 +731,59 @@ pub(crate) mod as_root {
             );
         }
         assert!(flood.len() > 100, "the others were still waiting");
+    }
+
+    /// A hook's first process dies with its spawner, so the spawners of a running hook must stay.
+    #[tokio::test]
+    #[ignore = "needs root"]
+    async fn a_running_hook_outlives_the_spawners_of_many_other_callers() {
+        needs_root();
+        let others = 3_000_000_100..3_000_000_140_u32;
+        let callers: Vec<_> = others.clone().chain([ONE]).collect();
+        let config = format!("[server]\ncallers = {callers:?}\n[hooks]\nspawners = 1\n");
+        let daemon = Daemon::with(Setup {
+            config,
+            ..Setup::default()
+        })
+        .await;
+        let spawners = || {
+            let tasks = fs::read_dir(format!("/proc/{}/task", daemon.pid())).unwrap();
+            let name = |task: fs::DirEntry| fs::read_to_string(task.path().join("comm"));
+            let names = tasks.filter_map(|task| name(task.unwrap()).ok());
+            names.filter(|name| name == "spawner\n").count()
+        };
+        let (mut one, _one) = client_as(ONE, &daemon).await;
+        let go_on = daemon.workspace().join("go-on");
+        let script = format!(
+            "until [ -e {} ]; do sleep 0.05; done; echo done",
+            go_on.display()
+        );
+        let request = |line: &str| {
+            let mut request = sh("workspace-ro", line);
+            request.hook.as_mut().unwrap().workspace = daemon.workspace().display().to_string();
+            request
+        };
+        let waiting = request(&script);
+        let running = tokio::spawn(async move { one.execute(waiting).await });
+        until("the hook has started", || {
+            !daemon.scratch_directories().is_empty()
+        })
+        .await;
+        for uid in others {
+            let (mut client, _client) = client_as(uid, &daemon).await;
+            let response = client.execute(request("exit 0")).await.unwrap();
+            assert_eq!(
+                end(response.get_ref()),
+                (OutcomeKind::Exited, Some(0), None)
+            );
+        }
+        // The control: those of the first callers are gone.
+        until("unused spawners have ended", || spawners() <= 32).await;
+        assert!(!running.is_finished());
+        fs::write(go_on, "").unwrap();
+        let response = running.await.unwrap().unwrap().into_inner();
+        assert_eq!(end(&response), (OutcomeKind::Exited, Some(0), None));
+        assert_eq!(response.stdout, b"done\n".as_slice());
     }
 
     #[tokio::test]

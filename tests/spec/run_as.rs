@@ -10,23 +10,31 @@ mod as_root {
         fs,
         os::unix::fs::{MetadataExt, PermissionsExt, chown},
         path::{Path, PathBuf},
-        process::Command,
+        process::{Child, Command, Stdio},
     };
 
     use base64::{Engine, engine::general_purpose::STANDARD};
+    use hookjail::pb;
     use serde_json::Value;
+    use tokio::task::JoinSet;
 
     use crate::{
         attempts::as_user,
         callers::as_root::client_as,
         reload::reload,
-        support::{Daemon, Setup, contained, needs_root, reason, sh},
-        witness::{NOBODY, a_minute, ask_as, ask_in, json, processes_with, until},
+        support::{Daemon, Setup, contained, needs_root, program, reason, sh},
+        witness::{
+            NOBODY, a_minute, ask_as, ask_in, end, json, processes_that, processes_with, until,
+            wall_time,
+        },
     };
 
     /// Uids without accounts.
     const ALICE: u32 = 2_000_000_011;
     const BOB: u32 = 2_000_000_012;
+
+    /// Signals all processes of its own uid, so it is no other test's.
+    const STOPPER: u32 = 2_000_000_013;
 
     /// A group without an account.
     const TEAM: u32 = 2_000_000_021;
@@ -327,6 +335,116 @@ mod as_root {
             let limited = pids["coverage"] == "COVERAGE_ENFORCED";
             assert!(!as_caller || contained() || !limited, "{profile}: {pids}");
         }
+    }
+
+    /// Stops all other processes of a user, over and over. When this is dropped, no process of that user is left.
+    struct Stopping {
+        child: Child,
+        user: u32,
+    }
+
+    impl Stopping {
+        fn of(user: u32) -> Self {
+            // Ends by itself after a minute's processor time.
+            let line = "ulimit -t 60; while :; do kill -STOP -1; done";
+            let mut command = Command::new("/bin/sh");
+            command.args(["-c", line]).stderr(Stdio::null());
+            let child = as_user(&mut command, user).spawn().unwrap();
+            Self { child, user }
+        }
+    }
+
+    impl Drop for Stopping {
+        fn drop(&mut self) {
+            self.child.kill().ok();
+            self.child.wait().ok();
+            let mut command = Command::new("/bin/sh");
+            command.args(["-c", "kill -KILL -1"]).stderr(Stdio::null());
+            as_user(&mut command, self.user).status().ok();
+        }
+    }
+
+    /// Returns a user's stopped processes that have not executed their hook: they still are the program that started them.
+    fn stopped_before_exec(user: u32) -> Vec<u32> {
+        let program = program();
+        let is_one = |pid: u32| {
+            let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+            let has = |line: &str| status.lines().any(|it| it.starts_with(line));
+            let exe = fs::read_link(format!("/proc/{pid}/exe"));
+            has("State:\tT")
+                && has(&format!("Uid:\t{user}\t{user}\t"))
+                && exe.is_ok_and(|exe| exe == program)
+        };
+        let all = processes_that(|_| true).map(|(pid, _)| pid);
+        all.filter(|pid| is_one(*pid)).collect()
+    }
+
+    #[tokio::test]
+    #[ignore = "needs root"]
+    async fn a_caller_that_stops_its_own_hooks_before_their_exec_keeps_no_other_waiting() {
+        needs_root();
+        if contained() {
+            // There no thread waits for a process that has the caller's uid.
+            return;
+        }
+        const SPAWNERS: usize = 2;
+        let config = format!(
+            "[server]\ncallers = [{STOPPER}, {BOB}]\n[hooks]\nrun_as = \"caller\"\nspawners = {SPAWNERS}\n"
+        );
+        let daemon = Daemon::with(Setup {
+            config,
+            ..Setup::default()
+        })
+        .await;
+        let (client, _stopper) = client_as(STOPPER, &daemon).await;
+        let (mut other, _bob) = client_as(BOB, &daemon).await;
+        let stopping = Stopping::of(STOPPER);
+        let mut flood = JoinSet::new();
+        for _ in 0..8 * SPAWNERS {
+            let mut client = client.clone();
+            let mut request = sh("pipeline", "exit 0");
+            request.timeout = wall_time(10);
+            flood.spawn(async move { client.execute(request).await });
+        }
+        // The control.
+        until("all spawners have a stopped child", || {
+            stopped_before_exec(STOPPER).len() == SPAWNERS
+        })
+        .await;
+        let stopped = stopped_before_exec(STOPPER);
+
+        for _ in 0..5 {
+            let mut request = sh("pipeline", "id -u");
+            request.timeout = wall_time(30);
+            let response = other.execute(request).await.unwrap().into_inner();
+            assert_eq!(end(&response), (pb::OutcomeKind::Exited, Some(0), None));
+            assert_eq!(response.stdout, format!("{BOB}\n").as_bytes());
+        }
+        assert_eq!(
+            stopped_before_exec(STOPPER),
+            stopped,
+            "the others were answered after these had ended"
+        );
+
+        // At their deadline the stopped are killed, and said not to have run.
+        let mut steps = Vec::new();
+        while let Some(answer) = flood.join_next().await {
+            if let Err(refusal) = answer.unwrap() {
+                assert_eq!(reason(&refusal), "DEADLINE", "{refusal}");
+                steps.push(refusal.message().to_owned());
+            }
+        }
+        let began = |step: &&String| !step.ends_with("step `begin`");
+        assert!(
+            steps.iter().filter(began).count() >= SPAWNERS,
+            "{steps:?}, {stopped:?}"
+        );
+        drop(stopping);
+        // That caller is served again, too.
+        let mut client = client;
+        let response = client.execute(sh("pipeline", "id -u")).await.unwrap();
+        let stdout = response.into_inner().stdout;
+        assert_eq!(stdout, format!("{STOPPER}\n").as_bytes());
     }
 
     #[tokio::test]

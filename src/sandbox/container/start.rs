@@ -337,7 +337,8 @@ impl Call<'_> {
             working_dir,
         } = command;
         let (stdio, words) = pipes(&bytes::Bytes::new()).map_err(fault)?;
-        let hold = self.runner.hold(Some(Arc::clone(&task.resources)))?;
+        let pool = self.runner.launcher.pools.of_operators_programs()?;
+        let hold = self.runner.hold(Some(pool.kept_with(&task.resources)))?;
         let job = Job::new(JobParts {
             action: sys::Action::Execute {
                 argv,
@@ -359,7 +360,6 @@ impl Call<'_> {
         })
         .map_err(|_| Fault::new("cannot prepare a child", "it has no filter to be too long"))?;
         let job = Arc::new(job);
-        let pool = self.runner.launcher.pools.of_operators_programs()?;
         let Launched {
             armed,
             canceled,

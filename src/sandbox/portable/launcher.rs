@@ -120,6 +120,7 @@ async fn hook(runner: &Runner, is_confined: bool, task: Task<'_>) -> Result<Rele
         stdin,
         until,
         working_dir,
+        caller: _,
         identity: _,
     } = task;
     let Action::Execute(execution) = action else {

@@ -100,7 +100,7 @@ pub(crate) struct SandboxParts {
     pub root: Option<Root>,
     /// User of hooks under a root daemon.
     pub(crate) run_as: HookUsers,
-    /// Number of spawner threads for each different set of filters.
+    /// Number of spawner threads for each caller and each different set of filters.
     pub(crate) spawners: usize,
 }
 
@@ -471,6 +471,7 @@ impl Sandbox {
         let directory = run.directory();
         let task = Task {
             action: Action::Execute(Execution::of(hook, directory, identity.as_ref())?),
+            caller,
             directory,
             grants: hook.opened.grants.iter().collect(),
             identity,

@@ -45,6 +45,15 @@ pub(crate) struct HookTask<'a> {
 pub struct Task<'a> {
     /// The child's action.
     pub(in crate::sandbox) action: Action,
+    /// Uid of its caller; the daemon's own for a self-test's child.
+    #[cfg_attr(
+        not(target_os = "linux"),
+        expect(
+            dead_code,
+            reason = "callers have spawners of their own on Linux alone"
+        )
+    )]
+    pub(in crate::sandbox) caller: u32,
     pub(in crate::sandbox) directory: &'a RunDir,
     /// Grants beside its scratch directory and the granted canary.
     pub(in crate::sandbox) grants: Vec<&'a OpenGrant>,

@@ -223,11 +223,11 @@ fn serve(member: &Member<'_>, mut stack: Stack) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(in crate::sandbox) mod tests {
     use std::{fs::File, os::fd::OwnedFd, time::Duration};
 
     use super::*;
-    use crate::sys::{Action, JobParts};
+    use crate::sys::{Action, Attempt, JobParts};
 
     #[test]
     fn threads_end_with_their_pool() {
@@ -242,9 +242,15 @@ mod tests {
 
     /// Returns a child that makes no attempts and ends.
     fn job() -> Arc<Job> {
-        let null = || OwnedFd::from(File::open("/dev/null").unwrap());
+        job_of(Vec::new())
+    }
+
+    /// Returns a child that makes attempts and ends.
+    pub(in crate::sandbox) fn job_of(attempts: Vec<Attempt>) -> Arc<Job> {
+        let open = |path| OwnedFd::from(File::open(path).unwrap());
+        let null = || open("/dev/null");
         let job = Job::new(JobParts {
-            action: Action::Attempt(Vec::new()),
+            action: Action::Attempt(attempts),
             canaries: None,
             cgroup: None,
             closing: None,
@@ -256,7 +262,7 @@ mod tests {
             read_only: None,
             ruleset: None,
             stdio: [null(), null(), null()],
-            working_dir: Arc::new(null()),
+            working_dir: Arc::new(open("/")),
         });
         Arc::new(job.unwrap())
     }

@@ -736,6 +736,7 @@ impl Sandbox {
         let kept = kept.transpose().map_err(fault)?;
         let task = Task {
             action: Action::Probe(attempts),
+            caller: nix::unistd::geteuid().as_raw(),
             directory: site.directory(),
             grants: grants.iter().collect(),
             identity: site.lease.as_ref().map(Lease::identity),
