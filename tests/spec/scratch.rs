@@ -208,7 +208,6 @@ async fn a_preview_shows_the_limits_of_the_scratch_directory() {
     ] {
         let request = pb::PreviewRequest {
             request: Some(sh(profile, "exit 0")),
-            ..pb::PreviewRequest::default()
         };
         let shown = daemon.client().preview(request).await.unwrap().into_inner();
         let shown = shown.limits.unwrap();

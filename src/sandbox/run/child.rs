@@ -349,10 +349,8 @@ impl Expected {
                 ));
             }
         }
-        if self.keeps {
-            if !report.did(Step::ReadOnly) {
-                return Err(Unattested::Differs("nothing was kept read-only".to_owned()));
-            }
+        if self.keeps && !report.did(Step::ReadOnly) {
+            return Err(Unattested::Differs("nothing was kept read-only".to_owned()));
         }
         if let Some(limits) = self.scratch {
             if !report.did(Step::Scratch) {
