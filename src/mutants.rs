@@ -13,6 +13,7 @@
 //! | `limit:RESOURCE` | a resource limit, as `getrlimit(2)` names it |
 //! | `set-up:bounding` | the empty bounding set |
 //! | `set-up:read-only` | the mounts that keep paths read-only |
+//! | `set-up:scratch` | the file system that limits the scratch directory |
 //! | `proof:self-test`, `proof:attestation` | what the daemon sees for itself: before the first run, and in each |
 
 #[cfg(all(feature = "weaken", not(debug_assertions)))]

@@ -311,7 +311,7 @@ pub(super) fn show_preview(response: &pb::PreviewResponse) {
         line(
             "limits",
             &format!(
-                "wall {wall}; output {} a stream{}; files {}; {} descriptors; address space: {}; memory: {}; tasks: {}; processors: {}",
+                "wall {wall}; output {} a stream{}; files {}; {} descriptors; address space: {}; memory: {}; tasks: {}; processors: {}; scratch: {}",
                 Size(limits.output_bytes),
                 if limits.output_kills {
                     ", then it is ended"
@@ -328,6 +328,9 @@ pub(super) fn show_preview(response: &pb::PreviewResponse) {
                     .map_or_else(none, |bytes| Size(bytes).to_string()),
                 limits.tasks.map_or_else(none, |tasks| tasks.to_string()),
                 limits.cpus.map_or_else(none, |cpus| cpus.to_string()),
+                (limits.scratch.zip(limits.scratch_files)).map_or_else(none, |(bytes, files)| {
+                    format!("{} in {files} files", Size(bytes))
+                }),
             ),
         );
         line(

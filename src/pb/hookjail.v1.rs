@@ -1347,6 +1347,12 @@ pub struct Limits {
     /// Processor time of all its processes together, as a number of processors; absent where nothing limits it.
     #[prost(double, optional, tag = "8")]
     pub cpus: ::core::option::Option<f64>,
+    /// Files in its scratch directory together, bytes; absent where nothing limits them.
+    #[prost(uint64, optional, tag = "9")]
+    pub scratch: ::core::option::Option<u64>,
+    /// Number of files, directories and links in its scratch directory; absent where nothing limits it.
+    #[prost(uint64, optional, tag = "10")]
+    pub scratch_files: ::core::option::Option<u64>,
 }
 /// What would happen. What a refusal left undecided is empty.
 #[derive(Clone, PartialEq, ::prost::Message)]

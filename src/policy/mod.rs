@@ -255,8 +255,50 @@ pub struct Limits {
     pub open_files: u64,
     /// Captured bytes a stream.
     pub output_bytes: u64,
+    /// Limits of the scratch directory, which is then a file system in memory of the run's own; `None` = those of its disk.
+    pub scratch: Option<ScratchLimits>,
     /// RLIMIT_NPROC where the hook has its own uid, and its cgroup's limit.
     pub tasks: u64,
+}
+
+impl Limits {
+    /// Returns the limits of a scratch directory that is in memory in any case, as it is in containers.
+    pub(crate) fn scratch_in_memory(&self) -> ScratchLimits {
+        (self.scratch).unwrap_or_else(|| ScratchLimits::of_size(self.file_size))
+    }
+}
+
+/// Limits of a run's scratch directory.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct ScratchLimits {
+    /// Bytes of all its files together.
+    pub bytes: u64,
+    /// Number of its files, directories, links and further names.
+    pub files: u64,
+}
+
+impl ScratchLimits {
+    /// The least size, a page of the largest kind: no size at all means no limit to the kernel.
+    pub(crate) const MIN_BYTES: u64 = 64 << 10;
+    /// The largest size and number that are exact in every kernel's arithmetic, and far beyond any host's memory.
+    pub(crate) const MAX_BYTES: u64 = 1 << 40;
+    pub(crate) const MAX_FILES: u64 = 1 << 32;
+
+    /// Returns the limits of a size alone: as many files as fill it with a page each.
+    pub(crate) fn of_size(bytes: u64) -> Self {
+        const PAGE: u64 = 4 << 10;
+        let bytes = bytes.clamp(Self::MIN_BYTES, Self::MAX_BYTES);
+        Self {
+            bytes,
+            files: bytes / PAGE,
+        }
+    }
+}
+
+impl fmt::Display for ScratchLimits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} in {} files", units::Size(self.bytes), self.files)
+    }
 }
 
 /// Whether a hook may change modes, owners, times and extended attributes.

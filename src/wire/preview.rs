@@ -9,7 +9,7 @@ use crate::{
     consent::allowlist::typed,
     model::{
         OnOutputLimit,
-        axis::{Axes, Axis, Coverage},
+        axis::{Axis, Coverage},
     },
     pb,
     pipeline::{Admission, Plan, Preview, Run},
@@ -20,6 +20,7 @@ use crate::{
         starts_in,
     },
     refusal::{Fault, Reason, Refusal, Stop, chain},
+    sandbox::{BackendName, Prepared},
 };
 
 /// Returns whether a preview's response holds this refusal, instead of a status.
@@ -151,7 +152,7 @@ fn planned(plan: &Plan) -> Result<pb::PreviewResponse, Fault> {
             .map(|name| name.to_string_lossy().into_owned())
             .collect(),
         grants,
-        limits: Some(limits(&policy.limits, run.prepared.axes())),
+        limits: Some(limits(&policy.limits, &run.prepared)),
         metadata: policy.metadata.name().to_owned(),
         network: policy.network.name().to_owned(),
         spawn: policy.spawn.name().to_owned(),
@@ -164,8 +165,12 @@ fn planned(plan: &Plan) -> Result<pb::PreviewResponse, Fault> {
     })
 }
 
-fn limits(limits: &Limits, axes: &Axes<Coverage>) -> pb::Limits {
-    let enforced = |axis| matches!(axes.of(axis), Coverage::Enforced { .. });
+fn limits(limits: &Limits, prepared: &Prepared) -> pb::Limits {
+    let enforced = |axis| matches!(prepared.axes().of(axis), Coverage::Enforced { .. });
+    let scratch = match prepared.backend {
+        BackendName::CONTAINER => Some(limits.scratch_in_memory()),
+        backend => limits.scratch.filter(|_| backend.confines()),
+    };
     pb::Limits {
         address_space: limits.address_space,
         cpus: (limits.cpus.filter(|_| enforced(Axis::Cpu))).map(|cpus| f64::from(cpus) / 1000.0),
@@ -174,6 +179,8 @@ fn limits(limits: &Limits, axes: &Axes<Coverage>) -> pb::Limits {
         output_bytes: limits.output_bytes,
         output_kills: limits.on_output_limit == OnOutputLimit::Kill,
         memory: limits.memory.filter(|_| enforced(Axis::Memory)),
+        scratch: scratch.map(|limits| limits.bytes),
+        scratch_files: scratch.map(|limits| limits.files),
         tasks: enforced(Axis::Pids).then_some(limits.tasks),
     }
 }

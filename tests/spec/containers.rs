@@ -29,6 +29,7 @@ use tokio::sync::Mutex;
 
 use crate::{
     limits::are_killed_before_the_daemon,
+    scratch,
     support::{Daemon, Setup, directory, hook, in_containers, needs_root, program, reason, sh},
     witness::{
         Again, a_minute, end, event, processes_with, until, until_clean, until_gone, wall_time,
@@ -153,6 +154,20 @@ async fn what_is_written_to_a_granted_workspace_stays_and_what_is_written_to_scr
     let kept = fs::read_to_string(daemon.workspace().join("kept"));
     assert_eq!(kept.unwrap(), "kept\n");
     until_clean(&daemon).await;
+}
+
+async fn a_scratch_directory_in_a_container_holds_what_its_profile_says(runtime: &str) {
+    let daemon = Daemon::with(Setup {
+        profiles: scratch::profiles(),
+        ..setup(runtime)
+    })
+    .await;
+    scratch::holds_so_much_and_no_more(&daemon, "roomy").await;
+    // Without limits of its own it is as large as a file may be.
+    let response = daemon.run(sh("pipeline", "exit 0")).await.unwrap();
+    let evidence = response.confinement.unwrap().evidence;
+    let seen = evidence.iter().find(|seen| seen.check == "scratch");
+    assert_eq!(seen.unwrap().observed, "64MiB in 16384 files");
 }
 
 async fn a_script_is_read_by_the_interpreter_of_its_first_line(runtime: &str) {
@@ -622,6 +637,7 @@ on_each_runtime! {
     a_hook_in_a_container_is_told_and_recorded_as_such
     what_is_not_granted_is_not_there
     what_is_written_to_a_granted_workspace_stays_and_what_is_written_to_scratch_goes
+    a_scratch_directory_in_a_container_holds_what_its_profile_says
     a_script_is_read_by_the_interpreter_of_its_first_line
     the_tree_in_a_container_dies_at_the_deadline_and_with_its_daemon
     where_memory_runs_out_hooks_in_containers_are_killed_before_the_daemon

@@ -67,4 +67,5 @@ mod install;
 mod interpret;
 mod learn;
 mod schemas;
+mod scratch;
 mod wire;

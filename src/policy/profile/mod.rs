@@ -22,8 +22,8 @@ use self::{
     references::References,
 };
 use super::{
-    Environment, GrantedBy, Limits, Metadata, Network, Policy, Spawn, Time, WorkingDir,
-    environment,
+    Environment, GrantedBy, Limits, Metadata, Network, Policy, ScratchLimits, Spawn, Time,
+    WorkingDir, environment,
     units::{OptionalCpus, OptionalSize, Size, Span},
 };
 use crate::{
@@ -239,6 +239,8 @@ impl From<&Policy> for ProfileFile {
                 on_limit: Some(policy.limits.on_output_limit),
                 open_files: Some(policy.limits.open_files),
                 output: Some(Size(policy.limits.output_bytes)),
+                scratch: (policy.limits.scratch).map(|limits| OptionalSize::At(Size(limits.bytes))),
+                scratch_files: policy.limits.scratch.map(|limits| limits.files),
                 tasks: Some(policy.limits.tasks),
             },
             metadata: Some(policy.metadata),
@@ -536,6 +538,13 @@ struct LimitsSection {
     open_files: Option<u64>,
     /// The most bytes that are kept of each stream.
     output: Option<Size>,
+    /// The size of all files in the scratch directory together, which is then a file system in memory of the run's own. At least
+    /// 64KiB, at most 1024GiB. Default: no limit; in containers, `file_size`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scratch: Option<OptionalSize>,
+    /// The number of files, directories, links and further names in the scratch directory. Default: one for each 4KiB of `scratch`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scratch_files: Option<u64>,
     /// `RLIMIT_NPROC` under a root daemon, and the limit of a cgroup, where one can be had.
     tasks: Option<u64>,
 }
@@ -550,6 +559,8 @@ impl LimitsSection {
             on_limit: self.on_limit.or(parent.on_limit),
             open_files: self.open_files.or(parent.open_files),
             output: self.output.or(parent.output),
+            scratch: self.scratch.or(parent.scratch),
+            scratch_files: self.scratch_files.or(parent.scratch_files),
             tasks: self.tasks.or(parent.tasks),
         }
     }
@@ -576,6 +587,7 @@ impl LimitsSection {
                 .open_files
                 .ok_or(ProfileCause::Missing("limits.open_files"))?,
             output_bytes: self.output.ok_or(ProfileCause::Missing("limits.output"))?.0,
+            scratch: scratch_limits(self.scratch, self.scratch_files)?,
             tasks: self.tasks.ok_or(ProfileCause::Missing("limits.tasks"))?,
         };
         if limits.open_files < MIN_OPEN_FILES {
@@ -604,6 +616,41 @@ impl LimitsSection {
         }
         Ok(limits)
     }
+}
+
+/// Returns the limits on a scratch directory, if there are any.
+fn scratch_limits(
+    size: Option<OptionalSize>,
+    files: Option<u64>,
+) -> Result<Option<ScratchLimits>, ProfileCause> {
+    let bytes = match (size, files) {
+        (Some(OptionalSize::At(Size(bytes))), _) => bytes,
+        // Also switches off an inherited number of files.
+        (Some(OptionalSize::None), _) | (None, None) => return Ok(None),
+        (None, Some(_)) => {
+            return Err(broken(
+                "limits.scratch_files",
+                "is set without `limits.scratch`, which makes the file system whose files it limits; set that too",
+            ));
+        }
+    };
+    let (least, most) = (ScratchLimits::MIN_BYTES, ScratchLimits::MAX_BYTES);
+    if !(least..=most).contains(&bytes) {
+        let rule = format!(
+            "is not between {} and {}; \"none\" means no limit",
+            Size(least),
+            Size(most)
+        );
+        return Err(broken("limits.scratch", rule));
+    }
+    let limits = ScratchLimits::of_size(bytes);
+    let files = files.unwrap_or(limits.files);
+    let most = ScratchLimits::MAX_FILES;
+    if !(1..=most).contains(&files) {
+        let rule = format!("is not between 1 and {most}");
+        return Err(broken("limits.scratch_files", rule));
+    }
+    Ok(Some(ScratchLimits { files, ..limits }))
 }
 
 /// Treatment of a hook's output in replies.

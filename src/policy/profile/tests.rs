@@ -75,6 +75,7 @@ fn a_whole_profile_becomes_a_policy() {
             on_output_limit: OnOutputLimit::Drain,
             open_files: 256,
             output_bytes: 1024,
+            scratch: None,
             tasks: 64,
         }
     );
@@ -347,6 +348,26 @@ fn a_broken_rule_is_refused_with_key_and_rule() {
             "open_files = 3",
             &["`limits.open_files` is below 16"],
         ),
+        (
+            "output = 1024",
+            "output = 1024\nscratch = \"63KiB\"",
+            &["`limits.scratch` is not between 64KiB and 1024GiB"],
+        ),
+        (
+            "output = 1024",
+            "output = 1024\nscratch = \"1025GiB\"",
+            &["`limits.scratch` is not between 64KiB and 1024GiB"],
+        ),
+        (
+            "output = 1024",
+            "output = 1024\nscratch = \"1MiB\"\nscratch_files = 0",
+            &["`limits.scratch_files` is not between 1"],
+        ),
+        (
+            "output = 1024",
+            "output = 1024\nscratch_files = 8",
+            &["`limits.scratch_files` is set without `limits.scratch`"],
+        ),
         ("tasks = 64", "tasks = 0", &["`limits.tasks` is 0"]),
         ("tasks = 64", "", &["`limits.tasks` is missing"]),
         (
@@ -397,6 +418,31 @@ fn a_broken_rule_is_refused_with_key_and_rule() {
             );
         }
     }
+}
+
+#[test]
+fn a_scratch_directory_has_the_nearest_limits_and_no_number_of_files_without_a_size() {
+    let limits = |parent: &str, child: &str| {
+        let parent = WHOLE.replace("tasks = 64", &format!("tasks = 64\n{parent}"));
+        let child = format!("description = \"a child\"\nextends = \"parent\"\n[limits]\n{child}");
+        let file = ProfileFile::parse(&child).unwrap();
+        let file = file.over(ProfileFile::parse(&parent).unwrap());
+        let policy = file.resolve(name(), &References::default()).unwrap();
+        // As it is written back, it is the same profile.
+        let again = ProfileFile::parse(&policy.to_toml()).unwrap();
+        let again = again.resolve(name(), &References::default()).unwrap();
+        assert_eq!(again.limits, policy.limits);
+        assert_eq!(again.digest, policy.digest);
+        let limits = policy.limits.scratch;
+        limits.map(|limits| (limits.bytes, limits.files))
+    };
+    let both = "scratch = \"1MiB\"\nscratch_files = 8";
+    assert_eq!(limits("", ""), None);
+    assert_eq!(limits("scratch = \"1MiB\"", ""), Some((1 << 20, 256)));
+    assert_eq!(limits(both, ""), Some((1 << 20, 8)));
+    assert_eq!(limits(both, "scratch = \"2MiB\""), Some((2 << 20, 8)));
+    assert_eq!(limits(both, "scratch_files = 9"), Some((1 << 20, 9)));
+    assert_eq!(limits(both, "scratch = \"none\""), None);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::{ffi::CString, path::Path, sync::Arc};
 use serde_json::{Value, json};
 
 use crate::{
-    policy::{Access, Network, rights::Rights},
+    policy::{Access, Network, ScratchLimits, rights::Rights},
     sandbox::container::{
         channel::{Expected, Inode, packed},
         inside,
@@ -65,8 +65,7 @@ pub(in crate::sandbox) struct Bundle<'a> {
     /// The daemon's uid and gid.
     pub(in crate::sandbox) own: (u32, u32),
     pub(in crate::sandbox) scratch: &'a str,
-    /// Size of the scratch directory, bytes.
-    pub(in crate::sandbox) scratch_bytes: u64,
+    pub(in crate::sandbox) scratch_limits: ScratchLimits,
 }
 
 impl Bind {
@@ -112,11 +111,12 @@ impl Bundle<'_> {
             "source": "proc",
             "type": "proc",
         });
-        let (size, uid, gid) = (self.scratch_bytes, user.uid, user.gid);
+        let ScratchLimits { bytes, .. } = self.scratch_limits;
+        let (inodes, uid, gid) = (inodes(self.scratch_limits), user.uid, user.gid);
         let scratch = json!({
             "destination": self.scratch,
-            "options": ["nosuid", "nodev", "noexec", "mode=700", format!("size={size}"),
-                format!("uid={uid}"), format!("gid={gid}")],
+            "options": ["nosuid", "nodev", "noexec", "mode=700", format!("size={bytes}"),
+                format!("nr_inodes={inodes}"), format!("uid={uid}"), format!("gid={gid}")],
             "source": "tmpfs",
             "type": "tmpfs",
         });
@@ -205,6 +205,7 @@ impl Bundle<'_> {
             Ok(Expected {
                 executable: bind.executable,
                 inode: Some(bind.inode),
+                limits: None,
                 path: packed(Path::new(&bind.target))?,
                 writable: bind.writable,
             })
@@ -212,9 +213,15 @@ impl Bundle<'_> {
         let scratch = Expected {
             executable: false,
             inode: None,
+            limits: Some((self.scratch_limits.bytes, inodes(self.scratch_limits))),
             path: CString::new(self.scratch)?,
             writable: true,
         };
         binds.chain([Ok(scratch)]).collect()
     }
+}
+
+/// Returns the number of inodes of a scratch directory, its root included.
+const fn inodes(limits: ScratchLimits) -> u64 {
+    limits.files.saturating_add(1)
 }

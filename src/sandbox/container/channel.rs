@@ -35,6 +35,8 @@ pub(in crate::sandbox) struct Expected {
     pub(in crate::sandbox) executable: bool,
     /// The file that the path must lead to; `None` = a file of the container's own.
     pub(in crate::sandbox) inode: Option<Inode>,
+    /// The size in bytes and the number of inodes that its file system must have, if it is to be limited.
+    pub(in crate::sandbox) limits: Option<(u64, u64)>,
     /// The path in the container.
     pub(in crate::sandbox) path: CString,
     /// Whether anything may be written there.

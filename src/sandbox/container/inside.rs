@@ -20,7 +20,11 @@ use std::{
 use nix::{
     errno::Errno,
     fcntl::{OFlag, open},
-    sys::{prctl, stat::Mode},
+    sys::{
+        prctl,
+        stat::Mode,
+        statfs::{TMPFS_MAGIC, statfs},
+    },
     unistd::{dup2_stderr, dup2_stdin, dup2_stdout, setsid},
 };
 
@@ -86,7 +90,10 @@ fn examine(order: &Order) -> io::Result<()> {
         io::Error::other(format!("`{}` in the container {what}", place.display()))
     };
     for Expected {
-        inode, path: at, ..
+        inode,
+        limits,
+        path: at,
+        ..
     } in &order.expected
     {
         let at = path(at);
@@ -94,6 +101,19 @@ fn examine(order: &Order) -> io::Result<()> {
             .map_err(|error| wrong(at, &format!("cannot be looked at: {error}")))?;
         if inode.is_some_and(|inode| inode != Inode::of(&found)) {
             return Err(wrong(at, "is not the file that was granted"));
+        }
+        if let Some((bytes, inodes)) = *limits {
+            let found = statfs(at)?;
+            // The kernel counts whole blocks.
+            let block = u64::try_from(found.block_size()).map_err(io::Error::other)?;
+            let size = bytes.checked_next_multiple_of(block);
+            let is_limited = size == found.blocks().checked_mul(block) && found.files() == inodes;
+            if found.filesystem_type() != TMPFS_MAGIC || !is_limited {
+                return Err(wrong(
+                    at,
+                    "has not the size and the number of files that were ordered",
+                ));
+            }
         }
     }
     mounts::examine(
@@ -167,8 +187,8 @@ fn carry_out(order: Order, stdio: [OwnedFd; 3], daemon: &mut UnixStream) -> io::
         identity: None,
         landlock_flags: 0,
         limits: order.limits,
+        mounts: None,
         note: None,
-        read_only: None,
         ruleset: None,
         stdio,
         working_dir: Arc::new(working_dir),

@@ -105,6 +105,7 @@ mod tests {
         Expected {
             executable,
             inode: None,
+            limits: None,
             path: std::ffi::CString::new(path).unwrap(),
             writable,
         }

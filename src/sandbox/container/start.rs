@@ -205,7 +205,7 @@ impl Call<'_> {
             network: spec.filters.network,
             own: (geteuid().as_raw(), getegid().as_raw()),
             scratch: utf8(&scratch)?,
-            scratch_bytes: task.policy.limits.file_size,
+            scratch_limits: task.policy.limits.scratch_in_memory(),
         };
         lay(&home, &bundle).map_err(fault)?;
         let order = self.order(task, &bundle).map_err(fault)?;
@@ -246,6 +246,13 @@ impl Call<'_> {
                     evidence.push(Evidence {
                         check: "root",
                         observed,
+                    });
+                }
+                if let Outcome::Released { evidence, .. } = &mut came {
+                    // The first process has compared them with the kernel's.
+                    evidence.push(Evidence {
+                        check: "scratch",
+                        observed: bundle.scratch_limits.to_string(),
                     });
                 }
                 let contained = Contained {
@@ -352,8 +359,8 @@ impl Call<'_> {
             identity: None,
             landlock_flags: 0,
             limits: Vec::new(),
+            mounts: None,
             note: note(&hold, None, false),
-            read_only: None,
             ruleset: None,
             stdio,
             working_dir: Arc::new(File::open(working_dir).map_err(fault)?.into()),

@@ -316,6 +316,12 @@ fn flags(rights: Rights, abi: ABI) -> BitFlags<AccessFs> {
     all & AccessFs::from_all(abi)
 }
 
+/// Returns the rights on a scratch directory, as the kernel spells them.
+pub(in crate::sandbox) fn scratch_rights(landlock_abi: u32) -> u64 {
+    let allowed: BitFlags<AccessFs> = kept(flags(Rights::Scratch, abi(landlock_abi)).iter());
+    allowed.bits()
+}
+
 const fn flag(right: FileRight) -> AccessFs {
     match right {
         FileRight::Execute => AccessFs::Execute,

@@ -48,6 +48,25 @@ pub(in crate::sandbox) const fn of_step(step: Step, errno: i32) -> Option<Cause>
                   root's service with CAP_SYS_ADMIN (in the shipped unit: the drop-in `workspaces.conf`), or have hooks run under a profile without `files.read_only`, as `develop-open-git`",
             why: "what the profile keeps read-only takes a mount namespace, which this system does not let hookjail make",
         }),
+        (
+            Step::Scratch,
+            libc::EACCES
+            | libc::EINVAL
+            | libc::ENODEV
+            | libc::ENOSPC
+            | libc::ENOSYS
+            | libc::EPERM
+            | libc::EUSERS,
+        ) => Some(Cause {
+            fix: "allow hookjail user namespaces and mounts in them (`user.max_user_namespaces`, \
+                  `kernel.apparmor_restrict_unprivileged_userns`, the seccomp profile of a container or service around it), run it as \
+                  root's service with CAP_SYS_ADMIN (in the shipped unit: the drop-in `workspaces.conf`), or have hooks run under a profile without `limits.scratch`",
+            why: "`limits.scratch` takes a file system in memory in a mount namespace, which this system does not let hookjail make",
+        }),
+        (Step::Scratch, libc::EKEYEXPIRED) => Some(Cause {
+            fix: "run a kernel with CONFIG_TMPFS, or have hooks run under a profile without `limits.scratch`",
+            why: "this kernel's file system in memory does not have the limits of `limits.scratch`",
+        }),
         (Step::Landlock, libc::E2BIG) => Some(Cause {
             fix: "start hookjail outside at least one of the sandboxes around it",
             why: "the kernel nests sixteen Landlock domains, and this process is inside as many",

@@ -3,7 +3,7 @@
 use std::os::unix::fs::MetadataExt;
 
 use crate::{
-    model::axis::Axes,
+    model::axis::{Axes, Axis},
     policy::Policy,
     sandbox::{
         Absent, Backend, BackendName, Claims, Host, Prepared, Runner, Starting, Task,
@@ -36,6 +36,15 @@ impl Backend for Seatbelt {
     }
 
     fn prepare(&self, policy: &Policy) -> Result<Prepared, Unenforceable> {
+        if policy.limits.scratch.is_some() {
+            return Err(Unenforceable {
+                axis: Axis::Write,
+                backend: self.name(),
+                gap: "`limits.scratch` takes a file system in memory for each run, which it cannot make; have hooks run under a \
+                      profile without `limits.scratch`"
+                    .to_owned(),
+            });
+        }
         Prepared::covering(policy, self.name(), claims(policy))
     }
 

@@ -22,12 +22,12 @@ use tokio::{
 use crate::{
     model::{InvalidField, axis::Axis},
     mutants,
-    policy::{Limits, rights::Rights},
+    policy::{Limits, ScratchLimits, rights::Rights},
     process::{self, Armed, Hold, Kill, Pipes, Running},
     refusal::{Fact, Fault, Reason, Refusal, Stop, canceled, lacking},
     sandbox::{
         BackendName, Evidence, Released, Runner, SandboxParts, Setup, Started, Status, Task,
-        landlock::{Grant, nesting::of_step, ruleset, without_log},
+        landlock::{Grant, nesting::of_step, ruleset, scratch_rights, without_log},
         nesting::Cause,
         run::{
             Probed, RunningHook, Start,
@@ -44,8 +44,8 @@ use crate::{
         },
     },
     sys::{
-        self, Attempt, Bind, Canaries, Found, Identity, Job, JobParts, Launch, Note, Overdue,
-        OwnIds, ReadOnly, Report, Step,
+        self, Attempt, Bind, Canaries, Found, Identity, Job, JobParts, Launch, Mounts, Note,
+        Overdue, OwnIds, ReadOnly, Report, Step, Tmpfs,
     },
 };
 
@@ -128,6 +128,7 @@ pub(in crate::sandbox) async fn start(
         filters: filters.map(|_| pool.filters),
         identity: task.identity.clone(),
         keeps: task.kept.is_some(),
+        scratch: filters.and(task.policy.limits.scratch),
     };
     let until = task.until.clone();
     let group = match filters {
@@ -173,18 +174,15 @@ fn job(
 ) -> Result<Job, Stop> {
     let identity = task.identity.as_ref();
     let scratch = scratch_fd(task.directory)?;
+    let mounts = filters.map(|spec| mounts_of(spec, &task, &scratch));
+    let mounts = mounts.transpose()?.flatten();
+    // One that is mounted over it is granted by the child, which mounts it.
+    let is_covered = (mounts.as_ref()).is_some_and(|mounts| mounts.scratch.is_some());
+    let granted = (!is_covered).then_some(&scratch);
     let ruleset = filters
-        .map(|spec| ruleset_with(runner, spec, task.granted(), &scratch))
+        .map(|spec| ruleset_with(runner, spec, task.granted(), granted))
         .transpose()?;
-    let (path, working_dir) = match task.working_dir {
-        Some(named) => (named.path.clone(), Arc::clone(&named.opened)),
-        None => (task.directory.scratch(), scratch),
-    };
-    let read_only = filters.and(task.kept);
-    let read_only = read_only
-        .map(|kept| read_only_of(kept, (&path, &working_dir), identity))
-        .transpose()?
-        .flatten();
+    let working_dir = (task.working_dir).map_or(scratch, |named| Arc::clone(&named.opened));
     let action = match task.action {
         Action::Execute(Execution {
             argv,
@@ -209,8 +207,8 @@ fn job(
         identity: identity.cloned(),
         landlock_flags: filters.map_or(0, without_log),
         limits: limits(&task.policy.limits, identity, group.is_some()),
+        mounts,
         note: note(hold, identity, filters.is_some()),
-        read_only,
         ruleset,
         stdio,
         working_dir,
@@ -228,6 +226,8 @@ struct Expected {
     identity: Option<Identity>,
     /// Whether the child keeps paths read-only.
     keeps: bool,
+    /// Limits of its scratch directory, if there are any.
+    scratch: Option<ScratchLimits>,
 }
 
 /// A child and its expected confinement.
@@ -307,7 +307,7 @@ impl Child {
             let axis = if matches!(step, Step::CanaryDenied | Step::CanaryGranted) {
                 Some(Axis::Read)
             } else {
-                (step == Step::ReadOnly).then_some(Axis::Write)
+                matches!(step, Step::ReadOnly | Step::Scratch).then_some(Axis::Write)
             };
             return Err(match axis {
                 Some(axis) => refusal.with(Fact::Axis(axis)).into(),
@@ -349,10 +349,20 @@ impl Expected {
                 ));
             }
         }
-        if self.keeps {
-            if !report.did(Step::ReadOnly) {
-                return Err(Unattested::Differs("nothing was kept read-only".to_owned()));
+        if self.keeps && !report.did(Step::ReadOnly) {
+            return Err(Unattested::Differs("nothing was kept read-only".to_owned()));
+        }
+        if let Some(limits) = self.scratch {
+            if !report.did(Step::Scratch) {
+                let why = "its scratch directory was not limited";
+                return Err(Unattested::Differs(why.to_owned()));
             }
+            seen.push(Evidence {
+                check: "scratch",
+                observed: limits.to_string(),
+            });
+        }
+        if self.keeps || self.scratch.is_some() {
             // A child that creates a user namespace gets all capabilities in it, so its bounding set must be empty.
             if !status.bounding_set_empty {
                 let why = "an exec could give it capabilities in its namespace";
@@ -400,23 +410,22 @@ fn canaries(runner: &Runner) -> Result<Canaries, Stop> {
     })
 }
 
-/// Creates a ruleset of grants, the run's scratch directory and the granted canary.
+/// Creates a ruleset of grants, the run's scratch directory unless another covers it, and the granted canary.
 fn ruleset_with<'a>(
     runner: &Runner,
     spec: &FilterSpec,
     opened: impl IntoIterator<Item = &'a OpenGrant>,
-    scratch: &Arc<OwnedFd>,
+    scratch: Option<&Arc<OwnedFd>>,
 ) -> Result<OwnedFd, Stop> {
-    let of_run = [
-        OpenGrant {
-            path: PathBuf::new(),
-            rights: Rights::Scratch,
-            target: Arc::clone(scratch),
-        },
-        runner.granted_canary(),
-    ];
+    let scratch = scratch.map(|scratch| OpenGrant {
+        path: PathBuf::new(),
+        rights: Rights::Scratch,
+        target: Arc::clone(scratch),
+    });
+    let canary = runner.granted_canary();
+    let of_run = scratch.iter().chain([&canary]);
     let mut grants: Vec<_> = opened.into_iter().map(as_grant).collect();
-    grants.extend(of_run.iter().map(as_grant));
+    grants.extend(of_run.map(as_grant));
     ruleset(spec, &grants).map_err(|error| {
         Refusal::failed("Landlock refuses the ruleset", &error, |message| {
             Refusal::new(Reason::BackendUnconfirmed, message).with(Fact::Axis(Axis::Read))
@@ -560,26 +569,49 @@ fn as_grant(opened: &OpenGrant) -> Grant<'_> {
     }
 }
 
-/// Returns a child's read-only paths and the directory it then starts in.
-fn read_only_of(
-    kept: &Kept,
-    (path, working_dir): (&Path, &OwnedFd),
-    identity: Option<&Identity>,
-) -> Result<Option<ReadOnly>, Fault> {
-    if mutants::lacks("set-up", "read-only") {
+/// Returns the mounts of a confined child, if it needs any.
+fn mounts_of(
+    spec: &FilterSpec,
+    task: &Task<'_>,
+    scratch: &Arc<OwnedFd>,
+) -> Result<Option<Mounts>, Fault> {
+    let fault = |e: io::Error| Fault::new("cannot prepare the mounts of a run", e);
+    let identity = task.identity.as_ref();
+    let kept = task.kept.filter(|_| !mutants::lacks("set-up", "read-only"));
+    let read_only = kept.map(read_only_of).transpose().map_err(fault)?;
+    let limits = (task.policy.limits.scratch).filter(|_| !mutants::lacks("set-up", "scratch"));
+    let path = task.directory.scratch();
+    let tmpfs = limits.map(|ScratchLimits { bytes, files }| {
+        let rights = scratch_rights(spec.landlock_abi);
+        Tmpfs::covering((&path, scratch), (bytes, files), identity, rights)
+    });
+    let tmpfs = tmpfs.transpose().map_err(fault)?;
+    if read_only.is_none() && tmpfs.is_none() {
         return Ok(None);
     }
-    let fault = |e: io::Error| Fault::new("cannot prepare what stays read-only", e);
+    let working_dir = match task.working_dir {
+        Some(named) => Some(Found::of(&named.path, &named.opened)),
+        None if tmpfs.is_some() => None,
+        None => Some(Found::of(&path, scratch)),
+    };
+    Ok(Some(Mounts {
+        // A daemon that gives hooks their own uids is root's and needs no user namespace.
+        ids: identity.is_none().then(OwnIds::get),
+        read_only,
+        scratch: tmpfs,
+        working_dir: working_dir.transpose().map_err(fault)?,
+    }))
+}
+
+/// Returns a child's read-only paths.
+fn read_only_of(kept: &Kept) -> io::Result<ReadOnly> {
     let points = kept.points.iter();
     let binds = points.map(|(below, read_only)| Bind::new(below, *read_only));
     let binds: Option<Vec<_>> = binds.collect();
-    Ok(Some(ReadOnly {
-        binds: binds.ok_or_else(|| fault(io::ErrorKind::InvalidInput.into()))?,
-        // A daemon that gives hooks their own uids is root's and needs no user namespace.
-        ids: identity.is_none().then(OwnIds::get),
-        working_dir: Found::of(path, working_dir).map_err(fault)?,
-        workspace: Found::of(&kept.workspace, &kept.target).map_err(fault)?,
-    }))
+    Ok(ReadOnly {
+        binds: binds.ok_or(io::ErrorKind::InvalidInput)?,
+        workspace: Found::of(&kept.workspace, &kept.target)?,
+    })
 }
 
 fn evidence_of(job: &Job) -> Vec<Evidence> {
@@ -639,7 +671,7 @@ fn stopped(step: Step, errno: i32, what: &str) -> Refusal {
     match errno {
         0 => unconfirmed(format!("{what}: {}", why_stopped(errno))),
         // No temporary limit: the system may allow no user namespaces at all.
-        libc::ENOSPC if step == Step::ReadOnly => {
+        libc::ENOSPC if matches!(step, Step::ReadOnly | Step::Scratch) => {
             unconfirmed(format!("{what}: {}", why_stopped(errno)))
         }
         errno => Refusal::failed(what, &io::Error::from_raw_os_error(errno), unconfirmed),

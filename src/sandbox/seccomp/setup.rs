@@ -78,6 +78,8 @@ impl SetupNeeds {
                 }
             };
             calls.extend([
+                (nr::landlock_add_rule, vec![]),
+                (nr::mount, vec![]),
                 (nr::mount_setattr, vec![]),
                 (nr::move_mount, vec![]),
                 (nr::open_tree, vec![]),

@@ -20,6 +20,8 @@ use jiff::Timestamp;
 use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 
+#[cfg(target_os = "linux")]
+use crate::policy::ScratchLimits;
 use crate::{
     model::axis::{Axes, Axis, Coverage},
     mutants,
@@ -160,6 +162,10 @@ impl AxisProof {
         holes.next().or_else(|| self.control.iter().find(broken))
     }
 }
+
+/// Size of the file with which a scratch directory is filled, bytes.
+#[cfg(target_os = "linux")]
+const FILL: u64 = 256 * 1024;
 
 /// Limit on memory of the self-test's probes, bytes: enough for a container.
 const MEMORY: usize = 32 * 1024 * 1024;
@@ -627,6 +633,12 @@ impl Sandbox {
             let (control, deny) = self.use_processor(backend, policy, lease).await?;
             add(&mut proofs, Axis::Cpu, [control], Some(deny));
         }
+        #[cfg(target_os = "linux")]
+        if policy.limits.scratch.is_some() {
+            for (control, deny) in self.fill_scratch(backend, policy, lease).await? {
+                add(&mut proofs, Axis::Write, [control], Some(deny));
+            }
+        }
         Ok(proofs)
     }
 
@@ -803,6 +815,57 @@ impl Sandbox {
             leg("use processor time within the limit", within, Some(false)),
             leg("use processor time beyond the limit", beyond, Some(true)),
         ))
+    }
+
+    /// Fills a scratch directory within its limits and beyond them.
+    #[cfg(target_os = "linux")]
+    async fn fill_scratch(
+        &self,
+        backend: &dyn Backend,
+        policy: &Policy,
+        lease: Option<&Lease>,
+    ) -> Result<[(ProbeResult, ProbeResult); 2], Stop> {
+        let filled = async |bytes, files| {
+            let limited = Policy {
+                limits: Limits {
+                    file_size: FILL,
+                    scratch: Some(ScratchLimits { bytes, files }),
+                    ..policy.limits
+                },
+                ..policy.clone()
+            };
+            let site = self.site(policy, lease)?;
+            let path = |name: &str| site.fixture.scratch.join(name);
+            let attempts = [
+                Attempt::fill(path("large").as_os_str(), FILL),
+                Attempt::fill(path("second").as_os_str(), 1),
+            ];
+            let attempts = attempts.into_iter().flatten().collect();
+            let probed = self.probe_on(&site, backend, &limited, attempts).await?;
+            let result = |index: usize| probed.results.get(index).copied().flatten();
+            Ok::<_, Stop>([result(0), result(1)])
+        };
+        let (within, beyond) = (filled(2 * FILL, 2).await?, filled(FILL / 2, 1).await?);
+        let legs = |index: usize, less, more| {
+            let (within, beyond): (Option<isize>, Option<isize>) = (within[index], beyond[index]);
+            let full = beyond == Some(-(libc::ENOSPC as isize));
+            (
+                ProbeResult::new(less, within == Some(0), seen(within)),
+                ProbeResult::new(more, full, seen(beyond)),
+            )
+        };
+        Ok([
+            legs(
+                0,
+                "fill scratch within its size",
+                "fill scratch beyond its size",
+            ),
+            legs(
+                1,
+                "make as many files in scratch as it may have",
+                "make one more file in scratch than it may have",
+            ),
+        ])
     }
 
     /// Allocates memory within a limit and beyond it. The limit is smaller than most profiles', so that the attempt without it

@@ -32,6 +32,8 @@ pub(crate) struct Attempt {
 enum After {
     /// Close the descriptor it returned.
     Close,
+    /// Reserve so many bytes for the file it opened, which is the result, and close it.
+    Fill(u64),
     /// Nothing.
     Leave,
     /// Wait for the process it made; in that process, exit.
@@ -92,6 +94,15 @@ impl Attempt {
         Some(Self {
             path: Some(path),
             ..Self::call(libc::SYS_openat, arguments, After::Close)
+        })
+    }
+
+    /// Creates a file of so many bytes, all of which take space. `None` if the path holds a NUL byte.
+    pub(crate) fn fill(path: &OsStr, bytes: u64) -> Option<Self> {
+        let opened = Self::open(path, libc::O_WRONLY | libc::O_CREAT, 0o600)?;
+        Some(Self {
+            after: After::Fill(bytes),
+            ..opened
         })
     }
 
@@ -256,7 +267,7 @@ impl Attempt {
         // SAFETY: the constructors build number and arguments; the only pointers are to `self.path`, which lives as long as
         // the job that the sleeping parent holds. `clone` without CLONE_VM copies the memory, so the new process may run
         // on this stack.
-        let result = unsafe { raw::syscall(self.number, self.arguments) };
+        let mut result = unsafe { raw::syscall(self.number, self.arguments) };
         match self.after {
             After::Reap if result == 0 => raw::exit(0),
             After::Reap if result > 0 => {
@@ -268,13 +279,27 @@ impl Attempt {
                 // SAFETY: closes the descriptor that the call above just made in this child's own table.
                 unsafe { raw::syscall(libc::SYS_close, [result as usize, 0, 0, 0, 0, 0]) };
             }
+            After::Fill(bytes) if result >= 0 => {
+                let opened = result as usize;
+                // SAFETY: reserves space for the file that the call above opened; no pointers.
+                result = unsafe {
+                    raw::syscall(libc::SYS_fallocate, [opened, 0, 0, bytes as usize, 0, 0])
+                };
+                // SAFETY: closes that descriptor in this child's own table.
+                unsafe { raw::syscall(libc::SYS_close, [opened, 0, 0, 0, 0, 0]) };
+            }
             // An errno is a small negative number, an address never.
             After::Unmap if !(-4095..0).contains(&result) => {
                 let mapped = [result as usize, self.arguments[1], 0, 0, 0, 0];
                 // SAFETY: unmaps what the call above has just mapped, of which nobody else knows.
                 unsafe { raw::syscall(libc::SYS_munmap, mapped) };
             }
-            After::Close | After::Leave | After::Reap | After::Spin(_) | After::Unmap => {}
+            After::Close
+            | After::Fill(_)
+            | After::Leave
+            | After::Reap
+            | After::Spin(_)
+            | After::Unmap => {}
         }
         self.result.store(result, Ordering::Release);
     }

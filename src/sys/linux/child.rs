@@ -12,9 +12,10 @@ use std::{
 };
 
 use super::{
-    Action, Closing, Identity, IntoCgroup, Job, Note, NotedGroup, Step,
+    Action, Closing, Identity, IntoCgroup, Job, Mounts, Note, NotedGroup, Step,
     job::{OOM_SCORE_ADJ, address},
-    raw, read_only,
+    mounts::{enter, isolate},
+    raw, read_only, tmpfs,
 };
 
 /// The descriptor of the program while it is executed; closed by the exec.
@@ -82,15 +83,15 @@ fn confine(job: &Job) -> Result<(), i32> {
     })?;
     // Before the change of identity, which takes away what it needs. Whether it makes the kernel forget the signal of the parent's
     // death does not matter here either.
-    let read_only = parts.read_only.as_ref();
-    let working_dir = match read_only {
-        Some(read_only) => take(job, Step::ReadOnly, || read_only::make(read_only))?,
+    let mounts = parts.mounts.as_ref();
+    let working_dir = match mounts {
+        Some(mounts) => make_mounts(job, mounts)?,
         None => parts.working_dir.as_raw_fd() as usize,
     };
     if let Some(identity) = &parts.identity {
         take(job, Step::Identity, || change_identity(identity))?;
     }
-    if parts.identity.is_some() || read_only.is_some_and(|it| it.ids.is_some()) {
+    if parts.identity.is_some() || mounts.is_some_and(|it| it.ids.is_some()) {
         take(job, Step::Capabilities, drop_capabilities)?;
     }
     // Not before the change of identity: that clears it.
@@ -164,6 +165,35 @@ fn confine(job: &Job) -> Result<(), i32> {
     })
 }
 
+/// Makes the namespace and the mounts. Returns the working directory as it is found there.
+///
+/// The namespace is made in the step of the first mount, so that where it cannot be had the step says what takes it.
+fn make_mounts(job: &Job, mounts: &Mounts) -> Result<usize, i32> {
+    let ids = mounts.ids.as_ref();
+    if let Some(read_only) = &mounts.read_only {
+        take(job, Step::ReadOnly, || {
+            isolate(ids)?;
+            read_only::make(read_only)
+        })?;
+    }
+    let mut scratch = None;
+    if let Some(tmpfs) = &mounts.scratch {
+        let ruleset = job.parts.ruleset.as_ref();
+        let ruleset = ruleset.map(|ruleset| ruleset.as_raw_fd() as usize);
+        scratch = Some(take(job, Step::Scratch, || {
+            if mounts.read_only.is_none() {
+                isolate(ids)?;
+            }
+            tmpfs::make(tmpfs, ruleset)
+        })?);
+    }
+    match &mounts.working_dir {
+        // Only now, or it could lie below what has been mounted since.
+        Some(working_dir) => enter(working_dir),
+        None => scratch.ok_or(libc::EINVAL),
+    }
+}
+
 /// Executes the program, or makes the attempts of a self-test.
 fn release(job: &Job) -> ! {
     job.report
@@ -217,7 +247,7 @@ fn take<T>(job: &Job, step: Step, action: impl FnOnce() -> Result<T, i32>) -> Re
 /// Makes one system call of a step.
 #[inline(always)]
 pub(super) fn call(number: i64, arguments: [usize; 6]) -> Result<usize, i32> {
-    // SAFETY: every caller in this file and in `read_only` passes pointers to values that live in its own frame or in the job, for reading, and
+    // SAFETY: every caller in this file, in `mounts`, `read_only` and `tmpfs` passes pointers to values that live in its own frame or in the job, for reading, and
     // where the kernel writes, in its frame and mutable; the task owns its descriptors, credentials, limits and signal state, so
     // nothing here touches the daemon's.
     let result = unsafe { raw::syscall(number, arguments) };

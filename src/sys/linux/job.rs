@@ -13,7 +13,7 @@ use std::{
     },
 };
 
-use super::{Attempt, Identity, Note, PointerList, ReadOnly};
+use super::{Attempt, Identity, Mounts, Note, PointerList};
 
 /// A step of the child, in execution order.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -31,40 +31,43 @@ pub(crate) enum Step {
     Stdio = 4,
     /// Makes paths of the workspace read-only, in a mount namespace of its own.
     ReadOnly = 5,
+    /// Mounts a file system of limited size on the scratch directory, in a mount namespace of its own.
+    Scratch = 6,
     /// Sets groups, gid and uid.
-    Identity = 6,
+    Identity = 7,
     /// Empties every capability set, except the bounding set, which is empty by then.
-    Capabilities = 7,
+    Capabilities = 8,
     /// Sets the child to die with the thread that started it.
-    ParentDeathSignal = 8,
+    ParentDeathSignal = 9,
     /// Changes to the working directory.
-    WorkingDirectory = 9,
+    WorkingDirectory = 10,
     /// Enters the Landlock domain.
-    Landlock = 10,
+    Landlock = 11,
     /// Closes all descriptors except 0 to 2 and the program's, which closes on exec.
-    CloseFds = 11,
+    CloseFds = 12,
     /// Opens the granted canary.
-    CanaryGranted = 12,
+    CanaryGranted = 13,
     /// Checks that the ungranted canary is refused with EACCES.
-    CanaryDenied = 13,
+    CanaryDenied = 14,
     /// Sets resource limits.
-    Limits = 14,
+    Limits = 15,
     /// Loads the closing seccomp filter.
-    ClosingFilter = 15,
+    ClosingFilter = 16,
     /// Unblocks all signals.
-    SignalMask = 16,
+    SignalMask = 17,
     /// Executes the program, or makes the attempts.
-    Release = 17,
+    Release = 18,
 }
 
 impl Step {
-    const ALL: [Self; 18] = [
+    const ALL: [Self; 19] = [
         Self::Begin,
         Self::Signals,
         Self::ProcessGroup,
         Self::Cgroup,
         Self::Stdio,
         Self::ReadOnly,
+        Self::Scratch,
         Self::Identity,
         Self::Capabilities,
         Self::ParentDeathSignal,
@@ -88,6 +91,7 @@ impl Step {
             Self::Cgroup => "cgroup",
             Self::Stdio => "stdio",
             Self::ReadOnly => "read_only",
+            Self::Scratch => "scratch",
             Self::Identity => "identity",
             Self::Capabilities => "capabilities",
             Self::ParentDeathSignal => "parent_death_signal",
@@ -230,10 +234,10 @@ pub(crate) struct JobParts {
     pub landlock_flags: u32,
     /// Hard and soft resource limits: `RLIMIT_*` and value.
     pub limits: Vec<(u32, u64)>,
+    /// Mounts that the child makes in a namespace of its own, if any.
+    pub mounts: Option<Mounts>,
     /// Where the child records its group for the next daemon.
     pub note: Option<Note>,
-    /// Paths of the workspace that stay read-only, if any.
-    pub read_only: Option<ReadOnly>,
     /// The Landlock ruleset, if any.
     pub ruleset: Option<OwnedFd>,
     /// The child's ends of stdin, stdout and stderr.

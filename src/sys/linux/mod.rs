@@ -16,10 +16,12 @@ mod keeper;
 mod listener;
 mod memory;
 mod misc;
+mod mounts;
 mod open;
 mod raw;
 mod read_only;
 mod spawn;
+mod tmpfs;
 mod wait;
 
 pub(super) use self::keeper::watch_over;
@@ -34,9 +36,11 @@ pub(crate) use self::{
         give_memory_back, is_marked, keep_writers_out, load_filters, peer_groups, reserve,
         stores_change_times, switch_off_core_images,
     },
+    mounts::{Found, Mounts, NAMESPACE_OF_ROOT, NAMESPACES_OF_A_USER, OwnIds},
     open::{BY_NAME, locate, open_beneath, open_in_root, pipe},
-    read_only::{Bind, Found, NAMESPACE_OF_ROOT, NAMESPACES_OF_A_USER, OwnIds, ReadOnly},
+    read_only::{Bind, ReadOnly},
     spawn::{Launch, Overdue, Stack, discard, has_clone3, launch},
+    tmpfs::Tmpfs,
     wait::{
         Process, Watched, exited, has_ended, reap_group, reap_stray, reap_watched, strays,
         wait_for, watch,

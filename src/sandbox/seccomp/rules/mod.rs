@@ -41,7 +41,7 @@ impl FilterSpec {
         Self {
             landlock_abi,
             metadata: policy.metadata,
-            mounts: !policy.files.read_only.is_empty(),
+            mounts: !policy.files.read_only.is_empty() || policy.limits.scratch.is_some(),
             network: policy.network,
             spawn: policy.spawn,
         }
