@@ -29,11 +29,11 @@ mod status;
 mod unreadable;
 
 pub(crate) use self::{
-    admin::{Control, DaemonPlaces, DaemonReport, Reloaded, Steering},
+    admin::{Control, DaemonPlaces, DaemonReport, Reloaded, Steering, TracesPlace},
     decode::MalformedRequest,
     encode::axis_report,
     host::{backend_statuses, profile_status},
-    network::{Identities, MAX_HANDSHAKES, NetworkListener},
+    network::{Identities, MAX_HANDSHAKES, NetworkListener, NetworkPlace},
     profiles::Profiles,
     server::{ServeError, ServerError},
     service::HookServer,

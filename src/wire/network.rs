@@ -55,6 +55,15 @@ pub(crate) enum Identities {
     },
 }
 
+/// Where clients of other hosts connect, and who they are.
+#[derive(Clone, Debug)]
+pub(crate) struct NetworkPlace {
+    /// The address.
+    pub(crate) address: SocketAddr,
+    /// The clients, to be replaced.
+    pub(crate) identities: Arc<Current<Identities>>,
+}
+
 /// A listener over the network.
 #[derive(Debug)]
 pub struct NetworkListener {
@@ -153,18 +162,16 @@ impl NetworkListener {
         })
     }
 
-    /// Returns who its clients are, to be replaced.
-    pub(crate) fn identities(&self) -> Arc<Current<Identities>> {
-        Arc::clone(&self.identities)
-    }
-
-    /// Returns the address that it is bound to.
+    /// Returns where it listens, and for whom.
     ///
     /// # Errors
     ///
     /// Returns the system's error.
-    pub(crate) fn address(&self) -> io::Result<SocketAddr> {
-        self.listener.local_addr()
+    pub(crate) fn place(&self) -> io::Result<NetworkPlace> {
+        Ok(NetworkPlace {
+            address: self.listener.local_addr()?,
+            identities: Arc::clone(&self.identities),
+        })
     }
 
     /// Returns the connections, each after its handshake. Dropping the stream ends the listener and all handshakes.

@@ -41,6 +41,7 @@ use tower::service_fn;
 
 use crate::{
     json,
+    operate::{status, status_line},
     reload::reload,
     support::{Daemon, Setup, hook, program, reason, sh, thin},
     witness::{SOON, end, until},
@@ -607,16 +608,21 @@ async fn connections_of_one_user_over_the_network_leave_room_for_others() {
     daemon.run(hook(["/bin/true"])).await.unwrap();
 }
 
-#[tokio::test]
-async fn without_tls_everybody_on_the_host_is_the_named_user() {
+/// Starts a daemon without TLS.
+async fn plaintext() -> Daemon {
     let config = format!(
         "[server]\ncallers = [{USER:?}]\n[network]\nlisten = \"127.0.0.1:0\"\nplaintext = true\nplaintext_user = {USER:?}\n"
     );
-    let daemon = Daemon::with(Setup {
+    Daemon::with(Setup {
         config,
         ..Setup::default()
     })
-    .await;
+    .await
+}
+
+#[tokio::test]
+async fn without_tls_everybody_on_the_host_is_the_named_user() {
+    let daemon = plaintext().await;
     assert!(daemon.log().contains("WITHOUT TLS"), "{}", daemon.log());
     let endpoint = Endpoint::try_from(format!("http://{}", address(&daemon))).unwrap();
     let mut client = HookServiceClient::new(endpoint.connect().await.unwrap());
@@ -752,6 +758,34 @@ async fn the_command_line_calls_a_daemon_over_the_network() {
     assert!(
         !output.status.success() && said.contains("UnknownCA"),
         "{said}"
+    );
+}
+
+#[tokio::test]
+async fn status_says_where_clients_connect_and_how_many_users_they_are() {
+    let of_user = [(AGENT, USER), ("second.test", USER)];
+    let daemon = served(&[of_user[0], of_user[1], ("other.test", OTHER)]).await;
+    let at = address(&daemon);
+    let expected = json!({"address": at.to_string(), "clients": 3, "users": 2});
+    assert_eq!(status(&daemon).1["network"], expected);
+    assert_eq!(
+        status_line(&daemon, "network"),
+        format!("{at}, mutual TLS, 3 clients, 2 users")
+    );
+
+    replace_line(&daemon, "clients", &clients(&of_user));
+    reload(&daemon);
+
+    let expected = json!({"address": at.to_string(), "clients": 2, "users": 1});
+    assert_eq!(status(&daemon).1["network"], expected);
+
+    let daemon = plaintext().await;
+    let (at, uid) = (address(&daemon), uid(USER));
+    let expected = json!({"address": at.to_string(), "plaintextUid": uid});
+    assert_eq!(status(&daemon).1["network"], expected);
+    assert_eq!(
+        status_line(&daemon, "network"),
+        format!("{at}, WITHOUT TLS: everybody is uid {uid}")
     );
 }
 
