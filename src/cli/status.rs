@@ -8,7 +8,7 @@ use tonic::transport::Channel;
 
 use super::{
     Context, Failure,
-    admin::{answered, socket},
+    admin::{answered, socket_of_running},
     output::{self, Style},
     private_server::by_daemon,
     ps::length,
@@ -34,7 +34,7 @@ pub(super) struct StatusArgs {
 
 impl StatusArgs {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
-        let socket = socket(context, self.connect.as_deref())?;
+        let socket = socket_of_running(context, self.connect.as_deref())?;
         let status = by_daemon(&socket, pb::StatusRequest {}, async |channel, request| {
             let mut client = AdminServiceClient::<Channel>::new(channel);
             answered(client.status(request).await)
