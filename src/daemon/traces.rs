@@ -26,6 +26,7 @@ use crate::{
     config::Traces,
     metrics::Metrics,
     traces::{LastExport, Queue, Tracer, request},
+    util::seldom::Seldom,
 };
 
 /// How long spans wait for others to go with.
@@ -140,13 +141,8 @@ struct Exporter {
     metrics: Arc<Metrics>,
     queue: Queue,
     service: String,
-    /// When the log last said that exports fail, and how many spans were dropped since; `None` while they succeed.
-    warned: Option<Warned>,
-}
-
-struct Warned {
-    at: Instant,
-    dropped: usize,
+    /// What the log says of exports that fail; `None` while they succeed.
+    warned: Option<Seldom>,
 }
 
 impl Exporter {
@@ -233,20 +229,14 @@ impl Exporter {
     fn dropped(&mut self, spans: usize, why: &str) {
         self.metrics.spans_dropped(spans);
         self.last_export.ended(Some(why));
-        let endpoint = self.endpoint;
-        let dropped = match &mut self.warned {
-            Some(warned) if warned.at.elapsed() < WARN_INTERVAL => {
-                warned.dropped += spans;
-                return;
-            }
-            Some(warned) => warned.dropped + spans,
-            None => spans,
-        };
-        tracing::warn!(spans = dropped, %endpoint, why, "spans were dropped: the collector did not take them");
-        self.warned = Some(Warned {
-            at: Instant::now(),
-            dropped: 0,
-        });
+        let (endpoint, spans) = (self.endpoint, spans as u64);
+        let warned = self
+            .warned
+            .get_or_insert_with(|| Seldom::every(WARN_INTERVAL));
+        if let Some(others) = warned.say_of(spans, Instant::now()) {
+            let spans = spans + others;
+            tracing::warn!(spans, %endpoint, why, "spans were dropped: the collector did not take them");
+        }
     }
 }
 

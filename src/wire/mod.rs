@@ -22,7 +22,6 @@ mod offer;
 mod preview;
 mod profiles;
 mod retained;
-mod seldom;
 mod server;
 mod service;
 mod status;

@@ -22,14 +22,11 @@ use tokio_rustls::TlsAcceptor;
 use tokio_stream::{Stream, StreamExt, wrappers::ReceiverStream};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{
-    connections::{ACCEPT_RETRY, Connection, Crowd, HANDSHAKE_TIMEOUT},
-    seldom::Seldom,
-};
+use super::connections::{ACCEPT_RETRY, Connection, Crowd, HANDSHAKE_TIMEOUT};
 use crate::{
     model::{Certificate, Clients, LocalUser, NoUser, Peer, Remote, is_unseen},
     refusal::{Reason, Refusal, cut},
-    util::swap::Current,
+    util::{seldom::Seldom, swap::Current},
 };
 
 /// The most handshakes at once. One more ends the oldest of the address that has most.
