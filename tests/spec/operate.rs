@@ -65,7 +65,7 @@ fn runs(daemon: &Daemon) -> Vec<Value> {
 }
 
 /// Waits until there are runs in these states, the oldest first, and returns them.
-async fn runs_in(daemon: &Daemon, states: &[&str]) -> Vec<Value> {
+pub(crate) async fn runs_in(daemon: &Daemon, states: &[&str]) -> Vec<Value> {
     let mut found = Vec::new();
     until("the runs", || {
         found = runs(daemon);
