@@ -13,6 +13,7 @@ use std::{
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
     sync::{Arc, OnceLock},
+    time::Duration,
 };
 
 use base64::{Engine, prelude::BASE64_STANDARD};
@@ -25,7 +26,7 @@ use rcgen::{
     SerialNumber, date_time_ymd,
 };
 use rustls::{
-    ClientConfig, RootCertStore,
+    ClientConfig, HandshakeKind, RootCertStore,
     crypto::ring,
     pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer},
 };
@@ -587,9 +588,10 @@ async fn handshakes_that_never_end_keep_no_client_waiting() {
     let listed = authority().issue(&[AGENT]);
     run_as(&daemon, Some(&listed)).await.unwrap().unwrap();
 
-    // The oldest of them were ended for those that came after.
+    // The oldest of them were ended for those that came after, and not by their own time, which is longer.
+    let sooner = Duration::from_secs(5);
     for mut stream in stuck.iter().take(300 - 128 - 1) {
-        stream.set_read_timeout(Some(SOON)).unwrap();
+        stream.set_read_timeout(Some(sooner)).unwrap();
         assert_eq!(stream.read(&mut [0]).unwrap(), 0);
     }
     // The control: the newest is still waited for.
@@ -597,6 +599,27 @@ async fn handshakes_that_never_end_keep_no_client_waiting() {
     newest.set_nonblocking(true).unwrap();
     let error = newest.read(&mut [0]).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+
+    // In the end it is not.
+    newest.set_nonblocking(false).unwrap();
+    newest.set_read_timeout(Some(SOON)).unwrap();
+    assert_eq!(newest.read(&mut [0]).unwrap(), 0);
+}
+
+#[tokio::test]
+async fn each_connection_looks_at_the_certificate_anew() {
+    let daemon = served(&[(AGENT, USER)]).await;
+    // Connections with the same configuration have the same sessions to resume.
+    let config = client_config(Some(&authority().issue(&[AGENT])));
+    for _ in 0..2 {
+        let mut stream = handshake(address(&daemon), config.clone()).await.unwrap();
+        let kind = stream.get_ref().1.handshake_kind();
+        assert_eq!(kind, Some(HandshakeKind::Full));
+        // A ticket would come before the first byte of HTTP/2, which is an answer to this.
+        let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+        stream.write_all(preface).await.unwrap();
+        stream.read_u8().await.unwrap();
+    }
 }
 
 #[tokio::test]
