@@ -83,7 +83,7 @@ pub(super) fn method(path: &str) -> Result<Option<MethodDescriptor>, JsonError> 
 
 /// The problem with the JSON form of a message.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum JsonProblem {
+pub enum JsonProblem {
     /// A key stands there twice.
     #[error("the key at byte {0} is there twice in its object")]
     Repeated(usize),
@@ -100,7 +100,7 @@ pub(super) enum JsonProblem {
 /// # Errors
 ///
 /// Names the place and what is wrong there.
-pub(super) fn encode(descriptor: MessageDescriptor, json: &[u8]) -> Result<Vec<u8>, JsonProblem> {
+pub fn encode(descriptor: MessageDescriptor, json: &[u8]) -> Result<Vec<u8>, JsonProblem> {
     let text = std::str::from_utf8(json)?;
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let message = DynamicMessage::deserialize(descriptor, &mut deserializer)?;

@@ -39,8 +39,10 @@ pub(crate) use self::{
     status::status,
 };
 pub use self::{
+    connect::recognised,
     decode::decode,
     encode::encode,
     limits::WireLimits,
     server::{Incoming, Server},
+    service::connect_timeout,
 };
