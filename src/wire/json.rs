@@ -75,8 +75,10 @@ pub(super) fn render_any(
 pub(super) fn method(path: &str) -> Result<Option<MethodDescriptor>, JsonError> {
     let service = path.strip_prefix('/').and_then(|path| path.split_once('/'));
     let pool = pool()?;
-    Ok(service.and_then(|(service, name)| {
-        let service = pool.get_service_by_name(service)?;
+    Ok(service.and_then(|(written, name)| {
+        // The pool also finds a name with a dot before it, which is no other service.
+        let service = pool.get_service_by_name(written)?;
+        let service = Some(service).filter(|service| service.full_name() == written)?;
         service.methods().find(|method| method.name() == name)
     }))
 }
@@ -175,6 +177,7 @@ mod tests {
             "/hookjail.v1.HookService/execute",
             "/hookjail.v1.HookService/Execute/",
             "//hookjail.v1.HookService/Execute",
+            "/.hookjail.v1.HookService/Execute",
         ] {
             assert!(method(path).unwrap().is_none(), "{path}");
         }
