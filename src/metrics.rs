@@ -253,7 +253,6 @@ impl Metrics {
     }
 
     /// Returns how many spans are not exported.
-    #[cfg(test)]
     pub(crate) fn dropped_spans(&self) -> u64 {
         self.spans_dropped.get()
     }

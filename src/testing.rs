@@ -105,5 +105,11 @@ pub mod sys {
 }
 
 pub mod wire {
-    pub use crate::wire::{Incoming, Server, WireLimits, decode, encode};
+    pub use crate::wire::{
+        Incoming, Server, WireLimits, connect_timeout, decode, encode, recognised,
+    };
+
+    pub mod json {
+        pub use crate::wire::json::encode;
+    }
 }

@@ -1,5 +1,12 @@
 //! What the fuzz targets do with their input; `tests/fuzz_seeds.rs` does the same with every seed.
 
+use std::{
+    collections::HashSet,
+    fmt,
+    pin::pin,
+    task::{Context, Poll, Waker},
+};
+
 use bytes::Bytes;
 use hookjail::{
     contract::{
@@ -14,17 +21,23 @@ use hookjail::{
         wire,
     },
 };
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request};
+use http_body_util::BodyExt;
 use prost::Message;
+use prost_reflect::{DynamicMessage, MessageDescriptor, MethodDescriptor};
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
 
 /// A target's name, as its binary and its folder of seeds have it, and what it does.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const TARGETS: [Target; 6] = [
+pub const TARGETS: [Target; 7] = [
     ("config", config),
     ("directive", directive),
     ("event", event),
     ("hook_file", hook_file),
+    ("json", json),
     ("profile", profile),
     ("request", request),
 ];
@@ -89,6 +102,176 @@ pub fn hook_file(bytes: &[u8]) {
         &origin,
         &switches,
     ));
+}
+
+/// Reads a call with JSON: a line with method and path, lines with headers, an empty one, and the message.
+pub fn json(bytes: &[u8]) {
+    let Some(at) = bytes.windows(2).position(|it| it == b"\n\n") else {
+        return;
+    };
+    let Some(request) = str::from_utf8(&bytes[..at]).ok().and_then(head) else {
+        return;
+    };
+    if let Ok(Some(timeout)) = wire::connect_timeout(request.headers()) {
+        assert!(timeout.as_millis() < 10_000_000_000, "{timeout:?}");
+    }
+    match wire::recognised(&request) {
+        Ok(method) => {
+            is_call(&request, &method);
+            message(&method, &bytes[at + 2..]);
+        }
+        Err(refused) => is_refusal(*refused),
+    }
+}
+
+/// Returns a request without its message. A header that HTTP knows nothing of never gets so far.
+fn head(text: &str) -> Option<Request<()>> {
+    let mut lines = text.lines();
+    let (method, path) = lines.next()?.split_once(' ')?;
+    let mut request = Request::builder().method(method).uri(path).body(()).ok()?;
+    let headers: &mut HeaderMap = request.headers_mut();
+    for line in lines {
+        let (name, value) = line.split_once(':')?;
+        let name = HeaderName::from_bytes(name.as_bytes()).ok()?;
+        headers.append(name, HeaderValue::from_str(value.trim()).ok()?);
+    }
+    Some(request)
+}
+
+/// Checks what is served.
+fn is_call(request: &Request<()>, method: &MethodDescriptor) {
+    let (headers, service) = (request.headers(), method.parent_service());
+    let path = format!("/{}/{}", service.full_name(), method.name());
+    assert_eq!(request.uri().path(), path);
+    assert_eq!(request.method(), Method::POST);
+    assert!(!method.is_client_streaming() && !method.is_server_streaming());
+    assert!(!headers.contains_key("origin"), "{headers:?}");
+    let kind = headers["content-type"].to_str().unwrap_or_default().trim();
+    assert!(
+        kind.to_ascii_lowercase().starts_with("application/json"),
+        "{kind}"
+    );
+}
+
+/// Checks what is answered to all else.
+fn is_refusal<B>(response: http::Response<B>)
+where
+    B: http_body::Body<Data = Bytes, Error: fmt::Debug>,
+{
+    let (parts, body) = response.into_parts();
+    let body = pin!(body.collect());
+    let Poll::Ready(Ok(body)) = body.poll(&mut Context::from_waker(Waker::noop())) else {
+        unreachable!("a refusal is there at once");
+    };
+    let said: Value = serde_json::from_slice(&body.to_bytes()).unwrap_or_default();
+    let expected: &[u16] = match said["code"].as_str().unwrap_or_default() {
+        "invalid_argument" => &[400],
+        "permission_denied" => &[403],
+        "unimplemented" => &[404, 405, 415, 501],
+        _ => &[],
+    };
+    assert!(
+        expected.contains(&parts.status.as_u16()),
+        "{parts:?} {said}"
+    );
+    assert!(!said["message"].as_str().unwrap_or_default().is_empty());
+}
+
+/// Decodes a message: it is accepted where a strict reading of its own accepts it, as the same, and else refused.
+fn message(method: &MethodDescriptor, text: &[u8]) {
+    let input = method.input();
+    let decoded = |text: &[u8]| {
+        let encoded = wire::json::encode(input.clone(), text).map_err(|it| it.to_string())?;
+        let message = DynamicMessage::decode(input.clone(), &encoded[..]);
+        message
+            .map(|message| (message, encoded))
+            .map_err(|_| "it is accepted and encoded as something else".to_owned())
+    };
+    let strictly = strictly(input.clone(), text);
+    let (message, encoded) = match decoded(text) {
+        Ok(decoded) => decoded,
+        Err(problem) => {
+            assert!(strictly.is_none(), "{problem}: {strictly:?}");
+            assert!(!problem.is_empty());
+            return;
+        }
+    };
+    // A number that is none is not even equal to itself.
+    if message == message.clone() {
+        assert_eq!(Some(&message), strictly.as_ref());
+        let written = serde_json::to_vec(&message).unwrap_or_default();
+        assert_eq!(decoded(&written).map(|it| it.0), Ok(message));
+    }
+    if input.full_name() == "hookjail.v1.ExecuteRequest" {
+        request(&encoded);
+    }
+}
+
+/// Reads a message by way of a value, where each object has each key once.
+fn strictly(input: MessageDescriptor, text: &[u8]) -> Option<DynamicMessage> {
+    let text = str::from_utf8(text).ok()?;
+    let _: Unrepeated = serde_json::from_str(text).ok()?;
+    let value: Value = serde_json::from_str(text).ok()?;
+    let message = DynamicMessage::deserialize(input.clone(), value).ok()?;
+    // On the wire what is written out as its default is as what is not there.
+    DynamicMessage::decode(input, &message.encode_to_vec()[..]).ok()
+}
+
+/// JSON without an object that has a key twice.
+struct Unrepeated;
+
+impl<'de> Deserialize<'de> for Unrepeated {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Self)
+    }
+}
+
+impl<'de> Visitor<'de> for Unrepeated {
+    type Value = Self;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("JSON without repeated keys")
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_unit<E>(self) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self, A::Error> {
+        while items.next_element::<Self>()?.is_some() {}
+        Ok(self)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Self, A::Error> {
+        let mut keys = HashSet::new();
+        while let Some(key) = entries.next_key::<String>()? {
+            if !keys.insert(key) {
+                return Err(A::Error::custom("a key is there twice"));
+            }
+            entries.next_value::<Self>()?;
+        }
+        Ok(self)
+    }
 }
 
 /// Parses a profile as operators write them.

@@ -11,14 +11,15 @@ use tonic::{Response, Status, transport::Channel};
 
 use super::{Context, Failure, client, output, private_server::by_daemon, run::parse_span};
 use crate::{
-    config::admin_beside,
+    config::{ConfigError, admin_beside},
     pb::{self, admin_service_client::AdminServiceClient},
+    refusal::chain,
     wire::json,
 };
 
 /// Reload the daemon's configuration, profiles and hooks.
 ///
-/// If anything is wrong with them, nothing of them takes effect and this exits with 125.
+/// The daemon reads them: if anything is wrong with them, it says what, nothing of them takes effect, and this exits with 125.
 #[derive(Debug, Args)]
 pub(super) struct ReloadArgs {
     /// The daemon's admin socket [default: that of the configuration]
@@ -28,14 +29,29 @@ pub(super) struct ReloadArgs {
 
 impl ReloadArgs {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
-        let socket = socket(context, self.connect.as_deref())?;
-        let response = by_daemon(&socket, pb::ReloadRequest {}, async |channel, request| {
+        let named = self.connect.as_deref();
+        let broken = match (named, &context.environment().address) {
+            (None, None) => context.load().err(),
+            _ => None,
+        };
+        let socket = socket_of_running(context, named)?;
+        // Also with what is known to be broken: the daemon takes note of a reload that it refused.
+        let answer = by_daemon(&socket, pb::ReloadRequest {}, async |channel, request| {
             answered(
                 AdminServiceClient::<Channel>::new(channel)
                     .reload(request)
                     .await,
             )
-        })?;
+        });
+        let response = match (answer, broken) {
+            (Err(failure), Some(broken)) if failure.reason.is_none() => Err(broken.into()),
+            (Ok(_), Some(broken)) => Err(Failure::new(format!(
+                "{}; the daemon at `{}` has another configuration, which it reloaded",
+                chain(&broken),
+                socket.display()
+            ))),
+            (answer, _) => answer,
+        }?;
         if context.json {
             output::json_line(&json::render(&response, "hookjail.v1.ReloadResponse")?);
         } else {
@@ -101,6 +117,22 @@ pub(super) fn answered<T>(answer: Result<Response<T>, Status>) -> Result<T, Fail
 
 /// Returns the daemon's admin socket: that of `--connect`, else that of the configuration.
 pub(super) fn socket(context: &Context, named: Option<&Path>) -> Result<PathBuf, Failure> {
+    socket_or(context, named, || Ok(context.load()?.admin_socket))
+}
+
+/// Returns the same where the configuration may be broken: a daemon that runs has what was in force before.
+pub(super) fn socket_of_running(
+    context: &Context,
+    named: Option<&Path>,
+) -> Result<PathBuf, Failure> {
+    socket_or(context, named, || context.source.admin_socket_of_running())
+}
+
+fn socket_or(
+    context: &Context,
+    named: Option<&Path>,
+    configured: impl FnOnce() -> Result<Option<PathBuf>, ConfigError>,
+) -> Result<PathBuf, Failure> {
     let environment = context.environment();
     let address = named.or(environment.address.as_deref());
     if let Some(url) = address.and_then(client::url) {
@@ -113,7 +145,7 @@ pub(super) fn socket(context: &Context, named: Option<&Path>) -> Result<PathBuf,
             .sockets()
             .first()
             .map(|socket| admin_beside(socket)),
-        (None, None) => context.load()?.admin_socket,
+        (None, None) => configured()?,
     };
     socket.ok_or_else(|| {
         Failure::new(

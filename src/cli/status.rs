@@ -8,7 +8,7 @@ use tonic::transport::Channel;
 
 use super::{
     Context, Failure,
-    admin::{answered, socket},
+    admin::{answered, socket_of_running},
     output::{self, Style},
     private_server::by_daemon,
     ps::length,
@@ -34,7 +34,7 @@ pub(super) struct StatusArgs {
 
 impl StatusArgs {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
-        let socket = socket(context, self.connect.as_deref())?;
+        let socket = socket_of_running(context, self.connect.as_deref())?;
         let status = by_daemon(&socket, pb::StatusRequest {}, async |channel, request| {
             let mut client = AdminServiceClient::<Channel>::new(channel);
             answered(client.status(request).await)
@@ -71,6 +71,8 @@ fn text(status: &pb::StatusResponse, style: Style) -> String {
         ),
         ("admin socket", or(&status.admin_socket, "none")),
         ("metrics", or(&status.metrics, "off")),
+        ("network", network(status.network.as_ref())),
+        ("traces", traces(status.traces.as_ref())),
         ("backends", backends(&status.backends)),
         ("profiles", profiles(&status.profiles)),
         (
@@ -95,6 +97,40 @@ fn text(status: &pb::StatusResponse, style: Style) -> String {
         plain(&status.version),
         rows.concat()
     )
+}
+
+fn network(network: Option<&pb::NetworkStatus>) -> String {
+    let Some(network) = network else {
+        return "off".to_owned();
+    };
+    let pb::NetworkStatus {
+        address,
+        clients,
+        plaintext_uid,
+        users,
+    } = network;
+    plain(&match plaintext_uid {
+        None => format!("{address}, mutual TLS, {clients} clients, {users} users"),
+        Some(uid) => format!("{address}, WITHOUT TLS: everybody is uid {uid}"),
+    })
+}
+
+fn traces(traces: Option<&pb::TracesStatus>) -> String {
+    let Some(traces) = traces else {
+        return "off".to_owned();
+    };
+    let pb::TracesStatus {
+        dropped,
+        endpoint,
+        last_export,
+        problem,
+    } = traces;
+    let last = match (last_export, problem.as_str()) {
+        (None, _) => "nothing exported yet".to_owned(),
+        (at, "") => format!("last export {}", time(*at)),
+        (at, problem) => format!("last export failed {}: {problem}", time(*at)),
+    };
+    plain(&format!("{endpoint}, {dropped} spans dropped, {last}"))
 }
 
 fn backends(backends: &[pb::BackendStatus]) -> String {

@@ -35,14 +35,7 @@ impl Places {
             Some(path) => absolute("paths.runtime", path)?,
             None => environment.runtime(&state),
         };
-        let socket = match sockets.0 {
-            Some(path) => Some(absolute("server.socket", path)?),
-            None => environment.socket(),
-        };
-        let admin_socket = match sockets.1 {
-            Some(path) => Some(absolute("server.admin_socket", path)?),
-            None => socket.as_deref().map(admin_beside),
-        };
+        let (socket, admin_socket) = self::sockets(sockets, environment)?;
         if admin_socket.is_some() && admin_socket == socket {
             let problem = "is `server.socket`; the two are different sockets";
             return Err(ConfigProblem::key("server.admin_socket", problem));
@@ -70,6 +63,22 @@ impl Places {
             workspace_roots,
         })
     }
+}
+
+/// Reads the paths of the callers' socket and of the operator's.
+pub(super) fn sockets(
+    (socket, admin_socket): (Option<PathBuf>, Option<PathBuf>),
+    environment: &ProcessEnv,
+) -> Result<(Option<PathBuf>, Option<PathBuf>), ConfigProblem> {
+    let socket = match socket {
+        Some(path) => Some(absolute("server.socket", path)?),
+        None => environment.socket(),
+    };
+    let admin_socket = match admin_socket {
+        Some(path) => Some(absolute("server.admin_socket", path)?),
+        None => socket.as_deref().map(admin_beside),
+    };
+    Ok((socket, admin_socket))
 }
 
 fn absolute(key: &'static str, path: PathBuf) -> Result<PathBuf, ConfigProblem> {

@@ -11,7 +11,7 @@ use rustls::{
 use crate::{
     config::{Access, Network, Tls},
     util::pem::{self, PemProblem},
-    wire::{Identities, NetworkListener},
+    wire::{Identities, NetworkListener, NetworkPlace},
 };
 
 /// The protocols that are offered, the preferred one first. The second is for calls with JSON.
@@ -55,19 +55,20 @@ pub(crate) enum Unusable {
     Verifier(#[from] VerifierBuilderError),
 }
 
-/// Binds the listener, with its files loaded.
+/// Binds the listener, with its files loaded, and returns its place, too.
 ///
 /// # Errors
 ///
 /// Names the key, and the file or the address.
-pub(super) fn listen(network: &Network) -> Result<NetworkListener, NetworkError> {
+pub(super) fn listen(network: &Network) -> Result<(NetworkListener, NetworkPlace), NetworkError> {
     let identities = identities(network)?;
     let failed = |cause| NetworkError::Bind {
         address: network.listen,
         cause,
     };
     let listener = NetworkListener::bind(network.listen, identities).map_err(failed)?;
-    let address = listener.address().map_err(failed)?;
+    let place = listener.place().map_err(failed)?;
+    let address = place.address;
     match &network.access {
         Access::Plaintext(user) => tracing::warn!(
             %address,
@@ -80,7 +81,7 @@ pub(super) fn listen(network: &Network) -> Result<NetworkListener, NetworkError>
             "serving over the network"
         ),
     }
-    Ok(listener)
+    Ok((listener, place))
 }
 
 /// Loads the files of the configuration.

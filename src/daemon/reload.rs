@@ -21,15 +21,13 @@ use crate::{
     policy::Registry,
     refusal::{Fact, Reason, Refusal, chain},
     util::swap::Current,
-    wire::{Control, DaemonPlaces, DaemonReport, Identities, Reloaded},
+    wire::{Control, DaemonPlaces, DaemonReport, Reloaded},
 };
 
 /// The reload of a daemon's configuration, whole or not at all.
 #[derive(Debug)]
 pub(super) struct Reloader {
     pub(super) configured: Arc<Current<Configured>>,
-    /// Who the clients over the network are; `None` where none are served.
-    pub(super) identities: Option<Arc<Current<Identities>>>,
     pub(super) source: ConfigSource,
     /// The configuration in force; locked while it is replaced.
     pub(super) in_force: Mutex<Config>,
@@ -133,8 +131,8 @@ impl Reloader {
         self.pipeline.gate.replace_rules(rules);
         self.configured.replace(configured);
         // Both are there or neither: `network.listen` is the same.
-        if let (Some(current), Some(identities)) = (&self.identities, identities) {
-            current.replace(identities);
+        if let (Some(place), Some(identities)) = (&self.places.network, identities) {
+            place.identities.replace(identities);
         }
         *in_force = config;
         Ok(reloaded)

@@ -36,8 +36,7 @@ use crate::{
     sys::{self, Keeper},
     util::{presence::Presence, swap::Current},
     wire::{
-        DaemonPlaces, Incoming, NetworkListener, ServeError, Server, ServerError, Steering,
-        WireLimits,
+        DaemonPlaces, Incoming, ServeError, Server, ServerError, Steering, TracesPlace, WireLimits,
     },
 };
 
@@ -172,7 +171,7 @@ async fn run(
     // Before there are sockets, whose files would have to be removed where this fails.
     let metrics = metrics(&config, &pipeline)?;
     let network = config.network.as_ref().map(network::listen).transpose()?;
-    let identities = network.as_ref().map(NetworkListener::identities);
+    let (network, network_place) = network.unzip();
     // Nobody can connect before the profiles are loaded and the self-test has run.
     let Sockets {
         admin,
@@ -183,7 +182,16 @@ async fn run(
     let places = DaemonPlaces {
         admin: config.admin_socket.clone(),
         metrics: metrics.as_ref().map(MetricsThread::address),
+        network: network_place,
         socket: path,
+        traces: config
+            .traces
+            .as_ref()
+            .zip(traces.as_ref())
+            .map(|(to, thread)| TracesPlace {
+                endpoint: to.endpoint,
+                last_export: thread.last_export(),
+            }),
     };
     let configured = Arc::new(Current::new(configured));
     let cache = config.references.cache.clone();
@@ -197,7 +205,6 @@ async fn run(
     let manager = Arc::new(Manager::new(Arc::clone(&pipeline)));
     let reloader = Reloader {
         configured: Arc::clone(&configured),
-        identities,
         in_force: Mutex::new(config),
         loads: Loads::now().into(),
         manager: Arc::clone(&manager),

@@ -25,7 +25,8 @@ use tonic::transport::{Channel, Endpoint};
 use crate::{
     config::Traces,
     metrics::Metrics,
-    traces::{Queue, Tracer, request},
+    traces::{LastExport, Queue, Tracer, request},
+    util::seldom::Seldom,
 };
 
 /// How long spans wait for others to go with.
@@ -53,6 +54,7 @@ pub(super) const DESCRIPTORS: usize = 5;
 #[derive(Debug)]
 pub(super) struct TracesThread {
     ended: CancellationToken,
+    last_export: Arc<LastExport>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -77,10 +79,12 @@ impl TracesThread {
             TraceServiceClient::new(channel(*endpoint)?)
         };
         let (tracer, queue) = Tracer::exporting(*sample_ratio, Arc::clone(&metrics));
+        let last_export = Arc::new(LastExport::default());
         let exporter = Exporter {
             client,
             endpoint: *endpoint,
             in_flight: 0,
+            last_export: Arc::clone(&last_export),
             metrics,
             queue,
             service: service_name.clone(),
@@ -92,8 +96,17 @@ impl TracesThread {
             .name("traces".to_owned())
             .spawn(move || runtime.block_on(exporter.run(until)))?;
         tracing::info!(%endpoint, "exporting traces");
-        let thread = Some(thread);
-        Ok((tracer, Self { ended, thread }))
+        let started = Self {
+            ended,
+            last_export,
+            thread: Some(thread),
+        };
+        Ok((tracer, started))
+    }
+
+    /// Returns the last export, to be asked for at any time.
+    pub(super) fn last_export(&self) -> Arc<LastExport> {
+        Arc::clone(&self.last_export)
     }
 }
 
@@ -124,16 +137,12 @@ struct Exporter {
     endpoint: SocketAddr,
     /// The spans of the export that is not answered yet.
     in_flight: usize,
+    last_export: Arc<LastExport>,
     metrics: Arc<Metrics>,
     queue: Queue,
     service: String,
-    /// When the log last said that exports fail, and how many spans were dropped since; `None` while they succeed.
-    warned: Option<Warned>,
-}
-
-struct Warned {
-    at: Instant,
-    dropped: usize,
+    /// What the log says of exports that fail; `None` while they succeed.
+    warned: Option<Seldom>,
 }
 
 impl Exporter {
@@ -205,6 +214,7 @@ impl Exporter {
         match answer {
             Ok(answer) => match rejected(&answer.into_inner()) {
                 (0, _) => {
+                    self.last_export.ended(None);
                     if self.warned.take().is_some() {
                         tracing::info!(endpoint = %self.endpoint, "traces are exported again");
                     }
@@ -218,20 +228,15 @@ impl Exporter {
     /// Counts spans that were not taken, and says so in the log at an interval.
     fn dropped(&mut self, spans: usize, why: &str) {
         self.metrics.spans_dropped(spans);
-        let endpoint = self.endpoint;
-        let dropped = match &mut self.warned {
-            Some(warned) if warned.at.elapsed() < WARN_INTERVAL => {
-                warned.dropped += spans;
-                return;
-            }
-            Some(warned) => warned.dropped + spans,
-            None => spans,
-        };
-        tracing::warn!(spans = dropped, %endpoint, why, "spans were dropped: the collector did not take them");
-        self.warned = Some(Warned {
-            at: Instant::now(),
-            dropped: 0,
-        });
+        self.last_export.ended(Some(why));
+        let (endpoint, spans) = (self.endpoint, spans as u64);
+        let warned = self
+            .warned
+            .get_or_insert_with(|| Seldom::every(WARN_INTERVAL));
+        if let Some(others) = warned.say_of(spans, Instant::now()) {
+            let spans = spans + others;
+            tracing::warn!(spans, %endpoint, why, "spans were dropped: the collector did not take them");
+        }
     }
 }
 

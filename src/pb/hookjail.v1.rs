@@ -4407,6 +4407,12 @@ pub struct StatusResponse {
     /// The configuration in force.
     #[prost(message, optional, tag = "15")]
     pub configuration: ::core::option::Option<ConfigurationStatus>,
+    /// Where it serves clients of other hosts; absent where it does not.
+    #[prost(message, optional, tag = "16")]
+    pub network: ::core::option::Option<NetworkStatus>,
+    /// Where it exports traces to; absent where it does not.
+    #[prost(message, optional, tag = "17")]
+    pub traces: ::core::option::Option<TracesStatus>,
 }
 /// Whether a profile can be used.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -4436,6 +4442,38 @@ pub struct JournalStatus {
     /// Why no record can be written, so that every request is refused; empty where they can.
     #[prost(string, tag = "5")]
     pub problem: ::prost::alloc::string::String,
+}
+/// The status of the listener over the network.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct NetworkStatus {
+    /// Its address, as ADDRESS:PORT.
+    #[prost(string, tag = "1")]
+    pub address: ::prost::alloc::string::String,
+    /// With TLS on both sides: how many names of certificates are listed.
+    #[prost(uint32, tag = "2")]
+    pub clients: u32,
+    /// How many users of this host these are.
+    #[prost(uint32, tag = "3")]
+    pub users: u32,
+    /// Without TLS: the uid of the user that everybody who connects is. Absent with TLS.
+    #[prost(uint32, optional, tag = "4")]
+    pub plaintext_uid: ::core::option::Option<u32>,
+}
+/// The status of the exporter of traces.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TracesStatus {
+    /// The collector, as <http://ADDRESS:PORT.>
+    #[prost(string, tag = "1")]
+    pub endpoint: ::prost::alloc::string::String,
+    /// When the last export ended; absent before the first.
+    #[prost(message, optional, tag = "2")]
+    pub last_export: ::core::option::Option<::prost_types::Timestamp>,
+    /// Why the collector did not take all of it; empty where it did.
+    #[prost(string, tag = "3")]
+    pub problem: ::prost::alloc::string::String,
+    /// How many spans no collector took since the daemon's start.
+    #[prost(uint64, tag = "4")]
+    pub dropped: u64,
 }
 /// The status of the configuration.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

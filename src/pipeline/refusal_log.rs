@@ -1,27 +1,30 @@
 //! A line of the log for each refusal, and few for many of one caller.
 
 use std::{
-    collections::HashMap,
     sync::{Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use tracing::Level;
 
-use crate::{model::Peer, refusal::Reason};
+use crate::{
+    model::Peer,
+    refusal::Reason,
+    util::seldom::{Lines, WINDOW},
+};
 
 /// The most lines about one caller and reason within [`WINDOW`].
 const MAX_LINES: u32 = 10;
-
-/// The time after which a caller's refusals of one reason are lines again.
-const WINDOW: Duration = Duration::from_secs(10);
 
 /// The most callers and reasons that are told apart; more share a window for each reason.
 const MAX_WINDOWS: usize = 1024;
 
 /// The lines about refusals.
-#[derive(Debug, Default)]
-pub(crate) struct RefusalLog(Mutex<Windows>);
+#[derive(Debug)]
+pub(crate) struct RefusalLog(Mutex<Lines<Kind>>);
+
+/// A caller, `None` for those that share a window, and the reason.
+type Kind = (Option<u32>, Reason);
 
 /// The facts of a refusal that its line has: nothing that a caller may choose freely.
 #[derive(Clone, Copy, Debug)]
@@ -40,12 +43,22 @@ pub(super) struct RefusedCall<'a> {
     pub(super) run: &'a str,
 }
 
+impl Default for RefusalLog {
+    fn default() -> Self {
+        Self(Mutex::new(Lines::new(MAX_LINES, WINDOW)))
+    }
+}
+
 impl RefusalLog {
     /// Writes the line of a refusal, unless its caller had too many of them.
     pub(super) fn refused(&self, call: &RefusedCall<'_>) {
-        let (uid, now) = (call.peer.uid, Instant::now());
+        let now = Instant::now();
         self.summarize(now);
-        let has_line = self.windows().take(uid, call.reason, call.count, now);
+        let has_line = {
+            let mut lines = self.lines();
+            let kind = kind(&lines, call.peer.uid, call.reason);
+            lines.take(kind, call.count, now)
+        };
         if has_line {
             call.log();
         }
@@ -58,16 +71,16 @@ impl RefusalLog {
 
     /// Writes how many refusals had no line: the daemon ends.
     pub(crate) fn finish(&self) {
-        let windows = std::mem::take(&mut *self.windows());
-        summarize(windows.0);
+        let silent = self.lines().finish();
+        summarize(silent);
     }
 
     fn summarize(&self, now: Instant) {
-        let over = self.windows().over(now);
-        summarize(over);
+        let silent = self.lines().over(now);
+        summarize(silent);
     }
 
-    fn windows(&self) -> MutexGuard<'_, Windows> {
+    fn lines(&self) -> MutexGuard<'_, Lines<Kind>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -108,54 +121,18 @@ impl RefusedCall<'_> {
     }
 }
 
-/// A caller, `None` for those that share a window, and the reason.
-type Kind = (Option<u32>, Reason);
-
-/// The windows of callers and reasons.
-#[derive(Debug, Default)]
-struct Windows(HashMap<Kind, LineWindow>);
-
-/// What one caller's refusals of one reason came to within [`WINDOW`].
-#[derive(Debug)]
-struct LineWindow {
-    began: Instant,
-    lines: u32,
-    /// Refusals without a line.
-    more: u64,
-}
-
-impl Windows {
-    /// Returns whether a refusal has a line; otherwise counts it.
-    fn take(&mut self, uid: u32, reason: Reason, count: u64, now: Instant) -> bool {
-        let own = (Some(uid), reason);
-        let kind = if self.0.len() < MAX_WINDOWS || self.0.contains_key(&own) {
-            own
-        } else {
-            (None, reason)
-        };
-        let window = self.0.entry(kind).or_insert(LineWindow {
-            began: now,
-            lines: 0,
-            more: 0,
-        });
-        if window.lines < MAX_LINES {
-            window.lines += 1;
-            return true;
-        }
-        window.more += count;
-        false
-    }
-
-    /// Takes out the windows that are over.
-    fn over(&mut self, now: Instant) -> HashMap<Kind, LineWindow> {
-        let is_over = |window: &LineWindow| now.duration_since(window.began) >= WINDOW;
-        self.0.extract_if(|_, window| is_over(window)).collect()
+/// Returns the window of a refusal: the caller's own while there are few.
+fn kind(lines: &Lines<Kind>, uid: u32, reason: Reason) -> Kind {
+    let own = (Some(uid), reason);
+    if lines.len() < MAX_WINDOWS || lines.has(&own) {
+        own
+    } else {
+        (None, reason)
     }
 }
 
-fn summarize(windows: HashMap<Kind, LineWindow>) {
-    let silent = windows.into_iter().filter(|(_, window)| window.more > 0);
-    for ((uid, reason), LineWindow { more: count, .. }) in silent {
+fn summarize(silent: Vec<(Kind, u64)>) {
+    for ((uid, reason), count) in silent {
         macro_rules! line {
             ($level:expr) => {
                 tracing::event!($level, reason = reason.as_str(), uid, count, "more refused")
@@ -176,39 +153,23 @@ mod tests {
     const REASON: Reason = Reason::ConsentRequired;
 
     #[test]
-    fn a_caller_has_ten_lines_a_reason_and_the_rest_is_counted() {
-        let mut windows = Windows::default();
-        let now = Instant::now();
-        for _ in 0..MAX_LINES {
-            assert!(windows.take(1, REASON, 1, now));
-        }
-        assert!(!windows.take(1, REASON, 1, now));
-        assert!(!windows.take(1, REASON, 5, now));
-        // Neither another caller nor another reason is in their way.
-        assert!(windows.take(2, REASON, 1, now));
-        assert!(windows.take(1, Reason::Overloaded, 1, now));
-
-        assert!(windows.over(now + WINDOW / 2).is_empty());
-        let over = windows.over(now + WINDOW);
-        assert_eq!(over.len(), 3);
-        assert_eq!(over[&(Some(1), REASON)].more, 6);
-        assert_eq!(over[&(Some(2), REASON)].more, 0);
-        assert!(windows.take(1, REASON, 1, now + WINDOW));
-    }
-
-    #[test]
     fn callers_without_number_share_a_window() {
-        let mut windows = Windows::default();
+        let mut lines = Lines::new(MAX_LINES, WINDOW);
         let now = Instant::now();
+        let mut take = |uid: u32, reason| {
+            let kind = kind(&lines, uid, reason);
+            lines.take(kind, 1, now)
+        };
         let most = u32::try_from(MAX_WINDOWS).unwrap();
         for uid in 0..most {
-            assert!(windows.take(uid, REASON, 1, now));
+            assert!(take(uid, REASON));
         }
-        let lines = (most..3 * most).filter(|uid| windows.take(*uid, REASON, 1, now));
-        assert_eq!(lines.count(), 10);
-        assert_eq!(windows.0.len(), MAX_WINDOWS + 1);
-        assert_eq!(windows.0[&(None, REASON)].more, u64::from(2 * most - 10));
-        // Those that were there before have their own.
-        assert!(windows.take(0, REASON, 1, now));
+        let with_line = (most..3 * most).filter(|uid| take(*uid, REASON));
+        assert_eq!(with_line.count(), 10);
+        // Those that were there before have their own, and so has another reason.
+        assert!(take(0, REASON) && take(most, Reason::Overloaded));
+        assert_eq!(lines.len(), MAX_WINDOWS + 2);
+        let unsaid = u64::from(2 * most - 10);
+        assert_eq!(lines.over(now + WINDOW), [((None, REASON), unsaid)]);
     }
 }

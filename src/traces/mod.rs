@@ -15,13 +15,47 @@ use tokio::sync::mpsc;
 
 use self::context::SpanId;
 pub(crate) use self::{context::TraceContext, spans::request};
-use crate::{contract::Decision, journal::record::OutcomeKind, metrics::Metrics};
+use crate::{contract::Decision, journal::record::OutcomeKind, metrics::Metrics, refusal::cut};
+
+/// The longest problem of an export that is kept, bytes.
+const MAX_PROBLEM: usize = 512;
 
 /// The most calls whose spans wait for the exporter. More are dropped, and counted.
 const MAX_QUEUED: usize = 2048;
 
 /// The calls that ended, for the exporter.
 pub(crate) type Queue = mpsc::Receiver<EndedCall>;
+
+/// The last export, for those who ask how exports go.
+#[derive(Debug, Default)]
+pub(crate) struct LastExport(Mutex<Option<Export>>);
+
+/// An export that ended.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Export {
+    /// When it ended.
+    pub(crate) at: SystemTime,
+    /// Why the collector did not take all of it; `None` where it did.
+    pub(crate) problem: Option<String>,
+}
+
+impl LastExport {
+    /// Takes note of an export that ended now.
+    pub(crate) fn ended(&self, problem: Option<&str>) {
+        let at = SystemTime::now();
+        let problem = problem.map(|problem| cut(problem, MAX_PROBLEM).into_owned());
+        *self.lock() = Some(Export { at, problem });
+    }
+
+    /// Returns the last export; `None` before the first.
+    pub(crate) fn get(&self) -> Option<Export> {
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Export>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// Begins traces. Without an exporter it passes on those of callers.
 #[derive(Debug, Default)]

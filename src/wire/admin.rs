@@ -2,6 +2,7 @@
 //! runs and kills them.
 
 use std::{
+    collections::BTreeSet,
     fmt,
     net::SocketAddr,
     path::PathBuf,
@@ -13,13 +14,16 @@ use tokio::{sync::Notify, time::timeout};
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
 
-use super::{Incoming, backend_statuses, health::Health, service::peer, status};
+use super::{
+    Identities, Incoming, NetworkPlace, backend_statuses, health::Health, service::peer, status,
+};
 use crate::{
     model::{InvalidField, Peer, ProfileName},
     pb::{self, admin_service_server::AdminService},
     pipeline::{NotFound, Pipeline, RunStage, RunSummary},
     policy::Policy,
     refusal::{Reason, Refusal},
+    traces::LastExport,
 };
 
 /// How long a killed run may take to end before that is reported.
@@ -44,7 +48,7 @@ pub(crate) trait Control: fmt::Debug + Send + Sync {
 pub(crate) struct DaemonReport {
     /// When the configuration in force was loaded.
     pub loaded: SystemTime,
-    /// Where the daemon listens.
+    /// Where the daemon listens and exports to.
     pub places: DaemonPlaces,
     /// When and why a later reload was refused.
     pub refused: Option<(SystemTime, String)>,
@@ -54,15 +58,28 @@ pub(crate) struct DaemonReport {
     pub started: Instant,
 }
 
-/// Where a daemon listens.
+/// Where a daemon listens and exports to.
 #[derive(Clone, Debug)]
 pub(crate) struct DaemonPlaces {
     /// The admin socket.
     pub admin: Option<PathBuf>,
     /// The address of the metrics.
     pub metrics: Option<SocketAddr>,
+    /// Where clients of other hosts connect.
+    pub network: Option<NetworkPlace>,
     /// The callers' socket, where it has a path.
     pub socket: Option<PathBuf>,
+    /// Where traces go.
+    pub traces: Option<TracesPlace>,
+}
+
+/// Where a daemon's traces go.
+#[derive(Clone, Debug)]
+pub(crate) struct TracesPlace {
+    /// The collector.
+    pub endpoint: SocketAddr,
+    /// How the last export ended.
+    pub last_export: Arc<LastExport>,
 }
 
 /// The result of a reload.
@@ -159,7 +176,7 @@ impl AdminService for Admin {
             .map_err(|refusal| status(&refusal, ""))?;
         let names = |names: Vec<ProfileName>| names.iter().map(ToString::to_string).collect();
         Ok(Response::new(pb::ReloadResponse {
-            hooks: u32::try_from(reloaded.hooks).unwrap_or(u32::MAX),
+            hooks: count(reloaded.hooks),
             profiles: names(reloaded.profiles),
             unconfirmed: names(reloaded.unconfirmed),
         }))
@@ -183,7 +200,7 @@ impl AdminService for Admin {
         self.pipeline.gate.drain();
         self.drain.shutdown.cancel();
         Ok(Response::new(pb::DrainResponse {
-            running: u32::try_from(running).unwrap_or(u32::MAX),
+            running: count(running),
         }))
     }
 
@@ -268,10 +285,10 @@ fn status_message(pipeline: &Pipeline, report: DaemonReport) -> pb::StatusRespon
     let Pipeline {
         audit,
         gate,
+        metrics,
         sandbox,
         ..
     } = pipeline;
-    let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
     let path = |path: Option<PathBuf>| {
         path.map(|path| path.to_string_lossy().into_owned())
             .unwrap_or_default()
@@ -307,6 +324,7 @@ fn status_message(pipeline: &Pipeline, report: DaemonReport) -> pb::StatusRespon
             .metrics
             .map(|address| address.to_string())
             .unwrap_or_default(),
+        network: places.network.map(network_status),
         pid: std::process::id(),
         profiles: gate.rules().registry.iter().map(confirmation).collect(),
         questions: count(gate.consents().pending.count()),
@@ -315,9 +333,43 @@ fn status_message(pipeline: &Pipeline, report: DaemonReport) -> pb::StatusRespon
         serving: serves,
         socket: path(places.socket),
         summary: clean(&serving.unwrap_or_else(|why| why)),
+        traces: places.traces.map(|traces| {
+            let last = traces.last_export.get();
+            let (last_export, problem) = last.map(|last| (last.at, last.problem)).unzip();
+            pb::TracesStatus {
+                dropped: metrics.dropped_spans(),
+                endpoint: format!("http://{}", traces.endpoint),
+                last_export: last_export.map(Into::into),
+                problem: clean(&problem.flatten().unwrap_or_default()),
+            }
+        }),
         uptime: prost_types::Duration::try_from(started.elapsed()).ok(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
     }
+}
+
+fn network_status(place: NetworkPlace) -> pb::NetworkStatus {
+    let NetworkPlace {
+        address,
+        identities,
+    } = place;
+    let (clients, users, plaintext_uid) = match &*identities.get() {
+        Identities::Plaintext(user) => (0, 0, Some(user.uid)),
+        Identities::Tls { clients, .. } => {
+            let users: BTreeSet<_> = clients.0.iter().map(|client| client.user.uid).collect();
+            (clients.0.len(), users.len(), None)
+        }
+    };
+    pb::NetworkStatus {
+        address: address.to_string(),
+        clients: count(clients),
+        plaintext_uid,
+        users: count(users),
+    }
+}
+
+fn count(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
 }
 
 fn run_message(run: RunSummary) -> pb::RunInWork {

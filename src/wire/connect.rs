@@ -138,7 +138,7 @@ fn is_json(headers: &HeaderMap) -> bool {
 /// # Errors
 ///
 /// Returns the answer to a request that is none.
-fn recognised<B>(
+pub fn recognised<B>(
     request: &http::Request<B>,
 ) -> Result<MethodDescriptor, Box<http::Response<Body>>> {
     let headers = request.headers();

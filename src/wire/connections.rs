@@ -17,16 +17,16 @@ use tokio::{
 use tokio_stream::{Stream, StreamExt};
 use tonic::transport::server::Connected;
 
-use super::{
-    network::{Duplex, NetworkPeer},
-    seldom::Seldom,
-};
+use super::network::{Duplex, NetworkPeer};
 use crate::{
     model::Peer,
     pipeline::Pipeline,
     refusal::{Reason, Refusal},
     sys::peer_groups,
-    util::shares::{Share, Shares},
+    util::{
+        seldom::Seldom,
+        shares::{Share, Shares},
+    },
 };
 
 /// The timeout for a handshake of TLS, and for the preface of HTTP/2. From then on keep-alive pings are sent.

@@ -75,15 +75,17 @@ pub(super) fn render_any(
 pub(super) fn method(path: &str) -> Result<Option<MethodDescriptor>, JsonError> {
     let service = path.strip_prefix('/').and_then(|path| path.split_once('/'));
     let pool = pool()?;
-    Ok(service.and_then(|(service, name)| {
-        let service = pool.get_service_by_name(service)?;
+    Ok(service.and_then(|(written, name)| {
+        // The pool also finds a name with a dot before it, which is no other service.
+        let service = pool.get_service_by_name(written)?;
+        let service = Some(service).filter(|service| service.full_name() == written)?;
         service.methods().find(|method| method.name() == name)
     }))
 }
 
 /// The problem with the JSON form of a message.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum JsonProblem {
+pub enum JsonProblem {
     /// A key stands there twice.
     #[error("the key at byte {0} is there twice in its object")]
     Repeated(usize),
@@ -100,7 +102,7 @@ pub(super) enum JsonProblem {
 /// # Errors
 ///
 /// Names the place and what is wrong there.
-pub(super) fn encode(descriptor: MessageDescriptor, json: &[u8]) -> Result<Vec<u8>, JsonProblem> {
+pub fn encode(descriptor: MessageDescriptor, json: &[u8]) -> Result<Vec<u8>, JsonProblem> {
     let text = std::str::from_utf8(json)?;
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let message = DynamicMessage::deserialize(descriptor, &mut deserializer)?;
@@ -175,6 +177,7 @@ mod tests {
             "/hookjail.v1.HookService/execute",
             "/hookjail.v1.HookService/Execute/",
             "//hookjail.v1.HookService/Execute",
+            "/.hookjail.v1.HookService/Execute",
         ] {
             assert!(method(path).unwrap().is_none(), "{path}");
         }

@@ -22,26 +22,27 @@ mod offer;
 mod preview;
 mod profiles;
 mod retained;
-mod seldom;
 mod server;
 mod service;
 mod status;
 mod unreadable;
 
 pub(crate) use self::{
-    admin::{Control, DaemonPlaces, DaemonReport, Reloaded, Steering},
+    admin::{Control, DaemonPlaces, DaemonReport, Reloaded, Steering, TracesPlace},
     decode::MalformedRequest,
     encode::axis_report,
     host::{backend_statuses, profile_status},
-    network::{Identities, MAX_HANDSHAKES, NetworkListener},
+    network::{Identities, MAX_HANDSHAKES, NetworkListener, NetworkPlace},
     profiles::Profiles,
     server::{ServeError, ServerError},
     service::HookServer,
     status::status,
 };
 pub use self::{
+    connect::recognised,
     decode::decode,
     encode::encode,
     limits::WireLimits,
     server::{Incoming, Server},
+    service::connect_timeout,
 };

@@ -22,14 +22,11 @@ use tokio_rustls::TlsAcceptor;
 use tokio_stream::{Stream, StreamExt, wrappers::ReceiverStream};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{
-    connections::{ACCEPT_RETRY, Connection, Crowd, HANDSHAKE_TIMEOUT},
-    seldom::Seldom,
-};
+use super::connections::{ACCEPT_RETRY, Connection, Crowd, HANDSHAKE_TIMEOUT};
 use crate::{
     model::{Certificate, Clients, LocalUser, NoUser, Peer, Remote, is_unseen},
     refusal::{Reason, Refusal, cut},
-    util::swap::Current,
+    util::{seldom::Seldom, swap::Current},
 };
 
 /// The most handshakes at once. One more ends the oldest of the address that has most.
@@ -53,6 +50,15 @@ pub(crate) enum Identities {
         /// Certificates, key and verification.
         config: Arc<rustls::ServerConfig>,
     },
+}
+
+/// Where clients of other hosts connect, and who they are.
+#[derive(Clone, Debug)]
+pub(crate) struct NetworkPlace {
+    /// The address.
+    pub(crate) address: SocketAddr,
+    /// The clients, to be replaced.
+    pub(crate) identities: Arc<Current<Identities>>,
 }
 
 /// A listener over the network.
@@ -153,18 +159,16 @@ impl NetworkListener {
         })
     }
 
-    /// Returns who its clients are, to be replaced.
-    pub(crate) fn identities(&self) -> Arc<Current<Identities>> {
-        Arc::clone(&self.identities)
-    }
-
-    /// Returns the address that it is bound to.
+    /// Returns where it listens, and for whom.
     ///
     /// # Errors
     ///
     /// Returns the system's error.
-    pub(crate) fn address(&self) -> io::Result<SocketAddr> {
-        self.listener.local_addr()
+    pub(crate) fn place(&self) -> io::Result<NetworkPlace> {
+        Ok(NetworkPlace {
+            address: self.listener.local_addr()?,
+            identities: Arc::clone(&self.identities),
+        })
     }
 
     /// Returns the connections, each after its handshake. Dropping the stream ends the listener and all handshakes.

@@ -482,7 +482,7 @@ fn caller_timeout(headers: &HeaderMap) -> Result<Option<Duration>, InvalidField>
 }
 
 /// Reads `connect-timeout-ms`: up to ten digits.
-pub(super) fn connect_timeout(headers: &HeaderMap) -> Result<Option<Duration>, InvalidField> {
+pub fn connect_timeout(headers: &HeaderMap) -> Result<Option<Duration>, InvalidField> {
     let Some(value) = headers.get("connect-timeout-ms") else {
         return Ok(None);
     };

@@ -192,6 +192,7 @@ async fn a_message_that_is_no_json_of_its_method_is_refused_and_recorded() {
         ("", "EOF"),
         ("{\"hook\":", "EOF"),
         ("[]", "ExecuteRequest"),
+        (r#"{"hook":{"argv":["/bin/true"]}}{}"#, "trailing"),
         (
             r#"{"hook":{"argv":["/bin/true"]},"failClosed":true}"#,
             "failClosed",
@@ -217,7 +218,7 @@ async fn a_message_that_is_no_json_of_its_method_is_refused_and_recorded() {
         .journal()
         .into_iter()
         .filter(|it| it["reason"] == "INVALID_REQUEST");
-    assert_eq!(refused.count(), 7);
+    assert_eq!(refused.count(), 8);
     assert!(!daemon.records().contains(&"started".to_owned()));
     let answer = post(&daemon, EXECUTE, &json!({"hook": {"argv": ["/bin/true"]}}));
     assert_eq!(answer.status, 200);

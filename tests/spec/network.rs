@@ -7,12 +7,13 @@
 
 use std::{
     fs,
-    io::{self, Read, Write},
+    io::{self, BufRead, BufReader, Read, Write},
     net::{SocketAddr, TcpStream},
     os::unix::fs::PermissionsExt,
-    path::Path,
-    process::{Command, Stdio},
+    path::{Path, PathBuf},
+    process::{Child, Command, Output, Stdio},
     sync::{Arc, OnceLock},
+    time::Duration,
 };
 
 use base64::{Engine, prelude::BASE64_STANDARD};
@@ -25,11 +26,11 @@ use rcgen::{
     SerialNumber, date_time_ymd,
 };
 use rustls::{
-    ClientConfig, RootCertStore,
+    ClientConfig, HandshakeKind, RootCertStore,
     crypto::ring,
     pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_rustls::TlsConnector;
@@ -41,9 +42,10 @@ use tower::service_fn;
 
 use crate::{
     json,
+    operate::{runs_in, status, status_line},
     reload::reload,
     support::{Daemon, Setup, hook, program, reason, sh, thin},
-    witness::{SOON, end, until},
+    witness::{SOON, end, json as printed, until},
 };
 
 /// The user of most clients, and another one.
@@ -52,6 +54,12 @@ const OTHER: &str = "daemon";
 
 /// A URI in certificates.
 const AGENT: &str = "spiffe://hookjail.test/agent";
+
+/// Clients of whom two are one user.
+const TWO_OF_ONE_USER: [(&str, &str); 3] =
+    [(AGENT, USER), ("second.test", USER), ("other.test", OTHER)];
+
+type TlsStream = tokio_rustls::client::TlsStream<tokio::net::TcpStream>;
 
 /// An authority that issues certificates.
 struct Authority {
@@ -197,25 +205,32 @@ fn clients(list: &[(&str, &str)]) -> String {
     format!("clients = [{}]", list.join(", "))
 }
 
-async fn try_served(network: &str, server: &str) -> Result<Served, String> {
+/// Starts a daemon with keys of `[network]`; the lines of the set-up follow those of `[server]`.
+async fn try_served(network: &str, setup: Setup) -> Result<Served, String> {
     let files = tempfile::tempdir().unwrap();
     let own = authority().issue(&["localhost"]);
     write_files(files.path(), &own, authority());
     let config = format!(
-        "[server]\ncallers = [{USER:?}, {OTHER:?}]\n{server}\n{}",
+        "[server]\ncallers = [{USER:?}, {OTHER:?}]\n{}\n{}",
+        setup.config,
         section(files.path(), network)
     );
-    let daemon = Daemon::try_with(Setup {
-        config,
-        ..Setup::default()
-    })
-    .await?;
+    let daemon = Daemon::try_with(Setup { config, ..setup }).await?;
     Ok(Served { daemon, files })
 }
 
 /// Starts a daemon with these clients.
 async fn served(list: &[(&str, &str)]) -> Served {
-    try_served(&clients(list), "").await.unwrap()
+    served_with(list, "").await
+}
+
+/// Starts a daemon with these clients and lines of its configuration.
+async fn served_with(list: &[(&str, &str)], config: &str) -> Served {
+    let setup = Setup {
+        config: config.to_owned(),
+        ..Setup::default()
+    };
+    try_served(&clients(list), setup).await.unwrap()
 }
 
 fn address(daemon: &Daemon) -> SocketAddr {
@@ -245,18 +260,23 @@ fn client_config(holder: Option<&Holder>) -> ClientConfig {
     config
 }
 
+/// Connects, and ends the client's part of the handshake.
+async fn handshake(address: SocketAddr, config: ClientConfig) -> io::Result<TlsStream> {
+    let stream = tokio::net::TcpStream::connect(address).await?;
+    let name = "localhost".try_into().unwrap();
+    TlsConnector::from(Arc::new(config))
+        .connect(name, stream)
+        .await
+}
+
 async fn channel(
     address: SocketAddr,
     holder: Option<&Holder>,
 ) -> Result<Channel, tonic::transport::Error> {
-    let connector = TlsConnector::from(Arc::new(client_config(holder)));
+    let config = client_config(holder);
     let connect = service_fn(move |_| {
-        let connector = connector.clone();
-        async move {
-            let stream = tokio::net::TcpStream::connect(address).await?;
-            let name = "localhost".try_into().unwrap();
-            Ok::<_, io::Error>(TokioIo::new(connector.connect(name, stream).await?))
-        }
+        let config = config.clone();
+        async move { handshake(address, config).await.map(TokioIo::new) }
     });
     Endpoint::from_static("http://localhost")
         .connect_with_connector(connect)
@@ -283,15 +303,22 @@ async fn run_as(
 
 /// Returns the error that a client gets for its certificate. With TLS 1.3 it comes after the client's own handshake.
 async fn alert(daemon: &Daemon, holder: Option<&Holder>) -> String {
-    let stream = tokio::net::TcpStream::connect(address(daemon))
-        .await
-        .unwrap();
-    let connector = TlsConnector::from(Arc::new(client_config(holder)));
-    let mut stream = connector
-        .connect("localhost".try_into().unwrap(), stream)
+    let mut stream = handshake(address(daemon), client_config(holder))
         .await
         .unwrap();
     stream.read_u8().await.unwrap_err().to_string()
+}
+
+/// Returns the caller of the last run that was started, as its record has it.
+fn last_caller(daemon: &Daemon) -> Value {
+    let journal = daemon.journal();
+    let mut runs = journal.iter().filter(|it| it["record"] == "started");
+    runs.next_back().unwrap()["peer"].clone()
+}
+
+fn started(daemon: &Daemon) -> usize {
+    let records = daemon.records();
+    records.iter().filter(|it| *it == "started").count()
 }
 
 fn uid(name: &str) -> u32 {
@@ -308,12 +335,7 @@ async fn a_listed_certificate_is_its_user_and_the_record_names_it() {
         let holder = authority().issue(names);
         let response = run_as(&daemon, Some(&holder)).await.unwrap().unwrap();
         assert_eq!(end(&response), (OutcomeKind::Exited, Some(0), None));
-        let journal = daemon.journal();
-        let started = journal
-            .iter()
-            .rfind(|it| it["record"] == "started")
-            .unwrap();
-        let peer = &started["peer"];
+        let peer = last_caller(&daemon);
         assert_eq!(peer["uid"], json!(uid(user)), "{peer}");
         assert_eq!(peer.get("pid"), None);
         let sha256 = format!("{:x}", Sha256::digest(&holder.chain[0]));
@@ -347,7 +369,7 @@ async fn a_certificate_that_is_not_listed_is_refused_by_its_name() {
         );
     }
     assert!(daemon.log().contains("agent.test"), "{}", daemon.log());
-    assert!(daemon.records().iter().all(|it| it != "started"));
+    assert_eq!(started(&daemon), 0);
 
     let listed = authority().issue(&[AGENT]);
     run_as(&daemon, Some(&listed)).await.unwrap().unwrap();
@@ -388,7 +410,7 @@ async fn nobody_is_served_without_a_certificate_in_force_of_the_authority() {
         "{}",
         daemon.log()
     );
-    assert!(daemon.journal().iter().all(|it| it["record"] != "started"));
+    assert_eq!(started(&daemon), 0);
 
     let listed = authority().issue(&[AGENT]);
     run_as(&daemon, Some(&listed)).await.unwrap().unwrap();
@@ -425,10 +447,7 @@ async fn certificates_and_authorities_are_replaced_without_a_restart() {
     let mut client = HookServiceClient::new(before);
     let mut running = client.clone();
     let running = tokio::spawn(async move { running.execute(request).await });
-    until("the hook runs", || {
-        daemon.records().contains(&"started".to_owned())
-    })
-    .await;
+    until("the hook runs", || started(&daemon) > 0).await;
 
     // Another authority for clients, and another certificate of the same for the daemon.
     let other = Authority::new("another");
@@ -538,7 +557,7 @@ async fn a_revoked_certificate_is_refused_and_so_is_each_by_a_list_that_is_out_o
     let list = lists.path().join("crl.pem");
     write(&list, &authority().revokes(&[8], 3000), 0o644);
     let network = format!("{}\ncrl = {list:?}", clients(&[(AGENT, USER)]));
-    let daemon = try_served(&network, "").await.unwrap();
+    let daemon = try_served(&network, Setup::default()).await.unwrap();
     run_as(&daemon, Some(&good)).await.unwrap().unwrap();
     assert!(
         alert(&daemon, Some(&bad))
@@ -569,9 +588,10 @@ async fn handshakes_that_never_end_keep_no_client_waiting() {
     let listed = authority().issue(&[AGENT]);
     run_as(&daemon, Some(&listed)).await.unwrap().unwrap();
 
-    // The oldest of them were ended for those that came after.
+    // The oldest of them were ended for those that came after, and not by their own time, which is longer.
+    let sooner = Duration::from_secs(5);
     for mut stream in stuck.iter().take(300 - 128 - 1) {
-        stream.set_read_timeout(Some(SOON)).unwrap();
+        stream.set_read_timeout(Some(sooner)).unwrap();
         assert_eq!(stream.read(&mut [0]).unwrap(), 0);
     }
     // The control: the newest is still waited for.
@@ -579,12 +599,32 @@ async fn handshakes_that_never_end_keep_no_client_waiting() {
     newest.set_nonblocking(true).unwrap();
     let error = newest.read(&mut [0]).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+
+    // In the end it is not.
+    newest.set_nonblocking(false).unwrap();
+    newest.set_read_timeout(Some(SOON)).unwrap();
+    assert_eq!(newest.read(&mut [0]).unwrap(), 0);
+}
+
+#[tokio::test]
+async fn each_connection_looks_at_the_certificate_anew() {
+    let daemon = served(&[(AGENT, USER)]).await;
+    // Connections with the same configuration have the same sessions to resume.
+    let config = client_config(Some(&authority().issue(&[AGENT])));
+    for _ in 0..2 {
+        let mut stream = handshake(address(&daemon), config.clone()).await.unwrap();
+        let kind = stream.get_ref().1.handshake_kind();
+        assert_eq!(kind, Some(HandshakeKind::Full));
+        // A ticket would come before the first byte of HTTP/2, which is an answer to this.
+        let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+        stream.write_all(preface).await.unwrap();
+        stream.read_u8().await.unwrap();
+    }
 }
 
 #[tokio::test]
 async fn connections_of_one_user_over_the_network_leave_room_for_others() {
-    let list = clients(&[(AGENT, USER), ("second.test", USER), ("other.test", OTHER)]);
-    let daemon = try_served(&list, "max_connections = 40").await.unwrap();
+    let daemon = served_with(&TWO_OF_ONE_USER, "max_connections = 40").await;
     let mut open = Vec::new();
     // Two certificates, one user: three quarters of what the test itself leaves.
     for name in [AGENT, "second.test"] {
@@ -607,16 +647,21 @@ async fn connections_of_one_user_over_the_network_leave_room_for_others() {
     daemon.run(hook(["/bin/true"])).await.unwrap();
 }
 
-#[tokio::test]
-async fn without_tls_everybody_on_the_host_is_the_named_user() {
+/// Starts a daemon without TLS.
+async fn plaintext() -> Daemon {
     let config = format!(
         "[server]\ncallers = [{USER:?}]\n[network]\nlisten = \"127.0.0.1:0\"\nplaintext = true\nplaintext_user = {USER:?}\n"
     );
-    let daemon = Daemon::with(Setup {
+    Daemon::with(Setup {
         config,
         ..Setup::default()
     })
-    .await;
+    .await
+}
+
+#[tokio::test]
+async fn without_tls_everybody_on_the_host_is_the_named_user() {
+    let daemon = plaintext().await;
     assert!(daemon.log().contains("WITHOUT TLS"), "{}", daemon.log());
     let endpoint = Endpoint::try_from(format!("http://{}", address(&daemon))).unwrap();
     let mut client = HookServiceClient::new(endpoint.connect().await.unwrap());
@@ -625,14 +670,10 @@ async fn without_tls_everybody_on_the_host_is_the_named_user() {
         end(response.get_ref()),
         (OutcomeKind::Exited, Some(0), None)
     );
-    let journal = daemon.journal();
-    let started = journal
-        .iter()
-        .rfind(|it| it["record"] == "started")
-        .unwrap();
-    assert_eq!(started["peer"]["uid"], json!(uid(USER)));
-    assert!(started["peer"]["remote"]["address"].is_string());
-    assert_eq!(started["peer"]["remote"].get("certificate"), None);
+    let peer = last_caller(&daemon);
+    assert_eq!(peer["uid"], json!(uid(USER)));
+    assert!(peer["remote"]["address"].is_string());
+    assert_eq!(peer["remote"].get("certificate"), None);
 }
 
 #[tokio::test]
@@ -643,12 +684,7 @@ async fn a_call_with_json_is_its_certificates_user() {
     let ask = async |holder: &Holder| {
         let mut config = client_config(Some(holder));
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        let stream = tokio::net::TcpStream::connect(address(&daemon))
-            .await
-            .unwrap();
-        let connector = TlsConnector::from(Arc::new(config));
-        let name = "localhost".try_into().unwrap();
-        let mut stream = connector.connect(name, stream).await.unwrap();
+        let mut stream = handshake(address(&daemon), config).await.unwrap();
         stream.write_all(text.as_bytes()).await.unwrap();
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).await.unwrap();
@@ -656,13 +692,9 @@ async fn a_call_with_json_is_its_certificates_user() {
     };
     let answer = ask(&authority().issue(&[AGENT])).await;
     assert_eq!(answer.status, 200, "{answer:?}");
-    let journal = daemon.journal();
-    let started = journal
-        .iter()
-        .rfind(|it| it["record"] == "started")
-        .unwrap();
-    assert_eq!(started["peer"]["uid"], json!(uid(USER)));
-    assert_eq!(started["peer"]["remote"]["certificate"]["name"], AGENT);
+    let peer = last_caller(&daemon);
+    assert_eq!(peer["uid"], json!(uid(USER)));
+    assert_eq!(peer["remote"]["certificate"]["name"], AGENT);
 
     let answer = ask(&authority().issue(&["other.test"])).await;
     assert_eq!(
@@ -671,47 +703,77 @@ async fn a_call_with_json_is_its_certificates_user() {
     );
 }
 
-#[tokio::test]
-async fn the_command_line_calls_a_daemon_over_the_network() {
-    let daemon = served(&[(AGENT, USER)]).await;
-    let holder = authority().issue(&[AGENT]);
-    let files = tempfile::tempdir().unwrap();
-    let path = |name: &str| files.path().join(name);
-    write(
-        &path("cert.pem"),
-        &pem("CERTIFICATE", &holder.chain[0]),
-        0o644,
-    );
-    write(&path("key.pem"), &pem("PRIVATE KEY", &holder.key), 0o600);
-    let url = format!("https://localhost:{}", address(&daemon).port());
-    let command = |program: &Path, words: &[&str]| {
+/// Programs that call a daemon, with a certificate in files.
+struct Caller<'a> {
+    daemon: &'a Served,
+    files: tempfile::TempDir,
+    url: String,
+}
+
+impl<'a> Caller<'a> {
+    fn with(daemon: &'a Served, holder: &Holder) -> Self {
+        let caller = Self {
+            daemon,
+            files: tempfile::tempdir().unwrap(),
+            url: format!("https://localhost:{}", address(daemon).port()),
+        };
+        caller.hold(holder);
+        caller
+    }
+
+    /// Replaces the certificate.
+    fn hold(&self, holder: &Holder) {
+        let certificate = pem("CERTIFICATE", &holder.chain[0]);
+        write(&self.path("cert.pem"), &certificate, 0o644);
+        let key = pem("PRIVATE KEY", &holder.key);
+        write(&self.path("key.pem"), &key, 0o600);
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.files.path().join(name)
+    }
+
+    fn command(&self, program: &Path, words: &[&str]) -> Command {
         let mut command = Command::new(program);
         command
             .args(words)
-            .current_dir(daemon.workspace())
-            .env("HOME", files.path())
-            .env("HOOKJAIL_ADDR", &url)
-            .env("HOOKJAIL_CACERT", daemon.files.path().join("ca.pem"))
-            .env("HOOKJAIL_CLIENT_CERT", path("cert.pem"))
-            .env("HOOKJAIL_CLIENT_KEY", path("key.pem"));
+            .current_dir(self.daemon.workspace())
+            .env("HOME", self.files.path())
+            .env("HOOKJAIL_ADDR", &self.url)
+            .env("HOOKJAIL_CACERT", self.daemon.files.path().join("ca.pem"))
+            .env("HOOKJAIL_CLIENT_CERT", self.path("cert.pem"))
+            .env("HOOKJAIL_CLIENT_KEY", self.path("key.pem"));
         command
-    };
+    }
+
+    /// Runs the program, which finds the daemon by the variable.
+    fn hookjail(&self, words: &[&str]) -> Output {
+        self.command(&program(), words).output().unwrap()
+    }
+
+    /// Runs the program, which is told the daemon's address.
+    fn connecting(&self, words: &[&str]) -> Output {
+        self.hookjail(&[words, &["--connect", &self.url]].concat())
+    }
+}
+
+#[tokio::test]
+async fn the_command_line_calls_a_daemon_over_the_network() {
+    let daemon = served(&[(AGENT, USER)]).await;
+    let caller = Caller::with(&daemon, &authority().issue(&[AGENT]));
     let run = ["run", "--mirror", "--", "/bin/echo", "hello"];
-    let output = command(&program(), &run).output().unwrap();
+    let output = caller.hookjail(&run);
     assert_eq!(output.stdout, b"hello\n", "{output:?}");
-    let query = ["audit", "query", "--connect", &url, "--json"];
-    let output = command(&program(), &query).output().unwrap();
+    let output = caller.connecting(&["audit", "query", "--json"]);
     let records = String::from_utf8(output.stdout).unwrap();
     assert!(
         records.contains(AGENT) && records.contains("/bin/echo"),
         "{records}"
     );
-    let mut doctor = command(&program(), &["doctor", "--connect", &url, "--json"]);
-    let status: serde_json::Value =
-        serde_json::from_slice(&doctor.output().unwrap().stdout).unwrap();
+    let status = printed(&caller.connecting(&["doctor", "--json"]));
     assert!(status["profiles"].is_array(), "{status}");
 
-    let output = command(&program(), &["ps"]).output().unwrap();
+    let output = caller.hookjail(&["ps"]);
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(
         said.contains("administered on its own host alone"),
@@ -719,7 +781,7 @@ async fn the_command_line_calls_a_daemon_over_the_network() {
     );
 
     // The small program has no TLS, and passes on what needs it.
-    let mut thin = command(&thin(), &["--as", "claude-code", "--", "/bin/echo", "{}"]);
+    let mut thin = caller.command(&thin(), &["--as", "claude-code", "--", "/bin/echo", "{}"]);
     thin.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut thin = thin.spawn().unwrap();
     let event = r#"{"hook_event_name":"PreToolUse","session_id":"s","cwd":"/","tool_name":"Bash","tool_input":{"command":"ls"}}"#;
@@ -730,28 +792,187 @@ async fn the_command_line_calls_a_daemon_over_the_network() {
         .unwrap();
     let output = thin.wait_with_output().unwrap();
     assert!(output.status.success(), "{output:?}");
-    assert_eq!(
-        daemon
-            .records()
-            .iter()
-            .filter(|it| *it == "started")
-            .count(),
-        2
-    );
+    assert_eq!(started(&daemon), 2);
 
     // What the daemon says of a certificate is shown.
-    let stranger = Authority::new("stranger").issue(&[AGENT]);
-    write(
-        &path("cert.pem"),
-        &pem("CERTIFICATE", &stranger.chain[0]),
-        0o644,
-    );
-    write(&path("key.pem"), &pem("PRIVATE KEY", &stranger.key), 0o600);
-    let output = command(&program(), &run).output().unwrap();
+    caller.hold(&Authority::new("stranger").issue(&[AGENT]));
+    let output = caller.hookjail(&run);
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(
         !output.status.success() && said.contains("UnknownCA"),
         "{said}"
+    );
+}
+
+/// Listens to questions until it is dropped.
+struct Watch(Child);
+
+impl Watch {
+    fn of(caller: &Caller<'_>) -> Self {
+        let words = ["consent", "watch", "--connect", &caller.url];
+        let mut command = caller.command(&program(), &words);
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut watch = command.spawn().unwrap();
+        let mut line = String::new();
+        let mut said = BufReader::new(watch.stderr.take().unwrap());
+        said.read_line(&mut line).unwrap();
+        assert!(line.contains("listening"), "{line}");
+        Self(watch)
+    }
+
+    /// Returns what it has shown in the end.
+    fn end(mut self) -> String {
+        drop(self.0.stdin.take());
+        let mut shown = String::new();
+        let mut stdout = self.0.stdout.take().unwrap();
+        stdout.read_to_string(&mut shown).unwrap();
+        shown
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+#[tokio::test]
+async fn an_operator_of_another_host_answers_questions() {
+    let list = clients(&[(AGENT, USER), ("operator.test", OTHER)]);
+    let setup = Setup {
+        ask_for_consent: true,
+        config: format!("[consent]\noperators = [{OTHER:?}]\n"),
+        ..Setup::default()
+    };
+    let daemon = try_served(&list, setup).await.unwrap();
+    let agent = authority().issue(&[AGENT]);
+    let agents = Caller::with(&daemon, &agent);
+    let operator = Caller::with(&daemon, &authority().issue(&["operator.test"]));
+    let output = agents.connecting(&["consent", "watch", "--json"]);
+    assert_eq!(printed(&output)["error"]["reason"], "PEER_NOT_ALLOWED");
+    // Without anybody to ask it is a no at once.
+    let status = run_as(&daemon, Some(&agent)).await.unwrap().unwrap_err();
+    assert_eq!(reason(&status), "CONSENT_REQUIRED");
+
+    let watch = Watch::of(&operator);
+    for (words, is_run) in [
+        (&["deny"][..], false),
+        (&["approve", "--once"], true),
+        (&["approve"], true),
+    ] {
+        let channel = channel(address(&daemon), Some(&agent)).await.unwrap();
+        let mut client = HookServiceClient::new(channel);
+        let call = tokio::spawn(async move { client.execute(hook(["/bin/true"])).await });
+        let mut question = Value::Null;
+        until("the question", || {
+            let output = operator.connecting(&["consent", "pending", "--json"]);
+            question = serde_json::from_slice(&output.stdout).unwrap_or_default();
+            question["consentId"].is_string()
+        })
+        .await;
+        let asked_by = question["peer"].as_str().unwrap();
+        assert!(asked_by.contains(AGENT), "{question}");
+        let id = question["consentId"].as_str().unwrap();
+        let answer = [&["consent"], words, &["--json", id]].concat();
+        // Who asks does not answer.
+        let output = agents.connecting(&answer);
+        assert_eq!(printed(&output)["error"]["reason"], "PEER_NOT_ALLOWED");
+
+        let output = operator.connecting(&answer);
+
+        assert_eq!(printed(&output), json!({"counted": true, "id": id}));
+        match call.await.unwrap() {
+            Ok(response) => {
+                assert!(is_run, "{words:?}");
+                assert_eq!(end(response.get_ref()).1, Some(0));
+            }
+            Err(status) => {
+                assert!(!is_run, "{words:?} {status}");
+                assert_eq!(reason(&status), "CONSENT_REQUIRED");
+            }
+        }
+    }
+    // It is remembered.
+    run_as(&daemon, Some(&agent)).await.unwrap().unwrap();
+    let shown = watch.end();
+    for text in [
+        "May this hook run?",
+        AGENT,
+        "answered elsewhere: no",
+        "answered elsewhere: yes, this once",
+        "answered elsewhere: always",
+    ] {
+        assert!(shown.contains(text), "{text}: {shown}");
+    }
+}
+
+#[tokio::test]
+async fn certificates_of_one_user_have_one_users_places() {
+    // Of four places two are kept for users who run nothing: that of the daemon, and another one.
+    let daemon = served_with(&TWO_OF_ONE_USER, "[hooks]\nmax_concurrent = 4").await;
+    let call = async |name: &str| {
+        let holder = authority().issue(&[name]);
+        let channel = channel(address(&daemon), Some(&holder)).await.unwrap();
+        let mut request = sh("workspace-ro", "until test -e go; do sleep 0.02; done");
+        request.hook.as_mut().unwrap().workspace = daemon.workspace().display().to_string();
+        request.session_id = name.to_owned();
+        (HookServiceClient::new(channel), request)
+    };
+    let mut calls = Vec::new();
+    let mut expected = Vec::new();
+    for (name, user, state) in [
+        (AGENT, USER, "RUN_STATE_RUNNING"),
+        (AGENT, USER, "RUN_STATE_RUNNING"),
+        (AGENT, USER, "RUN_STATE_QUEUED"),
+        // With places of its own it would run.
+        ("second.test", USER, "RUN_STATE_QUEUED"),
+        ("other.test", OTHER, "RUN_STATE_RUNNING"),
+    ] {
+        let (mut client, request) = call(name).await;
+        calls.push(tokio::spawn(async move { client.execute(request).await }));
+        expected.push(state);
+        let found = runs_in(&daemon, &expected).await;
+        let last = found.last().unwrap();
+        assert_eq!(
+            (&last["sessionId"], &last["peerUid"]),
+            (&json!(name), &json!(uid(user)))
+        );
+    }
+    fs::write(daemon.workspace().join("go"), "").unwrap();
+    for call in calls {
+        let response = call.await.unwrap().unwrap();
+        assert_eq!(end(response.get_ref()).1, Some(0));
+    }
+}
+
+#[tokio::test]
+async fn status_says_where_clients_connect_and_how_many_users_they_are() {
+    let daemon = served(&TWO_OF_ONE_USER).await;
+    let at = address(&daemon);
+    let expected = json!({"address": at.to_string(), "clients": 3, "users": 2});
+    assert_eq!(status(&daemon).1["network"], expected);
+    assert_eq!(
+        status_line(&daemon, "network"),
+        format!("{at}, mutual TLS, 3 clients, 2 users")
+    );
+
+    replace_line(&daemon, "clients", &clients(&TWO_OF_ONE_USER[..2]));
+    reload(&daemon);
+
+    let expected = json!({"address": at.to_string(), "clients": 2, "users": 1});
+    assert_eq!(status(&daemon).1["network"], expected);
+
+    let daemon = plaintext().await;
+    let (at, uid) = (address(&daemon), uid(USER));
+    let expected = json!({"address": at.to_string(), "plaintextUid": uid});
+    assert_eq!(status(&daemon).1["network"], expected);
+    assert_eq!(
+        status_line(&daemon, "network"),
+        format!("{at}, WITHOUT TLS: everybody is uid {uid}")
     );
 }
 
@@ -762,15 +983,7 @@ mod with_tools {
     #[ignore = "needs curl"]
     async fn curl_runs_a_hook_with_a_certificate() {
         let daemon = served(&[(AGENT, USER)]).await;
-        let holder = authority().issue(&[AGENT]);
-        let files = tempfile::tempdir().unwrap();
-        let path = |name: &str| files.path().join(name);
-        write(
-            &path("cert.pem"),
-            &pem("CERTIFICATE", &holder.chain[0]),
-            0o644,
-        );
-        write(&path("key.pem"), &pem("PRIVATE KEY", &holder.key), 0o600);
+        let caller = Caller::with(&daemon, &authority().issue(&[AGENT]));
         let address = address(&daemon);
         let curl = |words: &[&str]| {
             Command::new("curl")
@@ -784,7 +997,7 @@ mod with_tools {
                 .output()
                 .unwrap()
         };
-        let (cert, key) = (path("cert.pem"), path("key.pem"));
+        let (cert, key) = (caller.path("cert.pem"), caller.path("key.pem"));
         let with = [
             "--cert",
             cert.to_str().unwrap(),
@@ -793,7 +1006,7 @@ mod with_tools {
         ];
         for version in ["--http1.1", "--http2"] {
             let output = curl(&[&with[..], &[version]].concat());
-            let answer: serde_json::Value = serde_json::from_slice(&output.stdout)
+            let answer: Value = serde_json::from_slice(&output.stdout)
                 .unwrap_or_else(|_| panic!("{version} {output:?}"));
             assert_eq!(
                 answer["stdout"],

@@ -45,6 +45,14 @@ fn begin(daemon: &Daemon, request: pb::ExecuteRequest) -> Running {
     })
 }
 
+/// Returns a line of what `status` says to people.
+pub(crate) fn status_line(daemon: &Daemon, name: &str) -> String {
+    let text = String::from_utf8(command(daemon, &["status"]).stdout).unwrap();
+    let line = text.lines().find_map(|line| line.trim().strip_prefix(name));
+    assert!(line.is_some(), "{name}: {text}");
+    line.unwrap().trim().to_owned()
+}
+
 fn command(daemon: &Daemon, words: &[&str]) -> Output {
     let mut command = hookjail(&daemon.path().join("hookjail.toml"), words);
     command.env("HOME", daemon.path()).output().unwrap()
@@ -57,7 +65,7 @@ fn runs(daemon: &Daemon) -> Vec<Value> {
 }
 
 /// Waits until there are runs in these states, the oldest first, and returns them.
-async fn runs_in(daemon: &Daemon, states: &[&str]) -> Vec<Value> {
+pub(crate) async fn runs_in(daemon: &Daemon, states: &[&str]) -> Vec<Value> {
     let mut found = Vec::new();
     until("the runs", || {
         found = runs(daemon);
@@ -477,7 +485,7 @@ async fn an_id_that_is_no_one_runs_kills_nothing_and_says_so() {
 }
 
 /// Returns the exit code of `status`, and what it says.
-fn status(daemon: &Daemon) -> (Option<i32>, Value) {
+pub(crate) fn status(daemon: &Daemon) -> (Option<i32>, Value) {
     let output = command(daemon, &["status", "--json"]);
     (output.status.code(), json(&output))
 }
@@ -507,6 +515,8 @@ async fn status_says_that_the_daemon_serves_what_it_does_and_where() {
         ("running", json!(1)),
         ("queued", json!(1)),
         ("questions", json!(null)),
+        ("network", json!(null)),
+        ("traces", json!(null)),
     ] {
         assert_eq!(said[name], expected, "{name}: {said}");
     }
@@ -532,6 +542,9 @@ async fn status_says_that_the_daemon_serves_what_it_does_and_where() {
         "landlock",
     ] {
         assert!(text.contains(line), "{line}: {text}");
+    }
+    for name in ["network", "traces"] {
+        assert_eq!(status_line(&daemon, name), "off");
     }
     fs::write(daemon.workspace().join("go"), "").unwrap();
     for call in calls {

@@ -19,6 +19,8 @@ use serde_json::{Value, json};
 use tonic::Code;
 
 use crate::{
+    metrics::value,
+    operate::status,
     support::{Daemon, Setup, at, hook, reached, reason, sh},
     witness::{NOBODY, a_minute, ask_as, end, hookjail, json, processes_with, until, writing},
 };
@@ -192,6 +194,80 @@ async fn a_reload_of_anything_broken_is_refused_and_changes_nothing() {
         assert_eq!(due(&daemon).await, ["greeting"], "{file} {text}");
     }
     assert!(daemon.log().contains("reload refused"), "{}", daemon.log());
+}
+
+#[tokio::test]
+async fn a_reload_of_a_broken_file_is_refused_by_the_daemon_which_says_so_from_then_on() {
+    const SUCCESSFUL: &str = "hookjail_last_reload_successful";
+    const FAILURES: &str = "hookjail_reload_failures_total";
+    let config = format!("[metrics]\nlisten = \"127.0.0.1:0\"\n{GREETING}");
+    let daemon = Daemon::with(Setup {
+        config,
+        ..Setup::default()
+    })
+    .await;
+    let file = daemon.path().join("hookjail.toml");
+    let good = fs::read_to_string(&file).unwrap();
+    let counted = || [SUCCESSFUL, FAILURES].map(|name| value(&daemon, name));
+    // The daemon is found by the file alone.
+    assert!(command(&daemon, &["reload"]).status.success());
+    assert_eq!(counted(), [1.0, 0.0]);
+    for (failures, text, named) in [
+        (
+            1.0,
+            format!("{good}\n[[hook]]\ncommand = 7"),
+            "hook[1].command",
+        ),
+        (2.0, format!("nonsense\n{good}"), "nonsense"),
+    ] {
+        fs::write(&file, text).unwrap();
+
+        let output = command(&daemon, &["reload"]);
+
+        assert_eq!(output.status.code(), Some(125), "{output:?}");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains(named), "{said}");
+        assert!(said.contains("what was in force stays so"), "{said}");
+        assert_eq!(counted(), [0.0, failures]);
+        let (code, said) = status(&daemon);
+        assert_eq!(code, Some(0), "{said}");
+        let refusal = said["configuration"]["refusal"].as_str().unwrap();
+        assert!(refusal.contains(named), "{said}");
+        assert_eq!(due(&daemon).await, ["greeting"]);
+    }
+    fs::write(&file, good).unwrap();
+    assert!(command(&daemon, &["reload"]).status.success());
+    assert_eq!(counted(), [1.0, 2.0]);
+    assert_eq!(status(&daemon).1["configuration"]["refused"], json!(null));
+}
+
+#[tokio::test]
+async fn a_reload_says_what_is_broken_where_no_daemon_of_that_file_hears_it() {
+    let daemon = Daemon::start().await;
+    let file = daemon.path().join("hookjail.toml");
+    let good = fs::read_to_string(&file).unwrap();
+    let broken = daemon.path().join("broken.toml");
+    let reload = |text: String| {
+        fs::write(&broken, text).unwrap();
+        fs::set_permissions(&broken, fs::Permissions::from_mode(0o600)).unwrap();
+        let mut command = hookjail(&broken, &["reload"]);
+        let output = command.env("HOME", daemon.path()).output().unwrap();
+        assert_eq!(output.status.code(), Some(125), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    // Nobody is there.
+    let said = reload(good.replace("/sock\"", "/nobody\"") + "\nnonsense");
+    assert!(
+        said.contains("broken.toml") && said.contains("nonsense"),
+        "{said}"
+    );
+    // Somebody is, with another file.
+    let said = reload(format!("{good}\nnonsense"));
+    assert!(
+        said.contains("broken.toml") && said.contains("nonsense"),
+        "{said}"
+    );
+    assert!(said.contains("another configuration"), "{said}");
 }
 
 #[tokio::test]

@@ -15,6 +15,7 @@ use opentelemetry_proto::tonic::{
     common::v1::{KeyValue, any_value::Value},
     trace::v1::{Span, span::SpanKind, status::StatusCode},
 };
+use serde_json::json;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::{Request, Response, Status, transport::Server};
@@ -22,6 +23,7 @@ use tonic::{Request, Response, Status, transport::Server};
 use crate::{
     adopt::{CASES, ended, in_place, places, written},
     metrics::value as sample,
+    operate::{status, status_line},
     shutdown::{exit_status, terminate},
     support::{Daemon, Setup, at, hook, inline, journal, program, reason, sh},
     witness::{a_minute, end, until, until_it, wall_time},
@@ -535,6 +537,43 @@ async fn a_collector_that_is_away_or_takes_nothing_costs_spans_that_are_counted_
     let answer = daemon.run(sh("strict", "exit 3")).await.unwrap();
     received.of_run(&run_id(&daemon, &answer)).await;
     assert_eq!(sample(&daemon, DROPPED), 0.0);
+}
+
+#[tokio::test]
+async fn status_says_where_traces_go_and_how_the_last_export_ended() {
+    let unwilling = Received {
+        rejects: true,
+        ..Received::default()
+    };
+    for (received, problem, dropped) in [
+        (Received::default(), None, None),
+        (unwilling, Some("no room"), Some(OF_ONE_RUN)),
+    ] {
+        let endpoint = collector(&received).await;
+        let daemon = Daemon::with(exporting(endpoint, "")).await;
+        let of_traces = || status(&daemon).1["traces"].clone();
+        let endpoint = format!("http://{endpoint}");
+        assert_eq!(of_traces(), json!({"endpoint": endpoint}));
+        let line = status_line(&daemon, "traces");
+        let rest = ", 0 spans dropped, nothing exported yet";
+        assert_eq!(line, format!("{endpoint}{rest}"));
+
+        daemon.run(sh("strict", "exit 3")).await.unwrap();
+        until("an export", || of_traces()["lastExport"].is_string()).await;
+
+        let said = of_traces();
+        assert_eq!(said["problem"], json!(problem));
+        assert_eq!(said["dropped"], json!(dropped.map(|it| it.to_string())));
+        let line = status_line(&daemon, "traces");
+        let (end, dropped) = match problem {
+            Some(problem) => (
+                format!(": {problem}"),
+                "7 spans dropped, last export failed ",
+            ),
+            None => ("Z".to_owned(), "0 spans dropped, last export 2"),
+        };
+        assert!(line.contains(dropped) && line.ends_with(&end), "{line}");
+    }
 }
 
 #[tokio::test]
