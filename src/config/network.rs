@@ -1,17 +1,17 @@
 //! Reads `[network]`: where clients of other hosts connect, and who they are here.
 
-use std::{ffi::CString, net::SocketAddr, path::PathBuf};
+use std::{ffi::CString, io, net::SocketAddr, path::PathBuf};
 
-use nix::{
-    errno::Errno,
-    unistd::{Uid, User, getgrouplist},
-};
+use nix::unistd::{Uid, User};
 
 use super::{
     ConfigProblem,
     file::{NetworkClientEntry, NetworkEntry, UserEntry},
 };
-use crate::model::{Client, Clients, LocalUser, is_plain};
+use crate::{
+    model::{Client, Clients, LocalUser, is_plain},
+    sys,
+};
 
 /// The listener over the network.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -206,22 +206,25 @@ fn user(key: &'static str, entry: &UserEntry) -> Result<LocalUser, ConfigProblem
         UserEntry::Uid(uid) => (uid.to_string(), User::from_uid(Uid::from_raw(*uid))),
         UserEntry::Name(name) => (name.clone(), User::from_name(name)),
     };
-    let failed =
-        |errno: Errno| ConfigProblem::key(key, format!("`{shown}` cannot be looked up: {errno}"));
-    let found = found.map_err(failed)?.ok_or_else(|| {
-        let problem = format!("is `{shown}`, and there is no such user on this host");
-        ConfigProblem::key(key, problem)
-    })?;
+    let failed = |error: io::Error| {
+        ConfigProblem::key(key, format!("`{shown}` cannot be looked up: {error}"))
+    };
+    let found = found
+        .map_err(|errno| failed(errno.into()))?
+        .ok_or_else(|| {
+            let problem = format!("is `{shown}`, and there is no such user on this host");
+            ConfigProblem::key(key, problem)
+        })?;
     if found.uid.is_root() {
         let problem =
             "is root, and nobody is root from elsewhere: name a user that has only what is needed";
         return Err(ConfigProblem::key(key, problem));
     }
-    let name = CString::new(found.name).map_err(|_| failed(Errno::EINVAL))?;
-    let groups = getgrouplist(&name, found.gid).map_err(failed)?;
+    let name = CString::new(found.name).map_err(|e| failed(e.into()))?;
+    let gid = found.gid.as_raw();
     Ok(LocalUser {
-        gid: found.gid.as_raw(),
-        groups: groups.into_iter().map(|gid| gid.as_raw()).collect(),
+        gid,
+        groups: sys::user_groups(&name, gid).map_err(failed)?,
         uid: found.uid.as_raw(),
     })
 }

@@ -20,7 +20,7 @@ use nix::{
         signal::{SigSet, SigmaskHow, sigprocmask},
         statfs::{BTRFS_SUPER_MAGIC, EXT4_SUPER_MAGIC, fstatfs},
     },
-    unistd::{Gid, Uid, geteuid, setfsgid, setfsuid, setgroups},
+    unistd::{Gid, Uid, geteuid, getgrouplist, setfsgid, setfsuid, setgroups},
 };
 
 use super::Listener;
@@ -161,6 +161,16 @@ fn set_own_groups(groups: &[u32]) -> io::Result<()> {
     // SAFETY: the pointer and the length are those of one slice of group ids, which the kernel only reads.
     Errno::result(unsafe { libc::syscall(libc::SYS_setgroups, groups.len(), groups.as_ptr()) })?;
     Ok(())
+}
+
+/// Returns the supplementary groups of a user of this host, its own group among them: `getgrouplist(3)`.
+///
+/// # Errors
+///
+/// Returns the error of the lookup.
+pub(crate) fn user_groups(name: &CStr, gid: u32) -> io::Result<Arc<[u32]>> {
+    let groups = getgrouplist(name, Gid::from_raw(gid))?;
+    Ok(groups.into_iter().map(Gid::as_raw).collect())
 }
 
 /// Returns the supplementary groups that the process at the other end of a socket had when it connected: `SO_PEERGROUPS`, `unix(7)`.

@@ -34,7 +34,7 @@ pub(crate) use self::{
     misc::{
         FileRights, become_subreaper, block_all_signals, drop_groups, empty_bounding_set,
         give_memory_back, is_marked, keep_writers_out, load_filters, peer_groups, reserve,
-        stores_change_times, switch_off_core_images,
+        stores_change_times, switch_off_core_images, user_groups,
     },
     mounts::{Found, Mounts, NAMESPACE_OF_ROOT, NAMESPACES_OF_A_USER, OwnIds},
     open::{BY_NAME, locate, open_beneath, open_in_root, pipe},

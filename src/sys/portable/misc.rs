@@ -1,6 +1,6 @@
 //! Substitutes for calls that these systems lack, or have otherwise.
 
-use std::{fs::File, io, os::fd::BorrowedFd, sync::Arc};
+use std::{ffi::CStr, fs::File, io, os::fd::BorrowedFd, sync::Arc};
 
 use nix::sys::resource::{Resource, setrlimit};
 
@@ -22,6 +22,15 @@ impl FileRights {
 ///
 /// Never.
 pub(crate) fn peer_groups(_socket: BorrowedFd<'_>) -> io::Result<Arc<[u32]>> {
+    Ok(Arc::default())
+}
+
+/// Returns none, like [`peer_groups`]: a user has the same groups over the network as on the socket.
+///
+/// # Errors
+///
+/// Never.
+pub(crate) fn user_groups(_name: &CStr, _gid: u32) -> io::Result<Arc<[u32]>> {
     Ok(Arc::default())
 }
 
