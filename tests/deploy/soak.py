@@ -29,6 +29,8 @@ CONNECTIONS = 8
 MEASURED_SECONDS = 8
 # Calls in work when it is measured, and when it must not have more to catch up with.
 CLOSED, MOST_OPEN = 16, 2000
+# Of the hooks that outlast their deadline, how many may not have begun by then: where the whole machine halts for so long, that is the truth.
+NOT_BEGUN = 0.05
 # What is to stay as it is: more than an allocator's and a client's moods, less than what a leak makes of some ten thousand calls.
 MORE_MEMORY, MORE_DESCRIPTORS = 16 << 20, 4
 
@@ -150,6 +152,10 @@ class Load:
             answer = await self.stubs[number % len(self.stubs)].Execute(request, timeout=60)
         except grpc.aio.AioRpcError as error:
             code = error.code()
+            # Refused by the daemon, not given up by this client.
+            if kind.timeout and b"DEADLINE" in dict(error.trailing_metadata() or ()).get("grpc-status-details-bin", b""):
+                self.counts["not begun"] += 1
+                return
         finally:
             self.open -= 1
         if kind.name in ("echo", "true"):
@@ -239,6 +245,8 @@ async def soak(daemon, seconds, share):
     left = daemon.held()
     # Before there may be anything to compare.
     assert not load.faults, f"{len(load.faults)} wrong: {load.faults[:3]}"
+    not_begun = load.counts["not begun"]
+    assert not_begun <= max(1, load.counts["late"] * NOT_BEGUN), f"{not_begun} hooks did not begin before their deadline: {load.counts}"
     early = samples[len(samples) // 4]
     verified = daemon.hookjail("audit", "verify")
     code = daemon.end()
