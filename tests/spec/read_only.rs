@@ -586,23 +586,16 @@ async fn a_hook_finds_all_else_as_it_would_without_paths_that_stay_read_only() {
 
 mod as_root {
     use super::*;
-    use crate::support::needs_root;
+    use crate::support::{needs_root, without_sys_admin};
 
     #[tokio::test]
     #[ignore = "needs root"]
     async fn a_daemon_of_root_that_may_not_mount_refuses_what_needs_it() {
         needs_root();
-        let without = [
-            "setpriv",
-            "--bounding-set",
-            "-sys_admin",
-            "--inh-caps",
-            "-sys_admin",
-        ];
         let daemon = Daemon::with(Setup {
             profiles: vec![("without".to_owned(), WITHOUT.to_owned())],
             config: LANDLOCK.to_owned(),
-            wrapper: without.map(str::to_owned).into(),
+            wrapper: without_sys_admin(),
             ..Setup::default()
         })
         .await;

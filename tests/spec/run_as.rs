@@ -22,7 +22,7 @@ mod as_root {
         attempts::as_user,
         callers::as_root::client_as,
         reload::reload,
-        support::{Daemon, Setup, contained, needs_root, program, reason, sh},
+        support::{Daemon, Setup, contained, needs_no_container, needs_root, program, reason, sh},
         witness::{
             NOBODY, a_minute, ask_as, ask_in, end, json, processes_that, processes_with, until,
             wall_time,
@@ -191,10 +191,8 @@ mod as_root {
     #[ignore = "needs root"]
     async fn a_callers_other_processes_reach_no_running_hooks_directory() {
         needs_root();
-        if contained() {
-            // The scratch directory is a file system of the container's own.
-            return;
-        }
+        // In a container the scratch directory is a file system of its own.
+        needs_no_container();
         let daemon = daemon("caller").await;
         let own = project(&daemon, ALICE);
         let minute = a_minute();
@@ -383,10 +381,8 @@ mod as_root {
     #[ignore = "needs root"]
     async fn a_caller_that_stops_its_own_hooks_before_their_exec_keeps_no_other_waiting() {
         needs_root();
-        if contained() {
-            // There no thread waits for a process that has the caller's uid.
-            return;
-        }
+        // In a container no thread waits for a process that has the caller's uid.
+        needs_no_container();
         const SPAWNERS: usize = 2;
         let config = format!(
             "[server]\ncallers = [{STOPPER}, {BOB}]\n[hooks]\nrun_as = \"caller\"\nspawners = {SPAWNERS}\n"

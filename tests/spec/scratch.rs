@@ -260,21 +260,14 @@ async fn a_self_test_and_this_chapter_notice_where_scratch_is_not_limited() {
 
 mod as_root {
     use super::*;
-    use crate::support::needs_root;
+    use crate::support::{needs_root, without_sys_admin};
 
     #[tokio::test]
     #[ignore = "needs root"]
     async fn a_daemon_of_root_that_may_not_mount_refuses_a_limited_scratch_directory() {
         needs_root();
-        let without = [
-            "setpriv",
-            "--bounding-set",
-            "-sys_admin",
-            "--inh-caps",
-            "-sys_admin",
-        ];
         let daemon = Daemon::with(Setup {
-            wrapper: without.map(str::to_owned).into(),
+            wrapper: without_sys_admin(),
             ..setup()
         })
         .await;

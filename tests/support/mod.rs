@@ -296,6 +296,26 @@ pub(crate) fn contained() -> bool {
     on_runtime().is_some()
 }
 
+/// Fails where containers are to be tested, in which the test has nothing to see: it is left out by name there.
+pub(crate) fn needs_no_container() {
+    assert!(
+        !contained(),
+        "leave this test out where hooks run in containers"
+    );
+}
+
+/// The words before a daemon of root that may not mount.
+pub(crate) fn without_sys_admin() -> Vec<String> {
+    let words = [
+        "setpriv",
+        "--bounding-set",
+        "-sys_admin",
+        "--inh-caps",
+        "-sys_admin",
+    ];
+    words.map(str::to_owned).into()
+}
+
 /// Fails where a test that only root can run is run by another: those are ignored unless asked for, and one that is asked for
 /// never passes without having run.
 #[track_caller]

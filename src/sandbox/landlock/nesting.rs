@@ -30,6 +30,18 @@ pub(in crate::sandbox) fn opens_paths() -> Result<(), Absent> {
     }
 }
 
+/// Says how mounts of a run become possible, or what the profile must not ask for.
+macro_rules! namespaces_or {
+    ($key:literal) => {
+        concat!(
+            "allow hookjail user namespaces and mounts in them (`user.max_user_namespaces`, ",
+            "`kernel.apparmor_restrict_unprivileged_userns`, the seccomp profile of a container or service around it), run it as ",
+            "root's service with CAP_SYS_ADMIN (in the shipped unit: the drop-in `workspaces.conf`), or have hooks run under a profile without ",
+            $key
+        )
+    };
+}
+
 /// Returns why a step of a child failed.
 pub(in crate::sandbox) const fn of_step(step: Step, errno: i32) -> Option<Cause> {
     match (step, errno) {
@@ -43,9 +55,7 @@ pub(in crate::sandbox) const fn of_step(step: Step, errno: i32) -> Option<Cause>
             | libc::EPERM
             | libc::EUSERS,
         ) => Some(Cause {
-            fix: "allow hookjail user namespaces and mounts in them (`user.max_user_namespaces`, \
-                  `kernel.apparmor_restrict_unprivileged_userns`, the seccomp profile of a container or service around it), run it as \
-                  root's service with CAP_SYS_ADMIN (in the shipped unit: the drop-in `workspaces.conf`), or have hooks run under a profile without `files.read_only`, as `develop-open-git`",
+            fix: namespaces_or!("`files.read_only`, as `develop-open-git`"),
             why: "what the profile keeps read-only takes a mount namespace, which this system does not let hookjail make",
         }),
         (
@@ -58,9 +68,7 @@ pub(in crate::sandbox) const fn of_step(step: Step, errno: i32) -> Option<Cause>
             | libc::EPERM
             | libc::EUSERS,
         ) => Some(Cause {
-            fix: "allow hookjail user namespaces and mounts in them (`user.max_user_namespaces`, \
-                  `kernel.apparmor_restrict_unprivileged_userns`, the seccomp profile of a container or service around it), run it as \
-                  root's service with CAP_SYS_ADMIN (in the shipped unit: the drop-in `workspaces.conf`), or have hooks run under a profile without `limits.scratch`",
+            fix: namespaces_or!("`limits.scratch`"),
             why: "`limits.scratch` takes a file system in memory in a mount namespace, which this system does not let hookjail make",
         }),
         (Step::Scratch, libc::EKEYEXPIRED) => Some(Cause {
