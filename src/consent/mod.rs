@@ -14,7 +14,7 @@ mod program;
 pub use self::decide::{ConsentRule, Operator};
 pub(crate) use self::{
     decide::{Consents, OwnSettings, revoke},
-    program::{ContentGuard, Opened, OpenedFor, Program},
+    program::{ContentGuard, Opened, OpenedFor, Program, Script},
 };
 
 pub(crate) use self::{

@@ -293,6 +293,43 @@ impl Program {
         argv
     }
 
+    /// Returns the words before the first script, where that is a word of its own.
+    pub(crate) fn words_before_script(&self) -> Option<&[OsString]> {
+        let spot = &self.scripts.first()?.spot;
+        let is_word = spot.line.is_none() && spot.prefix.is_empty();
+        is_word.then(|| &self.argv[..spot.argument])
+    }
+
+    /// Opens nothing again: returns the same files for another start.
+    ///
+    /// # Errors
+    ///
+    /// Fails where no more descriptors can be had.
+    pub(crate) fn try_clone(&self) -> io::Result<Self> {
+        let script = |script: &Script| {
+            Ok(Script {
+                file: script.file.try_clone()?,
+                interpreter: script.interpreter.clone(),
+                kept: script.kept,
+                path: script.path.clone(),
+                sha256: script.sha256.clone(),
+                spot: script.spot.clone(),
+            })
+        };
+        Ok(Self {
+            _held: Vec::new(),
+            argv: self.argv.clone(),
+            data: self.data.clone(),
+            digests: self.digests.clone(),
+            executable: self.executable.try_clone()?,
+            given: self.given.clone(),
+            kept: self.kept,
+            path: self.path.clone(),
+            scripts: self.scripts.iter().map(script).collect::<io::Result<_>>()?,
+            unbound: self.unbound.clone(),
+        })
+    }
+
     /// Returns the path of the executable: the program, or its interpreter.
     pub(crate) fn executable_path(&self) -> &Path {
         let is_interpreted = self.digests.iter().any(|it| it.role == Role::Interpreter);

@@ -406,7 +406,7 @@ impl Assembly {
             metrics,
             results,
             runs: Runs::default(),
-            sandbox,
+            sandbox: sandbox.into(),
             tracer: Tracer::default(),
         })
     }

@@ -56,7 +56,7 @@ pub struct Pipeline {
     /// The runs in work.
     pub(crate) runs: Runs,
     /// The confinement backends.
-    pub(crate) sandbox: Sandbox,
+    pub(crate) sandbox: Arc<Sandbox>,
     /// The traces of calls.
     pub(crate) tracer: Tracer,
 }

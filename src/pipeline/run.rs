@@ -42,7 +42,7 @@ impl Confined {
     ///
     /// Refuses where any part of confinement cannot be applied or confirmed. Nothing of the hook has run then, except
     /// where `/proc` shows a released child confined differently than planned: its tree is killed.
-    pub async fn start(announced: Announced, sandbox: &Sandbox) -> Result<Self, Stop> {
+    pub async fn start(announced: Announced, sandbox: &Arc<Sandbox>) -> Result<Self, Stop> {
         let hook = sandbox.start(announced.task()).await?;
         let (run, chunks) = announced.started();
         traces::reach(run.trace.as_ref(), Stage::Run);

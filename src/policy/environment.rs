@@ -193,6 +193,13 @@ pub(crate) fn is_closed_to_requests(name: &str) -> bool {
         .any(|pattern| matches(pattern, name))
 }
 
+/// Returns whether an interpreter may read a variable when it starts: what no request can set, and the locale.
+pub(crate) fn matters_at_start(name: &OsStr) -> bool {
+    const LOCALE: [&str; 4] = ["LANG", "LANGUAGE", "LC_*", "TZ"];
+    let name = name.to_string_lossy();
+    is_closed_to_requests(&name) || LOCALE.iter().any(|pattern| matches(pattern, &name))
+}
+
 /// Returns whether not even a profile can set a variable.
 pub(super) fn is_closed(name: &str) -> bool {
     CLOSED.iter().any(|pattern| matches(pattern, name))

@@ -61,6 +61,8 @@ pub struct Policy {
     pub spawn: Spawn,
     /// Limits of the run's duration.
     pub time: Time,
+    /// The number of interpreters that wait ahead for each command.
+    pub warm: u32,
     /// The hook's default start directory.
     pub working_dir: WorkingDir,
 }

@@ -223,6 +223,42 @@ impl Running {
         self
     }
 
+    /// Waits until a child that keeps its stdin for later writes a mark, the first of its output. Returns whether it did.
+    pub(crate) async fn waits(&self, mark: u8) -> io::Result<bool> {
+        let mut first = [0];
+        loop {
+            self.pipes.stdout.readable().await?;
+            match self.pipes.stdout.try_read(&mut first) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                read => return Ok(read? == 1 && first == [mark] && self.is_silent()),
+            }
+        }
+    }
+
+    /// Returns whether nothing has been printed that was not read.
+    fn is_silent(&self) -> bool {
+        [&self.pipes.stdout, &self.pipes.stderr].into_iter().all(|pipe| {
+            let read = pipe.try_read(&mut [0]);
+            read.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+        })
+    }
+
+    /// Gives a child that waits its stdin and its deadline. Returns whether it still waited.
+    pub(crate) fn begin(&mut self, input: Bytes, deadline: Instant) -> bool {
+        let armed = self.group.arm(deadline);
+        // The new kill is armed already, so that there is no gap.
+        let was_late = std::mem::replace(&mut self.launch, armed).is_some_and(Armed::disarm);
+        if was_late || self.killed.is_some() || self.group.has_ended() || !self.is_silent() {
+            return false;
+        }
+        let Some((_, rest)) = &mut self.pipes.stdin else {
+            return false;
+        };
+        *rest = input;
+        self.released = Instant::now();
+        true
+    }
+
     /// Writes the rest of the event and waits for the end of the whole tree.
     pub(crate) async fn finish(self, supervision: Supervision) -> Ended {
         let Supervision {

@@ -357,6 +357,11 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync {
         false
     }
 
+    /// Returns whether a child's stdin can stay open for what it waits for.
+    fn lets_wait(&self) -> bool {
+        false
+    }
+
     /// Returns whether its probes share no memory with the daemon. The self-test then uses memory in them, and otherwise in processes
     /// that are in the cgroups of runs.
     fn has_own_memory(&self) -> bool {

@@ -27,6 +27,7 @@ pub(crate) mod seccomp;
 mod selftest;
 #[cfg(test)]
 mod tests;
+mod warm;
 
 use std::ops::RangeInclusive;
 

@@ -55,6 +55,10 @@ pub struct ProfileFile {
     network: Option<Network>,
     /// Processes and threads that a hook may start.
     spawn: Option<Spawn>,
+    /// The number of interpreters, started and confined ahead, that wait for the next runs of a Python or Node.js command.
+    // Left out where it is 0, so that the digests of profiles without it stay the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    warm: Option<u32>,
     /// The working directory where the request names none.
     working_dir: Option<WorkingDir>,
     /// Axes that must be enforced, and axes that are only reported.
@@ -142,6 +146,7 @@ impl ProfileFile {
             part: false,
             spawn: self.spawn.or(parent.spawn),
             time: self.time.over(parent.time),
+            warm: self.warm.or(parent.warm),
             working_dir: self.working_dir.or(parent.working_dir),
         }
     }
@@ -182,10 +187,15 @@ impl ProfileFile {
             redact_output: self.output.redact.unwrap_or(false),
             spawn: self.spawn.ok_or(ProfileCause::Missing("spawn"))?,
             time: self.time.resolve()?,
+            warm: self.warm.unwrap_or(0),
             working_dir: self
                 .working_dir
                 .ok_or(ProfileCause::Missing("working_dir"))?,
         };
+        if policy.warm > MOST_WARM {
+            let rule = format!("is {}; set 0 to {MOST_WARM}", policy.warm);
+            return Err(broken("warm", rule));
+        }
         if policy.working_dir == WorkingDir::Workspace && !policy.files.grant_workspace() {
             let rule = "is \"workspace\", which no grant covers for every request; grant `${workspace}` in `files.named` \
                         without `if_bound`";
@@ -254,6 +264,7 @@ impl From<&Policy> for ProfileFile {
                 default: Some(Span(policy.time.default)),
                 maximum: Some(Span(policy.time.maximum)),
             },
+            warm: (policy.warm > 0).then_some(policy.warm),
             working_dir: Some(policy.working_dir),
         }
     }
@@ -723,6 +734,9 @@ fn broken(key: impl Into<String>, rule: impl Into<String>) -> ProfileCause {
 }
 
 const MIN_OPEN_FILES: u64 = 16;
+
+/// The most interpreters that wait for one command.
+const MOST_WARM: u32 = 8;
 
 /// The first process of a container counts as well. And of another hook what the kernel uses until its program is executed: until then
 /// it shares the daemon's memory, and a process that is killed for want of memory takes all with it that share its own.

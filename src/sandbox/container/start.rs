@@ -136,7 +136,7 @@ pub(in crate::sandbox) async fn start(
     spec: &ContainerSpec,
     task: Task<'_>,
 ) -> Result<Started, Stop> {
-    let (stdio, pipes) = pipes(&task.stdin).map_err(|e| Fault::new("cannot make pipes", e))?;
+    let (stdio, pipes) = pipes(&task.stdin, task.waits).map_err(|e| Fault::new("cannot make pipes", e))?;
     // Large, and nested deep.
     let (contained, outcome) = Box::pin(Call { runner, spec }.contain(&task, stdio)).await?;
     let released = Instant::now();
@@ -343,7 +343,7 @@ impl Call<'_> {
             program,
             working_dir,
         } = command;
-        let (stdio, words) = pipes(&bytes::Bytes::new()).map_err(fault)?;
+        let (stdio, words) = pipes(&bytes::Bytes::new(), false).map_err(fault)?;
         let pool = self.runner.launcher.pools.of_operators_programs()?;
         let hold = self.runner.hold(Some(pool.kept_with(&task.resources)))?;
         let job = Job::new(JobParts {

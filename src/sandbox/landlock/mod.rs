@@ -114,6 +114,10 @@ impl Backend for Landlock {
     fn counts_tasks(&self) -> bool {
         self.controllers.is_some()
     }
+
+    fn lets_wait(&self) -> bool {
+        true
+    }
 }
 
 impl Landlock {

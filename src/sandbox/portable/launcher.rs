@@ -119,6 +119,7 @@ async fn hook(runner: &Runner, is_confined: bool, task: Task<'_>) -> Result<Rele
         resources,
         stdin,
         until,
+        waits,
         working_dir,
         caller: _,
         identity: _,
@@ -126,7 +127,7 @@ async fn hook(runner: &Runner, is_confined: bool, task: Task<'_>) -> Result<Rele
     let Action::Execute(execution) = action else {
         return Err(Fault::new("cannot start a hook", "attempts are to be made").into());
     };
-    let (stdio, pipes) = pipes(&stdin).map_err(|e| Fault::new("cannot make pipes", e))?;
+    let (stdio, pipes) = pipes(&stdin, waits).map_err(|e| Fault::new("cannot make pipes", e))?;
     let scratch = scratch_fd(directory)?;
     let Execution {
         argv,
@@ -194,7 +195,7 @@ async fn probe(
     let broken = |error: io::Error| Fault::new("cannot make attempts", error);
     let program = runner.launcher.this.path()?.to_owned();
     let asked = serde_json::to_vec(&attempts).map_err(|e| broken(e.into()))?;
-    let (stdio, pipes) = pipes(&asked.into()).map_err(broken)?;
+    let (stdio, pipes) = pipes(&asked.into(), false).map_err(broken)?;
     let scratch = scratch_fd(directory)?;
     let child = ChildSpec {
         argv: vec![

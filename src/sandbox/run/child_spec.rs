@@ -7,7 +7,7 @@ use std::{
     io,
     os::{
         fd::OwnedFd,
-        unix::{ffi::OsStringExt, fs::MetadataExt},
+        unix::{ffi::{OsStrExt, OsStringExt}, fs::MetadataExt},
     },
     path::{Path, PathBuf},
     sync::Arc,
@@ -23,13 +23,13 @@ use tokio::{net::unix::pipe, task::block_in_place};
 
 use crate::{
     consent::{
-        ContentGuard, Program,
+        ContentGuard, Program, Script,
         allowlist::{Digest, Role},
         digest::hash_file,
         only_roots,
     },
     model::{InvalidField, is_plain},
-    policy::{self, Access, rights::Rights},
+    policy::{self, Access, environment::matters_at_start, rights::Rights},
     process::Pipes,
     refusal::{Fault, Reason, Refusal, Stop, unless_lacking},
     sandbox::run::{
@@ -69,61 +69,82 @@ impl Execution {
         identity: Option<&Identity>,
     ) -> Result<Self, Stop> {
         let program = task.program;
-        let mut own = Vec::new();
-        let mut copies = Vec::new();
+        let (mut own, mut copies) = (Vec::new(), Vec::new());
         for (index, script) in program.scripts.iter().enumerate() {
-            // TOCTOU: an interpreter opens its script by a path, which another user may have renamed or re-linked by
-            // then. So the path is that of a copy, unless only root can change what it leads to. A hook with its own
-            // uid may not reach the original.
-            let stays = identity.is_none()
-                && script.kept != ContentGuard::Copy
-                && only_roots(&script.path, &script.file).as_ref() == Some(&script.path);
-            if stays {
+            if stays(script, identity.is_some()) {
                 own.push(of_its_own(
                     script.path.clone(),
                     keep(&script.file, "script")?,
                 ));
                 continue;
             }
-            let kind = match index {
-                0 => "script".to_owned(),
-                more => format!("script-{more}"),
-            };
-            let around = around(task, &script.path, &script.file)?;
-            let (copied, file) = copy(
-                directory,
-                &kind,
-                &script.file,
-                &script.path,
-                &script.sha256,
-                &around,
-            )?;
-            if !around.levels.is_empty() {
-                let path = directory.named(&kind);
-                let opened = grants::open(&path, Links::Refused);
-                let (target, _) =
-                    opened.map_err(|e| Fault::new("cannot open a script's directory", e))?;
-                own.push(OpenGrant {
-                    path,
-                    rights: Rights::Directory(Access::Read),
-                    target: Arc::new(target),
-                });
+            let place = ScriptPlace::make(task, directory, index)?;
+            let file = place.fill(script)?;
+            if !place.around.levels.is_empty() {
+                own.push(place.directory(directory, Access::Read)?);
             }
-            copies.push((index, copied.named));
-            own.push(of_its_own(copied.path, file));
+            copies.push((index, place.copied.named));
+            own.push(of_its_own(place.copied.path, file));
         }
+        Self::with_scripts(task, directory, (own, copies))
+    }
+
+    /// Returns whether [`Execution::ahead`] can build a hook's execution: all its scripts are copied.
+    pub(in crate::sandbox) fn can_be_ahead(task: HookTask<'_>, has_own_uid: bool) -> bool {
+        let mut scripts = task.program.scripts.iter();
+        !scripts.any(|script| stays(script, has_own_uid))
+    }
+
+    /// Builds the same with the variables that matter at the start alone, and without the scripts: they are put into their
+    /// places when the run begins.
+    ///
+    /// # Errors
+    ///
+    /// Refuses where the places cannot be made.
+    pub(in crate::sandbox) fn ahead(
+        task: HookTask<'_>,
+        directory: &RunDir,
+    ) -> Result<(Self, Vec<ScriptPlace>), Stop> {
+        let places = (0..task.program.scripts.len()).map(|index| ScriptPlace::make(task, directory, index));
+        let places = places.collect::<Result<Vec<_>, _>>()?;
+        // What is put into them later is in no rule of its own.
+        let own = places.iter().map(|place| place.directory(directory, Access::Execute));
+        let own = own.collect::<Result<_, _>>()?;
+        let named = places.iter().map(|place| place.copied.named.clone());
+        let mut ahead = Self::with_scripts(task, directory, (own, named.enumerate().collect()))?;
+        ahead.environment.retain(|line| {
+            let name = line.to_bytes().split(|byte| *byte == b'=').next();
+            name.is_some_and(|name| matters_at_start(OsStr::from_bytes(name)))
+        });
+        Ok((ahead, places))
+    }
+
+    /// Returns a grant of a directory of the daemon's own, to read.
+    ///
+    /// # Errors
+    ///
+    /// Fails where it cannot be opened.
+    pub(in crate::sandbox) fn granted_directory(path: &Path) -> io::Result<OpenGrant> {
+        let (target, _) = grants::open(path, Links::Refused)?;
+        Ok(OpenGrant {
+            path: path.to_owned(),
+            rights: Rights::Directory(Access::Read),
+            target: Arc::new(target),
+        })
+    }
+
+    /// Builds argv, environment and program, given the grants and the paths of the scripts.
+    fn with_scripts(
+        task: HookTask<'_>,
+        directory: &RunDir,
+        (mut own, copies): (Vec<OpenGrant>, Vec<(usize, PathBuf)>),
+    ) -> Result<Self, Stop> {
+        let program = task.program;
         let argv = program.argv_with(copies);
         let (path, executable) = if program.kept == ContentGuard::Copy {
             let sha256 = program.executable_sha256();
-            let (copied, executable) = copy(
-                directory,
-                "program",
-                &program.executable,
-                program.executable_path(),
-                sha256,
-                &Around::default(),
-            )?;
-            (copied.path, executable)
+            let path = program.executable_path();
+            copy_program(directory, &program.executable, path, sha256)?
         } else {
             let path = program.executable_path().to_owned();
             (path, keep(&program.executable, "program")?)
@@ -135,25 +156,11 @@ impl Execution {
         } else {
             by_path(program, &executable, directory)?
         };
-        let no_nul = |bytes: Vec<u8>, field: &str| {
-            CString::new(bytes)
-                .map_err(|_| Stop::from(InvalidField::new(field, "holds a NUL byte")))
-        };
         let argv = argv
             .into_iter()
             .map(|a| no_nul(a.into_vec(), "hook.argv"))
             .collect::<Result<_, _>>()?;
-        let environment = task
-            .environment
-            .with_scratch(&directory.scratch())
-            .into_iter()
-            .map(|(name, value)| {
-                let mut line = name.into_vec();
-                line.push(b'=');
-                line.extend(value.into_vec());
-                no_nul(line, "hook.env")
-            })
-            .collect::<Result<_, _>>()?;
+        let environment = variables(task, directory)?;
         Ok(Self {
             argv,
             environment,
@@ -162,6 +169,29 @@ impl Execution {
             program: executable,
         })
     }
+}
+
+/// Returns a run's variables, each as `NAME=VALUE`.
+///
+/// # Errors
+///
+/// Refuses a NUL byte.
+pub(in crate::sandbox) fn variables(
+    task: HookTask<'_>,
+    directory: &RunDir,
+) -> Result<Vec<CString>, Stop> {
+    let all = task.environment.with_scratch(&directory.scratch());
+    let lines = all.into_iter().map(|(name, value)| {
+        let mut line = name.into_vec();
+        line.push(b'=');
+        line.extend(value.into_vec());
+        no_nul(line, "hook.env")
+    });
+    lines.collect()
+}
+
+fn no_nul(bytes: Vec<u8>, field: &str) -> Result<CString, Stop> {
+    CString::new(bytes).map_err(|_| InvalidField::new(field, "holds a NUL byte").into())
 }
 
 /// Returns a path that executes exactly this program: its own if only root can replace the file, else a copy's.
@@ -175,10 +205,8 @@ fn by_path(program: &Program, executable: &File, directory: &RunDir) -> Result<P
         return Ok(path);
     }
     let sha256 = program.executable_sha256();
-    let around = Around::default();
-    let executable = &program.executable;
-    let (copied, _) = copy(directory, "program", executable, named, sha256, &around)?;
-    Ok(copied.path)
+    let (path, _) = copy_program(directory, &program.executable, named, sha256)?;
+    Ok(path)
 }
 
 fn of_its_own(path: PathBuf, file: File) -> OpenGrant {
@@ -194,37 +222,122 @@ fn keep(file: &File, kind: &str) -> Result<File, Fault> {
         .map_err(|e| Fault::new(format!("cannot keep the {kind} open"), e))
 }
 
-/// Copies a file and opens the copy. Only this run can read the copy, and nobody can write it.
+/// Returns whether a script is run where it is, and not as a copy.
+///
+/// TOCTOU: an interpreter opens its script by a path, which another user may have renamed or re-linked by then. So the path
+/// is that of a copy, unless only root can change what it leads to. A hook with its own uid may not reach the original.
+fn stays(script: &Script, has_own_uid: bool) -> bool {
+    !has_own_uid
+        && script.kept != ContentGuard::Copy
+        && only_roots(&script.path, &script.file).as_ref() == Some(&script.path)
+}
+
+/// The place of a script's copy in a run's directory, among its neighbours.
+#[derive(Debug)]
+pub(in crate::sandbox) struct ScriptPlace {
+    around: Around,
+    copied: Copied,
+    /// The name of its directory in the run's.
+    name: String,
+}
+
+impl ScriptPlace {
+    fn make(task: HookTask<'_>, directory: &RunDir, index: usize) -> Result<Self, Stop> {
+        let script = &task.program.scripts[index];
+        let name = match index {
+            0 => "script".to_owned(),
+            more => format!("script-{more}"),
+        };
+        let around = around(task, &script.path, &script.file)?;
+        let made = unblocked(links(&around) > MANY_LINKS, || {
+            directory.frame(&script.path, &name, &around)
+        });
+        let copied = made.map_err(|e| Fault::new("cannot make a script's directory", e))?;
+        Ok(Self {
+            around,
+            copied,
+            name,
+        })
+    }
+
+    /// Returns whether the same place would be made for a script now.
+    ///
+    /// # Errors
+    ///
+    /// As for making it.
+    pub(in crate::sandbox) fn suits(&self, task: HookTask<'_>, script: &Script) -> Result<bool, Stop> {
+        Ok(around(task, &script.path, &script.file)? == self.around)
+    }
+
+    /// Copies a script to its place, and opens the copy. Only this run can read it, and nobody can write it.
+    ///
+    /// # Errors
+    ///
+    /// Refuses a file whose owner has rewritten it since it was hashed: `DIGEST_MISMATCH`.
+    pub(in crate::sandbox) fn fill(&self, script: &Script) -> Result<File, Stop> {
+        fill(&self.copied, &self.name, &script.file, &script.path, &script.sha256)
+    }
+
+    /// Returns a grant of its directory.
+    fn directory(&self, of: &RunDir, access: Access) -> Result<OpenGrant, Fault> {
+        let path = of.named(&self.name);
+        let opened = grants::open(&path, Links::Refused);
+        let (target, _) = opened.map_err(|e| Fault::new("cannot open a script's directory", e))?;
+        Ok(OpenGrant {
+            path,
+            rights: Rights::Directory(access),
+            target: Arc::new(target),
+        })
+    }
+}
+
+/// Copies a program, and opens the copy.
+fn copy_program(
+    directory: &RunDir,
+    file: &File,
+    path: &Path,
+    sha256: &str,
+) -> Result<(PathBuf, File), Stop> {
+    let made = directory.frame(path, "program", &Around::default());
+    let copied = made.map_err(|e| Fault::new("cannot make the program's directory", e))?;
+    let executable = fill(&copied, "program", file, path, sha256)?;
+    Ok((copied.path, executable))
+}
+
+/// Copies a file to its place and opens the copy.
 ///
 /// # Errors
 ///
 /// Refuses a file whose owner has rewritten it since it was hashed: `DIGEST_MISMATCH`.
-fn copy(
-    directory: &RunDir,
+fn fill(
+    copied: &Copied,
     kind: &str,
     file: &File,
     path: &Path,
     sha256: &str,
-    around: &Around,
-) -> Result<(Copied, File), Stop> {
-    let copied = || {
-        let copy = directory.copy(file, path, kind, around);
-        let copy = copy.map_err(|e| Fault::new(format!("cannot copy the {kind}"), e))?;
-        let file = File::open(&copy.path)
+) -> Result<File, Stop> {
+    let is_large = file.metadata().is_ok_and(|found| found.len() > LARGE_BYTES);
+    unblocked(is_large, || {
+        let filled = copied.fill(file);
+        filled.map_err(|e| Fault::new(format!("cannot copy the {kind}"), e))?;
+        let copy = File::open(&copied.path)
             .map_err(|e| Fault::new(format!("cannot open the copied {kind}"), e))?;
         let what = format_args!("cannot hash the copied {kind}");
-        if !unless_lacking(what, hash_file(&file))?.is_ok_and(|found| found == sha256) {
+        if !unless_lacking(what, hash_file(&copy))?.is_ok_and(|found| found == sha256) {
             let message = format!("`{}` changed after it was admitted", path.display());
             return Err(Refusal::new(Reason::DigestMismatch, message).into());
         }
-        Ok((copy, file))
-    };
-    // On a blocking thread, so that a long copy does not delay other requests.
-    let links: usize = around.levels.iter().map(|level| level.names.len()).sum();
-    match file.metadata() {
-        Ok(found) if found.len() > LARGE_BYTES || links > MANY_LINKS => block_in_place(copied),
-        Ok(_) | Err(_) => copied(),
-    }
+        Ok(copy)
+    })
+}
+
+/// Does some work; on a blocking thread where it is long, so that it does not delay other requests.
+fn unblocked<T>(is_long: bool, work: impl FnOnce() -> T) -> T {
+    if is_long { block_in_place(work) } else { work() }
+}
+
+fn links(around: &Around) -> usize {
+    around.levels.iter().map(|level| level.names.len()).sum()
 }
 
 /// File size from which copying counts as slow, bytes.
@@ -349,8 +462,11 @@ pub(in crate::sandbox) fn scratch_fd(directory: &RunDir) -> Result<Arc<OwnedFd>,
 
 /// Creates the three pipes: the child's ends, and the daemon's.
 ///
-/// As much of the event as fits is already written to the first: usually all of it.
-pub(in crate::sandbox) fn pipes(event: &Bytes) -> io::Result<([OwnedFd; 3], Pipes)> {
+/// As much of the event as fits is already written to the first: usually all of it. It is closed then, unless more `follows`.
+pub(in crate::sandbox) fn pipes(
+    event: &Bytes,
+    follows: bool,
+) -> io::Result<([OwnedFd; 3], Pipes)> {
     let (stdin_read, stdin_write) = make_pipe()?;
     let (stdout_read, stdout_write) = make_pipe()?;
     let (stderr_read, stderr_write) = make_pipe()?;
@@ -363,7 +479,7 @@ pub(in crate::sandbox) fn pipes(event: &Bytes) -> io::Result<([OwnedFd; 3], Pipe
         Err(Errno::EAGAIN | Errno::EINTR) => 0,
         Err(error) => return Err(error.into()),
     };
-    let stdin = if written < event.len() {
+    let stdin = if follows || written < event.len() {
         let sender = pipe::Sender::from_owned_fd_unchecked(stdin_write)?;
         Some((sender, event.slice(written..)))
     } else {

@@ -108,7 +108,7 @@ impl GrantRequest<'_> {
 }
 
 /// One granted path, opened.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(in crate::sandbox) struct OpenGrant {
     /// Path at which it was found.
     #[cfg_attr(

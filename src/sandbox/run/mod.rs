@@ -1,5 +1,6 @@
 //! Starts a task's child confined and runs it to its end.
 
+mod ahead;
 pub(in crate::sandbox) mod cgroup;
 #[cfg(target_os = "linux")]
 pub(in crate::sandbox) mod child;
@@ -48,15 +49,18 @@ use crate::{
         Backend, BackendName, HookUsers, InstanceDir, Order,
         host::{Identities, Known, Lease, Notes, Until},
         run::{
+            ahead::Refill,
             child_spec::Execution,
             grants::KnownPlaces,
             litter::{Litter, RunResources},
             runner::Runner,
+            scratch::RunDir,
             task::{Action, HookTask, Task},
         },
         selftest::Confirmations,
+        warm::Warm,
     },
-    sys::{Keeper, WaitStatus},
+    sys::{Identity, Keeper, WaitStatus},
     util::{
         presence::Presence,
         turns::{Turn, Turns},
@@ -138,6 +142,7 @@ pub struct Sandbox {
     pub(in crate::sandbox) parts: SandboxParts,
     /// Turns of hook starts, fair among callers: a few at a time are as fast as many.
     setups: Turns,
+    warm: Warm,
 }
 
 /// An observation made in one run.
@@ -171,6 +176,7 @@ pub(crate) struct Setup {
 pub(crate) struct StartedHook {
     end: Start,
     notes: Notes,
+    refill: Option<Refill>,
     run: Arc<RunResources>,
     setup: Setup,
     turn: Turn,
@@ -202,6 +208,9 @@ pub(crate) struct Released {
     pub(in crate::sandbox) start: Start,
 }
 
+/// A released hook, and what it holds.
+type Begun = (Released, Arc<RunResources>);
+
 /// How a released child began.
 #[derive(Debug)]
 pub(in crate::sandbox) enum Start {
@@ -213,6 +222,11 @@ pub(in crate::sandbox) enum Start {
 
 /// A running hook. Dropping it kills the tree.
 pub(in crate::sandbox) trait RunningHook: fmt::Debug + Send {
+    /// Returns the child, if it may be one that waits for its run.
+    fn as_waiting(&mut self) -> Option<&mut process::Running> {
+        None
+    }
+
     /// Writes the event and waits for the end of the whole tree.
     ///
     /// # Errors
@@ -226,6 +240,10 @@ pub(in crate::sandbox) type Finish =
     Pin<Box<dyn Future<Output = Result<process::Ended, Stop>> + Send>>;
 
 impl RunningHook for process::Running {
+    fn as_waiting(&mut self) -> Option<&mut process::Running> {
+        Some(self)
+    }
+
     fn run_to_end(self: Box<Self>, supervision: Supervision) -> Finish {
         let running = *self;
         Box::pin(async { Ok(running.finish(supervision).await) })
@@ -298,6 +316,7 @@ impl StartedHook {
         let Self {
             end,
             notes,
+            refill,
             run,
             setup,
             mut turn,
@@ -313,6 +332,9 @@ impl StartedHook {
             };
             // The tree is dead: its files are removed in the background, and another hook may start.
             drop((run, turn));
+            if let Some(refill) = refill {
+                refill.start();
+            }
             Ok(EndedHook {
                 denied: notes.take(),
                 end: end?,
@@ -337,6 +359,7 @@ impl Sandbox {
             runner: Runner::new(&mut parts)?,
             litter: Litter::start()?,
             setups: Turns::new(at_once, at_once * 3 / 4),
+            warm: Warm::default(),
             parts,
         })
     }
@@ -387,7 +410,10 @@ impl Sandbox {
     ///
     /// Refuses where any part of confinement cannot be applied or confirmed. Nothing of the hook has run then, except
     /// where `/proc` shows a released child confined differently than planned: its tree is killed.
-    pub(crate) async fn start(&self, task: HookTask<'_>) -> Result<StartedHook, Stop> {
+    pub(crate) async fn start(
+        self: &Arc<Self>,
+        task: HookTask<'_>,
+    ) -> Result<StartedHook, Stop> {
         let caller = task.caller.uid;
         let turn = async {
             self.litter.room(caller).await;
@@ -400,8 +426,14 @@ impl Sandbox {
             })?,
             () = task.cancel.cancelled() => return Err(canceled().into()),
         };
-        // Boxed, and created after the wait: thousands may wait for their turn.
-        let (released, run) = turn.spend(SETUP_TURN, Box::pin(self.set_up(task))).await?;
+        let key = self.warm_key(task);
+        let begun = key.as_ref().map(|key| self.begin_warm(key, task)).transpose()?;
+        let (released, run) = match begun.flatten() {
+            Some(begun) => begun,
+            // Boxed, and created after the wait: thousands may wait for their turn.
+            None => turn.spend(SETUP_TURN, Box::pin(self.set_up(task))).await?,
+        };
+        let refill = key.and_then(|key| Refill::of(self, key, task));
         let Released {
             notes,
             setup,
@@ -410,6 +442,7 @@ impl Sandbox {
         Ok(StartedHook {
             end: start,
             notes,
+            refill,
             run,
             setup,
             turn,
@@ -452,7 +485,20 @@ impl Sandbox {
     }
 
     /// Creates a hook's resources and starts it on its backend.
-    async fn set_up(&self, hook: HookTask<'_>) -> Result<(Released, Arc<RunResources>), Stop> {
+    async fn set_up(&self, hook: HookTask<'_>) -> Result<Begun, Stop> {
+        let execution = |directory: &RunDir, identity: Option<&Identity>| {
+            Execution::of(hook, directory, identity)
+        };
+        self.set_up_with(hook, false, execution).await
+    }
+
+    /// Creates the resources of a hook, and starts an execution that is made for them. `waits`: it waits for its run.
+    async fn set_up_with(
+        &self,
+        hook: HookTask<'_>,
+        waits: bool,
+        execution: impl FnOnce(&RunDir, Option<&Identity>) -> Result<Execution, Stop>,
+    ) -> Result<Begun, Stop> {
         let caller = hook.caller.uid;
         let lease = self.lease(caller)?;
         let identity = lease
@@ -470,7 +516,7 @@ impl Sandbox {
         let run = Arc::new(self.litter.of_run(caller, directory, lease));
         let directory = run.directory();
         let task = Task {
-            action: Action::Execute(Execution::of(hook, directory, identity.as_ref())?),
+            action: Action::Execute(execution(directory, identity.as_ref())?),
             caller,
             directory,
             grants: hook.opened.grants.iter().collect(),
@@ -483,6 +529,7 @@ impl Sandbox {
                 cancel: hook.cancel.clone(),
                 deadline: hook.deadline,
             },
+            waits,
             working_dir: hook.opened.working_dir.as_ref(),
         };
         let backend = self.backend(hook.prepared.backend)?;
@@ -515,6 +562,7 @@ impl Sandbox {
         match identities.lease(caller) {
             Ok(Some(lease)) => Ok(Some(lease)),
             Ok(None) => {
+                self.warm.clear();
                 let message = "all uids of `hooks.uid_range` are in use; enlarge the range or ask again later";
                 Err(Refusal::new(Reason::Overloaded, message).into())
             }

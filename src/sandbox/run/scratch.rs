@@ -24,7 +24,7 @@ use nix::{
 use uuid::Uuid;
 
 use crate::{
-    sandbox::host,
+    sandbox::{host, warm},
     sys::{BY_NAME, Identity, keep_writers_out},
     util::presence::Presence,
 };
@@ -37,6 +37,9 @@ const RUN: &str = "run-";
 
 /// File in which a daemon's hooks record their process groups.
 const GROUPS: &str = "groups";
+
+/// Directory of the files that make interpreters wait.
+const WAITERS: &str = "warm";
 
 /// Time that a start waits for the removal of dead daemons' directories, which continues after it.
 const SWEEP: Duration = Duration::from_secs(2);
@@ -107,6 +110,7 @@ impl InstanceDir {
             .mode(0o600)
             .open(path.join(GROUPS))?;
         groups.write_all_at(host::groups_of(&path)?.as_bytes(), 0)?;
+        warm::write_waiters(&path.join(WAITERS))?;
         let files = [
             Presence::of(&path.join("lock"))?,
             Presence::of(&canary_denied)?,
@@ -141,6 +145,11 @@ impl InstanceDir {
     /// Returns the file in which hooks' process groups are recorded.
     pub(in crate::sandbox) const fn groups(&self) -> &Arc<File> {
         &self.groups
+    }
+
+    /// Returns the directory of the files that make interpreters wait.
+    pub(in crate::sandbox) fn waiters(&self) -> PathBuf {
+        self.path.join(WAITERS)
     }
 
     /// Returns the files without which nothing can run.
@@ -197,7 +206,7 @@ pub(crate) struct RunDir {
 }
 
 /// The neighbours of a copied file.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Eq, PartialEq)]
 pub(crate) struct Around {
     /// Directories on the way to the file. The first contains all others, and each comes after its parent.
     pub levels: Vec<Level>,
@@ -208,7 +217,7 @@ pub(crate) struct Around {
 }
 
 /// A directory around a copied file.
-#[derive(Debug)]
+#[derive(Debug, Eq, PartialEq)]
 pub(crate) struct Level {
     /// Its path, below the first.
     pub below: PathBuf,
@@ -218,7 +227,7 @@ pub(crate) struct Level {
     pub original: PathBuf,
 }
 
-/// A copy of a file.
+/// The place of a file's copy.
 #[derive(Debug)]
 pub(crate) struct Copied {
     /// Path by which it is named: a link's, where the file was named by one.
@@ -325,18 +334,12 @@ impl RunDir {
         Ok(path)
     }
 
-    /// Copies a file under its own name, with links to the original's neighbours. The hook cannot change the copy.
+    /// Makes the place of a copy: its directories, with links to the original's neighbours, and not the copy itself.
     ///
     /// # Errors
     ///
-    /// Returns the error of reading or writing.
-    pub(crate) fn copy(
-        &self,
-        mut file: &File,
-        name: &Path,
-        kind: &str,
-        around: &Around,
-    ) -> io::Result<Copied> {
+    /// Returns the error of making them.
+    pub(crate) fn frame(&self, name: &Path, kind: &str, around: &Around) -> io::Result<Copied> {
         let top = self.path.join(kind);
         let make = |path: &Path, mode| {
             fs::create_dir(path)?;
@@ -355,16 +358,6 @@ impl RunDir {
                 symlink(level.original.join(name), directory.join(name))?;
             }
         }
-        let mut copy = File::options()
-            .write(true)
-            .create_new(true)
-            .mode(0o555)
-            .open(&path)?;
-        io::Seek::rewind(&mut file)?;
-        io::copy(&mut file, &mut copy)?;
-        copy.set_permissions(Permissions::from_mode(0o555))?;
-        drop(copy);
-        wait_for_writers(&path)?;
         let link = around.link.as_ref().map(|link| top.join(link));
         if let Some(link) = &link {
             symlink(&path, link)?;
@@ -373,6 +366,26 @@ impl RunDir {
             named: link.unwrap_or_else(|| path.clone()),
             path,
         })
+    }
+}
+
+impl Copied {
+    /// Copies a file to its place. The hook cannot change the copy.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of reading or writing.
+    pub(crate) fn fill(&self, mut file: &File) -> io::Result<()> {
+        let mut copy = File::options()
+            .write(true)
+            .create_new(true)
+            .mode(0o555)
+            .open(&self.path)?;
+        io::Seek::rewind(&mut file)?;
+        io::copy(&mut file, &mut copy)?;
+        copy.set_permissions(Permissions::from_mode(0o555))?;
+        drop(copy);
+        wait_for_writers(&self.path)
     }
 }
 
@@ -700,8 +713,9 @@ mod tests {
         let script = base.path().join("script");
         fs::write(&script, "").unwrap();
         let alone = Around::default();
-        let copied = empty.copy(&File::open(&script).unwrap(), &script, "script", &alone);
-        assert!(copied.unwrap().path.exists());
+        let copied = empty.frame(&script, "script", &alone).unwrap();
+        copied.fill(&File::open(&script).unwrap()).unwrap();
+        assert!(copied.path.exists());
         assert!(empty.remove_empty_scratch() && empty.remove_own());
         assert!(!empty.path.exists());
         let full = instance.run(None).unwrap();

@@ -73,12 +73,14 @@ pub struct Task<'a> {
     pub(in crate::sandbox) stdin: Bytes,
     /// The limit after which the child must not be started.
     pub(in crate::sandbox) until: Until,
+    /// Whether its stdin stays open after that, for what it waits for.
+    pub(in crate::sandbox) waits: bool,
     /// Its working directory; `None` = its scratch directory.
     pub(in crate::sandbox) working_dir: Option<&'a WorkingDir>,
 }
 
 /// A working directory.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(in crate::sandbox) struct WorkingDir {
     pub(in crate::sandbox) opened: Arc<OwnedFd>,
     #[cfg_attr(

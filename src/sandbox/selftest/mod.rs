@@ -756,6 +756,7 @@ impl Sandbox {
             policy,
             resources: Arc::new(site.lease.clone()),
             stdin: Bytes::new(),
+            waits: false,
             until: Until {
                 cancel: CancellationToken::new(),
                 deadline: Instant::now() + PROBE_TIMEOUT,

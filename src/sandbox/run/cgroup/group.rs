@@ -255,6 +255,10 @@ pub(in crate::sandbox) struct Grouped {
 }
 
 impl RunningHook for Grouped {
+    fn as_waiting(&mut self) -> Option<&mut Running> {
+        Some(&mut self.running)
+    }
+
     fn run_to_end(self: Box<Self>, supervision: Supervision) -> Finish {
         Box::pin(async {
             let Self { group, running } = *self;

@@ -1,0 +1,176 @@
+//! Starts interpreters ahead of their runs, and hands runs over to them.
+
+use std::{sync::Arc, time::Instant};
+
+use bytes::Bytes;
+use tokio::time::timeout;
+
+use super::{Begun, Evidence, Sandbox, Start};
+use crate::{
+    consent::Program,
+    model::Peer,
+    policy::{Policy, environment::Variables},
+    refusal::{Fault, Stop},
+    sandbox::{
+        HookTask, Opened, Prepared,
+        run::child_spec::{Execution, variables},
+        warm::{self, Key, LIFETIME, LOADING, MARK, Unfit, Waiting},
+    },
+};
+
+/// What a hook was started with, for the start of interpreters for the next ones.
+#[derive(Debug)]
+pub(super) struct Refill {
+    caller: Peer,
+    environment: Variables,
+    key: Key,
+    number: usize,
+    opened: Opened,
+    policy: Policy,
+    prepared: Prepared,
+    program: Program,
+    sandbox: Arc<Sandbox>,
+}
+
+impl Refill {
+    /// Returns how to start the interpreters that are missing; `None` where none is.
+    pub(super) fn of(sandbox: &Arc<Sandbox>, key: Key, task: HookTask<'_>) -> Option<Self> {
+        let wanted = usize::try_from(task.policy.warm).unwrap_or(0);
+        let program = task.program.try_clone().ok()?;
+        let number = sandbox.warm.missing(&key, wanted);
+        (number > 0).then(|| Self {
+            caller: task.caller.clone(),
+            environment: task.environment.clone(),
+            key,
+            number,
+            opened: Opened {
+                grants: task.opened.grants.clone(),
+                kept: None,
+                working_dir: task.opened.working_dir.clone(),
+            },
+            policy: task.policy.clone(),
+            prepared: task.prepared.clone(),
+            program,
+            sandbox: Arc::clone(sandbox),
+        })
+    }
+
+    /// Starts them in the background, one after another.
+    pub(super) fn start(self) {
+        tokio::spawn(async move {
+            for _ in 0..self.number {
+                let waiting = self.sandbox.start_ahead(&self).await;
+                if let Err(unfit) = waiting {
+                    tracing::debug!(?unfit, argv = ?self.program.argv, "an interpreter does not wait");
+                }
+                self.sandbox.warm.started(&self.key, waiting);
+            }
+        });
+    }
+}
+
+impl Sandbox {
+    /// Returns the key of a hook whose interpreter is to wait for its next runs.
+    pub(super) fn warm_key(&self, task: HookTask<'_>) -> Option<Key> {
+        let is_asked = task.policy.warm > 0;
+        let backend = is_asked.then(|| self.backend(task.prepared.backend).ok()).flatten()?;
+        #[cfg(target_os = "linux")]
+        if self.parts.observer.is_some() {
+            return None;
+        }
+        let can = backend.lets_wait() && Execution::can_be_ahead(task, self.switches_uid());
+        can.then(|| Key::of(task)).flatten()
+    }
+
+    /// Hands a hook's run over to an interpreter that waits for it, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// Refuses a script that has been rewritten since it was hashed: `DIGEST_MISMATCH`.
+    pub(super) fn begin_warm(&self, key: &Key, task: HookTask<'_>) -> Result<Option<Begun>, Stop> {
+        // What is dropped in this loop is killed.
+        while let Some(waiting) = self.warm.take(key) {
+            let Waiting {
+                places,
+                mut released,
+                run,
+                since,
+            } = waiting;
+            let scripts = &task.program.scripts;
+            let mut suits = places.len() == scripts.len();
+            for (place, script) in places.iter().zip(scripts) {
+                suits = suits && place.suits(task, script)?;
+            }
+            let Start::Running(hook) = &mut released.start else {
+                continue;
+            };
+            let Some(child) = hook.as_waiting().filter(|_| suits) else {
+                continue;
+            };
+            for (place, script) in places.iter().zip(scripts) {
+                place.fill(script)?;
+            }
+            let variables = variables(task, run.directory())?;
+            if !child.begin(warm::input(&variables, task.stdin), task.deadline) {
+                continue;
+            }
+            let now = Instant::now();
+            released.setup.released = now;
+            released.setup.evidence.push(Evidence {
+                check: "warm",
+                observed: format!("waited {} ms", now.duration_since(since).as_millis()),
+            });
+            return Ok(Some((released, run)));
+        }
+        Ok(None)
+    }
+
+    /// Starts an interpreter and waits until it waits.
+    async fn start_ahead(&self, refill: &Refill) -> Result<Waiting, Unfit> {
+        let task = HookTask {
+            caller: &refill.caller,
+            cancel: &self.warm.cancel,
+            deadline: Instant::now() + LIFETIME,
+            environment: &refill.environment,
+            opened: &refill.opened,
+            policy: &refill.policy,
+            prepared: &refill.prepared,
+            program: &refill.program,
+            stdin: &Bytes::new(),
+        };
+        let caller = task.caller.uid;
+        self.litter.room(caller).await;
+        let mut turn = self.setups.turn(caller).await;
+        let mut places = Vec::new();
+        let set_up = self.set_up_with(task, true, |directory, _| {
+            let (mut execution, made) = Execution::ahead(task, directory)?;
+            let waiters = self.parts.instance.waiters();
+            let granted = Execution::granted_directory(&waiters)
+                .map_err(|e| Fault::new("cannot open the files that make interpreters wait", e))?;
+            execution.own.push(granted);
+            refill.key.interpreter.wait(&mut execution.environment, &waiters);
+            places = made;
+            Ok(execution)
+        });
+        let loaded = turn.spend(super::SETUP_TURN, Box::pin(set_up)).await;
+        let (mut released, run) = loaded.map_err(|stop| {
+            tracing::debug!(%stop, "an interpreter cannot be started ahead");
+            Unfit::Now
+        })?;
+        let Start::Running(hook) = &mut released.start else {
+            return Err(Unfit::Always);
+        };
+        let child = hook.as_waiting().ok_or(Unfit::Always)?;
+        match timeout(LOADING, child.waits(MARK)).await {
+            Ok(Ok(true)) => {}
+            Ok(_) => return Err(Unfit::Always),
+            Err(_) => return Err(Unfit::Now),
+        }
+        Ok(Waiting {
+            places,
+            released,
+            run,
+            since: Instant::now(),
+        })
+    }
+}

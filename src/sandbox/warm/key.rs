@@ -1,0 +1,96 @@
+//! What two runs of a command must have in common for the interpreter of the one to serve the other.
+
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    os::fd::OwnedFd,
+    path::{Path, PathBuf},
+};
+
+use nix::{errno::Errno, sys::stat::fstat};
+
+use super::Interpreter;
+use crate::{
+    model::{Peer, ProfileName},
+    policy::{Limits, Metadata, Network, Spawn, environment::matters_at_start, rights::Rights},
+    sandbox::{BackendName, HookTask},
+};
+
+/// All that a process is given when it starts. What it is given with its run is no part of it: scripts, stdin, and the variables
+/// that no interpreter reads when it starts.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(in crate::sandbox) struct Key {
+    argv: Vec<OsString>,
+    backend: BackendName,
+    caller: (u32, u32, Vec<u32>),
+    environment: BTreeMap<OsString, OsString>,
+    executable: (PathBuf, String),
+    grants: Vec<(PathBuf, Rights, Inode)>,
+    pub(in crate::sandbox) interpreter: Interpreter,
+    limits: Limits,
+    metadata: Metadata,
+    network: Network,
+    profile: (Vec<ProfileName>, String),
+    spawn: Spawn,
+    working_dir: Option<(PathBuf, Inode)>,
+}
+
+type Inode = (libc::dev_t, libc::ino_t);
+
+impl Key {
+    /// Returns the key of a hook; `None` where its interpreter cannot wait.
+    pub(in crate::sandbox) fn of(task: HookTask<'_>) -> Option<Self> {
+        let HookTask {
+            caller,
+            cancel: _,
+            deadline: _,
+            environment,
+            opened,
+            policy,
+            prepared,
+            program,
+            stdin: _,
+        } = task;
+        // What is mounted read-only must be what lies there when the hook runs.
+        if opened.kept.is_some() {
+            return None;
+        }
+        let interpreter = Interpreter::of(program.words_before_script()?)?;
+        let mut environment = environment.with_scratch(Path::new(""));
+        // Node.js reads text alone.
+        if interpreter == Interpreter::Node && environment.values().any(|it| it.to_str().is_none()) {
+            return None;
+        }
+        environment.retain(|name, _| matters_at_start(name));
+        let grants = opened.grants.iter();
+        let grants = grants.map(|it| Ok((it.path.clone(), it.rights, inode(&it.target)?)));
+        let working_dir = opened.working_dir.as_ref();
+        let working_dir = working_dir.map(|it| Ok::<_, Errno>((it.path.clone(), inode(&it.opened)?)));
+        let Peer {
+            gid,
+            groups,
+            pid: _,
+            remote: _,
+            uid,
+        } = caller;
+        Some(Self {
+            argv: program.argv.clone(),
+            backend: prepared.backend,
+            caller: (*uid, *gid, groups.to_vec()),
+            environment,
+            executable: (program.executable_path().to_owned(), program.executable_sha256().to_owned()),
+            grants: grants.collect::<Result<_, Errno>>().ok()?,
+            interpreter,
+            limits: policy.limits,
+            metadata: policy.metadata,
+            network: policy.network,
+            profile: (policy.line.to_vec(), policy.digest.clone()),
+            spawn: policy.spawn,
+            working_dir: working_dir.transpose().ok()?,
+        })
+    }
+}
+
+fn inode(file: &OwnedFd) -> Result<Inode, Errno> {
+    fstat(file).map(|found| (found.st_dev, found.st_ino))
+}

@@ -1,0 +1,32 @@
+// Read by Node.js when it starts, before the script: waits for the run's variables and for the script to be in its place.
+'use strict';
+const { isMainThread } = require('worker_threads');
+delete require.cache[__filename];
+// A worker of the script reads this file, too.
+if (isMainThread) {
+  const fs = require('fs');
+  // What most hooks use. No file can shadow these.
+  for (const name of ['child_process', 'net', 'readline', 'tty']) require(name);
+  const read = (size) => {
+    const data = Buffer.alloc(size);
+    for (let at = 0; at < size; ) {
+      const count = fs.readSync(0, data, at, size - at, null);
+      if (count === 0) process.reallyExit(125);
+      at += count;
+    }
+    return data;
+  };
+  fs.writeSync(1, '\x06');
+  const lines = read(parseInt(read(16), 16)).toString().split('\0');
+  const variables = new Map();
+  for (const line of lines) {
+    const at = line.indexOf('=');
+    if (at > 0) variables.set(line.slice(0, at), line.slice(at + 1));
+  }
+  for (const name of Object.keys(process.env)) {
+    if (!variables.has(name)) delete process.env[name];
+  }
+  for (const [name, value] of variables) {
+    if (process.env[name] !== value) process.env[name] = value;
+  }
+}
