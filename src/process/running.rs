@@ -237,10 +237,12 @@ impl Running {
 
     /// Returns whether nothing has been printed that was not read.
     fn is_silent(&self) -> bool {
-        [&self.pipes.stdout, &self.pipes.stderr].into_iter().all(|pipe| {
-            let read = pipe.try_read(&mut [0]);
-            read.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
-        })
+        [&self.pipes.stdout, &self.pipes.stderr]
+            .into_iter()
+            .all(|pipe| {
+                let read = pipe.try_read(&mut [0]);
+                read.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+            })
     }
 
     /// Gives a child that waits its stdin and its deadline. Returns whether it still waited.

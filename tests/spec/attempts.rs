@@ -270,7 +270,7 @@ impl Probe {
     }
 
     /// Makes an attempt without hookjail.
-    fn control(&self, daemon: &Daemon, user: u32, attempt: &Attempt) -> Side {
+    pub(crate) fn control(&self, daemon: &Daemon, user: u32, attempt: &Attempt) -> Side {
         if let Some(why) = attempt.control.cannot_be_shown(user) {
             return Side::Unproved(why.to_owned());
         }
@@ -347,8 +347,22 @@ impl Probe {
                 break (ground, before, name, result(response));
             }
         };
+        let after = ground.look();
+        attempt
+            .fault(&confined, (&before, &after))
+            .map(|fault| format!("{name}, under `{profile}`: {fault}"))
+    }
+}
+
+impl Attempt {
+    /// Says what is wrong with how it ended in a hook, and with what was seen before and after.
+    pub(crate) fn fault<T: PartialEq + std::fmt::Debug>(
+        &self,
+        confined: &Result,
+        (before, after): (&T, &T),
+    ) -> Option<String> {
         let exited = confined.kind == pb::OutcomeKind::Exited;
-        let as_it_must = match attempt.ends {
+        let as_it_must = match self.ends {
             Ends::Refused(errnos) => {
                 exited
                     && confined.said.is_empty()
@@ -364,17 +378,13 @@ impl Probe {
             Ends::Open if contained() => exited,
             Ends::Open => exited && confined.code == Some(0) && !confined.said.is_empty(),
         };
-        let after = ground.look();
-        (!as_it_must || after != before).then(|| {
-            format!(
-                "{name}, under `{profile}`: {confined:?}\n before {before:?}\n after  {after:?}"
-            )
-        })
+        (!as_it_must || after != before)
+            .then(|| format!("{confined:?}\n before {before:?}\n after  {after:?}"))
     }
 }
 
 /// What came of a positive control.
-enum Side {
+pub(crate) enum Side {
     /// It had its effect, or reached the kernel.
     Effect,
     /// It had none, though this host has what it tries.
@@ -523,7 +533,7 @@ impl Ground {
         self.stand_in.child.id()
     }
 
-    fn words(&self, words: &[&str]) -> Vec<String> {
+    pub(crate) fn words(&self, words: &[&str]) -> Vec<String> {
         let port =
             |address: std::io::Result<std::net::SocketAddr>| address.unwrap().port().to_string();
         let values = [

@@ -51,6 +51,7 @@ mod reload;
 mod run_as;
 mod shutdown;
 mod traces;
+mod warm;
 
 mod admission;
 mod adopt;

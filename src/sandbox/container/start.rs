@@ -136,7 +136,8 @@ pub(in crate::sandbox) async fn start(
     spec: &ContainerSpec,
     task: Task<'_>,
 ) -> Result<Started, Stop> {
-    let (stdio, pipes) = pipes(&task.stdin, task.waits).map_err(|e| Fault::new("cannot make pipes", e))?;
+    let (stdio, pipes) =
+        pipes(&task.stdin, task.waits).map_err(|e| Fault::new("cannot make pipes", e))?;
     // Large, and nested deep.
     let (contained, outcome) = Box::pin(Call { runner, spec }.contain(&task, stdio)).await?;
     let released = Instant::now();

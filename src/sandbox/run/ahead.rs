@@ -73,7 +73,9 @@ impl Sandbox {
     /// Returns the key of a hook whose interpreter is to wait for its next runs.
     pub(super) fn warm_key(&self, task: HookTask<'_>) -> Option<Key> {
         let is_asked = task.policy.warm > 0;
-        let backend = is_asked.then(|| self.backend(task.prepared.backend).ok()).flatten()?;
+        let backend = is_asked
+            .then(|| self.backend(task.prepared.backend).ok())
+            .flatten()?;
         #[cfg(target_os = "linux")]
         if self.parts.observer.is_some() {
             return None;
@@ -148,7 +150,10 @@ impl Sandbox {
             let granted = Execution::granted_directory(&waiters)
                 .map_err(|e| Fault::new("cannot open the files that make interpreters wait", e))?;
             execution.own.push(granted);
-            refill.key.interpreter.wait(&mut execution.environment, &waiters);
+            refill
+                .key
+                .interpreter
+                .wait(&mut execution.environment, &waiters);
             places = made;
             Ok(execution)
         });

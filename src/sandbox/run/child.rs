@@ -121,7 +121,8 @@ pub(in crate::sandbox) async fn start(
 ) -> Result<Started, Stop> {
     let is_probe = matches!(task.action, Action::Probe(_));
     let pool = runner.launcher.pools.of_hooks(task.caller, filters)?;
-    let (stdio, pipes) = pipes(&task.stdin, task.waits).map_err(|e| Fault::new("cannot make pipes", e))?;
+    let (stdio, pipes) =
+        pipes(&task.stdin, task.waits).map_err(|e| Fault::new("cannot make pipes", e))?;
     let hold = runner.hold(Some(pool.kept_with(&task.resources)))?;
     let expected = Expected {
         backend,

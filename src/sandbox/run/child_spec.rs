@@ -7,7 +7,10 @@ use std::{
     io,
     os::{
         fd::OwnedFd,
-        unix::{ffi::{OsStrExt, OsStringExt}, fs::MetadataExt},
+        unix::{
+            ffi::{OsStrExt, OsStringExt},
+            fs::MetadataExt,
+        },
     },
     path::{Path, PathBuf},
     sync::Arc,
@@ -105,10 +108,13 @@ impl Execution {
         task: HookTask<'_>,
         directory: &RunDir,
     ) -> Result<(Self, Vec<ScriptPlace>), Stop> {
-        let places = (0..task.program.scripts.len()).map(|index| ScriptPlace::make(task, directory, index));
+        let places =
+            (0..task.program.scripts.len()).map(|index| ScriptPlace::make(task, directory, index));
         let places = places.collect::<Result<Vec<_>, _>>()?;
         // What is put into them later is in no rule of its own.
-        let own = places.iter().map(|place| place.directory(directory, Access::Execute));
+        let own = places
+            .iter()
+            .map(|place| place.directory(directory, Access::Execute));
         let own = own.collect::<Result<_, _>>()?;
         let named = places.iter().map(|place| place.copied.named.clone());
         let mut ahead = Self::with_scripts(task, directory, (own, named.enumerate().collect()))?;
@@ -265,7 +271,11 @@ impl ScriptPlace {
     /// # Errors
     ///
     /// As for making it.
-    pub(in crate::sandbox) fn suits(&self, task: HookTask<'_>, script: &Script) -> Result<bool, Stop> {
+    pub(in crate::sandbox) fn suits(
+        &self,
+        task: HookTask<'_>,
+        script: &Script,
+    ) -> Result<bool, Stop> {
         Ok(around(task, &script.path, &script.file)? == self.around)
     }
 
@@ -275,7 +285,13 @@ impl ScriptPlace {
     ///
     /// Refuses a file whose owner has rewritten it since it was hashed: `DIGEST_MISMATCH`.
     pub(in crate::sandbox) fn fill(&self, script: &Script) -> Result<File, Stop> {
-        fill(&self.copied, &self.name, &script.file, &script.path, &script.sha256)
+        fill(
+            &self.copied,
+            &self.name,
+            &script.file,
+            &script.path,
+            &script.sha256,
+        )
     }
 
     /// Returns a grant of its directory.
@@ -309,13 +325,7 @@ fn copy_program(
 /// # Errors
 ///
 /// Refuses a file whose owner has rewritten it since it was hashed: `DIGEST_MISMATCH`.
-fn fill(
-    copied: &Copied,
-    kind: &str,
-    file: &File,
-    path: &Path,
-    sha256: &str,
-) -> Result<File, Stop> {
+fn fill(copied: &Copied, kind: &str, file: &File, path: &Path, sha256: &str) -> Result<File, Stop> {
     let is_large = file.metadata().is_ok_and(|found| found.len() > LARGE_BYTES);
     unblocked(is_large, || {
         let filled = copied.fill(file);
@@ -333,7 +343,11 @@ fn fill(
 
 /// Does some work; on a blocking thread where it is long, so that it does not delay other requests.
 fn unblocked<T>(is_long: bool, work: impl FnOnce() -> T) -> T {
-    if is_long { block_in_place(work) } else { work() }
+    if is_long {
+        block_in_place(work)
+    } else {
+        work()
+    }
 }
 
 fn links(around: &Around) -> usize {
@@ -463,10 +477,7 @@ pub(in crate::sandbox) fn scratch_fd(directory: &RunDir) -> Result<Arc<OwnedFd>,
 /// Creates the three pipes: the child's ends, and the daemon's.
 ///
 /// As much of the event as fits is already written to the first: usually all of it. It is closed then, unless more `follows`.
-pub(in crate::sandbox) fn pipes(
-    event: &Bytes,
-    follows: bool,
-) -> io::Result<([OwnedFd; 3], Pipes)> {
+pub(in crate::sandbox) fn pipes(event: &Bytes, follows: bool) -> io::Result<([OwnedFd; 3], Pipes)> {
     let (stdin_read, stdin_write) = make_pipe()?;
     let (stdout_read, stdout_write) = make_pipe()?;
     let (stderr_read, stderr_write) = make_pipe()?;

@@ -134,6 +134,8 @@ impl RunAs {
 /// The backends, with the resources to start hooks under them.
 #[derive(Debug)]
 pub struct Sandbox {
+    /// Declared first: what waits is killed, and its directories removed, by the others.
+    warm: Warm,
     pub(in crate::sandbox) confirmations: Confirmations,
     /// Declared before `litter`, which removes the remains of dead runs.
     pub(in crate::sandbox) runner: Runner,
@@ -142,7 +144,6 @@ pub struct Sandbox {
     pub(in crate::sandbox) parts: SandboxParts,
     /// Turns of hook starts, fair among callers: a few at a time are as fast as many.
     setups: Turns,
-    warm: Warm,
 }
 
 /// An observation made in one run.
@@ -359,8 +360,8 @@ impl Sandbox {
             runner: Runner::new(&mut parts)?,
             litter: Litter::start()?,
             setups: Turns::new(at_once, at_once * 3 / 4),
-            warm: Warm::default(),
             parts,
+            warm: Warm::default(),
         })
     }
 
@@ -410,10 +411,7 @@ impl Sandbox {
     ///
     /// Refuses where any part of confinement cannot be applied or confirmed. Nothing of the hook has run then, except
     /// where `/proc` shows a released child confined differently than planned: its tree is killed.
-    pub(crate) async fn start(
-        self: &Arc<Self>,
-        task: HookTask<'_>,
-    ) -> Result<StartedHook, Stop> {
+    pub(crate) async fn start(self: &Arc<Self>, task: HookTask<'_>) -> Result<StartedHook, Stop> {
         let caller = task.caller.uid;
         let turn = async {
             self.litter.room(caller).await;
@@ -427,7 +425,10 @@ impl Sandbox {
             () = task.cancel.cancelled() => return Err(canceled().into()),
         };
         let key = self.warm_key(task);
-        let begun = key.as_ref().map(|key| self.begin_warm(key, task)).transpose()?;
+        let begun = key
+            .as_ref()
+            .map(|key| self.begin_warm(key, task))
+            .transpose()?;
         let (released, run) = match begun.flatten() {
             Some(begun) => begun,
             // Boxed, and created after the wait: thousands may wait for their turn.

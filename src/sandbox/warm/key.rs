@@ -58,14 +58,16 @@ impl Key {
         let interpreter = Interpreter::of(program.words_before_script()?)?;
         let mut environment = environment.with_scratch(Path::new(""));
         // Node.js reads text alone.
-        if interpreter == Interpreter::Node && environment.values().any(|it| it.to_str().is_none()) {
+        if interpreter == Interpreter::Node && environment.values().any(|it| it.to_str().is_none())
+        {
             return None;
         }
         environment.retain(|name, _| matters_at_start(name));
         let grants = opened.grants.iter();
         let grants = grants.map(|it| Ok((it.path.clone(), it.rights, inode(&it.target)?)));
         let working_dir = opened.working_dir.as_ref();
-        let working_dir = working_dir.map(|it| Ok::<_, Errno>((it.path.clone(), inode(&it.opened)?)));
+        let working_dir =
+            working_dir.map(|it| Ok::<_, Errno>((it.path.clone(), inode(&it.opened)?)));
         let Peer {
             gid,
             groups,
@@ -78,7 +80,10 @@ impl Key {
             backend: prepared.backend,
             caller: (*uid, *gid, groups.to_vec()),
             environment,
-            executable: (program.executable_path().to_owned(), program.executable_sha256().to_owned()),
+            executable: (
+                program.executable_path().to_owned(),
+                program.executable_sha256().to_owned(),
+            ),
             grants: grants.collect::<Result<_, Errno>>().ok()?,
             interpreter,
             limits: policy.limits,

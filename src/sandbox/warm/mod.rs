@@ -80,7 +80,10 @@ impl Interpreter {
         let name = |word: &OsString| Path::new(word).file_name().map(|it| it.to_owned());
         let mut named = name(first)?;
         if named == "env" {
-            named = name(rest.iter().find(|word| !word.as_bytes().starts_with(b"-"))?)?;
+            named = name(
+                rest.iter()
+                    .find(|word| !word.as_bytes().starts_with(b"-"))?,
+            )?;
         }
         match named.to_str()? {
             "node" | "nodejs" => Some(Self::Node),
@@ -103,7 +106,9 @@ impl Interpreter {
             Self::Python => ("PYTHONPATH", directory.display().to_string()),
         };
         let prefix = format!("{name}=");
-        let own = environment.iter().position(|it| it.to_bytes().starts_with(prefix.as_bytes()));
+        let own = environment
+            .iter()
+            .position(|it| it.to_bytes().starts_with(prefix.as_bytes()));
         let own = own.map(|at| environment.remove(at));
         let mut line = format!("{prefix}{value}").into_bytes();
         if let Some(own) = own {
@@ -116,7 +121,10 @@ impl Interpreter {
 
 /// What a warm interpreter reads before the event: the length of the variables in hexadecimal, and the variables.
 pub(in crate::sandbox) fn input(variables: &[CString], event: &Bytes) -> Bytes {
-    let length: usize = variables.iter().map(|line| line.as_bytes_with_nul().len()).sum();
+    let length: usize = variables
+        .iter()
+        .map(|line| line.as_bytes_with_nul().len())
+        .sum();
     let mut input = BytesMut::with_capacity(16 + length + event.len());
     input.put_slice(format!("{length:016x}").as_bytes());
     for line in variables {
@@ -202,7 +210,11 @@ impl Warm {
         }
         // Room is made by those of the commands asked for longest ago.
         let held = |it: &Command| it.starting + it.waiting.len();
-        let mut over = commands.iter().map(held).sum::<usize>().saturating_sub(MOST);
+        let mut over = commands
+            .iter()
+            .map(held)
+            .sum::<usize>()
+            .saturating_sub(MOST);
         for command in commands.iter_mut() {
             let dropped = over.min(command.waiting.len());
             command.waiting.drain(..dropped);

@@ -33,13 +33,9 @@ def _wait():
         return data
 
     lines = read(int(read(16), 16)).split(b"\0")
-    variables = dict(line.split(b"=", 1) for line in lines if line)
-    for name in list(os.environb):
-        if name not in variables:
-            del os.environb[name]
-    for name, value in variables.items():
-        if os.environb.get(name) != value:
-            os.environb[name] = value
+    # All of them anew, so that their order is that of any other start.
+    os.environb.clear()
+    os.environb.update(line.split(b"=", 1) for line in lines if line)
 
 
 _wait()

@@ -18,15 +18,10 @@ if (isMainThread) {
   };
   fs.writeSync(1, '\x06');
   const lines = read(parseInt(read(16), 16)).toString().split('\0');
-  const variables = new Map();
+  // All of them anew, so that their order is that of any other start.
+  for (const name of Object.keys(process.env)) delete process.env[name];
   for (const line of lines) {
     const at = line.indexOf('=');
-    if (at > 0) variables.set(line.slice(0, at), line.slice(at + 1));
-  }
-  for (const name of Object.keys(process.env)) {
-    if (!variables.has(name)) delete process.env[name];
-  }
-  for (const [name, value] of variables) {
-    if (process.env[name] !== value) process.env[name] = value;
+    if (at > 0) process.env[line.slice(0, at)] = line.slice(at + 1);
   }
 }
