@@ -64,6 +64,10 @@ const EVENT_BYTES: usize = 1024;
 const BLOAT_BYTES: usize = 500 * 1024 * 1024;
 const IN_FLIGHT: usize = 16;
 const ROUNDS: usize = 5;
+/// Interpreters that wait start between two calls, and not beside what is measured.
+const BETWEEN_WARM: Duration = Duration::from_millis(150);
+/// The most rounds with such pauses.
+const WARM_ROUNDS: usize = 100;
 const WARM_UP: usize = 20;
 
 fn main() -> ExitCode {
@@ -106,6 +110,24 @@ fn measure() -> Outcome<()> {
         "{}\n",
     ));
 
+    for (name, interpreter, file, script) in INTERPRETED {
+        if !Path::new(interpreter).exists() {
+            eprintln!("SKIP: {name}: there is no {interpreter}");
+            continue;
+        }
+        let path = directory.path().join(file);
+        fs::write(&path, script)?;
+        let path = path.display().to_string();
+        for (name, profile) in [(name, "strict"), (warm(name), "warm")] {
+            cases.push(Case::new(
+                name,
+                profile,
+                &[interpreter, &path],
+                "{\"size\": 1007}\n",
+            ));
+        }
+    }
+
     let mut report = Report::default();
     for case in cases.iter().filter(|case| arguments.wants(case.name)) {
         let times = interleave(&client, &daemon.channel, case, arguments.iterations)?;
@@ -132,6 +154,30 @@ fn measure() -> Outcome<()> {
     }
     report.print(arguments.json);
     Ok(())
+}
+
+/// Hooks of interpreters: each reads the event as JSON and prints a decision.
+const INTERPRETED: [(&str, &str, &str, &str); 2] = [
+    (
+        "python",
+        "/usr/bin/python3",
+        "hook.py",
+        "import json, sys\nevent = json.load(sys.stdin)\nprint(json.dumps({'size': len(event['user_text'])}))\n",
+    ),
+    (
+        "node",
+        "/usr/bin/node",
+        "hook.js",
+        "let text = '';\nprocess.stdin.on('data', (piece) => { text += piece; });\nprocess.stdin.on('end', () => {\n  const event = JSON.parse(text);\n  console.log(`{\"size\": ${event.user_text.length}}`);\n});\n",
+    ),
+];
+
+/// Returns the name of a case whose interpreter waits.
+fn warm(name: &str) -> &'static str {
+    match name {
+        "python" => "python-warm",
+        _ => "node-warm",
+    }
 }
 
 struct Arguments {
@@ -257,6 +303,7 @@ impl Daemon {
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755))?;
         let config = directory.path().join("hookjail.toml");
         fs::write(&config, configuration(directory.path()))?;
+        write_profile(directory.path())?;
         fs::set_permissions(&config, fs::Permissions::from_mode(0o600))?;
         let log = directory.path().join("log");
         let mut child = Command::new(env!("CARGO_BIN_EXE_hookjail"))
@@ -292,11 +339,22 @@ impl Drop for Daemon {
 fn configuration(directory: &Path) -> String {
     let path = |name: &str| directory.join(name).display().to_string();
     format!(
-        "[server]\nsocket = {:?}\n[paths]\nstate = {:?}\nruntime = {:?}\n",
+        "[server]\nsocket = {:?}\n[paths]\nstate = {:?}\nruntime = {:?}\n[profiles]\ndirs = [{:?}]\n",
         path("sock"),
         path("state"),
-        path("run")
+        path("run"),
+        path("profiles")
     )
+}
+
+/// Writes the profile under which interpreters wait.
+fn write_profile(directory: &Path) -> io::Result<()> {
+    let profiles = directory.join("profiles");
+    fs::create_dir(&profiles)?;
+    fs::set_permissions(&profiles, fs::Permissions::from_mode(0o755))?;
+    let text =
+        "description = \"strict, with interpreters that wait\"\nextends = \"strict\"\nwarm = 2\n";
+    fs::write(profiles.join("warm.toml"), text)
 }
 
 fn connect(runtime: &Runtime, socket: &Path) -> Outcome<Channel> {
@@ -424,7 +482,16 @@ fn interleave(
     let mut health = HealthClient::new(channel.clone());
     let raw = Raw::new(case)?;
     let mut times = Times::default();
+    let waits = case.profile == "warm";
+    let iterations = if waits {
+        iterations.min(WARM_ROUNDS)
+    } else {
+        iterations
+    };
     for iteration in 0..iterations + WARM_UP {
+        if waits {
+            thread::sleep(BETWEEN_WARM);
+        }
         let begin = Instant::now();
         let (code, stdout) = raw.run()?;
         let raw_time = begin.elapsed();
@@ -435,6 +502,10 @@ fn interleave(
         let response = runtime.block_on(client.execute(request))?.into_inner();
         let call_time = begin.elapsed();
         check_response(case, &response)?;
+        let evidence = response.confinement.iter().flat_map(|it| &it.evidence);
+        if waits && iteration >= WARM_UP && !evidence.into_iter().any(|it| it.check == "warm") {
+            return Err(format!("{}: no interpreter had waited", case.name).into());
+        }
 
         // What any call costs at such a moment: the caches are full of a process that has just ended.
         raw.run()?;
@@ -530,6 +601,7 @@ fn bloat(
     directory: &Path,
     report: &mut Report,
 ) -> Outcome<()> {
+    write_profile(directory)?;
     let config = Config::parse(&configuration(directory), &ProcessEnv::read())?;
     let consent = ConsentRule::Operator(Operator {
         accept_all: true,

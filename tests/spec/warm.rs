@@ -1,5 +1,11 @@
 //! Interpreters that were started ahead: a hook is faster by them, and nothing else is different.
 
+#![expect(
+    clippy::disallowed_methods,
+    clippy::panic,
+    reason = "tests start the command line, never a hook, and fail by panicking"
+)]
+
 use std::{fs, os::unix::fs::PermissionsExt, path::Path, time::Duration};
 
 use hookjail::pb;

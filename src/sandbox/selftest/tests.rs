@@ -294,6 +294,7 @@ async fn a_backend_is_all_that_its_four_functions_say() {
         other: Landlock::new(pool(), None),
     });
     let policy = wanting("strict");
+    let sandbox = Arc::new(sandbox);
     let selected = sandbox.select(&policy, &policy.digest).await.unwrap();
     assert_eq!(selected.prepared.backend.as_str(), "counting");
     let of_self_test = started.load(Ordering::Relaxed);
