@@ -70,7 +70,7 @@ inside() {
   echo nonsense >/etc/hookjail/hookjail.toml
   if systemctl reload hookjail.service; then exit 1; fi
   # What keeps a command of the unit from its work is an error, and so is what keeps the daemon.
-  journal -p err | grep 'hookjail: cannot load the configuration'
+  journal -p err | grep 'hookjail: RELOAD_REFUSED: cannot load the configuration'
   kill -HUP "$pid"
   for _ in $(seq 100); do journal -p err | grep 'reload refused' && break; sleep 0.1; done
   journal -p err | grep 'reload refused'
