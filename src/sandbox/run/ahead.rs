@@ -1,6 +1,6 @@
 //! Starts interpreters ahead of their runs, and hands runs over to them.
 
-use std::{sync::Arc, time::Instant};
+use std::{os::unix::fs::FileExt, sync::Arc, time::Instant};
 
 use bytes::Bytes;
 use tokio::time::timeout;
@@ -17,6 +17,9 @@ use crate::{
         warm::{self, Key, LIFETIME, LOADING, MARK, Unfit, Waiting},
     },
 };
+
+/// How much of a script is looked at for what it imports.
+const MOST_SCANNED_BYTES: usize = 64 << 10;
 
 /// What a hook was started with, for the start of interpreters for the next ones.
 #[derive(Debug)]
@@ -150,10 +153,9 @@ impl Sandbox {
             let granted = Execution::granted_directory(&waiters)
                 .map_err(|e| Fault::new("cannot open the files that make interpreters wait", e))?;
             execution.own.push(granted);
-            refill
-                .key
-                .interpreter
-                .wait(&mut execution.environment, &waiters);
+            let script = start_of(&refill.program);
+            let interpreter = refill.key.interpreter;
+            interpreter.wait(&mut execution.environment, &waiters, &script);
             places = made;
             Ok(execution)
         });
@@ -178,4 +180,13 @@ impl Sandbox {
             since: Instant::now(),
         })
     }
+}
+
+/// Returns the beginning of a program's first script; what of it cannot be read is left out.
+fn start_of(program: &Program) -> Vec<u8> {
+    let mut start = vec![0; MOST_SCANNED_BYTES];
+    let script = program.scripts.first();
+    let read = script.and_then(|script| script.file.read_at(&mut start, 0).ok());
+    start.truncate(read.unwrap_or(0));
+    start
 }

@@ -346,7 +346,7 @@ impl RunDir {
             fs::set_permissions(path, Permissions::from_mode(mode))
         };
         let path = if around.levels.is_empty() {
-            make(&top, 0o711)?;
+            make(&top, 0o755)?;
             top.join(name.file_name().unwrap_or("script".as_ref()))
         } else {
             top.join(&around.file)

@@ -8,6 +8,7 @@
 //! its own deadline.
 
 mod key;
+mod python_modules;
 
 use std::{
     ffi::{CString, OsString},
@@ -95,8 +96,13 @@ impl Interpreter {
         }
     }
 
-    /// Sets the variable by which it reads the file that makes it wait.
-    pub(in crate::sandbox) fn wait(self, environment: &mut Vec<CString>, directory: &Path) {
+    /// Sets the variables by which it reads the file that makes it wait, and what that file loads ahead.
+    pub(in crate::sandbox) fn wait(
+        self,
+        environment: &mut Vec<CString>,
+        directory: &Path,
+        script: &[u8],
+    ) {
         let (name, value) = match self {
             Self::Node => {
                 let file = directory.join("wait.js").display().to_string();
@@ -116,6 +122,11 @@ impl Interpreter {
             line.extend(&own.to_bytes()[prefix.len()..]);
         }
         environment.extend(CString::new(line));
+        let names = match self {
+            Self::Node => Vec::new(),
+            Self::Python => python_modules::imported(script),
+        };
+        environment.extend(CString::new(format!("HOOKJAIL_WARM={}", names.join(" "))));
     }
 }
 

@@ -5,22 +5,26 @@ Nothing of it is left when the script begins. A module of this name that the hos
 
 
 def _wait():
+    import gc
     import os
     import sys
 
     own = os.path.dirname(__file__)
     sys.path[:] = [path for path in sys.path if path != own]
     sys.path_importer_cache.pop(own, None)
-    # What most hooks import. A file of that name beside the script would come first.
+    # What the script is going to import. A file of that name beside the script would come first.
     beside = os.path.dirname(sys.argv[0])
     try:
         shadows = {name.partition(".")[0] for name in os.listdir(beside)}
     except OSError:
         shadows = None
     if shadows is not None:
-        for name in ("json", "re", "pathlib", "datetime", "subprocess"):
-            if name not in shadows:
+        for name in os.environ.get("HOOKJAIL_WARM", "").split():
+            if name.partition(".")[0] not in shadows:
                 __import__(name)
+    # What is loaded until now is no garbage: the collector need not look at it when the script ends.
+    gc.collect()
+    gc.freeze()
     os.write(1, b"\x06")
 
     def read(size):

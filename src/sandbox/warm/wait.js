@@ -5,8 +5,9 @@ delete require.cache[__filename];
 // A worker of the script reads this file, too.
 if (isMainThread) {
   const fs = require('fs');
-  // What most hooks use. No file can shadow these.
-  for (const name of ['child_process', 'net', 'readline', 'tty']) require(name);
+  // What most hooks use, and stdin. No file can shadow these.
+  const known = ['child_process', 'crypto', 'module', 'net', 'path', 'readline', 'stream', 'string_decoder', 'tty', 'url', 'util'];
+  for (const name of known) require(name);
   const read = (size) => {
     const data = Buffer.alloc(size);
     for (let at = 0; at < size; ) {
