@@ -6,7 +6,7 @@
     reason = "tests start the command line, never a hook, and fail by panicking"
 )]
 
-use std::{fs, os::unix::fs::PermissionsExt, path::Path, time::Duration};
+use std::{fs, os::unix::fs::PermissionsExt, time::Duration};
 
 use hookjail::pb;
 use tokio::time::sleep;
@@ -174,342 +174,6 @@ const NODE_SCRIPTS: [(&str, &str); 9] = [
     ),
 ];
 
-async fn is_the_same(interpreter: &str, scripts: &[(&str, &str)]) {
-    let daemon = Daemon::with(setup("")).await;
-    for (name, text) in scripts {
-        let file = match interpreter {
-            PYTHON => format!("{}.py", name.replace(' ', "_")),
-            _ => (*name).to_owned(),
-        };
-        let mut request = script(&daemon, interpreter, &file, text);
-        let variables = &mut request.hook.as_mut().unwrap().env;
-        variables.insert("ASKED".to_owned(), "by the request".to_owned());
-
-        let (cold, warm) = cold_and_warm(&daemon, &request).await;
-
-        assert_eq!(end(&cold), end(&warm), "{name}");
-        assert_eq!(printed(&cold), printed(&warm), "{name}");
-        let said = printed(&cold).concat();
-        assert_eq!(
-            said.is_empty(),
-            ["a_code.py", "a_signal.py", "signal.js"].contains(&&*file),
-            "{name}: {said}"
-        );
-        let checks = |response: &pb::ExecuteResponse| {
-            let evidence = response.confinement.clone().unwrap().evidence.into_iter();
-            let checks = evidence.filter(|seen| !["uid", "warm"].contains(&&*seen.check));
-            checks
-                .map(|seen| (seen.check, seen.observed))
-                .collect::<Vec<_>>()
-        };
-        assert_eq!(checks(&cold), checks(&warm), "{name}");
-    }
-}
-
-#[tokio::test]
-async fn a_python_script_cannot_tell_that_its_interpreter_waited() {
-    needs_no_container();
-    is_the_same(PYTHON, &PYTHON_SCRIPTS).await;
-}
-
-#[tokio::test]
-async fn a_node_script_cannot_tell_that_its_interpreter_waited() {
-    needs_no_container();
-    if !Path::new(NODE).exists() {
-        panic!("needs {NODE}");
-    }
-    is_the_same(NODE, &NODE_SCRIPTS).await;
-}
-
-#[tokio::test]
-async fn the_language_of_a_request_is_that_of_an_interpreter_of_its_own() {
-    needs_no_container();
-    let daemon = Daemon::with(setup("")).await;
-    let text = "import sys; print(sys.flags.utf8_mode, sys.getfilesystemencoding())";
-    let mut request = script(&daemon, PYTHON, "language.py", text);
-    let (_, warm) = cold_and_warm(&daemon, &request).await;
-    let variables = &mut request.hook.as_mut().unwrap().env;
-    variables.insert("LANG".to_owned(), "de_DE.ISO-8859-1".to_owned());
-    let (cold, other) = cold_and_warm(&daemon, &request).await;
-    assert_eq!(printed(&cold), printed(&other));
-    drop(warm);
-}
-
-#[tokio::test]
-async fn an_interpreter_serves_one_run_and_shares_nothing_with_another() {
-    needs_no_container();
-    let daemon = Daemon::with(setup("")).await;
-    let text = "import os, sys\nprint(os.getpid(), os.environ['HOME'], os.listdir(os.environ['TMPDIR']), os.environ.get('ASKED'))\nopen(os.environ['TMPDIR'] + '/left', 'w').close()";
-    let request = script(&daemon, PYTHON, "shares.py", text);
-    let (_, first) = cold_and_warm(&daemon, &request).await;
-    let (mut seen, mut warm) = (vec![printed(&first)[0].clone()], 0);
-    let [first_pid, first_home] = [0, 1].map(|at| {
-        String::from_utf8_lossy(&first.stdout)
-            .split(' ')
-            .nth(at)
-            .unwrap()
-            .to_owned()
-    });
-    for _ in 0..20 {
-        let response = daemon.run(request.clone()).await.unwrap();
-        let text = String::from_utf8_lossy(&response.stdout).into_owned();
-        let words: Vec<_> = text.split_whitespace().collect();
-        assert_ne!((words[0], words[1]), (&*first_pid, &*first_home));
-        assert_eq!(words[2..], ["[]", "None"], "{text}");
-        assert!(!seen.contains(&text), "{text}");
-        seen.push(text);
-        warm += usize::from(waited(&response).is_some());
-        sleep(Duration::from_millis(50)).await;
-    }
-    assert!(warm > 0);
-}
-
-#[tokio::test]
-async fn what_waits_has_nothing_of_a_request_and_no_script() {
-    needs_no_container();
-    let daemon = Daemon::with(setup("")).await;
-    let mut request = script(&daemon, PYTHON, "unseen-by-what-waits.py", "print('ran')");
-    let variables = &mut request.hook.as_mut().unwrap().env;
-    variables.insert("ASKED".to_owned(), "a secret of the caller".to_owned());
-    cold_and_warm(&daemon, &request).await;
-    let holds = |line: &str| line.contains("unseen-by-what-waits.py");
-    until("an interpreter waits", || {
-        processes_that(holds).count() == 1
-    })
-    .await;
-    let (pid, line) = processes_that(holds).next().unwrap();
-    // The positive control: its variables can be read, and it has those that matter at its start.
-    let variables = || fs::read(format!("/proc/{pid}/environ")).unwrap();
-    let names = |text: &[u8], name: &str| text.windows(name.len()).any(|it| it == name.as_bytes());
-    assert!(names(&variables(), "PATH="));
-    assert!(!names(&variables(), "ASKED") && !names(&variables(), "a secret"));
-    let named = line
-        .split_whitespace()
-        .find(|word| word.ends_with(".py"))
-        .unwrap();
-    let named = fs::symlink_metadata(named);
-    assert_eq!(named.unwrap_err().kind(), std::io::ErrorKind::NotFound);
-    // Nothing of it is in the journal either: it is no run.
-    let records = daemon.records();
-    let count = |kind: &str| records.iter().filter(|it| *it == kind).count();
-    assert_eq!(count("started"), count("ended"));
-}
-
-#[tokio::test]
-async fn an_interpreter_that_does_not_wait_runs_no_script_ahead() {
-    needs_no_container();
-    let daemon = Daemon::with(setup("")).await;
-    // Without its site module, and without variables, Python reads nothing of hookjail's.
-    for option in ["-S", "-E", "-I"] {
-        let mut request = script(
-            &daemon,
-            PYTHON,
-            "alone.py",
-            "import sys; print(len(sys.stdin.read()))",
-        );
-        request
-            .hook
-            .as_mut()
-            .unwrap()
-            .argv
-            .insert(1, option.to_owned());
-        for _ in 0..6 {
-            let response = daemon.run(request.clone()).await.unwrap();
-            assert_eq!(waited(&response), None);
-            assert_eq!(
-                printed(&response),
-                ["16\n".to_owned(), String::new()],
-                "{option}"
-            );
-            sleep(Duration::from_millis(100)).await;
-        }
-    }
-    until("none of them is left", || waiting("alone.py") == 0).await;
-}
-
-#[tokio::test]
-async fn a_script_that_was_changed_runs_as_it_is_now() {
-    needs_no_container();
-    let daemon = Daemon::with(setup("")).await;
-    let request = script(&daemon, PYTHON, "changes.py", "print('before')");
-    cold_and_warm(&daemon, &request).await;
-    until("an interpreter waits", || waiting("changes.py") == 1).await;
-    sleep(Duration::from_millis(500)).await;
-    let changed = script(&daemon, PYTHON, "changes.py", "print('after')");
-    let status = daemon.run(changed.clone()).await.unwrap_err();
-    assert_eq!(reason(&status), "DIGEST_MISMATCH");
-    allow(&daemon, &changed);
-    let response = daemon.run(changed).await.unwrap();
-    assert_eq!(printed(&response)[0], "after\n");
-    assert!(
-        waited(&response).is_some(),
-        "the script is no part of what waits"
-    );
-}
-
-#[tokio::test]
-async fn a_file_that_appears_beside_the_script_is_there_for_its_next_run() {
-    needs_no_container();
-    let daemon = Daemon::with(setup("")).await;
-    let text = "try:\n    import beside; print(beside.SAYS)\nexcept ImportError: print('none')";
-    let mut request = script(&daemon, PYTHON, "imports.py", text);
-    request.profile = "warm-ro".to_owned();
-    request.hook.as_mut().unwrap().workspace = daemon.workspace().display().to_string();
-    let (_, warm) = cold_and_warm(&daemon, &request).await;
-    assert_eq!(printed(&warm)[0], "none\n");
-    until("an interpreter waits", || waiting("imports.py") == 1).await;
-    sleep(Duration::from_millis(500)).await;
-
-    fs::write(
-        daemon.workspace().join("scripts/beside.py"),
-        "SAYS = 'here'",
-    )
-    .unwrap();
-
-    let response = daemon.run(request.clone()).await.unwrap();
-    assert_eq!(printed(&response)[0], "here\n");
-    assert_eq!(waited(&response), None);
-    for _ in 0..100 {
-        let response = daemon.run(request.clone()).await.unwrap();
-        assert_eq!(printed(&response)[0], "here\n");
-        if waited(&response).is_some() {
-            return;
-        }
-        sleep(Duration::from_millis(100)).await;
-    }
-    panic!("no interpreter waits among the new neighbours");
-}
-
-#[tokio::test]
-async fn a_module_beside_the_script_comes_before_one_of_pythons_own() {
-    needs_no_container();
-    let daemon = Daemon::with(setup("")).await;
-    let mut request = script(
-        &daemon,
-        PYTHON,
-        "shadowed.py",
-        "import json; print(json.SAYS)",
-    );
-    fs::write(daemon.workspace().join("scripts/json.py"), "SAYS = 'mine'").unwrap();
-    request.profile = "warm-ro".to_owned();
-    request.hook.as_mut().unwrap().workspace = daemon.workspace().display().to_string();
-    let (cold, warm) = cold_and_warm(&daemon, &request).await;
-    assert_eq!(printed(&cold), ["mine\n".to_owned(), String::new()]);
-    assert_eq!(printed(&warm), printed(&cold));
-}
-
-/// Allows a command as its files are now.
-fn allow(daemon: &Daemon, request: &pb::ExecuteRequest) {
-    let words = ["consent", "allow", "--profile", "warm", "--"].into_iter();
-    let argv = &request.hook.as_ref().unwrap().argv;
-    let words: Vec<_> = words.chain(argv.iter().map(|word| word.as_str())).collect();
-    let done = hookjail(&daemon.path().join("hookjail.toml"), &words)
-        .output()
-        .unwrap();
-    assert!(done.status.success(), "{done:?}");
-}
-
-#[tokio::test]
-async fn a_deadline_counts_from_the_run_and_ends_it() {
-    needs_no_container();
-    let daemon = Daemon::with(setup("")).await;
-    let mut request = script(
-        &daemon,
-        PYTHON,
-        "late.py",
-        "import sys\nif 'x' in sys.stdin.read():\n    while True: pass\nprint('in time')",
-    );
-    let (_, warm) = cold_and_warm(&daemon, &request).await;
-    assert_eq!(end(&warm).0, pb::OutcomeKind::Exited);
-    until("an interpreter waits", || waiting("late.py") == 1).await;
-    // It waits for longer than its run may take.
-    sleep(Duration::from_secs(2)).await;
-    request.timeout = wall_time(1);
-    let response = daemon.run(request.clone()).await.unwrap();
-    assert!(waited(&response).is_some());
-    assert_eq!(end(&response).0, pb::OutcomeKind::Exited);
-    sleep(Duration::from_millis(500)).await;
-    request.event = event("\"x\"");
-    let response = daemon.run(request).await.unwrap();
-    assert_eq!(end(&response).0, pb::OutcomeKind::TimedOut);
-    assert!(waited(&response).is_some());
-}
-
-#[tokio::test]
-async fn one_that_was_killed_or_stopped_is_not_taken_for_a_run() {
-    needs_no_container();
-    let daemon = Daemon::with(setup("")).await;
-    let request = script(&daemon, PYTHON, "killed.py", "print('ran')");
-    cold_and_warm(&daemon, &request).await;
-    for _ in 0..3 {
-        until("an interpreter waits", || waiting("killed.py") == 1).await;
-        sleep(Duration::from_millis(300)).await;
-        let (pid, _) = processes_that(|line| line.contains("killed.py"))
-            .next()
-            .unwrap();
-        nix::sys::signal::kill(
-            nix::unistd::Pid::from_raw(pid as i32),
-            nix::sys::signal::Signal::SIGKILL,
-        )
-        .unwrap();
-        sleep(Duration::from_millis(100)).await;
-        let response = daemon.run(request.clone()).await.unwrap();
-        assert_eq!(printed(&response)[0], "ran\n");
-        assert_eq!(waited(&response), None);
-    }
-}
-
-#[tokio::test]
-async fn nothing_waits_on_when_the_daemon_is_gone() {
-    needs_no_container();
-    for kill in [false, true] {
-        let mut daemon = Daemon::with(setup("")).await;
-        let name = format!("outlives-{}.py", uuid::Uuid::now_v7().simple());
-        let request = script(&daemon, PYTHON, &name, "print('ran')");
-        cold_and_warm(&daemon, &request).await;
-        until("an interpreter waits", || waiting(&name) == 1).await;
-        until_clean_but_for(&daemon).await;
-        let directory = if kill {
-            daemon.kill()
-        } else {
-            let pid = nix::unistd::Pid::from_raw(daemon.pid() as i32);
-            nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
-            assert!(daemon.child().wait().unwrap().success());
-            daemon.kill()
-        };
-        until("nothing waits", || waiting(&name) == 0).await;
-        if !kill {
-            let left = fs::read_dir(directory.path().join("run"))
-                .unwrap()
-                .flatten();
-            let left: Vec<_> = left
-                .map(|it| it.file_name())
-                .filter(|it| it.to_string_lossy().starts_with("instance"))
-                .collect();
-            assert!(left.is_empty(), "{left:?}");
-        }
-    }
-}
-
-/// Waits until no directory but that of what waits is there.
-async fn until_clean_but_for(daemon: &Daemon) {
-    until("one directory", || daemon.scratch_directories().len() == 1).await;
-}
-
-#[tokio::test]
-async fn a_profile_without_warm_starts_nothing_ahead() {
-    let daemon = Daemon::with(setup("")).await;
-    let mut request = script(&daemon, PYTHON, "cold.py", "print('ran')");
-    request.profile = "strict".to_owned();
-    for _ in 0..4 {
-        let response = daemon.run(request.clone()).await.unwrap();
-        assert_eq!(waited(&response), None);
-        assert_eq!(waiting("cold.py"), 0);
-        sleep(Duration::from_millis(100)).await;
-    }
-    until_clean(&daemon).await;
-}
-
 #[tokio::test]
 async fn a_number_beyond_the_most_is_refused() {
     let mut setup = setup("");
@@ -518,59 +182,411 @@ async fn a_number_beyond_the_most_is_refused() {
     assert!(error.contains("`warm` is 9; set 0 to 8"), "{error}");
 }
 
-#[tokio::test]
-async fn a_hook_that_nobody_allowed_is_refused_though_its_interpreter_waits() {
-    needs_no_container();
-    let daemon = Daemon::with(Setup {
-        ask_for_consent: true,
-        ..setup("")
-    })
-    .await;
-    let request = script(&daemon, PYTHON, "nobodys.py", "print('ran')");
-    let status = daemon.run(request).await.unwrap_err();
-    assert_eq!(reason(&status), "CONSENT_REQUIRED");
-}
+mod with_tools {
+    use super::*;
 
-/// The probe is executed by a script, which a warm interpreter runs: from then on everything is tried that is tried in other hooks.
-#[tokio::test]
-async fn every_attempt_fails_where_the_interpreter_waited_as_where_it_did_not() {
-    needs_no_container();
-    let probe = Probe::build();
-    let directory = probe.path().parent().unwrap().display().to_string();
-    let grant = format!("[files]\nnamed = [{{ path = {directory:?}, access = \"execute\" }}]\n");
-    let daemon = Daemon::with(setup(&grant)).await;
-    let wrapper = "import json, os, sys\nwords = json.load(sys.stdin)\nos.execv(words[0], words)\n";
-    let mut request = script(&daemon, PYTHON, "tries.py", wrapper);
-    let user = probe.user(&daemon).await;
-    let lay = || Ground::lay(&daemon, &probe, user);
-    let (mut tried, mut faults) = (0, Vec::new());
-    let mut ground = lay();
-    for attempt in ALWAYS {
-        match probe.control(&daemon, user, attempt) {
-            Side::Effect => {}
-            Side::Fault(fault) => panic!("{fault}"),
-            Side::Unproved(_) => continue,
+    async fn is_the_same(interpreter: &str, scripts: &[(&str, &str)]) {
+        let daemon = Daemon::with(setup("")).await;
+        for (name, text) in scripts {
+            let file = match interpreter {
+                PYTHON => format!("{}.py", name.replace(' ', "_")),
+                _ => (*name).to_owned(),
+            };
+            let mut request = script(&daemon, interpreter, &file, text);
+            let variables = &mut request.hook.as_mut().unwrap().env;
+            variables.insert("ASKED".to_owned(), "by the request".to_owned());
+
+            let (cold, warm) = cold_and_warm(&daemon, &request).await;
+
+            assert_eq!(end(&cold), end(&warm), "{name}");
+            assert_eq!(printed(&cold), printed(&warm), "{name}");
+            let said = printed(&cold).concat();
+            assert_eq!(
+                said.is_empty(),
+                ["a_code.py", "a_signal.py", "signal.js"].contains(&&*file),
+                "{name}: {said}"
+            );
+            let checks = |response: &pb::ExecuteResponse| {
+                let evidence = response.confinement.clone().unwrap().evidence.into_iter();
+                let checks = evidence.filter(|seen| !["uid", "warm"].contains(&&*seen.check));
+                checks
+                    .map(|seen| (seen.check, seen.observed))
+                    .collect::<Vec<_>>()
+            };
+            assert_eq!(checks(&cold), checks(&warm), "{name}");
         }
-        let words = [probe.path().display().to_string()]
-            .into_iter()
-            .chain(ground.words(attempt.words));
-        request.event = event(serde_json::to_vec(&words.collect::<Vec<_>>()).unwrap());
-        request.hook.as_mut().unwrap().workspace = ground.workspace.display().to_string();
-        let before = ground.look();
-        let confined = loop {
-            let response = daemon.run(request.clone()).await.unwrap();
-            if waited(&response).is_some() {
-                break result(response);
-            }
-            sleep(Duration::from_millis(10)).await;
-        };
-        let after = ground.look();
-        if let Some(fault) = attempt.fault(&confined, (&before, &after)) {
-            faults.push(format!("{} {:?}: {fault}", attempt.row, attempt.words));
-            ground = lay();
-        }
-        tried += 1;
     }
-    assert!(tried > 60, "{tried}");
-    assert!(faults.is_empty(), "{}", faults.join("\n"));
+
+    #[tokio::test]
+    #[ignore = "needs python3"]
+    async fn a_python_script_cannot_tell_that_its_interpreter_waited() {
+        needs_no_container();
+        is_the_same(PYTHON, &PYTHON_SCRIPTS).await;
+    }
+
+    #[tokio::test]
+    #[ignore = "needs node"]
+    async fn a_node_script_cannot_tell_that_its_interpreter_waited() {
+        needs_no_container();
+        is_the_same(NODE, &NODE_SCRIPTS).await;
+    }
+
+    #[tokio::test]
+    #[ignore = "needs python3"]
+    async fn the_language_of_a_request_is_that_of_an_interpreter_of_its_own() {
+        needs_no_container();
+        let daemon = Daemon::with(setup("")).await;
+        let text = "import sys; print(sys.flags.utf8_mode, sys.getfilesystemencoding())";
+        let mut request = script(&daemon, PYTHON, "language.py", text);
+        let (_, warm) = cold_and_warm(&daemon, &request).await;
+        let variables = &mut request.hook.as_mut().unwrap().env;
+        variables.insert("LANG".to_owned(), "de_DE.ISO-8859-1".to_owned());
+        let (cold, other) = cold_and_warm(&daemon, &request).await;
+        assert_eq!(printed(&cold), printed(&other));
+        drop(warm);
+    }
+
+    #[tokio::test]
+    #[ignore = "needs python3"]
+    async fn an_interpreter_serves_one_run_and_shares_nothing_with_another() {
+        needs_no_container();
+        let daemon = Daemon::with(setup("")).await;
+        let text = "import os, sys\nprint(os.getpid(), os.environ['HOME'], os.listdir(os.environ['TMPDIR']), os.environ.get('ASKED'))\nopen(os.environ['TMPDIR'] + '/left', 'w').close()";
+        let request = script(&daemon, PYTHON, "shares.py", text);
+        let (_, first) = cold_and_warm(&daemon, &request).await;
+        let (mut seen, mut warm) = (vec![printed(&first)[0].clone()], 0);
+        let [first_pid, first_home] = [0, 1].map(|at| {
+            String::from_utf8_lossy(&first.stdout)
+                .split(' ')
+                .nth(at)
+                .unwrap()
+                .to_owned()
+        });
+        for _ in 0..20 {
+            let response = daemon.run(request.clone()).await.unwrap();
+            let text = String::from_utf8_lossy(&response.stdout).into_owned();
+            let words: Vec<_> = text.split_whitespace().collect();
+            assert_ne!((words[0], words[1]), (&*first_pid, &*first_home));
+            assert_eq!(words[2..], ["[]", "None"], "{text}");
+            assert!(!seen.contains(&text), "{text}");
+            seen.push(text);
+            warm += usize::from(waited(&response).is_some());
+            sleep(Duration::from_millis(50)).await;
+        }
+        assert!(warm > 0);
+    }
+
+    #[tokio::test]
+    #[ignore = "needs python3"]
+    async fn what_waits_has_nothing_of_a_request_and_no_script() {
+        needs_no_container();
+        let daemon = Daemon::with(setup("")).await;
+        let mut request = script(&daemon, PYTHON, "unseen-by-what-waits.py", "print('ran')");
+        let variables = &mut request.hook.as_mut().unwrap().env;
+        variables.insert("ASKED".to_owned(), "a secret of the caller".to_owned());
+        cold_and_warm(&daemon, &request).await;
+        let holds = |line: &str| line.contains("unseen-by-what-waits.py");
+        until("an interpreter waits", || {
+            processes_that(holds).count() == 1
+        })
+        .await;
+        let (pid, line) = processes_that(holds).next().unwrap();
+        // The positive control: its variables can be read, and it has those that matter at its start.
+        let variables = || fs::read(format!("/proc/{pid}/environ")).unwrap();
+        let names = |text: &[u8], name: &str| text.windows(name.len()).any(|it| it == name.as_bytes());
+        assert!(names(&variables(), "PATH="));
+        assert!(!names(&variables(), "ASKED") && !names(&variables(), "a secret"));
+        let named = line
+            .split_whitespace()
+            .find(|word| word.ends_with(".py"))
+            .unwrap();
+        let named = fs::symlink_metadata(named);
+        assert_eq!(named.unwrap_err().kind(), std::io::ErrorKind::NotFound);
+        // Nothing of it is in the journal either: it is no run.
+        let records = daemon.records();
+        let count = |kind: &str| records.iter().filter(|it| *it == kind).count();
+        assert_eq!(count("started"), count("ended"));
+    }
+
+    #[tokio::test]
+    #[ignore = "needs python3"]
+    async fn an_interpreter_that_does_not_wait_runs_no_script_ahead() {
+        needs_no_container();
+        let daemon = Daemon::with(setup("")).await;
+        // Without its site module, and without variables, Python reads nothing of hookjail's.
+        for option in ["-S", "-E", "-I"] {
+            let mut request = script(
+                &daemon,
+                PYTHON,
+                "alone.py",
+                "import sys; print(len(sys.stdin.read()))",
+            );
+            request
+                .hook
+                .as_mut()
+                .unwrap()
+                .argv
+                .insert(1, option.to_owned());
+            for _ in 0..6 {
+                let response = daemon.run(request.clone()).await.unwrap();
+                assert_eq!(waited(&response), None);
+                assert_eq!(
+                    printed(&response),
+                    ["16\n".to_owned(), String::new()],
+                    "{option}"
+                );
+                sleep(Duration::from_millis(100)).await;
+            }
+        }
+        until("none of them is left", || waiting("alone.py") == 0).await;
+    }
+
+    #[tokio::test]
+    #[ignore = "needs python3"]
+    async fn a_script_that_was_changed_runs_as_it_is_now() {
+        needs_no_container();
+        let daemon = Daemon::with(setup("")).await;
+        let request = script(&daemon, PYTHON, "changes.py", "print('before')");
+        cold_and_warm(&daemon, &request).await;
+        until("an interpreter waits", || waiting("changes.py") == 1).await;
+        sleep(Duration::from_millis(500)).await;
+        let changed = script(&daemon, PYTHON, "changes.py", "print('after')");
+        let status = daemon.run(changed.clone()).await.unwrap_err();
+        assert_eq!(reason(&status), "DIGEST_MISMATCH");
+        allow(&daemon, &changed);
+        let response = daemon.run(changed).await.unwrap();
+        assert_eq!(printed(&response)[0], "after\n");
+        assert!(
+            waited(&response).is_some(),
+            "the script is no part of what waits"
+        );
+    }
+
+    #[tokio::test]
+    #[ignore = "needs python3"]
+    async fn a_file_that_appears_beside_the_script_is_there_for_its_next_run() {
+        needs_no_container();
+        let daemon = Daemon::with(setup("")).await;
+        let text = "try:\n    import beside; print(beside.SAYS)\nexcept ImportError: print('none')";
+        let mut request = script(&daemon, PYTHON, "imports.py", text);
+        request.profile = "warm-ro".to_owned();
+        request.hook.as_mut().unwrap().workspace = daemon.workspace().display().to_string();
+        let (_, warm) = cold_and_warm(&daemon, &request).await;
+        assert_eq!(printed(&warm)[0], "none\n");
+        until("an interpreter waits", || waiting("imports.py") == 1).await;
+        sleep(Duration::from_millis(500)).await;
+
+        fs::write(
+            daemon.workspace().join("scripts/beside.py"),
+            "SAYS = 'here'",
+        )
+        .unwrap();
+
+        let response = daemon.run(request.clone()).await.unwrap();
+        assert_eq!(printed(&response)[0], "here\n");
+        assert_eq!(waited(&response), None);
+        for _ in 0..100 {
+            let response = daemon.run(request.clone()).await.unwrap();
+            assert_eq!(printed(&response)[0], "here\n");
+            if waited(&response).is_some() {
+                return;
+            }
+            sleep(Duration::from_millis(100)).await;
+        }
+        panic!("no interpreter waits among the new neighbours");
+    }
+
+    #[tokio::test]
+    #[ignore = "needs python3"]
+    async fn a_module_beside_the_script_comes_before_one_of_pythons_own() {
+        needs_no_container();
+        let daemon = Daemon::with(setup("")).await;
+        let mut request = script(
+            &daemon,
+            PYTHON,
+            "shadowed.py",
+            "import json; print(json.SAYS)",
+        );
+        fs::write(daemon.workspace().join("scripts/json.py"), "SAYS = 'mine'").unwrap();
+        request.profile = "warm-ro".to_owned();
+        request.hook.as_mut().unwrap().workspace = daemon.workspace().display().to_string();
+        let (cold, warm) = cold_and_warm(&daemon, &request).await;
+        assert_eq!(printed(&cold), ["mine\n".to_owned(), String::new()]);
+        assert_eq!(printed(&warm), printed(&cold));
+    }
+
+    /// Allows a command as its files are now.
+    fn allow(daemon: &Daemon, request: &pb::ExecuteRequest) {
+        let words = ["consent", "allow", "--profile", "warm", "--"].into_iter();
+        let argv = &request.hook.as_ref().unwrap().argv;
+        let words: Vec<_> = words.chain(argv.iter().map(|word| word.as_str())).collect();
+        let done = hookjail(&daemon.path().join("hookjail.toml"), &words)
+            .output()
+            .unwrap();
+        assert!(done.status.success(), "{done:?}");
+    }
+
+    #[tokio::test]
+    #[ignore = "needs python3"]
+    async fn a_deadline_counts_from_the_run_and_ends_it() {
+        needs_no_container();
+        let daemon = Daemon::with(setup("")).await;
+        let mut request = script(
+            &daemon,
+            PYTHON,
+            "late.py",
+            "import sys\nif 'x' in sys.stdin.read():\n    while True: pass\nprint('in time')",
+        );
+        let (_, warm) = cold_and_warm(&daemon, &request).await;
+        assert_eq!(end(&warm).0, pb::OutcomeKind::Exited);
+        until("an interpreter waits", || waiting("late.py") == 1).await;
+        // It waits for longer than its run may take.
+        sleep(Duration::from_secs(2)).await;
+        request.timeout = wall_time(1);
+        let response = daemon.run(request.clone()).await.unwrap();
+        assert!(waited(&response).is_some());
+        assert_eq!(end(&response).0, pb::OutcomeKind::Exited);
+        sleep(Duration::from_millis(500)).await;
+        request.event = event("\"x\"");
+        let response = daemon.run(request).await.unwrap();
+        assert_eq!(end(&response).0, pb::OutcomeKind::TimedOut);
+        assert!(waited(&response).is_some());
+    }
+
+    #[tokio::test]
+    #[ignore = "needs python3"]
+    async fn one_that_was_killed_is_not_taken_for_a_run() {
+        needs_no_container();
+        let daemon = Daemon::with(setup("")).await;
+        let request = script(&daemon, PYTHON, "killed.py", "print('ran')");
+        cold_and_warm(&daemon, &request).await;
+        for _ in 0..3 {
+            until("an interpreter waits", || waiting("killed.py") == 1).await;
+            sleep(Duration::from_millis(300)).await;
+            let (pid, _) = processes_that(|line| line.contains("killed.py"))
+                .next()
+                .unwrap();
+            nix::sys::signal::kill(
+                nix::unistd::Pid::from_raw(pid as i32),
+                nix::sys::signal::Signal::SIGKILL,
+            )
+            .unwrap();
+            sleep(Duration::from_millis(100)).await;
+            let response = daemon.run(request.clone()).await.unwrap();
+            assert_eq!(printed(&response)[0], "ran\n");
+            assert_eq!(waited(&response), None);
+        }
+    }
+
+    #[tokio::test]
+    #[ignore = "needs python3"]
+    async fn nothing_waits_on_when_the_daemon_is_gone() {
+        needs_no_container();
+        for kill in [false, true] {
+            let mut daemon = Daemon::with(setup("")).await;
+            let name = format!("outlives-{}.py", uuid::Uuid::now_v7().simple());
+            let request = script(&daemon, PYTHON, &name, "print('ran')");
+            cold_and_warm(&daemon, &request).await;
+            until("an interpreter waits", || waiting(&name) == 1).await;
+            until_clean_but_for(&daemon).await;
+            let directory = if kill {
+                daemon.kill()
+            } else {
+                let pid = nix::unistd::Pid::from_raw(daemon.pid() as i32);
+                nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
+                assert!(daemon.child().wait().unwrap().success());
+                daemon.kill()
+            };
+            until("nothing waits", || waiting(&name) == 0).await;
+            if !kill {
+                let left = fs::read_dir(directory.path().join("run"))
+                    .unwrap()
+                    .flatten();
+                let left: Vec<_> = left
+                    .map(|it| it.file_name())
+                    .filter(|it| it.to_string_lossy().starts_with("instance"))
+                    .collect();
+                assert!(left.is_empty(), "{left:?}");
+            }
+        }
+    }
+
+    /// Waits until no directory but that of what waits is there.
+    async fn until_clean_but_for(daemon: &Daemon) {
+        until("one directory", || daemon.scratch_directories().len() == 1).await;
+    }
+
+    #[tokio::test]
+    #[ignore = "needs python3"]
+    async fn a_profile_without_warm_starts_nothing_ahead() {
+        let daemon = Daemon::with(setup("")).await;
+        let mut request = script(&daemon, PYTHON, "cold.py", "print('ran')");
+        request.profile = "strict".to_owned();
+        for _ in 0..4 {
+            let response = daemon.run(request.clone()).await.unwrap();
+            assert_eq!(waited(&response), None);
+            assert_eq!(waiting("cold.py"), 0);
+            sleep(Duration::from_millis(100)).await;
+        }
+        until_clean(&daemon).await;
+    }
+
+    #[tokio::test]
+    #[ignore = "needs python3"]
+    async fn a_hook_that_nobody_allowed_is_refused_though_its_interpreter_waits() {
+        needs_no_container();
+        let daemon = Daemon::with(Setup {
+            ask_for_consent: true,
+            ..setup("")
+        })
+        .await;
+        let request = script(&daemon, PYTHON, "nobodys.py", "print('ran')");
+        let status = daemon.run(request).await.unwrap_err();
+        assert_eq!(reason(&status), "CONSENT_REQUIRED");
+    }
+
+    /// The probe is executed by a script, which a warm interpreter runs: from then on everything is tried that is tried in other hooks.
+    #[tokio::test]
+    #[ignore = "needs python3"]
+    async fn every_attempt_fails_where_the_interpreter_waited_as_where_it_did_not() {
+        needs_no_container();
+        let probe = Probe::build();
+        let directory = probe.path().parent().unwrap().display().to_string();
+        let grant = format!("[files]\nnamed = [{{ path = {directory:?}, access = \"execute\" }}]\n");
+        let daemon = Daemon::with(setup(&grant)).await;
+        let wrapper = "import json, os, sys\nwords = json.load(sys.stdin)\nos.execv(words[0], words)\n";
+        let mut request = script(&daemon, PYTHON, "tries.py", wrapper);
+        let user = probe.user(&daemon).await;
+        let lay = || Ground::lay(&daemon, &probe, user);
+        let (mut tried, mut faults) = (0, Vec::new());
+        let mut ground = lay();
+        for attempt in ALWAYS {
+            match probe.control(&daemon, user, attempt) {
+                Side::Effect => {}
+                Side::Fault(fault) => panic!("{fault}"),
+                Side::Unproved(_) => continue,
+            }
+            let words = [probe.path().display().to_string()]
+                .into_iter()
+                .chain(ground.words(attempt.words));
+            request.event = event(serde_json::to_vec(&words.collect::<Vec<_>>()).unwrap());
+            request.hook.as_mut().unwrap().workspace = ground.workspace.display().to_string();
+            let before = ground.look();
+            let confined = loop {
+                let response = daemon.run(request.clone()).await.unwrap();
+                if waited(&response).is_some() {
+                    break result(response);
+                }
+                sleep(Duration::from_millis(10)).await;
+            };
+            let after = ground.look();
+            if let Some(fault) = attempt.fault(&confined, (&before, &after)) {
+                faults.push(format!("{} {:?}: {fault}", attempt.row, attempt.words));
+                ground = lay();
+            }
+            tried += 1;
+        }
+        assert!(tried > 60, "{tried}");
+        assert!(faults.is_empty(), "{}", faults.join("\n"));
+    }
 }
