@@ -2,6 +2,7 @@
 
 mod admin;
 mod audit;
+mod bench_lane;
 mod builtin;
 mod client;
 mod config;
@@ -96,6 +97,8 @@ struct Everywhere {
 enum CliCommand {
     /// Verify, query, follow and export the journal
     Audit(audit::AuditArgs),
+    #[command(hide = true)]
+    BenchLane(bench_lane::BenchLaneArgs),
     #[command(hide = true)]
     Builtin(builtin::BuiltinArgs),
     Config(config::ConfigArgs),
@@ -194,6 +197,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let context = Context::of(everywhere);
     let done = match command {
         CliCommand::Audit(audit) => audit.run(&context),
+        CliCommand::BenchLane(lane) => lane.run(&context),
         CliCommand::Builtin(builtin) => builtin.run(),
         CliCommand::Config(config) => config.run(&context),
         CliCommand::Consent(consent) => consent.run(&context),

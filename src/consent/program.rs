@@ -300,7 +300,7 @@ impl Program {
         is_word.then(|| &self.argv[..spot.argument])
     }
 
-    /// Opens nothing again: returns the same files for another start.
+    /// Returns the program with the same open files, for another start.
     ///
     /// # Errors
     ///

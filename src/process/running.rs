@@ -7,7 +7,11 @@ use std::{
 };
 
 use bytes::Bytes;
-use nix::{sys::signal::Signal, unistd::Pid};
+use nix::{
+    errno::Errno,
+    sys::signal::Signal,
+    unistd::{Pid, read},
+};
 use tokio::{
     net::unix::pipe,
     sync::{Notify, mpsc},
@@ -230,19 +234,18 @@ impl Running {
             self.pipes.stdout.readable().await?;
             match self.pipes.stdout.try_read(&mut first) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                read => return Ok(read? == 1 && first == [mark] && self.is_silent()),
+                count => return Ok(count? == 1 && first == [mark] && self.is_silent()),
             }
         }
     }
 
     /// Returns whether nothing has been printed that was not read.
     fn is_silent(&self) -> bool {
-        [&self.pipes.stdout, &self.pipes.stderr]
+        // Read directly: the runtime may not have heard yet that there is something.
+        let pipes = [&self.pipes.stdout, &self.pipes.stderr];
+        pipes
             .into_iter()
-            .all(|pipe| {
-                let read = pipe.try_read(&mut [0]);
-                read.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
-            })
+            .all(|pipe| read(pipe, &mut [0]) == Err(Errno::EAGAIN))
     }
 
     /// Gives a child that waits its stdin and its deadline. Returns whether it still waited.

@@ -16,11 +16,66 @@ use serde_json::{Value, json};
 
 use crate::{
     support::{Daemon, SHIPPED, Setup},
-    witness::{CommandLine, json as one_line},
+    witness::{CommandLine, hookjail, json as one_line},
 };
 
 fn run(line: &CommandLine, words: &[&str]) -> Output {
     line.run(&[&["run"], words].concat())
+}
+
+#[tokio::test]
+async fn a_lane_makes_calls_as_lines_say_and_prints_how_long_they_took() {
+    let daemon = Daemon::start().await;
+    let socket = daemon.path().join("sock");
+    let lane = |command: &str, lines: &str| -> Vec<String> {
+        let words = [
+            "bench-lane",
+            "--connect",
+            socket.to_str().unwrap(),
+            "--",
+            command,
+        ];
+        let mut lane = hookjail(&daemon.path().join("hookjail.toml"), &words);
+        let mut lane = lane
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut stdin = lane.stdin.take().unwrap();
+        stdin.write_all(lines.as_bytes()).unwrap();
+        drop(stdin);
+        let output = lane.wait_with_output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.lines().map(str::to_owned).collect()
+    };
+    let numbers =
+        |line: &str| -> Vec<i64> { line.split(' ').map(|word| word.parse().unwrap()).collect() };
+
+    let good = lane("/bin/true", "one\ntp 1 4\none\n");
+    assert_eq!(good[0], "ready");
+    assert!(
+        numbers(&good[1])[0] > 0 && numbers(&good[3])[0] > 0,
+        "{good:?}"
+    );
+    let [count, elapsed, half, most] = numbers(&good[2])[..] else {
+        panic!("{good:?}");
+    };
+    assert!(count >= 4 && elapsed >= 1_000_000_000, "{good:?}");
+    assert!(0 < half && half <= most && most <= elapsed, "{good:?}");
+    // Each of them was a run.
+    let runs = daemon
+        .records()
+        .iter()
+        .filter(|it| *it == "started")
+        .count();
+    assert_eq!(i64::try_from(runs).unwrap(), count + 2);
+
+    let bad = lane("/bin/false", "one\ntp 1 1\n");
+    assert!(
+        numbers(&bad[1])[0] < 0 && numbers(&bad[2])[0] == -1,
+        "{bad:?}"
+    );
+    assert_eq!(lane("/bin/true", "two\n"), ["ready"]);
 }
 
 #[test]

@@ -114,6 +114,36 @@ async fn a_hook_runs_and_its_answer_is_that_of_grpc() {
 }
 
 #[tokio::test]
+async fn the_message_that_is_made_of_json_counts_beside_it() {
+    let daemon = Daemon::with(Setup {
+        config: "[hooks]\nevent_max = \"4MiB\"\n[server]\nmax_bytes_in_flight = \"16MiB\"\n"
+            .to_owned(),
+        ..Setup::default()
+    })
+    .await;
+    // 4 MiB of text, and 3 of a message. One caller may have 12 MiB.
+    let event = BASE64_STANDARD.encode(format!("\"{}\"", "x".repeat(3 << 20)));
+    let body = json!({"hook": {"argv": ["/bin/true"]}, "event": {"json": event}});
+    // The positive control.
+    assert_eq!(post(&daemon, EXECUTE, &body).status, 200);
+    let mut held = connect(&daemon);
+    let whole = request(EXECUTE, "", &" ".repeat(11 << 19));
+    held.write_all(&whole.as_bytes()[..whole.len() - 1])
+        .unwrap();
+
+    // Beside 5.5 MiB that are held the text fits, and the message does not.
+    let refused = post(&daemon, EXECUTE, &body);
+
+    assert_eq!(refused.status, 429, "{refused:?}");
+    assert_eq!(info(&refused)["reason"], "OVERLOADED");
+    drop(held);
+    until("the memory is given back", || {
+        post(&daemon, EXECUTE, &body).status == 200
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn every_method_that_is_no_stream_is_served() {
     let daemon = Daemon::start().await;
     let turn_end = json!({"point": "turn_end", "json": BASE64_STANDARD.encode("{}")});

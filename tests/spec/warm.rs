@@ -293,7 +293,8 @@ mod with_tools {
         let (pid, line) = processes_that(holds).next().unwrap();
         // The positive control: its variables can be read, and it has those that matter at its start.
         let variables = || fs::read(format!("/proc/{pid}/environ")).unwrap();
-        let names = |text: &[u8], name: &str| text.windows(name.len()).any(|it| it == name.as_bytes());
+        let names =
+            |text: &[u8], name: &str| text.windows(name.len()).any(|it| it == name.as_bytes());
         assert!(names(&variables(), "PATH="));
         assert!(!names(&variables(), "ASKED") && !names(&variables(), "a secret"));
         let named = line
@@ -552,9 +553,11 @@ mod with_tools {
         needs_no_container();
         let probe = Probe::build();
         let directory = probe.path().parent().unwrap().display().to_string();
-        let grant = format!("[files]\nnamed = [{{ path = {directory:?}, access = \"execute\" }}]\n");
+        let grant =
+            format!("[files]\nnamed = [{{ path = {directory:?}, access = \"execute\" }}]\n");
         let daemon = Daemon::with(setup(&grant)).await;
-        let wrapper = "import json, os, sys\nwords = json.load(sys.stdin)\nos.execv(words[0], words)\n";
+        let wrapper =
+            "import json, os, sys\nwords = json.load(sys.stdin)\nos.execv(words[0], words)\n";
         let mut request = script(&daemon, PYTHON, "tries.py", wrapper);
         let user = probe.user(&daemon).await;
         let lay = || Ground::lay(&daemon, &probe, user);

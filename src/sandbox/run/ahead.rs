@@ -3,17 +3,17 @@
 use std::{os::unix::fs::FileExt, sync::Arc, time::Instant};
 
 use bytes::Bytes;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::{Begun, Evidence, Sandbox, Start};
 use crate::{
     consent::Program,
     model::Peer,
-    policy::{Policy, environment::Variables},
+    policy::{Access, Policy, environment::Variables},
     refusal::{Fault, Stop},
     sandbox::{
         HookTask, Opened, Prepared,
-        run::child_spec::{Execution, variables},
+        run::child_spec::{Execution, own_directory, variables},
         warm::{self, Key, LIFETIME, LOADING, MARK, Unfit, Waiting},
     },
 };
@@ -23,52 +23,82 @@ const MOST_SCANNED_BYTES: usize = 64 << 10;
 
 /// What a hook was started with, for the start of interpreters for the next ones.
 #[derive(Debug)]
-pub(super) struct Refill {
+struct Template {
     caller: Peer,
     environment: Variables,
-    key: Key,
-    number: usize,
     opened: Opened,
     policy: Policy,
     prepared: Prepared,
     program: Program,
+}
+
+/// Interpreters that are to be started. They count as being started; those that are not, when this is dropped, no more.
+#[derive(Debug)]
+pub(super) struct Refill {
+    key: Key,
+    missing: usize,
     sandbox: Arc<Sandbox>,
+    template: Template,
 }
 
 impl Refill {
     /// Returns how to start the interpreters that are missing; `None` where none is.
-    pub(super) fn of(sandbox: &Arc<Sandbox>, key: Key, task: HookTask<'_>) -> Option<Self> {
+    pub(super) fn of(sandbox: &Arc<Sandbox>, key: Key, task: HookTask<'_>) -> Option<Box<Self>> {
         let wanted = usize::try_from(task.policy.warm).unwrap_or(0);
-        let program = task.program.try_clone().ok()?;
-        let number = sandbox.warm.missing(&key, wanted);
-        (number > 0).then(|| Self {
-            caller: task.caller.clone(),
-            environment: task.environment.clone(),
+        let missing = sandbox.warm.missing(&key, wanted);
+        if missing == 0 {
+            return None;
+        }
+        let Ok(program) = task.program.try_clone() else {
+            sandbox.warm.not_started(&key, missing);
+            return None;
+        };
+        Some(Box::new(Self {
             key,
-            number,
-            opened: Opened {
-                grants: task.opened.grants.clone(),
-                kept: None,
-                working_dir: task.opened.working_dir.clone(),
-            },
-            policy: task.policy.clone(),
-            prepared: task.prepared.clone(),
-            program,
+            missing,
             sandbox: Arc::clone(sandbox),
-        })
+            template: Template {
+                caller: task.caller.clone(),
+                environment: task.environment.clone(),
+                opened: Opened {
+                    grants: task.opened.grants.clone(),
+                    kept: None,
+                    working_dir: task.opened.working_dir.clone(),
+                },
+                policy: task.policy.clone(),
+                prepared: task.prepared.clone(),
+                program,
+            },
+        }))
     }
 
-    /// Starts them in the background, one after another.
-    pub(super) fn start(self) {
+    /// Starts them in the background, one after another, and lets go of them when they have waited too long.
+    pub(super) fn start(mut self: Box<Self>) {
         tokio::spawn(async move {
-            for _ in 0..self.number {
+            while self.missing > 0 {
                 let waiting = self.sandbox.start_ahead(&self).await;
                 if let Err(unfit) = waiting {
-                    tracing::debug!(?unfit, argv = ?self.program.argv, "an interpreter does not wait");
+                    let argv = &self.template.program.argv;
+                    tracing::debug!(?unfit, ?argv, "an interpreter does not wait");
                 }
+                self.missing -= 1;
                 self.sandbox.warm.started(&self.key, waiting);
             }
+            let sandbox = Arc::downgrade(&self.sandbox);
+            drop(self);
+            sleep(LIFETIME).await;
+            if let Some(sandbox) = sandbox.upgrade() {
+                sandbox.warm.drop_old();
+            }
         });
+    }
+}
+
+impl Drop for Refill {
+    fn drop(&mut self) {
+        if self.missing > 0 {
+            self.sandbox.warm.not_started(&self.key, self.missing);
+        }
     }
 }
 
@@ -112,12 +142,13 @@ impl Sandbox {
             let Some(child) = hook.as_waiting().filter(|_| suits) else {
                 continue;
             };
-            for (place, script) in places.iter().zip(scripts) {
-                place.fill(script)?;
-            }
             let variables = variables(task, run.directory())?;
             if !child.begin(warm::input(&variables, task.stdin), task.deadline) {
                 continue;
+            }
+            // Only now: what does not wait any more finds no script. It reads its input when the run is waited for.
+            for (place, script) in places.iter().zip(scripts) {
+                place.fill(script)?;
             }
             let now = Instant::now();
             released.setup.released = now;
@@ -133,14 +164,14 @@ impl Sandbox {
     /// Starts an interpreter and waits until it waits.
     async fn start_ahead(&self, refill: &Refill) -> Result<Waiting, Unfit> {
         let task = HookTask {
-            caller: &refill.caller,
+            caller: &refill.template.caller,
             cancel: &self.warm.cancel,
             deadline: Instant::now() + LIFETIME,
-            environment: &refill.environment,
-            opened: &refill.opened,
-            policy: &refill.policy,
-            prepared: &refill.prepared,
-            program: &refill.program,
+            environment: &refill.template.environment,
+            opened: &refill.template.opened,
+            policy: &refill.template.policy,
+            prepared: &refill.template.prepared,
+            program: &refill.template.program,
             stdin: &Bytes::new(),
         };
         let caller = task.caller.uid;
@@ -150,10 +181,10 @@ impl Sandbox {
         let set_up = self.set_up_with(task, true, |directory, _| {
             let (mut execution, made) = Execution::ahead(task, directory)?;
             let waiters = self.parts.instance.waiters();
-            let granted = Execution::granted_directory(&waiters)
+            let granted = own_directory(waiters.clone(), Access::Read)
                 .map_err(|e| Fault::new("cannot open the files that make interpreters wait", e))?;
             execution.own.push(granted);
-            let script = start_of(&refill.program);
+            let script = start_of(&refill.template.program);
             let interpreter = refill.key.interpreter;
             interpreter.wait(&mut execution.environment, &waiters, &script);
             places = made;

@@ -125,20 +125,6 @@ impl Execution {
         Ok((ahead, places))
     }
 
-    /// Returns a grant of a directory of the daemon's own, to read.
-    ///
-    /// # Errors
-    ///
-    /// Fails where it cannot be opened.
-    pub(in crate::sandbox) fn granted_directory(path: &Path) -> io::Result<OpenGrant> {
-        let (target, _) = grants::open(path, Links::Refused)?;
-        Ok(OpenGrant {
-            path: path.to_owned(),
-            rights: Rights::Directory(Access::Read),
-            target: Arc::new(target),
-        })
-    }
-
     /// Builds argv, environment and program, given the grants and the paths of the scripts.
     fn with_scripts(
         task: HookTask<'_>,
@@ -296,15 +282,23 @@ impl ScriptPlace {
 
     /// Returns a grant of its directory.
     fn directory(&self, of: &RunDir, access: Access) -> Result<OpenGrant, Fault> {
-        let path = of.named(&self.name);
-        let opened = grants::open(&path, Links::Refused);
-        let (target, _) = opened.map_err(|e| Fault::new("cannot open a script's directory", e))?;
-        Ok(OpenGrant {
-            path,
-            rights: Rights::Directory(access),
-            target: Arc::new(target),
-        })
+        own_directory(of.named(&self.name), access)
+            .map_err(|e| Fault::new("cannot open a script's directory", e))
     }
+}
+
+/// Returns a grant of a directory of the daemon's own.
+///
+/// # Errors
+///
+/// Fails where it cannot be opened.
+pub(in crate::sandbox) fn own_directory(path: PathBuf, access: Access) -> io::Result<OpenGrant> {
+    let (target, _) = grants::open(&path, Links::Refused)?;
+    Ok(OpenGrant {
+        path,
+        rights: Rights::Directory(access),
+        target: Arc::new(target),
+    })
 }
 
 /// Copies a program, and opens the copy.

@@ -177,7 +177,8 @@ pub(crate) struct Setup {
 pub(crate) struct StartedHook {
     end: Start,
     notes: Notes,
-    refill: Option<Refill>,
+    /// Boxed: few hooks have one, and thousands may run.
+    refill: Option<Box<Refill>>,
     run: Arc<RunResources>,
     setup: Setup,
     turn: Turn,

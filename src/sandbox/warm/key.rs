@@ -96,6 +96,38 @@ impl Key {
     }
 }
 
+#[cfg(test)]
+impl Key {
+    /// Returns the key of a command, for a test.
+    pub(super) fn of_test(command: &str) -> Self {
+        Self {
+            argv: vec![command.into()],
+            backend: BackendName::LANDLOCK,
+            caller: (0, 0, Vec::new()),
+            environment: BTreeMap::new(),
+            executable: (PathBuf::new(), String::new()),
+            grants: Vec::new(),
+            interpreter: Interpreter::Python,
+            limits: Limits {
+                address_space: None,
+                cpus: None,
+                file_size: 0,
+                memory: None,
+                on_output_limit: crate::model::OnOutputLimit::Drain,
+                open_files: 16,
+                output_bytes: 0,
+                scratch: None,
+                tasks: 1,
+            },
+            metadata: Metadata::Keep,
+            network: Network::None,
+            profile: (Vec::new(), String::new()),
+            spawn: Spawn::Threads,
+            working_dir: None,
+        }
+    }
+}
+
 fn inode(file: &OwnedFd) -> Result<Inode, Errno> {
     fstat(file).map(|found| (found.st_dev, found.st_ino))
 }

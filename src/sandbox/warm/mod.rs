@@ -207,12 +207,14 @@ impl Warm {
             waiting: Vec::new(),
         });
         command.asked = now;
-        let has = command.starting + command.waiting.len();
         let is_unfit = command.unfit_until.is_some_and(|until| now < until);
+        let starting: usize = commands.iter().map(|it| it.starting).sum();
         let missing = if is_new || scarce || is_unfit {
             0
         } else {
-            wanted.saturating_sub(has).min(MOST)
+            let has = command.starting + command.waiting.len();
+            let room = MOST.saturating_sub(starting + has);
+            wanted.saturating_sub(has).min(room)
         };
         command.starting += missing;
         commands.push(command);
@@ -248,6 +250,23 @@ impl Warm {
         }
     }
 
+    /// Takes back that interpreters are being started.
+    pub(in crate::sandbox) fn not_started(&self, key: &Key, number: usize) {
+        let mut commands = self.lock();
+        if let Some(command) = commands.iter_mut().find(|it| it.key == *key) {
+            command.starting = command.starting.saturating_sub(number);
+        }
+    }
+
+    /// Lets go of what has waited too long. Its own deadline has killed it.
+    pub(in crate::sandbox) fn drop_old(&self) {
+        let is_young = |it: &Waiting| it.since.elapsed() < LIFETIME;
+        let mut commands = self.lock();
+        commands
+            .iter_mut()
+            .for_each(|it| it.waiting.retain(is_young));
+    }
+
     /// Kills all that wait.
     pub(in crate::sandbox) fn clear(&self) {
         self.lock().clear();
@@ -278,5 +297,98 @@ fn is_memory_scarce() -> bool {
     match (size("MemTotal:"), size("MemAvailable:")) {
         (Some(total), Some(available)) => available < total / AVAILABLE,
         _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(warm: &Warm, command: &str, wanted: usize) -> usize {
+        warm.missing(&Key::of_test(command), wanted)
+    }
+
+    #[test]
+    fn only_a_command_that_was_asked_for_before_is_started_ahead() {
+        let warm = Warm::default();
+        assert_eq!(asked(&warm, "a", 2), 0);
+        assert_eq!(asked(&warm, "b", 2), 0);
+        assert_eq!(asked(&warm, "a", 2), 2);
+        // They are being started.
+        assert_eq!(asked(&warm, "a", 2), 0);
+        warm.started(&Key::of_test("a"), Err(Unfit::Now));
+        assert_eq!(asked(&warm, "a", 2), 1);
+        warm.not_started(&Key::of_test("a"), 2);
+        assert_eq!(asked(&warm, "a", 2), 2);
+        warm.started(&Key::of_test("a"), Err(Unfit::Always));
+        assert_eq!(asked(&warm, "a", 2), 0);
+        assert_eq!(asked(&warm, "b", 0), 0);
+    }
+
+    #[test]
+    fn the_commands_asked_for_longest_ago_make_room() {
+        let warm = Warm::default();
+        for number in 0..=MOST_COMMANDS {
+            assert_eq!(asked(&warm, &number.to_string(), 1), 0);
+        }
+        assert_eq!(warm.lock().len(), MOST_COMMANDS);
+        assert_eq!(asked(&warm, "0", 1), 0, "it was forgotten");
+        let known = (2..MOST_COMMANDS).map(|number| asked(&warm, &number.to_string(), 1));
+        assert_eq!(known.sum::<usize>(), MOST, "more are not started");
+    }
+
+    #[test]
+    fn interpreters_are_told_by_their_names() {
+        let kind = |words: &[&str]| {
+            let words: Vec<_> = words.iter().map(OsString::from).collect();
+            Interpreter::of(&words)
+        };
+        for python in [
+            "/usr/bin/python3",
+            "python",
+            "/opt/python3.13",
+            "/v/bin/python3",
+        ] {
+            assert_eq!(kind(&[python, "-u"]), Some(Interpreter::Python), "{python}");
+        }
+        assert_eq!(
+            kind(&["/usr/bin/env", "python3"]),
+            Some(Interpreter::Python)
+        );
+        assert_eq!(
+            kind(&["/usr/bin/env", "-S", "node"]),
+            Some(Interpreter::Node)
+        );
+        assert_eq!(kind(&["/usr/bin/nodejs"]), Some(Interpreter::Node));
+        for other in [
+            "/bin/sh",
+            "python3-config",
+            "nodemon",
+            "/usr/bin/env",
+            "pythonista",
+        ] {
+            assert_eq!(kind(&[other]), None, "{other}");
+        }
+        assert_eq!(kind(&[]), None);
+    }
+
+    #[test]
+    fn a_value_of_the_hooks_own_stays_beside_that_of_hookjail() {
+        let set = |interpreter: Interpreter, own: &str| {
+            let mut environment = vec![CString::new("A=b").unwrap(), CString::new(own).unwrap()];
+            interpreter.wait(&mut environment, Path::new("/run/a \"b\""), b"import json");
+            let text = environment
+                .iter()
+                .map(|line| line.to_str().unwrap().to_owned());
+            text.collect::<Vec<_>>()
+        };
+        let python = set(Interpreter::Python, "PYTHONPATH=/mine");
+        assert_eq!(
+            python,
+            ["A=b", "PYTHONPATH=/run/a \"b\":/mine", "HOOKJAIL_WARM=json"]
+        );
+        let node = set(Interpreter::Node, "NODE_OPTIONS=--no-warnings");
+        let expected = "NODE_OPTIONS=--require \"/run/a \\\"b\\\"/wait.js\" --no-warnings";
+        assert_eq!(node, ["A=b", expected, "HOOKJAIL_WARM="]);
     }
 }

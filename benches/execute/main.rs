@@ -1,6 +1,7 @@
 //! The whole `Execute` call against raw `posix_spawn` of the same hook, interleaved: only their ratio means anything.
 //!
-//! `cargo bench --bench execute -- [--iterations N] [--only NAME] [--json]`
+//! `cargo bench --bench execute -- [--iterations N] [--only NAME] [--json] [--report DIR]`. With `--report` other ways to run the same
+//! command are taken in turn with these, as far as they are installed, and a table and a plot are written.
 
 #![expect(
     unsafe_code,
@@ -80,6 +81,8 @@ fn main() -> ExitCode {
     }
 }
 
+mod report;
+
 fn measure() -> Outcome<()> {
     let arguments = Arguments::of_process()?;
     // To be done before the first thread is started; for the daemon inside this process.
@@ -128,9 +131,12 @@ fn measure() -> Outcome<()> {
         }
     }
 
+    if let Some(to) = &arguments.report {
+        return report::write(&client, &daemon, &cases, arguments.iterations, to);
+    }
     let mut report = Report::default();
     for case in cases.iter().filter(|case| arguments.wants(case.name)) {
-        let times = interleave(&client, &daemon.channel, case, arguments.iterations)?;
+        let times = interleave(&client, &daemon.channel, case, arguments.iterations, &[])?;
         report.latency(case.name, &times);
     }
     for case in &cases {
@@ -184,6 +190,7 @@ struct Arguments {
     iterations: usize,
     json: bool,
     only: Option<String>,
+    report: Option<PathBuf>,
 }
 
 impl Arguments {
@@ -192,6 +199,7 @@ impl Arguments {
             iterations: 200,
             json: false,
             only: None,
+            report: None,
         };
         let mut words = env::args().skip(1);
         while let Some(word) = words.next() {
@@ -203,6 +211,9 @@ impl Arguments {
                 }
                 "--json" => arguments.json = true,
                 "--only" => arguments.only = Some(words.next().ok_or("--only wants a name")?),
+                "--report" => {
+                    arguments.report = Some(words.next().ok_or("--report wants DIR")?.into());
+                }
                 other => return Err(format!("what is `{other}`?").into()),
             }
         }
@@ -294,7 +305,7 @@ fn no_op(directory: &Path) -> Outcome<String> {
 struct Daemon {
     child: Child,
     channel: Channel,
-    _directory: TempDir,
+    directory: TempDir,
 }
 
 impl Daemon {
@@ -318,7 +329,7 @@ impl Daemon {
             Ok(channel) => Ok(Self {
                 child,
                 channel,
-                _directory: directory,
+                directory,
             }),
             Err(error) => {
                 child.kill()?;
@@ -381,8 +392,8 @@ struct Raw {
 }
 
 impl Raw {
-    fn new(case: &Case) -> Outcome<Self> {
-        let argv = case.argv.iter().map(|word| CString::new(word.as_str()));
+    fn new(words: &[String]) -> Outcome<Self> {
+        let argv = words.iter().map(|word| CString::new(word.as_str()));
         Ok(Self {
             argv: argv.collect::<Result<_, _>>()?,
             event: event(),
@@ -461,6 +472,8 @@ fn check(errno: i32) -> Outcome<()> {
 /// Times of one case.
 #[derive(Default)]
 struct Times {
+    /// Of other ways to run the command.
+    others: Vec<Vec<Duration>>,
     /// Of a call that starts nothing: what gRPC itself takes.
     bare: Vec<Duration>,
     call: Vec<Duration>,
@@ -477,11 +490,15 @@ fn interleave(
     channel: &Channel,
     case: &Case,
     iterations: usize,
+    others: &[Raw],
 ) -> Outcome<Times> {
     let mut client = HookServiceClient::new(channel.clone());
     let mut health = HealthClient::new(channel.clone());
-    let raw = Raw::new(case)?;
-    let mut times = Times::default();
+    let raw = Raw::new(&case.argv)?;
+    let mut times = Times {
+        others: vec![Vec::new(); others.len()],
+        ..Times::default()
+    };
     let waits = case.profile == "warm";
     let iterations = if waits {
         iterations.min(WARM_ROUNDS)
@@ -505,6 +522,16 @@ fn interleave(
         let evidence = response.confinement.iter().flat_map(|it| &it.evidence);
         if waits && iteration >= WARM_UP && !evidence.into_iter().any(|it| it.check == "warm") {
             return Err(format!("{}: no interpreter had waited", case.name).into());
+        }
+
+        for (other, times) in others.iter().zip(&mut times.others) {
+            let begin = Instant::now();
+            let (code, stdout) = other.run()?;
+            let time = begin.elapsed();
+            case.check(code, &stdout)?;
+            if iteration >= WARM_UP {
+                times.push(time);
+            }
         }
 
         // What any call costs at such a moment: the caches are full of a process that has just ended.
@@ -541,7 +568,7 @@ fn throughput(
     iterations: usize,
 ) -> Outcome<(f64, f64)> {
     let each = (iterations / IN_FLIGHT).max(4);
-    let raw = Raw::new(case)?;
+    let raw = Raw::new(&case.argv)?;
     let (mut raws, mut calls) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         let begin = Instant::now();
@@ -635,9 +662,12 @@ fn bloat(
         server.spawn(serving.serve(Incoming::bind(&socket, 0o600)?.0))
     };
     let channel = connect(client, &socket)?;
-    report.latency("small", &interleave(client, &channel, case, iterations)?);
+    report.latency(
+        "small",
+        &interleave(client, &channel, case, iterations, &[])?,
+    );
     let ballast = vec![1_u8; BLOAT_BYTES];
-    let bloated = interleave(client, &channel, case, iterations)?;
+    let bloated = interleave(client, &channel, case, iterations, &[])?;
     black_box(&ballast);
     report.latency("500 MB", &bloated);
     drop(ballast);
