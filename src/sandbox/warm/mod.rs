@@ -64,7 +64,7 @@ pub(in crate::sandbox) fn write_waiters(directory: &Path) -> io::Result<()> {
         fs::write(&path, text)?;
         fs::set_permissions(&path, PermissionsExt::from_mode(0o444))?;
     }
-    fs::set_permissions(directory, PermissionsExt::from_mode(0o555))
+    fs::set_permissions(directory, PermissionsExt::from_mode(0o755))
 }
 
 /// A kind of interpreter.
