@@ -256,9 +256,8 @@ def check(directory, authority, daemons, front):
         more(300)
         assert all(it.runs() for it in daemons), f"a daemon got no call: {[len(it.runs()) for it in daemons]}"
         first.end(signal.SIGKILL)
-        lost = lambda: sum(len(it.unknown) for it in callers)
         more(300)
-        after_kill = lost()
+        after_kill = {it for caller in callers for it in caller.unknown}
         first.start()
         before = sum(first.runs().values())
         wait("the daemon that is back to get calls", lambda: sum(first.runs().values()) > before, 120)
@@ -276,8 +275,11 @@ def check(directory, authority, daemons, front):
     unknown = [it for caller in callers for it in caller.unknown]
     assert [it for it in done if runs[it] != 1] == [], "answered, and not run once"
     assert [it for it in runs if runs[it] > 1] == [], "run more than once"
-    assert after_kill <= CALLERS, f"of {CALLERS} calls in flight at most, {after_kill} have no answer"
-    assert lost() == after_kill, "a daemon that drains left calls without an answer"
+    assert len(after_kill) <= CALLERS, f"of {CALLERS} calls in flight at most, {len(after_kill)} have no answer"
+    # A connection that comes while the listener is closed is reset by the kernel, with a call that nobody has seen.
+    at_drain = [it for it in unknown if it not in after_kill]
+    assert [it for it in at_drain if runs[it]] == [], "a daemon that drains left calls that ran without an answer"
+    assert len(at_drain) <= CALLERS, f"{len(at_drain)} calls have no answer of a daemon that drains"
 
     # The control: who makes a call again at another daemon without knowing whether it ran is seen by the same count.
     request = pb.ExecuteRequest(event=pb.Event(json=b"{}"), hook=pb.Hook(argv=["/bin/cat"]), request_id=str(uuid.uuid4()))
@@ -298,8 +300,9 @@ def check(directory, authority, daemons, front):
             assert reason(error) == "PEER_NOT_ALLOWED", error
 
     again = sum(it.again for it in callers)
-    print(f"{len(done)} calls answered, each as it was and run once; {len(unknown)} without an answer after the kill, "
-          f"{sum(runs[it] for it in unknown)} of them run; {again} refused by a daemon that drained, and made again")
+    print(f"{len(done)} calls answered, each as it was and run once; {len(after_kill)} without an answer after the kill, "
+          f"{sum(runs[it] for it in after_kill)} of them run; {len(at_drain)} too late for a daemon that drained, none of them run; "
+          f"{again} refused by it, and made again")
 
 
 if __name__ == "__main__":
