@@ -111,10 +111,6 @@ impl GrantRequest<'_> {
 #[derive(Clone, Debug)]
 pub(in crate::sandbox) struct OpenGrant {
     /// Path at which it was found.
-    #[cfg_attr(
-        not(target_os = "linux"),
-        expect(dead_code, reason = "Seatbelt asks the kernel for names")
-    )]
     pub path: PathBuf,
     /// Rights that are granted.
     pub rights: Rights,

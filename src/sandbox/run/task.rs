@@ -83,10 +83,6 @@ pub struct Task<'a> {
 #[derive(Clone, Debug)]
 pub(in crate::sandbox) struct WorkingDir {
     pub(in crate::sandbox) opened: Arc<OwnedFd>,
-    #[cfg_attr(
-        not(target_os = "linux"),
-        expect(dead_code, reason = "mounts and containers alone are told a path")
-    )]
     pub(in crate::sandbox) path: PathBuf,
 }
 
