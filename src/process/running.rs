@@ -227,8 +227,12 @@ impl Running {
         self
     }
 
-    /// Waits until a child that keeps its stdin for later writes a mark, the first of its output. Returns whether it did.
-    pub(crate) async fn waits(&self, mark: u8) -> io::Result<bool> {
+    /// Waits until a child that keeps its stdin for later writes a mark, the first of its output. Returns whether it did. It is
+    /// killed at the deadline unless it begins before.
+    pub(crate) async fn waits(&mut self, mark: u8, deadline: Instant) -> io::Result<bool> {
+        if self.rearm(deadline) {
+            return Ok(false);
+        }
         let mut first = [0];
         loop {
             self.pipes.stdout.readable().await?;
@@ -237,6 +241,15 @@ impl Running {
                 count => return Ok(count? == 1 && first == [mark] && self.is_silent()),
             }
         }
+    }
+
+    /// Puts off the kill to a deadline; returns whether it was sent before.
+    ///
+    /// That of the launch holds the child's ends of its pipes, which would not be seen to end.
+    fn rearm(&mut self, deadline: Instant) -> bool {
+        let armed = self.group.arm(deadline);
+        // The new kill is armed already, so that there is no gap.
+        std::mem::replace(&mut self.launch, armed).is_some_and(Armed::disarm)
     }
 
     /// Returns whether nothing has been printed that was not read.
@@ -250,10 +263,11 @@ impl Running {
 
     /// Gives a child that waits its stdin and its deadline. Returns whether it still waited.
     pub(crate) fn begin(&mut self, input: Bytes, deadline: Instant) -> bool {
-        let armed = self.group.arm(deadline);
-        // The new kill is armed already, so that there is no gap.
-        let was_late = std::mem::replace(&mut self.launch, armed).is_some_and(Armed::disarm);
-        if was_late || self.killed.is_some() || self.group.has_ended() || !self.is_silent() {
+        if self.rearm(deadline)
+            || self.killed.is_some()
+            || self.group.has_ended()
+            || !self.is_silent()
+        {
             return false;
         }
         let Some((_, rest)) = &mut self.pipes.stdin else {

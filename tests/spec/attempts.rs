@@ -431,7 +431,7 @@ pub(crate) async fn run(daemon: &Daemon, request: pb::ExecuteRequest) -> Result 
 }
 
 /// Returns the user that a hook ran as.
-fn ran_as(response: &pb::ExecuteResponse) -> Option<u32> {
+pub(crate) fn ran_as(response: &pb::ExecuteResponse) -> Option<u32> {
     let evidence = &response.confinement.as_ref()?.evidence;
     let uid = evidence.iter().find(|evidence| evidence.check == "uid")?;
     uid.observed.parse().ok()

@@ -4,8 +4,9 @@ use std::{os::unix::fs::FileExt, sync::Arc, time::Instant};
 
 use bytes::Bytes;
 use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
 
-use super::{Begun, Evidence, Sandbox, Start};
+use super::{Begun, Evidence, LOADING_TURN, SETUP_TURN, Sandbox, Start};
 use crate::{
     consent::Program,
     model::Peer,
@@ -75,14 +76,19 @@ impl Refill {
     /// Starts them in the background, one after another, and lets go of them when they have waited too long.
     pub(super) fn start(mut self: Box<Self>) {
         tokio::spawn(async move {
+            if warm::is_memory_scarce() {
+                self.sandbox.warm.clear();
+                return;
+            }
             while self.missing > 0 {
                 let waiting = self.sandbox.start_ahead(&self).await;
-                if let Err(unfit) = waiting {
-                    let argv = &self.template.program.argv;
-                    tracing::debug!(?unfit, ?argv, "an interpreter does not wait");
-                }
+                let (argv, unfit) = (&self.template.program.argv, waiting.as_ref().err().copied());
                 self.missing -= 1;
                 self.sandbox.warm.started(&self.key, waiting);
+                match unfit {
+                    None => tracing::debug!(?argv, "an interpreter waits"),
+                    Some(unfit) => tracing::debug!(?unfit, ?argv, "an interpreter does not wait"),
+                }
             }
             let sandbox = Arc::downgrade(&self.sandbox);
             drop(self);
@@ -165,7 +171,7 @@ impl Sandbox {
     async fn start_ahead(&self, refill: &Refill) -> Result<Waiting, Unfit> {
         let task = HookTask {
             caller: &refill.template.caller,
-            cancel: &self.warm.cancel,
+            cancel: &CancellationToken::new(),
             deadline: Instant::now() + LIFETIME,
             environment: &refill.template.environment,
             opened: &refill.template.opened,
@@ -190,7 +196,7 @@ impl Sandbox {
             places = made;
             Ok(execution)
         });
-        let loaded = turn.spend(super::SETUP_TURN, Box::pin(set_up)).await;
+        let loaded = turn.spend(SETUP_TURN, Box::pin(set_up)).await;
         let (mut released, run) = loaded.map_err(|stop| {
             tracing::debug!(%stop, "an interpreter cannot be started ahead");
             Unfit::Now
@@ -199,7 +205,8 @@ impl Sandbox {
             return Err(Unfit::Always);
         };
         let child = hook.as_waiting().ok_or(Unfit::Always)?;
-        match timeout(LOADING, child.waits(MARK)).await {
+        let waits = timeout(LOADING, child.waits(MARK, task.deadline));
+        match turn.spend(LOADING_TURN, waits).await {
             Ok(Ok(true)) => {}
             Ok(_) => return Err(Unfit::Always),
             Err(_) => return Err(Unfit::Now),

@@ -502,7 +502,12 @@ impl Sandbox {
         execution: impl FnOnce(&RunDir, Option<&Identity>) -> Result<Execution, Stop>,
     ) -> Result<Begun, Stop> {
         let caller = hook.caller.uid;
-        let lease = self.lease(caller)?;
+        let lease = self.lease(caller).inspect_err(|_| {
+            // What waits has uids, too, and a hook comes first.
+            if !waits {
+                self.warm.clear();
+            }
+        })?;
         let identity = lease
             .as_ref()
             .map(|lease| match self.parts.run_as.of(&hook.policy.line) {
@@ -564,7 +569,6 @@ impl Sandbox {
         match identities.lease(caller) {
             Ok(Some(lease)) => Ok(Some(lease)),
             Ok(None) => {
-                self.warm.clear();
                 let message = "all uids of `hooks.uid_range` are in use; enlarge the range or ask again later";
                 Err(Refusal::new(Reason::Overloaded, message).into())
             }

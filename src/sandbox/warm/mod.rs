@@ -20,7 +20,6 @@ use std::{
 };
 
 use bytes::{BufMut, Bytes, BytesMut};
-use tokio_util::sync::CancellationToken;
 
 pub(in crate::sandbox) use self::key::Key;
 use crate::sandbox::{
@@ -170,8 +169,6 @@ struct Command {
 /// The warm interpreters.
 #[derive(Debug, Default)]
 pub(in crate::sandbox) struct Warm {
-    /// Ends the starts in work.
-    pub(in crate::sandbox) cancel: CancellationToken,
     /// The command asked for longest ago comes first.
     commands: Mutex<Vec<Command>>,
 }
@@ -190,14 +187,10 @@ impl Warm {
     /// None for a command that is asked for the first time: its words may be other ones each time.
     pub(in crate::sandbox) fn missing(&self, key: &Key, wanted: usize) -> usize {
         let now = Instant::now();
-        let scarce = is_memory_scarce();
         let mut commands = self.lock();
         let known = commands.iter().position(|it| it.key == *key);
         let known = known.map(|at| commands.remove(at));
         commands.retain(|it| now.duration_since(it.asked) < LIFETIME);
-        if scarce {
-            commands.iter_mut().for_each(|it| it.waiting.clear());
-        }
         let is_new = known.is_none();
         let mut command = known.unwrap_or(Command {
             asked: now,
@@ -209,7 +202,7 @@ impl Warm {
         command.asked = now;
         let is_unfit = command.unfit_until.is_some_and(|until| now < until);
         let starting: usize = commands.iter().map(|it| it.starting).sum();
-        let missing = if is_new || scarce || is_unfit {
+        let missing = if is_new || is_unfit {
             0
         } else {
             let has = command.starting + command.waiting.len();
@@ -288,7 +281,7 @@ pub(in crate::sandbox) enum Unfit {
 }
 
 /// Returns whether less than a part of the host's memory is available, or that is not known.
-fn is_memory_scarce() -> bool {
+pub(in crate::sandbox) fn is_memory_scarce() -> bool {
     let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let size = |name: &str| -> Option<u64> {
         let line = text.lines().find_map(|line| line.strip_prefix(name))?;
