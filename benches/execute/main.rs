@@ -65,8 +65,10 @@ const EVENT_BYTES: usize = 1024;
 const BLOAT_BYTES: usize = 500 * 1024 * 1024;
 const IN_FLIGHT: usize = 16;
 const ROUNDS: usize = 5;
-/// Interpreters that wait start between two calls, and not beside what is measured.
+/// Processes that wait start between two calls, and not beside what is measured.
 const BETWEEN_WARM: Duration = Duration::from_millis(150);
+/// The same for slots, which start faster.
+const BETWEEN_SLOTS: Duration = Duration::from_millis(10);
 /// The most rounds with such pauses.
 const WARM_ROUNDS: usize = 100;
 const WARM_UP: usize = 20;
@@ -99,19 +101,11 @@ fn measure() -> Outcome<()> {
         Ok(program) => cases.push(Case::new("no-op", "strict", &[&program], "")),
         Err(error) => eprintln!("SKIP: no-op: no static program can be made: {error}"),
     }
-    cases.push(Case::new("true", "strict", &["/bin/true"], ""));
-    cases.push(Case::new(
-        "sh-read",
-        "strict",
-        &["/bin/sh", "-c", "read x; echo {}"],
-        "{}\n",
-    ));
-    cases.push(Case::new(
-        "sh-cat",
-        "pipeline",
-        &["/bin/sh", "-c", "cat >/dev/null; echo {}"],
-        "{}\n",
-    ));
+    for (names, profiles, argv, stdout) in COMMANDS {
+        for (name, profile) in names.into_iter().zip(profiles) {
+            cases.push(Case::new(name, profile, argv, stdout));
+        }
+    }
 
     for (name, interpreter, file, script) in INTERPRETED {
         if !Path::new(interpreter).exists() {
@@ -160,6 +154,38 @@ fn measure() -> Outcome<()> {
     }
     report.print(arguments.json);
     Ok(())
+}
+
+/// Commands, each with the name and the profile of its start as it is asked for, and of that in a warm slot.
+const COMMANDS: [([&str; 2], [&str; 2], &[&str], &str); 3] = [
+    (
+        ["true", "true-slot"],
+        ["strict", "warm"],
+        &["/bin/true"],
+        "",
+    ),
+    (
+        ["sh-read", "sh-read-slot"],
+        ["strict", "warm"],
+        &["/bin/sh", "-c", "read x; echo {}"],
+        "{}\n",
+    ),
+    (
+        ["sh-cat", "sh-cat-slot"],
+        ["pipeline", "warm-pipeline"],
+        &["/bin/sh", "-c", "cat >/dev/null; echo {}"],
+        "{}\n",
+    ),
+];
+
+/// Returns the pause before a round; `HOOKJAIL_BENCH_PAUSE` has other milliseconds.
+fn pause_of(case: &Case) -> Duration {
+    let named = env::var("HOOKJAIL_BENCH_PAUSE").ok().and_then(|text| text.parse().ok());
+    named.map_or_else(|| match case.name {
+        name if name.ends_with("-warm") => BETWEEN_WARM,
+        name if name.ends_with("-slot") => BETWEEN_SLOTS,
+        _ => Duration::ZERO,
+    }, Duration::from_millis)
 }
 
 /// Hooks of interpreters: each reads the event as JSON and prints a decision.
@@ -244,6 +270,11 @@ impl Case {
         }
     }
 
+    /// Returns whether a process waits for each run.
+    fn is_warm(&self) -> bool {
+        self.profile.starts_with("warm")
+    }
+
     fn request(&self) -> pb::ExecuteRequest {
         pb::ExecuteRequest {
             event: Some(pb::Event {
@@ -314,7 +345,7 @@ impl Daemon {
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755))?;
         let config = directory.path().join("hookjail.toml");
         fs::write(&config, configuration(directory.path()))?;
-        write_profile(directory.path())?;
+        write_profiles(directory.path())?;
         fs::set_permissions(&config, fs::Permissions::from_mode(0o600))?;
         let log = directory.path().join("log");
         let mut child = Command::new(env!("CARGO_BIN_EXE_hookjail"))
@@ -358,14 +389,17 @@ fn configuration(directory: &Path) -> String {
     )
 }
 
-/// Writes the profile under which interpreters wait.
-fn write_profile(directory: &Path) -> io::Result<()> {
+/// Writes the profiles under which processes wait.
+fn write_profiles(directory: &Path) -> io::Result<()> {
     let profiles = directory.join("profiles");
     fs::create_dir(&profiles)?;
     fs::set_permissions(&profiles, fs::Permissions::from_mode(0o755))?;
-    let text =
-        "description = \"strict, with interpreters that wait\"\nextends = \"strict\"\nwarm = 2\n";
-    fs::write(profiles.join("warm.toml"), text)
+    for (name, parent) in [("warm", "strict"), ("warm-pipeline", "pipeline")] {
+        let text =
+            format!("description = \"With processes that wait\"\nextends = {parent:?}\nwarm = 2\n");
+        fs::write(profiles.join(format!("{name}.toml")), text)?;
+    }
+    Ok(())
 }
 
 fn connect(runtime: &Runtime, socket: &Path) -> Outcome<Channel> {
@@ -499,16 +533,15 @@ fn interleave(
         others: vec![Vec::new(); others.len()],
         ..Times::default()
     };
-    let waits = case.profile == "warm";
+    let waits = case.is_warm();
+    let pause = pause_of(case);
     let iterations = if waits {
         iterations.min(WARM_ROUNDS)
     } else {
         iterations
     };
     for iteration in 0..iterations + WARM_UP {
-        if waits {
-            thread::sleep(BETWEEN_WARM);
-        }
+        thread::sleep(pause);
         let begin = Instant::now();
         let (code, stdout) = raw.run()?;
         let raw_time = begin.elapsed();
@@ -521,7 +554,7 @@ fn interleave(
         check_response(case, &response)?;
         let evidence = response.confinement.iter().flat_map(|it| &it.evidence);
         if waits && iteration >= WARM_UP && !evidence.into_iter().any(|it| it.check == "warm") {
-            return Err(format!("{}: no interpreter had waited", case.name).into());
+            return Err(format!("{}: no process had waited", case.name).into());
         }
 
         for (other, times) in others.iter().zip(&mut times.others) {
@@ -628,7 +661,7 @@ fn bloat(
     directory: &Path,
     report: &mut Report,
 ) -> Outcome<()> {
-    write_profile(directory)?;
+    write_profiles(directory)?;
     let config = Config::parse(&configuration(directory), &ProcessEnv::read())?;
     let consent = ConsentRule::Operator(Operator {
         accept_all: true,

@@ -94,7 +94,7 @@ fn ways(daemon: &Daemon, case: &Case) -> Outcome<Vec<Way>> {
         "hookjail run",
         [words(&[program, "run"]), words(&by_client)].concat(),
     ));
-    if case.profile == "warm" {
+    if case.is_warm() {
         return Ok(ways);
     }
     if let Some(path) = installed("bwrap") {

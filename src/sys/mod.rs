@@ -38,7 +38,7 @@ pub(crate) use self::{
         keep_last_answer,
     },
     shared::{
-        Identity, Links, Reaped, WaitStatus, ignore_file_size_signal, occupy_standard_fds,
+        Identity, Links, Reaped, WAITS, WaitStatus, ignore_file_size_signal, occupy_standard_fds,
         raise_descriptor_limit,
     },
 };

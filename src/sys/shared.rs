@@ -12,6 +12,9 @@ use nix::{
 };
 use serde::{Deserialize, Serialize};
 
+/// What a process that waits for a run writes to its stdout, alone.
+pub(crate) const WAITS: u8 = 6;
+
 /// Limit on descriptors, above any daemon's needs: 16,384 hooks and 65,536 connections.
 const DESCRIPTORS: libc::rlim_t = 512 * 1024;
 

@@ -3,7 +3,8 @@
 //! `cargo test --all-features --test spec mutation -- --include-ignored --nocapture` prints element by element what
 //! noticed. What noticed is an attempt that got through, a call that was not denied as written down, or the daemon, which
 //! refuses to run.
-//! `HOOKJAIL_MUTANTS=N` tries every Nth element only.
+//! `HOOKJAIL_MUTANTS=N` tries every Nth element only. With `HOOKJAIL_MUTANTS_IN=slots` hooks are started in warm slots, and the
+//! self-test, whose children are not, is taken out too.
 
 use std::collections::BTreeMap;
 
@@ -257,8 +258,11 @@ async fn notice(probe: &Probe, element: &str) -> Option<String> {
 
 /// Starts a daemon whose policy lacks elements.
 async fn weakened(elements: &[&str]) -> Daemon {
+    let in_slots = std::env::var("HOOKJAIL_MUTANTS_IN").is_ok_and(|place| place == "slots");
+    let without = if in_slots { " proof:self-test" } else { "" };
     Daemon::with(Setup {
-        env: vec![("HOOKJAIL_WEAKEN".to_owned(), elements.join(" "))],
+        env: vec![("HOOKJAIL_WEAKEN".to_owned(), elements.join(" ") + without)],
+        in_slots,
         ..Setup::default()
     })
     .await

@@ -351,6 +351,7 @@ impl Call<'_> {
             action: sys::Action::Execute {
                 argv,
                 environment,
+                handed: None,
                 program: program.into(),
             },
             canaries: None,
@@ -453,6 +454,7 @@ impl Call<'_> {
             Action::Execute(Execution {
                 argv,
                 environment,
+                handed: _,
                 own: _,
                 path,
                 program,

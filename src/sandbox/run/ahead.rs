@@ -1,4 +1,4 @@
-//! Starts interpreters ahead of their runs, and hands runs over to them.
+//! Starts interpreters and slots ahead of their runs, and hands runs over to them.
 
 use std::{os::unix::fs::FileExt, sync::Arc, time::Instant};
 
@@ -14,15 +14,16 @@ use crate::{
     refusal::{Fault, Stop},
     sandbox::{
         HookTask, Opened, Prepared,
-        run::child_spec::{Execution, own_directory, variables},
-        warm::{self, Key, LIFETIME, LOADING, MARK, Unfit, Waiting},
+        run::child_spec::{Execution, arguments, copies_in, own_directory, variables},
+        warm::{self, Key, LIFETIME, LOADING, SlotReport, Unfit, Waiter, Waiting, slot},
     },
+    sys::WAITS,
 };
 
 /// How much of a script is looked at for what it imports.
 const MOST_SCANNED_BYTES: usize = 64 << 10;
 
-/// What a hook was started with, for the start of interpreters for the next ones.
+/// What a hook was started with, for what waits for the next ones.
 #[derive(Debug)]
 struct Template {
     caller: Peer,
@@ -33,7 +34,7 @@ struct Template {
     program: Program,
 }
 
-/// Interpreters that are to be started. They count as being started; those that are not, when this is dropped, no more.
+/// Interpreters or slots that are to be started. They count as being started; those that are not, when this is dropped, no more.
 #[derive(Debug)]
 pub(super) struct Refill {
     key: Key,
@@ -43,7 +44,7 @@ pub(super) struct Refill {
 }
 
 impl Refill {
-    /// Returns how to start the interpreters that are missing; `None` where none is.
+    /// Returns how to start those that are missing; `None` where none is.
     pub(super) fn of(sandbox: &Arc<Sandbox>, key: Key, task: HookTask<'_>) -> Option<Box<Self>> {
         let wanted = usize::try_from(task.policy.warm).unwrap_or(0);
         let missing = sandbox.warm.missing(&key, wanted);
@@ -82,12 +83,13 @@ impl Refill {
             }
             while self.missing > 0 {
                 let waiting = self.sandbox.start_ahead(&self).await;
-                let (argv, unfit) = (&self.template.program.argv, waiting.as_ref().err().copied());
+                let (argv, waiter) = (&self.template.program.argv, self.key.waiter);
+                let unfit = waiting.as_ref().err().copied();
                 self.missing -= 1;
                 self.sandbox.warm.started(&self.key, waiting);
                 match unfit {
-                    None => tracing::debug!(?argv, "an interpreter waits"),
-                    Some(unfit) => tracing::debug!(?unfit, ?argv, "an interpreter does not wait"),
+                    None => tracing::debug!(?waiter, ?argv, "a process waits"),
+                    Some(unfit) => tracing::debug!(?unfit, ?waiter, ?argv, "no process waits"),
                 }
             }
             let sandbox = Arc::downgrade(&self.sandbox);
@@ -109,7 +111,7 @@ impl Drop for Refill {
 }
 
 impl Sandbox {
-    /// Returns the key of a hook whose interpreter is to wait for its next runs.
+    /// Returns the key of a hook for whose next runs something is to wait.
     pub(super) fn warm_key(&self, task: HookTask<'_>) -> Option<Key> {
         let is_asked = task.policy.warm > 0;
         let backend = is_asked
@@ -123,17 +125,22 @@ impl Sandbox {
         can.then(|| Key::of(task)).flatten()
     }
 
-    /// Hands a hook's run over to an interpreter that waits for it, if there is one.
+    /// Hands a hook's run over to what waits for it, if anything does.
     ///
     /// # Errors
     ///
     /// Refuses a script that has been rewritten since it was hashed: `DIGEST_MISMATCH`.
-    pub(super) fn begin_warm(&self, key: &Key, task: HookTask<'_>) -> Result<Option<Begun>, Stop> {
+    pub(super) fn begin_warm(
+        &self,
+        key: &Key,
+        task: HookTask<'_>,
+    ) -> Result<Option<(Begun, Option<SlotReport>)>, Stop> {
         // What is dropped in this loop is killed.
         while let Some(waiting) = self.warm.take(key) {
             let Waiting {
                 places,
                 mut released,
+                report,
                 run,
                 since,
             } = waiting;
@@ -149,7 +156,18 @@ impl Sandbox {
                 continue;
             };
             let variables = variables(task, run.directory())?;
-            if !child.begin(warm::input(&variables, task.stdin), task.deadline) {
+            let input = match key.waiter {
+                Waiter::Node | Waiter::Python => Some(warm::input(&variables)),
+                Waiter::Slot => {
+                    slot::input(&arguments(task.program, copies_in(&places))?, &variables)
+                }
+            };
+            let Some(mut input) = input else {
+                // Too much for a slot.
+                return Ok(None);
+            };
+            input.extend_from_slice(task.stdin);
+            if !child.begin(input.into(), task.deadline) {
                 continue;
             }
             // Only now: what does not wait any more finds no script. It reads its input when the run is waited for.
@@ -162,12 +180,12 @@ impl Sandbox {
                 check: "warm",
                 observed: format!("waited {} ms", now.duration_since(since).as_millis()),
             });
-            return Ok(Some((released, run)));
+            return Ok(Some(((released, run), report)));
         }
         Ok(None)
     }
 
-    /// Starts an interpreter and waits until it waits.
+    /// Starts an interpreter or a slot and waits until it waits.
     async fn start_ahead(&self, refill: &Refill) -> Result<Waiting, Unfit> {
         let task = HookTask {
             caller: &refill.template.caller,
@@ -183,29 +201,35 @@ impl Sandbox {
         let caller = task.caller.uid;
         self.litter.room(caller).await;
         let mut turn = self.setups.turn(caller).await;
-        let mut places = Vec::new();
+        let (mut places, mut report) = (Vec::new(), None);
         let set_up = self.set_up_with(task, true, |directory, _| {
             let (mut execution, made) = Execution::ahead(task, directory)?;
             let waiters = self.parts.instance.waiters();
-            let granted = own_directory(waiters.clone(), Access::Read)
-                .map_err(|e| Fault::new("cannot open the files that make interpreters wait", e))?;
-            execution.own.push(granted);
-            let script = start_of(&refill.template.program);
-            let interpreter = refill.key.interpreter;
-            interpreter.wait(&mut execution.environment, &waiters, &script);
+            let fault = |e| Fault::new("cannot open the files that make processes wait", e);
+            match refill.key.waiter {
+                waiter @ (Waiter::Node | Waiter::Python) => {
+                    let granted = own_directory(waiters.clone(), Access::Read).map_err(fault)?;
+                    execution.own.push(granted);
+                    let script = start_of(&refill.template.program);
+                    waiter.wait(&mut execution.environment, &waiters, &script);
+                }
+                Waiter::Slot => {
+                    report = Some(slot::wait_in(&mut execution, &waiters).map_err(fault)?)
+                }
+            }
             places = made;
             Ok(execution)
         });
         let loaded = turn.spend(SETUP_TURN, Box::pin(set_up)).await;
         let (mut released, run) = loaded.map_err(|stop| {
-            tracing::debug!(%stop, "an interpreter cannot be started ahead");
+            tracing::debug!(%stop, "nothing can be started ahead");
             Unfit::Now
         })?;
         let Start::Running(hook) = &mut released.start else {
             return Err(Unfit::Always);
         };
         let child = hook.as_waiting().ok_or(Unfit::Always)?;
-        let waits = timeout(LOADING, child.waits(MARK, task.deadline));
+        let waits = timeout(LOADING, child.waits(WAITS, task.deadline));
         match turn.spend(LOADING_TURN, waits).await {
             Ok(Ok(true)) => {}
             Ok(_) => return Err(Unfit::Always),
@@ -214,6 +238,7 @@ impl Sandbox {
         Ok(Waiting {
             places,
             released,
+            report,
             run,
             since: Instant::now(),
         })

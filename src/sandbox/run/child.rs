@@ -188,12 +188,14 @@ fn job(
         Action::Execute(Execution {
             argv,
             environment,
+            handed,
             own: _,
             path: _,
             program,
         }) => sys::Action::Execute {
             argv,
             environment,
+            handed,
             program: program.into(),
         },
         Action::Probe(attempts) => sys::Action::Attempt(attempts),

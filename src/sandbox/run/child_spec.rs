@@ -24,6 +24,8 @@ use nix::{
 };
 use tokio::{net::unix::pipe, task::block_in_place};
 
+#[cfg(target_os = "linux")]
+use crate::sys::Handed;
 use crate::{
     consent::{
         ContentGuard, Program, Script,
@@ -48,6 +50,9 @@ use crate::{
 pub(in crate::sandbox) struct Execution {
     pub(in crate::sandbox) argv: Vec<CString>,
     pub(in crate::sandbox) environment: Vec<CString>,
+    /// What the child has for a hook, where its program waits in a warm slot.
+    #[cfg(target_os = "linux")]
+    pub(in crate::sandbox) handed: Option<Handed>,
     /// The program's own files, which must be granted.
     pub(in crate::sandbox) own: Vec<OpenGrant>,
     /// Path of the file that is executed.
@@ -116,8 +121,7 @@ impl Execution {
             .iter()
             .map(|place| place.directory(directory, Access::Execute));
         let own = own.collect::<Result<_, _>>()?;
-        let named = places.iter().map(|place| place.copied.named.clone());
-        let mut ahead = Self::with_scripts(task, directory, (own, named.enumerate().collect()))?;
+        let mut ahead = Self::with_scripts(task, directory, (own, copies_in(&places)))?;
         ahead.environment.retain(|line| {
             let name = line.to_bytes().split(|byte| *byte == b'=').next();
             name.is_some_and(|name| matters_at_start(OsStr::from_bytes(name)))
@@ -132,7 +136,7 @@ impl Execution {
         (mut own, copies): (Vec<OpenGrant>, Vec<(usize, PathBuf)>),
     ) -> Result<Self, Stop> {
         let program = task.program;
-        let argv = program.argv_with(copies);
+        let argv = arguments(program, copies)?;
         let (path, executable) = if program.kept == ContentGuard::Copy {
             let sha256 = program.executable_sha256();
             let path = program.executable_path();
@@ -148,19 +152,38 @@ impl Execution {
         } else {
             by_path(program, &executable, directory)?
         };
-        let argv = argv
-            .into_iter()
-            .map(|a| no_nul(a.into_vec(), "hook.argv"))
-            .collect::<Result<_, _>>()?;
         let environment = variables(task, directory)?;
         Ok(Self {
             argv,
             environment,
+            #[cfg(target_os = "linux")]
+            handed: None,
             own,
             path,
             program: executable,
         })
     }
+}
+
+/// Returns the paths by which the copies in these places are named.
+pub(in crate::sandbox) fn copies_in(places: &[ScriptPlace]) -> Vec<(usize, PathBuf)> {
+    let named = places.iter().map(|place| place.copied.named.clone());
+    named.enumerate().collect()
+}
+
+/// Returns a run's arguments, with the paths of its scripts' copies.
+///
+/// # Errors
+///
+/// Refuses a NUL byte.
+pub(in crate::sandbox) fn arguments(
+    program: &Program,
+    copies: Vec<(usize, PathBuf)>,
+) -> Result<Vec<CString>, Stop> {
+    let words = program.argv_with(copies).into_iter();
+    words
+        .map(|word| no_nul(word.into_vec(), "hook.argv"))
+        .collect()
 }
 
 /// Returns a run's variables, each as `NAME=VALUE`.

@@ -58,7 +58,7 @@ use crate::{
             task::{Action, HookTask, Task},
         },
         selftest::Confirmations,
-        warm::Warm,
+        warm::{SlotReport, Warm},
     },
     sys::{Identity, Keeper, WaitStatus},
     util::{
@@ -179,6 +179,8 @@ pub(crate) struct StartedHook {
     notes: Notes,
     /// Boxed: few hooks have one, and thousands may run.
     refill: Option<Box<Refill>>,
+    /// Of a slot.
+    report: Option<SlotReport>,
     run: Arc<RunResources>,
     setup: Setup,
     turn: Turn,
@@ -319,6 +321,7 @@ impl StartedHook {
             end,
             notes,
             refill,
+            report,
             run,
             setup,
             mut turn,
@@ -330,7 +333,15 @@ impl StartedHook {
         async move {
             let end = match end {
                 Err(errno) => Ok(End::ExecFailed(errno)),
-                Ok(finish) => turn.spend(LOADING_TURN, finish).await.map(End::Ran),
+                Ok(finish) => turn
+                    .spend(LOADING_TURN, finish)
+                    .await
+                    .map(End::Ran)
+                    .map(|end| {
+                        let exit_code = end.exit_code();
+                        let errno = report.and_then(|report| report.not_executed(exit_code));
+                        errno.map_or(end, End::ExecFailed)
+                    }),
             };
             // The tree is dead: its files are removed in the background, and another hook may start.
             drop((run, turn));
@@ -430,10 +441,13 @@ impl Sandbox {
             .as_ref()
             .map(|key| self.begin_warm(key, task))
             .transpose()?;
-        let (released, run) = match begun.flatten() {
+        let ((released, run), report) = match begun.flatten() {
             Some(begun) => begun,
             // Boxed, and created after the wait: thousands may wait for their turn.
-            None => turn.spend(SETUP_TURN, Box::pin(self.set_up(task))).await?,
+            None => {
+                let begun = turn.spend(SETUP_TURN, Box::pin(self.set_up(task)));
+                (begun.await?, None)
+            }
         };
         let refill = key.and_then(|key| Refill::of(self, key, task));
         let Released {
@@ -445,6 +459,7 @@ impl Sandbox {
             end: start,
             notes,
             refill,
+            report,
             run,
             setup,
             turn,

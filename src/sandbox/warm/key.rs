@@ -1,15 +1,15 @@
-//! What two runs of a command must have in common for the interpreter of the one to serve the other.
+//! What two runs of a command must have in common for what waits to serve either.
 
 use std::{
     collections::BTreeMap,
     ffi::OsString,
-    os::fd::OwnedFd,
+    os::fd::AsFd,
     path::{Path, PathBuf},
 };
 
 use nix::{errno::Errno, sys::stat::fstat};
 
-use super::Interpreter;
+use super::{Waiter, slot};
 use crate::{
     model::{Peer, ProfileName},
     policy::{Limits, Metadata, Network, Spawn, environment::matters_at_start, rights::Rights},
@@ -17,16 +17,16 @@ use crate::{
 };
 
 /// All that a process is given when it starts. What it is given with its run is no part of it: scripts, stdin, and the variables
-/// that no interpreter reads when it starts.
+/// that no interpreter reads when it starts; in a slot all variables, and all arguments but the paths of scripts.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(in crate::sandbox) struct Key {
     argv: Vec<OsString>,
     backend: BackendName,
     caller: (u32, u32, Vec<u32>),
     environment: BTreeMap<OsString, OsString>,
-    executable: (PathBuf, String),
+    executable: (PathBuf, String, Inode),
     grants: Vec<(PathBuf, Rights, Inode)>,
-    pub(in crate::sandbox) interpreter: Interpreter,
+    pub(in crate::sandbox) waiter: Waiter,
     limits: Limits,
     metadata: Metadata,
     network: Network,
@@ -38,7 +38,7 @@ pub(in crate::sandbox) struct Key {
 type Inode = (libc::dev_t, libc::ino_t);
 
 impl Key {
-    /// Returns the key of a hook; `None` where its interpreter cannot wait.
+    /// Returns the key of a hook; `None` where nothing can wait for it.
     pub(in crate::sandbox) fn of(task: HookTask<'_>) -> Option<Self> {
         let HookTask {
             caller,
@@ -55,13 +55,26 @@ impl Key {
         if opened.kept.is_some() {
             return None;
         }
-        let interpreter = Interpreter::of(program.words_before_script()?)?;
         let mut environment = environment.with_scratch(Path::new(""));
-        // Node.js reads text alone.
-        if interpreter == Interpreter::Node && environment.values().any(|it| it.to_str().is_none())
-        {
-            return None;
-        }
+        let interpreter = program.words_before_script().and_then(Waiter::of);
+        let waiter = match interpreter {
+            // Node.js reads text alone.
+            Some(Waiter::Node) if environment.values().any(|it| it.to_str().is_none()) => None,
+            other => other,
+        };
+        let waiter = match waiter {
+            Some(waiter) => waiter,
+            None if slot::EXIST => Waiter::Slot,
+            None => return None,
+        };
+        let argv = match waiter {
+            Waiter::Node | Waiter::Python => program.argv.clone(),
+            Waiter::Slot => {
+                environment.clear();
+                let scripts = program.scripts.iter();
+                scripts.map(|script| script.path.clone().into()).collect()
+            }
+        };
         environment.retain(|name, _| matters_at_start(name));
         let grants = opened.grants.iter();
         let grants = grants.map(|it| Ok((it.path.clone(), it.rights, inode(&it.target)?)));
@@ -76,16 +89,17 @@ impl Key {
             uid,
         } = caller;
         Some(Self {
-            argv: program.argv.clone(),
+            argv,
             backend: prepared.backend,
             caller: (*uid, *gid, groups.to_vec()),
             environment,
             executable: (
                 program.executable_path().to_owned(),
                 program.executable_sha256().to_owned(),
+                inode(&program.executable).ok()?,
             ),
             grants: grants.collect::<Result<_, Errno>>().ok()?,
-            interpreter,
+            waiter,
             limits: policy.limits,
             metadata: policy.metadata,
             network: policy.network,
@@ -105,9 +119,9 @@ impl Key {
             backend: BackendName::LANDLOCK,
             caller: (0, 0, Vec::new()),
             environment: BTreeMap::new(),
-            executable: (PathBuf::new(), String::new()),
+            executable: (PathBuf::new(), String::new(), (0, 0)),
             grants: Vec::new(),
-            interpreter: Interpreter::Python,
+            waiter: Waiter::Python,
             limits: Limits {
                 address_space: None,
                 cpus: None,
@@ -128,6 +142,6 @@ impl Key {
     }
 }
 
-fn inode(file: &OwnedFd) -> Result<Inode, Errno> {
+fn inode(file: impl AsFd) -> Result<Inode, Errno> {
     fstat(file).map(|found| (found.st_dev, found.st_ino))
 }

@@ -1,25 +1,32 @@
-//! Warm interpreters: confined and loaded ahead, each waits for one run of its command.
+//! Warm interpreters and slots: confined ahead, each waits for one run.
 //!
-//! The interpreter itself runs the script, as ever: a file of hookjail's, which it reads before, only makes it wait for the
+//! An interpreter itself runs the script, as ever: a file of hookjail's, which it reads before, only makes it wait for the
 //! run's variables. Until a run has its start record its script is not in its place, so that nothing of a hook can run. Then
 //! stdin carries the variables, and after them the event.
 //!
-//! A warm interpreter belongs to one command with one [`Key`], and ends with its run. One that has waited too long is killed by
-//! its own deadline.
+//! A slot is for programs that cannot wait by themselves: a few instructions, which read the run's arguments and variables, and
+//! execute the hook's program.
+//!
+//! What waits belongs to one command with one [`Key`], and ends with its run. It is killed by its own deadline when it has waited
+//! too long.
 
 mod key;
 mod python_modules;
+#[cfg_attr(not(target_os = "linux"), path = "no_slot.rs")]
+pub(in crate::sandbox) mod slot;
 
 use std::{
     ffi::{CString, OsString},
-    fs, io,
-    os::unix::{ffi::OsStrExt, fs::PermissionsExt},
+    fs::{self, File},
+    io::{self, Read as _},
+    os::{
+        fd::OwnedFd,
+        unix::{ffi::OsStrExt, fs::PermissionsExt},
+    },
     path::Path,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
-
-use bytes::{BufMut, Bytes, BytesMut};
 
 pub(in crate::sandbox) use self::key::Key;
 use crate::sandbox::{
@@ -27,22 +34,19 @@ use crate::sandbox::{
     run::{child_spec::ScriptPlace, litter::RunResources},
 };
 
-/// What an interpreter writes to its stdout when it waits.
-pub(in crate::sandbox) const MARK: u8 = 6;
-
-/// The most interpreters that wait at once.
+/// The most interpreters and slots that wait at once.
 const MOST: usize = 32;
 
 /// The most commands that are known.
 const MOST_COMMANDS: usize = 128;
 
-/// How long an interpreter waits.
+/// How long an interpreter or a slot waits.
 pub(in crate::sandbox) const LIFETIME: Duration = Duration::from_secs(300);
 
-/// How long an interpreter may take to start.
+/// How long they may take to start.
 pub(in crate::sandbox) const LOADING: Duration = Duration::from_secs(20);
 
-/// The part of the host's memory that must be available for an interpreter to wait: a tenth.
+/// The part of the host's memory that must be available for anything to wait: a tenth.
 const AVAILABLE: u64 = 10;
 
 /// The files that make interpreters wait.
@@ -63,17 +67,22 @@ pub(in crate::sandbox) fn write_waiters(directory: &Path) -> io::Result<()> {
         fs::write(&path, text)?;
         fs::set_permissions(&path, PermissionsExt::from_mode(0o444))?;
     }
+    slot::write(directory)?;
     fs::set_permissions(directory, PermissionsExt::from_mode(0o755))
 }
 
-/// A kind of interpreter.
+/// What waits for a run.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::sandbox) enum Interpreter {
+pub(in crate::sandbox) enum Waiter {
+    /// Node.js, loaded.
     Node,
+    /// Python, loaded.
     Python,
+    /// A confined process, which executes the hook's program when the run begins.
+    Slot,
 }
 
-impl Interpreter {
+impl Waiter {
     /// Returns the kind of the interpreter that runs a command's script, from the words before it.
     fn of(words: &[OsString]) -> Option<Self> {
         let (first, rest) = words.split_first()?;
@@ -95,7 +104,7 @@ impl Interpreter {
         }
     }
 
-    /// Sets the variables by which it reads the file that makes it wait, and what that file loads ahead.
+    /// Sets the variables by which an interpreter reads the file that makes it wait, and what that file loads ahead.
     pub(in crate::sandbox) fn wait(
         self,
         environment: &mut Vec<CString>,
@@ -109,6 +118,7 @@ impl Interpreter {
                 ("NODE_OPTIONS", format!("--require \"{quoted}\""))
             }
             Self::Python => ("PYTHONPATH", directory.display().to_string()),
+            Self::Slot => return,
         };
         let prefix = format!("{name}=");
         let own = environment
@@ -122,51 +132,70 @@ impl Interpreter {
         }
         environment.extend(CString::new(line));
         let names = match self {
-            Self::Node => Vec::new(),
+            Self::Node | Self::Slot => Vec::new(),
             Self::Python => python_modules::imported(script),
         };
         environment.extend(CString::new(format!("HOOKJAIL_WARM={}", names.join(" "))));
     }
 }
 
-/// What a warm interpreter reads before the event: the length of the variables in hexadecimal, and the variables.
-pub(in crate::sandbox) fn input(variables: &[CString], event: &Bytes) -> Bytes {
+/// Returns what a warm interpreter reads before the event: the length of the variables in hexadecimal, and the variables.
+pub(in crate::sandbox) fn input(variables: &[CString]) -> Vec<u8> {
     let length: usize = variables
         .iter()
         .map(|line| line.as_bytes_with_nul().len())
         .sum();
-    let mut input = BytesMut::with_capacity(16 + length + event.len());
-    input.put_slice(format!("{length:016x}").as_bytes());
+    let mut input = format!("{length:016x}").into_bytes();
     for line in variables {
-        input.put_slice(line.as_bytes_with_nul());
+        input.extend(line.as_bytes_with_nul());
     }
-    input.put_slice(event);
-    input.freeze()
+    input
 }
 
-/// An interpreter that waits for a run of its command. Dropping it kills it.
+/// Where the errno arrives if a process in a slot cannot execute its hook's program.
+#[derive(Debug)]
+pub(in crate::sandbox) struct SlotReport(OwnedFd);
+
+impl SlotReport {
+    /// Returns the errno for which the program was not executed, given the code with which the process exited.
+    pub(in crate::sandbox) fn not_executed(self, exit_code: Option<i32>) -> Option<i32> {
+        /// The exit code of a process in a slot that could not execute the program.
+        const NOT_EXECUTED: i32 = 126;
+        if exit_code != Some(NOT_EXECUTED) {
+            return None;
+        }
+        let mut errno = [0; 4];
+        // Nothing was written where the program was executed.
+        let read = File::from(self.0).read_exact(&mut errno);
+        read.is_ok().then(|| i32::from_le_bytes(errno))
+    }
+}
+
+/// An interpreter or a slot that waits for a run. Dropping it kills it.
 #[derive(Debug)]
 pub(in crate::sandbox) struct Waiting {
     /// Where its scripts are to be put.
     pub(in crate::sandbox) places: Vec<ScriptPlace>,
     pub(in crate::sandbox) released: Released,
+    /// Of a slot.
+    pub(in crate::sandbox) report: Option<SlotReport>,
     pub(in crate::sandbox) run: Arc<RunResources>,
     /// Since when it waits.
     pub(in crate::sandbox) since: Instant,
 }
 
-/// A command whose profile has warm interpreters.
+/// A command for which something is to wait.
 #[derive(Debug)]
 struct Command {
     asked: Instant,
     key: Key,
     starting: usize,
-    /// When its interpreter may be started again, which did not come to wait.
+    /// When it may be tried again, after one that did not come to wait.
     unfit_until: Option<Instant>,
     waiting: Vec<Waiting>,
 }
 
-/// The warm interpreters.
+/// The warm interpreters and slots.
 #[derive(Debug, Default)]
 pub(in crate::sandbox) struct Warm {
     /// The command asked for longest ago comes first.
@@ -174,14 +203,14 @@ pub(in crate::sandbox) struct Warm {
 }
 
 impl Warm {
-    /// Takes the interpreter that has waited longest for a command with this key.
+    /// Takes what has waited longest for a command with this key.
     pub(in crate::sandbox) fn take(&self, key: &Key) -> Option<Waiting> {
         let mut commands = self.lock();
         let command = commands.iter_mut().find(|it| it.key == *key)?;
         (!command.waiting.is_empty()).then(|| command.waiting.remove(0))
     }
 
-    /// Returns how many interpreters to start now for a command with this key, of which `wanted` are to wait. They count as
+    /// Returns how many to start now for a command with this key, of which `wanted` are to wait. They count as
     /// being started.
     ///
     /// None for a command that is asked for the first time: its words may be other ones each time.
@@ -229,7 +258,7 @@ impl Warm {
         missing
     }
 
-    /// Keeps an interpreter that came to wait. Where it did not, and would not the next time, no other is started for some time.
+    /// Keeps what came to wait. Where it did not, and would not the next time, no other is started for some time.
     pub(in crate::sandbox) fn started(&self, key: &Key, waiting: Result<Waiting, Unfit>) {
         let mut commands = self.lock();
         let Some(command) = commands.iter_mut().find(|it| it.key == *key) else {
@@ -243,7 +272,7 @@ impl Warm {
         }
     }
 
-    /// Takes back that interpreters are being started.
+    /// Takes back that some are being started.
     pub(in crate::sandbox) fn not_started(&self, key: &Key, number: usize) {
         let mut commands = self.lock();
         if let Some(command) = commands.iter_mut().find(|it| it.key == *key) {
@@ -266,12 +295,12 @@ impl Warm {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Command>> {
-        // A panic leaves at most an interpreter too few or too many.
+        // A panic leaves at most one too few or too many.
         self.commands.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Why an interpreter did not come to wait.
+/// Why something did not come to wait.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(in crate::sandbox) enum Unfit {
     /// It ended, or printed something: it would do so each time.
@@ -334,7 +363,7 @@ mod tests {
     fn interpreters_are_told_by_their_names() {
         let kind = |words: &[&str]| {
             let words: Vec<_> = words.iter().map(OsString::from).collect();
-            Interpreter::of(&words)
+            Waiter::of(&words)
         };
         for python in [
             "/usr/bin/python3",
@@ -342,17 +371,11 @@ mod tests {
             "/opt/python3.13",
             "/v/bin/python3",
         ] {
-            assert_eq!(kind(&[python, "-u"]), Some(Interpreter::Python), "{python}");
+            assert_eq!(kind(&[python, "-u"]), Some(Waiter::Python), "{python}");
         }
-        assert_eq!(
-            kind(&["/usr/bin/env", "python3"]),
-            Some(Interpreter::Python)
-        );
-        assert_eq!(
-            kind(&["/usr/bin/env", "-S", "node"]),
-            Some(Interpreter::Node)
-        );
-        assert_eq!(kind(&["/usr/bin/nodejs"]), Some(Interpreter::Node));
+        assert_eq!(kind(&["/usr/bin/env", "python3"]), Some(Waiter::Python));
+        assert_eq!(kind(&["/usr/bin/env", "-S", "node"]), Some(Waiter::Node));
+        assert_eq!(kind(&["/usr/bin/nodejs"]), Some(Waiter::Node));
         for other in [
             "/bin/sh",
             "python3-config",
@@ -367,20 +390,20 @@ mod tests {
 
     #[test]
     fn a_value_of_the_hooks_own_stays_beside_that_of_hookjail() {
-        let set = |interpreter: Interpreter, own: &str| {
+        let set = |waiter: Waiter, own: &str| {
             let mut environment = vec![CString::new("A=b").unwrap(), CString::new(own).unwrap()];
-            interpreter.wait(&mut environment, Path::new("/run/a \"b\""), b"import json");
+            waiter.wait(&mut environment, Path::new("/run/a \"b\""), b"import json");
             let text = environment
                 .iter()
                 .map(|line| line.to_str().unwrap().to_owned());
             text.collect::<Vec<_>>()
         };
-        let python = set(Interpreter::Python, "PYTHONPATH=/mine");
+        let python = set(Waiter::Python, "PYTHONPATH=/mine");
         assert_eq!(
             python,
             ["A=b", "PYTHONPATH=/run/a \"b\":/mine", "HOOKJAIL_WARM=json"]
         );
-        let node = set(Interpreter::Node, "NODE_OPTIONS=--no-warnings");
+        let node = set(Waiter::Node, "NODE_OPTIONS=--no-warnings");
         let expected = "NODE_OPTIONS=--require \"/run/a \\\"b\\\"/wait.js\" --no-warnings";
         assert_eq!(node, ["A=b", expected, "HOOKJAIL_WARM="]);
     }

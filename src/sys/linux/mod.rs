@@ -20,6 +20,7 @@ mod mounts;
 mod open;
 mod raw;
 mod read_only;
+mod slot;
 mod spawn;
 mod tmpfs;
 mod wait;
@@ -28,7 +29,7 @@ pub(super) use self::keeper::watch_over;
 pub(crate) use self::{
     attempt::{Attempt, Described},
     handover::{exit, kill, peer, process, receive_fds, send_fds},
-    job::{Action, Canaries, Closing, IntoCgroup, Job, JobParts, Report, Step},
+    job::{Action, Canaries, Closing, Handed, IntoCgroup, Job, JobParts, Report, Step},
     listener::{Listener, Notification},
     memory::use_memory_in,
     misc::{
@@ -39,6 +40,7 @@ pub(crate) use self::{
     mounts::{Found, Mounts, NAMESPACE_OF_ROOT, NAMESPACES_OF_A_USER, OwnIds},
     open::{BY_NAME, locate, open_beneath, open_in_root, pipe},
     read_only::{Bind, ReadOnly},
+    slot::{slot_input, slot_program},
     spawn::{Launch, Overdue, Stack, discard, has_clone3, launch},
     tmpfs::Tmpfs,
     wait::{
@@ -50,5 +52,5 @@ pub use self::{misc::landlock_abi, spawn::CLONE_FLAGS};
 use super::{
     Identity, Reaped, WaitStatus,
     keeper::{Note, NotedGroup},
-    shared::PointerList,
+    shared::{PointerList, WAITS},
 };
