@@ -180,12 +180,17 @@ const COMMANDS: [([&str; 2], [&str; 2], &[&str], &str); 3] = [
 
 /// Returns the pause before a round; `HOOKJAIL_BENCH_PAUSE` has other milliseconds.
 fn pause_of(case: &Case) -> Duration {
-    let named = env::var("HOOKJAIL_BENCH_PAUSE").ok().and_then(|text| text.parse().ok());
-    named.map_or_else(|| match case.name {
-        name if name.ends_with("-warm") => BETWEEN_WARM,
-        name if name.ends_with("-slot") => BETWEEN_SLOTS,
-        _ => Duration::ZERO,
-    }, Duration::from_millis)
+    let named = env::var("HOOKJAIL_BENCH_PAUSE")
+        .ok()
+        .and_then(|text| text.parse().ok());
+    named.map_or_else(
+        || match case.name {
+            name if name.ends_with("-warm") => BETWEEN_WARM,
+            name if name.ends_with("-slot") => BETWEEN_SLOTS,
+            _ => Duration::ZERO,
+        },
+        Duration::from_millis,
+    )
 }
 
 /// Hooks of interpreters: each reads the event as JSON and prints a decision.
