@@ -158,6 +158,7 @@ impl Context {
             source: ConfigSource {
                 environment: ProcessEnv::read(),
                 file: told.config,
+                private: None,
             },
         }
     }

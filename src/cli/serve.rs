@@ -16,6 +16,14 @@ pub(super) struct ServeArgs {
     /// Leave the session of whoever starts it, and go on when that ends
     #[arg(long, hide = true)]
     on_demand: bool,
+    /// Serve only the process that starts this one, as a part of it
+    ///
+    /// Listens on no socket but a new one, in a new directory that only this user can enter, and for this user alone. Once it
+    /// listens, one line of JSON is on stdout: {"address":"unix:///…/hookjail.sock","pid":123}. It ends when stdin does, however its
+    /// parent ends, or with SIGTERM or SIGINT: hooks that run are killed, and the directory is removed. At a terminal it serves until
+    /// Ctrl-D or Ctrl-C; where stdin is /dev/null it ends at once. Configuration, consent and journal are those of this user's daemon.
+    #[arg(long)]
+    private: bool,
 }
 
 impl ServeArgs {
@@ -28,7 +36,11 @@ impl ServeArgs {
         } else {
             LogFormat::Text
         };
-        daemon::serve(&context.source, format)?;
+        if self.private {
+            daemon::serve_privately(&context.source, format)?;
+        } else {
+            daemon::serve(&context.source, format)?;
+        }
         Ok(ExitCode::SUCCESS)
     }
 }

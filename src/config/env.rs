@@ -2,9 +2,12 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    io,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
+
+use nix::unistd::{AccessFlags, access};
 
 use super::ConfigProblem;
 use crate::{
@@ -39,6 +42,8 @@ pub struct ProcessEnv {
     pub root: bool,
     /// The switches of the systems whose files are read.
     pub switches: Switches,
+    /// `TMPDIR`, or where temporary files usually are.
+    pub temporary: PathBuf,
     /// `XDG_CACHE_HOME`.
     pub xdg_cache: Option<PathBuf>,
     /// `XDG_CONFIG_HOME`.
@@ -86,6 +91,7 @@ impl ProcessEnv {
                 .collect(),
             root: nix::unistd::geteuid().is_root(),
             switches: Switches::of(|name| std::env::var(name).ok()),
+            temporary: std::env::temp_dir(),
             xdg_cache: absolute("XDG_CACHE_HOME"),
             xdg_config: absolute("XDG_CONFIG_HOME"),
             xdg_runtime: absolute("XDG_RUNTIME_DIR").or_else(|| usual_runtime("/run/user")),
@@ -130,6 +136,26 @@ impl ProcessEnv {
             None => self.users_state()?.join("run"),
         };
         Some(directory.join("hookjail.sock"))
+    }
+
+    /// Returns a path that nothing has yet, for the directory of a private daemon: where no other user can replace it.
+    ///
+    /// # Errors
+    ///
+    /// Fails where there is no such place.
+    pub(crate) fn private_directory(&self) -> io::Result<PathBuf> {
+        let places = self.xdg_runtime.iter().chain([&self.temporary]);
+        let place = places.clone().find(|place| is_own_to_use(place));
+        let place = place.ok_or_else(|| {
+            let tried: Vec<_> = places.map(|it| format!("`{}`", it.display())).collect();
+            io::Error::other(format!(
+                "there is no directory for the socket: this user cannot write in {}, or others could replace what is in it; set TMPDIR",
+                tried.join(" and in ")
+            ))
+        })?;
+        // Short: the path of a socket has 107 bytes at most. Nobody can take the name first and be believed: the directory is made new.
+        let (_, random) = uuid::Uuid::now_v7().as_u64_pair();
+        Ok(place.join(format!("hookjail-{random:016x}")))
     }
 
     /// Returns the state directory of a user's daemon; `None` for root.
@@ -195,6 +221,21 @@ impl ProcessEnv {
     }
 }
 
+/// Returns whether this user can make files in a directory that only this user and root can replace.
+fn is_own_to_use(directory: &Path) -> bool {
+    let Ok(found) = std::fs::metadata(directory) else {
+        return false;
+    };
+    let (own, is_sticky) = (nix::unistd::geteuid().as_raw(), found.mode() & 0o1000 != 0);
+    let is_safe = is_sticky || found.mode() & 0o022 == 0;
+    let usable = AccessFlags::W_OK | AccessFlags::X_OK;
+    directory.is_absolute()
+        && found.is_dir()
+        && [own, 0].contains(&found.uid())
+        && is_safe
+        && access(directory, usable).is_ok()
+}
+
 /// Normalises an absolute path, such as one with a slash at its end. `None` for a relative one.
 fn absolute(path: &Path) -> Option<PathBuf> {
     path.is_absolute().then(|| path.components().collect())
@@ -220,6 +261,45 @@ mod tests {
         std::fs::remove_dir(&own).unwrap();
         std::os::unix::fs::symlink("/", &own).unwrap();
         assert_eq!(usual_runtime(users), None);
+    }
+
+    #[test]
+    fn a_private_daemon_has_its_directory_where_no_other_user_can_replace_it() {
+        let place = tempfile::tempdir().unwrap();
+        let (runtime, temporary) = (place.path().join("runtime"), place.path().join("tmp"));
+        let environment = ProcessEnv {
+            temporary: temporary.clone(),
+            xdg_runtime: Some(runtime.clone()),
+            ..ProcessEnv::default()
+        };
+        let parent = || {
+            let directory = environment.private_directory().ok()?;
+            Some(directory.parent()?.to_owned())
+        };
+        assert_eq!(parent(), None);
+        for directory in [&temporary, &runtime] {
+            std::fs::create_dir(directory).unwrap();
+        }
+        let mode = |path: &Path, mode| {
+            std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+        };
+        for (of_runtime, of_temporary, expected) in [
+            (0o700, 0o1777, Some(&runtime)),
+            (0o770, 0o1777, Some(&temporary)),
+            (0o770, 0o700, Some(&temporary)),
+            (0o702, 0o777, None),
+        ] {
+            mode(&runtime, of_runtime);
+            mode(&temporary, of_temporary);
+            assert_eq!(
+                parent().as_ref(),
+                expected,
+                "{of_runtime:o} {of_temporary:o}"
+            );
+        }
+        mode(&temporary, 0o700);
+        let two = [(); 2].map(|()| environment.private_directory().unwrap());
+        assert_ne!(two[0], two[1]);
     }
 
     #[test]

@@ -271,6 +271,22 @@ impl Config {
         read().map_err(|cause| ConfigError { path: shown, cause })
     }
 
+    /// Makes it the configuration of a daemon that serves its own user alone, at one socket, and lets no hook outlast it.
+    fn private_at(self, socket: &Path) -> Self {
+        Self {
+            admin_socket: None,
+            callers: Users::default(),
+            drain: Duration::ZERO,
+            metrics: None,
+            network: None,
+            operators: Users::default(),
+            readers: Users::default(),
+            socket: Some(socket.to_owned()),
+            socket_mode: 0o600,
+            ..self
+        }
+    }
+
     /// Parses a configuration that another narrows.
     fn narrowed(
         text: &str,

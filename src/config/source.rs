@@ -13,6 +13,8 @@ pub(crate) struct ConfigSource {
     pub environment: ProcessEnv,
     /// The file that was named.
     pub file: Option<PathBuf>,
+    /// The socket of a private daemon, which listens nowhere else.
+    pub private: Option<PathBuf>,
 }
 
 impl ConfigSource {
@@ -22,7 +24,11 @@ impl ConfigSource {
     ///
     /// Fails where the file cannot be used, and then uses nothing of it.
     pub(crate) fn load(&self) -> Result<Config, ConfigError> {
-        Config::load(self.path().as_deref(), &self.environment)
+        let config = Config::load(self.path().as_deref(), &self.environment)?;
+        Ok(match &self.private {
+            Some(socket) => config.private_at(socket),
+            None => config,
+        })
     }
 
     /// Returns the admin socket of a daemon that runs with this configuration, which may be broken since.

@@ -9,6 +9,8 @@ use crate::pipeline::Pipeline;
 /// The service manager, if there is one.
 #[derive(Debug)]
 pub(super) struct Manager {
+    /// Whether the daemon is the manager's service. A private one is not: its parent may be.
+    is_told: bool,
     pipeline: Arc<Pipeline>,
     told: Mutex<Told>,
 }
@@ -31,8 +33,9 @@ enum Phase {
 }
 
 impl Manager {
-    pub(super) fn new(pipeline: Arc<Pipeline>) -> Self {
+    pub(super) fn new(pipeline: Arc<Pipeline>, is_told: bool) -> Self {
         Self {
+            is_told,
             pipeline,
             told: Mutex::default(),
         }
@@ -83,7 +86,7 @@ impl Manager {
         if status != told.status {
             states.push(NotifyState::Status(&status));
         }
-        if !states.is_empty() {
+        if self.is_told && !states.is_empty() {
             notify(&states);
         }
         *told = Told { phase, status };

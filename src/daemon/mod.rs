@@ -6,6 +6,7 @@ mod log;
 mod manager;
 mod metrics;
 mod network;
+mod private;
 mod reload;
 mod serve;
 mod traces;
@@ -17,5 +18,5 @@ pub(crate) use self::{
     build::operator,
     log::{LogFormat, stderr_is_journald},
     reload::noteworthy,
-    serve::serve,
+    serve::{serve, serve_privately},
 };

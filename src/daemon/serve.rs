@@ -24,6 +24,7 @@ use super::{
     manager::Manager,
     metrics::{MetricsListener, MetricsThread},
     network::{self, NetworkError},
+    private::{Parent, PrivateDirectory},
     reload::{Loads, Reloader, registered},
     traces::TracesThread,
 };
@@ -99,6 +100,14 @@ pub(crate) enum DaemonError {
         "there is no default socket without XDG_RUNTIME_DIR, /run/user/UID or HOME; set `server.socket` in the configuration"
     )]
     NoSocket,
+    /// There is no place for a private daemon's socket, or its parent cannot be told of it.
+    #[error("cannot serve privately")]
+    Private(#[source] io::Error),
+    /// The administrator lets daemons serve, and nobody else.
+    #[error(
+        "`run.private` is false: nothing is served without the daemon; start it, or ask who administers this host (`hookjail config show` says which file sets it)"
+    )]
+    PrivateRuns,
     /// Serving failed.
     #[error(transparent)]
     Serve(#[from] ServeError),
@@ -127,7 +136,34 @@ pub(crate) enum DaemonError {
 ///
 /// The daemon cannot start, or cannot go on.
 pub(crate) fn serve(source: &ConfigSource, format: LogFormat) -> Result<(), DaemonError> {
+    begin(source, format, None)
+}
+
+/// Runs a daemon for the process that started this one alone, until that ends. Must be called before any thread is started.
+///
+/// # Errors
+///
+/// The daemon cannot start, or cannot go on.
+pub(crate) fn serve_privately(source: &ConfigSource, format: LogFormat) -> Result<(), DaemonError> {
+    let parent = Parent::take().map_err(DaemonError::Private)?;
+    let directory = source.environment.private_directory();
+    let directory = directory.map_err(DaemonError::Private)?;
+    let source = ConfigSource {
+        private: Some(directory.join("hookjail.sock")),
+        ..source.clone()
+    };
+    begin(&source, format, Some(parent))
+}
+
+fn begin(
+    source: &ConfigSource,
+    format: LogFormat,
+    parent: Option<Parent>,
+) -> Result<(), DaemonError> {
     let config = source.load()?;
+    if parent.is_some() && !config.private_runs {
+        return Err(DaemonError::PrivateRuns);
+    }
     let assembly = Assembly::begin()?;
     let redaction = LogRedaction::default();
     log::begin(format, &redaction)?;
@@ -135,7 +171,7 @@ pub(crate) fn serve(source: &ConfigSource, format: LogFormat) -> Result<(), Daem
         .worker_threads(WORKER_THREADS)
         .enable_all()
         .build()?;
-    runtime.block_on(run(source, config, &assembly, &redaction))
+    runtime.block_on(run(source, config, &assembly, &redaction, parent))
 }
 
 async fn run(
@@ -143,6 +179,7 @@ async fn run(
     config: Config,
     assembly: &Assembly,
     redaction: &LogRedaction,
+    parent: Option<Parent>,
 ) -> Result<(), DaemonError> {
     let started = Instant::now();
     // The first blocking thread is created now, so that a system that allows none fails at start.
@@ -166,6 +203,9 @@ async fn run(
     pipeline.metrics.loaded(profiles, unconfirmed.len());
     let (shutdown, hurry) = (CancellationToken::new(), CancellationToken::new());
     end_at_signals([shutdown.clone(), hurry.clone()])?;
+    let is_private = parent.is_some();
+    let parent = parent.map(|parent| parent.watch(shutdown.clone()));
+    let to_parent = parent.transpose().map_err(DaemonError::Private)?;
     // Before readiness is announced: without a handler, SIGHUP ends the process.
     let hangup = hangups()?;
     // Before there are sockets, whose files would have to be removed where this fails.
@@ -178,12 +218,17 @@ async fn run(
         incoming,
         made,
         path,
-    } = Sockets::of(&config)?;
+        private: _private,
+    } = if is_private {
+        Sockets::private(&config)?
+    } else {
+        Sockets::of(&config)?
+    };
     let places = DaemonPlaces {
         admin: config.admin_socket.clone(),
         metrics: metrics.as_ref().map(MetricsThread::address),
         network: network_place,
-        socket: path,
+        socket: path.clone(),
         traces: config
             .traces
             .as_ref()
@@ -202,7 +247,7 @@ async fn run(
         connections: assembly.room(&config)?.connections,
         event_bytes: config.event_bytes,
     };
-    let manager = Arc::new(Manager::new(Arc::clone(&pipeline)));
+    let manager = Arc::new(Manager::new(Arc::clone(&pipeline), !is_private));
     let reloader = Reloader {
         configured: Arc::clone(&configured),
         in_force: Mutex::new(config),
@@ -250,6 +295,9 @@ async fn run(
         valve: Arc::new(valve),
     };
     manager.serving();
+    if let (Some(to_parent), Some(socket)) = (to_parent, &path) {
+        to_parent.tell(socket).map_err(DaemonError::Private)?;
+    }
     let served = server.serve(incoming).await;
     drained.abort();
     // Also where nothing ran, and the drain was over before it could be told.
@@ -324,6 +372,8 @@ struct Sockets {
     made: Vec<Presence>,
     /// The path of the callers' socket.
     path: Option<PathBuf>,
+    /// The directory of a private daemon's socket.
+    private: Option<PrivateDirectory>,
 }
 
 impl Sockets {
@@ -357,6 +407,22 @@ impl Sockets {
             incoming,
             made,
             path,
+            private: None,
+        })
+    }
+
+    /// Listens for this user alone, in a directory that is made.
+    fn private(config: &Config) -> Result<Self, DaemonError> {
+        let socket = config.socket.as_deref().ok_or(DaemonError::NoSocket)?;
+        let directory = PrivateDirectory::of(socket).map_err(DaemonError::Private)?;
+        let (incoming, bound) = Incoming::bind(socket, config.socket_mode)?;
+        tracing::info!(socket = %socket.display(), "serving privately");
+        Ok(Self {
+            admin: None,
+            incoming,
+            made: vec![bound],
+            path: Some(socket.to_owned()),
+            private: Some(directory),
         })
     }
 }

@@ -47,6 +47,7 @@ mod network;
 mod once;
 mod operate;
 mod output;
+mod private;
 mod reload;
 mod run_as;
 mod shutdown;
