@@ -87,7 +87,7 @@ class PrivateServer:
         except OSError as error:
             raise NotStarted(f"cannot start `{path}`: {error.strerror or error}") from error
         directory: list[Path] = []
-        self._finalizer = weakref.finalize(self, _end, self._process, directory)
+        self._finalizer = weakref.finalize(self, _end, self._process, directory, self._own_log)
         try:
             told = json.loads(self._first_line())
             self.address: str = told["address"]
@@ -132,8 +132,8 @@ class PrivateServer:
         return f": {self._own_log.read().decode(errors='replace').strip()}"
 
 
-def _end(process: subprocess.Popen[bytes], directory: list[Path]) -> None:
-    for pipe in (process.stdin, process.stdout):
+def _end(process: subprocess.Popen[bytes], directory: list[Path], own_log: IO[bytes] | None) -> None:
+    for pipe in (process.stdin, process.stdout, own_log):
         if pipe is not None:
             pipe.close()
     try:
