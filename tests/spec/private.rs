@@ -289,11 +289,8 @@ async fn nothing_that_it_starts_has_its_stdin_or_stdout() {
     let mut stdout = BufReader::new(child.stdout.take().unwrap());
     let mut told = String::new();
     stdout.read_line(&mut told).unwrap();
-    let pipes = [
-        fs::metadata(format!("/proc/self/fd/{}", fd(stdin.as_ref().unwrap()))).unwrap(),
-        fs::metadata(format!("/proc/self/fd/{}", fd(stdout.get_ref()))).unwrap(),
-    ]
-    .map(|it| it.ino());
+    let pipes = [fd(stdin.as_ref().unwrap()), fd(stdout.get_ref())];
+    let pipes = pipes.map(|fd| fs::read_link(format!("/proc/self/fd/{fd}")).unwrap());
     let daemon = Private {
         socket: home.socket(&told, child.id()),
         child,
@@ -305,7 +302,7 @@ async fn nothing_that_it_starts_has_its_stdin_or_stdout() {
     let holders = holders(&pipes);
 
     // The control: the daemon has its stdin.
-    assert_eq!(holders, [(daemon.child.id(), pipes[0])]);
+    assert_eq!(holders, [(daemon.child.id(), pipes[0].clone())]);
     drop(daemon);
     call.await.unwrap().unwrap_err();
     until_gone(&marker).await;
@@ -316,26 +313,18 @@ fn fd(of: &impl std::os::fd::AsRawFd) -> i32 {
 }
 
 /// Returns which processes have which of these pipes open, other than this one and those of other tests.
-fn holders(pipes: &[u64]) -> Vec<(u32, u64)> {
+fn holders(pipes: &[PathBuf]) -> Vec<(u32, PathBuf)> {
     let own = std::process::id();
     let processes = fs::read_dir("/proc").unwrap();
     let ids = processes.filter_map(|it| it.unwrap().file_name().to_str()?.parse().ok());
     // One that another test starts has this process's program, and all that is open, until it executes its own.
-    let is_own = |id: u32| {
-        let program = |id| fs::read_link(format!("/proc/{id}/exe")).ok();
-        id == own || program(id) == program(own)
-    };
+    let program = |id: u32| fs::read_link(format!("/proc/{id}/exe")).ok();
     let mut holders = Vec::new();
-    for id in ids.filter(|id| !is_own(*id)) {
-        let open = fs::read_dir(format!("/proc/{id}/fd")).into_iter().flatten();
-        for entry in open.filter_map(Result::ok) {
-            if let Ok(found) = fs::metadata(entry.path())
-                && pipes.contains(&found.ino())
-                && fs::read_link(entry.path()).is_ok_and(|it| it.starts_with("pipe:"))
-            {
-                holders.push((id, found.ino()));
-            }
-        }
+    for id in ids.filter(|id| program(*id) != program(own)) {
+        let open = fs::read_dir(format!("/proc/{id}/fd"));
+        let open = open.into_iter().flatten().filter_map(Result::ok);
+        let open = open.filter_map(|entry| fs::read_link(entry.path()).ok());
+        holders.extend(open.filter(|it| pipes.contains(it)).map(|it| (id, it)));
     }
     holders
 }
