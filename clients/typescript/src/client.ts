@@ -1,0 +1,116 @@
+import { connect as connectSocket } from "node:net";
+
+import type { DescService } from "@bufbuild/protobuf";
+import { Code, type Client as ServiceClient, createClient, type Transport } from "@connectrpc/connect";
+import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
+
+import { mustBeTrusted, socketOf } from "./address.js";
+import { CallFailed, meaning } from "./errors.js";
+import { PrivateServer, type PrivateOptions } from "./private.js";
+import { HookService } from "./proto.js";
+import { type DispatchOptions, dispatchRequest, type ExecuteOptions, executeRequest, limits } from "./request.js";
+import { Dispatched, Run } from "./result.js";
+
+export type { PrivateOptions };
+
+/** Which daemon. */
+export interface ConnectOptions {
+  /** Its socket, with or without `unix:`. Default: $HOOKJAIL_ADDR, else the user's, else the system's. */
+  address?: string;
+}
+
+/** A connection to a daemon. It is made anew where it broke. */
+export class Client implements AsyncDisposable {
+  /** The socket. */
+  readonly address: string;
+  /** The process id of the private server. */
+  readonly pid: number | undefined;
+  readonly #sessions: Http2SessionManager;
+  readonly #transport: Transport;
+  readonly #server: PrivateServer | undefined;
+  readonly #hooks: ServiceClient<typeof HookService>;
+
+  private constructor(address: string, server?: PrivateServer) {
+    const uid = process.geteuid?.() ?? -1;
+    this.address = address;
+    this.pid = server?.pid;
+    this.#server = server;
+    // A URL without the socket's path: libraries that make it the authority are refused by the daemon.
+    const baseUrl = "http://localhost";
+    this.#sessions = new Http2SessionManager(baseUrl, undefined, {
+      createConnection: () => {
+        mustBeTrusted(address, uid);
+        return connectSocket(address);
+      },
+    });
+    this.#transport = createGrpcTransport({ baseUrl, sessionManager: this.#sessions, acceptCompression: [] });
+    this.#hooks = createClient(HookService, this.#transport);
+  }
+
+  /** Connects to a daemon that runs. Rejected with `CallFailed` where none answers. */
+  static async connect(options: ConnectOptions = {}): Promise<Client> {
+    const uid = process.geteuid?.() ?? -1;
+    const client = new Client(socketOf(options.address, process.env, uid));
+    await client.#connected();
+    return client;
+  }
+
+  /** Starts a server of this process alone, which ends with it, and connects to it. */
+  static async private(options: PrivateOptions = {}): Promise<Client> {
+    const server = await PrivateServer.start(options);
+    const client = new Client(server.socket, server);
+    try {
+      await client.#connected();
+    } catch (error) {
+      await client.close();
+      throw error;
+    }
+    return client;
+  }
+
+  /** Runs one hook to its end. */
+  async execute(options: ExecuteOptions): Promise<Run> {
+    return new Run(await this.#call(options.signal, this.#hooks.execute(executeRequest(options), limits(options))));
+  }
+
+  /** Runs all hooks that are due at a lifecycle point, to one answer. */
+  async dispatch(options: DispatchOptions): Promise<Dispatched> {
+    return new Dispatched(await this.#call(options.signal, this.#hooks.dispatch(dispatchRequest(options), limits(options))));
+  }
+
+  /** Returns the generated client of a service of `hookjail/proto`, whose errors `Client.meaning` reads. */
+  service<T extends DescService>(service: T): ServiceClient<T> {
+    return createClient(service, this.#transport);
+  }
+
+  /** Closes the connection, and ends the private server with what it runs. */
+  async close(): Promise<void> {
+    this.#sessions.abort();
+    await this.#server?.close();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  async #connected(): Promise<void> {
+    mustBeTrusted(this.address, process.geteuid?.() ?? -1);
+    if ((await this.#sessions.connect()) !== "error") return;
+    const cause = this.#sessions.error();
+    const why = cause instanceof Error ? cause.message : String(cause);
+    throw new CallFailed(
+      `cannot reach the daemon at ${this.address}: ${why}; where none listens, start one with \`hookjail serve\`, or use Client.private()`,
+      Code.Unavailable,
+      cause,
+    );
+  }
+
+  async #call<T>(signal: AbortSignal | undefined, call: Promise<T>): Promise<T> {
+    try {
+      return await call;
+    } catch (error) {
+      if (signal?.aborted) throw signal.reason;
+      throw meaning(error);
+    }
+  }
+}

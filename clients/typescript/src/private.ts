@@ -1,0 +1,94 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+
+import { Code } from "@connectrpc/connect";
+
+import { socketOf } from "./address.js";
+import { CallFailed } from "./errors.js";
+import { find, missing } from "./program.js";
+
+/** How long a server may take to listen: it tests its profiles on this host first. */
+const START_MS = 30_000;
+
+/** How long a server has to end what runs before it is killed. */
+const END_MS = 5_000;
+
+/** How much of the server's log an error quotes. */
+const QUOTED = 4_000;
+
+/** How to start a private server. */
+export interface PrivateOptions {
+  /** The program. Default: $HOOKJAIL, that of the npm package, `hookjail` on the PATH. */
+  program?: string;
+  /** A configuration of hookjail's. */
+  config?: string;
+  /** Takes the server's log, in pieces of text. It names commands that allow hooks: it is not for a model. */
+  log?: (text: string) => void;
+}
+
+/** `hookjail serve --private`, which serves until its stdin ends, however this process does. */
+export class PrivateServer {
+  readonly socket: string;
+  readonly pid: number | undefined;
+  readonly #child: ChildProcess;
+
+  private constructor(child: ChildProcess, socket: string) {
+    this.#child = child;
+    this.pid = child.pid;
+    this.socket = socket;
+  }
+
+  static async start({ config, log, program }: PrivateOptions): Promise<PrivateServer> {
+    const found = find(program);
+    if (!found) throw new CallFailed(`hookjail is not on the PATH, and ${missing()}`, Code.Unavailable);
+    const child = spawn(found, [...(config ? ["--config", config] : []), "serve", "--private"]);
+    let logged = "";
+    child.stderr.setEncoding("utf8").on("data", (text: string) => {
+      logged = (logged + text).slice(-QUOTED);
+      log?.(text);
+    });
+    // A write is never made; where the server is gone already, closing its stdin is no news.
+    child.stdin.on("error", () => {});
+    try {
+      const { address } = JSON.parse(await firstLine(child)) as { address: string };
+      // Not to keep this process from its end: that ends the server.
+      for (const one of [child, child.stdin, child.stdout, child.stderr]) (one as { unref?: () => void }).unref?.();
+      return new PrivateServer(child, socketOf(address, {}, 0));
+    } catch (error) {
+      child.kill("SIGKILL");
+      const why = error instanceof Error ? error.message : String(error);
+      throw new CallFailed(`${found} serve --private does not serve: ${why}${logged && `\n${logged.trim()}`}`, Code.Unavailable, error);
+    }
+  }
+
+  /** Ends the server and waits for its end. */
+  async close(): Promise<void> {
+    const child = this.#child;
+    if (child.exitCode !== null || child.signalCode !== null) return;
+    child.ref();
+    child.stdin?.end();
+    const timer = setTimeout(() => child.kill("SIGKILL"), END_MS);
+    await once(child, "exit");
+    clearTimeout(timer);
+  }
+}
+
+/** Waits for the line in which the server says where it listens. */
+function firstLine(child: ChildProcess): Promise<string> {
+  return new Promise((resolve, reject) => {
+    let text = "";
+    const timer = setTimeout(() => reject(new Error(`it does not listen after ${START_MS / 1000} s`)), START_MS);
+    const settle = (end: () => void) => {
+      clearTimeout(timer);
+      end();
+    };
+    child.once("error", (error) => settle(() => reject(error)));
+    // Not `exit`, which may come before what it logged last.
+    child.once("close", (code, signal) => settle(() => reject(new Error(`it ended with ${signal ?? `exit code ${code}`}`))));
+    child.stdout?.setEncoding("utf8").on("data", (piece: string) => {
+      text += piece;
+      const [line, rest] = text.split("\n", 2);
+      if (rest !== undefined) settle(() => resolve(line as string));
+    });
+  });
+}

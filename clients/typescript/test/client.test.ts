@@ -1,0 +1,225 @@
+// A client and a daemon that serves more than this process.
+import assert from "node:assert/strict";
+import { chownSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { after, before, suite, test } from "node:test";
+
+import { CallFailed, Client, HookjailError, Refused } from "hookjail";
+import { SandboxService } from "hookjail/proto";
+
+import { allow, Daemon, Place, runs, until } from "./daemon.ts";
+
+suite("a client of a daemon", () => {
+  const place = new Place(`
+[[hook]]
+name = "no-force"
+contract = "loom"
+point = "tool.pre"
+matcher = "shell"
+command = "grep -q -e --force && echo 'no force' >&2 && exit 1; echo looked"
+profile = "pipeline"
+[backends.profiles]
+network = ["container"]
+[container]
+runtime = "/bin/false"
+kind = "crun"
+`);
+  const sh = (script: string) => ["/bin/sh", "-c", script];
+  const secret = join(place.workspace, "secret");
+  let daemon: Daemon;
+  let client: Client;
+
+  /** Runs a line of sh that is allowed under `pipeline`, or the given profile. */
+  async function run(script: string, options: Omit<Parameters<Client["execute"]>[0], "argv"> = {}) {
+    const profile = options.profile ?? "pipeline";
+    await allow(client, sh(script), profile);
+    return client.execute({ argv: sh(script), profile, ...options });
+  }
+
+  before(async () => {
+    writeFileSync(secret, "only in the workspace\n");
+    daemon = await Daemon.start(place);
+    client = await Client.connect({ address: place.socket });
+  });
+  after(async () => {
+    await client.close();
+    await daemon.end();
+    place.remove();
+  });
+
+  test("a hook reads its event and ends with 0", async () => {
+    const event = { tool: "shell", text: "ä\ud800" };
+    const { exitCode, outcome, signal, stops, decision, ...answer } = await run("cat; echo seen >&2", { event, point: "any", requestId: "one" }).then((it) => ({
+      exitCode: it.exitCode, outcome: it.outcome, signal: it.signal, stops: it.stops, decision: it.decision, it,
+    }));
+    assert.deepEqual({ exitCode, outcome, signal, stops, decision }, { exitCode: 0, outcome: "exited", signal: undefined, stops: false, decision: "none" });
+    const { it } = answer;
+    assert.deepEqual(JSON.parse(it.stdout.toString()), event);
+    assert.equal(it.stderr.toString(), "seen\n");
+    assert.deepEqual([it.backend, it.profile, it.confirmed, it.requestId], ["landlock", "pipeline", true, "one"]);
+    assert.match(it.runId, /^[0-9a-f-]{36}$/);
+    assert(it.duration > 0 && it.duration < 30_000, `${it.duration}`);
+    assert.equal(it.message.confinement?.axes.length, 14);
+  });
+
+  test("a hook ends with another code, or by a signal", async () => {
+    assert.equal((await run("exit 3")).exitCode, 3);
+    const killed = await run("kill -TERM $$");
+    assert.deepEqual([killed.outcome, killed.exitCode, killed.signal], ["signaled", undefined, 15]);
+  });
+
+  test("a guard stops, and a failed one where failures do", async () => {
+    const guard = await run("echo 'not that' >&2; exit 1", { contract: "loom", point: "tool.pre", event: { event: "tool.pre", toolName: "shell" } });
+    assert.deepEqual([guard.decision, guard.stops, guard.reason], ["deny", true, "not that"]);
+    const event = { tool_name: "Bash", tool_input: {} };
+    const options = { contract: "claude_code", point: "PreToolUse", event } as const;
+    assert.equal((await run("exit 7", options)).stops, false);
+    assert.equal((await run("exit 7", { ...options, onFailure: "closed" })).stops, true);
+  });
+
+  test("a hook that is late ends on time, with its processes", async () => {
+    const late = await run("sleep 1201.5 & sleep 1201.25", { timeout: 700 });
+    assert.deepEqual([late.outcome, late.exitCode], ["timed_out", undefined]);
+    assert(late.duration >= 400 && late.duration < 20_000, `${late.duration}`);
+    assert(!runs("1201.5") && !runs("1201.25"));
+  });
+
+  test("what nobody allowed is refused, typed", async () => {
+    const error = await client.execute({ argv: ["/bin/echo", "never allowed"] }).catch((error: unknown) => error);
+    assert(error instanceof Refused && error instanceof HookjailError, String(error));
+    assert.deepEqual([error.name, error.reason, error.code], ["Refused", "CONSENT_REQUIRED", "PERMISSION_DENIED"]);
+    assert.match(error.message, /nobody has allowed this command/);
+    assert.match(error.approve ?? "", /consent allow .*never allowed/);
+    assert.equal(error.requestId, error.metadata["request_id"]);
+    assert(error.requestId);
+  });
+
+  test("a backend that is not there is refused with what repairs it", async () => {
+    const argv = ["/bin/echo", "in a container"];
+    await allow(client, argv, "network");
+    const error = await client.execute({ argv, profile: "network" }).catch((error: unknown) => error);
+    assert(error instanceof Refused, String(error));
+    assert.deepEqual([error.reason, error.metadata["backend"]], ["BACKEND_UNCONFIRMED", "container"]);
+    assert(error.fix, JSON.stringify(error.metadata));
+  });
+
+  test("an invalid request is refused, and an unknown contract is not sent", async () => {
+    await assert.rejects(client.execute({ argv: ["relative/path"] }), { name: "Refused", reason: "INVALID_REQUEST", code: "INVALID_ARGUMENT" });
+    await assert.rejects(client.execute({ argv: ["/bin/true"], profile: "nope" }), { name: "Refused", reason: "PROFILE_UNKNOWN" });
+    await assert.rejects(client.execute({ argv: ["/bin/true"], contract: "lome" as "loom" }), /`lome` is none of .*loom/);
+  });
+
+  test("a hook reads the workspace that it is given and, without it, does not", async () => {
+    const read = `cat ${secret}`;
+    const given = await run(read, { profile: "workspace-ro", workspace: place.workspace });
+    assert.deepEqual([given.exitCode, given.stdout.toString()], [0, "only in the workspace\n"]);
+    const without = await run(read, { profile: "pipeline" });
+    assert.deepEqual([without.exitCode, without.stdout.toString()], [1, ""]);
+    assert.match(without.stderr.toString(), /Permission denied/);
+  });
+
+  test("a profile is narrowed", async () => {
+    assert.equal((await run("/bin/true; exit 0")).exitCode, 0);
+    const narrowed = await run("/bin/true; exit 0", { narrow: { withoutSpawn: true } });
+    assert.notEqual(narrowed.exitCode, 0);
+    assert.equal(narrowed.verdict?.sandboxDenied, true);
+  });
+
+  test("fields without an option go along", async () => {
+    const answer = await run("head -c 300000 /dev/zero", { message: { maxReplyBytes: 65_536n } });
+    assert.equal(answer.message.cutForReply, true);
+  });
+
+  test("the depth of this process goes along", async () => {
+    process.env["HOOKJAIL_DEPTH"] = "4";
+    try {
+      await assert.rejects(client.execute({ argv: ["/bin/true"] }), { reason: "RECURSION_LIMIT" });
+    } finally {
+      delete process.env["HOOKJAIL_DEPTH"];
+    }
+  });
+
+  test("the hooks of a point are dispatched: configured ones and those of the request", async () => {
+    const tool = { name: "shell", input: { command: "git push" } };
+    const hooks = [{ name: "context", shell: `echo '{"additionalContext": "be brief"}'`, profile: "pipeline" }];
+    const script = "grep -q -e --force && echo 'no force' >&2 && exit 1; echo looked";
+    for (const line of [script, hooks[0]!.shell]) await allow(client, ["/bin/sh", "-c", line], "pipeline");
+    const dispatch = (command: string) =>
+      client.dispatch({ contract: "loom", point: "tool.pre", event: { toolName: "shell", toolInput: { command } }, tool, hooks });
+    const passes = await dispatch("git push");
+    assert.deepEqual([passes.decision, passes.stops, passes.blockedBy], ["allow", false, ""]);
+    assert.deepEqual(passes.hooks.map(({ name, end }) => [name, end.case]), [["no-force", "ran"], ["context", "ran"]]);
+    assert.deepEqual(passes.reminders.map(({ kind, text }) => [kind, text]), [["success", "looked"], ["context", "be brief"]]);
+    const stopped = await dispatch("git push --force");
+    assert.deepEqual([stopped.decision, stopped.stops, stopped.blockedBy, stopped.reason], ["deny", true, "no-force", "no force"]);
+  });
+
+  test("a refused hook of a dispatch stops under a contract that is closed", async () => {
+    const hooks = [{ name: "unknown", shell: "echo nobody allowed this", profile: "pipeline" }];
+    const answer = await client.dispatch({ contract: "loom", point: "tool.pre", event: {}, hooks });
+    assert.equal(answer.stops, true);
+    const end = answer.hooks.find(({ name }) => name === "unknown")?.end;
+    assert.equal(end?.case === "refused" && end.value.reason, "CONSENT_REQUIRED");
+  });
+
+  test("an abort cancels the call and ends the hook", async () => {
+    const abort = new AbortController();
+    const call = run("sleep 1202.5", { signal: abort.signal });
+    await until("the hook runs", () => runs("1202.5"));
+    abort.abort(new Error("the user has left"));
+    await assert.rejects(call, /the user has left/);
+    await until("the hook has ended", () => !runs("1202.5"));
+    await assert.rejects(client.execute({ argv: ["/bin/true"], signal: AbortSignal.abort() }), { name: "AbortError" });
+  });
+
+  test("fifty calls at once have fifty answers", async () => {
+    await allow(client, ["/bin/cat"], "pipeline");
+    const calls = Array.from({ length: 50 }, (_, number) => client.execute({ argv: ["/bin/cat"], profile: "pipeline", event: { number } }));
+    const seen = (await Promise.all(calls)).map((it) => JSON.parse(it.stdout.toString()).number);
+    assert.deepEqual(seen, [...seen.keys()]);
+  });
+
+  test("other services are called by their generated clients", async () => {
+    const { profiles } = await client.service(SandboxService).listProfiles({});
+    assert(profiles.some(({ name }) => name === "strict"));
+  });
+
+  test("where none listens, that is said with what to do", async () => {
+    const nowhere = join(place.root, "nowhere.sock");
+    const error = await Client.connect({ address: `unix://${nowhere}` }).catch((error: unknown) => error);
+    assert(error instanceof CallFailed, String(error));
+    assert.equal(error.code, "UNAVAILABLE");
+    assert(error.message.includes(nowhere) && error.message.includes("hookjail serve"), error.message);
+  });
+
+  test("$HOOKJAIL_ADDR names the daemon", async () => {
+    process.env["HOOKJAIL_ADDR"] = `unix:${place.socket}`;
+    try {
+      const named = await Client.connect();
+      assert.equal(named.address, place.socket);
+      await named.close();
+    } finally {
+      delete process.env["HOOKJAIL_ADDR"];
+    }
+  });
+
+  test("the socket of another user is not believed", { skip: process.geteuid?.() !== 0 && "only root can give a socket away" }, async () => {
+    chownSync(place.socket, 1, 1);
+    try {
+      await assert.rejects(Client.connect({ address: place.socket }), { name: "CallFailed", code: "PERMISSION_DENIED", message: /is of uid 1\b/ });
+    } finally {
+      chownSync(place.socket, 0, 0);
+    }
+    await (await Client.connect({ address: place.socket })).close();
+  });
+
+  test("a connection that broke fails its calls, and the next one is made anew", async () => {
+    const call = run("sleep 1203.5", { point: "any" });
+    await until("the hook runs", () => runs("1203.5"));
+    await daemon.end("SIGKILL");
+    await assert.rejects(call, CallFailed);
+    await assert.rejects(client.execute({ argv: ["/bin/true"] }), { name: "CallFailed", message: /hookjail serve/ });
+    daemon = await Daemon.start(place);
+    assert.equal((await run("exit 0")).exitCode, 0);
+  });
+});
