@@ -1,11 +1,11 @@
 import { connect as connectSocket } from "node:net";
 
 import type { DescService } from "@bufbuild/protobuf";
-import { Code, type Client as ServiceClient, createClient, type Transport } from "@connectrpc/connect";
+import { type Client as ServiceClient, createClient, type Transport } from "@connectrpc/connect";
 import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
 
 import { mustBeTrusted, socketOf } from "./address.js";
-import { CallFailed, meaning } from "./errors.js";
+import { meaning, unreachable } from "./errors.js";
 import { PrivateServer, type PrivateOptions } from "./private.js";
 import { HookService } from "./proto.js";
 import { type DispatchOptions, dispatchRequest, type ExecuteOptions, executeRequest, limits } from "./request.js";
@@ -78,7 +78,7 @@ export class Client implements AsyncDisposable {
     return new Dispatched(await this.#call(options.signal, this.#hooks.dispatch(dispatchRequest(options), limits(options))));
   }
 
-  /** Returns the generated client of a service of `hookjail/proto`, whose errors `Client.meaning` reads. */
+  /** Returns the generated client of a service of `hookjail/proto`, with errors of its own. */
   service<T extends DescService>(service: T): ServiceClient<T> {
     return createClient(service, this.#transport);
   }
@@ -95,14 +95,7 @@ export class Client implements AsyncDisposable {
 
   async #connected(): Promise<void> {
     mustBeTrusted(this.address, process.geteuid?.() ?? -1);
-    if ((await this.#sessions.connect()) !== "error") return;
-    const cause = this.#sessions.error();
-    const why = cause instanceof Error ? cause.message : String(cause);
-    throw new CallFailed(
-      `cannot reach the daemon at ${this.address}: ${why}; where none listens, start one with \`hookjail serve\`, or use Client.private()`,
-      Code.Unavailable,
-      cause,
-    );
+    if ((await this.#sessions.connect()) === "error") throw unreachable(this.address, this.#sessions.error());
   }
 
   async #call<T>(signal: AbortSignal | undefined, call: Promise<T>): Promise<T> {
@@ -110,7 +103,7 @@ export class Client implements AsyncDisposable {
       return await call;
     } catch (error) {
       if (signal?.aborted) throw signal.reason;
-      throw meaning(error);
+      throw meaning(error, this.address);
     }
   }
 }

@@ -91,14 +91,25 @@ export class CallFailed extends HookjailError {
   }
 }
 
-/** Returns what a failed call means. */
-export function meaning(thrown: unknown): HookjailError {
+/** Returns what the failure of a call to a daemon means. */
+export function meaning(thrown: unknown, address: string): HookjailError {
   const error = ConnectError.from(thrown);
   if (error.cause instanceof HookjailError) return error.cause;
   const info = error.findDetails(ErrorInfoSchema).find(({ domain }) => domain === "hookjail");
-  if (!info) return new CallFailed(error.rawMessage, error.code, error);
+  if (!info) {
+    // A daemon says more about what it cancels or aborts: this is the end of the connection. The others are Node.js's own.
+    const isBroken = [Code.Canceled, Code.Aborted].includes(error.code) || error.cause instanceof Error;
+    return isBroken ? unreachable(address, error) : new CallFailed(error.rawMessage, error.code, error);
+  }
   const delay = error.findDetails(RetryInfoSchema)[0]?.retryDelay;
   return new Refused(info.reason, info.metadata, delay && durationMs(delay), error);
+}
+
+/** Returns the error for a daemon that cannot be reached. */
+export function unreachable(address: string, cause: unknown): CallFailed {
+  const why = cause instanceof ConnectError ? cause.rawMessage : String(cause);
+  const hint = "where none listens, start one with `hookjail serve`, or use Client.private()";
+  return new CallFailed(`cannot reach the daemon at ${address}: ${why}; ${hint}`, Code.Unavailable, cause);
 }
 
 /** Returns the name of a status as gRPC has it. */

@@ -85,12 +85,12 @@ export async function until(what: string, holds: () => boolean | Promise<boolean
   assert.fail(`in 30 s not: ${what}`);
 }
 
-/** Returns whether a process has this word among its arguments. */
-export function runs(word: string): boolean {
+/** Returns whether a `sleep` of so many seconds runs. */
+export function sleeps(seconds: string): boolean {
   const pids = readdirSync("/proc").filter((name) => /^\d+$/.test(name));
   return pids.some((pid) => {
     try {
-      return readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0").includes(word);
+      return new RegExp(`^(/bin/)?sleep\0${seconds}\0$`).test(readFileSync(`/proc/${pid}/cmdline`, "utf8"));
     } catch (error) {
       // It has ended.
       assert.match(String(error), /ENOENT|ESRCH/);

@@ -6,7 +6,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, suite, test } from "node:test";
 
-import { Place, runs, until } from "./daemon.ts";
+import { Place, sleeps, until } from "./daemon.ts";
 
 const installed = process.env["HOOKJAIL_INSTALLED"] ?? "";
 const lacking = process.env["HOOKJAIL_LACKING"] ?? "";
@@ -34,10 +34,10 @@ suite("the packages", () => {
 
       test("with signals", async () => {
         const child = spawn(launcher("hookjail"), [...run, "/bin/sleep", "1205.5"], { env: environment, stdio: ["ignore", "inherit", "inherit"] });
-        await until("the hook runs", () => runs("1205.5"));
+        await until("the hook runs", () => sleeps("1205.5"));
         child.kill("SIGTERM");
         assert.deepEqual(await once(child, "exit"), [143, null]);
-        await until("the hook has ended", () => !runs("1205.5"));
+        await until("the hook has ended", () => !sleeps("1205.5"));
       });
 
       test("of its death by a signal", async () => {
@@ -49,9 +49,10 @@ suite("the packages", () => {
       });
 
       test("also hookjail-run", () => {
-        const { status, stdout } = spawnSync(launcher("hookjail-run"), ["--version"], options);
-        assert.equal(status, 0);
-        assert.match(stdout, /^hookjail-run \d/);
+        const words = ["--config", place.config, "--as", "claude-code", "--connect", "/nonexistent.sock", "--", "/bin/true"];
+        const { status, stdout, stderr } = spawnSync(launcher("hookjail-run"), words, { ...options, input: '{"hook_event_name": "PreToolUse"}' });
+        assert.deepEqual([status, stdout], [2, ""]);
+        assert.match(stderr, /cannot reach the daemon at `.nonexistent.sock`/);
       });
     });
   }

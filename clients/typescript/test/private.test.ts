@@ -9,7 +9,7 @@ import { after, suite, test } from "node:test";
 
 import { CallFailed, Client } from "hookjail";
 
-import { allow, isAlive, Place, program, runs, until } from "./daemon.ts";
+import { allow, isAlive, Place, program, sleeps, until } from "./daemon.ts";
 
 suite("a private server", () => {
   const place = new Place();
@@ -52,10 +52,10 @@ suite("a private server", () => {
     const parent = node(`await client.execute({ argv: ["/bin/sleep", "1204.5"], profile: "pipeline" })`);
     const [line] = await once(parent.stdout, "data");
     const pid = Number(String(line));
-    await until("the hook runs", () => runs("1204.5"));
+    await until("the hook runs", () => sleeps("1204.5"));
     assert(isAlive(pid));
     parent.kill("SIGKILL");
-    await until("server and hook have ended", () => !isAlive(pid) && !runs("1204.5"));
+    await until("server and hook have ended", () => !isAlive(pid) && !sleeps("1204.5"));
   });
 
   test("does not keep its parent from its end", async () => {
