@@ -59,7 +59,7 @@ write(ofClient, { ...client, optionalDependencies });
 const { license, repository } = client;
 const description = `The programs of hookjail for Linux on ${cpu}`;
 write(ofPrograms, {
-  name: `@hookjail/linux-${cpu}`, version, description, license, repository, os: ["linux"], cpu: [cpu], files: ["bin"], publishConfig: { access: "public" },
+  name: `@hookjail/linux-${cpu}`, version, description, license, repository, os: ["linux"], cpu: [cpu], files: ["LICENSE-*", "bin"], publishConfig: { access: "public" },
 });
 END
 for package in "$client" "$programs"; do

@@ -21,7 +21,7 @@ npm() { command npm --no-audit --no-fund --no-update-notifier --cache "${npm_con
 npm view @bufbuild/protobuf version >"$work/log" 2>&1 || { tail -n 1 "$work/log"; echo "SKIP: the npm registry cannot be reached"; exit 77; }
 
 # The client wants a Node.js that is maintained; distributions have older ones.
-if ! node -e 'process.exit(Number(process.versions.node.split(".")[0]) < 22)' 2>/dev/null; then
+if ! node -e 'process.exit(process.features.typescript ? 0 : 1)' 2>/dev/null; then
   case $(uname -m) in x86_64) cpu=x64 ;; aarch64) cpu=arm64 ;; *) fail "no Node.js for $(uname -m)" ;; esac
   quiet npm install --prefix "$work/node" "node-linux-$cpu@22.23.3"
   PATH=$work/node/node_modules/node-linux-$cpu/bin:$PATH
@@ -30,8 +30,9 @@ echo "Node.js $(node --version)"
 
 # --- the source tree ----------------------------------------------------------------------------------------------------
 
-mkdir -p "$work/tree/clients"
+mkdir -p "$work/tree/clients" "$work/tree/docs"
 cp -r "$root/proto" "$work/tree"
+cp "$root/docs/api.md" "$work/tree/docs"
 (cd "$here/.." && tar -c --exclude node_modules --exclude dist typescript) | tar -x -C "$work/tree/clients"
 cd "$work/tree/clients/typescript"
 quiet npm ci --ignore-scripts

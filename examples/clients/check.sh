@@ -1,6 +1,6 @@
 #!/bin/sh
 # Runs the examples for real: a daemon with examples/hookjail.toml (its paths moved to a temporary directory), both
-# hooks, both clients, and checks what they print. Installs nothing into the tree.
+# hooks, the client in Python, and checks what they print. Installs nothing into the tree.
 #
 # $HOOKJAIL names a built binary; without it one is built. Exits 77, with the reason, where a package registry cannot
 # be reached; anything else that is missing or wrong is a failure.
@@ -59,16 +59,6 @@ if ! $install "$work/client" >"$work/pip.log" 2>&1; then
   skip "the Python package index cannot be reached"
 fi
 
-cp -r examples/clients/node "$work/node"
-if ! (cd "$work/node" && npm ci --ignore-scripts --no-audit --no-fund) >"$work/npm.log" 2>&1; then
-  if npm view @grpc/grpc-js version >/dev/null 2>&1; then
-    cat "$work/npm.log" >&2
-    fail "the Node client's libraries cannot be installed"
-  fi
-  tail -n 1 "$work/npm.log"
-  skip "the npm registry cannot be reached"
-fi
-
 # --- the daemon -------------------------------------------------------------------------------------------------------
 
 mkdir -p "$work/etc/profiles" "$work/agents"
@@ -112,12 +102,11 @@ expect() {
 }
 
 call_python() { PYTHONPATH=$work/site PYTHONDONTWRITEBYTECODE=1 "$client_python" examples/clients/python/client.py "$socket" "$@"; }
-call_node() { node "$work/node/client.mjs" "$socket" "$@"; }
 call_hookjail() { "$HOOKJAIL" run --connect "$socket" --json --contract reyn --mode shell_push --point turn_end --event "$@"; }
 
 for hook in "$sh_hook" "$python_hook"; do
   name=$(basename "$hook")
-  for caller in python node; do
+  for caller in python; do
     output=$("call_$caller" examples/events/turn_end.json "$hook" 2>&1) || fail "$caller client, $name: $output"
     expect "$caller client, $name" "$output" "exit code: 0" "confirmed: true" "${push}true)"
     output=$("call_$caller" examples/events/turn_end_quiet.json "$hook" 2>&1) || fail "$caller client, $name: $output"
@@ -131,7 +120,7 @@ for hook in "$sh_hook" "$python_hook"; do
 done
 
 # What nobody has allowed does not run, and the client hears why.
-for caller in python node; do
+for caller in python; do
   if output=$("call_$caller" examples/events/turn_end.json /bin/true 2>&1); then
     fail "$caller client: a command that nobody allowed ran: $output"
   fi

@@ -1,7 +1,7 @@
 // Sessions of the real Loom whose hooks run in hookjail, with a model that is played: it asks for one shell call and then ends.
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import { chmodSync, existsSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
@@ -20,7 +20,7 @@ let client;
 before(async () => {
   // Root's hooks run as other users.
   chmodSync(place, 0o755);
-  writeFileSync(configuration, `[paths]\nstate = "${place}/state"\nruntime = "${place}/run"\n`, { mode: 0o600 });
+  writeFileSync(configuration, `[paths]\nstate = "${place}/state"\nruntime = "${place}/run"\n[hooks]\nworkspace_roots = ["${place}"]\n`, { mode: 0o600 });
   client = await Client.private({ config: configuration, program });
 });
 after(async () => {
@@ -31,7 +31,7 @@ after(async () => {
 /** A hook that the operator has allowed. */
 function allowed(hook) {
   const consent = ["--config", configuration, "consent", "allow", "--profile", hook.profile, "--", "/bin/sh", "-c", hook.command];
-  const { status, stderr } = spawnSync(program, consent, { encoding: "utf8" });
+  const { status, stderr } = spawnSync(program, consent, { cwd: hook.workspace, encoding: "utf8" });
   assert.equal(status, 0, stderr);
   return hook;
 }
@@ -79,6 +79,17 @@ test("a guard stops the call that it is about, and no other", async () => {
   const hook = jailed(client, allowed(guard));
   const passes = await turn("git push", [["tool.pre", hook]]);
   assert.deepEqual(passes.ran, ["git push"]);
+  const stopped = await turn("git push --force", [["tool.pre", hook]]);
+  assert.deepEqual(stopped.ran, []);
+  assert.match(stopped.told, /no force here/);
+});
+
+test("a guard of the project is a script there, with the README's options", async () => {
+  const workspace = join(place, "project");
+  mkdirSync(workspace);
+  writeFileSync(join(workspace, "guard.sh"), `#!/bin/sh\n${guard.command}\n`, { mode: 0o755 });
+  const hook = jailed(client, allowed({ name: "guard", command: "./guard.sh", profile: "workspace-ro", workspace }));
+  assert.deepEqual((await turn("git push", [["tool.pre", hook]])).ran, ["git push"]);
   const stopped = await turn("git push --force", [["tool.pre", hook]]);
   assert.deepEqual(stopped.ran, []);
   assert.match(stopped.told, /no force here/);

@@ -18,7 +18,7 @@ trap 'rm -rf "$work"' EXIT
 quiet() { "$@" >"$work/log" 2>&1 || { cat "$work/log" >&2; fail "$*"; }; }
 npm() { command npm --no-audit --no-fund --no-update-notifier --ignore-scripts --cache "${npm_config_cache:-$work/cache}" "$@"; }
 npm view esbuild version >"$work/log" 2>&1 || { tail -n 1 "$work/log"; skip "the npm registry cannot be reached"; }
-if ! node -e 'process.exit(Number(process.versions.node.split(".")[0]) < 22)' 2>/dev/null; then
+if ! node -e 'process.exit(process.features.typescript ? 0 : 1)' 2>/dev/null; then
   case $(uname -m) in x86_64) cpu=x64 ;; aarch64) cpu=arm64 ;; *) fail "no Node.js for $(uname -m)" ;; esac
   quiet npm install --prefix "$work/node" "node-linux-$cpu@22.23.3"
   PATH=$work/node/node_modules/node-linux-$cpu/bin:$PATH

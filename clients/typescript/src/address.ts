@@ -1,9 +1,7 @@
 import { existsSync, statSync } from "node:fs";
 import { isAbsolute, join } from "node:path";
 
-import { Code } from "@connectrpc/connect";
-
-import { CallFailed } from "./errors.js";
+import { Unreachable } from "./errors.js";
 
 const SYSTEM_SOCKET = "/run/hookjail/hookjail.sock";
 
@@ -19,10 +17,9 @@ export function socketOf(address: string | undefined, environment: Environment, 
   const usual = usualSockets(environment, uid);
   const found = usual.find((path) => existsSync(path));
   if (found) return found;
-  throw new CallFailed(
+  throw new Unreachable(
     `no daemon listens: neither address nor $HOOKJAIL_ADDR names a socket, and there is none at ${usual.join(" or ")}; ` +
       "start one with `hookjail serve`, or use Client.private()",
-    Code.Unavailable,
   );
 }
 
@@ -60,8 +57,5 @@ function usualRuntime(uid: number): string | undefined {
 export function mustBeTrusted(path: string, uid: number): void {
   const owner = statSync(path, { throwIfNoEntry: false })?.uid;
   if (owner === undefined || owner === uid || owner === 0) return;
-  throw new CallFailed(
-    `the socket ${path} is of uid ${owner}, and uid ${uid} believes a daemon of its own or of root alone`,
-    Code.PermissionDenied,
-  );
+  throw new Unreachable(`the socket ${path} is of uid ${owner}, and uid ${uid} believes a daemon of its own or of root alone`);
 }

@@ -35,7 +35,8 @@ export class Client implements AsyncDisposable {
     this.address = address;
     this.pid = server?.pid;
     this.#server = server;
-    // A URL without the socket's path: libraries that make it the authority are refused by the daemon.
+    // gRPC by Connect's library, which is three packages in all; the daemon's JSON over HTTP has no streams. The URL is without the
+    // socket's path, which would become the authority, and that the daemon refuses.
     const baseUrl = "http://localhost";
     this.#sessions = new Http2SessionManager(baseUrl, undefined, {
       createConnection: () => {

@@ -42,7 +42,7 @@ export class HookjailError extends Error {
 /**
  * The daemon refused the request; the hook did not run, unless `metadata.released` is there.
  *
- * `message` says what is wrong. `fix`, `approve` and `metadata` are for the operator: never give them to a model.
+ * `message` says what is wrong. `fix` and `metadata` are for the operator: never give them to a model, which could do what they say.
  */
 export class Refused extends HookjailError {
   override name = "Refused";
@@ -63,14 +63,9 @@ export class Refused extends HookjailError {
     this.retryAfter = retryAfter;
   }
 
-  /** What the operator does on this host to have it served. */
+  /** What the operator can do: what repairs the host, the command that allows the hook, or the lines for the configuration. */
   get fix(): string | undefined {
-    return this.metadata["fix"];
-  }
-
-  /** The command by which the operator allows the hook. */
-  get approve(): string | undefined {
-    return this.metadata["approve"];
+    return this.metadata["fix"] || this.metadata["approve"] || this.metadata["configure"];
   }
 
   /** The id under which the journal has it. */
@@ -79,7 +74,10 @@ export class Refused extends HookjailError {
   }
 }
 
-/** No daemon answered: none listens, the connection broke, the deadline of the call passed, or the daemon has a fault. */
+/**
+ * The call broke: the connection, its deadline, or the daemon has a fault. Whether the hook ran is not known; a `requestId` makes it
+ * safe to ask again.
+ */
 export class CallFailed extends HookjailError {
   override name = "CallFailed";
   /** The name of the gRPC status, such as `UNAVAILABLE` or `DEADLINE_EXCEEDED`. */
@@ -91,25 +89,43 @@ export class CallFailed extends HookjailError {
   }
 }
 
+/** There is no daemon, or none to believe. Nothing ran. */
+export class Unreachable extends CallFailed {
+  override name = "Unreachable";
+
+  constructor(message: string, cause?: unknown) {
+    super(message, Code.Unavailable, cause);
+  }
+}
+
+/** A private server could not be started. */
+export class NotStarted extends HookjailError {
+  override name = "NotStarted";
+}
+
 /** Returns what the failure of a call to a daemon means. */
 export function meaning(thrown: unknown, address: string): HookjailError {
   const error = ConnectError.from(thrown);
-  if (error.cause instanceof HookjailError) return error.cause;
+  const { cause } = error;
+  if (cause instanceof HookjailError) return cause;
+  if (cause instanceof Error && (cause as NodeJS.ErrnoException).syscall === "connect") return unreachable(address, cause);
   const info = error.findDetails(ErrorInfoSchema).find(({ domain }) => domain === "hookjail");
-  if (!info) {
-    // A daemon says more about what it cancels or aborts: this is the end of the connection. The others are Node.js's own.
-    const isBroken = [Code.Canceled, Code.Aborted].includes(error.code) || error.cause instanceof Error;
-    return isBroken ? unreachable(address, error) : new CallFailed(error.rawMessage, error.code, error);
+  if (info) {
+    const delay = error.findDetails(RetryInfoSchema)[0]?.retryDelay;
+    return new Refused(info.reason, info.metadata, delay && durationMs(delay), error);
   }
-  const delay = error.findDetails(RetryInfoSchema)[0]?.retryDelay;
-  return new Refused(info.reason, info.metadata, delay && durationMs(delay), error);
+  // A daemon says more about what it cancels or aborts: this is the end of the connection. So are Node.js's own errors.
+  if ([Code.Canceled, Code.Aborted].includes(error.code) || cause instanceof Error) {
+    return new CallFailed(`the connection to the daemon at ${address} broke: ${error.rawMessage}`, Code.Unavailable, error);
+  }
+  return new CallFailed(error.rawMessage, error.code, error);
 }
 
 /** Returns the error for a daemon that cannot be reached. */
-export function unreachable(address: string, cause: unknown): CallFailed {
+export function unreachable(address: string, cause: unknown): Unreachable {
   const why = cause instanceof ConnectError ? cause.rawMessage : String(cause);
   const hint = "where none listens, start one with `hookjail serve`, or use Client.private()";
-  return new CallFailed(`cannot reach the daemon at ${address}: ${why}; ${hint}`, Code.Unavailable, cause);
+  return new Unreachable(`cannot reach the daemon at ${address}: ${why}; ${hint}`, cause);
 }
 
 /** Returns the name of a status as gRPC has it. */

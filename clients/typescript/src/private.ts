@@ -1,17 +1,17 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-
-import { Code } from "@connectrpc/connect";
+import { rmSync } from "node:fs";
+import { dirname } from "node:path";
 
 import { socketOf } from "./address.js";
-import { CallFailed } from "./errors.js";
+import { NotStarted } from "./errors.js";
 import { find, missing } from "./program.js";
 
 /** How long a server may take to listen: it tests its profiles on this host first. */
-const START_MS = 30_000;
+const START_MS = 60_000;
 
 /** How long a server has to end what runs before it is killed. */
-const END_MS = 5_000;
+const END_MS = 10_000;
 
 /** How much of the server's log an error quotes. */
 const QUOTED = 4_000;
@@ -22,6 +22,8 @@ export interface PrivateOptions {
   program?: string;
   /** A configuration of hookjail's. */
   config?: string;
+  /** Vouch for every command: those that nobody allowed yet are added to the user's allowlist and run. Changed files stay refused. */
+  acceptHooks?: boolean;
   /** Takes the server's log, in pieces of text. It names commands that allow hooks: it is not for a model. */
   log?: (text: string) => void;
 }
@@ -38,10 +40,16 @@ export class PrivateServer {
     this.socket = socket;
   }
 
-  static async start({ config, log, program }: PrivateOptions): Promise<PrivateServer> {
+  static async start({ acceptHooks, config, log, program }: PrivateOptions): Promise<PrivateServer> {
     const found = find(program);
-    if (!found) throw new CallFailed(`hookjail is not on the PATH, and ${missing()}`, Code.Unavailable);
-    const child = spawn(found, [...(config ? ["--config", config] : []), "serve", "--private"]);
+    if (!found) throw new NotStarted(`hookjail is not on the PATH, and ${missing()}`);
+    // The address is that of daemons that this process may call.
+    const { HOOKJAIL_ADDR: _, ...env } = process.env;
+    const child = spawn(found, [...(config ? ["--config", config] : []), "serve", "--private"], {
+      // In a session of its own: what a terminal sends to this process is for this process to deal with.
+      detached: true,
+      env: { ...env, ...(acceptHooks && { HOOKJAIL_ACCEPT_HOOKS: "1" }) },
+    });
     let logged = "";
     child.stderr.setEncoding("utf8").on("data", (text: string) => {
       logged = (logged + text).slice(-QUOTED);
@@ -57,19 +65,22 @@ export class PrivateServer {
     } catch (error) {
       child.kill("SIGKILL");
       const why = error instanceof Error ? error.message : String(error);
-      throw new CallFailed(`${found} serve --private does not serve: ${why}${logged && `\n${logged.trim()}`}`, Code.Unavailable, error);
+      throw new NotStarted(`${found} serve --private does not serve: ${why}${logged && `\n${logged.trim()}`}`, { cause: error });
     }
   }
 
   /** Ends the server and waits for its end. */
   async close(): Promise<void> {
     const child = this.#child;
-    if (child.exitCode !== null || child.signalCode !== null) return;
-    child.ref();
-    child.stdin?.end();
-    const timer = setTimeout(() => child.kill("SIGKILL"), END_MS);
-    await once(child, "exit");
-    clearTimeout(timer);
+    if (child.exitCode === null && child.signalCode === null) {
+      child.ref();
+      child.stdin?.end();
+      const timer = setTimeout(() => child.kill("SIGKILL"), END_MS);
+      await once(child, "exit");
+      clearTimeout(timer);
+    }
+    // One that was killed could not remove it.
+    if (child.exitCode !== 0) rmSync(dirname(this.socket), { recursive: true, force: true });
   }
 }
 

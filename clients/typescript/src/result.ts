@@ -14,14 +14,14 @@ import {
 /** The name of a contract, such as `claude_code`. */
 export type ContractName = Lowercase<Exclude<keyof typeof Contract, "UNSPECIFIED">>;
 
-/** The name of a decision. `unspecified` is one that this client does not know. */
-export type DecisionName = Lowercase<keyof typeof Decision>;
+/** A decision. `UNSPECIFIED` is one that this client does not know. */
+export type DecisionName = keyof typeof Decision;
 
-/** How a hook ended. `unspecified` is an end that this client does not know. */
-export type OutcomeName = Lowercase<keyof typeof OutcomeKind>;
+/** How a hook ended. `UNSPECIFIED` is an end that this client does not know. */
+export type OutcomeName = keyof typeof OutcomeKind;
 
 /** Whatever is known to stop nothing. What a later daemon may say beyond that does not pass as consent. */
-const PASSES: readonly DecisionName[] = ["none", "allow", "ask"];
+const PASSES: readonly DecisionName[] = ["NONE", "ALLOW", "ASK"];
 
 /** What a hook that ran did, and what it means. */
 export class Run {
@@ -150,8 +150,8 @@ export class Dispatched {
   }
 }
 
-function named<T extends Record<string, string | number>>(names: T, value = 0): Lowercase<keyof T & string> {
-  return String(names[value] ?? names[0]).toLowerCase() as Lowercase<keyof T & string>;
+function named<T extends Record<string, string | number>>(names: T, value = 0): keyof T & string {
+  return String(names[value] ?? names[0]) as keyof T & string;
 }
 
 function buffer({ buffer, byteLength, byteOffset }: Uint8Array): Buffer {

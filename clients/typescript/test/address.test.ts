@@ -27,5 +27,5 @@ test("an address is a path, with or without its scheme", () => {
 
 test("where no usual socket is there, all of them are named", () => {
   const environment = { XDG_RUNTIME_DIR: "/nonexistent" };
-  assert.throws(() => socketOf(undefined, environment, 1), { name: "CallFailed", message: /\/nonexistent\/hookjail\/hookjail\.sock or \/run\/hookjail/ });
+  assert.throws(() => socketOf(undefined, environment, 1), { name: "Unreachable", message: /\/nonexistent\/hookjail\/hookjail\.sock or \/run\/hookjail/ });
 });

@@ -45,6 +45,15 @@ suite("a private server", () => {
     await assert.rejects(client.execute({ argv: ["/bin/echo", "never"] }), { name: "Refused", reason: "CONSENT_REQUIRED" });
   });
 
+  test("runs what its parent vouches for, and remembers it", async () => {
+    const argv = ["/bin/echo", "vouched"];
+    for (const more of [{ acceptHooks: true }, {}]) {
+      const client = await Client.private({ ...options, ...more });
+      assert.equal((await client.execute({ argv })).stdout.toString(), "vouched\n");
+      await client.close();
+    }
+  });
+
   test("ends with what it runs when its parent is killed", async (t) => {
     const client = await Client.private(options);
     t.after(() => client[Symbol.asyncDispose]());
@@ -91,14 +100,16 @@ suite("a private server", () => {
     process.kill(client.pid as number, "SIGKILL");
     await until("it has ended", () => !isAlive(client.pid as number));
     await assert.rejects(client.execute({ argv: ["/bin/echo", "hi"] }), CallFailed);
+    assert(existsSync(dirname(client.address)));
     await client.close();
+    assert(!existsSync(dirname(client.address)));
   });
 
   test("that cannot serve says why", async () => {
     const broken = join(place.root, "broken.toml");
     writeFileSync(broken, "[server]\nsoket = 1\n", { mode: 0o600 });
-    await assert.rejects(Client.private({ config: broken }), { name: "CallFailed", message: /soket/ });
-    await assert.rejects(Client.private({ program: "/nonexistent/hookjail" }), { name: "CallFailed", message: /\/nonexistent\/hookjail.*ENOENT/ });
+    await assert.rejects(Client.private({ config: broken }), { name: "NotStarted", message: /soket/ });
+    await assert.rejects(Client.private({ program: "/nonexistent/hookjail" }), { name: "NotStarted", message: /\/nonexistent\/hookjail.*ENOENT/ });
   });
 
   test("is there for CommonJS, and logs to who asks", async () => {
