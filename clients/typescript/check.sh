@@ -46,6 +46,12 @@ echo "ok: types"
 # --- the packages -------------------------------------------------------------------------------------------------------
 
 quiet "$root/packaging/npm.sh" "$(dirname "$HOOKJAIL")" "$(uname -m)-unknown-linux-musl" "$work/packages"
+case $(uname -m) in x86_64) other=aarch64 ;; *) other=x86_64 ;; esac
+if "$root/packaging/npm.sh" "$(dirname "$HOOKJAIL")" "$other-unknown-linux-musl" "$work/other" >"$work/log" 2>&1; then
+  fail "a package for $other has programs of $(uname -m)"
+fi
+grep -q "is no program for $other" "$work/log" || { cat "$work/log" >&2; fail "packaging/npm.sh fails for another reason"; }
+echo "ok: packages"
 mkdir "$work/installed" "$work/lacking"
 (cd "$work/installed" && quiet npm install "$work"/packages/*.tgz)
 (cd "$work/lacking" && quiet npm install --omit=optional "$work"/packages/hookjail-[0-9]*.tgz)

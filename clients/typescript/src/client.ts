@@ -79,7 +79,7 @@ export class Client implements AsyncDisposable {
     return new Dispatched(await this.#call(options.signal, this.#hooks.dispatch(dispatchRequest(options), limits(options))));
   }
 
-  /** Returns the generated client of a service of `hookjail/proto`, with errors of its own. */
+  /** Returns the generated client of a service of `hookjail/proto`, which throws `ConnectError`. */
   service<T extends DescService>(service: T): ServiceClient<T> {
     return createClient(service, this.#transport);
   }

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { after, before, suite, test } from "node:test";
 
 import { CallFailed, Client, HookjailError, Refused, Unreachable } from "hookjail";
-import { SandboxService } from "hookjail/proto";
+import { HookService, SandboxService } from "hookjail/proto";
 
 import { allow, Daemon, Place, sleeps, until } from "./daemon.ts";
 
@@ -178,6 +178,11 @@ runtime = "/nonexistent/crun"
   test("other services are called by their generated clients", async () => {
     const { profiles } = await client.service(SandboxService).listProfiles({});
     assert(profiles.some(({ name }) => name === "strict"));
+    const argv = sh("echo streamed");
+    await allow(client, argv, "pipeline");
+    const parts = [];
+    for await (const { part } of client.service(HookService).executeStream({ request: { hook: { argv }, profile: "pipeline" } })) parts.push(part.case);
+    assert.deepEqual(parts, ["stdout", "response"]);
   });
 
   test("where none listens, that is said with what to do", async () => {
