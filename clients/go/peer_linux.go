@@ -1,0 +1,34 @@
+package hookjail
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"syscall"
+)
+
+// trusted returns an error unless the process that listens on a socket is this user's or root's.
+func trusted(connection *net.UnixConn) error {
+	raw, err := connection.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var peer *syscall.Ucred
+	var problem error
+	if err := raw.Control(func(fd uintptr) {
+		peer, problem = syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED)
+	}); err != nil {
+		return err
+	}
+	if problem != nil {
+		return problem
+	}
+	return believed(int(peer.Uid), os.Geteuid())
+}
+
+func believed(server, own int) error {
+	if server == own || server == 0 {
+		return nil
+	}
+	return fmt.Errorf("uid %d listens there, and uid %d believes a daemon of its own or of root alone", server, own)
+}
