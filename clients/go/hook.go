@@ -1,6 +1,7 @@
 package hookjail
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -233,11 +234,17 @@ func encode(point string, event any) (*hookjailpb.Event, error) {
 	if event == nil {
 		return &hookjailpb.Event{Point: point}, nil
 	}
-	text, err := json.Marshal(event)
-	if err != nil {
+	if text, ok := event.(json.RawMessage); ok {
+		return &hookjailpb.Event{Point: point, Json: text}, nil
+	}
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	// Hooks search their stdin for `&&` and `>`: these stay as they are.
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(event); err != nil {
 		return nil, &CallError{Code: codes.InvalidArgument, Err: fmt.Errorf("the event is no JSON: %w", err)}
 	}
-	return &hookjailpb.Event{Point: point, Json: text}, nil
+	return &hookjailpb.Event{Point: point, Json: bytes.TrimSuffix(text.Bytes(), []byte("\n"))}, nil
 }
 
 func duration(timeout time.Duration) *durationpb.Duration {

@@ -28,9 +28,9 @@ CONF
 
   modules=$debian/usr/share/gocode/src
   PATH=$debian/usr/lib/go-1.24/bin:$PATH
-  GOTOOLCHAIN=local GOPROXY=off GOPATH=$debian/go GOCACHE=${GOCACHE:-$debian/go-build} GOFLAGS="-modfile=$debian/go.mod -mod=mod"
+  GOTOOLCHAIN=local GOPROXY=off GOPATH=$debian/go GOFLAGS="-modfile=$debian/go.mod -mod=mod -trimpath"
   unset GOROOT
-  export PATH GOTOOLCHAIN GOPROXY GOPATH GOCACHE GOFLAGS
+  export PATH GOTOOLCHAIN GOPROXY GOPATH GOFLAGS
   # This part of genproto is a module of its own since 2023.
   rpc=google.golang.org/genproto/googleapis/rpc
   printf 'module %s\n\ngo 1.19\n' $rpc >"$modules/$rpc/go.mod"
@@ -40,4 +40,10 @@ CONF
   for module in github.com/golang/protobuf golang.org/x/net golang.org/x/sys golang.org/x/text google.golang.org/grpc google.golang.org/protobuf $rpc; do
     GOFLAGS='' go mod edit -replace "$module=$modules/$module" "$debian/go.mod" || return 1
   done
+}
+
+# Writes hookjailpb into a directory: `generate DIRECTORY`, after `toolchain`.
+generate() {
+  go build -o "$debian/bin/" ./internal/generate google.golang.org/protobuf/cmd/protoc-gen-go google.golang.org/grpc/cmd/protoc-gen-go-grpc
+  "$debian/bin/generate" ../../src/pb/descriptors.bin "$1" "$debian/bin/protoc-gen-go" "$debian/bin/protoc-gen-go-grpc"
 }
