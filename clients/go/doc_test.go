@@ -1,7 +1,7 @@
 package hookjail
 
 import (
-	"context"
+	"errors"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -11,9 +11,13 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
-// block returns the first code block of that language after a heading's or a text's first place.
+// block returns a text's first code block of that language.
 func block(t *testing.T, text, language string) string {
 	t.Helper()
 	found := regexp.MustCompile("(?s)```" + language + "\n(.*?)```").FindStringSubmatch(text)
@@ -84,10 +88,12 @@ func TestTheReasonsAreThoseOfTheDocumentation(t *testing.T) {
 	}
 }
 
-func TestAnUnknownAnswerIsNoRefusal(t *testing.T) {
-	if err := typed(context.Canceled); err.Error() == "" {
-		t.Error("no text")
-	} else if _, refused := err.(*Refused); refused {
-		t.Errorf("a refusal: %v", err)
+func TestAnErrorOfOthersIsNoRefusal(t *testing.T) {
+	details, err := status.New(codes.PermissionDenied, "no").WithDetails(&errdetails.ErrorInfo{Domain: "another", Reason: "CONSENT_REQUIRED"})
+	must(t, err)
+	var refused *Refused
+	var failed *CallError
+	if err := typed(details.Err()); errors.As(err, &refused) || !errors.As(err, &failed) || failed.Code != codes.PermissionDenied {
+		t.Errorf("the error is: %v", err)
 	}
 }
