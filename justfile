@@ -53,3 +53,7 @@ fuzz seconds="60":
 # Hooks that make system calls made up by chance, for so many seconds.
 escape seconds="60":
     HOOKJAIL_FUZZ_SECONDS={{seconds}} cargo test --all-features --test spec escape_fuzz -- --nocapture
+
+# The documents as a site with a search: target/site.
+site:
+    docs/site/build.sh
