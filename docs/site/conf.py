@@ -39,6 +39,7 @@ html_theme_options = {
     "source_repository": package["repository"],
     "source_branch": "main",
     "source_directory": "",
+    "top_of_page_buttons": ["view"],
 }
 
 clients = sorted(str(path.relative_to(ROOT).with_suffix("")) for path in ROOT.glob("clients/*/README.md"))

@@ -2,7 +2,7 @@
 """Opens the built site in a browser, over HTTP on the loopback interface, and looks at what a reader would see.
 
 Usage: pages.py SITE SHOTS [CHROMIUM]. Every page is opened once: no error on its console, nothing of it missing, no address but its
-own, and at 390 pixels no wider than the screen. Screenshots of some pages, light, dark and narrow, go to SHOTS.
+own, and no wider than a narrow or a wide screen. Screenshots of some pages, light, dark and narrow, go to SHOTS.
 """
 import functools
 import http.server
@@ -15,6 +15,7 @@ from playwright.sync_api import sync_playwright
 
 SITE, SHOTS = (pathlib.Path(argument).resolve() for argument in sys.argv[1:3])
 CHROMIUM = sys.argv[3] if len(sys.argv) > 3 else "/usr/bin/chromium"
+WIDTHS = (390, 800, 1280, 1440)
 WIDE, NARROW = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
 SHOWN = ["index", "docs/tutorial", "docs/comparison", "docs/configuration", "docs/runtimes/claude-code", "docs/specification", "docs/adr/README"]
 # WCAG 2.2, level AA, for text.
@@ -120,11 +121,11 @@ def main():
 
         texts = 0
         for page in pages:
-            reader.page.set_viewport_size(WIDE)
             reader.open(page)
-            reader.page.set_viewport_size(NARROW)
-            if wide := reader.wider_than_screen():
-                reader.trouble(f"wider than {NARROW['width']} pixels: {wide}")
+            for width in WIDTHS:
+                reader.page.set_viewport_size({"width": width, "height": 900})
+                if wide := reader.wider_than_screen():
+                    reader.trouble(f"wider than {width} pixels: {wide}")
             dark.open(page)
             for one in (reader, dark):
                 for colours, text in one.page.evaluate(TEXTS):
