@@ -9,8 +9,10 @@ from pathlib import Path
 from docutils import nodes
 from sphinx.addnodes import pending_xref
 from sphinx.transforms.post_transforms import SphinxPostTransform
+from sphinx.util import logging
 
 ROOT = Path(__file__).parents[2]
+logger = logging.getLogger(__name__)
 package = tomllib.loads((ROOT / "Cargo.toml").read_text())["package"]
 
 project = "hookjail"
@@ -33,6 +35,7 @@ html_title = f"hookjail {release}"
 html_favicon = "static/icon.svg"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
+html_search_scorer = str(Path(__file__).with_name("scorer.js"))
 html_copy_source = False
 html_show_sphinx = False
 html_theme_options = {
@@ -62,6 +65,10 @@ def add_navigation(_app, docname, source):
         for caption, entries in NAVIGATION.items():
             source[0] += f"\n\n```{{toctree}}\n:hidden:\n:glob:\n:caption: {caption}\n\n" + "\n".join(entries) + "\n```\n"
     elif docname == "docs/adr/README":
+        for path in sorted(ROOT.glob("docs/adr/[0-9]*.md")):
+            title = path.read_text().splitlines()[0].removeprefix("# ")
+            if f"[{title}]({path.name})" not in source[0]:
+                logger.warning("docs/adr/README.md does not list %s as `%s`", path.name, title)
         source[0] += "\n\n```{toctree}\n:hidden:\n:glob:\n\n[0-9]*\n```\n"
 
 
