@@ -21,7 +21,6 @@ project_copyright = "the authors of hookjail"
 extensions = ["myst_parser"]
 root_doc = "README"
 include_patterns = ["*.md", "docs/**.md", "clients/*/README.md"]
-exclude_patterns = ["**/node_modules/**", "**/.venv/**"]
 
 # GitHub's anchors, and of MyST's own syntax only the directive below.
 myst_heading_anchors = 6
