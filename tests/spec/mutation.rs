@@ -194,7 +194,10 @@ fn elements() -> Vec<String> {
     }
     names.extend(set_up.iter().map(|name| format!("closing:{name}")));
     if in_slots() {
-        names.retain(|name| !name.starts_with("landlock:") && name != "limit:RLIMIT_FSIZE");
+        names.retain(|name| {
+            let layer = name.split(':').next().unwrap_or_default();
+            !["argument", "landlock"].contains(&layer) && name != "limit:RLIMIT_FSIZE"
+        });
     }
     names
 }
