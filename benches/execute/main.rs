@@ -156,8 +156,16 @@ fn measure() -> Outcome<()> {
     Ok(())
 }
 
+/// Two names, two profiles, a command and its output.
+type ColdAndWarm = (
+    [&'static str; 2],
+    [&'static str; 2],
+    &'static [&'static str],
+    &'static str,
+);
+
 /// Commands, each with the name and the profile of its start as it is asked for, and of that in a warm slot.
-const COMMANDS: [([&str; 2], [&str; 2], &[&str], &str); 3] = [
+const COMMANDS: [ColdAndWarm; 3] = [
     (
         ["true", "true-slot"],
         ["strict", "warm"],

@@ -1,6 +1,10 @@
 //! Starts interpreters and slots ahead of their runs, and hands runs over to them.
 
-use std::{os::unix::fs::FileExt, sync::Arc, time::Instant};
+use std::{
+    os::unix::fs::FileExt,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use bytes::Bytes;
 use tokio::time::{sleep, timeout};
@@ -19,6 +23,9 @@ use crate::{
     },
     sys::WAITS,
 };
+
+/// How long after a run its successors are started: its answer comes first.
+const ANSWERED: Duration = Duration::from_millis(2);
 
 /// How much of a script is looked at for what it imports.
 const MOST_SCANNED_BYTES: usize = 64 << 10;
@@ -77,6 +84,7 @@ impl Refill {
     /// Starts them in the background, one after another, and lets go of them when they have waited too long.
     pub(super) fn start(mut self: Box<Self>) {
         tokio::spawn(async move {
+            sleep(ANSWERED).await;
             if warm::is_memory_scarce() {
                 self.sandbox.warm.clear();
                 return;
