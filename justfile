@@ -14,6 +14,10 @@ ci-full:
 dist *args:
     cargo build --locked --profile dist --bins {{args}}
 
+# What a release consists of, from a tree without changes: target/packages. Needs cargo-deb.
+packages *steps:
+    packaging/build.sh {{steps}}
+
 # Manual pages and completions: target/pages.
 pages:
     cargo run --locked --example pages -- target/pages

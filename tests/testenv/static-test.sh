@@ -24,31 +24,7 @@ root() { # NAME
   echo "$root"
 }
 
-# Runs a command in a root of its own, with its own processes and the usual devices.
-in_root() { # ROOT UID COMMAND...
-  # The root is changed by one process: there may be no other program in the new one. In a mere chroot nobody may make namespaces.
-  unshare --mount --pid --fork --kill-child python3 -c '
-import ctypes, os, sys
-root, uid, command = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
-libc = ctypes.CDLL(None, use_errno=True)
-PIVOT_ROOT, BIND, DETACH = {"x86_64": 155, "aarch64": 41}[os.uname().machine], 4096, 2
-def done(result, what):
-    if result != 0:
-        sys.exit(f"{what}: {os.strerror(ctypes.get_errno())}")
-def mount(source, target, kind, flags):
-    done(libc.mount(source.encode(), target.encode(), kind, flags, None), f"mount {target}")
-mount(root, root, None, BIND)
-mount("proc", f"{root}/proc", b"proc", 0)
-mount("/dev", f"{root}/dev", None, BIND)
-os.chdir(root)
-done(libc.syscall(PIVOT_ROOT, b".", b"."), "pivot_root")
-done(libc.umount2(b".", DETACH), "umount")
-os.chdir("/")
-os.setgroups([]); os.setgid(uid); os.setuid(uid)
-environment = {"HOME": "/home", "PATH": "/usr/bin:/bin"}
-os.execvpe(command[0], command, environment)
-' "$@" </dev/null
-}
+in_root() { "$here/in-root.sh" "$@" </dev/null; } # ROOT UID COMMAND...
 
 # Every profile is confirmed, and hooks do their work, as root and as an ordinary user.
 works() { # ROOT COMMAND...

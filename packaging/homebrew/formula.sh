@@ -1,14 +1,17 @@
-# A skeleton: no release exists yet that it could name, and nobody has built it on a Mac. `url` and `sha256` are filled in by
-# the first release; until then `brew` refuses it, which is right. See docs/seatbelt.md.
+#!/usr/bin/env bash
+# Prints a formula of Homebrew that builds a release from its sources: nobody has built it on a Mac.
+#   formula.sh hookjail-VERSION.tar.gz
+# `version` and `repository` are in the environment, from packaging/build.sh.
+set -euo pipefail
+cat <<EOF
 class Hookjail < Formula
   desc "Runs the shell hooks of AI-agent runtimes confined"
-  homepage "https://example.invalid/hookjail"
-  url "https://example.invalid/hookjail-0.1.0.tar.gz"
-  sha256 "0000000000000000000000000000000000000000000000000000000000000000"
+  homepage "$repository"
+  url "$repository/releases/download/v$version/$(basename "$1")"
+  sha256 "$(sha256sum "$1" | cut -d ' ' -f 1)"
   license any_of: ["MIT", "Apache-2.0"]
 
   depends_on "rust" => :build
-  depends_on :macos
 
   def install
     system "cargo", "install", *std_cargo_args
@@ -26,3 +29,4 @@ class Hookjail < Formula
     assert_match "strict", shell_output("#{bin}/hookjail profile list")
   end
 end
+EOF
