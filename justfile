@@ -10,7 +10,7 @@ ci *tiers:
 ci-full:
     .ci/run --full
 
-# What packages and benchmarks use: target/dist/hookjail, target/dist/hookjail-run.
+# What packages have, for this machine: target/dist/hookjail, target/dist/hookjail-run.
 dist *args:
     cargo build --locked --profile dist --bins {{args}}
 
