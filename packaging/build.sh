@@ -95,7 +95,7 @@ image() {
   packaging/image/build.sh "$out/hookjail-$version-oci.tar" "${of[@]}"
 }
 
-source() { git archive --format=tar --prefix="hookjail-$version/" HEAD | gzip -9n >"$out/hookjail-$version.tar.gz"; }
+sources() { git archive --format=tar --prefix="hookjail-$version/" HEAD | gzip -9n >"$out/hookjail-$version.tar.gz"; }
 
 homebrew() { packaging/homebrew/formula.sh "$out/hookjail-$version.tar.gz" >"$out/hookjail.rb"; }
 
@@ -131,7 +131,7 @@ sums() {
 
 if [ $# = 0 ]; then
   rm -rf "$out" "$work"
-  set -- programs pages papers deb tarball image source homebrew wheel npm sums
+  set -- programs pages papers deb tarball image sources homebrew wheel npm sums
 fi
 mkdir -p "$out" "$work"
 for step; do

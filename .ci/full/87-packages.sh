@@ -12,7 +12,7 @@ timed() { # SECONDS COMMAND...
   sed -n 's/^FIRST HOOK: //p' "$out" >>"$times"; rm "$out"
 }
 
-{ apt-get -qq update && packages busybox-static musl-tools binutils clang dpkg-dev lintian mmdebstrap podman qemu-system-arm ruby systemd-container xz-utils; } ||
+{ apt-get -qq update && packages busybox-static musl-tools binutils clang lintian mmdebstrap podman qemu-system-arm ruby systemd-container xz-utils; } ||
   skip "packages cannot be installed"
 targets=
 for target in x86_64-unknown-linux-musl aarch64-unknown-linux-musl; do
@@ -33,7 +33,7 @@ version=$(sed -n '/^\[package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 (cd "$out" && sha256sum --check --quiet SHA256SUMS) || fail "the checksums"
 # What is made again of the same programs is the same; the Debian package, too.
 cp "$out/SHA256SUMS" "$CI_WORK/sums"
-as_user env PATH="$tools/bin:$USER_PATH" HOOKJAIL_TARGETS="$targets" packaging/build.sh pages papers deb tarball image source homebrew sums >/dev/null
+as_user env PATH="$tools/bin:$USER_PATH" HOOKJAIL_TARGETS="$targets" packaging/build.sh pages papers deb tarball image sources homebrew sums >/dev/null
 diff "$CI_WORK/sums" "$out/SHA256SUMS" || fail "made twice, these differ"
 
 lintian --fail-on error --tag-display-limit 0 "$out"/*_amd64.deb || fail "lintian has errors"
@@ -60,6 +60,10 @@ part_skipped "the tarball on Alpine itself; a root with busybox and musl stands 
 timed 300 tests/packages/roots-test.sh "$out/hookjail-$version-x86_64-linux.tar.gz" "$out/hookjail_$version-1_amd64.deb" "${bases[@]}"
 
 timed 200 tests/packages/image-test.sh "$out/hookjail-$version-oci.tar"
+
+if compgen -G "$out/*.whl" >/dev/null || compgen -G "$out/*.tgz" >/dev/null; then
+  timed 300 "${AS_USER[@]}" tests/packages/languages-test.sh "$out"
+fi
 
 aarch64() {
   local payload tarball=$out/hookjail-$version-aarch64-linux.tar.gz
