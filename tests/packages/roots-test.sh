@@ -11,9 +11,15 @@ work=$(mktemp -d); trap 'rm -rf "$work"' EXIT; chmod 755 "$work"
 wrong() { echo "WRONG: $*" >&2; exit 1; }
 in_root() { "$here/../testenv/in-root.sh" "$@" </dev/null; } # ROOT UID COMMAND...
 
+# What a root needs to be entered, and a home for an ordinary user.
+prepare() { # ROOT
+  install -d -m 755 "$1" "$1"/{proc,dev,run,usr,srv}; install -d -m 755 -o 1000 -g 1000 "$1/home"
+}
+unpack() { rm -rf "$1"; mkdir "$1"; tar -C "$1" --exclude='./dev/*' -xf "$2"; } # ROOT ROOT.tar
+
 check() { # NAME ROOT SHELL
   local name=$1 root=$2 shell=$3 began out code uid
-  install -d -m 755 "$root" "$root"/{proc,dev,run,usr,srv}; install -d -m 755 -o 1000 -g 1000 "$root/home"; chmod 755 "$root"
+  prepare "$root"
   cp "$tarball" "$root/srv/hookjail.tar.gz"
   echo secret >"$root/srv/secret"; chmod 644 "$root/srv"/*
   began=$(date +%s%N)
@@ -55,16 +61,17 @@ state() { # ROOT
 
 install_and_purge() { # NAME ROOT
   local name=$1 root=$2
-  rm "$root/usr/bin/hookjail" "$root/usr/bin/hookjail-run"
+  as_root() { in_root "$root" 0 /usr/bin/env PATH=/usr/sbin:/usr/bin:/sbin:/bin "$@"; }
+  prepare "$root"
   cp "$package" "$root/srv/hookjail.deb"
   # The first one leaves copies of files that the tools keep (/etc/group-).
-  in_root "$root" 0 /bin/sh -c 'groupadd some && groupdel some'
+  as_root /bin/sh -c 'groupadd some && groupdel some'
   state "$root" >"$work/before"
-  in_root "$root" 0 dpkg --install /srv/hookjail.deb >"$work/out" 2>&1 || { cat "$work/out"; wrong "$name: the package cannot be installed"; }
+  as_root dpkg --install /srv/hookjail.deb >"$work/out" 2>&1 || { cat "$work/out"; wrong "$name: the package cannot be installed"; }
   grep -q '^hookjail:' "$root/etc/group" || wrong "$name: the package makes no group"
   [ -L "$root/etc/systemd/system/sockets.target.wants/hookjail.socket" ] || wrong "$name: the socket is not enabled"
   [ "$(in_root "$root" 1000 hookjail run --mirror -- /bin/echo served)" = served ] || wrong "$name: no hook runs"
-  in_root "$root" 0 dpkg --purge hookjail >"$work/out" 2>&1 || { cat "$work/out"; wrong "$name: the package cannot be purged"; }
+  as_root dpkg --purge hookjail >"$work/out" 2>&1 || { cat "$work/out"; wrong "$name: the package cannot be purged"; }
   # A user's daemon keeps its state in the user's home.
   rm -rf "$root/home"/.[!.]*
   state "$root" >"$work/after"
@@ -73,9 +80,9 @@ install_and_purge() { # NAME ROOT
 }
 
 for pair; do
-  root=$work/root; rm -rf "$root"; mkdir "$root"
-  tar -C "$root" --exclude='./dev/*' -xf "${pair#*=}"
-  check "${pair%%=*}" "$root" /bin/sh
-  rm -rf "$root/home"/.[!.]*
-  install_and_purge "${pair%%=*}" "$root"
+  name=${pair%%=*} root=$work/root
+  unpack "$root" "${pair#*=}"
+  check "$name" "$root" /bin/sh
+  unpack "$root" "${pair#*=}"
+  install_and_purge "$name" "$root"
 done
