@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Makes what a release consists of, in target/packages, from a tree without changes: `just packages`.
 #   packaging/build.sh [STEP...]     all steps, or these in this order
-# HOOKJAIL_TARGETS: the targets; both where it is not set. Needs Debian 12 with Rust, cargo-deb, git, python3 and xz, and clang for the
-# other architecture.
+# HOOKJAIL_TARGETS: the targets; both where it is not set. Needs Debian 12 with Rust, cargo-deb, git, jq, python3, xz and zstd, and clang for
+# the other architecture.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD out=$PWD/target/packages work=$PWD/target/packages.work
@@ -80,10 +80,10 @@ tarball() {
     dpkg-deb --fsys-tarfile "$out/hookjail_$version-1_$(debian "$target").deb" | tar -C "$work/tar" -x ./usr
     mv "$work/tar/usr" "$work/tar/$name"
     # Debian's own, and what has another name elsewhere.
-    rm -r "$work/tar/$name/share/lintian" "$work/tar/$name/share/doc/hookjail/"{changelog.Debian.gz,changelog.gz,copyright}
+    rm "$work/tar/$name/share/doc/hookjail/"{changelog.Debian.gz,changelog.gz,copyright}
     mv "$work/tar/$name/share/zsh/vendor-completions" "$work/tar/$name/share/zsh/site-functions"
     cp CHANGELOG.md LICENSE-APACHE LICENSE-MIT README.md "$work/tar/$name/share/doc/hookjail/"
-    archive "$name" | gzip -9n >"$out/$name.tar.gz"
+    archive "$name" | xz -9e --threads=1 >"$out/$name.tar.xz"
   done
 }
 debian() { case $1 in x86_64-*) echo amd64 ;; aarch64-*) echo arm64 ;; *) fail "Debian's name of $1?" ;; esac }

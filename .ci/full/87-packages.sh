@@ -12,7 +12,7 @@ timed() { # SECONDS COMMAND...
   sed -n 's/^FIRST HOOK: //p' "$out" >>"$times"; rm "$out"
 }
 
-{ apt-get -qq update && packages busybox-static musl-tools binutils clang lintian mmdebstrap podman qemu-system-arm ruby systemd-container xz-utils; } ||
+{ apt-get -qq update && packages busybox-static musl-tools binutils clang lintian mmdebstrap podman qemu-system-arm ruby systemd-container xz-utils zstd; } ||
   skip "packages cannot be installed"
 targets=
 for target in x86_64-unknown-linux-musl aarch64-unknown-linux-musl; do
@@ -57,7 +57,7 @@ for pair in "Debian 11=bullseye" "Ubuntu 22.04=jammy"; do
 done
 # Its archive is none of Debian's.
 part_skipped "the tarball on Alpine itself; a root with busybox and musl stands in for it"
-timed 300 tests/packages/roots-test.sh "$out/hookjail-$version-x86_64-linux.tar.gz" "$out/hookjail_$version-1_amd64.deb" "${bases[@]}"
+timed 300 tests/packages/roots-test.sh "$out/hookjail-$version-x86_64-linux.tar.xz" "$out/hookjail_$version-1_amd64.deb" "${bases[@]}"
 
 timed 200 tests/packages/image-test.sh "$out/hookjail-$version-oci.tar"
 
@@ -66,17 +66,17 @@ if compgen -G "$out/*.whl" >/dev/null || compgen -G "$out/*.tgz" >/dev/null; the
 fi
 
 aarch64() {
-  local payload tarball=$out/hookjail-$version-aarch64-linux.tar.gz
+  local payload tarball=$out/hookjail-$version-aarch64-linux.tar.xz
   local -x TESTENV_ARCH=arm64
   [ -e "$tarball" ] || { part_skipped "aarch64: not built"; return; }
   [ "$(dpkg-deb --field "$out/hookjail_$version-1_arm64.deb" Architecture)" = arm64 ] || fail "the package of arm64 says otherwise"
   { timeout 120 $env/vm-prepare.sh deps && timeout 60 $env/vm-prepare.sh kernel 6.12; } || { part_skipped "aarch64: the guest's kernel cannot be had"; return; }
   payload=$(mktemp -d); chmod 755 "$payload"
-  cp "$tarball" "$payload/hookjail.tar.gz"
+  cp "$tarball" "$payload/hookjail.tar.xz"
   # Where nothing is but busybox, in an emulator, which takes twenty times as long.
   timed 400 $env/vm-boot.sh -k 6.12 -t 300 -p "$payload" -n -- "chmod 755 /; mkdir -p -m 755 /run /root /usr /lib /srv; ifconfig lo up
     export NO_COLOR=1; echo secret >/srv/secret
-    busybox tar -C /usr --strip-components 1 -xzf hookjail.tar.gz || exit
+    busybox tar -C /usr --strip-components 1 -xJf hookjail.tar.xz || exit
     /usr/bin/hookjail run --timeout 60s -- /bin/busybox echo served </dev/null >out || { cat out; exit 1; }
     cat out; grep -q '^confinement landlock .*confirmed' out || exit
     busybox cat /srv/secret | grep -q secret || exit

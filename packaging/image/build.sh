@@ -27,13 +27,14 @@ root() { # DIRECTORY-OF-PROGRAMS
   install -d -m 755 "$root"/{bin,dev,etc/hookjail,lib,proc,run/hookjail,usr/bin,var/lib/hookjail}
   install -d -m 1777 "$root/tmp"
   install -m 755 "$1/hookjail" "$1/hookjail-run" "$root/usr/bin/"
-  install -m 644 "$here/hookjail.toml" "$root/etc/hookjail/"
+  install -m 444 "$here/hookjail.toml" "$root/etc/hookjail/"
   printf 'root:x:0:0:root:/:/sbin/nologin\nhookjail:x:65532:65532:hookjail:/var/lib/hookjail:/sbin/nologin\n' >"$root/etc/passwd"
   printf 'root:x:0:\nhookjail:x:65532:\n' >"$root/etc/group"
   chmod 644 "$root"/etc/{passwd,group}
-  # Two owners, whoever makes it.
-  archive --owner=0 --group=0 --directory "$root" --exclude=./run/hookjail --exclude=./var/lib/hookjail -cf "$work/layer" .
-  archive --owner=65532 --group=65532 --directory "$root" -rf "$work/layer" ./run/hookjail ./var/lib/hookjail
+  # Two owners, whoever makes it. A daemon takes no configuration that belongs to another.
+  local own=(./etc/hookjail/hookjail.toml ./run/hookjail ./var/lib/hookjail)
+  archive --owner=0 --group=0 --directory "$root" "${own[@]/#/--exclude=}" -cf "$work/layer" .
+  archive --owner=65532 --group=65532 --directory "$root" -rf "$work/layer" "${own[@]}"
 }
 
 manifests=
@@ -41,7 +42,7 @@ for pair; do
   architecture=${pair%%=*}
   root "${pair#*=}"
   uncompressed=sha256:$(sha256sum "$work/layer" | cut -d ' ' -f 1)
-  layer=$(gzip -9nc "$work/layer" | blob application/vnd.oci.image.layer.v1.tar+gzip)
+  layer=$(zstd -q -19 -c "$work/layer" | blob application/vnd.oci.image.layer.v1.tar+zstd)
   config=$(jq -cn --arg architecture "$architecture" --arg created "$created" --arg layer "$uncompressed" --arg version "$version" --arg url "$repository" '{
     architecture: $architecture, os: "linux", created: $created,
     config: {

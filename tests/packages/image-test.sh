@@ -10,7 +10,8 @@ wrong() { echo "WRONG: $*" >&2; exit 1; }
 podman() { command podman --root "$work/root" --runroot "$work/run" --storage-driver vfs --cgroup-manager cgroupfs --events-backend none "$@"; }
 trap 'podman rm --all --force --time 0 >/dev/null 2>&1; rm -rf "$work"' EXIT
 name=$(basename "$1" -oci.tar); image=localhost/hookjail:${name#hookjail-}
-run=(run --rm --network none --cgroups disabled --read-only --volume "$(command -v busybox):/bin/busybox:ro")
+# Limits that this host's root may set, whatever podman would set.
+run=(run --rm --ulimit nofile=1024:1024 --ulimit nproc=4096:4096 --network none --cgroups disabled --read-only --volume "$(command -v busybox):/bin/busybox:ro")
 
 began=$(date +%s%N)
 podman load --quiet --input "$1"

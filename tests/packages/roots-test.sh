@@ -20,10 +20,10 @@ unpack() { rm -rf "$1"; mkdir "$1"; tar -C "$1" --exclude='./dev/*' -xf "$2"; } 
 check() { # NAME ROOT SHELL
   local name=$1 root=$2 shell=$3 began out code uid
   prepare "$root"
-  cp "$tarball" "$root/srv/hookjail.tar.gz"
+  cp "$tarball" "$root/srv/hookjail.tar.xz"
   echo secret >"$root/srv/secret"; chmod 644 "$root/srv"/*
   began=$(date +%s%N)
-  in_root "$root" 0 "$shell" -c 'cd /srv && tar -C /usr --strip-components 1 -xzf hookjail.tar.gz' || wrong "$name: it cannot be unpacked"
+  in_root "$root" 0 "$shell" -c 'cd /srv && tar -C /usr --strip-components 1 -xJf hookjail.tar.xz' || wrong "$name: it cannot be unpacked"
   in_root "$root" 1000 hookjail run -- "$shell" -c 'echo served' >"$work/out" || { cat "$work/out"; wrong "$name: no hook runs"; }
   echo "FIRST HOOK: tarball, $name $((($(date +%s%N) - began) / 1000000)) ms"
   grep -q '^confinement landlock .*confirmed' "$work/out" || { cat "$work/out"; wrong "$name: not confined"; }
@@ -44,7 +44,7 @@ check() { # NAME ROOT SHELL
 bare=$work/bare
 install -d -m 755 "$bare"/{bin,lib,usr/bin}
 install -m 755 "$(command -v busybox)" "$bare/bin/"
-for name in sh tar gzip; do ln -s busybox "$bare/bin/$name"; done
+for name in sh tar xz; do ln -s busybox "$bare/bin/$name"; done
 printf '#include <stdio.h>\nint main(void) { return puts("42") < 0; }\n' >"$work/answer.c"
 musl-gcc -o "$bare/usr/bin/answer" "$work/answer.c"
 loader=$(readelf -lW "$bare/usr/bin/answer" | sed -n 's/.*interpreter: \(.*\)]/\1/p')
