@@ -24,15 +24,15 @@ blob() { # MEDIA-TYPE
 root() { # DIRECTORY-OF-PROGRAMS
   local root=$work/root
   rm -rf "$root"
-  install -d -m 755 "$root"/{bin,dev,etc/hookjail,lib,proc,run/hookjail,usr/bin,var/lib/hookjail}
+  install -d -m 755 "$root"/{bin,dev,etc/hookjail,home/hookjail,lib,proc,run/hookjail,usr/bin,var/lib/hookjail}
   install -d -m 1777 "$root/tmp"
   install -m 755 "$1/hookjail" "$1/hookjail-run" "$root/usr/bin/"
   install -m 444 "$here/hookjail.toml" "$root/etc/hookjail/"
-  printf 'root:x:0:0:root:/:/sbin/nologin\nhookjail:x:65532:65532:hookjail:/var/lib/hookjail:/sbin/nologin\n' >"$root/etc/passwd"
+  printf 'root:x:0:0:root:/:/sbin/nologin\nhookjail:x:65532:65532:hookjail:/home/hookjail:/sbin/nologin\n' >"$root/etc/passwd"
   printf 'root:x:0:\nhookjail:x:65532:\n' >"$root/etc/group"
   chmod 644 "$root"/etc/{passwd,group}
   # Two owners, whoever makes it. A daemon takes no configuration that belongs to another.
-  local own=(./etc/hookjail/hookjail.toml ./run/hookjail ./var/lib/hookjail)
+  local own=(./etc/hookjail/hookjail.toml ./home/hookjail ./run/hookjail ./var/lib/hookjail)
   archive --owner=0 --group=0 --directory "$root" "${own[@]/#/--exclude=}" -cf "$work/layer" .
   archive --owner=65532 --group=65532 --directory "$root" -rf "$work/layer" "${own[@]}"
 }
@@ -47,7 +47,7 @@ for pair; do
     architecture: $architecture, os: "linux", created: $created,
     config: {
       User: "65532:65532",
-      Env: ["PATH=/usr/bin:/bin", "HOME=/var/lib/hookjail"],
+      Env: ["PATH=/usr/bin:/bin", "HOME=/home/hookjail"],
       Entrypoint: ["/usr/bin/hookjail", "--config", "/etc/hookjail/hookjail.toml"],
       Cmd: ["serve"],
       Volumes: {"/run/hookjail": {}, "/var/lib/hookjail": {}},
