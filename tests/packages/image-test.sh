@@ -8,7 +8,9 @@ work=$(mktemp -d); chmod 755 "$work"
 wrong() { echo "WRONG: $*" >&2; exit 1; }
 # Storage of its own, and nothing of the host's settings.
 podman() { command podman --root "$work/root" --runroot "$work/run" --storage-driver vfs --cgroup-manager cgroupfs --events-backend none "$@"; }
-trap 'podman rm --all --force --time 0 >/dev/null 2>&1; rm -rf "$work"' EXIT
+# crun gives the container's user what it has as standard input, which is the host's own /dev/null.
+null=$(stat -c %u:%g /dev/null)
+trap 'podman rm --all --force --time 0 >/dev/null 2>&1; rm -rf "$work"; chown "$null" /dev/null' EXIT
 name=$(basename "$1" -oci.tar); image=localhost/hookjail:${name#hookjail-}
 # Limits that this host's root may set, whatever podman would set.
 run=(run --rm --ulimit nofile=1024:1024 --ulimit nproc=4096:4096 --network none --cgroups disabled --read-only --volume "$(command -v busybox):/bin/busybox:ro")
