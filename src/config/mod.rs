@@ -689,7 +689,7 @@ fn listing(written: ListsEntry, append: String) -> Result<Listing, ConfigProblem
 }
 
 fn read(path: &Path) -> Result<String, ConfigProblem> {
-    let mut file = trusted_file::open(path, File::options().read(true))?;
+    let mut file = trusted_file::open_own_or_roots(path, File::options().read(true))?;
     let mut text = String::new();
     file.read_to_string(&mut text)?;
     Ok(text)

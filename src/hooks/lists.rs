@@ -31,7 +31,7 @@ impl Listing {
     pub(crate) fn load(&self) -> Result<Lists, LoadError> {
         let of_file = match &self.file {
             Some(path) => {
-                let opened = trusted_file::open(path, File::options().read(true));
+                let opened = trusted_file::open_own_or_roots(path, File::options().read(true));
                 let text = opened.and_then(|file| Ok(bounded(file)?));
                 let text = text.map_err(|cause| LoadError::Open {
                     cause,

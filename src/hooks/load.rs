@@ -187,7 +187,7 @@ pub(crate) fn peek(path: &Path) -> io::Result<String> {
 
 fn text(file: &HooksFile) -> Result<Option<String>, LoadError> {
     let opened = match file.user {
-        None => trusted_file::open(&file.path, File::options().read(true)),
+        None => trusted_file::open_own_or_roots(&file.path, File::options().read(true)),
         Some(FileUser { gid, uid }) => {
             let _as_user = FileRights::of(uid, gid, &[]);
             trusted_file::open_of_user(uid, &file.path, File::options().read(true))

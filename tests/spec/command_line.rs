@@ -694,3 +694,34 @@ fn revoking_what_nobody_allowed_says_where_to_look() {
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(told.contains("`/bin/none`") && told.contains("hookjail consent list"));
 }
+
+mod as_root {
+    use std::os::unix::fs::chown;
+
+    use super::*;
+    use crate::{attempts::as_user, support::needs_root, witness::NOBODY};
+
+    #[test]
+    #[ignore = "needs root"]
+    fn a_user_is_served_by_ones_own_and_by_roots_configuration() {
+        needs_root();
+        let directory = tempfile::tempdir().unwrap();
+        fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let config = directory.path().join("hookjail.toml");
+        fs::write(&config, "[hooks]\nspawners = 3\n").unwrap();
+        for (owner, is_taken) in [(0, true), (NOBODY, true), (NOBODY - 1, false)] {
+            chown(&config, Some(owner), None).unwrap();
+            let mut show = hookjail(&config, &["config", "show", "--json"]);
+            let output = as_user(&mut show, NOBODY).output().unwrap();
+            let (stdout, stderr) = (&output.stdout, &output.stderr);
+            let said = [stdout, stderr].map(|text| String::from_utf8_lossy(text).into_owned());
+            assert_eq!(output.status.success(), is_taken, "{owner}: {said:?}");
+            let expected = if is_taken {
+                "spawners"
+            } else {
+                "belongs to uid"
+            };
+            assert!(said.concat().contains(expected), "{owner}: {said:?}");
+        }
+    }
+}
