@@ -20,6 +20,7 @@ use crate::{
         axis::{Axes, Axis, Coverage},
     },
     refusal::Reason,
+    sandbox::WaitingLevels,
 };
 
 /// A failure to register or to render.
@@ -113,6 +114,8 @@ pub(crate) struct Levels<'a> {
     pub(crate) queued: usize,
     /// Places that are taken.
     pub(crate) running: usize,
+    /// Processes that wait for runs, and runs that began in one.
+    pub(crate) waiting: WaitingLevels,
 }
 
 impl Metrics {
@@ -313,7 +316,7 @@ impl AxisCounters {
 
 impl Levels<'_> {
     /// Returns metrics with these values. They are in no registry, so scrapes at the same time do not meet in them.
-    fn collectors(&self) -> Result<[Box<dyn Collector>; 7], MetricsError> {
+    fn collectors(&self) -> Result<[Box<dyn Collector>; 9], MetricsError> {
         let count = |name, help, value: u64| {
             let counter = IntCounter::with_opts(opts(&format!("{name}_total"), help))?;
             counter.inc_by(value);
@@ -360,6 +363,16 @@ impl Levels<'_> {
                 "runs_in_flight",
                 "Places that are taken: hooks that run, are set up or just ended.",
                 precise(self.running as u64),
+            )?,
+            level(
+                "waiting_processes",
+                "Processes that wait for runs, as profiles with `warm` have them.",
+                precise(self.waiting.processes as u64),
+            )?,
+            count(
+                "waiting_processes_runs",
+                "Runs that began in a process that waited.",
+                self.waiting.runs,
             )?,
         ])
     }
@@ -441,6 +454,10 @@ mod tests {
             questions: 2,
             queued: 3,
             running: 4,
+            waiting: WaitingLevels {
+                processes: 5,
+                runs: 6,
+            },
         });
         let text = text.unwrap();
         let samples = text.lines().filter(|line| !line.starts_with('#'));
@@ -493,6 +510,8 @@ mod tests {
             "hookjail_pending_questions 2",
             "hookjail_queued_requests 3",
             "hookjail_runs_in_flight 4",
+            "hookjail_waiting_processes 5",
+            "hookjail_waiting_processes_runs_total 6",
             "hookjail_run_seconds_bucket{le=\"+Inf\"} 0",
         ] {
             assert!(
@@ -608,6 +627,7 @@ hookjail_unconfined_runs_total 1"
             questions: 0,
             queued: 0,
             running: 0,
+            waiting: WaitingLevels::default(),
         });
         let text = text.unwrap();
         let comments = |kind| {
@@ -679,6 +699,7 @@ hookjail_unconfined_runs_total 1"
             questions: 0,
             queued: 0,
             running: 0,
+            waiting: WaitingLevels::default(),
         });
         let table = table(&text.unwrap());
         let page = fs::read_to_string(path).unwrap();

@@ -191,6 +191,7 @@ fn text(pipeline: &Pipeline) -> Result<String, MetricsError> {
         audit,
         gate,
         metrics,
+        sandbox,
         ..
     } = pipeline;
     metrics.text(&Levels {
@@ -199,6 +200,7 @@ fn text(pipeline: &Pipeline) -> Result<String, MetricsError> {
         questions: gate.consents().pending.count(),
         queued: gate.queued(),
         running: gate.running(),
+        waiting: sandbox.waiting(),
     })
 }
 

@@ -50,6 +50,7 @@ pub(crate) use self::{
         task::HookTask,
     },
     selftest::{AxisProof, BackendStatus, Confirmation, ProbeResult, Selected, Skipped},
+    warm::WaitingLevels,
 };
 pub use self::{
     backend::{BackendName, Claims, Prepared},

@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// A listener at a port that is free, which the daemon's log names.
-const LISTENER: &str = "[metrics]\nlisten = \"127.0.0.1:0\"\n";
+pub(crate) const LISTENER: &str = "[metrics]\nlisten = \"127.0.0.1:0\"\n";
 
 async fn measured(config: &str) -> Daemon {
     Daemon::with(Setup {

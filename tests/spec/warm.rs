@@ -13,6 +13,7 @@ use tokio::time::sleep;
 use crate::{
     attempts::{Ground, Probe, Side, ran_as, result},
     matrix::ALWAYS,
+    metrics::{LISTENER, value},
     support::{Daemon, Setup, hook, needs_no_container, reason},
     witness::{end, event, hookjail, processes_that, until, until_clean, until_it, wall_time},
 };
@@ -38,7 +39,7 @@ fn setup(more: &str) -> Setup {
         ],
         env: vec![(
             "HOOKJAIL_LOG".to_owned(),
-            "hookjail::sandbox=debug".to_owned(),
+            "info,hookjail::sandbox=debug".to_owned(),
         )],
         ..Setup::default()
     }
@@ -746,6 +747,22 @@ mod slots {
         processes.sort();
         processes.dedup();
         assert_eq!(processes.len(), 5, "{processes:?}");
+    }
+
+    #[tokio::test]
+    async fn the_metrics_say_how_many_wait_and_how_many_runs_began_in_one() {
+        needs_no_container();
+        let daemon = Daemon::with(Setup {
+            config: LISTENER.to_owned(),
+            ..setup("")
+        })
+        .await;
+        let levels = || {
+            ["", "_runs_total"].map(|of| value(&daemon, &format!("hookjail_waiting_processes{of}")))
+        };
+        assert_eq!(levels(), [0.0, 0.0]);
+        cold_and_warm(&daemon, &line("exit 0")).await;
+        until("another one waits", || levels() == [1.0, 1.0]).await;
     }
 
     #[tokio::test]

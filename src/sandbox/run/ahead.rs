@@ -19,7 +19,9 @@ use crate::{
     sandbox::{
         HookTask, Opened, Prepared,
         run::child_spec::{Execution, arguments, copies_in, own_directory, variables},
-        warm::{self, Key, LIFETIME, LOADING, SlotReport, Unfit, Waiter, Waiting, slot},
+        warm::{
+            self, Key, LIFETIME, LOADING, SlotReport, Unfit, Waiter, Waiting, WaitingLevels, slot,
+        },
     },
     sys::WAITS,
 };
@@ -119,6 +121,11 @@ impl Drop for Refill {
 }
 
 impl Sandbox {
+    /// Returns how many processes wait for runs, and how many runs began in one.
+    pub(crate) fn waiting(&self) -> WaitingLevels {
+        self.warm.levels()
+    }
+
     /// Returns the key of a hook for whose next runs something is to wait.
     pub(super) fn warm_key(&self, task: HookTask<'_>) -> Option<Key> {
         let is_asked = task.policy.warm > 0;
@@ -182,6 +189,7 @@ impl Sandbox {
             for (place, script) in places.iter().zip(scripts) {
                 place.fill(script)?;
             }
+            self.warm.count_run();
             let now = Instant::now();
             released.setup.released = now;
             released.setup.evidence.push(Evidence {

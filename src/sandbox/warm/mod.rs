@@ -24,7 +24,10 @@ use std::{
         unix::{ffi::OsStrExt, fs::PermissionsExt},
     },
     path::Path,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
     time::{Duration, Instant},
 };
 
@@ -195,11 +198,22 @@ struct Command {
     waiting: Vec<Waiting>,
 }
 
+/// What is read of the processes that wait for runs (`warm` of profiles).
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct WaitingLevels {
+    /// How many wait.
+    pub(crate) processes: usize,
+    /// The runs that began in one since the daemon's start.
+    pub(crate) runs: u64,
+}
+
 /// The warm interpreters and slots.
 #[derive(Debug, Default)]
 pub(in crate::sandbox) struct Warm {
     /// The command asked for longest ago comes first.
     commands: Mutex<Vec<Command>>,
+    /// The runs that began in one.
+    runs: AtomicU64,
 }
 
 impl Warm {
@@ -208,6 +222,19 @@ impl Warm {
         let mut commands = self.lock();
         let command = commands.iter_mut().find(|it| it.key == *key)?;
         (!command.waiting.is_empty()).then(|| command.waiting.remove(0))
+    }
+
+    /// Counts a run that began in what waited.
+    pub(in crate::sandbox) fn count_run(&self) {
+        self.runs.fetch_add(1, Relaxed);
+    }
+
+    /// Returns how many wait, and how many runs began in one.
+    pub(in crate::sandbox) fn levels(&self) -> WaitingLevels {
+        WaitingLevels {
+            processes: self.lock().iter().map(|it| it.waiting.len()).sum(),
+            runs: self.runs.load(Relaxed),
+        }
     }
 
     /// Returns how many to start now for a command with this key, of which `wanted` are to wait. They count as
