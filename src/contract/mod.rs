@@ -93,8 +93,10 @@ pub fn ends_something(point: &str) -> bool {
 /// Returns whether a spelling names a runtime or contract, ignoring hyphens and underscores. Names of runtimes have
 /// hyphens, those of contracts underscores.
 pub fn is_spelled(name: &str, given: &str) -> bool {
-    let letters = |text: &str| text.replace(['-', '_'], "");
-    letters(name) == letters(given)
+    fn letters(text: &str) -> impl Iterator<Item = u8> {
+        text.bytes().filter(|byte| !matches!(byte, b'-' | b'_'))
+    }
+    letters(name).eq(letters(given))
 }
 
 /// Declares [`Mode`] and its tables from the lines of the registry.

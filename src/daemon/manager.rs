@@ -1,6 +1,9 @@
 //! What the service manager is told, by `sd_notify(3)`: what the daemon does, and whether it can run hooks.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    env,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use sd_notify::NotifyState;
 
@@ -9,7 +12,7 @@ use crate::pipeline::Pipeline;
 /// The service manager, if there is one.
 #[derive(Debug)]
 pub(super) struct Manager {
-    /// Whether the daemon is the manager's service. A private one is not: its parent may be.
+    /// Whether there is one, and the daemon is its service. A private daemon is not: its parent may be.
     is_told: bool,
     pipeline: Arc<Pipeline>,
     told: Mutex<Told>,
@@ -33,9 +36,9 @@ enum Phase {
 }
 
 impl Manager {
-    pub(super) fn new(pipeline: Arc<Pipeline>, is_told: bool) -> Self {
+    pub(super) fn new(pipeline: Arc<Pipeline>, is_private: bool) -> Self {
         Self {
-            is_told,
+            is_told: !is_private && env::var_os("NOTIFY_SOCKET").is_some(),
             pipeline,
             told: Mutex::default(),
         }
@@ -77,6 +80,10 @@ impl Manager {
         if told.phase == Phase::Draining && phase != Phase::Draining {
             return;
         }
+        if !self.is_told {
+            told.phase = phase;
+            return;
+        }
         let status = match phase {
             Phase::Draining => self.drains(),
             Phase::Reloading => "reloading".to_owned(),
@@ -86,7 +93,7 @@ impl Manager {
         if status != told.status {
             states.push(NotifyState::Status(&status));
         }
-        if self.is_told && !states.is_empty() {
+        if !states.is_empty() {
             notify(&states);
         }
         *told = Told { phase, status };

@@ -247,7 +247,7 @@ async fn run(
         connections: assembly.room(&config)?.connections,
         event_bytes: config.event_bytes,
     };
-    let manager = Arc::new(Manager::new(Arc::clone(&pipeline), !is_private));
+    let manager = Arc::new(Manager::new(Arc::clone(&pipeline), is_private));
     let reloader = Reloader {
         configured: Arc::clone(&configured),
         in_force: Mutex::new(config),

@@ -11,6 +11,21 @@ use std::{
 /// Files of `/proc` have no size, and each further read would generate the content anew.
 const STATUS_BYTES: usize = 8 * 1024;
 
+/// The lines that are read, in the kernel's order.
+const LINES: [&str; 11] = [
+    "Uid",
+    "Gid",
+    "Groups",
+    "CapInh",
+    "CapPrm",
+    "CapEff",
+    "CapBnd",
+    "CapAmb",
+    "NoNewPrivs",
+    "Seccomp",
+    "Seccomp_filters",
+];
+
 /// State of a process according to the kernel.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Status {
@@ -72,10 +87,16 @@ impl Status {
     }
 
     fn parse(text: &str) -> Option<Self> {
-        let line = |name: &str| {
-            text.lines()
-                .find_map(|line| line.strip_prefix(name)?.strip_prefix(':').map(str::trim))
-        };
+        // Once through the text, as every run waits for it.
+        let mut values = [None; LINES.len()];
+        for line in text.split('\n') {
+            let named = line.split_once(':');
+            let place = named.and_then(|(name, _)| LINES.iter().position(|it| *it == name));
+            if let (Some(place), Some((_, value))) = (place, named) {
+                values[place].get_or_insert(value.trim());
+            }
+        }
+        let line = |name: &str| values[LINES.iter().position(|it| *it == name)?];
         let number = |name: &str| line(name)?.parse::<u32>().ok();
         let set = |name: &str| u64::from_str_radix(line(name)?, 16).ok();
         let empty = |name: &str| set(name).map(|set| set == 0);
