@@ -46,6 +46,14 @@ lint:
 bench iterations="100":
     TMPDIR=/dev/shm cargo bench --bench execute -- --iterations {{iterations}} --report target/bench
 
+# What many calls at once wait for and hold: deadlines, a quiet caller beside busy ones, memory.
+bench-concurrency:
+    TMPDIR=/dev/shm cargo bench --bench concurrency
+
+# How many instructions of its own the daemon executes for one call.
+bench-instructions:
+    cargo bench --bench instructions
+
 # Faults while calls are made: `short` or `long`.
 faults form="short":
     HOOKJAIL_FAULTS={{form}} cargo test --all-features --test faults

@@ -30,7 +30,7 @@ use std::{
         unix::fs::PermissionsExt,
     },
     path::{Path, PathBuf},
-    process::{Child, Command, ExitCode, Stdio},
+    process::{Command, ExitCode},
     ptr,
     sync::Arc,
     thread,
@@ -47,17 +47,12 @@ use hookjail::{
         wire::{Incoming, Server, WireLimits},
     },
 };
-use hyper_util::rt::TokioIo;
 use nix::{fcntl::OFlag, unistd::pipe2};
 use serde_json::{Value, json};
-use tempfile::TempDir;
-use tokio::{net::UnixStream, runtime::Runtime, task::JoinSet};
+use tokio::{runtime::Runtime, task::JoinSet};
 use tokio_util::sync::CancellationToken;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::Channel;
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
-use tower::service_fn;
-
-type Outcome<T> = Result<T, Box<dyn Error>>;
 
 /// The event: 1 KiB of JSON on one line.
 const EVENT_BYTES: usize = 1024;
@@ -83,18 +78,22 @@ fn main() -> ExitCode {
     }
 }
 
+#[path = "../lane/mod.rs"]
+#[expect(dead_code, reason = "shared with other benchmarks, which need more")]
+mod lane;
 mod report;
+
+use self::lane::{Daemon, Outcome, configuration, connect, directory};
 
 fn measure() -> Outcome<()> {
     let arguments = Arguments::of_process()?;
     // To be done before the first thread is started; for the daemon inside this process.
     let assembly = Assembly::begin()?;
-    let directory = tempfile::tempdir()?;
-    fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755))?;
+    let directory = directory()?;
     let client = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let daemon = Daemon::start(&client)?;
+    let daemon = Connected::start(&client)?;
 
     let mut cases = Vec::new();
     match no_op(directory.path()) {
@@ -345,91 +344,31 @@ fn no_op(directory: &Path) -> Outcome<String> {
     Ok(program.display().to_string())
 }
 
-/// A daemon of its own process, of the binary that is measured. Killed when dropped.
-struct Daemon {
-    child: Child,
+/// A daemon of the binary that is measured, and a connection to it.
+struct Connected {
     channel: Channel,
-    directory: TempDir,
+    daemon: Daemon,
 }
 
-impl Daemon {
-    fn start(runtime: &Runtime) -> Outcome<Self> {
-        let directory = tempfile::tempdir()?;
-        fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755))?;
-        let config = directory.path().join("hookjail.toml");
-        fs::write(&config, configuration(directory.path()))?;
+impl Connected {
+    fn start(client: &Runtime) -> Outcome<Self> {
+        let directory = directory()?;
         write_profiles(directory.path())?;
-        fs::set_permissions(&config, fs::Permissions::from_mode(0o600))?;
-        let log = directory.path().join("log");
-        let mut child = Command::new(env!("CARGO_BIN_EXE_hookjail"))
-            .args(["serve", "--config"])
-            .arg(&config)
-            .env("HOOKJAIL_ACCEPT_HOOKS", "1")
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(File::create(&log)?)
-            .spawn()?;
-        match connect(runtime, &directory.path().join("sock")) {
-            Ok(channel) => Ok(Self {
-                child,
-                channel,
-                directory,
-            }),
-            Err(error) => {
-                child.kill()?;
-                child.wait()?;
-                Err(format!("{error}: {}", fs::read_to_string(log)?).into())
-            }
-        }
+        let program = Path::new(env!("CARGO_BIN_EXE_hookjail"));
+        let daemon = Daemon::start(program, directory, "")?;
+        let channel = connect(client, &daemon.socket())?;
+        Ok(Self { channel, daemon })
     }
-}
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        self.child.kill().ok();
-        self.child.wait().ok();
-    }
-}
-
-fn configuration(directory: &Path) -> String {
-    let path = |name: &str| directory.join(name).display().to_string();
-    format!(
-        "[server]\nsocket = {:?}\n[paths]\nstate = {:?}\nruntime = {:?}\n[profiles]\ndirs = [{:?}]\n",
-        path("sock"),
-        path("state"),
-        path("run"),
-        path("profiles")
-    )
 }
 
 /// Writes the profiles under which processes wait.
 fn write_profiles(directory: &Path) -> io::Result<()> {
-    let profiles = directory.join("profiles");
-    fs::create_dir(&profiles)?;
-    fs::set_permissions(&profiles, fs::Permissions::from_mode(0o755))?;
     for (name, parent) in [("warm", "strict"), ("warm-pipeline", "pipeline")] {
         let text =
             format!("description = \"With processes that wait\"\nextends = {parent:?}\nwarm = 2\n");
-        fs::write(profiles.join(format!("{name}.toml")), text)?;
+        fs::write(directory.join(format!("profiles/{name}.toml")), text)?;
     }
     Ok(())
-}
-
-fn connect(runtime: &Runtime, socket: &Path) -> Outcome<Channel> {
-    let give_up = Instant::now() + Duration::from_secs(30);
-    loop {
-        let path: PathBuf = socket.to_owned();
-        let connector = service_fn(move |_| {
-            let path = path.clone();
-            async move { UnixStream::connect(path).await.map(TokioIo::new) }
-        });
-        let endpoint = Endpoint::from_static("http://localhost");
-        match runtime.block_on(endpoint.connect_with_connector(connector)) {
-            Ok(channel) => return Ok(channel),
-            Err(error) if Instant::now() > give_up => return Err(error.into()),
-            Err(_) => thread::sleep(Duration::from_millis(10)),
-        }
-    }
 }
 
 /// What is executed without any daemon, ready to be handed to the kernel.

@@ -12,7 +12,7 @@ use std::{
 use serde_json::json;
 use tokio::runtime::Runtime;
 
-use super::{Case, Daemon, Outcome, Raw, interleave, quantile};
+use super::{Case, Connected, Outcome, Raw, interleave, quantile};
 
 /// A way to run a command: its name, and the words before the command's.
 type Way = (&'static str, Vec<String>);
@@ -28,7 +28,7 @@ struct Row {
 /// Measures every case but the smallest, and writes `table.md` and `plot.svg`.
 pub(super) fn write(
     client: &Runtime,
-    daemon: &Daemon,
+    daemon: &Connected,
     cases: &[Case],
     iterations: usize,
     to: &Path,
@@ -72,7 +72,7 @@ pub(super) fn write(
 }
 
 /// Returns the other ways that are to be had on this host. Warm cases are compared with the raw start alone.
-fn ways(daemon: &Daemon, case: &Case) -> Outcome<Vec<Way>> {
+fn ways(daemon: &Connected, case: &Case) -> Outcome<Vec<Way>> {
     let mut ways = Vec::new();
     let words = |words: &[&str]| {
         words
@@ -80,7 +80,7 @@ fn ways(daemon: &Daemon, case: &Case) -> Outcome<Vec<Way>> {
             .map(|&word| word.to_owned())
             .collect::<Vec<_>>()
     };
-    let socket = daemon.directory.path().join("sock").display().to_string();
+    let socket = daemon.daemon.socket().display().to_string();
     let program = env!("CARGO_BIN_EXE_hookjail");
     let by_client = [
         "--connect",
@@ -125,8 +125,8 @@ fn ways(daemon: &Daemon, case: &Case) -> Outcome<Vec<Way>> {
     }
     if let Some(path) = installed("crun").filter(|_| nix::unistd::geteuid().is_root()) {
         let bundle = daemon
-            .directory
-            .path()
+            .daemon
+            .directory()
             .join(format!("bundle-{}", case.name));
         fs::create_dir_all(&bundle)?;
         let namespaces =
