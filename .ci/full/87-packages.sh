@@ -12,7 +12,7 @@ timed() { # SECONDS COMMAND...
   sed -n 's/^FIRST HOOK: //p' "$out" >>"$times"; rm "$out"
 }
 
-{ apt-get -qq update && packages busybox-static musl-tools binutils clang lintian mmdebstrap podman qemu-system-arm ruby systemd-container xz-utils zstd; } ||
+{ apt-get -qq update && packages advancecomp busybox-static musl-tools binutils clang libdeflate-tools lintian mmdebstrap podman qemu-system-arm ruby systemd-container xz-utils zstd; } ||
   skip "packages cannot be installed"
 targets=
 for target in x86_64-unknown-linux-musl aarch64-unknown-linux-musl; do
