@@ -1,6 +1,28 @@
 package hookjail
 
-import "testing"
+import (
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+func TestAPrivateServerHasASessionAndAnAddressOfItsOwn(t *testing.T) {
+	t.Setenv("HOOKJAIL_ADDR", "/nonexistent/sock")
+	client := newSetup(t).private(t)
+	pid := strconv.Itoa(client.server.process.Process.Pid)
+	stat, err := os.ReadFile("/proc/" + pid + "/stat")
+	must(t, err)
+	_, after, _ := strings.Cut(string(stat), ") ")
+	if session := strings.Fields(after)[3]; session != pid {
+		t.Errorf("%s is in session %s", pid, session)
+	}
+	environment, err := os.ReadFile("/proc/" + pid + "/environ")
+	must(t, err)
+	if strings.Contains(string(environment), "HOOKJAIL_ADDR=") {
+		t.Error("it has the address that clients of this environment call")
+	}
+}
 
 func TestOnlyOwnDaemonsAndRootsAreBelieved(t *testing.T) {
 	for _, pair := range [][2]int{{1000, 1000}, {0, 1000}, {0, 0}} {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -68,6 +69,11 @@ func start(ctx context.Context, o *options) (*server, string, error) {
 		done:    make(chan struct{}),
 	}
 	s.process.Stderr = s.log
+	// It is to serve here, whatever clients of this environment are to call.
+	s.process.Env = slices.DeleteFunc(os.Environ(), func(variable string) bool {
+		return strings.HasPrefix(variable, "HOOKJAIL_ADDR=")
+	})
+	inOwnSession(s.process)
 	// A child of the server that kept its stderr would otherwise keep Wait.
 	s.process.WaitDelay = time.Second
 	if s.stdin, err = s.process.StdinPipe(); err != nil {
