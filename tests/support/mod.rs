@@ -18,9 +18,10 @@ use hyper_util::rt::TokioIo;
 use tempfile::TempDir;
 use tokio::net::UnixStream;
 use tonic::{
-    Status,
+    Code, Status,
     transport::{Channel, Endpoint},
 };
+use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 use tower::service_fn;
 
 /// A running daemon with its own state, socket and workspace root. Killed when dropped.
@@ -480,12 +481,18 @@ async fn connect_to(socket: &Path, endpoint: Endpoint) -> Result<Channel, tonic:
     endpoint.connect_with_connector(connect).await
 }
 
-/// Connects as soon as the daemon listens; `None` once it has ended.
+/// Connects as soon as the daemon answers; `None` once it has ended. Before, it may still set the mode of its socket.
 async fn connect(socket: &Path, child: &mut Child) -> Option<Channel> {
     let give_up = Instant::now() + Duration::from_secs(60);
     loop {
         if let Ok(channel) = connect_to(socket, endpoint()).await {
-            return Some(channel);
+            let mut health = HealthClient::new(channel.clone());
+            // Some are refused, which is an answer, too.
+            let answered = |code: Code| !matches!(code, Code::Unavailable | Code::Unknown);
+            let answer = health.check(HealthCheckRequest::default()).await;
+            if answer.map_or_else(|refusal| answered(refusal.code()), |_| true) {
+                return Some(channel);
+            }
         }
         if child.try_wait().unwrap().is_some() || Instant::now() > give_up {
             return None;
