@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# A daemon for two minutes at 80 % of what it can do: every answer right, nothing held in the end.
+# A daemon for one minute at 80 % of what it can do: every answer right, nothing held in the end.
 . "$(dirname "$0")/../lib.sh"
 build_tests
 belongs_to user
 python_with tests/deploy/requirements.txt || skip "Python packages cannot be had"
-as_user env HOOKJAIL="$PROGRAM" timeout 300 "$PYTHON" tests/deploy/soak.py 120
+as_user env HOOKJAIL="$PROGRAM" timeout 300 "$PYTHON" tests/deploy/soak.py 60
