@@ -247,7 +247,9 @@ async fn notice(probe: &Probe, element: &str) -> Option<String> {
             return notice;
         }
         let attempts = own.iter().chain(ALWAYS);
-        for attempt in attempts.filter(|_| !daemon.in_slots) {
+        // A slot is made for each attempt, which takes its time: there those alone that are about this.
+        let is_tried = |it: &&Attempt| !daemon.in_slots || it.words[0].contains(name);
+        for attempt in attempts.filter(is_tried) {
             let notice = probe
                 .failures_of_hooks(&daemon, profile, [attempt])
                 .await
