@@ -61,6 +61,8 @@ pub struct Policy {
     pub spawn: Spawn,
     /// Limits of the run's duration.
     pub time: Time,
+    /// The file system and the processes that the hook sees.
+    pub view: HookView,
     /// The number of interpreters that wait ahead for each command.
     pub warm: u32,
     /// The hook's default start directory.
@@ -343,11 +345,33 @@ impl Network {
     }
 }
 
+/// File system and processes that a hook sees.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Hash, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum HookView {
+    /// Those of the machine. The hook stays in one process group.
+    #[default]
+    Machine,
+    /// A mount namespace and a process id namespace of its own: `/proc`, `/tmp`, `/var/tmp` and `/dev/shm` are the run's, and
+    /// verified scripts lie at their own paths.
+    Own,
+}
+
+impl HookView {
+    /// Returns its name as profiles spell it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Machine => "machine",
+            Self::Own => "own",
+        }
+    }
+}
+
 /// Processes and threads that a hook may start.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Spawn {
-    /// Processes that cannot leave the process group.
+    /// Processes that cannot leave the run's tree.
     Processes,
     /// Threads only. Executing another program in place is allowed.
     Threads,

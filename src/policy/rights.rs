@@ -146,6 +146,8 @@ pub enum Rights {
     Directory(Access),
     /// The rights on a file.
     File(Access),
+    /// The directory for temporary files of a run with a view of its own: all but making device nodes.
+    Private,
     /// The scratch directory: all but executing and making device nodes, pipes and sockets.
     Scratch,
 }
@@ -165,6 +167,11 @@ impl Rights {
         match self {
             Self::Directory(access) => on_directory(access),
             Self::File(access) => on_directory(access).common(OF_FILES),
+            Self::Private => CHANGE.and(FileRights::of(&[
+                FileRight::Execute,
+                FileRight::MakeFifo,
+                FileRight::MakeSocket,
+            ])),
             Self::Scratch => CHANGE,
         }
     }

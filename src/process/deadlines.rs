@@ -46,6 +46,8 @@ struct State {
     /// The scheduled kills by deadline; the number distinguishes those of the same instant.
     alarms: BTreeMap<(Instant, u64), Alarm>,
     closed: bool,
+    /// Processes that owners of runs wait for.
+    leaders: HashSet<i32>,
     left: Vec<Left>,
     next: u64,
     /// Whether any run took place since the last sweep.
@@ -90,8 +92,19 @@ struct Left {
 #[derive(Debug)]
 pub(crate) struct Hold {
     _kept: Option<Arc<dyn fmt::Debug + Send + Sync>>,
+    /// The process that its owner waits for; 0 = none yet.
+    leader: AtomicI32,
     place: Place,
     shared: Arc<Shared>,
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        let leader = self.leader.load(Ordering::Acquire);
+        if leader > 0 {
+            self.shared.lock().leaders.remove(&leader);
+        }
+    }
 }
 
 /// A kill scheduled for a deadline. Dropping it cancels the kill.
@@ -129,6 +142,7 @@ impl Deadlines {
     pub(crate) fn hold(&self, kept: Option<Arc<dyn fmt::Debug + Send + Sync>>) -> Option<Hold> {
         Some(Hold {
             _kept: kept,
+            leader: AtomicI32::new(0),
             place: self.shared.keeper.place()?,
             shared: Arc::clone(&self.shared),
         })
@@ -160,6 +174,12 @@ impl Hold {
     )]
     pub(crate) fn note(&self, uid: u32, filtered: bool) -> Option<Note> {
         self.place.note(uid, filtered)
+    }
+
+    /// Names the process that this run's owner waits for. It is not reaped as a stray.
+    pub(crate) fn lead_by(&self, leader: Pid) {
+        self.leader.store(leader.as_raw(), Ordering::Release);
+        self.shared.lock().leaders.insert(leader.as_raw());
     }
 
     /// Schedules `kill` for a deadline. It runs on a thread on which it must not block.
@@ -270,7 +290,8 @@ impl Shared {
         };
         let unknown = found
             .into_iter()
-            .filter(|stray| !self.keeper.watches(stray.group));
+            .filter(|stray| !self.keeper.watches(stray.group))
+            .filter(|stray| !self.lock().leaders.contains(&stray.pid));
         let unknown: HashSet<i32> = unknown.map(|stray| stray.pid).collect();
         for pid in seen.intersection(&unknown) {
             match sys::reap_stray(*pid) {

@@ -126,7 +126,10 @@ struct Group {
     first: Option<Arc<Process>>,
     /// Released after the group's end.
     hold: Option<Hold>,
+    /// The process group to be killed: the child's own, or that of the first process of its tree.
     id: Pid,
+    /// The child.
+    leader: Pid,
     reaped: bool,
 }
 
@@ -186,10 +189,38 @@ impl Running {
         hold: Hold,
         launch: Option<Armed>,
     ) -> io::Result<Self> {
+        Self::of((pid, pid), child, pipes, hold, launch)
+    }
+
+    /// Takes over a child in a process tree of its own, whose first process is given, too: its death ends the tree.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::new`].
+    #[cfg(target_os = "linux")]
+    pub(crate) fn in_tree(
+        ids: (i32, i32),
+        child: Process,
+        pipes: Pipes,
+        hold: Hold,
+        launch: Option<Armed>,
+    ) -> io::Result<Self> {
+        Self::of(ids, child, pipes, hold, launch)
+    }
+
+    fn of(
+        (leader, group): (i32, i32),
+        child: Process,
+        pipes: Pipes,
+        hold: Hold,
+        launch: Option<Armed>,
+    ) -> io::Result<Self> {
+        hold.lead_by(Pid::from_raw(leader));
         let group = Group {
             first: None,
             hold: Some(hold),
-            id: Pid::from_raw(pid),
+            id: Pid::from_raw(group),
+            leader: Pid::from_raw(leader),
             reaped: false,
         };
         let watched = match sys::watch(child) {
@@ -421,8 +452,8 @@ impl Reaped {
 impl Group {
     /// Schedules the group's kill for a deadline, independent of the current thread.
     fn arm(&self, deadline: Instant) -> Option<Armed> {
-        let (first, id) = (self.first.clone(), self.id);
-        let kill = move || match sys::has_ended(id.as_raw()) {
+        let (first, id, leader) = (self.first.clone(), self.id, self.leader);
+        let kill = move || match sys::has_ended(leader.as_raw()) {
             Ok(false) => {
                 kill(first.as_deref(), id);
                 Kill::Sent
@@ -439,7 +470,7 @@ impl Group {
 
     /// Returns whether the leader has ended; it is not reaped yet.
     fn has_ended(&self) -> bool {
-        sys::has_ended(self.id.as_raw()).unwrap_or(true)
+        sys::has_ended(self.leader.as_raw()).unwrap_or(true)
     }
 
     fn kill(&self) {
@@ -447,12 +478,12 @@ impl Group {
     }
 
     async fn reap_leader(&self, child: &Watched) -> Option<Reaped> {
-        let reaped = reap_leader(child, self.id).await;
+        let reaped = reap_leader(child, self.leader).await;
         if reaped.is_some() || self.first.is_none() {
             return reaped;
         }
         kill_group(self.id);
-        reap_leader(child, self.id).await
+        reap_leader(child, self.leader).await
     }
 
     /// Reaps the leader's descendants, which become children of this process as their subreaper. Returns whether none

@@ -174,6 +174,15 @@ impl Keeper {
         })
     }
 
+    /// Returns the process groups of running hooks.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn groups(&self) -> Vec<i32> {
+        let places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        let entries = self.table.groups[..places.ever_taken].iter();
+        let groups = entries.map(|entry| entry.load(Ordering::Acquire));
+        groups.filter(|group| *group != 0).collect()
+    }
+
     /// Returns whether a process group is that of a running hook. 0, which is what the kernel calls a group that was made in
     /// another process id namespace, is none: in the table it means a free place.
     pub(crate) fn watches(&self, group: i32) -> bool {

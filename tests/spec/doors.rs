@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::Path};
 
 use hookjail::{
     pb,
-    policy::{Metadata, Network, Spawn},
+    policy::{HookView, Metadata, Network, Spawn},
     testing::sandbox::seccomp::{
         FilterSpec,
         rules::{Rule, rule},
@@ -202,6 +202,7 @@ fn what_is_denied_is_written_down_call_by_call() {
             } else {
                 Spawn::Threads
             },
+            view: HookView::Machine,
         };
         let mut expected: BTreeMap<_, _> = BTreeMap::new();
         for door in doors(processes) {

@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 
 use hookjail::{
-    policy::{Metadata, Network, Spawn},
+    policy::{HookView, Metadata, Network, Spawn},
     testing::{
         sandbox::seccomp::{
             FilterSpec,
@@ -177,6 +177,7 @@ fn elements() -> Vec<String> {
         mounts: false,
         network: Network::None,
         spawn: Spawn::Threads,
+        view: HookView::Machine,
     };
     for (number, name) in syscalls::TABLE {
         match rule(&strict, *number) {

@@ -22,8 +22,8 @@ use self::{
     references::References,
 };
 use super::{
-    Environment, GrantedBy, Limits, Metadata, Network, Policy, ScratchLimits, Spawn, Time,
-    WorkingDir, environment,
+    Environment, GrantedBy, HookView, Limits, Metadata, Network, Policy, ScratchLimits, Spawn,
+    Time, WorkingDir, environment,
     units::{OptionalCpus, OptionalSize, Size, Span},
 };
 use crate::{
@@ -55,6 +55,10 @@ pub struct ProfileFile {
     network: Option<Network>,
     /// Processes and threads that a hook may start.
     spawn: Option<Spawn>,
+    /// The file system and the processes that a hook sees.
+    // Left out where it is the machine's, so that profiles without it keep their digests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    view: Option<HookView>,
     /// The number of interpreters, started and confined ahead, that wait for the next runs of a Python or Node.js command.
     // Left out where it is 0, so that the digests of profiles without it stay the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -146,6 +150,7 @@ impl ProfileFile {
             part: false,
             spawn: self.spawn.or(parent.spawn),
             time: self.time.over(parent.time),
+            view: self.view.or(parent.view),
             warm: self.warm.or(parent.warm),
             working_dir: self.working_dir.or(parent.working_dir),
         }
@@ -187,6 +192,7 @@ impl ProfileFile {
             redact_output: self.output.redact.unwrap_or(false),
             spawn: self.spawn.ok_or(ProfileCause::Missing("spawn"))?,
             time: self.time.resolve()?,
+            view: self.view.unwrap_or_default(),
             warm: self.warm.unwrap_or(0),
             working_dir: self
                 .working_dir
@@ -264,6 +270,7 @@ impl From<&Policy> for ProfileFile {
                 default: Some(Span(policy.time.default)),
                 maximum: Some(Span(policy.time.maximum)),
             },
+            view: (policy.view != HookView::default()).then_some(policy.view),
             warm: (policy.warm > 0).then_some(policy.warm),
             working_dir: Some(policy.working_dir),
         }

@@ -78,7 +78,7 @@ impl Bind {
                 Access::Write => (true, true),
                 Access::WriteFile => (false, true),
             },
-            Rights::Scratch => (false, true),
+            Rights::Private | Rights::Scratch => (false, true),
         }
     }
 

@@ -192,6 +192,7 @@ fn carry_out(order: Order, stdio: [OwnedFd; 3], daemon: &mut UnixStream) -> io::
         note: None,
         ruleset: None,
         stdio,
+        tree: None,
         working_dir: Arc::new(working_dir),
     })
     .map_err(|_| io::Error::other("the closing filter is too long"))?;
@@ -235,6 +236,8 @@ fn launch(pool: &Pool, job: &Arc<Job>) -> io::Result<(i32, OwnedFd)> {
         Launch::Cloned { pid, pidfd } => Ok((pid, pidfd)),
         Launch::NotCloned(errno) => Err(io::Error::from_raw_os_error(errno)),
         Launch::TooLate => Err(io::ErrorKind::TimedOut.into()),
+        // Its job has none: the container is one already.
+        Launch::Tree { .. } => Err(io::ErrorKind::Unsupported.into()),
     }
 }
 

@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     model::axis::Coverage,
-    policy::{Metadata, Network, Policy},
+    policy::{HookView, Metadata, Network, Policy},
     rootfs::RootSpec,
     sandbox::{
         Absent, Backend, BackendName, Claims, Controllers, Host, OwnUids, Prepared, Runner,
@@ -195,6 +195,7 @@ impl Backend for Container {
 const fn filters(policy: &Policy) -> FilterSpec {
     FilterSpec {
         mounts: false,
+        view: HookView::Machine,
         ..FilterSpec::of(policy, NEWEST_ABI)
     }
 }

@@ -365,6 +365,7 @@ impl Call<'_> {
             note: note(&hold, None, false),
             ruleset: None,
             stdio,
+            tree: None,
             working_dir: Arc::new(File::open(working_dir).map_err(fault)?.into()),
         })
         .map_err(|_| Fault::new("cannot prepare a child", "it has no filter to be too long"))?;
@@ -373,6 +374,7 @@ impl Call<'_> {
             armed,
             canceled,
             hold,
+            init: _,
             pid,
             pidfd,
         } = launch(&pool.pool, &job, hold, task.until.clone()).await?;
@@ -455,6 +457,7 @@ impl Call<'_> {
                 argv,
                 environment,
                 handed: _,
+                placed: _,
                 own: _,
                 path,
                 program,

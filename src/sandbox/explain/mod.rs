@@ -292,7 +292,7 @@ pub fn call(spec: &FilterSpec, number: u32, arguments: &Arguments) -> Explanatio
 
 /// Finds the key of a profile that would allow a call.
 fn remedy(spec: &FilterSpec, number: u32, arguments: &Arguments) -> Remedy {
-    use crate::policy::{Metadata, Network, Spawn};
+    use crate::policy::{HookView, Metadata, Network, Spawn};
     let others = [
         (
             FilterSpec {
@@ -300,6 +300,13 @@ fn remedy(spec: &FilterSpec, number: u32, arguments: &Arguments) -> Remedy {
                 ..*spec
             },
             Remedy::Setting("spawn", "processes"),
+        ),
+        (
+            FilterSpec {
+                view: HookView::Own,
+                ..*spec
+            },
+            Remedy::Setting("view", "own"),
         ),
         (
             FilterSpec {

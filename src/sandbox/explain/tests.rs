@@ -1,6 +1,6 @@
 use super::*;
 use crate::{
-    policy::{Metadata, Network, Spawn},
+    policy::{HookView, Metadata, Network, Spawn},
     sandbox::seccomp::rules::Rule,
 };
 
@@ -10,6 +10,7 @@ const STRICT: FilterSpec = FilterSpec {
     mounts: false,
     network: Network::None,
     spawn: Spawn::Threads,
+    view: HookView::Machine,
 };
 
 const OPEN: FilterSpec = FilterSpec {

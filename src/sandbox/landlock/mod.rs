@@ -320,9 +320,9 @@ fn flags(rights: Rights, abi: ABI) -> BitFlags<AccessFs> {
     all & AccessFs::from_all(abi)
 }
 
-/// Returns the rights on a scratch directory, as the kernel spells them.
-pub(in crate::sandbox) fn scratch_rights(landlock_abi: u32) -> u64 {
-    let allowed: BitFlags<AccessFs> = kept(flags(Rights::Scratch, abi(landlock_abi)).iter());
+/// Returns rights as the kernel spells them.
+pub(in crate::sandbox) fn kernel_rights(rights: Rights, landlock_abi: u32) -> u64 {
+    let allowed: BitFlags<AccessFs> = kept(flags(rights, abi(landlock_abi)).iter());
     allowed.bits()
 }
 
@@ -351,7 +351,7 @@ const fn flag(right: FileRight) -> AccessFs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::{Access, rights::OF_FILES};
+    use crate::policy::{Access, HookView, rights::OF_FILES};
 
     #[test]
     fn every_right_of_every_abi_is_in_the_table_and_a_ruleset_handles_all() {
@@ -377,6 +377,7 @@ mod tests {
                 mounts: false,
                 network: Network::None,
                 spawn: Spawn::Threads,
+                view: HookView::Machine,
             })
         };
         assert_eq!([1, 6, 7, NEWEST_ABI].map(flags), [0, 0, 1, 1]);

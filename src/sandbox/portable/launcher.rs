@@ -84,6 +84,12 @@ impl Launcher {
             this: This::find()?,
         })
     }
+
+    /// Returns whether a process belongs to a running hook.
+    pub(in crate::sandbox) fn is_of_hook(&self, keeper: &Keeper, pid: i32) -> bool {
+        let group = nix::unistd::getpgid(Some(nix::unistd::Pid::from_raw(pid)));
+        group.is_ok_and(|group| keeper.watches(group.as_raw()))
+    }
 }
 
 /// Starts a child: under a Seatbelt profile of its policy, or unconfined.

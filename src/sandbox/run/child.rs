@@ -22,12 +22,12 @@ use tokio::{
 use crate::{
     model::{InvalidField, axis::Axis},
     mutants,
-    policy::{Limits, ScratchLimits, rights::Rights},
+    policy::{Access, HookView, Limits, ScratchLimits, rights::Rights},
     process::{self, Armed, Hold, Kill, Pipes, Running},
     refusal::{Fact, Fault, Reason, Refusal, Stop, canceled, lacking},
     sandbox::{
         BackendName, Evidence, Released, Runner, SandboxParts, Setup, Started, Status, Task,
-        landlock::{Grant, nesting::of_step, ruleset, scratch_rights, without_log},
+        landlock::{Grant, kernel_rights, nesting::of_step, ruleset, without_log},
         nesting::Cause,
         run::{
             Probed, RunningHook, Start,
@@ -37,6 +37,7 @@ use crate::{
             grants::OpenGrant,
             read_only::Kept,
             task::Action,
+            view::{Cover, private},
         },
         seccomp::{
             FilterSpec, Pool, Starts, Until,
@@ -44,8 +45,8 @@ use crate::{
         },
     },
     sys::{
-        self, Attempt, Bind, Canaries, Found, Identity, Job, JobParts, Launch, Mounts, Note,
-        Overdue, OwnIds, ReadOnly, Report, Step, Tmpfs,
+        self, Attempt, Bind, Canaries, Found, Identity, Init, Job, JobParts, Keeper, Launch,
+        Mounts, Note, Overdue, OwnIds, Placed, ReadOnly, Report, Step, Tmpfs, View,
     },
 };
 
@@ -61,6 +62,8 @@ const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 /// The launcher of hooks on Linux.
 #[derive(Debug)]
 pub(in crate::sandbox) struct Launcher {
+    /// What process trees of runs begin with.
+    pub(in crate::sandbox) init: Init,
     pub(in crate::sandbox) pools: Pools,
 }
 
@@ -75,10 +78,14 @@ impl Launched {
             armed,
             canceled,
             hold,
+            init,
             pid,
             pidfd,
         } = self;
-        let running = Running::new(pid, pidfd, pipes, hold, Some(armed))?;
+        let running = match init {
+            None => Running::new(pid, pidfd, pipes, hold, Some(armed))?,
+            Some(init) => Running::in_tree((pid, init), pidfd, pipes, hold, Some(armed))?,
+        };
         Ok(match canceled {
             true => running.killed_for(process::Cause::Canceled),
             false => running,
@@ -91,7 +98,8 @@ impl Launcher {
     ///
     /// # Errors
     ///
-    /// Fails where this process's own status cannot be read: without it no child could be attested.
+    /// Fails where this process's own status cannot be read, without which no child could be attested, or the program of process
+    /// trees cannot be made.
     pub(in crate::sandbox) fn new(parts: &SandboxParts) -> io::Result<Self> {
         let denials = Arc::new(Denials::new(
             Arc::clone(&parts.keeper),
@@ -103,8 +111,14 @@ impl Launcher {
             switch_uid: parts.identities.is_some(),
         };
         Ok(Self {
+            init: Init::new()?,
             pools: Pools::new(denials, own_filters, parts.spawners, starts),
         })
+    }
+
+    /// Returns whether a process belongs to a running hook.
+    pub(in crate::sandbox) fn is_of_hook(&self, _keeper: &Keeper, pid: i32) -> bool {
+        self.pools.denials.is_of_hook(pid)
     }
 }
 
@@ -129,6 +143,7 @@ pub(in crate::sandbox) async fn start(
         filters: filters.map(|_| pool.filters),
         identity: task.identity.clone(),
         keeps: task.kept.is_some(),
+        own_tree: filters.is_some() && task.policy.view == HookView::Own,
         scratch: filters.and(task.policy.limits.scratch),
     };
     let until = task.until.clone();
@@ -148,7 +163,7 @@ pub(in crate::sandbox) async fn start(
         until,
     };
     // Also for a self-test, whose many denials are dropped with the notes.
-    let notes = runner.launcher.pools.denials.of(child.pid);
+    let notes = (runner.launcher.pools.denials).of(launched.init.unwrap_or(child.pid));
     if is_probe {
         return child.results(launched, pipes).await.map(Started::Probed);
     }
@@ -175,13 +190,23 @@ fn job(
 ) -> Result<Job, Stop> {
     let identity = task.identity.as_ref();
     let scratch = scratch_fd(task.directory)?;
-    let mounts = filters.map(|spec| mounts_of(spec, &task, &scratch));
+    let mounts = filters.map(|spec| mounts_of(runner, spec, &task, &scratch));
     let mounts = mounts.transpose()?.flatten();
     // One that is mounted over it is granted by the child, which mounts it.
     let is_covered = (mounts.as_ref()).is_some_and(|mounts| mounts.scratch.is_some());
-    let granted = (!is_covered).then_some(&scratch);
+    let granted = (!is_covered).then(|| OpenGrant {
+        path: PathBuf::new(),
+        rights: temporary_rights(&task),
+        target: Arc::clone(&scratch),
+    });
     let ruleset = filters
         .map(|spec| ruleset_with(runner, spec, task.granted(), granted))
+        .transpose()?;
+    let view = mounts.as_ref().and_then(|mounts| mounts.view.as_ref());
+    let tree = view.map(|_| runner.launcher.init.clone());
+    let canaries = ruleset
+        .is_some()
+        .then(|| canaries(runner, view))
         .transpose()?;
     let working_dir = (task.working_dir).map_or(scratch, |named| Arc::clone(&named.opened));
     let action = match task.action {
@@ -191,6 +216,7 @@ fn job(
             handed,
             own: _,
             path: _,
+            placed: _,
             program,
         }) => sys::Action::Execute {
             argv,
@@ -202,7 +228,7 @@ fn job(
     };
     let parts = JobParts {
         action,
-        canaries: ruleset.is_some().then(|| canaries(runner)).transpose()?,
+        canaries,
         cgroup: (group.map(Group::entry).transpose())
             .map_err(|e| Fault::new("cannot open the cgroup of a run", e))?,
         closing: pool.closing.clone(),
@@ -214,6 +240,7 @@ fn job(
         note: note(hold, identity, filters.is_some()),
         ruleset,
         stdio,
+        tree,
         working_dir,
     };
     let too_long = |_| Fault::new("cannot prepare a child", "its closing filter is too long");
@@ -229,6 +256,8 @@ struct Expected {
     identity: Option<Identity>,
     /// Whether the child keeps paths read-only.
     keeps: bool,
+    /// Whether it has a process tree and a view of its own.
+    own_tree: bool,
     /// Limits of its scratch directory, if there are any.
     scratch: Option<ScratchLimits>,
 }
@@ -310,7 +339,11 @@ impl Child {
             let axis = if matches!(step, Step::CanaryDenied | Step::CanaryGranted) {
                 Some(Axis::Read)
             } else {
-                matches!(step, Step::ReadOnly | Step::Scratch).then_some(Axis::Write)
+                matches!(
+                    step,
+                    Step::ReadOnly | Step::Scratch | Step::Tree | Step::Init | Step::View
+                )
+                .then_some(Axis::Write)
             };
             return Err(match axis {
                 Some(axis) => refusal.with(Fact::Axis(axis)).into(),
@@ -365,7 +398,24 @@ impl Expected {
                 observed: limits.to_string(),
             });
         }
-        if self.keeps || self.scratch.is_some() {
+        if self.own_tree {
+            let steps = [Step::Tree, Step::Init, Step::View];
+            let lacking = steps.into_iter().find(|step| !report.did(*step));
+            if let Some(step) = lacking {
+                let why = format!("its step `{}` was not taken", step.name());
+                return Err(Unattested::Differs(why));
+            }
+            // The first process of the tree is 1, and the hook the one after it.
+            if status.innermost_pid != 2 {
+                let why = format!("its id in its own tree is {}, not 2", status.innermost_pid);
+                return Err(Unattested::Differs(why));
+            }
+            seen.push(Evidence {
+                check: "tree",
+                observed: "own".to_owned(),
+            });
+        }
+        if self.keeps || self.own_tree || self.scratch.is_some() {
             // A child that creates a user namespace gets all capabilities in it, so its bounding set must be empty.
             if !status.bounding_set_empty {
                 let why = "an exec could give it capabilities in its namespace";
@@ -402,13 +452,20 @@ impl Expected {
     }
 }
 
-fn canaries(runner: &Runner) -> Result<Canaries, Stop> {
+fn canaries(runner: &Runner, view: Option<&View>) -> Result<Canaries, Stop> {
     let c_string = |path: &Path| {
         CString::new(path.as_os_str().as_bytes())
             .map_err(|e| Fault::new("instance directory has a NUL byte", e))
     };
+    // Nothing grants the root directory.
+    let hidden = view.is_some_and(|view| view.covers(&runner.denied));
+    let denied = if hidden {
+        Path::new("/")
+    } else {
+        &runner.denied
+    };
     Ok(Canaries {
-        denied: c_string(&runner.denied)?,
+        denied: c_string(denied)?,
         granted: c_string(&runner.granted)?,
     })
 }
@@ -418,13 +475,8 @@ fn ruleset_with<'a>(
     runner: &Runner,
     spec: &FilterSpec,
     opened: impl IntoIterator<Item = &'a OpenGrant>,
-    scratch: Option<&Arc<OwnedFd>>,
+    scratch: Option<OpenGrant>,
 ) -> Result<OwnedFd, Stop> {
-    let scratch = scratch.map(|scratch| OpenGrant {
-        path: PathBuf::new(),
-        rights: Rights::Scratch,
-        target: Arc::clone(scratch),
-    });
     let canary = runner.granted_canary();
     let of_run = scratch.iter().chain([&canary]);
     let mut grants: Vec<_> = opened.into_iter().map(as_grant).collect();
@@ -435,6 +487,14 @@ fn ruleset_with<'a>(
         })
         .into()
     })
+}
+
+/// Returns the rights on the directory for temporary files.
+const fn temporary_rights(task: &Task<'_>) -> Rights {
+    match task.policy.view {
+        HookView::Machine => Rights::Scratch,
+        HookView::Own => Rights::Private,
+    }
 }
 
 /// Why the kernel's state of a child does not confirm its confinement.
@@ -464,6 +524,8 @@ pub(in crate::sandbox) struct Launched {
     /// Whether the child was killed because its start was canceled.
     pub(in crate::sandbox) canceled: bool,
     pub(in crate::sandbox) hold: Hold,
+    /// The first process of the hook's own tree, if it has one.
+    pub(in crate::sandbox) init: Option<i32>,
     pub(in crate::sandbox) pid: i32,
     pub(in crate::sandbox) pidfd: OwnedFd,
 }
@@ -523,9 +585,28 @@ pub(in crate::sandbox) async fn launch(
             armed,
             canceled,
             hold,
+            init: None,
             pid,
             pidfd,
         }),
+        // Neither is reaped before the hold is given up, so that the numbers name nothing else.
+        Launch::Tree { hook, init } => match sys::process(hook) {
+            Ok(pidfd) => Ok(Launched {
+                armed,
+                canceled,
+                hold,
+                init: Some(init),
+                pid: hook,
+                pidfd,
+            }),
+            Err(error) => {
+                armed.disarm();
+                job.expire();
+                hold.leave(Pid::from_raw(init));
+                let what = "a started hook cannot be watched";
+                Err(Fault::new(what, error).into())
+            }
+        },
         Launch::NotCloned(errno) => {
             Err(Fault::new("cannot clone", io::Error::from_raw_os_error(errno)).into())
         }
@@ -537,8 +618,16 @@ pub(in crate::sandbox) async fn launch(
 async fn outlive(answer: oneshot::Receiver<Launch>, armed: Armed, hold: Hold) {
     let launch = answer.await;
     armed.disarm();
-    if let Ok(Launch::Cloned { pid, pidfd: _ }) = launch {
-        hold.leave(Pid::from_raw(pid));
+    match launch {
+        Ok(Launch::Cloned {
+            pid: group,
+            pidfd: _,
+        })
+        | Ok(Launch::Tree {
+            hook: _,
+            init: group,
+        }) => hold.leave(Pid::from_raw(group)),
+        Ok(Launch::NotCloned(_) | Launch::TooLate) | Err(_) => {}
     }
 }
 
@@ -574,6 +663,7 @@ fn as_grant(opened: &OpenGrant) -> Grant<'_> {
 
 /// Returns the mounts of a confined child, if it needs any.
 fn mounts_of(
+    runner: &Runner,
     spec: &FilterSpec,
     task: &Task<'_>,
     scratch: &Arc<OwnedFd>,
@@ -585,11 +675,15 @@ fn mounts_of(
     let limits = (task.policy.limits.scratch).filter(|_| !mutants::lacks("set-up", "scratch"));
     let path = task.directory.scratch();
     let tmpfs = limits.map(|ScratchLimits { bytes, files }| {
-        let rights = scratch_rights(spec.landlock_abi);
+        let rights = kernel_rights(temporary_rights(task), spec.landlock_abi);
         Tmpfs::covering((&path, scratch), (bytes, files), identity, rights)
     });
     let tmpfs = tmpfs.transpose().map_err(fault)?;
-    if read_only.is_none() && tmpfs.is_none() {
+    let view = match task.policy.view {
+        HookView::Machine => None,
+        HookView::Own => Some(view_of(runner, spec, task, scratch).map_err(fault)?),
+    };
+    if read_only.is_none() && tmpfs.is_none() && view.is_none() {
         return Ok(None);
     }
     let working_dir = match task.working_dir {
@@ -602,8 +696,60 @@ fn mounts_of(
         ids: identity.is_none().then(OwnIds::get),
         read_only,
         scratch: tmpfs,
+        view,
         working_dir: working_dir.transpose().map_err(fault)?,
     }))
+}
+
+/// Returns what a child sees in the place of the machine's.
+fn view_of(
+    runner: &Runner,
+    spec: &FilterSpec,
+    task: &Task<'_>,
+    scratch: &Arc<OwnedFd>,
+) -> io::Result<View> {
+    let path = task.directory.scratch();
+    let placed = match &task.action {
+        Action::Execute(execution) => &execution.placed[..],
+        Action::Probe(_) => &[],
+    };
+    let scripts = placed.iter().map(|placement| {
+        Ok(Placed {
+            place: Found::of(&placement.place, &placement.original)?,
+            source: Found::of(&placement.copy_path, &placement.copy)?,
+        })
+    });
+    let scripts = scripts.collect::<io::Result<_>>()?;
+    let cover = Cover {
+        in_memory: task.policy.limits.scratch.is_some(),
+        opened: scratch,
+        path: &path,
+    };
+    let of_run = [
+        runner.granted_canary(),
+        OpenGrant {
+            path: path.clone(),
+            rights: Rights::Private,
+            target: Arc::clone(scratch),
+        },
+    ];
+    // Scripts that lie in no grant are granted by themselves.
+    let alone = |place: &Path| !task.granted().any(|grant| place.starts_with(&grant.path));
+    let alone = placed.iter().filter(|placement| alone(&placement.place));
+    let shown = alone.map(|placement| {
+        Ok(OpenGrant {
+            path: placement.place.clone(),
+            rights: Rights::File(Access::Execute),
+            target: Arc::new(placement.copy.try_clone()?.into()),
+        })
+    });
+    let shown = shown.collect::<io::Result<Vec<_>>>()?;
+    let granted: Vec<_> = task.granted().chain(&of_run).chain(&shown).collect();
+    Ok(View {
+        private: private(cover, &granted)?,
+        proc_rights: kernel_rights(Rights::Directory(Access::Read), spec.landlock_abi),
+        scripts,
+    })
 }
 
 /// Returns a child's read-only paths.
@@ -627,6 +773,8 @@ fn evidence_of(job: &Job) -> Vec<Evidence> {
     };
     [
         seen(Step::ReadOnly, "read_only", "mounted"),
+        seen(Step::View, "view", "own"),
+        seen(Step::Proc, "proc", "own"),
         seen(Step::Landlock, "landlock", "restricted"),
         seen(Step::CanaryGranted, "canary_granted", "opened"),
         seen(Step::CanaryDenied, "canary_denied", "EACCES"),
@@ -674,7 +822,7 @@ fn stopped(step: Step, errno: i32, what: &str) -> Refusal {
     match errno {
         0 => unconfirmed(format!("{what}: {}", why_stopped(errno))),
         // No temporary limit: the system may allow no user namespaces at all.
-        libc::ENOSPC if matches!(step, Step::ReadOnly | Step::Scratch) => {
+        libc::ENOSPC if matches!(step, Step::ReadOnly | Step::Scratch | Step::Tree) => {
             unconfirmed(format!("{what}: {}", why_stopped(errno)))
         }
         errno => Refusal::failed(what, &io::Error::from_raw_os_error(errno), unconfirmed),

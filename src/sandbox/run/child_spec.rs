@@ -24,8 +24,6 @@ use nix::{
 };
 use tokio::{net::unix::pipe, task::block_in_place};
 
-#[cfg(target_os = "linux")]
-use crate::sys::Handed;
 use crate::{
     consent::{
         ContentGuard, Program, Script,
@@ -34,15 +32,23 @@ use crate::{
         only_roots,
     },
     model::{InvalidField, is_plain},
-    policy::{self, Access, environment::matters_at_start, rights::Rights},
+    policy::{self, Access, HookView, environment::matters_at_start, rights::Rights},
     process::Pipes,
     refusal::{Fault, Reason, Refusal, Stop, unless_lacking},
-    sandbox::run::{
-        grants::{self, OpenGrant},
-        scratch::{Around, Copied, Level, RunDir},
-        task::HookTask,
+    sandbox::{
+        BackendName,
+        run::{
+            grants::{self, OpenGrant},
+            scratch::{Around, Copied, Level, RunDir},
+            task::HookTask,
+        },
     },
     sys::{FileRights, Identity, Links, pipe as make_pipe},
+};
+#[cfg(target_os = "linux")]
+use crate::{
+    sandbox::run::view::{Placement, TEMPORARY, covers},
+    sys::Handed,
 };
 
 /// The program of a child, with argv and environment.
@@ -57,6 +63,9 @@ pub(in crate::sandbox) struct Execution {
     pub(in crate::sandbox) own: Vec<OpenGrant>,
     /// Path of the file that is executed.
     pub(in crate::sandbox) path: PathBuf,
+    /// Scripts that are shown at their own paths.
+    #[cfg(target_os = "linux")]
+    pub(in crate::sandbox) placed: Vec<Placement>,
     /// The executed file, opened for reading.
     #[cfg_attr(
         not(target_os = "linux"),
@@ -78,12 +87,24 @@ impl Execution {
     ) -> Result<Self, Stop> {
         let program = task.program;
         let (mut own, mut copies) = (Vec::new(), Vec::new());
+        #[cfg(target_os = "linux")]
+        let (mut placed, is_placed) = (Vec::new(), places_scripts(task, identity));
         for (index, script) in program.scripts.iter().enumerate() {
             if stays(script, identity.is_some()) {
                 own.push(of_its_own(
                     script.path.clone(),
                     keep(&script.file, "script")?,
                 ));
+                continue;
+            }
+            #[cfg(target_os = "linux")]
+            if let Some(path) = is_placed.then(|| real_path(task, script)).flatten() {
+                let placement = place(script, path, directory, index)?;
+                own.push(of_its_own(
+                    placement.copy_path.clone(),
+                    keep(&placement.copy, "script")?,
+                ));
+                placed.push(placement);
                 continue;
             }
             let place = ScriptPlace::make(task, directory, index)?;
@@ -94,7 +115,13 @@ impl Execution {
             copies.push((index, place.copied.named));
             own.push(of_its_own(place.copied.path, file));
         }
-        Self::with_scripts(task, directory, (own, copies))
+        let execution = Self::with_scripts(task, directory, (own, copies))?;
+        #[cfg(target_os = "linux")]
+        let execution = Self {
+            placed,
+            ..execution
+        };
+        Ok(execution)
     }
 
     /// Returns whether [`Execution::ahead`] can build a hook's execution: all its scripts are copied.
@@ -160,6 +187,8 @@ impl Execution {
             handed: None,
             own,
             path,
+            #[cfg(target_os = "linux")]
+            placed: Vec::new(),
             program: executable,
         })
     }
@@ -195,7 +224,12 @@ pub(in crate::sandbox) fn variables(
     task: HookTask<'_>,
     directory: &RunDir,
 ) -> Result<Vec<CString>, Stop> {
-    let all = task.environment.with_scratch(&directory.scratch());
+    let scratch = directory.scratch();
+    let mut all = task.environment.with_scratch(&scratch);
+    #[cfg(target_os = "linux")]
+    if task.policy.view == HookView::Own && task.prepared.backend == BackendName::LANDLOCK {
+        all.insert("TMPDIR".into(), temporary(task, &scratch).into());
+    }
     let lines = all.into_iter().map(|(name, value)| {
         let mut line = name.into_vec();
         line.push(b'=');
@@ -203,6 +237,17 @@ pub(in crate::sandbox) fn variables(
         no_nul(line, "hook.env")
     });
     lines.collect()
+}
+
+/// Returns the directory for temporary files in a view of its own.
+#[cfg(target_os = "linux")]
+fn temporary(task: HookTask<'_>, scratch: &Path) -> PathBuf {
+    let granted = task.opened.grants.iter().map(|grant| &*grant.path);
+    let shared = Path::new(TEMPORARY);
+    match covers(shared, granted) {
+        true => shared.to_owned(),
+        false => scratch.to_owned(),
+    }
 }
 
 fn no_nul(bytes: Vec<u8>, field: &str) -> Result<CString, Stop> {
@@ -245,6 +290,48 @@ fn stays(script: &Script, has_own_uid: bool) -> bool {
     !has_own_uid
         && script.kept != ContentGuard::Copy
         && only_roots(&script.path, &script.file).as_ref() == Some(&script.path)
+}
+
+/// Returns whether scripts are shown at their own paths: in a view of its own, whose hook can reach what its caller can.
+#[cfg(target_os = "linux")]
+fn places_scripts(task: HookTask<'_>, identity: Option<&Identity>) -> bool {
+    let is_callers = identity.is_none_or(|identity| identity.uid == task.caller.uid);
+    task.policy.view == HookView::Own
+        && task.prepared.backend == BackendName::LANDLOCK
+        && is_callers
+}
+
+/// Returns a script's path without links; `None` where it leads elsewhere by now, or the caller cannot follow it.
+#[cfg(target_os = "linux")]
+fn real_path(task: HookTask<'_>, script: &Script) -> Option<PathBuf> {
+    let peer = &task.caller;
+    let _as_peer = FileRights::of(peer.uid, peer.gid, &peer.groups);
+    let real = fs::canonicalize(&script.path).ok()?;
+    leads_to(&real, &script.file).then_some(real)
+}
+
+/// Copies a script, to be shown at its own path.
+///
+/// # Errors
+///
+/// Refuses a file whose owner has rewritten it since it was hashed: `DIGEST_MISMATCH`.
+#[cfg(target_os = "linux")]
+fn place(
+    script: &Script,
+    place: PathBuf,
+    directory: &RunDir,
+    index: usize,
+) -> Result<Placement, Stop> {
+    let kind = format!("script-{index}");
+    let made = directory.frame(&place, &kind, &Around::default());
+    let copied = made.map_err(|e| Fault::new("cannot make a script's directory", e))?;
+    let copy = fill(&copied, &kind, &script.file, &place, &script.sha256)?;
+    Ok(Placement {
+        copy,
+        copy_path: copied.path,
+        original: keep(&script.file, "script")?,
+        place,
+    })
 }
 
 /// The place of a script's copy in a run's directory, among its neighbours.

@@ -13,13 +13,12 @@ use std::{
 use nix::{
     errno::Errno,
     poll::{PollFd, PollFlags, PollTimeout, poll},
-    unistd::{Pid, getpgid},
 };
 
 use crate::{
     model::axis::Axis,
     sandbox::{
-        run::observe::Observer,
+        run::{membership::Membership, observe::Observer},
         seccomp::{
             Passing, rules,
             syscalls::{self, nr},
@@ -123,10 +122,10 @@ fn is_socket_of_libc([domain, kind, protocol, ..]: [u64; 6]) -> bool {
             && protocol == u64::from(libc::NETLINK_ROUTE.cast_unsigned())
 }
 
-/// Denials of the running hooks, by process group.
+/// Denials of the running hooks, by the group by which each run is known.
 #[derive(Debug)]
 pub(in crate::sandbox) struct Denials {
-    keeper: Arc<Keeper>,
+    members: Membership,
     observer: Option<Arc<Observer>>,
     runs: Mutex<HashMap<i32, Known>>,
 }
@@ -134,7 +133,7 @@ pub(in crate::sandbox) struct Denials {
 impl Denials {
     pub(in crate::sandbox) fn new(keeper: Arc<Keeper>, observer: Option<Arc<Observer>>) -> Self {
         Self {
-            keeper,
+            members: Membership::new(keeper),
             observer,
             runs: Mutex::default(),
         }
@@ -167,6 +166,11 @@ impl Denials {
             .map(drop)
     }
 
+    /// Returns whether a process belongs to a running hook.
+    pub(in crate::sandbox) fn is_of_hook(&self, pid: i32) -> bool {
+        self.members.run_of(pid).is_some()
+    }
+
     /// Returns the notes of a run that has begun.
     pub(in crate::sandbox) fn of(self: &Arc<Self>, group: i32) -> Notes {
         Notes {
@@ -186,7 +190,7 @@ impl Denials {
         let mut runs = self.lock();
         let known = match runs.entry(group) {
             Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(none) if self.keeper.watches(group) => none.insert(Known::default()),
+            Entry::Vacant(none) if self.members.watches(group) => none.insert(Known::default()),
             Entry::Vacant(_) => return,
         };
         count(&mut known.calls, asked);
@@ -273,13 +277,10 @@ fn attend(denials: &Denials, mut listeners: Vec<Listener>, passing: Option<&Pass
 fn answer(denials: &Denials, listener: &Listener, passing: Option<&Passing>) -> bool {
     let answered = listener.next().and_then(|asked| {
         let Some(asked) = asked else { return Ok(()) };
-        let group = getpgid(Some(Pid::from_raw(asked.task)));
-        let group = group.ok().map(Pid::as_raw);
+        let group = denials.members.run_of(asked.task);
         // Decided by number and registers alone, as by the filter: the hook cannot change them meanwhile.
         if passing.is_some_and(|passing| passing.lets(asked.number, &asked.arguments)) {
-            if let (Some(observer), Some(group)) = (&denials.observer, group)
-                && denials.keeper.watches(group)
-            {
+            if let (Some(observer), Some(group)) = (&denials.observer, group) {
                 observer.note(group, &asked, || listener.still_waits(&asked));
             }
             return listener.proceed(&asked);

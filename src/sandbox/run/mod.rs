@@ -14,6 +14,8 @@ pub(in crate::sandbox) mod identity;
 pub(in crate::sandbox) mod left_running;
 pub(in crate::sandbox) mod litter;
 #[cfg(target_os = "linux")]
+pub(in crate::sandbox) mod membership;
+#[cfg(target_os = "linux")]
 pub(in crate::sandbox) mod observe;
 #[cfg(target_os = "linux")]
 pub(in crate::sandbox) mod proc_status;
@@ -21,6 +23,8 @@ pub(in crate::sandbox) mod read_only;
 pub(in crate::sandbox) mod runner;
 pub(in crate::sandbox) mod scratch;
 pub(in crate::sandbox) mod task;
+#[cfg(target_os = "linux")]
+pub(in crate::sandbox) mod view;
 
 use std::{
     fmt, io,
@@ -382,19 +386,15 @@ impl Sandbox {
         self.parts.instance.files()
     }
 
-    /// Returns whether a process group or uid is that of a hook of this daemon.
+    /// Returns whether a process or uid is that of a hook of this daemon.
     pub(crate) fn is_hook(&self, peer: &Peer) -> bool {
         let by_uid = self
             .parts
             .identities
             .as_ref()
             .is_some_and(|identities| identities.is_hook(peer.uid));
-        let group = |pid| nix::unistd::getpgid(Some(nix::unistd::Pid::from_raw(pid))).ok();
-        by_uid
-            || peer
-                .pid
-                .and_then(group)
-                .is_some_and(|group| self.parts.keeper.watches(group.as_raw()))
+        let is_of_hook = |pid| (self.runner.launcher).is_of_hook(&self.parts.keeper, pid);
+        by_uid || peer.pid.is_some_and(is_of_hook)
     }
 
     /// Returns the system paths that stay open between runs.

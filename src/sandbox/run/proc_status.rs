@@ -12,10 +12,11 @@ use std::{
 const STATUS_BYTES: usize = 8 * 1024;
 
 /// The lines that are read, in the kernel's order.
-const LINES: [&str; 11] = [
+const LINES: [&str; 12] = [
     "Uid",
     "Gid",
     "Groups",
+    "NSpid",
     "CapInh",
     "CapPrm",
     "CapEff",
@@ -37,6 +38,8 @@ pub(crate) struct Status {
     pub gids: [u32; 4],
     /// Supplementary groups, ascending.
     pub groups: Vec<u32>,
+    /// The last number of `NSpid`: its id in its own pid namespace.
+    pub innermost_pid: i32,
     /// `NoNewPrivs`.
     pub no_new_privs: bool,
     /// `Seccomp`: 2 is a filter, 3 a task that its filter is killing.
@@ -109,6 +112,11 @@ impl Status {
         Some(Self {
             effective_capabilities: set("CapEff")?,
             bounding_set_empty: empty("CapBnd")?,
+            innermost_pid: line("NSpid")?
+                .split_ascii_whitespace()
+                .next_back()?
+                .parse()
+                .ok()?,
             no_capabilities: empty("CapInh")?
                 && empty("CapPrm")?
                 && empty("CapEff")?
@@ -129,7 +137,7 @@ mod tests {
 
     #[test]
     fn a_status_is_read_whole_or_not_at_all() {
-        let text = "Name:\tsh\nUid:\t7\t7\t7\t7\nGid:\t8\t8\t8\t8\nGroups:\t12 9 \nCapInh:\t0\nCapPrm:\t0\nCapEff:\t0\nCapBnd:\t000001ff\nCapAmb:\t0\n\
+        let text = "Name:\tsh\nUid:\t7\t7\t7\t7\nGid:\t8\t8\t8\t8\nGroups:\t12 9 \nNSpid:\t70\t2\nCapInh:\t0\nCapPrm:\t0\nCapEff:\t0\nCapBnd:\t000001ff\nCapAmb:\t0\n\
                     NoNewPrivs:\t1\nSeccomp:\t2\nSeccomp_filters:\t6\n";
         let status = Status::parse(text).unwrap();
         let expected = Status {
@@ -137,6 +145,7 @@ mod tests {
             bounding_set_empty: false,
             gids: [8; 4],
             groups: vec![9, 12],
+            innermost_pid: 2,
             no_capabilities: true,
             no_new_privs: true,
             seccomp: 2,

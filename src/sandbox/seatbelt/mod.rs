@@ -213,7 +213,7 @@ fn grant(what: &'static str, value: Value, rights: Rights, metadata: Metadata) -
 
 const fn is_directory(rights: Rights) -> bool {
     match rights {
-        Rights::Directory(_) | Rights::Scratch => true,
+        Rights::Directory(_) | Rights::Private | Rights::Scratch => true,
         Rights::File(_) => false,
     }
 }
@@ -242,7 +242,7 @@ fn everywhere(rights: Rights, metadata: Metadata) -> Vec<Operation> {
     }
     let is_changed = match rights {
         Rights::Directory(access) | Rights::File(access) => access == Access::Write,
-        Rights::Scratch => true,
+        Rights::Private | Rights::Scratch => true,
     };
     if is_changed && metadata == Metadata::Change {
         operations.extend(Operation::METADATA);

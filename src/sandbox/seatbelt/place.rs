@@ -57,7 +57,7 @@ impl Granted {
             Rights::Directory(Access::WriteFile) => {
                 Err(Inexpressible::new(&self.path, Problem::Directory))
             }
-            Rights::Directory(_) | Rights::File(_) | Rights::Scratch => Ok(()),
+            Rights::Directory(_) | Rights::File(_) | Rights::Private | Rights::Scratch => Ok(()),
         }
     }
 }

@@ -21,7 +21,7 @@ pub(crate) use self::{
     filter::Passing,
     spawner::{Pool, Until},
 };
-use crate::sys;
+use crate::{policy::HookView, sys};
 
 /// The filters of one kind of hook.
 #[derive(Clone, Debug)]
@@ -83,6 +83,7 @@ pub(crate) fn compile(
         clone_flags: sys::CLONE_FLAGS,
         credentials,
         mounts: spec.mounts,
+        tree: spec.view == HookView::Own,
     };
     let closing = closing::closing(spec, &needs)?;
     let (mut programs, passing) = match asking {

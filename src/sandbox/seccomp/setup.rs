@@ -26,6 +26,8 @@ pub(crate) struct SetupNeeds {
     pub credentials: Credentials,
     /// Whether it mounts in its own namespace.
     pub mounts: bool,
+    /// Whether it makes a process tree of its own; it then mounts, too.
+    pub tree: bool,
 }
 
 /// Change of a child's user, groups and capabilities.
@@ -67,7 +69,7 @@ impl SetupNeeds {
             ]);
         }
         if self.mounts {
-            let namespaces = match self.credentials {
+            let mut namespaces = match self.credentials {
                 Credentials::Drop => sys::NAMESPACE_OF_ROOT,
                 Credentials::Keep => {
                     calls.extend([
@@ -77,6 +79,14 @@ impl SetupNeeds {
                     sys::NAMESPACES_OF_A_USER
                 }
             };
+            if self.tree {
+                namespaces |= sys::NAMESPACE_OF_A_TREE;
+                let flags = u64::from(sys::TREE_CLONE_FLAGS);
+                calls.extend([
+                    (nr::clone, vec![ArgTest::int(0, flags)]),
+                    (nr::setsid, vec![]),
+                ]);
+            }
             calls.extend([
                 (nr::landlock_add_rule, vec![]),
                 (nr::mount, vec![]),

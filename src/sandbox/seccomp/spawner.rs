@@ -262,6 +262,7 @@ pub(in crate::sandbox) mod tests {
             limits: Vec::new(),
             ruleset: None,
             stdio: [null(), null(), null()],
+            tree: None,
             working_dir: Arc::new(open("/")),
         });
         Arc::new(job.unwrap())

@@ -8,14 +8,16 @@
 use std::{
     os::fd::{AsRawFd, OwnedFd},
     ptr,
-    sync::atomic::Ordering,
+    sync::atomic::{AtomicI32, Ordering},
 };
 
 use super::{
-    Action, Closing, Handed, Identity, IntoCgroup, Job, Mounts, Note, NotedGroup, Step,
+    Action, Closing, Handed, Identity, Init, IntoCgroup, Job, Mounts, Note, NotedGroup, Step,
     job::{OOM_SCORE_ADJ, address},
-    mounts::{enter, isolate},
-    raw, read_only, tmpfs,
+    mounts::{NAMESPACE_OF_A_TREE, enter, isolate},
+    raw, read_only,
+    spawn::TREE_CLONE_FLAGS,
+    tmpfs, view,
 };
 
 /// The descriptor of the program while it is executed; closed by the exec.
@@ -47,30 +49,123 @@ struct CapabilityHeader {
 }
 
 /// Runs the child. Never returns: executes the program, or exits with 126 where a step failed.
+///
+/// A child with a process tree of its own makes the tree's first process and the hook, both as children of the daemon, and exits
+/// with 0 once both have executed.
 pub(super) extern "C" fn run(job: *const Job) -> ! {
     // SAFETY: the parent passes a pointer to a Job that it borrows for as long as it sleeps in the clone, which is until
     // this task executes or exits.
     let job: &Job = unsafe { &*job };
-    match confine(job) {
+    let ready = match &job.parts.tree {
+        Some(_) => make_tree(job).map(|()| raw::exit(0)),
+        None => begin(job).and_then(|()| confine(job)),
+    };
+    match ready {
         Ok(()) => release(job),
         Err(errno) => fail(job, errno),
     }
 }
 
-/// Takes every step in order; stops at the first that fails.
-fn confine(job: &Job) -> Result<(), i32> {
+/// Runs the hook of a process tree. Never returns, as [`run`].
+extern "C" fn run_in_tree(job: *const Job) -> ! {
+    // SAFETY: as in `run`: the task that made this one, and the daemon's thread that made that one, sleep until this one
+    // executes or exits.
+    let job: &Job = unsafe { &*job };
+    let ready = take(job, Step::ProcessGroup, || {
+        call(libc::SYS_setsid, [0; 6]).map(drop)
+    });
+    match ready.and_then(|()| confine(job)) {
+        Ok(()) => release(job),
+        Err(errno) => fail(job, errno),
+    }
+}
+
+/// Runs the first process of a tree. Never returns, as [`run`].
+extern "C" fn run_init(job: *const Job) -> ! {
+    // SAFETY: as in `run_in_tree`.
+    let job: &Job = unsafe { &*job };
+    match &job.parts.tree {
+        Some(init) => match become_init(job, init) {
+            Ok(()) => fail(job, libc::ENOEXEC),
+            Err(errno) => fail(job, errno),
+        },
+        None => fail(job, libc::EINVAL),
+    }
+}
+
+/// Makes the namespaces of a process tree, its first process, and the hook. Returns when both have executed, or one could not.
+fn make_tree(job: &Job) -> Result<(), i32> {
+    let parts = &job.parts;
+    begin(job)?;
+    // This task sleeps while the others are set up, and must not outlive the daemon.
+    die_with_daemon()?;
+    let ids = parts.mounts.as_ref().and_then(|mounts| mounts.ids.as_ref());
+    take(job, Step::Tree, || isolate(ids, NAMESPACE_OF_A_TREE))?;
+    take(job, Step::Init, || make(job, &job.init, run_init))?;
+    make(job, &job.hook, run_in_tree)
+}
+
+/// Makes a process of the tree, and sleeps until it has executed or exited.
+fn make(job: &Job, pid: &AtomicI32, entry: extern "C" fn(*const Job) -> !) -> Result<(), i32> {
+    let stack = job.inner_stack.load(Ordering::Acquire);
+    let arguments = [TREE_CLONE_FLAGS as usize, stack, pid.as_ptr().addr(), 0, 0];
+    // SAFETY: VM and VFORK are set; the lower part of the stack is used by one of these processes at a time, and its end is
+    // aligned; the job lives until the daemon's thread wakes, which sleeps for as long as this task does; the entries keep to raw
+    // system calls.
+    let made = unsafe { raw::clone_vfork(libc::SYS_clone, arguments, ptr::from_ref(job), entry) };
+    match made {
+        0.. => match job.report.errno() {
+            0 => Ok(()),
+            errno => Err(errno),
+        },
+        _ => Err(made.unsigned_abs() as i32),
+    }
+}
+
+/// Becomes the first process of the tree. Returns only where a step fails.
+fn become_init(job: &Job, init: &Init) -> Result<(), i32> {
+    let parts = &job.parts;
+    call(libc::SYS_setpgid, [0; 6])?;
+    // The id that the daemon knows this process by, whose own name for itself is 1.
+    watch_over(job, job.init.load(Ordering::Acquire))?;
+    // Or orphans that fall to this process would stay.
+    set_signal(libc::SIGCHLD as usize, libc::SIG_IGN)?;
+    if let Some(identity) = &parts.identity {
+        change_identity(identity)?;
+    }
+    drop_capabilities()?;
+    die_with_daemon()?;
+    check_daemon(init)?;
+    call(libc::SYS_chdir, [address(c"/"), 0, 0, 0, 0, 0])?;
+    let program = init.program.as_raw_fd() as usize;
+    let close_on_exec = libc::O_CLOEXEC as usize;
+    if program != PROGRAM_FD {
+        call(
+            libc::SYS_dup3,
+            [program, PROGRAM_FD, close_on_exec, 0, 0, 0],
+        )?;
+    }
+    call(libc::SYS_close_range, [0, PROGRAM_FD - 1, 0, 0, 0, 0])?;
+    let others = [PROGRAM_FD + 1, u32::MAX as usize, 0, 0, 0, 0];
+    call(libc::SYS_close_range, others)?;
+    let argv = job.init_argv.as_ptr().addr();
+    let environment = job.no_environment.as_ptr().addr();
+    let flags = libc::AT_EMPTY_PATH as usize;
+    let arguments = [PROGRAM_FD, address(c""), argv, environment, flags, 0];
+    call(libc::SYS_execveat, arguments).map(drop)
+}
+
+/// Takes the first steps: those of the child that the daemon made.
+fn begin(job: &Job) -> Result<(), i32> {
     let parts = &job.parts;
     take(job, Step::Signals, reset_signals)?;
     take(job, Step::ProcessGroup, || {
         call(libc::SYS_setpgid, [0; 6])?;
-        if let Some(entry) = parts.group {
-            let pid = call(libc::SYS_getpid, [0; 6])?;
-            entry.store(pid as i32, Ordering::Release);
-            if let Some(note) = &parts.note {
-                write_down(note, pid as i32)?;
-            }
+        match parts.tree {
+            // Its first process is the one to be killed.
+            Some(_) => Ok(()),
+            None => watch_over(job, call(libc::SYS_getpid, [0; 6])? as i32),
         }
-        Ok(())
     })?;
     // Before the change of identity, which takes away the right to.
     if let Some(IntoCgroup::Move(processes)) = &parts.cgroup {
@@ -80,6 +175,12 @@ fn confine(job: &Job) -> Result<(), i32> {
         // No step: a hook that the kernel kills after the daemon is no less confined.
         set_oom_score_adj(text).ok();
     }
+    Ok(())
+}
+
+/// Takes every other step in order; stops at the first that fails.
+fn confine(job: &Job) -> Result<(), i32> {
+    let parts = &job.parts;
     take(job, Step::Stdio, || {
         for (target, fd) in parts.stdio.iter().enumerate() {
             // Not `dup2`, which aarch64 lacks. The two are never the same: the daemon has 0 to 2 occupied.
@@ -105,17 +206,10 @@ fn confine(job: &Job) -> Result<(), i32> {
     }
     // Not before the change of identity: that clears it.
     take(job, Step::ParentDeathSignal, || {
-        call(
-            libc::SYS_prctl,
-            [
-                libc::PR_SET_PDEATHSIG as usize,
-                libc::SIGKILL as usize,
-                0,
-                0,
-                0,
-                0,
-            ],
-        )?;
+        die_with_daemon()?;
+        if let Some(init) = &parts.tree {
+            return check_daemon(init);
+        }
         // A daemon that died before cannot be died with.
         match call(libc::SYS_getppid, [0; 6])? {
             parent if parent == job.parent as usize => Ok(()),
@@ -179,22 +273,30 @@ fn confine(job: &Job) -> Result<(), i32> {
 /// The namespace is made in the step of the first mount, so that where it cannot be had the step says what takes it.
 fn make_mounts(job: &Job, mounts: &Mounts) -> Result<usize, i32> {
     let ids = mounts.ids.as_ref();
+    let ruleset = job.parts.ruleset.as_ref();
+    let ruleset = ruleset.map(|ruleset| ruleset.as_raw_fd() as usize);
     if let Some(read_only) = &mounts.read_only {
         take(job, Step::ReadOnly, || {
-            isolate(ids)?;
+            if job.parts.tree.is_none() {
+                isolate(ids, 0)?;
+            }
             read_only::make(read_only)
         })?;
     }
     let mut scratch = None;
     if let Some(tmpfs) = &mounts.scratch {
-        let ruleset = job.parts.ruleset.as_ref();
-        let ruleset = ruleset.map(|ruleset| ruleset.as_raw_fd() as usize);
         scratch = Some(take(job, Step::Scratch, || {
-            if mounts.read_only.is_none() {
-                isolate(ids)?;
+            if mounts.read_only.is_none() && job.parts.tree.is_none() {
+                isolate(ids, 0)?;
             }
             tmpfs::make(tmpfs, ruleset)
         })?);
+    }
+    if let Some(view) = &mounts.view {
+        let has_proc = take(job, Step::View, || view::make(view, scratch, ruleset))?;
+        if has_proc {
+            take(job, Step::Proc, || Ok(()))?;
+        }
     }
     match &mounts.working_dir {
         // Only now, or it could lie below what has been mounted since.
@@ -289,24 +391,71 @@ fn set_oom_score_adj(text: &str) -> Result<(), i32> {
     written.map(drop)
 }
 
+/// Has the keeper, and the next daemon, kill a process group if this daemon dies.
+fn watch_over(job: &Job, group: i32) -> Result<(), i32> {
+    let Some(entry) = job.parts.group else {
+        return Ok(());
+    };
+    entry.store(group, Ordering::Release);
+    match &job.parts.note {
+        Some(note) => write_down(note, group),
+        None => Ok(()),
+    }
+}
+
+/// Has this task die with the daemon's thread that is its parent.
+fn die_with_daemon() -> Result<(), i32> {
+    let option = libc::PR_SET_PDEATHSIG as usize;
+    let arguments = [option, libc::SIGKILL as usize, 0, 0, 0, 0];
+    call(libc::SYS_prctl, arguments).map(drop)
+}
+
+/// Checks that the daemon lives, in a pid namespace in which it has no id.
+fn check_daemon(init: &Init) -> Result<(), i32> {
+    let mut looked = libc::pollfd {
+        fd: init.daemon.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    let at_once = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    let arguments = [
+        (&raw mut looked).addr(),
+        1,
+        ptr::from_ref(&at_once).addr(),
+        0,
+        0,
+        0,
+    ];
+    match call(libc::SYS_ppoll, arguments)? {
+        0 => Ok(()),
+        _ => Err(libc::ESRCH),
+    }
+}
+
 /// Resets all signal dispositions. Rust ignores SIGPIPE and the daemon has handlers; an exec would keep the former.
 fn reset_signals() -> Result<(), i32> {
-    let default = KernelSigaction {
-        handler: libc::SIG_DFL,
+    for signal in 1..=64_usize {
+        if signal != libc::SIGKILL as usize && signal != libc::SIGSTOP as usize {
+            set_signal(signal, libc::SIG_DFL)?;
+        }
+    }
+    Ok(())
+}
+
+/// Sets the disposition of a signal.
+fn set_signal(signal: usize, handler: usize) -> Result<(), i32> {
+    let action = KernelSigaction {
+        handler,
         flags: 0,
         restorer: 0,
         mask: 0,
     };
-    for signal in 1..=64_usize {
-        if signal != libc::SIGKILL as usize && signal != libc::SIGSTOP as usize {
-            let action = ptr::from_ref(&default).addr();
-            call(
-                libc::SYS_rt_sigaction,
-                [signal, action, 0, size_of::<u64>(), 0, 0],
-            )?;
-        }
-    }
-    Ok(())
+    let action = ptr::from_ref(&action).addr();
+    let arguments = [signal, action, 0, size_of::<u64>(), 0, 0];
+    call(libc::SYS_rt_sigaction, arguments).map(drop)
 }
 
 /// Records this group for the next daemon.

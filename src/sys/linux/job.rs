@@ -9,13 +9,13 @@ use std::{
     },
     sync::{
         Arc, Mutex, OnceLock,
-        atomic::{AtomicI32, AtomicU32, Ordering},
+        atomic::{AtomicI32, AtomicU32, AtomicUsize, Ordering},
     },
 };
 
-use super::{Attempt, Identity, Mounts, Note, PointerList};
+use super::{Attempt, Identity, Init, Mounts, Note, PointerList};
 
-/// A step of the child, in execution order.
+/// A step of the child. Those up to `Release` are in execution order.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 #[repr(u32)]
 pub(crate) enum Step {
@@ -57,10 +57,18 @@ pub(crate) enum Step {
     SignalMask = 17,
     /// Executes the program, or makes the attempts.
     Release = 18,
+    /// Makes a process tree of its own, in a pid namespace. Before `Stdio`.
+    Tree = 19,
+    /// Makes the first process of that tree. Within `Tree`.
+    Init = 20,
+    /// Mounts the run's own view of the machine. After `Scratch`.
+    View = 21,
+    /// Mounts a `/proc` of its own. Within `View`.
+    Proc = 22,
 }
 
 impl Step {
-    const ALL: [Self; 19] = [
+    const ALL: [Self; 23] = [
         Self::Begin,
         Self::Signals,
         Self::ProcessGroup,
@@ -80,6 +88,10 @@ impl Step {
         Self::ClosingFilter,
         Self::SignalMask,
         Self::Release,
+        Self::Tree,
+        Self::Init,
+        Self::View,
+        Self::Proc,
     ];
 
     /// Returns the step's name as reports and logs spell it.
@@ -104,6 +116,10 @@ impl Step {
             Self::ClosingFilter => "closing_filter",
             Self::SignalMask => "signal_mask",
             Self::Release => "release",
+            Self::Tree => "tree",
+            Self::Init => "init",
+            Self::View => "view",
+            Self::Proc => "proc",
         }
     }
 
@@ -251,6 +267,8 @@ pub(crate) struct JobParts {
     pub note: Option<Note>,
     /// The Landlock ruleset, if any.
     pub ruleset: Option<OwnedFd>,
+    /// What the run's own process tree begins with; `None` = it stays in one process group. It needs `mounts`.
+    pub tree: Option<Init>,
     /// The child's ends of stdin, stdout and stderr.
     pub stdio: [OwnedFd; 3],
     /// Working directory.
@@ -284,6 +302,14 @@ pub(crate) struct Job {
     pub(super) environment: PointerList,
     /// Progress of its launch; guards the meaning of `pidfd`.
     pub(super) flight: Mutex<Flight>,
+    /// The first process of the tree; 0 = none yet. The kernel writes it before that process runs.
+    pub(super) init: AtomicI32,
+    pub(super) init_argv: PointerList,
+    pub(super) no_environment: PointerList,
+    /// The hook in the tree; 0 = none yet. Written by the kernel, too.
+    pub(super) hook: AtomicI32,
+    /// End of the part of the stack for the processes of a tree, which begin one after the other.
+    pub(super) inner_stack: AtomicUsize,
     pub(super) limits: Vec<(u32, libc::rlimit64)>,
     /// OOM score adjustment of the child. `None` leaves it as it is for this process.
     pub(super) oom_score_adj: Option<&'static str>,
@@ -339,6 +365,11 @@ impl Job {
             argv,
             environment,
             flight: Mutex::default(),
+            hook: AtomicI32::new(0),
+            init: AtomicI32::new(0),
+            init_argv: Init::argv(),
+            no_environment: PointerList::to(&[]),
+            inner_stack: AtomicUsize::new(0),
             limits,
             // What the keeper need not know of starts nothing, or inherits it.
             oom_score_adj: parts.group.and_then(|_| oom_score_adj_of_hooks()),
@@ -347,6 +378,11 @@ impl Job {
             pidfd: AtomicI32::new(-1),
             report: Report::default(),
         })
+    }
+
+    /// Returns the first process of the run's own tree, if there is one.
+    pub(crate) fn init(&self) -> Option<i32> {
+        Some(self.init.load(Ordering::Acquire)).filter(|init| *init > 0)
     }
 
     /// Returns the child's report so far.

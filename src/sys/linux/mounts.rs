@@ -21,6 +21,7 @@ use super::{
     job::{address, c_string},
     read_only::ReadOnly,
     tmpfs::Tmpfs,
+    view::View,
 };
 
 /// Mounts of a child.
@@ -32,11 +33,13 @@ pub(crate) struct Mounts {
     pub read_only: Option<ReadOnly>,
     /// The file system in the scratch directory's place, if there is one.
     pub scratch: Option<Tmpfs>,
+    /// The run's own view of the machine, if it has one.
+    pub view: Option<View>,
     /// Working directory of the hook; `None` = `scratch`.
     pub working_dir: Option<Found>,
 }
 
-/// An examined directory, and the path for finding it again. Descriptors that were opened before lead to mounts of the daemon's
+/// An examined directory or file, and the path for finding it again. Descriptors that were opened before lead to mounts of the daemon's
 /// own namespace, where nothing of this is mounted.
 #[derive(Debug)]
 pub(crate) struct Found {
@@ -112,6 +115,8 @@ pub(super) struct FileSystem {
     _spare: [u64; 4],
 }
 
+/// Added where the run has a process tree of its own.
+pub(crate) const NAMESPACE_OF_A_TREE: i32 = libc::CLONE_NEWPID;
 /// Namespaces to make where the hook's user may not mount.
 pub(crate) const NAMESPACES_OF_A_USER: i32 = libc::CLONE_NEWUSER | libc::CLONE_NEWNS;
 /// Namespace to make where the daemon has CAP_SYS_ADMIN.
@@ -119,13 +124,13 @@ pub(crate) const NAMESPACE_OF_ROOT: i32 = libc::CLONE_NEWNS;
 
 pub(super) const AT_RECURSIVE: usize = 0x8000;
 
-/// Makes the namespace.
+/// Makes the namespace, and `more`.
 ///
 /// Where that takes a user namespace, the child has every capability in it afterwards, and an empty bounding set.
-pub(super) fn isolate(ids: Option<&OwnIds>) -> Result<(), i32> {
+pub(super) fn isolate(ids: Option<&OwnIds>, more: i32) -> Result<(), i32> {
     match ids {
         Some(ids) => {
-            unshare(NAMESPACES_OF_A_USER)?;
+            unshare(NAMESPACES_OF_A_USER | more)?;
             // Without a capability outside, groups can be mapped only once none can be left any more.
             write(c"/proc/self/setgroups", "deny")?;
             write(c"/proc/self/uid_map", &ids.uid)?;
@@ -133,7 +138,7 @@ pub(super) fn isolate(ids: Option<&OwnIds>) -> Result<(), i32> {
             empty_bounding_set()
         }
         None => {
-            unshare(NAMESPACE_OF_ROOT)?;
+            unshare(NAMESPACE_OF_ROOT | more)?;
             // Or the host would get the mounts too. In a namespace of another user that is so from the start.
             let attributes = MountAttributes {
                 propagation: libc::MS_SLAVE,
@@ -176,12 +181,18 @@ fn empty_bounding_set() -> Result<(), i32> {
     Ok(())
 }
 
-/// Opens a directory by its path in this task's own namespace.
+/// Opens an examined path in this task's own namespace.
 pub(super) fn enter(place: &Found) -> Result<usize, i32> {
     let fd = locate_here(&place.path)?;
+    check(fd, place)?;
+    Ok(fd)
+}
+
+/// Checks that an opened path is the examined one.
+pub(super) fn check(fd: usize, examined: &Found) -> Result<(), i32> {
     let found = stat(fd)?;
-    if found.st_dev == place.device && found.st_ino == place.inode {
-        Ok(fd)
+    if found.st_dev == examined.device && found.st_ino == examined.inode {
+        Ok(())
     } else {
         Err(libc::ESTALE)
     }

@@ -41,11 +41,11 @@ impl Bind {
     }
 }
 
-const MOUNT_ATTR_RDONLY: u64 = 1;
-const MOVE_MOUNT_F_EMPTY_PATH: usize = 0x4;
-const MOVE_MOUNT_T_EMPTY_PATH: usize = 0x40;
-const OPEN_TREE_CLONE: usize = 1;
-const OPEN_TREE_CLOEXEC: usize = libc::O_CLOEXEC as usize;
+pub(super) const MOUNT_ATTR_RDONLY: u64 = 1;
+pub(super) const MOVE_MOUNT_F_EMPTY_PATH: usize = 0x4;
+pub(super) const MOVE_MOUNT_T_EMPTY_PATH: usize = 0x40;
+pub(super) const OPEN_TREE_CLONE: usize = 1;
+pub(super) const OPEN_TREE_CLOEXEC: usize = libc::O_CLOEXEC as usize;
 
 /// Makes the binds, in the child's own namespace, and verifies them.
 pub(super) fn make(read_only: &ReadOnly) -> Result<(), i32> {

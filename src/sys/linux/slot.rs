@@ -8,6 +8,7 @@ use std::{arch::global_asm, ffi::CString, slice};
 use super::{
     WAITS,
     child::{HANDED_PROGRAM, HANDED_REPORT},
+    elf::{self, Zeroed},
 };
 
 /// Where the program's code is loaded, and before it the headers of its file.
@@ -18,10 +19,6 @@ const INPUT: u64 = 0x2000_0000;
 
 /// Size of the memory for its input, bytes. A hook with more does not start in a slot.
 const MOST_INPUT: usize = 1 << 20;
-
-const ELF_HEADER: usize = 64;
-const PROGRAM_HEADER: usize = 56;
-const HEADERS: usize = ELF_HEADER + 3 * PROGRAM_HEADER;
 
 unsafe extern "C" {
     static hookjail_slot_begin: u8;
@@ -193,52 +190,13 @@ fn code() -> &'static [u8] {
     unsafe { slice::from_raw_parts(begin, end.addr() - begin.addr()) }
 }
 
-/// Returns the file of the program that waits in a slot: `elf(5)`.
+/// Returns the file of the program that waits in a slot.
 pub(crate) fn slot_program() -> Vec<u8> {
-    const EXECUTABLE: u16 = 2;
-    const LOAD: u32 = 1;
-    const STACK: u32 = 0x6474_e551;
-    const PAGE: u64 = 0x1_0000;
-    let machine: u16 = if cfg!(target_arch = "x86_64") {
-        62
-    } else {
-        183
+    let input = Zeroed {
+        address: INPUT,
+        size: MOST_INPUT as u64,
     };
-    let code = code();
-    let loaded = (HEADERS + code.len()) as u64;
-    let mut file = Vec::with_capacity(HEADERS + code.len());
-    // 64-bit, little-endian, version 1.
-    file.extend([0x7f, b'E', b'L', b'F', 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
-    for half in [EXECUTABLE, machine] {
-        file.extend(half.to_le_bytes());
-    }
-    file.extend(1_u32.to_le_bytes());
-    for word in [CODE + HEADERS as u64, ELF_HEADER as u64, 0] {
-        file.extend(word.to_le_bytes());
-    }
-    file.extend(0_u32.to_le_bytes());
-    for half in [ELF_HEADER as u16, PROGRAM_HEADER as u16, 3, 0, 0, 0] {
-        file.extend(half.to_le_bytes());
-    }
-    let (read, write, execute) = (4, 2, 1);
-    let segments = [
-        (LOAD, read | execute, [0, CODE, CODE, loaded, loaded, PAGE]),
-        (
-            LOAD,
-            read | write,
-            [0, INPUT, INPUT, 0, MOST_INPUT as u64, PAGE],
-        ),
-        (STACK, read | write, [0; 6]),
-    ];
-    for (kind, flags, words) in segments {
-        file.extend(u32::to_le_bytes(kind));
-        file.extend(u32::to_le_bytes(flags));
-        for word in words {
-            file.extend(word.to_le_bytes());
-        }
-    }
-    file.extend(code);
-    file
+    elf::program(code(), CODE, Some(input))
 }
 
 /// Returns the input of a process that waits in a slot; `None` where it is too large for one.

@@ -26,6 +26,14 @@ pub(crate) struct Stack {
 pub const CLONE_FLAGS: u32 =
     (libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PIDFD | libc::SIGCHLD) as u32;
 
+/// The flags and exit signal by which the child makes the processes of a tree: as children of the daemon, whose ids the kernel
+/// writes into the daemon's memory before they run.
+pub(crate) const TREE_CLONE_FLAGS: u32 = (libc::CLONE_VM
+    | libc::CLONE_VFORK
+    | libc::CLONE_PARENT
+    | libc::CLONE_PARENT_SETTID
+    | libc::SIGCHLD) as u32;
+
 /// `CLONE_INTO_CGROUP`, which libc does not have.
 const CLONE_INTO_CGROUP: u64 = 1 << 33;
 
@@ -130,6 +138,13 @@ pub(crate) enum Launch {
     },
     /// There is no child: [`Job::expire`] came before the clone.
     TooLate,
+    /// There is, or was, a process tree. Both must be reaped.
+    Tree {
+        /// The hook; the first process where that could not be made.
+        hook: i32,
+        /// The first process, whose death ends the tree.
+        init: i32,
+    },
 }
 
 /// Result of [`Job::expire`].
@@ -156,6 +171,9 @@ pub(crate) fn launch(job: &Job, stack: &mut Stack) -> Launch {
         flight.stage = Stage::Cloning;
     }
     let pidfd = job.pidfd.as_ptr();
+    // The lower half is that of the tree's processes, which begin while the child sleeps.
+    let inner = stack.top().addr() - SIZE / 2;
+    job.inner_stack.store(inner, Ordering::Release);
     let (number, args, in_cgroup);
     match &job.parts.cgroup {
         None | Some(IntoCgroup::Move(_)) => {
@@ -184,15 +202,32 @@ pub(crate) fn launch(job: &Job, stack: &mut Stack) -> Launch {
         flight.stage = Stage::Waiting;
         return Launch::NotCloned(pid.unsigned_abs() as i32);
     }
-    flight.stage = Stage::Launched(pid as i32);
-    drop(flight);
     // SAFETY: a successful clone with CLONE_PIDFD put a new descriptor of this process there; the swap took it out, so
     // nobody else owns it.
     let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
-    Launch::Cloned {
-        pid: pid as i32,
-        pidfd,
-    }
+    let launch = match (job.in_tree(), job.init()) {
+        (Some(hook), Some(init)) => {
+            // It has done what it was for.
+            reap(&pidfd);
+            flight.stage = Stage::Launched(hook);
+            Launch::Tree { hook, init }
+        }
+        _ => {
+            let pid = pid as i32;
+            flight.stage = Stage::Launched(pid);
+            Launch::Cloned { pid, pidfd }
+        }
+    };
+    drop(flight);
+    launch
+}
+
+/// Reaps a child that has ended, or ends.
+fn reap(pidfd: &OwnedFd) {
+    let id = pidfd.as_raw_fd() as usize;
+    let arguments = [libc::P_PIDFD as usize, id, 0, libc::WEXITED as usize, 0, 0];
+    // SAFETY: waitid takes integers, and null pointers for what it would write.
+    unsafe { raw::syscall(libc::SYS_waitid, arguments) };
 }
 
 impl Job {
@@ -209,10 +244,17 @@ impl Job {
                 if pidfd < 0 {
                     return Overdue::Unnamed;
                 }
-                let lives = matches!(ended(libc::P_PIDFD, pidfd.unsigned_abs()), Ok(false));
+                let mut lives = matches!(ended(libc::P_PIDFD, pidfd.unsigned_abs()), Ok(false));
+                if let Some(hook) = self.in_tree() {
+                    lives |= matches!(has_ended(hook), Ok(false));
+                }
                 let arguments = [pidfd as usize, libc::SIGKILL as usize, 0, 0, 0, 0];
                 // SAFETY: pidfd_send_signal with a null siginfo, on a pidfd that is this job's child as argued above.
                 unsafe { raw::syscall(libc::SYS_pidfd_send_signal, arguments) };
+                // After the child, which makes no more of them then.
+                if let Some(init) = self.init() {
+                    kill(init);
+                }
                 let group = self.parts.group.map(|entry| entry.load(Ordering::Acquire));
                 // It may have executed its program, and have children: the spawner's thread just has not run since.
                 if let Some(group) = group.filter(|group| *group > 1) {
@@ -225,7 +267,7 @@ impl Job {
             }
             Stage::Launched(pid) => match has_ended(pid) {
                 Ok(ended) => {
-                    kill(pid.wrapping_neg());
+                    kill(self.init().unwrap_or(pid.wrapping_neg()));
                     match ended {
                         true => Overdue::Over,
                         false => Overdue::Killed,
@@ -235,6 +277,12 @@ impl Job {
                 Err(_) => Overdue::Over,
             },
         }
+    }
+
+    /// Returns the process of the tree that the caller is to wait for, if there is one: the hook, or the first one alone.
+    fn in_tree(&self) -> Option<i32> {
+        let hook = self.hook.load(Ordering::Acquire);
+        Some(hook).filter(|hook| *hook > 0).or(self.init())
     }
 
     fn flight(&self) -> MutexGuard<'_, Flight> {
@@ -252,19 +300,21 @@ fn kill(target: i32) {
 
 /// Kills and reaps an unclaimed child with its process group. Blocks until all of it has ended.
 pub(crate) fn discard(launch: Launch) {
-    let Launch::Cloned { pid, pidfd } = launch else {
-        return;
+    let (pid, group) = match &launch {
+        Launch::Cloned { pid, pidfd: _ } => (*pid, *pid),
+        Launch::Tree { hook, init } => (*hook, *init),
+        Launch::NotCloned(_) | Launch::TooLate => return,
     };
     // The child is not reaped yet, so neither number names anything else. It may have no group of its own yet.
-    kill(pid.wrapping_neg());
+    kill(group.wrapping_neg());
+    kill(group);
     kill(pid);
-    let fd = pidfd.as_raw_fd() as usize;
     let wait = |kind: libc::idtype_t, id: usize| {
         let arguments = [kind as usize, id, 0, libc::WEXITED as usize, 0, 0];
         // SAFETY: waitid takes integers, and null pointers for what it would write.
         unsafe { raw::syscall(libc::SYS_waitid, arguments) }
     };
-    wait(libc::P_PIDFD, fd);
+    wait(libc::P_PID, pid as usize);
     // What it started fell to this process; an error is ECHILD: nothing is left.
-    while wait(libc::P_PGID, pid as usize) == 0 {}
+    while wait(libc::P_PGID, group as usize) == 0 {}
 }

@@ -90,15 +90,20 @@ pub(super) fn make(tmpfs: &Tmpfs, ruleset: Option<usize>) -> Result<usize, i32> 
         return Err(libc::EKEYEXPIRED);
     }
     if let Some(ruleset) = ruleset {
-        let rule = PathBeneath {
-            allowed: tmpfs.rights,
-            parent: root as i32,
-        };
-        let rule = ptr::from_ref(&rule).addr();
-        let kind = LANDLOCK_RULE_PATH_BENEATH;
-        call(libc::SYS_landlock_add_rule, [ruleset, kind, rule, 0, 0, 0])?;
+        grant(ruleset, root, tmpfs.rights)?;
     }
     Ok(root)
+}
+
+/// Grants rights on an opened path in a ruleset.
+pub(super) fn grant(ruleset: usize, path: usize, rights: u64) -> Result<(), i32> {
+    let rule = PathBeneath {
+        allowed: rights,
+        parent: path as i32,
+    };
+    let rule = ptr::from_ref(&rule).addr();
+    let kind = LANDLOCK_RULE_PATH_BENEATH;
+    call(libc::SYS_landlock_add_rule, [ruleset, kind, rule, 0, 0, 0]).map(drop)
 }
 
 /// Returns whether a directory is the root of such a file system, with its limits as the kernel shows them.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use hookjail::{
-    policy::{Access, Files, GrantPlace, GrantSpec, Metadata, Network, Policy, Spawn},
+    policy::{Access, Files, GrantPlace, GrantSpec, HookView, Metadata, Network, Policy, Spawn},
     testing::{
         sandbox::seccomp::{
             FilterSpec,
@@ -208,6 +208,7 @@ fn spec(metadata: Metadata, network: Network, spawn: Spawn) -> FilterSpec {
         mounts: false,
         network,
         spawn,
+        view: HookView::Machine,
     }
 }
 

@@ -13,7 +13,7 @@ use self::groups::{
 use crate::{
     model::axis::Axis,
     mutants,
-    policy::{Metadata, Network, Policy, Spawn},
+    policy::{HookView, Metadata, Network, Policy, Spawn},
     sandbox::seccomp::{
         arguments::ArgTest,
         syscalls::{self, nr},
@@ -33,6 +33,8 @@ pub struct FilterSpec {
     pub network: Network,
     /// The tasks that the hook may start.
     pub spawn: Spawn,
+    /// Whether the hook has a process tree of its own, which ends with its first process.
+    pub view: HookView,
 }
 
 impl FilterSpec {
@@ -41,9 +43,12 @@ impl FilterSpec {
         Self {
             landlock_abi,
             metadata: policy.metadata,
-            mounts: !policy.files.read_only.is_empty() || policy.limits.scratch.is_some(),
+            mounts: !policy.files.read_only.is_empty()
+                || policy.limits.scratch.is_some()
+                || matches!(policy.view, HookView::Own),
             network: policy.network,
             spawn: policy.spawn,
+            view: policy.view,
         }
     }
 }
@@ -142,6 +147,10 @@ fn specified(spec: &FilterSpec, nr: u32) -> Rule {
             Rule::AllowWhen(vec![vec![ArgTest::null(4)]])
         }
         nr::sendto => Rule::Allow,
+        // `timeout`, shells with job control, daemons of build tools. In a tree of its own nothing leaves by it.
+        nr::setpgid | nr::setsid => {
+            allow_if(spec.view == HookView::Own && spec.spawn == Spawn::Processes)
+        }
         nr::socket if spec.network == Network::Outbound => Rule::AllowWhen(internet_sockets()),
         _ if OUTBOUND.contains(&nr) => allow_if(spec.network == Network::Outbound),
         _ if XATTR_READS.contains(&nr) && spec.metadata == Metadata::Keep => {

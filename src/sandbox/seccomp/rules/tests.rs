@@ -1,5 +1,5 @@
 use crate::{
-    policy::{Metadata, Network, Spawn},
+    policy::{HookView, Metadata, Network, Spawn},
     sandbox::seccomp::{
         rules::{
             ACCESS_MODE, FilterSpec, GROUPS, KILLED, METADATA, MISSING, OUTBOUND, Rule,
@@ -15,6 +15,7 @@ const STRICT: FilterSpec = FilterSpec {
     mounts: false,
     network: Network::None,
     spawn: Spawn::Threads,
+    view: HookView::Machine,
 };
 const PIPELINE: FilterSpec = FilterSpec {
     spawn: Spawn::Processes,

@@ -13,7 +13,7 @@ use self::{
     model::{PID, SHARED_WITH_HOOKS, Vectors, expected, needs, satisfying, specs},
 };
 use crate::{
-    policy::{Metadata, Network, Spawn},
+    policy::{HookView, Metadata, Network, Spawn},
     sandbox::seccomp::{
         closing::closing,
         filter::{ALLOWLIST, OBSERVED, ask_instead_of_refusing, inherited, observing},
@@ -463,4 +463,5 @@ const STRICT: FilterSpec = FilterSpec {
     mounts: false,
     network: Network::None,
     spawn: Spawn::Threads,
+    view: HookView::Machine,
 };

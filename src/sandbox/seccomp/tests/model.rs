@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
-    policy::{Metadata, Network, Spawn},
+    policy::{HookView, Metadata, Network, Spawn},
     sandbox::seccomp::{
         arguments::{ArgTest, Wanted},
         rules::{FilterSpec, Rule, rule},
@@ -26,13 +26,16 @@ pub(in crate::sandbox) fn specs() -> Vec<FilterSpec> {
     for network in [Network::None, Network::Outbound] {
         for spawn in [Spawn::Processes, Spawn::Threads] {
             for metadata in [Metadata::Change, Metadata::Keep] {
-                specs.extend((1..=7).map(|landlock_abi| FilterSpec {
-                    landlock_abi,
-                    metadata,
-                    mounts: false,
-                    network,
-                    spawn,
-                }));
+                for view in [HookView::Machine, HookView::Own] {
+                    specs.extend((1..=7).map(|landlock_abi| FilterSpec {
+                        landlock_abi,
+                        metadata,
+                        mounts: false,
+                        network,
+                        spawn,
+                        view,
+                    }));
+                }
             }
         }
     }
@@ -40,20 +43,24 @@ pub(in crate::sandbox) fn specs() -> Vec<FilterSpec> {
 }
 
 /// Returns all kinds of set-up.
-pub(in crate::sandbox) fn needs() -> [SetupNeeds; 6] {
+pub(in crate::sandbox) fn needs() -> [SetupNeeds; 8] {
+    use Credentials::{Drop, Keep};
     [
-        (Credentials::Drop, false, false),
-        (Credentials::Keep, false, false),
-        (Credentials::Drop, true, false),
-        (Credentials::Keep, true, false),
-        (Credentials::Drop, true, true),
-        (Credentials::Keep, false, true),
+        (Drop, false, false, false),
+        (Keep, false, false, false),
+        (Drop, true, false, false),
+        (Keep, true, false, false),
+        (Drop, true, true, false),
+        (Keep, false, true, false),
+        (Drop, true, true, true),
+        (Keep, true, false, true),
     ]
-    .map(|(credentials, mounts, cgroup)| SetupNeeds {
+    .map(|(credentials, mounts, cgroup, tree)| SetupNeeds {
         cgroup,
         clone_flags: CLONE_FLAGS,
         credentials,
         mounts,
+        tree,
     })
 }
 

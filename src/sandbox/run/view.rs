@@ -1,0 +1,154 @@
+//! What a run with a view of its own sees in the place of the machine's.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, DirBuilder, File, OpenOptions, Permissions},
+    io,
+    os::{
+        fd::AsFd,
+        unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
+    },
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    policy::{Access, rights::Rights},
+    sandbox::run::grants::OpenGrant,
+    sys::{Exposed, Found, MAX_EXPOSED, Private},
+};
+
+/// Directories for temporary files that all users of a machine share. A view covers each that exists.
+const SHARED: [&str; 3] = ["/dev/shm", "/tmp", "/var/tmp"];
+
+/// The shared directory that programs use unless a variable names another.
+pub(in crate::sandbox) const TEMPORARY: &str = "/tmp";
+
+/// A verified file that is shown at its original's path.
+#[derive(Debug)]
+pub(in crate::sandbox) struct Placement {
+    /// The verified file.
+    pub copy: File,
+    /// Its path.
+    pub copy_path: PathBuf,
+    /// The original.
+    pub original: File,
+    /// The original's path, free of links.
+    pub place: PathBuf,
+}
+
+/// The directory that covers shared ones: the run's directory for temporary files.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::sandbox) struct Cover<'a, F> {
+    /// Whether it is a file system in memory, which the child mounts.
+    pub in_memory: bool,
+    /// The directory.
+    pub opened: &'a F,
+    /// Its path.
+    pub path: &'a Path,
+}
+
+/// Returns whether a view covers a shared directory. A run that is granted all of one keeps it.
+pub(in crate::sandbox) fn covers<'a>(
+    shared: &Path,
+    mut granted: impl Iterator<Item = &'a Path>,
+) -> bool {
+    !granted.any(|path| shared.starts_with(path))
+        && fs::symlink_metadata(shared).is_ok_and(|found| found.is_dir())
+}
+
+/// Returns the shared directories that are covered, with what is granted below them: nothing else of them is there.
+///
+/// Rules of Landlock are inherited from the directory that covers, so what may not be written or executed is mounted so.
+///
+/// # Errors
+///
+/// Returns the error of examining a path, or of making its place.
+pub(in crate::sandbox) fn private<F: AsFd>(
+    cover: Cover<'_, F>,
+    granted: &[&OpenGrant],
+) -> io::Result<Vec<Private>> {
+    let paths = || granted.iter().map(|grant| &*grant.path);
+    let mut private = Vec::new();
+    for shared in SHARED.map(Path::new) {
+        if !covers(shared, paths()) {
+            continue;
+        }
+        // In order: a path comes after those that contain it.
+        let below: BTreeMap<_, _> = granted
+            .iter()
+            .filter(|grant| grant.path.starts_with(shared))
+            .map(|grant| (&*grant.path, *grant))
+            .collect();
+        if below.len() > MAX_EXPOSED || (cover.in_memory && !below.is_empty()) {
+            continue;
+        }
+        let mut exposed = Vec::new();
+        for (path, grant) in below {
+            make_place(cover.path, shared, path, grant.rights)?;
+            exposed.push(Exposed {
+                executes: executes(grant.rights),
+                is_writable: is_writable(grant.rights),
+                path: Found::of(path, &grant.target)?,
+            });
+        }
+        private.push(Private {
+            covered: Found::of(shared, File::open(shared)?)?,
+            exposed,
+            source: Found::of(cover.path, cover.opened)?,
+        });
+    }
+    Ok(private)
+}
+
+const fn access(rights: Rights) -> Access {
+    match rights {
+        Rights::Directory(access) | Rights::File(access) => access,
+        Rights::Private | Rights::Scratch => Access::Write,
+    }
+}
+
+const fn executes(rights: Rights) -> bool {
+    matches!(access(rights), Access::Execute | Access::Write)
+}
+
+const fn is_writable(rights: Rights) -> bool {
+    !access(rights).is_read_only()
+}
+
+/// Makes the place of a path below the directory that covers. The directories on the way are not to be written.
+fn make_place(cover: &Path, shared: &Path, path: &Path, rights: Rights) -> io::Result<()> {
+    let Ok(below) = path.strip_prefix(shared) else {
+        return Ok(());
+    };
+    let place = cover.join(below);
+    if fs::symlink_metadata(&place).is_ok() {
+        return Ok(());
+    }
+    let mut way = cover.to_owned();
+    let mut closed = Vec::new();
+    for name in below.parent().into_iter().flat_map(Path::iter) {
+        way.push(name);
+        match DirBuilder::new().mode(0o700).create(&way) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                fs::set_permissions(&way, Permissions::from_mode(0o700))?;
+            }
+            Err(error) => return Err(error),
+        }
+        closed.push(way.clone());
+    }
+    if matches!(rights, Rights::File(_)) {
+        let new = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o400)
+            .open(&place)?;
+        drop(new);
+    } else {
+        DirBuilder::new().mode(0o555).create(&place)?;
+    }
+    for way in closed.into_iter().rev() {
+        fs::set_permissions(way, Permissions::from_mode(0o555))?;
+    }
+    Ok(())
+}

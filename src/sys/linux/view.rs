@@ -1,0 +1,201 @@
+//! The run's own view of the machine: scripts at their own paths, directories for temporary files, and `/proc`.
+//!
+//! Nothing here gives a right: rules of Landlock belong to files, wherever they are mounted. The child's part keeps to the rules
+//! of [`super::child`].
+
+use std::{
+    ffi::{CStr, OsStr},
+    os::unix::ffi::OsStrExt,
+    path::Path,
+};
+
+use super::{
+    child::call,
+    job::address,
+    mounts::{
+        AT_RECURSIVE, Found, MountAttributes, check, close, enter, locate_here, set_attributes,
+        statfs,
+    },
+    read_only::{
+        MOUNT_ATTR_RDONLY, MOVE_MOUNT_F_EMPTY_PATH, MOVE_MOUNT_T_EMPTY_PATH, OPEN_TREE_CLOEXEC,
+        OPEN_TREE_CLONE,
+    },
+    tmpfs::grant,
+};
+
+/// The mounts of a view.
+#[derive(Debug)]
+pub(crate) struct View {
+    /// Directories that cover shared ones.
+    pub private: Vec<Private>,
+    /// Rights that Landlock is to grant on `/proc`: `LANDLOCK_ACCESS_FS_*`.
+    pub proc_rights: u64,
+    /// Files that are shown in the places of others.
+    pub scripts: Vec<Placed>,
+}
+
+/// A file that is shown in the place of another, read-only.
+#[derive(Debug)]
+pub(crate) struct Placed {
+    /// The file.
+    pub source: Found,
+    /// The other.
+    pub place: Found,
+}
+
+/// A directory of the run that covers a shared one.
+#[derive(Debug)]
+pub(crate) struct Private {
+    /// The shared one.
+    pub covered: Found,
+    /// Paths below the shared one that stay visible: at most [`MAX_EXPOSED`].
+    pub exposed: Vec<Exposed>,
+    /// The directory.
+    pub source: Found,
+}
+
+/// A path that stays visible: what is mounted below it comes along.
+#[derive(Debug)]
+pub(crate) struct Exposed {
+    /// Whether files there can be executed.
+    pub executes: bool,
+    /// Whether it can be written.
+    pub is_writable: bool,
+    /// The path. Its place in the directory that covers exists already.
+    pub path: Found,
+}
+
+impl View {
+    /// Returns whether a path lies below a shared directory that is covered.
+    pub(crate) fn covers(&self, path: &Path) -> bool {
+        let mut covered = self.private.iter().map(|private| &private.covered.path);
+        covered.any(|covered| path.starts_with(OsStr::from_bytes(covered.as_bytes())))
+    }
+}
+
+/// Maximum number of paths that stay visible below a covered directory.
+pub(crate) const MAX_EXPOSED: usize = 128;
+
+const MOUNT_ATTR_NOSUID: u64 = 2;
+const MOUNT_ATTR_NODEV: u64 = 4;
+const MOUNT_ATTR_NOEXEC: u64 = 8;
+const PROC: &CStr = c"/proc";
+const PROC_KIND: &CStr = c"proc";
+
+/// Makes the mounts, in the child's own namespace, and verifies them. `scratch` is the root of the file system in the place of the
+/// scratch directory, which then is the private one. Returns whether there is a `/proc`.
+pub(super) fn make(
+    view: &View,
+    scratch: Option<usize>,
+    ruleset: Option<usize>,
+) -> Result<bool, i32> {
+    for placed in &view.scripts {
+        place(placed)?;
+    }
+    for private in &view.private {
+        cover(private, scratch)?;
+    }
+    mount_proc(view.proc_rights, ruleset)
+}
+
+/// Shows a file in the place of another.
+fn place(placed: &Placed) -> Result<(), i32> {
+    let tree = copy_of(enter(&placed.source)?, false)?;
+    let attributes = MountAttributes {
+        set: MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
+        ..MountAttributes::default()
+    };
+    set_attributes(tree, c"", libc::AT_EMPTY_PATH as usize, &attributes)?;
+    attach(tree, enter(&placed.place)?)?;
+    // By its path, as the hook would come to it.
+    let seen = locate_here(&placed.place.path)?;
+    check(seen, &placed.source)?;
+    match statfs(seen)?.flags & libc::ST_RDONLY {
+        0 => Err(libc::EKEYEXPIRED),
+        _ => close(seen),
+    }
+}
+
+/// Covers a shared directory, and shows again what is exposed of it. Nothing else of it can be reached: rules of Landlock are
+/// inherited from the directory that covers.
+fn cover(private: &Private, scratch: Option<usize>) -> Result<(), i32> {
+    let mut exposed = [0; MAX_EXPOSED];
+    for (tree, kept) in exposed.iter_mut().zip(&private.exposed) {
+        *tree = copy_of(enter(&kept.path)?, true)?;
+        let mut set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
+        if !kept.executes {
+            set |= MOUNT_ATTR_NOEXEC;
+        }
+        if !kept.is_writable {
+            set |= MOUNT_ATTR_RDONLY;
+        }
+        let attributes = MountAttributes {
+            set,
+            ..MountAttributes::default()
+        };
+        let flags = AT_RECURSIVE | libc::AT_EMPTY_PATH as usize;
+        set_attributes(*tree, c"", flags, &attributes)?;
+    }
+    let source = match scratch {
+        Some(root) => copy_of_open(root, false)?,
+        None => copy_of(enter(&private.source)?, false)?,
+    };
+    attach(source, enter(&private.covered)?)?;
+    for (tree, kept) in exposed.iter().zip(&private.exposed) {
+        attach(*tree, locate_here(&kept.path.path)?)?;
+        // By its path, as the hook would come to it.
+        let seen = enter(&kept.path)?;
+        if !kept.is_writable && statfs(seen)?.flags & libc::ST_RDONLY == 0 {
+            return Err(libc::EKEYEXPIRED);
+        }
+        close(seen)?;
+    }
+    Ok(())
+}
+
+/// Mounts the `/proc` of this task's pid namespace, and grants it in a ruleset. Returns whether it could be mounted: the kernel
+/// allows it to users only where the whole of the host's is visible, so not in most containers.
+fn mount_proc(rights: u64, ruleset: Option<usize>) -> Result<bool, i32> {
+    let kind = address(PROC_KIND);
+    let flags = (libc::MS_NODEV | libc::MS_NOEXEC | libc::MS_NOSUID) as usize;
+    match call(libc::SYS_mount, [kind, address(PROC), kind, flags, 0, 0]) {
+        Ok(_) => {}
+        Err(libc::EPERM | libc::EACCES) => return Ok(false),
+        Err(errno) => return Err(errno),
+    }
+    let root = locate_here(PROC)?;
+    if statfs(root)?.kind != libc::PROC_SUPER_MAGIC as u64 {
+        return Err(libc::EKEYEXPIRED);
+    }
+    if let Some(ruleset) = ruleset {
+        grant(ruleset, root, rights)?;
+    }
+    close(root)?;
+    Ok(true)
+}
+
+/// Copies the mount of an opened path, which is closed.
+fn copy_of(opened: usize, recursive: bool) -> Result<usize, i32> {
+    let tree = copy_of_open(opened, recursive)?;
+    close(opened)?;
+    Ok(tree)
+}
+
+fn copy_of_open(opened: usize, recursive: bool) -> Result<usize, i32> {
+    let mut flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | libc::AT_EMPTY_PATH as usize;
+    if recursive {
+        flags |= AT_RECURSIVE;
+    }
+    call(libc::SYS_open_tree, [opened, address(c""), flags, 0, 0, 0])
+}
+
+/// Attaches a copied mount to an opened path. Both are closed.
+fn attach(tree: usize, place: usize) -> Result<(), i32> {
+    let flags = MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH;
+    call(
+        libc::SYS_move_mount,
+        [tree, address(c""), place, address(c""), flags, 0],
+    )?;
+    close(tree)?;
+    close(place)
+}
