@@ -5,7 +5,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{scene::Scene, support::Setup, witness::hookjail};
+use crate::{
+    scene::Scene,
+    support::{SHIPPED, Setup},
+    witness::hookjail,
+};
 
 /// Has the journal begin a new file all the time, and looks whether its chain holds.
 pub(crate) async fn the_journal_rotates(scene: &mut Scene) {
@@ -40,7 +44,12 @@ pub(crate) async fn the_journal_rotates(scene: &mut Scene) {
 
 /// Has the daemon read its configuration again and again, which every other time is wrong.
 pub(crate) async fn the_configuration_is_reloaded(scene: &mut Scene) {
-    scene.start(Setup::default()).await;
+    scene
+        .start(Setup {
+            shipped: &SHIPPED,
+            ..Setup::default()
+        })
+        .await;
     scene.load(8);
     let home = scene.home();
     let (file, own) = (home.join("hookjail.toml"), home.join("own.toml"));

@@ -380,7 +380,7 @@ async fn profiles_that_do_not_exist_are_not_found() {
 
 #[tokio::test]
 async fn a_profile_that_only_the_operator_grants_cannot_be_asked_for() {
-    let daemon = Daemon::start().await;
+    let daemon = Daemon::offering(&["network"]).await;
 
     let request = with(|request| request.profile = "network".to_owned());
     let refusal = daemon.run(request).await.unwrap_err();

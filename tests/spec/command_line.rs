@@ -308,7 +308,7 @@ fn doctor_says_what_this_host_enforces() {
 
 #[tokio::test]
 async fn doctor_has_a_daemon_test_itself() {
-    let (line, daemon) = (CommandLine::new(), Daemon::start().await);
+    let (line, daemon) = (CommandLine::new(), Daemon::offering(&SHIPPED).await);
     let socket = daemon.path().join("sock").display().to_string();
 
     let words = ["doctor", "--connect", &socket, "--json"];

@@ -753,7 +753,7 @@ async fn a_profile_of_the_operators_is_granted_by_what_names_it_for_a_file_and_b
         }
     }
 
-    let daemon = Daemon::start().await;
+    let daemon = Daemon::offering(&["network"]).await;
     let hook = inline("outbound", "exit 0");
     let whole = pb::DispatchRequest {
         contract: pb::Contract::GeminiCli.into(),

@@ -903,10 +903,11 @@ async fn a_preview_tells_what_a_run_gets_and_nothing_runs_or_is_written() {
 async fn a_preview_refuses_what_a_run_refuses_for_the_same_reason_and_says_how_far_it_came() {
     let daemon = Daemon::with(Setup {
         ask_for_consent: true,
+        shipped: &["network"],
         ..Setup::default()
     })
     .await;
-    let accepting = Daemon::start().await;
+    let accepting = Daemon::offering(&["network"]).await;
     let mut widened = hook(["/bin/true"]);
     widened.narrow = Some(pb::Narrow {
         read: vec!["/etc".to_owned()],

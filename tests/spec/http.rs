@@ -150,6 +150,7 @@ async fn daemon(config: String) -> Daemon {
     Daemon::with(Setup {
         ask_for_consent: true,
         config,
+        shipped: &["network"],
         ..Setup::default()
     })
     .await
@@ -426,6 +427,7 @@ mod with_tools {
             ask_for_consent: true,
             config,
             env: vec![("TOKEN_OF_THE_DAEMON".to_owned(), TOKEN.to_owned())],
+            shipped: &["network"],
             ..Setup::default()
         })
         .await;

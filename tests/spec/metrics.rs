@@ -439,7 +439,12 @@ async fn a_reload_is_dated_and_one_that_is_refused_is_counted_and_leaves_the_dat
     const RELOADED: &str = "hookjail_last_reload_timestamp_seconds";
     const SUCCESSFUL: &str = "hookjail_last_reload_successful";
     let before = seconds();
-    let daemon = measured("").await;
+    let daemon = Daemon::with(Setup {
+        config: LISTENER.to_owned(),
+        shipped: &SHIPPED,
+        ..Setup::default()
+    })
+    .await;
     let all = samples(&scrape(&daemon));
     let (started, first) = (all["hookjail_start_time_seconds"], all[RELOADED]);
     assert!((before..=seconds()).contains(&started) && (started..=seconds()).contains(&first));

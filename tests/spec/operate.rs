@@ -494,6 +494,7 @@ pub(crate) fn status(daemon: &Daemon) -> (Option<i32>, Value) {
 async fn status_says_that_the_daemon_serves_what_it_does_and_where() {
     let daemon = Daemon::with(Setup {
         config: "[metrics]\nlisten = \"127.0.0.1:0\"\n[hooks]\nmax_concurrent = 1\n".to_owned(),
+        shipped: &SHIPPED,
         ..Setup::default()
     })
     .await;

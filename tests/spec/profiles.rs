@@ -115,6 +115,14 @@ async fn a_workspace_is_where_a_hook_starts_and_is_read_only_or_writable_as_the_
     );
 }
 
+/// A refusal of what the harness left out would otherwise pass for any other.
+#[tokio::test]
+#[should_panic(expected = "name it in `shipped` of the set-up")]
+async fn a_test_that_asks_for_a_shipped_profile_that_its_daemon_lacks_fails() {
+    let daemon = Daemon::start().await;
+    daemon.run(sh("network", ":")).await.unwrap_err();
+}
+
 #[tokio::test]
 async fn a_workspace_profile_without_a_workspace_and_a_workspace_below_no_root_are_refused() {
     let daemon = Daemon::start().await;
@@ -235,7 +243,7 @@ async fn the_network_is_the_operators_to_grant_command_by_command() {
     ];
     let request = || probe.hook("network", &words);
 
-    let daemon = Daemon::start().await;
+    let daemon = Daemon::offering(&["network"]).await;
     let status = daemon.run(request()).await.unwrap_err();
     assert_eq!(reason(&status), "NOT_ALLOWLISTED");
     assert!(listener.accept().is_err());
@@ -281,6 +289,7 @@ async fn connected_pairs_of_sockets_are_made_and_no_others() {
 async fn a_consent_under_a_profile_of_the_operators_grants_it_and_no_other_consent_does() {
     let daemon = Daemon::with(Setup {
         ask_for_consent: true,
+        shipped: &["network"],
         ..Setup::default()
     })
     .await;

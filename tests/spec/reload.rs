@@ -21,7 +21,7 @@ use tonic::Code;
 use crate::{
     metrics::value,
     operate::status,
-    support::{Daemon, Setup, at, hook, reached, reason, sh},
+    support::{Daemon, SHIPPED, Setup, at, hook, reached, reason, sh},
     witness::{NOBODY, a_minute, ask_as, end, hookjail, json, processes_with, until, writing},
 };
 
@@ -86,7 +86,7 @@ async fn due(daemon: &Daemon) -> Vec<String> {
 
 #[tokio::test]
 async fn a_reload_puts_profiles_and_hooks_in_force_that_were_not_there_before() {
-    let daemon = Daemon::start().await;
+    let daemon = Daemon::offering(&SHIPPED).await;
     let refusal = daemon.run(modest()).await.unwrap_err();
     assert_eq!(reason(&refusal), "PROFILE_UNKNOWN");
     assert_eq!(due(&daemon).await, [""; 0]);

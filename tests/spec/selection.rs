@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::{
     fail_closed::{FakeKernel, demanding_nothing},
-    support::{Daemon, Setup, hook, reason, sh},
+    support::{Daemon, SHIPPED, Setup, hook, reason, sh},
     witness::hookjail,
 };
 
@@ -229,7 +229,13 @@ async fn a_list_for_a_profile_that_is_not_there_is_an_error_at_start_and_at_relo
     .unwrap_err();
     assert!(log.contains("`backends.profiles` names `opne`"), "{log}");
 
-    let daemon = configured("[backends.profiles]\nchild = [\"noop\"]\n").await;
+    let daemon = Daemon::with(Setup {
+        config: "[backends.profiles]\nchild = [\"noop\"]\n".to_owned(),
+        profiles: profiles(),
+        shipped: &SHIPPED,
+        ..Setup::default()
+    })
+    .await;
     let reload = || async {
         let socket = daemon.path().join("sock-admin");
         let words = ["reload", "--json", "--connect", socket.to_str().unwrap()];

@@ -26,7 +26,7 @@ use tonic_types::StatusExt;
 
 use crate::{
     fail_closed::FakeKernel,
-    support::{Daemon, Setup, hook, journal, reason, sh},
+    support::{Daemon, SHIPPED, Setup, hook, journal, reason, sh},
     witness::{
         CommandLine, a_minute, assert_verifies, end, hookjail, keeper_of, processes_with, until,
         until_gone, until_it, writing, zombies_of,
@@ -479,6 +479,7 @@ async fn a_daemon_tells_its_service_manager_what_it_does() {
     let mut manager = Manager::new();
     let mut daemon = Daemon::with(Setup {
         env: vec![manager.env()],
+        shipped: &SHIPPED,
         ..Setup::default()
     })
     .await;

@@ -227,7 +227,7 @@ async fn a_request_that_comes_again_gets_the_answer_of_the_first() {
 
 #[tokio::test]
 async fn the_status_shows_every_axis_of_every_profile_with_both_legs() {
-    let daemon = Daemon::start().await;
+    let daemon = Daemon::offering(&SHIPPED).await;
     let mut client = SandboxServiceClient::new(daemon.channel());
 
     let status = client.get_status(pb::GetStatusRequest {}).await.unwrap();

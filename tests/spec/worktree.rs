@@ -179,7 +179,7 @@ async fn a_typed_dispatch_works_in_the_tree_of_its_event_wherever_it_is_typed() 
 
 #[tokio::test]
 async fn a_request_cannot_give_itself_what_a_source_keeps() {
-    let daemon = Daemon::start().await;
+    let daemon = Daemon::offering(&["worktree"]).await;
     let trees = Trees::below(&daemon.workspace());
     let mut request = sh("worktree", "cp ../source/.env .env");
     let hook = request.hook.as_mut().unwrap();

@@ -6,10 +6,12 @@
 )]
 
 use std::{
+    collections::BTreeSet,
     env, fs,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -41,6 +43,10 @@ pub(crate) struct Setup {
     pub(crate) config: String,
     /// Files with profiles: name and text.
     pub(crate) profiles: Vec<(String, String)>,
+    /// Shipped profiles that requests name, beside `strict`, `pipeline`, `workspace-ro`, `workspace-rw` and those that `config`
+    /// names. The daemon proves each profile before it listens, so it has no others; with [`SHIPPED`] it has all, and those
+    /// that are added later.
+    pub(crate) shipped: &'static [&'static str],
     /// Do not accept hooks that nobody allowed.
     pub(crate) ask_for_consent: bool,
     /// Options of `serve`.
@@ -55,10 +61,39 @@ pub(crate) struct Setup {
     pub(crate) beside: Option<PathBuf>,
 }
 
+impl Setup {
+    /// Returns the line of the configuration that allows these profiles of its own and the shipped ones of the set-up.
+    fn allow<'a>(&'a self, own: impl Iterator<Item = &'a (String, String)>) -> String {
+        if self.shipped.len() == SHIPPED.len() {
+            return String::new();
+        }
+        // A part belongs to other profiles and is none itself.
+        let own = own.filter(|(_, text)| !text.contains("part = true"));
+        let named = |name: &&str| self.config.contains(&format!("{name:?}"));
+        let everyday = ["strict", "pipeline", "workspace-ro", "workspace-rw"];
+        let allowed: BTreeSet<&str> = everyday
+            .into_iter()
+            .chain(self.shipped.iter().copied())
+            .chain(SHIPPED.into_iter().filter(named))
+            .chain(own.map(|(name, _)| &**name))
+            .collect();
+        format!("allow = {:?}\n", Vec::from_iter(allowed))
+    }
+}
+
 impl Daemon {
     /// Starts a daemon that accepts every hook.
     pub(crate) async fn start() -> Self {
         Self::with(Setup::default()).await
+    }
+
+    /// Starts a daemon that accepts every hook under these shipped profiles, too.
+    pub(crate) async fn offering(shipped: &'static [&'static str]) -> Self {
+        Self::with(Setup {
+            shipped,
+            ..Setup::default()
+        })
+        .await
     }
 
     /// Starts a daemon with a set-up of its own.
@@ -83,15 +118,17 @@ impl Daemon {
             (in_slot(parent), text)
         });
         let in_slots = in_slots.iter().filter(|_| setup.in_slots);
-        for (name, text) in setup.profiles.iter().chain(in_slots) {
+        for (name, text) in setup.profiles.iter().chain(in_slots.clone()) {
             fs::write(profiles.join(format!("{name}.toml")), text).unwrap();
         }
+        let own = setup.profiles.iter().chain(in_slots);
+        let allow = setup.allow(own);
         fs::create_dir_all(root.join("workspace")).unwrap();
         fs::set_permissions(root.join("workspace"), fs::Permissions::from_mode(0o777)).unwrap();
         let on_runtime = on_runtime().filter(|_| !setup.config.contains("[backends"));
         let others = setup.beside.as_deref().unwrap_or(&root);
         let config = format!(
-            "{}\n{}\n[paths]\nstate = {:?}\nruntime = {:?}\n[profiles]\ndirs = [{:?}]\n",
+            "{}\n{}\n[paths]\nstate = {:?}\nruntime = {:?}\n[profiles]\ndirs = [{:?}]\n{allow}",
             setup.config,
             on_runtime.unwrap_or_default(),
             others.join("state"),
@@ -260,6 +297,15 @@ impl Daemon {
         fs::read_to_string(self.path().join("log")).unwrap()
     }
 
+    /// Fails where a request named a shipped profile that the set-up left out: what was refused for that reason shows nothing.
+    fn assert_offered(&self) {
+        let journal = self.path().join("state/audit/journal.jsonl");
+        let text = fs::read_to_string(journal).unwrap_or_default();
+        let unknown = |name: &&str| text.contains(&format!("there is no profile `{name}`;"));
+        let left_out = SHIPPED.into_iter().find(unknown);
+        assert_eq!(left_out, None, "name it in `shipped` of the set-up");
+    }
+
     /// Returns the directories of runs that are there now.
     pub(crate) fn scratch_directories(&self) -> Vec<PathBuf> {
         let instances = fs::read_dir(self.path().join("run")).unwrap();
@@ -286,6 +332,9 @@ impl Drop for Daemon {
     fn drop(&mut self) {
         self.child.kill().ok();
         self.child.wait().ok();
+        if !thread::panicking() {
+            self.assert_offered();
+        }
     }
 }
 
