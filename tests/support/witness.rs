@@ -2,7 +2,7 @@
 
 #![expect(
     clippy::disallowed_methods,
-    reason = "tests start the command line itself, never a hook"
+    reason = "tests start the command line itself, never a hook; `unfinished` counts the tasks of a set"
 )]
 
 use std::{
@@ -24,6 +24,7 @@ use hookjail::{
 };
 use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 use tempfile::TempDir;
+use tokio::task::JoinSet;
 
 use crate::support::{Daemon, directory, program, sh};
 
@@ -128,6 +129,12 @@ pub(crate) async fn until_clean(daemon: &Daemon) {
         daemon.scratch_directories().is_empty()
     })
     .await;
+}
+
+/// Returns how many tasks of a set go on; those that have ended leave it.
+pub(crate) fn unfinished<T: 'static>(tasks: &mut JoinSet<T>) -> usize {
+    while tasks.try_join_next().is_some() {}
+    tasks.len()
 }
 
 /// Returns a wall time for a request.
