@@ -958,7 +958,7 @@ async fn hooks_that_lead_to_hooks_without_end_are_refused_at_some_depth() {
     assert_eq!((refusal.code(), reason(&refusal)), expected);
     // The command line passes on what it finds; what it cannot read is too deep.
     for (found, refused) in [("3", false), ("4", true), ("many", true)] {
-        let mut run = Command::new(env!("CARGO_BIN_EXE_hookjail"));
+        let mut run = crate::support::command(env!("CARGO_BIN_EXE_hookjail"));
         run.args(["run", "--connect"])
             .arg(daemon.path().join("sock"));
         let output = run

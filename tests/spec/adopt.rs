@@ -6,7 +6,7 @@ use std::{
     io::Write,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
-    process::{Child, Command, Output, Stdio},
+    process::{Child, Output, Stdio},
     sync::LazyLock,
     time::{Duration, Instant},
 };
@@ -126,14 +126,13 @@ pub(crate) fn written(daemon: &Daemon, name: &str, script: &str) -> PathBuf {
     reason = "the test is the runtime: it starts its hook, or hookjail in its place"
 )]
 pub(crate) fn held(directory: &Path, words: &[&str]) -> Child {
-    let mut command = Command::new(words[0]);
+    let mut command = crate::support::command(words[0]);
     command
         .args(&words[1..])
         .current_dir(directory)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .env_remove("HOOKJAIL_ADDR");
+        .stderr(Stdio::piped());
     command.spawn().unwrap()
 }
 
@@ -713,11 +712,10 @@ async fn a_signal_to_hookjail_itself_is_a_no() {
             if case.runtime != "claude-code" && number > 1 {
                 continue;
             }
-            let child = started(
-                &here,
-                &in_place(case.runtime, &socket, &[], slow),
-                case.harmless,
-            );
+            let words = in_place(case.runtime, &socket, &[], slow);
+            // Whatever ignores a signal hands that down.
+            let words = [&["env", "--default-signal"], &words[..]].concat();
+            let child = started(&here, &words, case.harmless);
             started_so_far += 1;
             let is_start = |record: &String| record == "started";
             until("the start record", || {

@@ -160,7 +160,7 @@ fn begun(daemon: &Daemon, id: &str) -> PathBuf {
 
 fn doctor(daemon: &Daemon) -> std::process::Output {
     let socket = daemon.path().join("sock");
-    let mut doctor = Command::new(program());
+    let mut doctor = crate::support::command(program());
     doctor.args(["doctor", "--connect"]).arg(socket);
     doctor.output().unwrap()
 }

@@ -1009,7 +1009,7 @@ pub(crate) mod as_root {
             Somebody(child)
         };
         let _theirs = listen(ONE);
-        let output = Command::new("timeout")
+        let output = crate::support::command("timeout")
             .arg("20")
             .arg(crate::support::program())
             .args(["doctor", "--json", "--connect"])

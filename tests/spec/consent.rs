@@ -856,7 +856,7 @@ async fn who_runs_a_hook_at_a_terminal_is_asked_there() {
     );
     for (answer, code, said) in [("n", 125, "said no"), ("y", 0, "ran"), ("A", 0, "ran")] {
         // `script` gives its command a terminal, and passes on what is typed.
-        let mut terminal = std::process::Command::new("script");
+        let mut terminal = crate::support::command("script");
         terminal.args(["--quiet", "--return", "--command", &line, "/dev/null"]);
         terminal.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut person = Person::before(terminal.spawn().unwrap());
@@ -1431,7 +1431,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
         let socket = daemon.path().join("sock").display().to_string();
         let program = env!("CARGO_BIN_EXE_hookjail");
         for (answer, code) in [("y\n", 0), ("\n", 125), ("\u{4}", 125)] {
-            let mut terminal = std::process::Command::new("python3");
+            let mut terminal = crate::support::command("python3");
             terminal.args(["-c", AT_A_TERMINAL, answer, program]);
             terminal.args(["run", "--connect", &socket, "--", "/bin/true"]);
             let began = std::time::Instant::now();

@@ -404,7 +404,7 @@ fn lay_root(root: &Path) {
 
 /// Returns what `hookjail root-digest` prints.
 fn root_digest(root: &Path) -> String {
-    let said = Command::new(program())
+    let said = crate::support::command(program())
         .arg("root-digest")
         .arg(root)
         .output()
@@ -508,7 +508,7 @@ fn refused_root(root: &str, digest: &str) -> String {
     )
     .unwrap();
     fs::set_permissions(&config, fs::Permissions::from_mode(0o600)).unwrap();
-    let mut doctor = Command::new(program());
+    let mut doctor = crate::support::command(program());
     let said = doctor
         .arg("--config")
         .arg(&config)

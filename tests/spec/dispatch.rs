@@ -1111,7 +1111,7 @@ async fn a_refusal_is_no_failure_that_may_be_let_pass() {
 )]
 fn typed(daemon: &Daemon, words: &[&str]) -> (Option<i32>, String) {
     let socket = daemon.path().join("sock");
-    let output = Command::new(env!("CARGO_BIN_EXE_hookjail"))
+    let output = crate::support::command(env!("CARGO_BIN_EXE_hookjail"))
         .args(["dispatch", "--connect"])
         .arg(socket)
         .args(words)
@@ -1790,7 +1790,7 @@ mod with_tools {
 
     /// Returns a terminal in which a line of `sh` runs.
     fn terminal(line: &str) -> Command {
-        let mut terminal = Command::new("script");
+        let mut terminal = crate::support::command("script");
         terminal
             .args(["--quiet", "--return", "--command", line, "/dev/null"])
             .stdin(Stdio::piped())
@@ -1855,7 +1855,6 @@ mod with_tools {
             );
             let mut terminal = terminal(&dispatch);
             terminal.current_dir(&workspace).env("HOME", line.path());
-            terminal.env_remove("HOOKJAIL_ACCEPT_HOOKS");
             terminal
         };
         is_asked_in(at(""));

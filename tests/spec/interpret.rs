@@ -4,7 +4,7 @@ use std::{
     fs,
     io::Write,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::Stdio,
 };
 
 use hookjail::pb;
@@ -26,7 +26,7 @@ fn interpret(lines: &str) -> (Vec<Value>, Option<i32>) {
     reason = "the test starts the command line itself, never a hook"
 )]
 fn interpret_text(lines: &str) -> (String, Option<i32>) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_hookjail"));
+    let mut command = crate::support::command(env!("CARGO_BIN_EXE_hookjail"));
     command
         .arg("interpret")
         .stdin(Stdio::piped())

@@ -489,7 +489,7 @@ mod as_root {
         )
         .unwrap();
         let run = |words: &[&str]| {
-            let mut command = Command::new(program());
+            let mut command = crate::support::command(program());
             command.arg("--config").arg(home.path("hookjail.toml"));
             command.args(words).current_dir(home.path("p"));
             command.stdin(Stdio::null()).output().unwrap()
@@ -507,7 +507,7 @@ mod as_root {
         // Root's own keys are not for its hooks either.
         home.write(".ssh/id", "key");
         let grant = format!("--grant={}=read", home.path(".ssh/id").display());
-        let mut command = Command::new(program());
+        let mut command = crate::support::command(program());
         command.arg("--config").arg(home.path("hookjail.toml"));
         command.args(["learn", &grant, "--", "./hook.sh"]);
         command.env("HOME", home.path("p").parent().unwrap());

@@ -734,7 +734,7 @@ impl<'a> Caller<'a> {
     }
 
     fn command(&self, program: &Path, words: &[&str]) -> Command {
-        let mut command = Command::new(program);
+        let mut command = crate::support::command(program);
         command
             .args(words)
             .current_dir(self.daemon.workspace())

@@ -1,6 +1,6 @@
 //! Registered secrets are in no record, no log and no error; under a profile that says so, in no reply either.
 
-use std::{fs, os::unix::fs::PermissionsExt, path::Path, process::Command};
+use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use hookjail::pb::{self, execute_stream_response::Part};
@@ -409,13 +409,12 @@ fn no_command_that_reads_the_configuration_shows_a_secret() {
         &["run", "--dry-run", "--json", "--", "/bin/true"],
     ];
     for words in commands {
-        let output = Command::new(program())
+        let output = crate::support::command(program())
             .args(["--config", &config])
             .args(words)
             .env("HOME", directory.path())
             .env("HOOKJAIL_LOG", "trace")
             .env("THE_TOKEN", MARKER)
-            .env_remove("HOOKJAIL_ADDR")
             .output()
             .unwrap();
         let said = [output.stdout, output.stderr].concat();

@@ -211,7 +211,7 @@ mod as_root {
             stdout(&run_as(ALICE, &daemon, "strict", &own, "echo one")),
             "one\n"
         );
-        let mut client = Command::new(program);
+        let mut client = crate::support::command(program);
         client.arg("run").arg("--connect").arg(socket);
         client.args([
             "--profile",

@@ -1,6 +1,6 @@
 //! The published schemas take what the program takes and writes, and refuse what it refuses.
 
-use std::{fs, path::Path, process::Command};
+use std::{fs, path::Path};
 
 use hookjail::{
     pb,
@@ -360,12 +360,11 @@ fn an_allowlist_as_it_is_written_has_its_form_and_the_command_line_prints_every_
             format!("[paths]\nstate = {state:?}\nruntime = {state:?}\n"),
         )
         .unwrap();
-        let output = Command::new(program())
+        let output = crate::support::command(program())
             .arg("--config")
             .arg(&config)
             .args(words)
             .env("HOME", home.path())
-            .env_remove("HOOKJAIL_ADDR")
             .output()
             .unwrap();
         assert!(output.status.success(), "{words:?}: {output:?}");

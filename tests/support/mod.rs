@@ -7,7 +7,9 @@
 
 use std::{
     collections::BTreeSet,
-    env, fs,
+    env,
+    ffi::OsStr,
+    fs,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -153,7 +155,7 @@ impl Daemon {
         words.extend(["--config".to_owned(), path("hookjail.toml")]);
         words.extend(setup.options.iter().cloned());
         let log = fs::File::create(root.join("log")).unwrap();
-        let mut command = Command::new(&words[0]);
+        let mut command = command(&words[0]);
         command
             .args(&words[1..])
             .stdin(Stdio::null())
@@ -336,6 +338,20 @@ impl Drop for Daemon {
             self.assert_offered();
         }
     }
+}
+
+/// Returns a command that finds neither a daemon nor settings of the user who runs the tests.
+pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(program);
+    for (name, _) in env::vars_os() {
+        let name = name.to_string_lossy();
+        if ["HOOKJAIL_", "XDG_"].iter().any(|it| name.starts_with(it)) {
+            command.env_remove(&*name);
+        }
+    }
+    // Without it the user's own is `/run/user/UID`.
+    command.env("XDG_RUNTIME_DIR", "/nonexistent");
+    command
 }
 
 /// Returns the program that is tested. `HOOKJAIL_TEST_PROGRAM` names it where the tests run on another machine than the one

@@ -26,7 +26,7 @@ use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 
-use crate::support::{Daemon, directory, program, sh};
+use crate::support::{Daemon, command, directory, program, sh};
 
 /// How long anything may take that does not depend on a hook's own time. Hooks that must be killed sleep far longer.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
@@ -220,23 +220,13 @@ impl CommandLine {
 
 /// Returns a `hookjail` command with a configuration and nothing on stdin.
 pub(crate) fn hookjail(config: &Path, words: &[&str]) -> Command {
-    let mut command = Command::new(program());
+    let mut command = command(program());
     // A command that a refusal names says itself whose configuration it goes by.
     if !words.contains(&"--config") {
         command.arg("--config").arg(config);
     }
     command.args(words);
     command.stdin(Stdio::null());
-    for name in [
-        "HOOKJAIL_ADDR",
-        "HOOKJAIL_ACCEPT_HOOKS",
-        "XDG_CONFIG_HOME",
-        "XDG_STATE_HOME",
-    ] {
-        command.env_remove(name);
-    }
-    // Where it were not said, the user's own would be found, and a daemon there.
-    command.env("XDG_RUNTIME_DIR", "/nonexistent");
     command
 }
 
@@ -272,7 +262,7 @@ pub(crate) fn ask_in(
         install(&crate::support::program(), &program);
     }
     let groups: Vec<_> = groups.iter().map(u32::to_string).collect();
-    Command::new("setpriv")
+    crate::support::command("setpriv")
         .args([format!("--reuid={user}"), format!("--regid={user}")])
         .arg(match groups.is_empty() {
             true => "--clear-groups".to_owned(),
@@ -284,7 +274,6 @@ pub(crate) fn ask_in(
         .arg(socket)
         .args(words)
         .stdin(Stdio::null())
-        .env_remove("HOOKJAIL_ADDR")
         .output()
         .unwrap()
 }
