@@ -21,7 +21,7 @@ use tonic::{Code, Status};
 
 use crate::{
     support::{Daemon, Setup, hook, reason, sh},
-    witness::{Again, NOBODY, ask_as, end, hookjail, json},
+    witness::{Again, NOBODY, a_hooks_uid, ask_as, end, hookjail, json},
 };
 
 async fn asking() -> Daemon {
@@ -1030,10 +1030,10 @@ mod as_root {
     async fn a_hook_that_reaches_the_daemon_is_refused_even_where_its_user_is_listed() {
         needs_root();
         // No shipped profile lets a hook come so far: somebody with a hook's uid stands in for one.
-        let hook_user = 1_879_100_007;
+        let (hook_user, range) = a_hooks_uid();
         let daemon = Daemon::with(Setup {
             config: format!(
-                "[server]\ncallers = [{NOBODY}, {hook_user}]\nsocket_mode = \"0660\"\n"
+                "{range}[server]\ncallers = [{NOBODY}, {hook_user}]\nsocket_mode = \"0660\"\n"
             ),
             ..Setup::default()
         })

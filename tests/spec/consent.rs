@@ -1375,9 +1375,9 @@ mod as_root {
     #[ignore = "needs root"]
     async fn only_who_is_listed_answers_for_the_operator_and_no_hook_does() {
         needs_root();
-        let a_hooks = 1_879_100_007;
+        let (a_hooks, range) = crate::witness::a_hooks_uid();
         let config = format!(
-            "[server]\ncallers = [{NOBODY}, {a_hooks}]\nsocket_mode = \"0660\"\n[consent]\noperators = [{a_hooks}, 4711]\n"
+            "{range}[server]\ncallers = [{NOBODY}, {a_hooks}]\nsocket_mode = \"0660\"\n[consent]\noperators = [{a_hooks}, 4711]\n"
         );
         let daemon = daemon(&config).await;
         for (user, expected) in [(NOBODY, "PEER_NOT_ALLOWED"), (a_hooks, "CALLER_IS_A_HOOK")] {

@@ -24,8 +24,8 @@ use crate::{
     audit_failure::limit_files,
     support::{Daemon, SHIPPED, Setup, at, hook, inline, reason},
     witness::{
-        NOBODY, a_minute, ask_as, assert_verifies, end, hookjail, json, processes_with, until,
-        writing,
+        NOBODY, a_hooks_uid, a_minute, ask_as, assert_verifies, end, hookjail, json,
+        processes_with, until, writing,
     },
 };
 
@@ -632,10 +632,14 @@ mod as_root {
     #[ignore = "needs root"]
     async fn nobody_but_the_daemons_own_user_and_root_lists_its_runs_and_kills_them() {
         needs_root();
-        let daemon = Daemon::start().await;
+        let (a_hooks, config) = a_hooks_uid();
+        let daemon = Daemon::with(Setup {
+            config,
+            ..Setup::default()
+        })
+        .await;
         // One that answers has made both sockets.
         daemon.run(hook(["/bin/true"])).await.unwrap();
-        let a_hooks = 1_879_100_007;
         for (user, expected) in [(NOBODY, "PEER_NOT_ALLOWED"), (a_hooks, "CALLER_IS_A_HOOK")] {
             for words in [&["ps"][..], &["kill", "0"], &["status"]] {
                 let output = ask_as(user, &daemon, "sock-admin", words[0], &words[1..]);

@@ -22,7 +22,9 @@ use crate::{
     metrics::value,
     operate::status,
     support::{Daemon, SHIPPED, Setup, at, hook, reached, reason, sh},
-    witness::{NOBODY, a_minute, ask_as, end, hookjail, json, processes_with, until, writing},
+    witness::{
+        NOBODY, a_hooks_uid, a_minute, ask_as, end, hookjail, json, processes_with, until, writing,
+    },
 };
 
 /// A profile of the operator's, as the shipped `strict` but for its name.
@@ -396,10 +398,14 @@ mod as_root {
     #[ignore = "needs root"]
     async fn nobody_but_the_daemons_own_user_steers_it() {
         needs_root();
-        let daemon = Daemon::start().await;
+        let (a_hooks, config) = a_hooks_uid();
+        let daemon = Daemon::with(Setup {
+            config,
+            ..Setup::default()
+        })
+        .await;
         // One that answers has made both sockets.
         daemon.run(sh("strict", "exit 0")).await.unwrap();
-        let a_hooks = 1_879_100_007;
         for (user, expected) in [(NOBODY, "PEER_NOT_ALLOWED"), (a_hooks, "CALLER_IS_A_HOOK")] {
             for command in ["reload", "drain"] {
                 let output = ask_as(user, &daemon, "sock-admin", command, &[]);

@@ -131,6 +131,15 @@ pub(crate) async fn until_clean(daemon: &Daemon) {
     .await;
 }
 
+/// Returns a uid of hooks, and the table that gives it to the hooks of one daemon alone: every daemon of root ends what runs under
+/// one of its uids, the client of another test too.
+pub(crate) fn a_hooks_uid() -> (u32, String) {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let first = 1_879_400_000 + 1000 * COUNT.fetch_add(1, Ordering::Relaxed);
+    let range = format!("[hooks]\nuid_range = [{first}, {}]\n", first + 999);
+    (first + 7, range)
+}
+
 /// Returns how many tasks of a set go on; those that have ended leave it.
 pub(crate) fn unfinished<T: 'static>(tasks: &mut JoinSet<T>) -> usize {
     while tasks.try_join_next().is_some() {}
