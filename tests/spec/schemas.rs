@@ -1,6 +1,6 @@
 //! The published schemas take what the program takes and writes, and refuse what it refuses.
 
-use std::{fs, path::Path};
+use std::{fs, path::Path, sync::LazyLock};
 
 use hookjail::{
     pb,
@@ -214,7 +214,9 @@ proptest! {
         unit in "(|B|KiB|MiB|GiB|KB|ms|s|m|h|d| s|none)",
         number in -3_i64..100_000,
     ) {
-        let (config, profile) = (validator(Form::Config), validator(Form::Profile));
+        // Made once for all cases: making one takes longer than asking it.
+        static CONFIG: LazyLock<Validator> = LazyLock::new(|| validator(Form::Config));
+        static PROFILE: LazyLock<Validator> = LazyLock::new(|| validator(Form::Profile));
         let text = format!("{digits}{unit}");
         // By the form alone: what is out of range has it.
         let config_of = |key: &str, value: &str| format!("[{}]\n{} = {value}\n", key.split('.').next().unwrap(), key.split('.').nth(1).unwrap());
@@ -225,12 +227,12 @@ proptest! {
             ("hooks.event_max", number.to_string()),
         ] {
             let text = config_of(key, &value_text);
-            prop_assert_eq!(config.is_valid(&value(&text)), read_config(&text) != Read::Formless, "{}", text);
+            prop_assert_eq!(CONFIG.is_valid(&value(&text)), read_config(&text) != Read::Formless, "{}", text);
         }
         for value_text in [format!("{text:?}"), number.to_string()] {
             for key in ["address_space", "file_size"] {
                 let text = format!("description = \"x\"\n[limits]\n{key} = {value_text}\n");
-                prop_assert_eq!(profile.is_valid(&value(&text)), read_profile(&text) != Read::Formless, "{}", text);
+                prop_assert_eq!(PROFILE.is_valid(&value(&text)), read_profile(&text) != Read::Formless, "{}", text);
             }
         }
     }
