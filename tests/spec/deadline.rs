@@ -11,11 +11,12 @@ use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 use tonic::{Code, Request};
 use tonic_types::StatusExt;
 
 use crate::{
+    operate::runs_in,
     support::{Daemon, contained, field, hook, reason, sh},
     witness::{
         SOON, a_minute, assert_verifies, end, event, processes_with, until, until_clean,
@@ -306,13 +307,12 @@ fn hold_journal(daemon: &Daemon) -> Flock<fs::File> {
     Flock::lock(lock, FlockArg::LockExclusive).unwrap()
 }
 
-/// Asks a daemon for something that needs no hook; returns how long that takes.
-async fn time_of_an_answer(daemon: &Daemon) -> Duration {
-    let begun = Instant::now();
+/// Asks a daemon for something that needs no hook.
+async fn an_answer(daemon: &Daemon) {
     let mut client = SandboxServiceClient::new(daemon.channel());
-    let request = pb::ListProfilesRequest::default();
-    client.list_profiles(request).await.unwrap();
-    begun.elapsed()
+    let answer = client.list_profiles(pb::ListProfilesRequest::default());
+    let answer = tokio::time::timeout(SOON, answer).await;
+    answer.expect("an answer").unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -330,65 +330,88 @@ def fill():
 for _ in range(48):
     threading.Thread(target=fill).start()
 ";
-    let begun = Instant::now();
-    let mut calls = JoinSet::new();
-    // As many as the daemon has threads for requests, and more.
-    for _ in 0..4 {
-        let mut client = daemon.client();
-        let request = pb::ExecuteRequest {
-            timeout: wall_time(2),
-            ..hook(["/usr/bin/python3", "-c", script])
+    let mut answers = 0;
+    // Where the machine has much else to do, the hooks may end before anything else was asked.
+    for seconds in [2, 4, 8, 16] {
+        let begun = Instant::now();
+        let call = || {
+            let mut client = daemon.client();
+            let request = pb::ExecuteRequest {
+                timeout: wall_time(seconds),
+                ..hook(["/usr/bin/python3", "-c", script])
+            };
+            tokio::spawn(async move { client.execute(request).await.unwrap().into_inner() })
         };
-        calls.spawn(async move { client.execute(request).await.unwrap().into_inner() });
+        // As many as the daemon has threads for requests, and more.
+        let calls = [call(), call(), call(), call()];
+        let go_on = || !calls.iter().any(JoinHandle::is_finished);
+        while go_on() {
+            // By then they write.
+            let they_write = begun.elapsed() > Duration::from_secs(seconds.unsigned_abs()) / 2;
+            an_answer(&daemon).await;
+            answers += usize::from(they_write && go_on());
+        }
+        for call in calls {
+            assert_eq!(end(&call.await.unwrap()).0, OutcomeKind::TimedOut);
+        }
+        if answers > 0 {
+            break;
+        }
     }
-    let mut longest = Duration::ZERO;
-    while begun.elapsed() < Duration::from_secs(2) {
-        longest = longest.max(time_of_an_answer(&daemon).await);
-    }
-
-    while let Some(response) = calls.join_next().await {
-        assert_eq!(end(&response.unwrap()).0, OutcomeKind::TimedOut);
-    }
-    assert!(
-        begun.elapsed() < Duration::from_secs(12),
-        "{:?}",
-        begun.elapsed()
-    );
-    assert!(longest < Duration::from_secs(5), "{longest:?}");
+    assert!(answers > 0);
     assert_eq!(zombies_of(daemon.pid()), [""; 0]);
 }
 
 #[tokio::test]
 async fn a_hook_that_ended_before_its_deadline_while_the_daemon_was_paused_is_no_timeout() {
     let daemon = Daemon::start().await;
+    // A machine that takes longer than that shows nothing, and is given more time.
+    for seconds in [2, 8, 32] {
+        if ended_while_paused(&daemon, seconds).await {
+            return;
+        }
+    }
+    panic!("too slow a machine");
+}
+
+/// Has a hook end while the daemon is paused, which goes on once the hook's deadline is over. Returns whether the hook ended
+/// before.
+async fn ended_while_paused(daemon: &Daemon, seconds: u32) -> bool {
     let workspace = daemon.workspace();
     let marker = a_minute();
-    let script = format!("echo >begun; until test -e go; do sleep 0.02; done; : {marker}; exit 3");
+    let files = ["begun", "go"].map(|name| format!("{name}-{seconds}"));
+    let [begun, go] = &files;
+    let script =
+        format!("echo >{begun}; until test -e {go}; do sleep 0.02; done; : {marker}; exit 3");
     let request = pb::ExecuteRequest {
-        timeout: wall_time(3),
-        ..writing(&daemon, &script)
+        timeout: wall_time(seconds.into()),
+        ..writing(daemon, &script)
     };
+    let deadline = Instant::now() + Duration::from_secs(seconds.into());
     let mut client = daemon.client();
-    let asked = Instant::now();
     let call = tokio::spawn(async move { client.execute(request).await });
-    until("the hook's begin", || workspace.join("begun").exists()).await;
+    until("the hook's begin", || {
+        workspace.join(begun).exists() || Instant::now() > deadline
+    })
+    .await;
     let pid = Pid::from_raw(i32::try_from(daemon.pid()).unwrap());
     // The control: as long as it runs it is found.
-    assert_ne!(processes_with(&marker), [""; 0]);
+    let was_running = !processes_with(&marker).is_empty();
 
     kill(pid, Signal::SIGSTOP).unwrap();
-    fs::write(workspace.join("go"), "").unwrap();
+    fs::write(workspace.join(go), "").unwrap();
     // Not by the daemon's children: what started a container may be one that is dead already, or collected.
     until("the hook's end", || processes_with(&marker).is_empty()).await;
-    assert!(
-        asked.elapsed() < Duration::from_secs(3),
-        "too slow a machine"
-    );
-    tokio::time::sleep_until((asked + Duration::from_secs(4)).into()).await;
+    let in_time = was_running && Instant::now() < deadline;
+    tokio::time::sleep_until((deadline + Duration::from_secs(1)).into()).await;
     kill(pid, Signal::SIGCONT).unwrap();
 
-    let response = call.await.unwrap().unwrap().into_inner();
-    assert_eq!(end(&response), (OutcomeKind::Exited, Some(3), None));
+    let response = call.await.unwrap();
+    if in_time {
+        let response = response.unwrap().into_inner();
+        assert_eq!(end(&response), (OutcomeKind::Exited, Some(3), None));
+    }
+    in_time
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -489,7 +512,7 @@ async fn a_journal_that_hangs_delays_no_deadline_and_no_answer_that_needs_no_rec
     let mut client = daemon.client();
     let late = tokio::spawn(async move { client.execute(late).await });
     until_gone(&marker).await;
-    assert!(time_of_an_answer(&daemon).await < Duration::from_secs(5));
+    an_answer(&daemon).await;
     // Its deadline is over, its start was not written: it must never run.
     tokio::time::sleep(Duration::from_secs(1)).await;
     drop(held);
@@ -514,12 +537,13 @@ async fn a_hook_is_not_started_once_its_client_is_gone() {
     let held = hold_journal(&daemon);
     let mut client = daemon.client();
     let call = tokio::spawn(async move { client.execute(request).await });
-    // Until it comes to its start record there is nothing to be seen of it.
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    runs_in(&daemon, &["RUN_STATE_STARTING"]).await;
 
     call.abort();
     assert!(call.await.unwrap_err().is_cancelled());
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    // On the same connection: by then the daemon has read that the call is over.
+    an_answer(&daemon).await;
+    an_answer(&daemon).await;
     drop(held);
 
     until("the record of the call", || daemon.records().len() == 3).await;

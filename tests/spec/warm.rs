@@ -15,7 +15,7 @@ use crate::{
     matrix::ALWAYS,
     metrics::{LISTENER, value},
     support::{Daemon, Setup, hook, needs_no_container, reason},
-    witness::{end, event, hookjail, processes_that, until, until_clean, until_it, wall_time},
+    witness::{end, event, hookjail, processes_that, until, until_clean, wall_time},
 };
 
 const PYTHON: &str = "/usr/bin/python3";
@@ -236,6 +236,8 @@ async fn every_attempt_fails(
 ) {
     let user = probe.user(daemon).await;
     let lay = || Ground::lay(daemon, probe, user);
+    let waits = || daemon.log().matches("a process waits").count();
+    let (mut cold, mut taken) = (0, waits());
     let (mut tried, mut faults) = (0, Vec::new());
     let mut ground = lay();
     for attempt in ALWAYS {
@@ -253,19 +255,21 @@ async fn every_attempt_fails(
         let mut request = request(words.collect());
         request.hook.as_mut().unwrap().workspace = ground.workspace.display().to_string();
         let before = ground.look();
-        let (mut confined, mut runs) = (None, 0);
-        until_it("a run for which a process waited", async || {
-            // Not always as soon as the last one: the two that alternate would go on to.
-            sleep(Duration::from_millis(10 * (runs % 5))).await;
-            runs += 1;
+        let confined = loop {
+            // A command that is asked for a second time is started ahead, and again whenever that has been taken.
+            if cold >= 2 {
+                until("a process waits", || waits() > taken).await;
+            }
             let response = daemon.run(request.clone()).await.unwrap();
-            // As the user whose the ground is: others could do less to it.
-            let suits = waited(&response).is_some() && ran_as(&response) == Some(user);
-            confined = suits.then(|| result(response));
-            confined.is_some()
-        })
-        .await;
-        let confined = confined.unwrap();
+            match waited(&response) {
+                // As the user whose the ground is: others could do less to it.
+                Some(_) if ran_as(&response) == Some(user) => break result(response),
+                Some(_) => taken += 1,
+                None => cold += 1,
+            }
+            assert!(taken + cold < 20 * ALWAYS.len(), "{taken} {cold} {tried}");
+        };
+        taken += 1;
         let after = ground.look();
         if let Some(fault) = attempt.fault(&confined, (&before, &after)) {
             faults.push(format!("{} {:?}: {fault}", attempt.row, attempt.words));
