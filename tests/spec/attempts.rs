@@ -35,7 +35,7 @@ use tempfile::TempDir;
 
 use crate::{
     support::{Daemon, contained, directory, hook},
-    witness::until_clean,
+    witness::{compiled_once, until_clean},
 };
 
 /// One thing a hook could try.
@@ -155,7 +155,9 @@ impl Probe {
             Some(compiled) => {
                 fs::copy(compiled, &path).unwrap();
             }
-            None => Self::compile(source, options, &path),
+            None => compiled_once(format!("{source} {options:?}"), &path, || {
+                Self::compile(source, options, &path);
+            }),
         }
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         Self { directory }

@@ -24,7 +24,7 @@ use crate::{
     matrix::{ALWAYS, WITH_PROCESSES, WITHOUT_PROCESSES},
     read_only::WITHOUT,
     support::{Daemon, Setup, directory, reason, sh},
-    witness::{processes_with, until, until_gone, wall_time},
+    witness::{compiled_once, processes_with, until, until_gone, wall_time},
 };
 
 /// Signals that the daemon finds ignored and blocked: hooks must not.
@@ -41,11 +41,14 @@ impl FakeKernel {
         let directory = directory();
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/testenv/fakekernel.rs");
         let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-        let mut command = Command::new(rustc);
-        command.args(["--edition", "2021", "-A", "warnings", "-o"]);
-        command.arg(directory.path().join("fakekernel"));
-        let compiled = command.arg(source).output().expect("rustc is installed");
-        assert!(compiled.status.success(), "{compiled:?}");
+        let program = directory.path().join("fakekernel");
+        compiled_once("fakekernel".to_owned(), &program, || {
+            let mut command = Command::new(rustc);
+            command.args(["--edition", "2021", "-A", "warnings", "-o"]);
+            command.arg(&program);
+            let compiled = command.arg(source).output().expect("rustc is installed");
+            assert!(compiled.status.success(), "{compiled:?}");
+        });
         Self { directory }
     }
 

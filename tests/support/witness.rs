@@ -6,12 +6,14 @@
 )]
 
 use std::{
+    collections::BTreeMap,
     fs::{self, Permissions},
+    io::Write,
     os::unix::fs::{PermissionsExt, chown},
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU32, Ordering},
     },
     thread::{self, JoinHandle},
@@ -295,6 +297,25 @@ pub(crate) fn install(program: &Path, to: &Path) {
         .args([program, to])
         .status();
     assert!(installed.unwrap().success());
+}
+
+/// Has a program compiled for the first test that needs it; the others get a copy, by another process as [`install`] has it.
+pub(crate) fn compiled_once(name: String, to: &Path, compile: impl FnOnce()) {
+    static KNOWN: Mutex<BTreeMap<String, Vec<u8>>> = Mutex::new(BTreeMap::new());
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(bytes) = known.get(&name).cloned() else {
+        compile();
+        known.insert(name, fs::read(to).unwrap());
+        return;
+    };
+    drop(known);
+    let mut command = Command::new("install");
+    command.args(["-m", "755", "/dev/stdin"]).arg(to);
+    let mut copying = command.stdin(Stdio::piped()).spawn().unwrap();
+    let mut stdin = copying.stdin.take().unwrap();
+    stdin.write_all(&bytes).unwrap();
+    drop(stdin);
+    assert!(copying.wait().unwrap().success());
 }
 
 /// Returns the one line of JSON that a command printed.
