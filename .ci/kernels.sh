@@ -56,7 +56,7 @@ in_tree() { # WORDS...
 
 native() { # PROGRAM NAME...   of 6.1 6.12 new off none, and groups: cgroups on 6.1
   local program=$1 name kernel; shift
-  timeout 120 $env/vm-prepare.sh deps || skip "packages for the emulator cannot be installed"
+  flock "$CI_WORK/apt.lock" timeout 120 $env/vm-prepare.sh deps || skip "packages for the emulator cannot be installed"
   timeout 60 $env/vm-prepare.sh tree || skip "the guest's tree cannot be made"
   pack "$program" "$(tests_of spec)" ""
   for name in "$@"; do

@@ -31,6 +31,8 @@ part_skipped() { echo "PART SKIPPED: $*"; }
 fail() { echo "FAIL: $*" >&2; exit 1; }
 need_root() { [ "$(id -u)" = 0 ] || skip "needs root"; }
 have() { command -v "$1" >/dev/null; }
+# Debian's lists of packages, by one tier at a time.
+apt_lists() { flock "$CI_WORK/apt.lock" apt-get -qq update; }
 # Debian packages, beside those that every tier needs.
 packages() {
   DEBIAN_FRONTEND=noninteractive apt-get -qq -y -o DPkg::Lock::Timeout=300 --no-install-recommends install "$@" >/dev/null
@@ -83,19 +85,29 @@ add_target() { # TARGET
 }
 
 # Builds all tests and the program that they test, which can have elements of its policy taken out. No second time: this is
-# what the README's command for the tests builds.
+# what the README's command for the tests builds. Another tier may have put another program in its place.
 build_tests() {
-  belongs_to user
-  (cd "$CLONE" && as_user cargo test --locked --all-features --no-run --message-format=json-render-diagnostics) |
-    jq -r 'select(.reason == "compiler-artifact" and .profile.test and .executable != null)
-      | (if .target.kind == ["lib"] then "lib" else .target.name end) + " " + .executable' >"$CI_WORK/tests"
-  [ -s "$CI_WORK/tests" ] || fail "cargo names no tests"
+  (
+    flock 9
+    built=$CLONE/.git/tests-built
+    [ ! -e "$built" ] || [ "$(cat "$built")" != "$(stat -c '%i %Y' "$PROGRAM")" ] || exit 0
+    belongs_to user
+    (cd "$CLONE" && as_user cargo test --locked --all-features --no-run --message-format=json-render-diagnostics) |
+      jq -r 'select(.reason == "compiler-artifact" and .profile.test and .executable != null)
+        | (if .target.kind == ["lib"] then "lib" else .target.name end) + " " + .executable' >"$CI_WORK/tests"
+    [ -s "$CI_WORK/tests" ] || fail "cargo names no tests"
+    stat -c '%i %Y' "$PROGRAM" >"$built"
+  ) 9>"$CI_WORK/build.lock"
 }
 # Where the tests of that name are: lib, spec, …
 tests_of() { awk -v name="$1" '$1 == name { print $2; found = 1 } END { exit !found }' "$CI_WORK/tests" || fail "no tests are named $1"; }
 all_tests() { cut -d ' ' -f 1 "$CI_WORK/tests"; }
 # The program that these tests test.
 PROGRAM=$CARGO_TARGET_DIR/debug/hookjail
+
+# Chapters of the promises in which the uid of a hook has no part: what is read, answered, sent and written. They run as the ordinary
+# user, and as root in the full run.
+SAME_AS_ROOT=(adopt:: bad_input:: contracts:: dispatch:: http:: interpret:: json:: metrics:: network:: redaction:: schemas:: thin:: traces:: wire::)
 
 # Rows of the escape matrix that cannot be shown: x32 is not in every kernel, and calls nobody knows have no control; what only
 # root can do at all has no control under another user.

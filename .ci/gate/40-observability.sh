@@ -6,7 +6,7 @@ build_tests
 at=$CI_WORK/prometheus
 if [ ! -e "$at/ok" ]; then
   rm -rf "$at"; mkdir -p "$at/package"
-  (cd "$at/package" && { apt-get -qq download prometheus || { apt-get -qq update && apt-get -qq download prometheus; }; }) ||
+  (cd "$at/package" && { apt-get -qq download prometheus || { apt_lists && apt-get -qq download prometheus; }; }) ||
     skip "Debian's package prometheus cannot be fetched"
   dpkg-deb --extract "$at"/package/*.deb "$at/tree"
   chmod -R go+rX "$at"; touch "$at/ok"
