@@ -262,8 +262,9 @@ static int socket_file_at(char **a) { TRY(mknod(a[0], S_IFSOCK | 0600, 0)); say(
 static int device_request(char **a)
 {
 	int fd;
+	int answer = 0;
 	TRY(fd = open(a[0], O_RDONLY));
-	TRY(ioctl(fd, 0x5a5a, 0));
+	TRY(ioctl(fd, a[1] ? strtoul(a[1], 0, 0) : 0x5a5a, &answer));
 	say("answered");
 	return 0;
 }
@@ -685,14 +686,23 @@ static int read_limit(char **a)
 	say("read");
 	return 0;
 }
+/* By the policy SCHED_IDLE, or the one that is named. */
 static int schedule(char **a)
 {
-	struct sched_param none = { 0 };
-	TRY(sched_setscheduler(atoi(a[0]), SCHED_IDLE, &none));
+	int policy = a[1] ? atoi(a[1]) : SCHED_IDLE;
+	struct sched_param priority = { .sched_priority = policy == SCHED_FIFO || policy == SCHED_RR };
+	TRY(sched_setscheduler(atoi(a[0]), policy, &priority));
 	say("changed");
 	return 0;
 }
-static int be_nice(char **a) { TRY(setpriority(PRIO_PROCESS, (id_t)atoi(a[0]), 19)); say("changed"); return 0; }
+/* A process; or a group or user, by a number that says which, and another priority. */
+static int be_nice(char **a)
+{
+	int which = a[1] ? atoi(a[1]) : PRIO_PROCESS;
+	TRY(setpriority(which, (id_t)atoi(a[0]), a[1] && a[2] ? atoi(a[2]) : 19));
+	say("changed");
+	return 0;
+}
 static int trace(char **a) { TRY(ptrace(PTRACE_SEIZE, atoi(a[0]), 0, 0)); say("traced"); return 0; }
 static int read_memory(char **a)
 {
@@ -839,7 +849,7 @@ static int user_namespace_by_clone(char **a)
 /* The calls that are made by name: their numbers differ between architectures. */
 static const struct { const char *name; long number; } CALLS[] = {
 	{ "acct", SYS_acct }, { "adjtimex", SYS_adjtimex }, { "finit_module", SYS_finit_module },
-	{ "init_module", SYS_init_module }, { "kexec_load", SYS_kexec_load }, { "keyctl", SYS_keyctl },
+	{ "init_module", SYS_init_module }, { "ioctl", SYS_ioctl }, { "kexec_load", SYS_kexec_load }, { "keyctl", SYS_keyctl },
 	{ "mount", SYS_mount }, { "mount_setattr", 442 }, { "move_mount", 429 },
 	{ "open_by_handle_at", SYS_open_by_handle_at }, { "pidfd_getfd", 438 }, { "pivot_root", SYS_pivot_root },
 	{ "quotactl", SYS_quotactl }, { "reboot", SYS_reboot }, { "request_key", SYS_request_key },
@@ -968,6 +978,15 @@ static int become_group(char **a) { gid_t to = (gid_t)atoi(a[0]); TRY(setresgid(
 static int no_groups(char **a) { (void)a; TRY(syscall(SYS_setgroups, 0, 0)); say("changed"); return 0; }
 static int raise_limit(char **a)
 {
+	struct rlimit all = { RLIM_INFINITY, RLIM_INFINITY };
+	(void)a;
+	TRY(setrlimit(RLIMIT_FSIZE, &all));
+	say("raised");
+	return 0;
+}
+/* The soft limit alone, up again as far as the hard one, and then that. */
+static int lower_limit(char **a)
+{
 	struct rlimit files;
 	(void)a;
 	TRY(getrlimit(RLIMIT_NOFILE, &files));
@@ -975,7 +994,9 @@ static int raise_limit(char **a)
 	TRY(setrlimit(RLIMIT_NOFILE, &files));
 	files.rlim_cur = files.rlim_max;
 	TRY(setrlimit(RLIMIT_NOFILE, &files));
-	say("raised");
+	files.rlim_cur = files.rlim_max = 17;
+	TRY(setrlimit(RLIMIT_NOFILE, &files));
+	say("lowered");
 	return 0;
 }
 /* Numbers nobody has given a meaning yet: every one must be unknown. */
@@ -1141,7 +1162,7 @@ static const struct name NAMES[] = {
 	{ "pair-sendmsg", pair_sendmsg }, { "pair-sendto", pair_sendto }, { "pin", pin }, { "pipe-file", pipe_file },
 	{ "pipe-size", pipe_size },
 	{ "posix-queue", posix_queue }, { "process-control", process_control }, { "raise", raise_signal },
-	{ "raise-limit", raise_limit },
+	{ "raise-limit", raise_limit }, { "lower-limit", lower_limit },
 	{ "read", read_file }, { "read-by-handle", read_by_handle }, { "read-from-inside", read_from_inside },
 	{ "read-limit", read_limit }, { "read-line", read_line }, { "read-memory", read_memory }, { "read-openat2", read_openat2 },
 	{ "read-proc", read_proc }, { "read-reopened", read_reopened }, { "read-through-link", read_through_link },

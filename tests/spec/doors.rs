@@ -41,19 +41,19 @@ const UNSUPPORTED: &str = "
 /// These are not permitted.
 const REFUSED: &str = "
     shmget shmat shmctl socket connect accept sendmsg bind listen semget semop semctl shmdt msgget msgsnd
-    msgrcv msgctl chmod fchmod chown fchown lchown syslog setuid setgid setpgid setsid setreuid setregid
-    setgroups setresuid setresgid setfsuid setfsgid capset rt_sigqueueinfo utime mknod uselib personality
-    ustat sysfs setpriority sched_setparam sched_setscheduler sched_rr_get_interval mlock munlock mlockall
-    munlockall vhangup modify_ldt _sysctl adjtimex setrlimit chroot sync settimeofday sethostname
+    msgrcv msgctl chmod fchmod chown fchown lchown syslog setpgid setsid
+    setgroups capset rt_sigqueueinfo utime mknod uselib personality
+    ustat sysfs sched_rr_get_interval mlockall
+    munlockall vhangup modify_ldt _sysctl adjtimex chroot sync settimeofday sethostname
     setdomainname create_module get_kernel_syms query_module nfsservctl getpmsg putpmsg afs_syscall tuxcall
     security readahead setxattr lsetxattr fsetxattr removexattr lremovexattr fremovexattr tkill
-    sched_setaffinity set_thread_area io_setup io_destroy io_getevents io_submit io_cancel get_thread_area
+    set_thread_area io_setup io_destroy io_getevents io_submit io_cancel get_thread_area
     lookup_dcookie epoll_ctl_old epoll_wait_old remap_file_pages semtimedop clock_settime utimes vserver mbind
     set_mempolicy get_mempolicy mq_open mq_unlink mq_timedsend mq_timedreceive mq_notify mq_getsetattr add_key
-    request_key keyctl ioprio_set ioprio_get inotify_init inotify_add_watch inotify_rm_watch migrate_pages
+    request_key keyctl inotify_init inotify_add_watch inotify_rm_watch migrate_pages
     mknodat fchownat futimesat fchmodat get_robust_list sync_file_range vmsplice move_pages utimensat accept4
     inotify_init1 rt_tgsigqueueinfo recvmmsg fanotify_init fanotify_mark name_to_handle_at clock_adjtime
-    syncfs sendmmsg kcmp sched_setattr sched_getattr seccomp memfd_create mlock2 io_pgetevents
+    syncfs sendmmsg kcmp sched_setattr seccomp memfd_create mlock2 io_pgetevents
     pidfd_send_signal pidfd_open process_madvise memfd_secret process_mrelease set_mempolicy_home_node
     cachestat fchmodat2 map_shadow_stack statmount listmount lsm_get_self_attr lsm_set_self_attr
     lsm_list_modules mseal setxattrat removexattrat file_getattr file_setattr listns rseq_slice_yield
@@ -211,7 +211,7 @@ fn what_is_denied_is_written_down_call_by_call() {
         }
 
         let denied = |&(number, name)| match rule(&spec, number) {
-            Rule::Allow | Rule::AllowWhen(_) => None,
+            Rule::Allow | Rule::AllowWhen { .. } => None,
             Rule::Errno(errno) => Some((name, Denial::Errno(errno))),
             Rule::Kill => Some((name, Denial::Killed)),
         };

@@ -36,6 +36,7 @@ mod nesting;
 mod profiles;
 mod read_only;
 mod selection;
+mod starters;
 mod worktree;
 
 mod callers;

@@ -123,7 +123,7 @@ pub(crate) const ALWAYS: &[Attempt] = &[
     refused("ESC-017", &["change-times", "{outside}/kept"], &[EPERM]),
     optional(refused("ESC-018", &["set-attribute", "{outside}/kept"], &[EPERM])),
     optional(refused("ESC-018", &["get-attribute", "{outside}/kept"], &[ENOTSUP])),
-    root(refused("ESC-018", &["set-flags", "{workspace}/kept"], DENIED)),
+    root(refused("ESC-018", &["set-flags", "{workspace}/kept"], &[ENOTTY])),
     refused("ESC-019", &["watch", "{outside}"], &[EPERM]),
     root(refused("ESC-019", &["watch-all", "{outside}"], &[EPERM])),
     optional(refused("ESC-019", &["call", "fanotify_init", "0x200", "0"], &[EPERM])),
@@ -137,8 +137,11 @@ pub(crate) const ALWAYS: &[Attempt] = &[
     root(refused("ESC-036", &["open-to-read", "/dev/fuse"], &[EACCES, ENOENT])),
     root(refused("ESC-036", &["open-to-read", "/dev/vsock"], &[EACCES, ENOENT])),
     optional(refused("ESC-036", &["open-to-read", "/dev/ptmx"], &[EACCES, ENOENT])),
-    reaches(ENOTTY, refused("ESC-037", &["device-request", "/dev/null"], &[EPERM])),
-    reaches(ENOTTY, refused("ESC-038", &["type-in"], &[EPERM])),
+    // RNDGETENTCNT, which the device answers to everybody.
+    refused("ESC-037", &["device-request", "/dev/urandom", "0x80045200"], &[ENOTTY]),
+    // TIOCSTI and TIOCLINUX, refused before the kernel looks for the terminal.
+    reaches(EBADF, refused("ESC-038", &["call", "ioctl", "-1", "0x5412", "0"], &[ENOTTY])),
+    reaches(EBADF, refused("ESC-038", &["call", "ioctl", "-1", "0x541c", "0"], &[ENOTTY])),
     // Documented, as locks of hooks that write what they lock are of use.
     open("ESC-020", &["lock", "/bin/sh"]),
     refused("ESC-039", &["grow-file", "68719476736"], &[EFBIG]),
@@ -216,10 +219,22 @@ pub(crate) const ALWAYS: &[Attempt] = &[
     refused("ESC-110", &["nice", "{pid}"], &[EPERM]),
     refused("ESC-110", &["pin", "{pid}"], &[EPERM]),
     refused("ESC-110", &["lower-io", "{pid}"], &[EPERM]),
+    // A group, and every process of a user.
+    reaches(ESRCH, refused("ESC-110", &["nice", "2147483647", "1"], &[EPERM])),
+    control(Control::UnderAUserOfItsOwn, refused("ESC-110", &["nice", "0", "2"], &[EPERM])),
+    // Its own it may lower, and the kernel lets it do no more; real time is closed to users who may have it, too.
+    open("ESC-110", &["schedule", "0"]),
+    open("ESC-110", &["nice", "0"]),
+    open("ESC-110", &["pin", "0"]),
+    open("ESC-110", &["lower-io", "0"]),
+    root(refused("ESC-110", &["nice", "0", "0", "-15"], &[EACCES])),
+    root(refused("ESC-110", &["schedule", "0", "1"], &[EPERM])),
     refused("ESC-111", &["blame", "{pid}"], &[EACCES]),
     refused("ESC-112", &["read-line", "{pid}"], &[EACCES]),
-    refused("ESC-120", &["process-control", "1", "9"], &[EPERM]),
-    refused("ESC-120", &["process-control", "36", "1"], &[EPERM]),
+    refused("ESC-120", &["process-control", "1", "0"], &[EPERM]),
+    refused("ESC-120", &["process-control", "1", "15"], &[EPERM]),
+    open("ESC-120", &["process-control", "1", "9"]),
+    open("ESC-120", &["process-control", "36", "1"]),
     refused("ESC-123", &["many-pipes", "200"], &[EMFILE]),
     refused("ESC-127", &["many-timers", "1000"], &[EAGAIN]),
     // D. Standard input and output.
@@ -271,7 +286,8 @@ pub(crate) const ALWAYS: &[Attempt] = &[
     control(Control::Nothing, refused("ESC-168", &["unknown-calls"], &[ENOSYS])),
     refused("ESC-169", &["pair-dirty"], &[EPERM]),
     // PR_SET_DUMPABLE, PR_SET_KEEPCAPS, PR_SET_TSC, PR_SET_SECUREBITS, PR_SET_SYSCALL_USER_DISPATCH, PR_SET_PTRACER.
-    refused("ESC-170", &["process-control", "4", "0"], &[EPERM]),
+    refused("ESC-170", &["process-control", "4", "1"], &[EPERM]),
+    open("ESC-170", &["process-control", "4", "0"]),
     refused("ESC-170", &["process-control", "8", "1"], &[EPERM]),
     optional(refused("ESC-170", &["process-control", "26", "1"], &[EPERM])),
     root(refused("ESC-170", &["process-control", "28", "1"], &[EPERM])),
@@ -280,9 +296,13 @@ pub(crate) const ALWAYS: &[Attempt] = &[
     root(refused("ESC-171", &["become", "0"], &[EPERM])),
     root(refused("ESC-171", &["become-group", "0"], &[EPERM])),
     root(refused("ESC-171", &["no-groups"], &[EPERM])),
+    // What it is already.
+    open("ESC-171", &["become", "-1"]),
+    open("ESC-171", &["become-group", "-1"]),
     root(refused("ESC-172", &["open-to-write", "{cgroup}"], &[EACCES, ENOENT])),
     root(refused("ESC-173", &["open-to-write", "/proc/sys/kernel/core_pattern"], &[EACCES])),
-    refused("ESC-174", &["raise-limit"], &[EPERM]),
+    optional(refused("ESC-174", &["raise-limit"], &[EPERM])),
+    open("ESC-174", &["lower-limit"]),
 ];
 
 /// What a profile without processes does not allow either.
@@ -300,6 +320,9 @@ pub(crate) const WITH_PROCESSES: &[Attempt] = &[
     refused("ESC-113", &["new-group"], &[EPERM]),
     refused("ESC-113", &["start-beside"], &[EPERM]),
 ];
+
+/// What a profile that changes metadata allows, as documented.
+const WITH_METADATA: &[Attempt] = &[open("ESC-019", &["watch", "{outside}"])];
 
 /// What `network` is for: outbound TCP and UDP.
 const NETWORK_ALLOWS: &[&str] = &["ESC-060", "ESC-063", "ESC-065", "ESC-077"];
@@ -371,7 +394,7 @@ async fn a_hook_that_changes_modes_lends_nobody_its_rights() {
     let rows = ["ESC-010", "ESC-039", "ESC-049"];
     let rest = ALWAYS.iter().filter(|attempt| rows.contains(&attempt.row));
 
-    hold(&daemon, "changes", rest).await;
+    hold(&daemon, "changes", rest.chain(WITH_METADATA)).await;
 }
 
 #[test]
@@ -379,7 +402,8 @@ fn every_row_that_is_tried_is_described() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/escape-matrix.md");
     let page = fs::read_to_string(page).unwrap();
     let all = ALWAYS.iter().chain(WITHOUT_PROCESSES);
-    for attempt in all.chain(WITH_PROCESSES).chain(WITH_NETWORK) {
+    let others = [WITH_PROCESSES, WITH_METADATA, WITH_NETWORK];
+    for attempt in all.chain(others.into_iter().flatten()) {
         let row = page
             .lines()
             .find(|line| line.starts_with(&format!("| {} ", attempt.row)));

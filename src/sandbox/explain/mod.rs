@@ -215,11 +215,11 @@ pub fn called(spec: &FilterSpec, number: u32, arguments: &Arguments) -> CallDeci
         verdict,
         ways: Vec::new(),
     };
-    let ways = match rule(spec, number) {
+    let (ways, otherwise) = match rule(spec, number) {
         Rule::Allow => return plain(Verdict::Allowed),
         Rule::Errno(errno) => return plain(Verdict::Refused(errno)),
         Rule::Kill => return plain(Verdict::Killed),
-        Rule::AllowWhen(ways) => ways,
+        Rule::AllowWhen { ways, otherwise } => (ways, otherwise),
     };
     let decided = |test: &ArgTest| {
         let argument = arguments.get(usize::from(test.index)).copied().flatten();
@@ -237,7 +237,7 @@ pub fn called(spec: &FilterSpec, number: u32, arguments: &Arguments) -> CallDeci
     if left.iter().any(Vec::is_empty) {
         plain(Verdict::Allowed)
     } else if left.is_empty() {
-        plain(Verdict::Refused(libc::EPERM))
+        plain(Verdict::Refused(otherwise))
     } else {
         CallDecision {
             verdict: Verdict::Depends,
@@ -251,7 +251,7 @@ pub fn call(spec: &FilterSpec, number: u32, arguments: &Arguments) -> Explanatio
     let CallDecision { verdict, ways } = called(spec, number, arguments);
     let name = syscalls::name(number).map_or_else(|| number.to_string(), str::to_owned);
     let all = match rule(spec, number) {
-        Rule::AllowWhen(all) => all,
+        Rule::AllowWhen { ways, .. } => ways,
         Rule::Allow | Rule::Errno(_) | Rule::Kill => Vec::new(),
     };
     let rule = match verdict {
@@ -337,36 +337,35 @@ fn remedy(spec: &FilterSpec, number: u32, arguments: &Arguments) -> Remedy {
 }
 
 fn words(number: u32, ways: &[Vec<ArgTest>]) -> String {
-    // Most rules are a list of values for one argument.
-    let alone: Option<Vec<&ArgTest>> = ways
-        .iter()
-        .map(|way| match way.as_slice() {
-            [test] if matches!(test.wanted, Wanted::Exactly(_)) => Some(test),
-            _ => None,
-        })
-        .collect();
-    if let Some(tests) = alone
-        && let [first, _, ..] = tests.as_slice()
-        && tests.iter().all(|test| test.index == first.index)
-    {
-        let values: Vec<_> = tests
-            .iter()
-            .map(|test| match test.wanted {
-                Wanted::Exactly(value) => value_words(number, test.index, value),
-                Wanted::Masked { .. } | Wanted::OwnGroup | Wanted::OwnPid => String::new(),
-            })
+    // Most rules are a list of values for one argument, alone or before ways of more tests.
+    let value = |way: &Vec<ArgTest>| match way.as_slice() {
+        [
+            ArgTest {
+                index,
+                wanted: Wanted::Exactly(value),
+                ..
+            },
+        ] => Some((*index, *value)),
+        _ => None,
+    };
+    let first = ways.first().and_then(value).map(|(index, _)| index);
+    let same = |way: &&Vec<ArgTest>| value(way).map(|(index, _)| index) == first;
+    let alone = first.map_or(0, |_| ways.iter().take_while(same).count());
+    let (alone, rest) = ways.split_at(if alone > 1 { alone } else { 0 });
+    let mut all: Vec<String> = Vec::new();
+    if let Some(index) = first.filter(|_| !alone.is_empty()) {
+        let values = alone.iter().filter_map(value);
+        let values: Vec<_> = values
+            .map(|(index, value)| value_words(number, index, value))
             .collect();
-        let name = parameter(number, first.index);
-        return format!("`{name}` is one of {}", values.join(", "));
+        let name = parameter(number, index);
+        all.push(format!("`{name}` is one of {}", values.join(", ")));
     }
-    let ways: Vec<_> = ways
-        .iter()
-        .map(|way| {
-            let tests: Vec<_> = way.iter().map(|test| test_words(number, test)).collect();
-            tests.join(" and ")
-        })
-        .collect();
-    ways.join("; or ")
+    all.extend(rest.iter().map(|way| {
+        let tests: Vec<_> = way.iter().map(|test| test_words(number, test)).collect();
+        tests.join(" and ")
+    }));
+    all.join("; or ")
 }
 
 fn test_words(number: u32, test: &ArgTest) -> String {

@@ -35,7 +35,7 @@ fn every_parameter_that_a_rule_looks_at_has_a_name() {
             ..spec
         }) {
             for number in syscalls::numbers() {
-                let Rule::AllowWhen(ways) = rule(&spec, number) else {
+                let Rule::AllowWhen { ways, .. } = rule(&spec, number) else {
                     continue;
                 };
                 for test in ways.iter().flatten() {
@@ -81,7 +81,19 @@ fn an_answer_is_the_tables_with_or_without_arguments() {
             &["domain=AF_UNIX", "type=SOCK_DGRAM"],
             Verdict::Refused(libc::EPERM),
         ),
-        ("prlimit64", &["pid=0"], Verdict::Depends),
+        ("ioctl", &["request=TCGETS"], Verdict::Allowed),
+        (
+            "ioctl",
+            &["request=TIOCSTI"],
+            Verdict::Refused(libc::ENOTTY),
+        ),
+        ("prctl", &["option=PR_SET_DUMPABLE"], Verdict::Depends),
+        (
+            "prctl",
+            &["option=PR_SET_DUMPABLE", "value=1"],
+            Verdict::Refused(libc::EPERM),
+        ),
+        ("prlimit64", &["pid=0"], Verdict::Allowed),
         ("prlimit64", &["pid=1"], Verdict::Refused(libc::EPERM)),
         ("600", &[], Verdict::Refused(libc::ENOSYS)),
     ];
@@ -151,13 +163,17 @@ fn rules_are_told_in_words() {
          or `domain` is AF_UNIX and `type` is SOCK_SEQPACKET (SOCK_CLOEXEC, SOCK_NONBLOCK or not)"
     );
     assert_eq!(
-        ask(&STRICT, "prlimit64", &["pid=0"]).rule,
-        "`prlimit64` is open where `new_limit` is null"
+        ask(&STRICT, "setpriority", &[]).rule,
+        "`setpriority` is open where `which` is PRIO_PROCESS and `who` is 0"
     );
+    let prctl = ask(&STRICT, "prctl", &["option=PR_SET_MM"]).rule;
     assert!(
-        ask(&STRICT, "prctl", &["option=PR_SET_PDEATHSIG"])
-            .rule
-            .starts_with("`prctl` is open only where `option` is one of PR_CAPBSET_READ, ")
+        prctl.starts_with("`prctl` is open only where `option` is one of PR_CAPBSET_READ, ")
+            && prctl.ends_with(
+                "PR_SET_VMA; or `option` is PR_SET_DUMPABLE and `value` is 0; \
+                 or `option` is PR_SET_PDEATHSIG and `value` is 9"
+            ),
+        "{prctl}"
     );
 }
 

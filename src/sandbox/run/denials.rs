@@ -86,17 +86,12 @@ impl Denied {
     pub(crate) fn is_incidental(&self) -> bool {
         match self.number {
             nr::socket => is_socket_of_libc(self.arguments),
-            // `cp` tries to share the file's blocks (reflink), and copies them where that fails.
-            nr::ioctl => word(self.arguments[1]) == FICLONE,
             // bash queries a pipe's capacity, and writes here-documents to a file where that fails.
             nr::fcntl => word(self.arguments[1]) == libc::F_GETPIPE_SZ.cast_unsigned(),
             _ => false,
         }
     }
 }
-
-/// The `ioctl` request that shares another file's blocks (reflink).
-const FICLONE: u32 = 0x4004_9409;
 
 /// Truncates an argument to the width that the kernel reads.
 #[expect(
@@ -342,23 +337,12 @@ mod tests {
             let known = Known { calls: vec![call] };
             known.is_denied()
         };
-        // FICLONE, also with what the kernel does not look at; F_GETPIPE_SZ.
-        for (number, request) in [
-            (nr::ioctl, 0x4004_9409),
-            (nr::ioctl, 0xffff_ffff_4004_9409),
-            (nr::fcntl, 1032),
-        ] {
-            assert!(!is_denied(number, request), "{number} {request}");
+        // F_GETPIPE_SZ, also with what the kernel does not look at.
+        for request in [1032, 0xffff_ffff_0000_0408] {
+            assert!(!is_denied(nr::fcntl, request), "{request}");
         }
-        // TIOCSTI; FICLONERANGE; F_SETPIPE_SZ; F_NOTIFY; either number at the other call.
-        for (number, request) in [
-            (nr::ioctl, 0x5412),
-            (nr::ioctl, 0x4020_940d),
-            (nr::fcntl, 1031),
-            (nr::fcntl, 1026),
-            (nr::ioctl, 1032),
-            (nr::fcntl, 0x4004_9409),
-        ] {
+        // F_SETPIPE_SZ; F_NOTIFY; the number at another call.
+        for (number, request) in [(nr::fcntl, 1031), (nr::fcntl, 1026), (nr::prctl, 1032)] {
             assert!(is_denied(number, request), "{number} {request}");
         }
     }

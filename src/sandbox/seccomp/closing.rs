@@ -34,10 +34,10 @@ pub(crate) fn closing(spec: &FilterSpec, needs: &SetupNeeds) -> Result<Closing, 
         }
         let block = match rule(spec, nr) {
             Rule::Allow => continue,
-            Rule::AllowWhen(ways) => {
+            Rule::AllowWhen { ways, otherwise } => {
                 let deny = denials.place(
                     &mut program,
-                    libc::SECCOMP_RET_ERRNO | libc::EPERM.cast_unsigned(),
+                    libc::SECCOMP_RET_ERRNO | otherwise.cast_unsigned(),
                 );
                 shut(&mut program, &opened, &ways, allow, deny)?
             }

@@ -67,6 +67,7 @@ fn without(
     let mut allowed = BTreeMap::new();
     let mut killed = BTreeMap::new();
     let mut answered: BTreeMap<i32, BTreeMap<i64, Vec<SeccompRule>>> = BTreeMap::new();
+    let mut answers = Vec::new();
     for nr in syscalls::numbers() {
         let key = i64::from(nr);
         let rule = widened(spec, needs, nr);
@@ -77,7 +78,10 @@ fn without(
             Rule::Allow => {
                 allowed.insert(key, Vec::new());
             }
-            Rule::AllowWhen(ways) => {
+            Rule::AllowWhen { ways, otherwise } => {
+                if otherwise != libc::EPERM {
+                    answers.push((nr, ways.clone(), otherwise));
+                }
                 allowed.insert(
                     key,
                     compile_ways(&ways).map_err(|source| CompileError::List {
@@ -117,7 +121,7 @@ fn without(
             SeccompAction::Errno(errno.cast_unsigned()),
         )?);
     }
-    programs.push(guard()?);
+    programs.push(guard(&answers)?);
     Ok(programs)
 }
 
@@ -180,7 +184,7 @@ impl Passing {
         };
         match self.0.get(&nr) {
             Some(Rule::Allow) => true,
-            Some(Rule::AllowWhen(ways)) => ways.iter().any(|way| way.iter().all(passes)),
+            Some(Rule::AllowWhen { ways, .. }) => ways.iter().any(|way| way.iter().all(passes)),
             Some(Rule::Errno(_) | Rule::Kill) | None => false,
         }
     }
@@ -204,7 +208,7 @@ pub(crate) fn observing(
 
 /// Returns whether the allowlist has an entry for a call.
 const fn is_listed(rule: &Rule) -> bool {
-    matches!(rule, Rule::Allow | Rule::AllowWhen(_))
+    matches!(rule, Rule::Allow | Rule::AllowWhen { .. })
 }
 
 /// Index of the allowlist among the [inherited] filters.
@@ -234,11 +238,17 @@ fn widened(spec: &FilterSpec, needs: &SetupNeeds, nr: u32) -> Rule {
     }
     match rule {
         Rule::Allow => Rule::Allow,
-        Rule::AllowWhen(mut ways) => {
+        Rule::AllowWhen {
+            mut ways,
+            otherwise,
+        } => {
             ways.extend(opened);
-            Rule::AllowWhen(ways)
+            Rule::AllowWhen { ways, otherwise }
         }
-        Rule::Errno(_) | Rule::Kill => Rule::AllowWhen(opened),
+        Rule::Errno(_) | Rule::Kill => Rule::AllowWhen {
+            ways: opened,
+            otherwise: libc::EPERM,
+        },
     }
 }
 
@@ -282,13 +292,25 @@ fn list(
         .collect())
 }
 
-/// Returns the program for rules that a list of numbers cannot express. These are other ABIs, and numbers not yet assigned.
-fn guard() -> Result<Vec<sock_filter>, CompileError> {
+/// Returns the program for rules that a list of numbers cannot express. These are other ABIs, numbers not yet assigned, and `answers`: calls that are
+/// allowed in some ways, and whose refusal has an errno of its own.
+fn guard(answers: &[(u32, Vec<Vec<ArgTest>>, i32)]) -> Result<Vec<sock_filter>, CompileError> {
     let mut program = Assembler::default();
     let allow = program.answer(libc::SECCOMP_RET_ALLOW);
+    let mut blocks = Vec::new();
+    for (nr, ways, errno) in answers {
+        let refused = program.answer(libc::SECCOMP_RET_ERRNO | errno.cast_unsigned());
+        let mut ways = ways.iter().rev();
+        let block = ways.try_fold(refused, |next, way| program.all(way, allow, next))?;
+        blocks.push((*nr, block));
+    }
+    // Behind what is long: a jump is short.
     let unknown = program.answer(libc::SECCOMP_RET_ERRNO | libc::ENOSYS.cast_unsigned());
     let kill = program.answer(libc::SECCOMP_RET_KILL_PROCESS);
     let mut next = allow;
+    for (nr, block) in blocks {
+        next = program.jump(Compare::Equal, nr, block, next)?;
+    }
     let answer = |check, answer| {
         if mutants::lacks("guard", check) {
             allow

@@ -14,8 +14,8 @@ use crate::{
 
 /// Needs of a child's set-up from the kernel, beyond those of the hook.
 ///
-/// Everything else it calls (`dup3`, `fchdir`, `umask`, `close_range`, `openat`, `rt_sig*`, `getpid`, `execveat`) every
-/// hook may call.
+/// Everything else it calls (`dup3`, `fchdir`, `umask`, `close_range`, `openat`, `rt_sig*`, `getpid`, `prlimit64`, `setresuid`,
+/// `setresgid`, `execveat`, and `prctl` for the signal of its parent's death) every hook may call.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct SetupNeeds {
     /// Whether the child begins in a cgroup of its own, for which it is made by `clone3`.
@@ -49,8 +49,6 @@ impl SetupNeeds {
                 vec![ArgTest::int(0, u64::from(self.clone_flags))],
             ),
             (nr::landlock_restrict_self, vec![]),
-            (nr::prctl, vec![option(libc::PR_SET_PDEATHSIG)]),
-            (nr::prlimit64, vec![ArgTest::int(0, 0)]),
             (
                 nr::seccomp,
                 vec![ArgTest::int(0, libc::SECCOMP_SET_MODE_FILTER as u64)],
@@ -61,12 +59,7 @@ impl SetupNeeds {
             calls.push((nr::clone3, vec![]));
         }
         if self.credentials == Credentials::Drop {
-            calls.extend([
-                (nr::capset, vec![]),
-                (nr::setgroups, vec![]),
-                (nr::setresgid, vec![]),
-                (nr::setresuid, vec![]),
-            ]);
+            calls.extend([(nr::capset, vec![]), (nr::setgroups, vec![])]);
         }
         if self.mounts {
             let mut namespaces = match self.credentials {
@@ -112,7 +105,7 @@ impl SetupNeeds {
     pub(in crate::sandbox) fn opened(&self, spec: &FilterSpec, nr: u32) -> Vec<Vec<ArgTest>> {
         let ways = match rule(spec, nr) {
             Rule::Allow => return Vec::new(),
-            Rule::AllowWhen(ways) => ways,
+            Rule::AllowWhen { ways, .. } => ways,
             Rule::Errno(_) | Rule::Kill => Vec::new(),
         };
         if ways.iter().flatten().any(ArgTest::is_personal) {

@@ -327,7 +327,7 @@ fn number(chance: &mut Chance) -> u32 {
 
 /// Puts arguments on the edge of what the table allows: one of its ways, sometimes with a bit flipped.
 fn at_the_edge(chance: &mut Chance, spec: &FilterSpec, call: &mut Call) {
-    let Rule::AllowWhen(ways) = rule(spec, call.number()) else {
+    let Rule::AllowWhen { ways, .. } = rule(spec, call.number()) else {
         return;
     };
     for ArgTest {
@@ -375,6 +375,21 @@ fn tame(chance: &mut Chance, call: &mut Call) {
             }
         }
         nr::timer_create => call.args[1] = Arg::Zeros,
+        // What it lives on, lowered for good: processor time, files, memory, stack.
+        nr::prlimit64 | nr::setrlimit => {
+            let index = usize::from(call.number() == nr::prlimit64);
+            if value(call, index) <= 9 || value(call, index) == 11 {
+                call.args[index] = Arg::Value(*chance.pick(&[4, 8, 10, 12, 13, 14, 15]));
+            }
+        }
+        // What it would not be looked at, or hardly run with.
+        nr::prctl if value(call, 0) == 4 => call.args[1] = Arg::Value(1),
+        nr::sched_setscheduler if value(call, 1) & 0xff == 5 => call.args[1] = Arg::Value(3),
+        nr::setpriority => {
+            if (3..0x8000_0000).contains(&value(call, 2)) {
+                call.args[2] = Arg::Value(2);
+            }
+        }
         // Linking follows a link if told so.
         nr::linkat => {
             let follows = has(value(call, 4), libc::AT_SYMLINK_FOLLOW);

@@ -95,7 +95,7 @@ const ELEMENTS: &[&str] = &[
     "seccomp:io_uring_setup",
     "closing:setpgid",
     "argument:socketpair:1",
-    "argument:prlimit64:2",
+    "argument:prlimit64:0",
     "guard:x32",
     "landlock:ReadDir",
     "landlock:WriteFile",

@@ -140,14 +140,14 @@ impl Model {
             // kernel's own, or do nothing.
             _ if UNFILTERED.contains(&call.number()) => Verdict::Allowed { conditional: false },
             Rule::Allow => Verdict::Allowed { conditional: false },
-            Rule::AllowWhen(ways)
+            Rule::AllowWhen { ways, .. }
                 if ways
                     .iter()
                     .any(|way| way.iter().all(|test| holds(test, &values, pid))) =>
             {
                 Verdict::Allowed { conditional: true }
             }
-            Rule::AllowWhen(_) => Verdict::Refused(libc::EPERM),
+            Rule::AllowWhen { otherwise, .. } => Verdict::Refused(otherwise),
             Rule::Errno(errno) => Verdict::Refused(errno),
             Rule::Kill => Verdict::Killed,
         }
@@ -235,6 +235,12 @@ fn may_be_refused_by_the_kernel(call: &Call) -> bool {
         nr::clone => has(values[0], libc::CLONE_SETTLS),
         // Not to note when a file of others was read.
         nr::open | nr::openat => true,
+        // Not to raise a hard limit, to leave the policy for what is idle, or to be served before everybody.
+        nr::ioprio_set
+        | nr::prlimit64
+        | nr::sched_setaffinity
+        | nr::sched_setparam
+        | nr::sched_setscheduler => true,
         _ => false,
     }
 }

@@ -140,8 +140,9 @@ const DESCRIPTORS: [u32; 44] = [
     nr::writev,          // musl, Node, Rust, Java
 ];
 
-/// Who the hook is. Harmless where one can ask about others: start-up code of C libraries and runtimes asks.
-const IDENTITY: [u32; 19] = [
+/// Who the hook is. Harmless where one can ask about others: start-up code of C libraries and runtimes asks. Without capabilities the kernel sets
+/// users and groups to those that the hook has already, and lets it lower limits alone.
+const IDENTITY: [u32; 30] = [
     nr::capget,             // `ls`, Node, libcap: whether there are privileges
     nr::getegid,            // shells, Perl, loaders
     nr::geteuid,            // shells, git, loaders
@@ -158,9 +159,20 @@ const IDENTITY: [u32; 19] = [
     nr::getsid,             // shells, `ps`
     nr::gettid,             // Go, logging libraries, Python threads
     nr::getuid,             // everybody who looks for a home
+    nr::ioprio_get,         // `ionice`
     nr::sched_getaffinity,  // Go, `nproc`, OpenMP: how many threads to start
     nr::sched_getparam,     // C libraries, at the start of a thread with attributes
+    nr::sched_getattr,      // `chrt`
     nr::sched_getscheduler, // as `sched_getparam`
+    nr::setfsgid,           // as `setfsuid`
+    nr::setfsuid,           // file servers, Perl
+    nr::setgid,             // `ssh-agent`, Perl, programs that give up a group they do not have
+    nr::setregid,           // Perl, Python
+    nr::setresgid,          // make, for each child
+    nr::setresuid,          // make, for each child
+    nr::setreuid,           // bash where it drops privileges, Perl, Python
+    nr::setrlimit,          // `ulimit` of older shells
+    nr::setuid,             // as `setgid`
 ];
 
 /// Both halves of a socket pair, which nothing outside can reach.
@@ -175,18 +187,20 @@ const LOCAL_SOCKETS: [u32; 7] = [
 ];
 
 /// The hook's own memory.
-const MEMORY: [u32; 12] = [
+const MEMORY: [u32; 14] = [
     nr::brk,           // glibc and musl: heap
     nr::madvise,       // allocators, Go, Java: memory given back
     nr::membarrier,    // Go, Java, liburcu
     nr::mincore,       // Go at start
-    nr::mmap,          // everybody
-    nr::mprotect,      // loaders, thread stacks, JIT compilers
-    nr::mremap,        // `realloc` of large blocks
-    nr::msync,         // databases on mapped files
-    nr::munmap,        // everybody
-    nr::pkey_alloc,    // V8: write protection of compiled code
-    nr::pkey_free,     // V8
+    nr::mlock, // gpg, ssh: keys that are not swapped out; `RLIMIT_MEMLOCK` is how many bytes
+    nr::mmap,  // everybody
+    nr::mprotect, // loaders, thread stacks, JIT compilers
+    nr::mremap, // `realloc` of large blocks
+    nr::msync, // databases on mapped files
+    nr::munlock, // as `mlock`
+    nr::munmap, // everybody
+    nr::pkey_alloc, // V8: write protection of compiled code
+    nr::pkey_free, // V8
     nr::pkey_mprotect, // V8
 ];
 
@@ -315,6 +329,15 @@ pub(in crate::sandbox) const METADATA: [u32; 20] = [
     nr::utimes,        // Perl, Python
 ];
 
+/// Watching files. Landlock does not see it, so it is open where metadata of any file can be changed anyway: it reports the names of files that come
+/// and go in any directory that the hook's user can read.
+pub(in crate::sandbox) const WATCHES: [u32; 4] = [
+    nr::inotify_add_watch, // `tail -f`, entr, Node's `fs.watch`
+    nr::inotify_init,      // older programs
+    nr::inotify_init1,     // as `inotify_add_watch`
+    nr::inotify_rm_watch,  // as `inotify_add_watch`
+];
+
 /// Duplicates, flags and byte-range locks. Not owners and signals, leases, notifications, pipe sizes, seals.
 pub(in crate::sandbox) const FCNTL_COMMANDS: [u64; 12] = [
     libc::F_DUPFD as u64,         // shells: a descriptor above 9
@@ -332,14 +355,17 @@ pub(in crate::sandbox) const FCNTL_COMMANDS: [u64; 12] = [
 ];
 
 /// What programs ask of any descriptor before they use it. Nothing that changes a device or types into a terminal.
-pub(in crate::sandbox) const IOCTL_REQUESTS: [u64; 7] = [
+pub(in crate::sandbox) const IOCTL_REQUESTS: [u64; 10] = [
     request(libc::FIOCLEX),    // Python: close on exec
     request(libc::FIONBIO),    // Node, Python: not to block
     request(libc::FIONCLEX),   // Node
     request(libc::FIONREAD),   // Java, Node: how much can be read
     request(libc::TCGETS),     // everybody: whether it is a terminal
+    request(libc::TCGETS2),    // newer C libraries for `TCGETS`
     request(libc::TIOCGPGRP),  // bash: whether it is in the foreground
+    request(libc::TIOCGSID),   // `tcgetsid`
     request(libc::TIOCGWINSZ), // Node, `ls`, Python: how wide a terminal is
+    request(libc::TIOCOUTQ),   // Java, serial tools: how much is not written yet
 ];
 
 /// Returns a request as filters compare it. C libraries declare it with different types; none of these is negative.
@@ -351,14 +377,18 @@ const fn request(request: libc::Ioctl) -> u64 {
     request as u64
 }
 
-/// Names, and questions. Nothing that outlives the kill, opens the memory to a tracer or turns speculation loose.
-pub(in crate::sandbox) const PRCTL_OPTIONS: [u64; 8] = [
-    libc::PR_CAPBSET_READ as u64,     // libcap, `capsh`
-    libc::PR_GET_DUMPABLE as u64,     // allocators, OpenSSL
-    libc::PR_GET_NAME as u64,         // Python, Java: names of threads
-    libc::PR_GET_NO_NEW_PRIVS as u64, // systemd libraries
-    libc::PR_GET_SECCOMP as u64,      // libseccomp
-    libc::PR_SET_NAME as u64,         // Node, Java, Rust: names of threads
-    libc::PR_SET_NO_NEW_PRIVS as u64, // programs that confine themselves; it is set already
-    libc::PR_SET_VMA as u64,          // glibc, Go, V8: names of mappings
+/// Names, and questions. Nothing that outlives the kill, opens the memory to a tracer or turns speculation loose. Whoever adopts the orphans of a hook is itself
+/// a descendant of the daemon, in the same group.
+pub(in crate::sandbox) const PRCTL_OPTIONS: [u64; 11] = [
+    libc::PR_CAPBSET_READ as u64,        // libcap, `capsh`
+    libc::PR_GET_CHILD_SUBREAPER as u64, // tini
+    libc::PR_GET_DUMPABLE as u64,        // allocators, OpenSSL
+    libc::PR_GET_NAME as u64,            // Python, Java: names of threads
+    libc::PR_GET_NO_NEW_PRIVS as u64,    // systemd libraries
+    libc::PR_GET_PDEATHSIG as u64,       // tini
+    libc::PR_GET_SECCOMP as u64,         // libseccomp
+    libc::PR_SET_CHILD_SUBREAPER as u64, // tini, `systemd-run`, task runners
+    libc::PR_SET_NAME as u64,            // Node, Java, Rust: names of threads
+    libc::PR_SET_NO_NEW_PRIVS as u64,    // programs that confine themselves; it is set already
+    libc::PR_SET_VMA as u64,             // glibc, Go, V8: names of mappings
 ];

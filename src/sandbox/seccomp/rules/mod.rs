@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use self::groups::{
     FCNTL_COMMANDS, GROUPS, IOCTL_REQUESTS, KILLED, METADATA, MISSING, OUTBOUND, PATHS,
-    PRCTL_OPTIONS, XATTR_READS,
+    PRCTL_OPTIONS, WATCHES, XATTR_READS,
 };
 use crate::{
     model::axis::Axis,
@@ -59,12 +59,27 @@ impl FilterSpec {
 pub enum Rule {
     /// The call is allowed.
     Allow,
-    /// Allowed if all tests of any of these ways hold; fails with EPERM otherwise.
-    AllowWhen(Vec<Vec<ArgTest>>),
+    /// Allowed in some ways, and fails in all others.
+    AllowWhen {
+        /// The ways: all tests of one of them hold.
+        ways: Vec<Vec<ArgTest>>,
+        /// The errno of the call in any other way.
+        otherwise: i32,
+    },
     /// The call fails with this errno.
     Errno(i32),
     /// The call kills the hook with SIGSYS.
     Kill,
+}
+
+impl Rule {
+    /// Returns the rule that a call is allowed in these ways, and fails with EPERM otherwise.
+    const fn when(ways: Vec<Vec<ArgTest>>) -> Self {
+        Self::AllowWhen {
+            ways,
+            otherwise: libc::EPERM,
+        }
+    }
 }
 
 /// Returns the rule for the system call `nr` of a hook confined to `spec`.
@@ -78,7 +93,11 @@ fn weakened(nr: u32, specified: Rule) -> Rule {
     if mutants::lacks("seccomp", name) {
         return Rule::Allow;
     }
-    let Rule::AllowWhen(mut ways) = specified else {
+    let Rule::AllowWhen {
+        mut ways,
+        otherwise,
+    } = specified
+    else {
         return specified;
     };
     for way in &mut ways {
@@ -87,7 +106,7 @@ fn weakened(nr: u32, specified: Rule) -> Rule {
     if ways.iter().any(Vec::is_empty) {
         return Rule::Allow;
     }
-    Rule::AllowWhen(ways)
+    Rule::AllowWhen { ways, otherwise }
 }
 
 fn specified(spec: &FilterSpec, nr: u32) -> Rule {
@@ -110,7 +129,7 @@ fn specified(spec: &FilterSpec, nr: u32) -> Rule {
     match nr {
         nr::chmod | nr::fchmod if spec.metadata == Metadata::Change => unprivileged_mode(1),
         // Threads of every runtime, and children where the profile has processes.
-        nr::clone => Rule::AllowWhen(vec![vec![clone_flags(spec.spawn)]]),
+        nr::clone => Rule::when(vec![vec![clone_flags(spec.spawn)]]),
         // Old programs, for `open`.
         nr::creat => unprivileged_mode(1),
         // SQLite and databases. Only to allocate what is to be written anyhow: with `FALLOC_FL_KEEP_SIZE` it passes the limit on a file's size.
@@ -118,24 +137,48 @@ fn specified(spec: &FilterSpec, nr: u32) -> Rule {
         nr::fchmodat | nr::fchmodat2 if spec.metadata == Metadata::Change => unprivileged_mode(2),
         // Everybody: shells, Python, SQLite.
         nr::fcntl => one_of(1, &FCNTL_COMMANDS),
-        // Everybody: whether a descriptor is a terminal.
-        nr::ioctl => one_of(1, &IOCTL_REQUESTS),
+        // Everybody: whether a descriptor is a terminal. Any other request fails as on a descriptor that does not have it: C libraries take
+        // that for an answer, and EPERM for a fault.
+        nr::ioctl => Rule::AllowWhen {
+            ways: values(1, &IOCTL_REQUESTS),
+            otherwise: libc::ENOTTY,
+        },
+        // `ionice`. Of itself only, here and in the calls below that take a process, a group or a user: 0 is the caller.
+        nr::ioprio_set => Rule::when(vec![vec![
+            ArgTest::int(0, IOPRIO_WHO_PROCESS),
+            ArgTest::int(1, 0),
+        ]]),
         // Everybody who opens files; musl and older C libraries by the first.
         nr::open => opens(1, &opens_that_need_a_right(1)),
         nr::openat => opens(2, &opens_that_need_a_right(2)),
         // Node, Java, glibc: names of threads and mappings.
-        nr::prctl => one_of(0, &PRCTL_OPTIONS),
-        // glibc for `getrlimit`, Go at start. Of itself only, and only to ask: with a limit to set, it would reach every process of the same user.
-        nr::prlimit64 => Rule::AllowWhen(vec![vec![ArgTest::int(0, 0), ArgTest::null(2)]]),
+        nr::prctl => Rule::when(prctl_ways()),
+        // glibc for `getrlimit` and `setrlimit`: `ulimit`, gpg, Java, Go. Hard limits stay: to raise one takes a capability.
+        nr::prlimit64 => own(0),
+        // `taskset`, OpenMP. A thread other than the caller has a number that no filter knows.
+        nr::sched_setaffinity => own(0),
+        // Thread libraries. Without a policy of real time the only priority is 0.
+        nr::sched_setparam => own(0),
+        // `chrt -b`, `chrt -i`, build tools. No real time, which some users may have. Not `sched_setattr`, whose policy lies behind a pointer.
+        nr::sched_setscheduler => Rule::when(
+            [libc::SCHED_OTHER, libc::SCHED_BATCH, libc::SCHED_IDLE]
+                .map(|policy| vec![ArgTest::int(0, 0), scheduling_policy(policy)])
+                .into(),
+        ),
+        // `nice`, Node. The kernel lets it lower its own alone, but for users who may raise theirs anywhere.
+        nr::setpriority => Rule::when(vec![vec![
+            ArgTest::int(0, PRIO_PROCESS),
+            ArgTest::int(1, 0),
+        ]]),
         // Node and Python, for pipes to children. A datagram half could be addressed to any socket of the host by its path; a half of one of these is connected for good. Rust
         // starts processes with the second.
-        nr::socketpair => Rule::AllowWhen(
+        nr::socketpair => Rule::when(
             [libc::SOCK_STREAM, libc::SOCK_SEQPACKET]
                 .map(|kind| vec![int(0, libc::AF_UNIX), socket_type(kind)])
                 .into(),
         ),
         // `mv`, Rust and Go, for `rename`. A whiteout is a device file, the one that needs no privilege.
-        nr::renameat2 => Rule::AllowWhen(vec![vec![ArgTest::bits(
+        nr::renameat2 => Rule::when(vec![vec![ArgTest::bits(
             4,
             libc::RENAME_WHITEOUT.into(),
             0,
@@ -143,20 +186,21 @@ fn specified(spec: &FilterSpec, nr: u32) -> Rule {
         // musl and older shells start children by these.
         nr::fork | nr::vfork => allow_if(spec.spawn == Spawn::Processes),
         // Node, Rust: writing a socket pair. Without an address it is `send`, on what is connected already.
-        nr::sendto if spec.network == Network::None => {
-            Rule::AllowWhen(vec![vec![ArgTest::null(4)]])
-        }
+        nr::sendto if spec.network == Network::None => Rule::when(vec![vec![ArgTest::null(4)]]),
         nr::sendto => Rule::Allow,
         // `timeout`, shells with job control, daemons of build tools. In a tree of its own nothing leaves by it.
         nr::setpgid | nr::setsid => {
             allow_if(spec.view == HookView::Own && spec.spawn == Spawn::Processes)
         }
-        nr::socket if spec.network == Network::Outbound => Rule::AllowWhen(internet_sockets()),
+        nr::socket if spec.network == Network::Outbound => Rule::when(internet_sockets()),
         _ if OUTBOUND.contains(&nr) => allow_if(spec.network == Network::Outbound),
         _ if XATTR_READS.contains(&nr) && spec.metadata == Metadata::Keep => {
             Rule::Errno(libc::ENOTSUP)
         }
-        _ if XATTR_READS.contains(&nr) || METADATA.contains(&nr) => {
+        _ if [&XATTR_READS[..], &METADATA, &WATCHES]
+            .iter()
+            .any(|group| group.contains(&nr)) =>
+        {
             allow_if(spec.metadata == Metadata::Change)
         }
         _ => Rule::Errno(libc::EPERM),
@@ -195,7 +239,12 @@ pub(crate) fn axis(nr: u32) -> Option<Axis> {
         }
         nr::ioctl | nr::mknod | nr::mknodat => Some(Axis::Devices),
         nr::memfd_create | nr::uselib => Some(Axis::Execute),
-        _ if METADATA.contains(&nr) || XATTR_READS.contains(&nr) => Some(Axis::Metadata),
+        _ if [&METADATA[..], &WATCHES, &XATTR_READS]
+            .iter()
+            .any(|group| group.contains(&nr)) =>
+        {
+            Some(Axis::Metadata)
+        }
         _ => {
             let name = syscalls::name(nr).unwrap_or_default();
             let is = |prefixes: &[&str]| prefixes.iter().any(|prefix| name.starts_with(prefix));
@@ -237,12 +286,12 @@ fn stand_in(landlock_abi: u32, nr: u32) -> Option<Rule> {
         nr::open if no_truncate => Some(opens(1, &opens_that_keep_content(1))),
         nr::openat if no_truncate => Some(opens(2, &opens_that_keep_content(2))),
         nr::truncate if no_truncate => Some(Rule::Errno(libc::EPERM)),
-        nr::kill if no_signal_scope => Some(Rule::AllowWhen(vec![
+        nr::kill if no_signal_scope => Some(Rule::when(vec![
             vec![ArgTest::own_pid(0)],
             vec![ArgTest::int(0, 0)],
             vec![ArgTest::own_group(0)],
         ])),
-        nr::tgkill if no_signal_scope => Some(Rule::AllowWhen(vec![vec![ArgTest::own_pid(0)]])),
+        nr::tgkill if no_signal_scope => Some(Rule::when(vec![vec![ArgTest::own_pid(0)]])),
         _ => None,
     }
 }
@@ -288,12 +337,12 @@ fn opens(flags: u8, ways: &[Vec<ArgTest>]) -> Rule {
     let with = |way: &Vec<ArgTest>| {
         [makes_none, unprivileged].map(|test| way.iter().copied().chain([test]).collect())
     };
-    Rule::AllowWhen(ways.iter().flat_map(with).collect())
+    Rule::when(ways.iter().flat_map(with).collect())
 }
 
 /// Returns the rule for a call that sets a file's mode. The kernel takes the mode from the argument at `index`.
 fn unprivileged_mode(index: u8) -> Rule {
-    Rule::AllowWhen(vec![vec![ArgTest::bits(index, SET_ID, 0)]])
+    Rule::when(vec![vec![ArgTest::bits(index, SET_ID, 0)]])
 }
 
 /// Returns the test on the flags of `clone`. The exit signal, in the lowest byte, is free: it goes to the parent, which only
@@ -338,14 +387,47 @@ const fn int(index: u8, value: libc::c_int) -> ArgTest {
     ArgTest::int(index, value.cast_unsigned() as u64)
 }
 
-fn one_of(index: u8, values: &[u64]) -> Rule {
-    Rule::AllowWhen(
-        values
-            .iter()
-            .map(|&value| vec![ArgTest::int(index, value)])
-            .collect(),
+fn one_of(index: u8, of: &[u64]) -> Rule {
+    Rule::when(values(index, of))
+}
+
+/// Returns a way for each value of an argument.
+fn values(index: u8, of: &[u64]) -> Vec<Vec<ArgTest>> {
+    of.iter()
+        .map(|&value| vec![ArgTest::int(index, value)])
+        .collect()
+}
+
+/// Returns the rule for a call that acts on the task named by the argument at `index`: the caller, by the number 0.
+fn own(index: u8) -> Rule {
+    Rule::when(vec![vec![ArgTest::int(index, 0)]])
+}
+
+/// Returns the ways to call `prctl`. Two options are open for one value alone: not to be dumped or traced (gpg, ssh-agent; the default again would
+/// open a program that cannot be read), and to be killed with the parent (`setpriv`, Go, Node's tools; no signal, or one that can be
+/// ignored, would have a hook outlive its daemon).
+fn prctl_ways() -> Vec<Vec<ArgTest>> {
+    let with = |option, value| vec![int(0, option), int(1, value)];
+    let mut ways = values(0, &PRCTL_OPTIONS);
+    ways.extend([
+        with(libc::PR_SET_DUMPABLE, 0),
+        with(libc::PR_SET_PDEATHSIG, libc::SIGKILL),
+    ]);
+    ways
+}
+
+/// Returns the test that `sched_setscheduler` sets a policy, for children as well or not.
+const fn scheduling_policy(policy: libc::c_int) -> ArgTest {
+    ArgTest::bits(
+        1,
+        !(libc::SCHED_RESET_ON_FORK as u64) & 0xffff_ffff,
+        policy as u64,
     )
 }
+
+/// `which` of `setpriority` and of `ioprio_set` for one process, or thread.
+const PRIO_PROCESS: u64 = 0;
+const IOPRIO_WHO_PROCESS: u64 = 1;
 
 const fn allow_if(allowed: bool) -> Rule {
     if allowed {

@@ -2,7 +2,7 @@ use crate::{
     policy::{HookView, Metadata, Network, Spawn},
     sandbox::seccomp::{
         rules::{
-            ACCESS_MODE, FilterSpec, GROUPS, KILLED, METADATA, MISSING, OUTBOUND, Rule,
+            ACCESS_MODE, FilterSpec, GROUPS, KILLED, METADATA, MISSING, OUTBOUND, Rule, WATCHES,
             XATTR_READS, rule,
         },
         syscalls::{FOREIGN, TABLE, name, newest, nr},
@@ -43,7 +43,8 @@ fn call_is_in_one_group_at_most() {
             .chain(&MISSING)
             .chain(&OUTBOUND)
             .chain(&XATTR_READS)
-            .chain(&METADATA),
+            .chain(&METADATA)
+            .chain(&WATCHES),
     );
     let total = seen.len();
     seen.sort_unstable();
@@ -94,22 +95,8 @@ fn strict_refuses_what_reaches_beyond_the_hook() {
         nr::process_mrelease,
         nr::move_pages,
         nr::migrate_pages,
-        nr::sched_setaffinity,
-        nr::sched_setscheduler,
         nr::sched_setattr,
-        nr::sched_setparam,
-        nr::setpriority,
-        nr::ioprio_set,
-        nr::setrlimit,
         // Identity.
-        nr::setuid,
-        nr::setgid,
-        nr::setreuid,
-        nr::setregid,
-        nr::setresuid,
-        nr::setresgid,
-        nr::setfsuid,
-        nr::setfsgid,
         nr::setgroups,
         nr::capset,
         nr::chroot,
@@ -146,6 +133,7 @@ fn strict_refuses_what_reaches_beyond_the_hook() {
         nr::inotify_init,
         nr::inotify_init1,
         nr::inotify_add_watch,
+        nr::inotify_rm_watch,
         nr::fanotify_init,
         nr::fanotify_mark,
         nr::mq_open,
@@ -220,6 +208,20 @@ fn strict_allows_what_shells_and_interpreters_live_on() {
         nr::capget,
         nr::recvmsg,
         nr::shutdown,
+        // What a process without capabilities has already, or less of it.
+        nr::setuid,
+        nr::setgid,
+        nr::setreuid,
+        nr::setregid,
+        nr::setresuid,
+        nr::setresgid,
+        nr::setfsuid,
+        nr::setfsgid,
+        nr::setrlimit,
+        nr::mlock,
+        nr::munlock,
+        nr::ioprio_get,
+        nr::sched_getattr,
     ] {
         assert_eq!(rule(&STRICT, nr), unless_absent(nr, Rule::Allow), "{nr}");
     }
@@ -340,6 +342,10 @@ fn change_of_metadata_adds_modes_owners_times_and_attributes_and_nothing_else() 
         "futimesat",
         "getxattr",
         "getxattrat",
+        "inotify_add_watch",
+        "inotify_init",
+        "inotify_init1",
+        "inotify_rm_watch",
         "lchown",
         "lgetxattr",
         "listxattr",
@@ -386,10 +392,13 @@ fn older_landlock_is_stood_in_for_where_it_lacks_a_right() {
 
 #[test]
 fn tested_arguments_are_those_the_table_names() {
-    assert!(allows(&STRICT, nr::prlimit64, &[0, 7, 0]));
-    assert!(allows(&STRICT, nr::prlimit64, &[1 << 32, 7, 0]));
-    assert!(!allows(&STRICT, nr::prlimit64, &[1, 7, 0]));
-    assert!(!allows(&STRICT, nr::prlimit64, &[0, 7, 1 << 32]));
+    for limit in [0, 1 << 32] {
+        assert!(allows(&STRICT, nr::prlimit64, &[0, 7, limit]));
+        assert!(allows(&STRICT, nr::prlimit64, &[1 << 32, 7, limit]));
+        for other in [1, 4242, u64::from(u32::MAX)] {
+            assert!(!allows(&STRICT, nr::prlimit64, &[other, 7, limit]));
+        }
+    }
 
     let stream = libc::SOCK_STREAM as u64;
     let flags = (libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK) as u64;
@@ -419,6 +428,10 @@ fn tested_arguments_are_those_the_table_names() {
         0x5421,
         0x5450,
         0x5451,
+        // TCGETS2, TIOCGSID, TIOCOUTQ
+        0x802c_542a,
+        0x5429,
+        0x5411,
         0x5401 | 1 << 32,
     ] {
         assert!(allows(&STRICT, nr::ioctl, &[0, allowed]), "{allowed:#x}");
@@ -442,12 +455,78 @@ fn tested_arguments_are_those_the_table_names() {
         let call = [3, 0, 3, 0, flags];
         assert_eq!(allows(&STRICT, nr::renameat2, &call), allowed, "{flags}");
     }
-    for allowed in [3, 15, 16, 21, 23, 38, 39, 0x5356_4d41] {
-        assert!(allows(&STRICT, nr::prctl, &[allowed]), "{allowed}");
+    for allowed in [2, 3, 15, 16, 21, 23, 36, 37, 38, 39, 0x5356_4d41] {
+        assert!(allows(&STRICT, nr::prctl, &[allowed, 1]), "{allowed}");
     }
-    // PDEATHSIG, DUMPABLE, KEEPCAPS, SECCOMP, CAPBSET_DROP, TSC, SECUREBITS, MM, SUBREAPER, AMBIENT, SUD, PTRACER
-    for refused in [1, 4, 8, 22, 24, 26, 28, 35, 36, 47, 59, 0x5961_6d61] {
-        assert!(!allows(&STRICT, nr::prctl, &[refused]), "{refused}");
+    // KEEPCAPS, SECCOMP, CAPBSET_DROP, TSC, SECUREBITS, MM, AMBIENT, SUD, PTRACER
+    for refused in [8, 22, 24, 26, 28, 35, 47, 59, 0x5961_6d61] {
+        for value in [0, 1, 9] {
+            assert!(!allows(&STRICT, nr::prctl, &[refused, value]), "{refused}");
+        }
+    }
+    // DUMPABLE is taken away and never given; PDEATHSIG is SIGKILL.
+    for (option, allowed) in [(4, 0), (1, 9)] {
+        for value in [0, 1, 2, 9, 15, 19, 64] {
+            let call = [option, value];
+            assert_eq!(
+                allows(&STRICT, nr::prctl, &call),
+                value == allowed,
+                "{call:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_a_process_sets_of_itself_it_sets_of_no_other() {
+    let (process, group, user) = (0, 1, 2);
+    for (nr, call, allowed) in [
+        (nr::setpriority, [process, 0, 19], true),
+        (nr::setpriority, [process, 0, 0], true),
+        // Which the kernel answers: it takes a right.
+        (nr::setpriority, [process, 0, u64::from(u32::MAX)], true),
+        (nr::setpriority, [process, 4242, 19], false),
+        (nr::setpriority, [group, 0, 19], false),
+        (nr::setpriority, [user, 0, 19], false),
+        (nr::ioprio_set, [1, 0, 3 << 13], true),
+        (nr::ioprio_set, [1, 4242, 3 << 13], false),
+        (nr::ioprio_set, [2, 0, 3 << 13], false),
+        (nr::ioprio_set, [3, 0, 3 << 13], false),
+        (nr::sched_setaffinity, [0, 8, 1], true),
+        (nr::sched_setaffinity, [4242, 8, 1], false),
+        (nr::sched_setparam, [0, 1, 0], true),
+        (nr::sched_setparam, [4242, 1, 0], false),
+        // SCHED_OTHER, SCHED_BATCH, SCHED_IDLE; SCHED_RESET_ON_FORK with it.
+        (nr::sched_setscheduler, [0, 0, 1], true),
+        (nr::sched_setscheduler, [0, 3, 1], true),
+        (nr::sched_setscheduler, [0, 5, 1], true),
+        (nr::sched_setscheduler, [0, 0x4000_0005, 1], true),
+        (nr::sched_setscheduler, [4242, 5, 1], false),
+        // SCHED_FIFO, SCHED_RR, SCHED_DEADLINE.
+        (nr::sched_setscheduler, [0, 1, 1], false),
+        (nr::sched_setscheduler, [0, 2, 1], false),
+        (nr::sched_setscheduler, [0, 6, 1], false),
+        (nr::sched_setscheduler, [0, 0x4000_0001, 1], false),
+    ] {
+        for spec in [STRICT, PIPELINE, NETWORK, WORKSPACE] {
+            assert_eq!(allows(&spec, nr, &call), allowed, "{nr} {call:?}");
+        }
+    }
+}
+
+/// Or C libraries, which ask whether a pipe is a terminal by requests that no list has, take the answer for a fault.
+#[test]
+fn request_that_is_not_on_the_list_fails_as_on_a_descriptor_without_it() {
+    for spec in [STRICT, PIPELINE, NETWORK, WORKSPACE] {
+        let Rule::AllowWhen { otherwise, .. } = rule(&spec, nr::ioctl) else {
+            panic!("{:?}", rule(&spec, nr::ioctl));
+        };
+        assert_eq!(otherwise, libc::ENOTTY);
+        for (nr, _) in TABLE.iter().filter(|(nr, _)| *nr != nr::ioctl) {
+            if let Rule::AllowWhen { otherwise, .. } = rule(&spec, *nr) {
+                assert_eq!(otherwise, libc::EPERM, "{nr}");
+            }
+        }
     }
 }
 
@@ -611,7 +690,7 @@ fn allows(spec: &FilterSpec, nr: u32, arguments: &[u64]) -> bool {
     };
     match rule(spec, nr) {
         Rule::Allow => true,
-        Rule::AllowWhen(ways) => ways.iter().any(|way| {
+        Rule::AllowWhen { ways, .. } => ways.iter().any(|way| {
             way.iter().all(|test| match test.wanted {
                 Wanted::Exactly(value) => holds(test.index, test.width.mask(), value),
                 Wanted::Masked { mask, value } => {

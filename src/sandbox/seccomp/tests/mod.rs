@@ -15,6 +15,7 @@ use self::{
 use crate::{
     policy::{HookView, Metadata, Network, Spawn},
     sandbox::seccomp::{
+        arguments::ArgTest,
         closing::closing,
         filter::{ALLOWLIST, OBSERVED, ask_instead_of_refusing, inherited, observing},
         rules::{FilterSpec, Rule, rule},
@@ -49,7 +50,7 @@ fn composed_filters_say_what_the_table_says() {
         for nr in (0..1024).chain(FAR) {
             let rule = rule(spec, nr);
             // Of arguments that should not matter here, some will do.
-            let matter = matches!(rule, Rule::AllowWhen(_))
+            let matter = matches!(rule, Rule::AllowWhen { .. })
                 || needs.calls().iter().any(|&(need, _)| need == nr);
             for &args in vectors.of(nr).iter().step_by(if matter { 1 } else { 11 }) {
                 let actual = verdict(
@@ -110,7 +111,16 @@ fn inherited_filters_let_the_set_up_through() {
     for_every_spec(|spec, needs| {
         let inherited = inherited(spec, needs).unwrap();
         let shared = SHARED_WITH_HOOKS.map(|nr| (nr, Vec::new()));
-        for (nr, tests) in needs.calls().into_iter().chain(shared) {
+        let with = |index, value: libc::c_int| ArgTest::int(index, value as u64);
+        let in_one_way = [
+            (nr::prlimit64, vec![ArgTest::int(0, 0)]),
+            (
+                nr::prctl,
+                vec![with(0, libc::PR_SET_PDEATHSIG), with(1, libc::SIGKILL)],
+            ),
+        ];
+        let all = needs.calls().into_iter().chain(shared);
+        for (nr, tests) in all.chain(in_one_way) {
             // Flags that truncate are not among what the set-up opens files with.
             let rest = [
                 0,
@@ -147,14 +157,7 @@ fn set_up_opens_what_the_child_does_to_itself_and_nothing_else() {
         names
     };
     let [drop, keep, .., in_cgroup] = needs();
-    let always = [
-        "clone",
-        "landlock_restrict_self",
-        "prctl",
-        "prlimit64",
-        "seccomp",
-        "setpgid",
-    ];
+    let always = ["clone", "landlock_restrict_self", "seccomp", "setpgid"];
     assert_eq!(opened(keep), always);
     let [first, rest @ ..] = always;
     let of_cgroup: Vec<_> = [first, "clone3"].into_iter().chain(rest).collect();
@@ -165,13 +168,9 @@ fn set_up_opens_what_the_child_does_to_itself_and_nothing_else() {
             "capset",
             "clone",
             "landlock_restrict_self",
-            "prctl",
-            "prlimit64",
             "seccomp",
             "setgroups",
             "setpgid",
-            "setresgid",
-            "setresuid",
         ]
     );
 }
@@ -209,7 +208,7 @@ fn closing_filter_leaves_nothing_of_the_set_up_open() {
 fn set_up_calls_are_denied_to_every_hook() {
     for_every_spec(|spec, needs| {
         for (nr, tests) in needs.calls() {
-            // Setting a limit takes a limit to set; a child of one's own is what the other profile is for.
+            // A child of one's own is what the other profile is for.
             let args = satisfying(&tests, 1);
             let own = nr == nr::clone && spec.spawn == Spawn::Processes;
             let verdict = verdict(
@@ -322,7 +321,7 @@ fn kernel_accepts_the_shape_of_every_program() {
 fn closing_filter_is_short_because_every_run_loads_it() {
     for_every_spec(|spec, needs| {
         let length = closed(spec, needs).len();
-        let limit = if spec.landlock_abi < 6 { 38 } else { 28 };
+        let limit = if spec.landlock_abi < 6 { 30 } else { 20 };
         let limit = if needs.mounts { limit + 12 } else { limit };
         let limit = if needs.cgroup { limit + 2 } else { limit };
         assert!(

@@ -68,14 +68,14 @@ pub(in crate::sandbox) fn needs() -> [SetupNeeds; 8] {
 pub(in crate::sandbox) fn expected(rule: &Rule, args: &[u64; 6]) -> Verdict {
     match rule {
         Rule::Allow => Verdict::Allow,
-        Rule::AllowWhen(ways)
+        Rule::AllowWhen { ways, .. }
             if ways
                 .iter()
                 .any(|way| way.iter().all(|test| holds(test, args))) =>
         {
             Verdict::Allow
         }
-        Rule::AllowWhen(_) => Verdict::Errno(libc::EPERM),
+        Rule::AllowWhen { otherwise, .. } => Verdict::Errno(*otherwise),
         Rule::Errno(errno) => Verdict::Errno(*errno),
         Rule::Kill => Verdict::Kill,
     }
@@ -111,7 +111,7 @@ impl Vectors {
         let mut tests: BTreeMap<u32, Vec<ArgTest>> = BTreeMap::new();
         for nr in 0..1024 {
             for spec in specs() {
-                if let Rule::AllowWhen(ways) = rule(&spec, nr) {
+                if let Rule::AllowWhen { ways, .. } = rule(&spec, nr) {
                     tests
                         .entry(nr)
                         .or_default()
@@ -203,7 +203,7 @@ fn values(test: &ArgTest) -> Vec<u64> {
 }
 
 /// Calls of the set-up that every hook may make too.
-pub(in crate::sandbox) const SHARED_WITH_HOOKS: [u32; 13] = [
+pub(in crate::sandbox) const SHARED_WITH_HOOKS: [u32; 15] = [
     nr::close_range,
     nr::dup3,
     nr::execve,
@@ -215,6 +215,8 @@ pub(in crate::sandbox) const SHARED_WITH_HOOKS: [u32; 13] = [
     nr::openat,
     nr::rt_sigaction,
     nr::rt_sigprocmask,
+    nr::setresgid,
+    nr::setresuid,
     nr::umask,
     nr::write,
 ];
