@@ -323,6 +323,14 @@ impl Metadata {
             Self::Keep => "keep",
         }
     }
+
+    /// Returns the umask of a hook. One that cannot change a mode later leaves files for its own user alone.
+    pub(crate) const fn umask(self) -> u32 {
+        match self {
+            Self::Change => 0o022,
+            Self::Keep => 0o077,
+        }
+    }
 }
 
 /// Network access of a hook.

@@ -366,6 +366,7 @@ impl Call<'_> {
             ruleset: None,
             stdio,
             tree: None,
+            umask: 0o077,
             working_dir: Arc::new(File::open(working_dir).map_err(fault)?.into()),
         })
         .map_err(|_| Fault::new("cannot prepare a child", "it has no filter to be too long"))?;

@@ -150,6 +150,7 @@ async fn hook(runner: &Runner, is_confined: bool, task: Task<'_>) -> Result<Rele
         pipes,
         program,
         stdio,
+        umask: policy.metadata.umask(),
         working_dir: working_dir.map(|named| Arc::clone(&named.opened)),
     };
     let (begun, proof) = if is_confined {
@@ -214,6 +215,7 @@ async fn probe(
         pipes,
         program: program.clone(),
         stdio,
+        umask: policy.metadata.umask(),
         working_dir: None,
     };
     let deadline = until.deadline;
@@ -277,6 +279,7 @@ async fn start_unconfined(
         limits: child.limits,
         program: c_string(child.program.as_os_str())?,
         stdio: child.stdio,
+        umask: child.umask,
         working_dir: child.working_dir.unwrap_or(scratch),
     };
     start::unconfined(start, child.pipes, child.hold, until).await
@@ -315,6 +318,7 @@ async fn start_confined(
         limits: child.limits,
         program: c_string(SANDBOX_EXEC.as_ref())?,
         stdio: child.stdio,
+        umask: child.umask,
         working_dir: child.working_dir.unwrap_or(reach.scratch),
     };
     let order = Order {
@@ -385,6 +389,7 @@ struct ChildSpec {
     pipes: Pipes,
     program: PathBuf,
     stdio: [OwnedFd; 3],
+    umask: u32,
     /// `None` = the scratch directory.
     working_dir: Option<Arc<OwnedFd>>,
 }

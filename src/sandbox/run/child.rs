@@ -241,6 +241,7 @@ fn job(
         ruleset,
         stdio,
         tree,
+        umask: task.policy.metadata.umask(),
         working_dir,
     };
     let too_long = |_| Fault::new("cannot prepare a child", "its closing filter is too long");

@@ -263,6 +263,7 @@ pub(in crate::sandbox) mod tests {
             ruleset: None,
             stdio: [null(), null(), null()],
             tree: None,
+            umask: 0o077,
             working_dir: Arc::new(open("/")),
         });
         Arc::new(job.unwrap())

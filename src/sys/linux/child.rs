@@ -217,7 +217,7 @@ fn confine(job: &Job) -> Result<(), i32> {
         }
     })?;
     take(job, Step::WorkingDirectory, || {
-        call(libc::SYS_umask, [0o077, 0, 0, 0, 0, 0])?;
+        call(libc::SYS_umask, [parts.umask as usize, 0, 0, 0, 0, 0])?;
         call(libc::SYS_fchdir, [working_dir, 0, 0, 0, 0, 0]).map(drop)
     })?;
     if let Some(ruleset) = &parts.ruleset {

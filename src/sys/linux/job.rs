@@ -271,6 +271,8 @@ pub(crate) struct JobParts {
     pub tree: Option<Init>,
     /// The child's ends of stdin, stdout and stderr.
     pub stdio: [OwnedFd; 3],
+    /// The umask.
+    pub umask: u32,
     /// Working directory.
     pub working_dir: Arc<OwnedFd>,
 }

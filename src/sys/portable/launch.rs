@@ -47,6 +47,8 @@ pub(crate) struct Start {
     pub program: CString,
     /// The child's ends of stdin, stdout and stderr.
     pub stdio: [OwnedFd; 3],
+    /// The umask.
+    pub umask: u32,
     /// Working directory.
     pub working_dir: Arc<OwnedFd>,
 }
@@ -65,6 +67,7 @@ pub(crate) fn start(start: Start) -> io::Result<Process> {
         limits,
         program,
         stdio,
+        umask: mask,
         working_dir,
     } = start;
     let [stdin, stdout, stderr] = stdio.map(Stdio::from);
@@ -85,7 +88,7 @@ pub(crate) fn start(start: Start) -> io::Result<Process> {
         group.store(getpid().as_raw(), Ordering::Release);
         // SAFETY: no handler is installed, so nothing of ours runs in a signal's context.
         unsafe { signal(Signal::SIGXFSZ, SigHandler::SigDfl) }?;
-        umask(Mode::from_bits_truncate(0o077));
+        umask(Mode::from_bits_truncate(mask as libc::mode_t));
         fchdir(&*working_dir)?;
         for (resource, limit) in &limits {
             setrlimit(*resource, *limit, *limit)?;
