@@ -623,14 +623,25 @@ fn shipped() -> Vec<(String, Scene)> {
     all
 }
 
+/// Where the optional grants of shipped profiles lie that are not looked for on the model's Mac.
+const OF_OTHER_SYSTEMS: [&str; 5] = ["/etc/", "/home/linuxbrew", "/nix", "/run/", "/snap"];
+
 /// Returns where a path of the shipped profiles leads on a Mac, if it is there.
 fn on_a_mac(grant: &GrantSpec) -> Option<Seen> {
-    let GrantPlace::Path(path) = &grant.place else {
-        panic!("{} is not bound", grant.place);
+    let path = match &grant.place {
+        GrantPlace::Path(path) => path,
+        // None of them is there.
+        GrantPlace::Entries(_) => return None,
+        unbound => panic!("{unbound} is not bound"),
     };
     let (path, is_directory) = match path.to_str().unwrap() {
-        directory @ ("/bin" | "/sbin" | "/usr" | "/Users/user/project") => (directory, true),
-        file @ ("/dev/null" | "/dev/urandom") => (file, false),
+        directory @ ("/bin" | "/opt" | "/sbin" | "/usr" | "/Users/user/project") => {
+            (directory, true)
+        }
+        file @ ("/dev/null" | "/dev/random" | "/dev/urandom" | "/dev/zero") => (file, false),
+        "/etc/group" => ("/private/etc/group", false),
+        "/etc/passwd" => ("/private/etc/passwd", false),
+        "/etc/shells" => ("/private/etc/shells", false),
         "/etc/hosts" => ("/private/etc/hosts", false),
         "/etc/localtime" => (
             "/private/var/db/timezone/tz/2026a.1.0/zoneinfo/Europe/Berlin",
@@ -640,7 +651,8 @@ fn on_a_mac(grant: &GrantSpec) -> Option<Seen> {
         "/etc/services" => ("/private/etc/services", false),
         "/etc/ssl/certs" => ("/private/etc/ssl/certs", true),
         "/etc/ssl/openssl.cnf" => ("/private/etc/ssl/openssl.cnf", false),
-        "/etc/alternatives"
+        "/dev/full"
+        | "/etc/alternatives"
         | "/etc/gai.conf"
         | "/etc/host.conf"
         | "/etc/ld.so.cache"
@@ -650,6 +662,14 @@ fn on_a_mac(grant: &GrantSpec) -> Option<Seen> {
         | "/lib"
         | "/lib32"
         | "/lib64" => return None,
+        // Others of the part `machine`, and places of other systems.
+        other
+            if OF_OTHER_SYSTEMS
+                .iter()
+                .any(|place| other.starts_with(place)) =>
+        {
+            return None;
+        }
         other => panic!("say where `{other}` leads on a Mac"),
     };
     Some(Seen {

@@ -94,8 +94,9 @@ fn is_writable(place: &GrantPlace, policy: &Policy) -> bool {
         // The workspace's path is not known yet.
         (GrantPlace::Workspace { .. }, GrantPlace::Path(_))
         | (GrantPlace::Path(_), GrantPlace::Workspace { .. }) => grant.access == Access::Write,
-        // A source is never writable.
-        (GrantPlace::Source { .. }, _) | (_, GrantPlace::Source { .. }) => false,
+        // A source is never writable, nor are entries.
+        (GrantPlace::Entries(_) | GrantPlace::Source { .. }, _)
+        | (_, GrantPlace::Entries(_) | GrantPlace::Source { .. }) => false,
     })
 }
 

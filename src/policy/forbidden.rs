@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::located::Located;
+use super::{Entries, located::Located};
 
 /// Paths that no grant may equal, contain or lie in.
 #[derive(Debug, Default)]
@@ -45,6 +45,33 @@ impl Forbidden {
             .iter()
             .find(|forbidden| grant.holds(forbidden) || forbidden.holds(&grant));
         Ok(hit.map(|forbidden| forbidden.given()))
+    }
+
+    /// Returns the forbidden path that an entry of a directory equals, contains or lies in, or would if it were made.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the directory cannot be examined.
+    pub(super) fn reached_by_entries(&self, entries: &Entries) -> io::Result<Option<&Path>> {
+        if self.0.is_empty() {
+            return Ok(None);
+        }
+        let directory = Located::find(entries.directory())?;
+        let matches = |forbidden: &Located| {
+            let below = forbidden.path().strip_prefix(directory.path()).ok()?;
+            Some(entries.matches(below.iter().next()?))
+        };
+        let hit = |it: &&Located| it.holds(&directory) || matches(it).unwrap_or(false);
+        if let Some(forbidden) = self.0.iter().find(hit) {
+            return Ok(Some(forbidden.given()));
+        }
+        for entry in entries.existing()? {
+            // An entry that cannot be examined cannot be opened for a run either, and is left out there.
+            if let Ok(Some(forbidden)) = self.reached_by(&entry) {
+                return Ok(Some(forbidden));
+            }
+        }
+        Ok(None)
     }
 }
 
@@ -101,6 +128,21 @@ mod tests {
                 "{grant}"
             );
         }
+    }
+
+    #[test]
+    fn an_entry_that_is_there_or_could_be_made_is_seen_by_its_name() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("state-1")).unwrap();
+        let forbidden = Forbidden::locate(&[dir.path().join("state-1/journal")]).unwrap();
+        let reached = |name: &str| {
+            let entries = Entries::parse(&dir.path().join(name)).unwrap().unwrap();
+            forbidden.reached_by_entries(&entries).unwrap().is_some()
+        };
+        assert!(reached("state-*"));
+        assert!(!reached("other-*"));
+        symlink(dir.path().join("state-1"), dir.path().join("other-1")).unwrap();
+        assert!(reached("other-*"));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Profiles and their resolved form: profile files → [`Policy`] → plan. Synchronous, and without system calls but to
 //! read files.
 
+mod entries;
 pub(crate) mod environment;
 pub(crate) mod explain;
 pub(crate) mod forbidden;
@@ -16,7 +17,7 @@ pub(crate) mod units;
 mod workspace_roots;
 
 pub use self::{
-    profile::references::References, registry::Registry, start::starts_in,
+    entries::Entries, profile::references::References, registry::Registry, start::starts_in,
     workspace_roots::WorkspaceRoots,
 };
 use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc, time::Duration};
@@ -158,6 +159,8 @@ impl fmt::Display for ReadOnly {
 /// The location of a grant.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum GrantPlace {
+    /// Entries of a directory, each where it exists. Only of the system, and read-only.
+    Entries(Entries),
     /// An absolute path without `.` and `..`.
     Path(PathBuf),
     /// `${source}`, or a path below it: of the tree that a worktree was made from. Never writable.
@@ -179,6 +182,7 @@ pub enum GrantPlace {
 impl fmt::Display for GrantPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (reference, below) = match self {
+            Self::Entries(entries) => return entries.fmt(f),
             Self::Path(path) => return write!(f, "{}", path.display()),
             Self::Source { below, .. } => ("${source}", below),
             Self::Workspace { below, .. } => ("${workspace}", below),
@@ -266,9 +270,13 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// The largest size of a scratch directory in memory that follows from `file_size`, which may be meant for disks.
+    const MOST_OF_FILE_SIZE: u64 = 1 << 30;
+
     /// Returns the limits of a scratch directory that is in memory in any case, as it is in containers.
     pub(crate) fn scratch_in_memory(&self) -> ScratchLimits {
-        (self.scratch).unwrap_or_else(|| ScratchLimits::of_size(self.file_size))
+        let of_file_size = || ScratchLimits::of_size(self.file_size.min(Self::MOST_OF_FILE_SIZE));
+        (self.scratch).unwrap_or_else(of_file_size)
     }
 }
 

@@ -12,7 +12,7 @@ pub fn starts_in<'a>(policy: &Policy, hook: &'a Hook) -> Option<&'a Path> {
         let mut named = policy.files.named.iter();
         named.any(|grant| match &grant.place {
             GrantPlace::Path(path) => workspace.starts_with(path),
-            GrantPlace::Source { .. } => false,
+            GrantPlace::Entries(_) | GrantPlace::Source { .. } => false,
             GrantPlace::Workspace { below, .. } => below.as_os_str().is_empty(),
         })
     };

@@ -164,7 +164,9 @@ impl<'a> View<'a> {
         let nearest = |grants: &[GrantSpec]| {
             let granted = grants.iter().filter_map(|grant| match &grant.place {
                 GrantPlace::Path(granted) => path.starts_with(granted).then_some(granted),
-                GrantPlace::Source { .. } | GrantPlace::Workspace { .. } => None,
+                GrantPlace::Entries(_)
+                | GrantPlace::Source { .. }
+                | GrantPlace::Workspace { .. } => None,
             });
             granted.map(|granted| granted.components().count()).max()
         };

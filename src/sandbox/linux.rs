@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// A device that every system has and no shipped profile grants.
-pub(in crate::sandbox) const UNGRANTED_DEVICE: &str = "/dev/full";
+pub(in crate::sandbox) const UNGRANTED_DEVICE: &str = "/dev/tty";
 
 /// Whether the network right includes Unix sockets.
 pub(in crate::sandbox) const OUTBOUND_HAS_UNIX_SOCKETS: bool = false;

@@ -232,6 +232,76 @@ async fn develop_has_the_tools_of_the_home_and_a_cache_that_lasts_and_reaches_no
     assert!(!mine.path().join(".local/bin/evil").exists());
 }
 
+/// Prints what a shell finds of the machine, of its devices and limits, and of who started it.
+const OF_THE_MACHINE: &str = "head -n 1 /etc/passwd; . /etc/profile && echo profile; echo $USER $TERM
+    od -An -tx1 -N2 /dev/zero; (echo x >/dev/full) 2>/dev/null || echo full; head -c 1 /dev/random | wc -c
+    if [ $(ulimit -n) -gt 256 ]; then echo many; fi; if (trap '' XFSZ; dd if=/dev/zero of=large bs=1 count=1 seek=64M) 2>/dev/null; then echo large; fi
+    echo x >made; mkdir dir; stat -c %a made dir";
+
+#[tokio::test]
+async fn under_develop_the_machine_is_as_without_hookjail() {
+    let free = directory();
+    let bare = Command::new("/bin/sh")
+        .args([
+            "-c",
+            &format!("umask 022; ulimit -n 1024; {OF_THE_MACHINE}"),
+        ])
+        .current_dir(free.path())
+        .env("USER", "ada")
+        .env("TERM", "dumb")
+        .output()
+        .unwrap();
+    let bare = String::from_utf8(bare.stdout).unwrap();
+    assert!(bare.ends_with("full\n1\nmany\nlarge\n644\n755\n"), "{bare}");
+
+    let mut request = hook(["/bin/sh", "-c", OF_THE_MACHINE]);
+    let hook = request.hook.as_mut().unwrap();
+    hook.env.insert("USER".to_owned(), "ada".to_owned());
+    let command = hook.argv.clone();
+    let daemon = Daemon::with(granting("develop", &[command])).await;
+    let workspace = daemon.workspace().join("project");
+    fs::create_dir(&workspace).unwrap();
+    fs::set_permissions(&workspace, Permissions::from_mode(0o777)).unwrap();
+    let confined = outcome(&daemon, request, "develop", Some(&workspace)).await;
+    assert_eq!(confined, said(&bare));
+
+    // The smaller profiles have none of the machine's files, fewer descriptors, and leave no file open to others.
+    let script = "(head -n 1 /etc/passwd) 2>/dev/null || echo none; ulimit -n; echo x >$TMPDIR/made; stat -c %a $TMPDIR/made";
+    let small = outcome(&daemon, sh("pipeline", script), "pipeline", None).await;
+    assert_eq!(small, said("none\n256\n600\n"));
+}
+
+#[tokio::test]
+async fn a_pattern_grants_what_matches_when_a_run_begins_and_nothing_else() {
+    let places = directory();
+    let path = places.path().display();
+    fs::write(places.path().join("java-1"), "one\n").unwrap();
+    fs::write(places.path().join("other"), "other\n").unwrap();
+    open_to_all(places.path());
+    let profile = format!(
+        "description = \"d\"\nextends = \"pipeline\"\n[files]\nsystem = [{{ path = \"{path}/java-*\", access = \"read\", optional = true }}]\n"
+    );
+    let daemon = Daemon::with(Setup {
+        profiles: vec![("versions".to_owned(), profile)],
+        ..Setup::default()
+    })
+    .await;
+    let script = format!(
+        "cd {path}; for file in java-1 java-2 other; do cat $file 2>/dev/null || echo none; done"
+    );
+    let confined = async || outcome(&daemon, sh("versions", &script), "versions", None).await;
+
+    assert_eq!(confined().await, said("one\nnone\nnone\n"));
+    fs::write(places.path().join("java-2"), "two\n").unwrap();
+    open_to_all(places.path());
+    assert_eq!(confined().await, said("one\ntwo\nnone\n"));
+    let bare = Command::new("/bin/sh")
+        .args(["-c", &script])
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8(bare.stdout).unwrap(), "one\ntwo\nother\n");
+}
+
 #[tokio::test]
 async fn the_network_is_the_operators_to_grant_command_by_command() {
     let probe = Probe::build();

@@ -95,9 +95,21 @@ impl Reach {
         let system = files.system.iter().map(|grant| (grant, true));
         let named = files.named.iter().map(|grant| (grant, false));
         for (grant, follow) in system.chain(named) {
-            let GrantPlace::Path(path) = &grant.place else {
-                reach.missing.push(grant.clone());
-                continue;
+            let path = match &grant.place {
+                GrantPlace::Path(path) => path,
+                GrantPlace::Entries(entries) => {
+                    // An entry that cannot be examined cannot be opened for a run either, and is left out there.
+                    let found = entries.existing()?.into_iter();
+                    let found = found.filter_map(|path| Located::find(&path).ok());
+                    for place in found.filter(Located::exists) {
+                        reach.add(grant, place);
+                    }
+                    continue;
+                }
+                GrantPlace::Source { .. } | GrantPlace::Workspace { .. } => {
+                    reach.missing.push(grant.clone());
+                    continue;
+                }
             };
             let place = Located::find(path)?;
             // A named grant is opened without following any link, and refused where there is one.

@@ -194,9 +194,7 @@ impl Reach {
     pub(super) fn spelled(&self, grant: &GrantSpec) -> GrantSpec {
         let below = match (&grant.place, &self.workspace) {
             (GrantPlace::Path(path), Some(workspace)) => path.strip_prefix(workspace).ok(),
-            (GrantPlace::Path(_) | GrantPlace::Source { .. } | GrantPlace::Workspace { .. }, _) => {
-                None
-            }
+            (_, _) => None,
         };
         let place = below.map_or_else(
             || grant.place.clone(),

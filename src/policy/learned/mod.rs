@@ -17,13 +17,17 @@ use super::{
 };
 
 /// The parts that a draft can have, in the order in which `develop` has them.
-pub(crate) const PARTS: [&str; 5] = [
+pub(crate) const PARTS: [&str; 6] = [
     "toolchains",
     "caches",
     "git-identity",
     "claude-code-home",
     "agents-home",
+    MACHINE,
 ];
+
+/// The part for files of the machine; the others are for files of the user.
+const MACHINE: &str = "machine";
 
 /// An observed access to a path.
 #[derive(Clone, Debug)]
@@ -187,7 +191,7 @@ impl Draft {
             draft.parts.push(part);
             let with = under(&draft)?;
             let is_needed = wanted.iter().any(|wanted| {
-                of_user(wanted)
+                (part == MACHINE || of_user(wanted))
                     && !wanted.is_allowed(&without.reach)
                     && wanted.is_allowed(&with.reach)
             });

@@ -86,7 +86,9 @@ pub fn narrow(policy: &Policy, bound: Bindings<'_>, narrow: &Narrow) -> Result<P
             .files
             .keep_read_only(workspace, |place| match place {
                 GrantPlace::Path(path) => Some(path.clone()),
-                GrantPlace::Source { .. } | GrantPlace::Workspace { .. } => None,
+                GrantPlace::Entries(_)
+                | GrantPlace::Source { .. }
+                | GrantPlace::Workspace { .. } => None,
             }),
     }
     check_below_writable(&narrowed.files, "narrow.read")?;
@@ -197,7 +199,7 @@ fn bind(policy: &Policy, bound: Bindings<'_>) -> Result<Vec<GrantSpec>, Widened>
     let mut named = Vec::new();
     for grant in &policy.files.named {
         let (field, directory, below, if_bound) = match &grant.place {
-            GrantPlace::Path(_) => {
+            GrantPlace::Entries(_) | GrantPlace::Path(_) => {
                 named.push(grant.clone());
                 continue;
             }
@@ -334,7 +336,7 @@ fn covers(grant: &GrantSpec, path: &Path) -> bool {
     match &grant.place {
         GrantPlace::Path(granted) if grant.access == Access::WriteFile => path == granted,
         GrantPlace::Path(granted) => path.starts_with(granted),
-        GrantPlace::Source { .. } | GrantPlace::Workspace { .. } => false,
+        GrantPlace::Entries(_) | GrantPlace::Source { .. } | GrantPlace::Workspace { .. } => false,
     }
 }
 

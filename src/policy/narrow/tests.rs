@@ -354,6 +354,7 @@ fn uses(grants: &[GrantSpec], bound: Bindings<'_>, file: &Path) -> Vec<&'static 
     let mut all = Vec::new();
     for grant in grants {
         let (bound, below) = match &grant.place {
+            GrantPlace::Entries(_) => panic!("no named grant has a pattern"),
             GrantPlace::Path(path) => (Some(Path::new("/")), path),
             GrantPlace::Source { below, .. } => (bound.source, below),
             GrantPlace::Workspace { below, .. } => (bound.workspace, below),

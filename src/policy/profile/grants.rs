@@ -13,7 +13,7 @@ use super::{
     ProfileCause, once,
     references::{Reference, References, never_of_home},
 };
-use crate::policy::{Access, Files, GrantPlace, GrantSpec, ReadOnly};
+use crate::policy::{Access, Entries, Files, GrantPlace, GrantSpec, ReadOnly};
 
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields)]
@@ -46,6 +46,13 @@ impl FilesSection {
             "files.system",
             self.system.iter().map(|grant| grant.0.to_string()),
         )
+    }
+
+    /// Returns the paths of the system's grants that a host may lack.
+    pub(super) fn optional_system(&self) -> Vec<String> {
+        let system = self.system.iter().map(|grant| &grant.0);
+        let optional = system.filter(|grant| grant.optional);
+        optional.map(ToString::to_string).collect()
     }
 
     pub(super) fn over(mut self, parent: Self) -> Self {
@@ -93,7 +100,7 @@ impl FilesSection {
             system: system.into(),
         };
         files.keep_read_only(Path::new(WORKSPACE), |place| match place {
-            GrantPlace::Path(_) | GrantPlace::Source { .. } => None,
+            GrantPlace::Entries(_) | GrantPlace::Path(_) | GrantPlace::Source { .. } => None,
             GrantPlace::Workspace { below, .. } => Some(Path::new(WORKSPACE).join(below)),
         });
         match files.below_writable() {
@@ -205,9 +212,10 @@ fn lies_in(inner: &GrantPlace, outer: &GrantPlace) -> bool {
             GrantPlace::Workspace { below: inner, .. },
             GrantPlace::Workspace { below: outer, .. },
         ) => inner.starts_with(outer),
-        (GrantPlace::Path(_) | GrantPlace::Source { .. } | GrantPlace::Workspace { .. }, _) => {
-            false
+        (GrantPlace::Entries(inner), GrantPlace::Path(outer)) => {
+            inner.directory().starts_with(outer)
         }
+        (_, _) => false,
     }
 }
 
@@ -396,7 +404,8 @@ struct SystemGrant(GrantEntry);
 #[derive(Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 struct SystemEntry {
-    /// An absolute path, or one below `${home}` or `${cache}`.
+    /// An absolute path, or one below `${home}` or `${cache}`. The last part of an absolute one may have one `*`, which stands for any
+    /// letters: it grants each entry of that name that exists when a run begins.
     path: String,
     /// The access; not `write`.
     access: Access,
@@ -415,11 +424,24 @@ impl TryFrom<SystemEntry> for SystemGrant {
                 "`{path}` is writable, and a request could not take it away; move it to `files.named`"
             ));
         }
+        let mut spot = spot(&entry.path, entry.access)?;
+        if let GrantSpot::Elsewhere(GrantPlace::Path(path)) = &spot {
+            let entries = Entries::parse(path);
+            if let Some(entries) = entries.map_err(|rule| format!("`{}` {rule}", entry.path))? {
+                if !entry.access.is_read_only() || !entry.optional {
+                    return Err(format!(
+                        "`{}` has a `*`; grant it to read or to execute, with `optional = true`",
+                        entry.path
+                    ));
+                }
+                spot = GrantSpot::Elsewhere(GrantPlace::Entries(entries));
+            }
+        }
         Ok(Self(GrantEntry {
             access: entry.access,
             create: false,
             optional: entry.optional,
-            spot: spot(&entry.path, entry.access)?,
+            spot,
         }))
     }
 }

@@ -132,6 +132,11 @@ impl ProfileFile {
         self.part
     }
 
+    /// Returns the paths of the system's grants that a host may lack.
+    pub(super) fn optional_system(&self) -> Vec<String> {
+        self.files.optional_system()
+    }
+
     /// Puts this file on top of its parent.
     pub(super) fn over(self, parent: Self) -> Self {
         Self {

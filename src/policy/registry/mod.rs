@@ -1,7 +1,7 @@
 //! Registry of a daemon's profiles: the shipped ones, and those of the operator's directories.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     ffi::OsStr,
     fs::{self, File, Metadata, OpenOptions},
     io::{self, Read},
@@ -75,6 +75,12 @@ impl Registry {
             sources.insert(source.name.clone(), source);
         }
 
+        // Written for every host: one that reaches a daemon's own place on this host is left out.
+        let yielding: BTreeSet<String> = SHIPPED
+            .iter()
+            .filter_map(|(_, text)| ProfileFile::parse(text).ok())
+            .flat_map(|file| file.optional_system())
+            .collect();
         let forbidden = Forbidden::locate(forbidden).map_err(|error| ProfileError {
             cause: error.into(),
             origin: "forbidden paths".to_owned(),
@@ -88,11 +94,11 @@ impl Registry {
             {
                 file = file.over(inherit(whole, &sources)?.0);
             }
-            let policy = Policy {
+            let mut policy = Policy {
                 line,
                 ..file.resolve(source.name.clone(), references)?
             };
-            check_grants(&policy, &forbidden)?;
+            check_grants(&mut policy, &forbidden, &yielding)?;
             Ok(policy)
         };
         let mut profiles = BTreeMap::new();
@@ -219,18 +225,35 @@ fn inherit(
     Ok((layers.fold(base, |parent, child| child.over(parent)), names))
 }
 
-fn check_grants(policy: &Policy, forbidden: &Forbidden) -> Result<(), ProfileCause> {
+/// Checks that no grant reaches a forbidden path. Those that `yielding` names are left out where they do.
+fn check_grants(
+    policy: &mut Policy,
+    forbidden: &Forbidden,
+    yielding: &BTreeSet<String>,
+) -> Result<(), ProfileCause> {
+    let mut left_out = BTreeSet::new();
     for grant in policy.files.system.iter().chain(&policy.files.named) {
         // The paths of `${workspace}` and `${source}` are known only when a request binds them.
-        let GrantPlace::Path(path) = &grant.place else {
-            continue;
+        let reached = match &grant.place {
+            GrantPlace::Entries(entries) => forbidden.reached_by_entries(entries)?,
+            GrantPlace::Path(path) => forbidden.reached_by(path)?,
+            GrantPlace::Source { .. } | GrantPlace::Workspace { .. } => None,
         };
-        if let Some(reached) = forbidden.reached_by(path)? {
+        if let Some(reached) = reached {
+            if grant.optional && yielding.contains(&grant.place.to_string()) {
+                left_out.insert(grant.place.clone());
+                continue;
+            }
             return Err(ProfileCause::Forbidden {
                 forbidden: reached.to_owned(),
-                grant: path.clone(),
+                grant: grant.place.to_string().into(),
             });
         }
+    }
+    if !left_out.is_empty() {
+        let system = policy.files.system.iter();
+        let kept = system.filter(|grant| !left_out.contains(&grant.place));
+        policy.files.system = kept.cloned().collect();
     }
     Ok(())
 }
@@ -313,7 +336,7 @@ const MAX_FILE: u64 = 1 << 20;
 const NOT_A_FILE: &str = "it is not a regular file, or a link to one; put the file itself there";
 /// The shipped profile that extends nothing.
 const BASE: &str = "strict";
-const SHIPPED: [(&str, &str); 16] = [
+const SHIPPED: [(&str, &str); 17] = [
     (
         "agents-home",
         include_str!("../../../sandbox-profiles/agents-home.toml"),
@@ -341,6 +364,10 @@ const SHIPPED: [(&str, &str); 16] = [
     (
         "git-identity",
         include_str!("../../../sandbox-profiles/git-identity.toml"),
+    ),
+    (
+        "machine",
+        include_str!("../../../sandbox-profiles/machine.toml"),
     ),
     (
         "network",

@@ -49,7 +49,7 @@ pub(in crate::sandbox) async fn start_unconfined(
 }
 
 /// A device that every system has and no shipped profile grants.
-pub(in crate::sandbox) const UNGRANTED_DEVICE: &str = "/dev/zero";
+pub(in crate::sandbox) const UNGRANTED_DEVICE: &str = "/dev/tty";
 
 /// Whether the network right includes Unix sockets.
 ///

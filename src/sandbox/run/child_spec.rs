@@ -497,7 +497,8 @@ fn around(task: HookTask<'_>, script: &Path, file: &File) -> Result<Around, Refu
     let granted = files.system.iter().chain(&files.named);
     let granted = granted.filter_map(|grant| match &grant.place {
         policy::GrantPlace::Path(path) if own.starts_with(path) => Some(path),
-        policy::GrantPlace::Path(_)
+        policy::GrantPlace::Entries(_)
+        | policy::GrantPlace::Path(_)
         | policy::GrantPlace::Source { .. }
         | policy::GrantPlace::Workspace { .. } => None,
     });

@@ -1,14 +1,16 @@
 //! Opens granted paths once: a grant is the examined inode, whatever its name leads to later.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
+    ffi::{OsStr, OsString},
     io,
-    os::fd::OwnedFd,
+    os::{fd::OwnedFd, unix::ffi::OsStrExt},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
 
 use nix::{
+    dir::Dir,
     errno::Errno,
     fcntl::OFlag,
     sys::stat::{FileStat, Mode, SFlag, fstat, stat},
@@ -179,10 +181,46 @@ impl KnownPlaces {
     ///
     /// Refuses where a path cannot be opened: `GRANT_MISSING`.
     pub(in crate::sandbox) fn open_system(&self, files: &Files) -> Result<Vec<OpenGrant>, Refusal> {
-        let system = files.system.iter();
-        system
-            .filter_map(|grant| open_one(grant, |path| self.open(path)).transpose())
-            .collect()
+        let mut opened = Vec::new();
+        let mut listed = BTreeMap::new();
+        for grant in files.system.iter() {
+            let GrantPlace::Entries(entries) = &grant.place else {
+                opened.extend(open_one(grant, |path| self.open(path))?);
+                continue;
+            };
+            let directory = entries.directory();
+            let names = (listed.entry(directory)).or_insert_with(|| self.list(directory));
+            for name in names.iter().filter(|name| entries.matches(name)) {
+                let path = directory.join(name);
+                // What cannot be opened, such as a link to a place of another user, serves no hook.
+                if let Ok((target, is_directory)) = self.open(&path) {
+                    opened.push(OpenGrant {
+                        path,
+                        rights: Rights::of(grant.access, is_directory),
+                        target,
+                    });
+                }
+            }
+        }
+        Ok(opened)
+    }
+
+    /// Returns the names in a directory of the system; none where it cannot be listed.
+    fn list(&self, directory: &Path) -> Vec<OsString> {
+        let flags = OFlag::O_DIRECTORY | OFlag::O_RDONLY | OFlag::O_CLOEXEC;
+        let opened = match self.root().filter(|_| Root::has(directory)) {
+            Some(root) => root
+                .open_in(directory, flags)
+                .and_then(|file| Dir::from_fd(file.into())),
+            None => Dir::open(directory, flags, Mode::empty()),
+        };
+        let names = opened.into_iter().flat_map(Dir::into_iter);
+        let names = names.filter_map(Result::ok);
+        let mut names: Vec<_> = names
+            .map(|entry| OsStr::from_bytes(entry.file_name().to_bytes()).to_owned())
+            .collect();
+        names.sort();
+        names
     }
 
     fn open(&self, path: &Path) -> Result<(Arc<OwnedFd>, bool), Errno> {
@@ -286,7 +324,9 @@ fn open_one(
 ) -> Result<Option<OpenGrant>, Refusal> {
     let path = match &grant.place {
         GrantPlace::Path(path) => path,
-        unbound @ (GrantPlace::Source { .. } | GrantPlace::Workspace { .. }) => {
+        unbound @ (GrantPlace::Entries(_)
+        | GrantPlace::Source { .. }
+        | GrantPlace::Workspace { .. }) => {
             let message = format!("the profile grants `{unbound}`, which is not bound");
             return Err(Refusal::new(Reason::GrantMissing, message));
         }
@@ -355,6 +395,11 @@ fn open_working_dir(
         .chain(&files.named)
         .any(|grant| match &grant.place {
             GrantPlace::Path(granted) => path.starts_with(granted),
+            GrantPlace::Entries(entries) => {
+                let below = path.strip_prefix(entries.directory()).ok();
+                let name = below.and_then(|below| below.iter().next());
+                name.is_some_and(|name| entries.matches(name))
+            }
             GrantPlace::Source { .. } | GrantPlace::Workspace { .. } => false,
         });
     if !granted {

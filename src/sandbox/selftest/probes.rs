@@ -50,6 +50,8 @@ enum Success {
     Value,
     /// This errno: the call passed the access check and then failed as arranged.
     Reached(i32),
+    /// 0 or more, or this errno, as the circumstances are.
+    ValueOrReached(i32),
 }
 
 /// Attempts, and the expected result of each.
@@ -105,6 +107,14 @@ impl Probe {
     fn reaching(self, errno: i32) -> Self {
         Self {
             success: Success::Reached(errno),
+            ..self
+        }
+    }
+
+    /// Sets the errno with which it may fail behind the access check.
+    fn or_reaching(self, errno: i32) -> Self {
+        Self {
+            success: Success::ValueOrReached(errno),
             ..self
         }
     }
@@ -295,7 +305,9 @@ fn devices() -> Vec<Probe> {
         Probe::new(Axis::Devices, what, attempt)
     };
     vec![
-        device("open an ungranted device", UNGRANTED_DEVICE, libc::O_RDONLY),
+        // A process without a terminal is told so behind the access check.
+        device("open an ungranted device", UNGRANTED_DEVICE, libc::O_RDONLY)
+            .or_reaching(libc::ENXIO),
         device("open /dev/null", "/dev/null", libc::O_RDWR).granted(true),
     ]
 }
@@ -319,6 +331,7 @@ impl Check {
             .is_some_and(|result| match self.success {
                 Success::Value => result >= 0,
                 Success::Reached(errno) => result == -(errno as isize),
+                Success::ValueOrReached(errno) => result >= 0 || result == -(errno as isize),
             })
     }
 

@@ -110,6 +110,12 @@ impl Model {
         let mut grants = Grants::default();
         for GrantSpec { access, place, .. } in system.iter().chain(named) {
             let path = match place {
+                GrantPlace::Entries(entries) => {
+                    for path in entries.existing().unwrap_or_default() {
+                        grants.add(&path, Right::Granted(*access));
+                    }
+                    continue;
+                }
                 GrantPlace::Path(path) => path.clone(),
                 // None is bound.
                 GrantPlace::Source { .. } => continue,

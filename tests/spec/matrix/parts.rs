@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// Parts and profiles: their rows, what is extended, and what is opened.
-const MADE: [(&str, &str, &[&str], &[&str]); 9] = [
+const MADE: [(&str, &str, &[&str], &[&str]); 10] = [
     (
         "ESC-320",
         "toolchains",
@@ -47,6 +47,7 @@ const MADE: [(&str, &str, &[&str], &[&str]); 9] = [
         &["pipeline", "agents-home"],
         &["agents-home"],
     ),
+    ("ESC-330", "machine", &["pipeline", "machine"], &["machine"]),
     ("ESC-325", "online", &["pipeline", "online"], &["online"]),
     ("ESC-326", "develop", &["develop"], &DEVELOP),
     (
@@ -54,7 +55,8 @@ const MADE: [(&str, &str, &[&str], &[&str]); 9] = [
         "develop-online",
         &["develop-online"],
         &[
-            DEVELOP[0], DEVELOP[1], DEVELOP[2], DEVELOP[3], DEVELOP[4], DEVELOP[5], "online",
+            DEVELOP[0], DEVELOP[1], DEVELOP[2], DEVELOP[3], DEVELOP[4], DEVELOP[5], DEVELOP[6],
+            "online",
         ],
     ),
     (
@@ -62,18 +64,20 @@ const MADE: [(&str, &str, &[&str], &[&str]); 9] = [
         "develop-open-git",
         &["develop-open-git"],
         &[
-            DEVELOP[0], DEVELOP[1], DEVELOP[2], DEVELOP[3], DEVELOP[4], DEVELOP[5], "git",
+            DEVELOP[0], DEVELOP[1], DEVELOP[2], DEVELOP[3], DEVELOP[4], DEVELOP[5], DEVELOP[6],
+            "git",
         ],
     ),
 ];
 
 /// What `develop` is made of.
-const DEVELOP: [&str; 6] = [
+const DEVELOP: [&str; 7] = [
     "toolchains",
     "caches",
     "git-identity",
     "claude-code-home",
     "agents-home",
+    "machine",
     "workspace",
 ];
 
@@ -181,7 +185,8 @@ const TRIED: &[(&str, &str, &str)] = &[
     ("write", "./.git/config", "git"),
     ("write", "./.git/hooks/pre-commit", "git"),
     // Others.
-    ("read", "/etc/hosts", "online"),
+    ("read", "/etc/passwd", "machine"),
+    ("read", "/etc/resolv.conf", "online"),
     ("connect", "{tcp}", "online"),
 ];
 
