@@ -201,7 +201,7 @@ impl Program {
             )
             .into());
         }
-        let shebang = Shebang::read(&file)?;
+        let shebang = Shebang::of_program(&file)?;
         let known = known_as(&path, &file)?;
         let mut opened = Opened {
             argv: Vec::new(),
@@ -761,9 +761,31 @@ impl Shebang {
 
     /// Reads a script's first line; `None` if the file is no script, or unreadable.
     fn read(file: &File) -> Result<Option<Self>, Refusal> {
+        Self::of_start(file, Self::parse)
+    }
+
+    /// Reads how a program is executed by the shells and runtimes that run hooks: as by its first line, and text without one by `/bin/sh`.
+    fn of_program(file: &File) -> Result<Option<Self>, Refusal> {
+        Self::of_start(file, |start| {
+            Self::parse(start).or_else(|| is_text(start).then(Self::shell))
+        })
+    }
+
+    fn of_start(
+        file: &File,
+        parse: impl FnOnce(&[u8]) -> Option<Self>,
+    ) -> Result<Option<Self>, Refusal> {
         let mut buffer = [0; MAX_SHEBANG_BYTES + 1];
         let read = unless_lacking("a file cannot be read", read_up_to(file, &mut buffer))?;
-        Ok(read.ok().and_then(|count| Self::parse(&buffer[..count])))
+        Ok(read.ok().and_then(|count| parse(&buffer[..count])))
+    }
+
+    /// Returns the interpreter of text for which the kernel has none (`ENOEXEC`).
+    fn shell() -> Self {
+        Self {
+            argument: None,
+            interpreter: PathBuf::from("/bin/sh"),
+        }
     }
 
     /// Reads `#!interpreter [argument]` as Linux does: one argument at most, blanks around it dropped. `None` where
@@ -790,6 +812,11 @@ impl Shebang {
             interpreter,
         })
     }
+}
+
+/// Returns whether a file is text that no first line gives an interpreter, by its first bytes. A program has a zero among them.
+fn is_text(start: &[u8]) -> bool {
+    !start.starts_with(b"#!") && !start.contains(&0)
 }
 
 fn read_up_to(file: &File, buffer: &mut [u8]) -> io::Result<usize> {
@@ -867,6 +894,27 @@ mod tests {
                 why.contains(expected) && why.is_empty() == expected.is_empty(),
                 "{why}"
             );
+        }
+    }
+
+    #[test]
+    fn text_without_a_first_line_is_run_by_the_shell_and_what_is_no_text_is_not() {
+        for text in [
+            &b"read -r event\n"[..],
+            b"",
+            b"\xef\xbb\xbf#!/bin/sh\necho\n",
+            b": << 'CMDBLOCK'\r\n@echo off\r\n",
+            b"caf\xe9\n",
+        ] {
+            assert!(is_text(text), "{text:?}");
+        }
+        for other in [
+            &b"\x7fELF\x02\x01\x01\x00"[..],
+            b"#!/no/such\n",
+            b"#!/bin/sh\r\n",
+            b"MZ\x90\x00",
+        ] {
+            assert!(!is_text(other), "{other:?}");
         }
     }
 

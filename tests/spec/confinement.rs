@@ -326,22 +326,40 @@ async fn scratch_and_dev_null_can_be_written() {
 }
 
 #[tokio::test]
-async fn a_script_that_names_no_interpreter_is_not_handed_to_a_shell() {
+async fn text_that_names_no_interpreter_is_run_by_the_shell_and_nothing_else_is() {
     let daemon = Daemon::start().await;
-    let path = daemon.outside("script");
-    fs::write(&path, "echo ran\n").unwrap();
-    fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    // What libc does for callers of execvp: the positive control.
-    let mut control = Command::new("/bin/sh");
-    control.args(["-c", "exec \"$0\""]).arg(&path);
-    let control = control.output().unwrap();
-    assert_eq!(control.stdout, b"ran\n");
+    let written = |name: &str, content: &[u8]| {
+        let path = daemon.outside(name);
+        fs::write(&path, content).unwrap();
+        fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        path.display().to_string()
+    };
 
-    let response = daemon
-        .run(support::hook([path.to_str().unwrap()]))
-        .await
-        .unwrap();
+    for (name, text) in [
+        ("plain", "echo ran $1\n"),
+        ("marked", "\u{feff}#!/no/such\necho ran $1\n"),
+    ] {
+        let path = written(name, text.as_bytes());
+        // What libc and shells do: the positive control.
+        let mut control = Command::new("/bin/sh");
+        control.args(["-c", "exec \"$0\" one"]).arg(&path);
+        assert_eq!(control.output().unwrap().stdout, b"ran one\n", "{text}");
+        // In the marked text the first line is a command, for which a shell starts a process.
+        let mut request = support::hook([&path, "one"]);
+        "pipeline".clone_into(&mut request.profile);
+        let response = daemon.run(request).await.unwrap();
+        let outcome = response.outcome.unwrap();
+        assert_eq!(outcome.exit_code, Some(0), "{text}");
+        assert_eq!(&response.stdout[..], b"ran one\n", "{text}");
+    }
+    // Its consent names the shell beside the text.
+    let started = daemon.journal().into_iter().rev();
+    let mut started = started.filter(|record| record["record"] == "started");
+    let digests = started.next().unwrap()["digests"].to_string();
+    assert!(digests.contains("\"/bin/sh\""), "{digests}");
 
+    let other = written("other", b"echo ran\0\n");
+    let response = daemon.run(support::hook([&other])).await.unwrap();
     let outcome = response.outcome.unwrap();
     assert_eq!(
         (outcome.kind(), outcome.exec_errno, &response.stdout[..]),
