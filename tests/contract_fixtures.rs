@@ -2,7 +2,7 @@
 //!
 //! A folder with a `case.json` is about one hook: it says how the hook ended and `stdout` what it printed (`stderr` too, if
 //! there is one); `expected.json` holds the whole verdict and the contract's event. Where there is an `event.json`,
-//! `stdin.json` is what the hook must read, byte for byte.
+//! `stdin.json`, if there is one, is what the hook must read, byte for byte.
 //!
 //! A folder with a `line.json` is about several: a line of `hookjail interpret` without `contract` and `id`, and in
 //! `expected.json` the whole answer. A folder with a `gate.json` asks infer's gate. A new case needs no Rust.
@@ -35,6 +35,9 @@ use serde_json::{Map, Value, json};
 struct Case {
     #[serde(default)]
     bearing: CaseBearing,
+    /// Lines of stderr about files that the user cannot open.
+    #[serde(default)]
+    closed: Vec<String>,
     command: String,
     #[serde(default)]
     config: Map<String, Value>,
@@ -259,9 +262,10 @@ fn one(contract: &str, folder: &Path, case: Case) -> Result<Value, String> {
     let mode = Mode::parse(contract, &case.mode).unwrap();
     let is_release = case.seen.is_empty() || case.seen.contains(|c: char| c.is_ascii_digit());
     assert!(is_release, "{}: `seen` names a release", folder.display());
-    if let Some(event) = read_optional(&folder.join("event.json")) {
+    let event = read_optional(&folder.join("event.json"));
+    if let Some(expected) = read_optional(&folder.join("stdin.json")) {
         let event = Event {
-            json: Bytes::from(event),
+            json: Bytes::from(event.clone().unwrap()),
             point: case.point.clone(),
             raw: case.raw,
         };
@@ -270,7 +274,7 @@ fn one(contract: &str, folder: &Path, case: Case) -> Result<Value, String> {
             folder,
             "stdin",
             &String::from_utf8_lossy(&stdin).into_owned(),
-            &fs::read_to_string(folder.join("stdin.json")).unwrap(),
+            &String::from_utf8(expected).unwrap(),
         )?;
     }
 
@@ -284,10 +288,12 @@ fn one(contract: &str, folder: &Path, case: Case) -> Result<Value, String> {
             CaseBearing::ProcessDenied => Bearing::ProcessDenied,
             CaseBearing::Unknown => Bearing::Unknown,
         },
+        closed: &case.closed,
         command: &case.command,
         duration: case.duration_ms.map(Duration::from_millis),
         entry: mode.entry(&case.config).unwrap(),
         error: &case.error,
+        event: event.as_deref().unwrap_or_default(),
         kind: match case.end {
             CaseEnd::Canceled => EndKind::Canceled,
             CaseEnd::ExecFailed => EndKind::ExecFailed,

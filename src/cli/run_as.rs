@@ -20,6 +20,7 @@ use super::{
 };
 use crate::{
     contract::{
+        MAY_BE_WHY,
         adopt::{Adopted, HookOutput, Stakes},
         is_spelled,
     },
@@ -575,8 +576,23 @@ impl<'a> StandInHook<'a> {
             && !verdict.recorded_block;
         let is_no = self.runtime.takes_for_no(self.post.point.as_deref(), &said);
         let is_let_pass = verdict.failed && self.run.place.mirror_failures;
-        if stops == is_no || is_let_pass || self.post.observe {
-            return Ok(said);
+        let warning = verdict
+            .warnings
+            .iter()
+            .find(|warning| warning.starts_with(MAY_BE_WHY));
+        match warning {
+            _ if is_let_pass || self.post.observe => return Ok(said),
+            // A failure at a point where it is the user's to hear of. Of a gate it stops.
+            Some(warning) if !stops && !is_no => {
+                let why = format!("{warning}{run}{}", complaint(&said.stderr));
+                if self.post.gate {
+                    return Err(Failure::new(why));
+                }
+                let point = self.post.point.as_deref();
+                return Ok(self.runtime.failed(point, &format!("hookjail: {why}")));
+            }
+            Some(_) | None if stops == is_no => return Ok(said),
+            Some(_) | None => {}
         }
         let said_why = [Some(&verdict.reason), verdict.warnings.last()];
         let mut said_why = said_why.into_iter().flatten().filter(|why| !why.is_empty());

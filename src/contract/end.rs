@@ -48,6 +48,8 @@ pub struct End<'a> {
     pub at: Option<Timestamp>,
     /// The known effect of confinement on the hook.
     pub bearing: Bearing,
+    /// The lines of stderr about files that the hook's user cannot open without confinement either, in lower case.
+    pub closed: &'a [String],
     /// The command, for the contract's own event.
     pub command: &'a str,
     /// The run's duration, for the contract's own event.
@@ -56,6 +58,8 @@ pub struct End<'a> {
     pub entry: Entry,
     /// The system's error text if the hook could not be started; may be empty.
     pub error: &'a str,
+    /// The event; may be empty. What a hook quotes of it is no report of its own.
+    pub event: &'a [u8],
     /// The way in which it ended.
     pub kind: EndKind,
     /// The hook's name; may be empty.
@@ -80,10 +84,12 @@ impl Default for End<'_> {
         Self {
             at: None,
             bearing: Bearing::Unknown,
+            closed: &[],
             command: "",
             duration: None,
             entry: Entry::default(),
             error: "",
+            event: b"",
             kind: EndKind::Exited(0),
             name: "",
             point: "",

@@ -41,10 +41,12 @@ impl ExternalEnd {
             at: None,
             // Another runner ran the hook.
             bearing: Bearing::Unknown,
+            closed: &[],
             command: &self.command,
             duration: self.duration,
             entry,
             error: &self.error,
+            event: b"",
             kind: self.kind,
             name: &self.name,
             point,

@@ -75,7 +75,7 @@ use self::{
     runtime::{Configured, Facts, Runtime},
 };
 pub(crate) use self::{
-    hindered::may_be_why,
+    hindered::{MAY_BE_WHY, may_be_why, refusals},
     loom::log::summary as log_line,
     mode::Moment,
     post::{Piece, pieces},

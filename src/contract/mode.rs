@@ -8,7 +8,9 @@ use serde_json::{Map, Value};
 use super::{
     BlockedBy, ContractEvent, Decision, Defaults, End, Entry, Envelope, Equality, Filter, Folded,
     Lifetime, Members, Mode, OwnConsent, Point, Scheduling, Skip, Stop, Subject, Verdict, adopt,
-    entry, hindered, is_spelled, shlex, text,
+    entry,
+    hindered::{self, Hindrance},
+    is_spelled, shlex, text,
 };
 use crate::model::{Event, InvalidField, OnFailure, check_name};
 
@@ -242,7 +244,13 @@ impl Mode {
             return verdict;
         }
         let stop = self.stop_at(end.point).unwrap_or(Stop::Operation);
-        let verdict = hindered::weighed(verdict, stop, end);
+        let told = self.runtime().facts().warned_points;
+        let hindrance = if told.contains(&end.point) {
+            Hindrance::Warns
+        } else {
+            Hindrance::Stops
+        };
+        let verdict = hindered::weighed(verdict, stop, hindrance, end);
         if !verdict.failed {
             return verdict;
         }
@@ -265,7 +273,7 @@ impl Mode {
 
     /// Interprets an end by the contract's rules.
     ///
-    /// Runtimes replace bytes that are not UTF-8, so an answer that stops counts despite them.
+    /// Runtimes replace bytes that are not UTF-8. So text with such bytes is text, and an answer that stops counts despite them.
     fn read(self, end: &End<'_>) -> Verdict {
         let verdict = self.runtime().interpret(end);
         if verdict.skip != Some(Skip::InvalidJson) || str::from_utf8(end.stdout).is_ok() {
@@ -276,7 +284,14 @@ impl Mode {
             stdout: replaced.as_bytes(),
             ..*end
         });
-        if read.decision.stops() { read } else { verdict }
+        let is_answer = matches!(end.stdout.trim_ascii_start().first(), Some(b'"' | b'{'));
+        // Nor is it an approval.
+        let is_text = read.decision == Decision::None && !is_answer && !end.stdout_truncated;
+        if read.decision.stops() || is_text {
+            read
+        } else {
+            verdict
+        }
     }
 
     /// Interprets an end as [`Mode::judge`], within a limit of bytes of text.

@@ -164,6 +164,8 @@ pub(super) struct Facts {
     pub(super) switches: &'static [&'static str],
     /// The version of the rules that are followed.
     pub(super) version: &'static str,
+    /// The points at which a hook that confinement broke is a warning to the user and no stop, unless its failure stops anyway.
+    pub(super) warned_points: &'static [&'static str],
 }
 
 impl Facts {
@@ -187,6 +189,7 @@ impl Facts {
         shared_points: &[],
         switches: &[],
         version: "",
+        warned_points: &[],
     };
 
     /// Returns what a hook may stop at a point; `None` if unknown.

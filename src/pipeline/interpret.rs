@@ -5,7 +5,7 @@ use std::{borrow::Cow, sync::Arc};
 use jiff::Timestamp;
 use nix::errno::Errno;
 
-use super::{Ended, Run};
+use super::{Ended, Run, closed};
 use crate::{
     consent::allowlist::command_line,
     contract::{Bearing, ContractEvent, End as ContractEnd, EndKind, Entry, Verdict},
@@ -72,10 +72,12 @@ impl Interpreted {
             End::Ran(ran) => ("", Some(ran.wall), &ran.stdout, &ran.stderr),
         };
         let command = command(&run);
+        let closed = closed::lines(&run, &stderr.head);
         let moment = request.moment();
         let mut end = ContractEnd {
             at: Some(Timestamp::now()),
             bearing: bearing(&run, &hook, outcome),
+            closed: &closed,
             command: &command,
             duration,
             entry: Entry {
@@ -83,6 +85,7 @@ impl Interpreted {
                 ..request.entry
             },
             error,
+            event: &request.event.json,
             kind,
             name: &request.hook.name,
             point: &request.event.point,

@@ -3,6 +3,7 @@
 mod admit;
 mod announce;
 mod call;
+mod closed;
 mod interpret;
 mod places;
 mod plan;

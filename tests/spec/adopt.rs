@@ -428,6 +428,49 @@ async fn a_guard_that_confinement_breaks_is_a_no() {
     }
 }
 
+#[tokio::test]
+async fn a_prompt_is_not_refused_for_a_hook_that_confinement_breaks_unless_it_is_a_gate() {
+    let daemon = Daemon::start().await;
+    let (socket, here) = places(&daemon);
+    let rules = daemon.outside("rules");
+    fs::write(&rules, "secret\n").unwrap();
+    let script = format!(
+        "#!/bin/sh\nwords=$(cat {}) || exit 1\ngrep -q \"$words\" && {{ echo no >&2; exit 2; }}\nexit 0\n",
+        rules.display()
+    );
+    let hook = written(&daemon, "prompts", &script);
+    let hook = hook.to_str().unwrap();
+    for (runtime, point) in [
+        ("claude-code", "UserPromptSubmit"),
+        ("claude-code", "PostToolUse"),
+        ("codex", "UserPromptSubmit"),
+    ] {
+        let payload = format!(
+            r#"{{"session_id":"s","transcript_path":"/t","cwd":"/","hook_event_name":"{point}","turn_id":"1","prompt":"hello","tool_name":"Write","tool_input":{{}}}}"#
+        );
+        assert_eq!(ended(&here, &[hook], &payload).status.code(), Some(0));
+        let ends = |more: &[&str]| {
+            let more = [&["--profile", "workspace-ro"], more].concat();
+            ended(&here, &in_place(runtime, &socket, &more, hook), &payload)
+        };
+
+        let warned = ends(&[]);
+        let text =
+            String::from_utf8_lossy(&warned.stdout) + String::from_utf8_lossy(&warned.stderr);
+        assert_eq!(warned.status.code(), Some(0), "{runtime} {point}: {text}");
+        assert!(text.contains("confinement may be why"), "{text}");
+        if runtime == "claude-code" {
+            let answer: serde_json::Value = serde_json::from_slice(&warned.stdout).unwrap();
+            let message = answer["systemMessage"].as_str().unwrap();
+            assert!(message.contains("Permission denied"), "{message}");
+        }
+        for gate in ["--gate", "--fail-closed"] {
+            let refused = ends(&[gate]);
+            assert_eq!(refused.status.code(), Some(2), "{runtime} {point} {gate}");
+        }
+    }
+}
+
 #[expect(
     clippy::disallowed_methods,
     reason = "what is started is hookjail itself, as a person types it"

@@ -117,6 +117,13 @@ const FACTS: Facts = Facts {
     points: &POINTS,
     shared_points: &[("OnError", "PostToolUseFailure")],
     version: "claude_code/2026-10",
+    warned_points: &[
+        "PostToolBatch",
+        "PostToolUse",
+        "PreCompact",
+        "UserPromptExpansion",
+        "UserPromptSubmit",
+    ],
     ..Facts::NONE
 };
 

@@ -86,6 +86,7 @@ const FACTS: Facts = Facts {
     last_points: &["SessionEnd"],
     points: &POINTS,
     version: "codex/2026",
+    warned_points: &["PostToolUse", "PreCompact", "UserPromptSubmit"],
     ..Facts::NONE
 };
 

@@ -75,6 +75,7 @@ const FACTS: Facts = Facts {
         ("PreCompact", "PreCompress"),
     ],
     version: "gemini_cli/2026",
+    warned_points: &["AfterTool", "BeforeAgent"],
     ..Facts::NONE
 };
 
