@@ -816,7 +816,10 @@ impl Shebang {
 
 /// Returns whether a file is text that no first line gives an interpreter, by its first bytes. A program has a zero among them.
 fn is_text(start: &[u8]) -> bool {
-    !start.starts_with(b"#!") && !start.contains(&0)
+    let is_for_the_kernel = [&b"#!"[..], b"\x7fELF"]
+        .iter()
+        .any(|it| start.starts_with(it));
+    !is_for_the_kernel && !start.contains(&0)
 }
 
 fn read_up_to(file: &File, buffer: &mut [u8]) -> io::Result<usize> {
@@ -910,6 +913,7 @@ mod tests {
         }
         for other in [
             &b"\x7fELF\x02\x01\x01\x00"[..],
+            b"\x7fELF",
             b"#!/no/such\n",
             b"#!/bin/sh\r\n",
             b"MZ\x90\x00",
