@@ -9,7 +9,7 @@ use std::{
 use bytes::Bytes;
 use nix::{
     errno::Errno,
-    sys::signal::Signal,
+    sys::signal::{Signal, killpg},
     unistd::{Pid, read},
 };
 use tokio::{
@@ -35,6 +35,9 @@ const DRAIN: Duration = Duration::from_millis(250);
 
 /// Time limit for reaping the rest of a killed tree. After it, the failure is reported.
 const REAP: Duration = Duration::from_secs(5);
+
+/// The longest time between SIGTERM and the kill at a deadline: enough for git to remove its lock.
+const NOTICE: Duration = Duration::from_millis(500);
 
 /// The daemon's ends of a child's pipes.
 #[derive(Debug)]
@@ -345,6 +348,8 @@ impl Running {
 
         let chunks = chunks.as_ref();
         let mut reading = true;
+        let notice = notice_before(deadline, released);
+        let mut noticed = false;
         let asked = {
             let reads = outputs.read(chunks, on_over);
             let mut feeding = stdin.is_some();
@@ -360,6 +365,10 @@ impl Running {
                     () = exited(&watched) => break Cause::Itself,
                     () = cancel.cancelled() => break Cause::Canceled,
                     () = sleep_until(deadline.into()) => break Cause::Deadline,
+                    () = sleep_until(notice.into()), if !noticed => {
+                        noticed = true;
+                        group.ask_to_end();
+                    }
                     () = over.notified() => break Cause::OutputLimit,
                     () = &mut reads, if reading => reading = false,
                     () = &mut feed, if feeding => feeding = false,
@@ -370,6 +379,9 @@ impl Running {
             Some(Cause::Deadline)
         } else if killed.is_some() {
             killed
+        } else if noticed {
+            // However it ended then, its time was over.
+            Some(Cause::Deadline)
         } else if group.has_ended() {
             // The child had ended before any other condition was handled.
             None
@@ -391,7 +403,9 @@ impl Running {
         }
         let cause = match (killed, leader) {
             // The child ended just before the signal arrived.
-            (Some(_), Some(leader)) if group.first.is_none() && !leader.was_killed() => {
+            (Some(_), Some(leader))
+                if group.first.is_none() && !noticed && !leader.was_killed() =>
+            {
                 Cause::Itself
             }
             (Some(cause), _) => cause,
@@ -473,6 +487,15 @@ impl Group {
         sys::has_ended(self.leader.as_raw()).unwrap_or(true)
     }
 
+    /// Asks the hook's process group to end, by SIGTERM.
+    fn ask_to_end(&self) {
+        // That of a container is its runtime's, and the leader is not reaped yet, so its number names nothing else.
+        if self.first.is_none() {
+            // An error is ESRCH.
+            killpg(self.leader, Signal::SIGTERM).ok();
+        }
+    }
+
     fn kill(&self) {
         kill(self.first.as_deref(), self.id);
     }
@@ -522,6 +545,14 @@ impl Drop for Group {
             hold.leave(self.id);
         }
     }
+}
+
+/// Returns when a hook that still runs is asked to end: a tenth of its time before the deadline, and at most [`NOTICE`].
+fn notice_before(deadline: Instant, released: Instant) -> Instant {
+    let time = deadline.saturating_duration_since(released);
+    deadline
+        .checked_sub((time / 10).min(NOTICE))
+        .unwrap_or(deadline)
 }
 
 /// Kills a run: the first process of its container, or else its process group.

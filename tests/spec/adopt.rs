@@ -23,7 +23,7 @@ use nix::{
 
 use crate::{
     support::{Daemon, Setup, thin},
-    witness::{CommandLine, SOON, install, until},
+    witness::{CommandLine, SOON, a_minute, install, processes_that, until},
 };
 
 /// A runtime, a payload of its gate, and a hook as its users write them.
@@ -1084,18 +1084,22 @@ async fn a_guard_that_runs_while_the_daemon_is_stopped_is_a_no() {
             let (socket, here) = places(&daemon);
             let pid = daemon.workspace().join("pid");
             // It would be ended by SIGTERM.
+            let minute = a_minute();
             let slow = written(
                 &daemon,
                 "slow",
-                "#!/bin/bash\necho $$ > pid.new; mv pid.new pid\nexec sleep 60\n",
+                &format!("#!/bin/bash\necho > pid.new; mv pid.new pid\nexec sleep {minute}\n"),
             );
             let more = ["--profile", "workspace-rw"];
             let words = in_place(case.runtime, &socket, &more, slow.to_str().unwrap());
             let child = started(&here, &words, case.harmless);
             until("the hook", || pid.exists()).await;
             if all {
-                let hook = fs::read_to_string(&pid).unwrap().trim().parse().unwrap();
-                kill(Pid::from_raw(hook), Signal::SIGTERM).unwrap();
+                // Its own id for itself is another.
+                let sleeps = |line: &str| line.starts_with(&format!("sleep {minute}"));
+                until("its sleep", || processes_that(sleeps).next().is_some()).await;
+                let (hook, _) = processes_that(sleeps).next().unwrap();
+                kill(Pid::from_raw(hook.cast_signed()), Signal::SIGTERM).unwrap();
             }
             kill(Pid::from_raw(daemon.pid().cast_signed()), Signal::SIGTERM).unwrap();
             let output = child.wait_with_output().unwrap();

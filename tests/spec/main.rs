@@ -53,6 +53,7 @@ mod reload;
 mod run_as;
 mod shutdown;
 mod traces;
+mod view;
 mod warm;
 
 mod admission;

@@ -283,10 +283,39 @@ fn with_own_uids() -> Setup {
     }
 }
 
+/// A profile under which hooks may write and have no process tree of their own, which the kernel ends with the daemon.
+const IN_ONE_GROUP: &str = "in-one-group";
+
+fn in_one_group() -> Setup {
+    let text = "description = \"x\"\nextends = \"workspace-rw\"\nview = \"machine\"\n";
+    Setup {
+        profiles: vec![(IN_ONE_GROUP.to_owned(), text.to_owned())],
+        ..with_own_uids()
+    }
+}
+
+#[tokio::test]
+async fn a_tree_of_its_own_ends_with_its_daemon_and_the_keeper() {
+    let daemon = Daemon::with(with_own_uids()).await;
+    let marker = a_minute();
+    let begun = daemon.workspace().join("begun");
+    let script =
+        format!("setsid sleep {marker} & (sleep {marker} &) ; echo >begun; sleep {marker}");
+    let mut client = daemon.client();
+    let request = writing(&daemon, &script);
+    let call = tokio::spawn(async move { client.execute(request).await });
+    until("the hook's begin", || begun.exists()).await;
+    until("its processes", || processes_with(&marker).len() >= 3).await;
+    let directory = kill_both(daemon);
+    assert!(call.await.unwrap().is_err());
+    until_gone(&marker).await;
+    drop(directory);
+}
+
 #[tokio::test]
 async fn what_a_daemon_left_that_was_killed_with_its_keeper_is_ended_before_the_next_one_serves() {
     for environment in ["", "env -i "] {
-        let daemon = Daemon::with(with_own_uids()).await;
+        let daemon = Daemon::with(in_one_group()).await;
         let marker = a_minute();
         let workspace = daemon.workspace();
         // One that is a child of a child, in the background, and one that goes on starting others.
@@ -295,7 +324,8 @@ async fn what_a_daemon_left_that_was_killed_with_its_keeper_is_ended_before_the_
              echo >begun; sleep {marker}"
         );
         let mut client = daemon.client();
-        let request = writing(&daemon, &script);
+        let mut request = writing(&daemon, &script);
+        IN_ONE_GROUP.clone_into(&mut request.profile);
         let call = tokio::spawn(async move { client.execute(request).await });
         until("the hook's begin", || workspace.join("begun").exists()).await;
         // The control: a hook of a daemon that lives, with the same state and in the same session.
@@ -316,7 +346,7 @@ async fn what_a_daemon_left_that_was_killed_with_its_keeper_is_ended_before_the_
         assert!(call.await.unwrap().is_err());
         tokio::time::sleep(std::time::Duration::from_millis(200)).await;
         assert!(processes_with(&marker).len() >= 2, "nothing was left");
-        let next = Daemon::in_directory(directory, with_own_uids()).await;
+        let next = Daemon::in_directory(directory, in_one_group()).await;
         let next = next.unwrap();
 
         assert_eq!(processes_with(&marker), [""; 0], "{environment}");

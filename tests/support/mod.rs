@@ -430,6 +430,28 @@ pub(crate) fn directory() -> TempDir {
     directory
 }
 
+/// Makes a directory that no view of a run covers, as homes and workspaces usually lie; `None` where this user can make none.
+pub(crate) fn unshared_directory() -> Option<TempDir> {
+    let home = std::env::var_os("HOME").filter(|_| !nix::unistd::geteuid().is_root());
+    let places = home
+        .into_iter()
+        .map(PathBuf::from)
+        .chain(["/var/lib", "/opt"].map(Into::into));
+    let mut made = places
+        .filter(|place| !is_shared(place))
+        .filter_map(|place| tempfile::tempdir_in(place).ok());
+    let directory = made.next()?;
+    fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    Some(directory)
+}
+
+/// Returns whether a path lies in a directory that a view of a run covers.
+pub(crate) fn is_shared(path: &Path) -> bool {
+    ["/dev/shm", "/tmp", "/var/tmp"]
+        .iter()
+        .any(|shared| path.starts_with(shared))
+}
+
 /// The profiles that are compiled in.
 pub(crate) const SHIPPED: [&str; 9] = [
     "develop",

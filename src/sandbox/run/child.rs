@@ -64,6 +64,8 @@ const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 pub(in crate::sandbox) struct Launcher {
     /// What process trees of runs begin with.
     pub(in crate::sandbox) init: Init,
+    /// Number of pid namespaces that this daemon is in.
+    pid_levels: usize,
     pub(in crate::sandbox) pools: Pools,
 }
 
@@ -105,13 +107,15 @@ impl Launcher {
             Arc::clone(&parts.keeper),
             parts.observer.clone(),
         ));
-        let own_filters = Status::own()?.seccomp_filters;
+        let own = Status::own()?;
+        let own_filters = own.seccomp_filters;
         let starts = Starts {
             in_cgroup: (parts.cgroups.as_ref()).is_ok_and(|cgroups| cgroups.has_clone3()),
             switch_uid: parts.identities.is_some(),
         };
         Ok(Self {
             init: Init::new()?,
+            pid_levels: own.pid_levels,
             pools: Pools::new(denials, own_filters, parts.spawners, starts),
         })
     }
@@ -144,6 +148,7 @@ pub(in crate::sandbox) async fn start(
         identity: task.identity.clone(),
         keeps: task.kept.is_some(),
         own_tree: filters.is_some() && task.policy.view == HookView::Own,
+        pid_levels: runner.launcher.pid_levels,
         scratch: filters.and(task.policy.limits.scratch),
     };
     let until = task.until.clone();
@@ -259,6 +264,8 @@ struct Expected {
     keeps: bool,
     /// Whether it has a process tree and a view of its own.
     own_tree: bool,
+    /// Number of pid namespaces that the daemon is in.
+    pid_levels: usize,
     /// Limits of its scratch directory, if there are any.
     scratch: Option<ScratchLimits>,
 }
@@ -406,9 +413,12 @@ impl Expected {
                 let why = format!("its step `{}` was not taken", step.name());
                 return Err(Unattested::Differs(why));
             }
-            // The first process of the tree is 1, and the hook the one after it.
-            if status.innermost_pid != 2 {
-                let why = format!("its id in its own tree is {}, not 2", status.innermost_pid);
+            if status.pid_levels != self.pid_levels + 1 {
+                let why = format!(
+                    "it is in {} pid namespaces instead of {}",
+                    status.pid_levels,
+                    self.pid_levels + 1
+                );
                 return Err(Unattested::Differs(why));
             }
             seen.push(Evidence {

@@ -38,8 +38,8 @@ pub(crate) struct Status {
     pub gids: [u32; 4],
     /// Supplementary groups, ascending.
     pub groups: Vec<u32>,
-    /// The last number of `NSpid`: its id in its own pid namespace.
-    pub innermost_pid: i32,
+    /// Number of pid namespaces that it is in: of the numbers of `NSpid`.
+    pub pid_levels: usize,
     /// `NoNewPrivs`.
     pub no_new_privs: bool,
     /// `Seccomp`: 2 is a filter, 3 a task that its filter is killing.
@@ -112,11 +112,7 @@ impl Status {
         Some(Self {
             effective_capabilities: set("CapEff")?,
             bounding_set_empty: empty("CapBnd")?,
-            innermost_pid: line("NSpid")?
-                .split_ascii_whitespace()
-                .next_back()?
-                .parse()
-                .ok()?,
+            pid_levels: line("NSpid")?.split_ascii_whitespace().count(),
             no_capabilities: empty("CapInh")?
                 && empty("CapPrm")?
                 && empty("CapEff")?
@@ -145,7 +141,7 @@ mod tests {
             bounding_set_empty: false,
             gids: [8; 4],
             groups: vec![9, 12],
-            innermost_pid: 2,
+            pid_levels: 2,
             no_capabilities: true,
             no_new_privs: true,
             seccomp: 2,

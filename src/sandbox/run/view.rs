@@ -1,12 +1,16 @@
 //! What a run with a view of its own sees in the place of the machine's.
 
 use std::{
-    collections::BTreeMap,
-    fs::{self, DirBuilder, File, OpenOptions, Permissions},
+    collections::{BTreeMap, BTreeSet},
+    ffi::CString,
+    fs::{self, DirBuilder, File, OpenOptions},
     io,
     os::{
         fd::AsFd,
-        unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
+        unix::{
+            ffi::OsStringExt,
+            fs::{DirBuilderExt, OpenOptionsExt},
+        },
     },
     path::{Path, PathBuf},
 };
@@ -83,6 +87,13 @@ pub(in crate::sandbox) fn private<F: AsFd>(
             continue;
         }
         let mut exposed = Vec::new();
+        // Whatever a hook made there would be lost without a word.
+        let ways: BTreeSet<_> = below
+            .keys()
+            .filter_map(|path| Some(shared.join(path.strip_prefix(shared).ok()?.iter().next()?)))
+            .filter(|way| !below.contains_key(&**way))
+            .map(|way| CString::new(way.into_os_string().into_vec()))
+            .collect::<Result<_, _>>()?;
         for (path, grant) in below {
             make_place(cover.path, shared, path, grant.rights)?;
             exposed.push(Exposed {
@@ -94,6 +105,7 @@ pub(in crate::sandbox) fn private<F: AsFd>(
         private.push(Private {
             covered: Found::of(shared, File::open(shared)?)?,
             exposed,
+            ways: ways.into_iter().collect(),
             source: Found::of(cover.path, cover.opened)?,
         });
     }
@@ -115,7 +127,7 @@ const fn is_writable(rights: Rights) -> bool {
     !access(rights).is_read_only()
 }
 
-/// Makes the place of a path below the directory that covers. The directories on the way are not to be written.
+/// Makes the place of a path below the directory that covers.
 fn make_place(cover: &Path, shared: &Path, path: &Path, rights: Rights) -> io::Result<()> {
     let Ok(below) = path.strip_prefix(shared) else {
         return Ok(());
@@ -125,17 +137,12 @@ fn make_place(cover: &Path, shared: &Path, path: &Path, rights: Rights) -> io::R
         return Ok(());
     }
     let mut way = cover.to_owned();
-    let mut closed = Vec::new();
     for name in below.parent().into_iter().flat_map(Path::iter) {
         way.push(name);
-        match DirBuilder::new().mode(0o700).create(&way) {
-            Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                fs::set_permissions(&way, Permissions::from_mode(0o700))?;
-            }
-            Err(error) => return Err(error),
+        match DirBuilder::new().mode(0o755).create(&way) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            Ok(()) | Err(_) => {}
         }
-        closed.push(way.clone());
     }
     if matches!(rights, Rights::File(_)) {
         let new = OpenOptions::new()
@@ -145,10 +152,7 @@ fn make_place(cover: &Path, shared: &Path, path: &Path, rights: Rights) -> io::R
             .open(&place)?;
         drop(new);
     } else {
-        DirBuilder::new().mode(0o555).create(&place)?;
-    }
-    for way in closed.into_iter().rev() {
-        fs::set_permissions(way, Permissions::from_mode(0o555))?;
+        DirBuilder::new().mode(0o755).create(&place)?;
     }
     Ok(())
 }

@@ -6,6 +6,7 @@
 //! do, the signal mask last (a handler of the daemon must not run here).
 
 use std::{
+    ffi::CStr,
     os::fd::{AsRawFd, OwnedFd},
     ptr,
     sync::atomic::{AtomicI32, Ordering},
@@ -19,6 +20,9 @@ use super::{
     spawn::TREE_CLONE_FLAGS,
     tmpfs, view,
 };
+
+/// File of the id that the last process of a pid namespace got: `pid_namespaces(7)`.
+const LAST_PID: &CStr = c"/proc/sys/kernel/ns_last_pid";
 
 /// The descriptor of the program while it is executed; closed by the exec.
 const PROGRAM_FD: usize = 3;
@@ -101,6 +105,8 @@ fn make_tree(job: &Job) -> Result<(), i32> {
     die_with_daemon()?;
     let ids = parts.mounts.as_ref().and_then(|mounts| mounts.ids.as_ref());
     take(job, Step::Tree, || isolate(ids, NAMESPACE_OF_A_TREE))?;
+    let own = call(libc::SYS_getpid, [0; 6])?;
+    job.inside.store(own as i32, Ordering::Release);
     take(job, Step::Init, || make(job, &job.init, run_init))?;
     make(job, &job.hook, run_in_tree)
 }
@@ -128,6 +134,9 @@ fn become_init(job: &Job, init: &Init) -> Result<(), i32> {
     call(libc::SYS_setpgid, [0; 6])?;
     // The id that the daemon knows this process by, whose own name for itself is 1.
     watch_over(job, job.init.load(Ordering::Acquire))?;
+    // Hooks make names of files of their ids: like those of any other program these are no other process's of the machine.
+    // No step: with ids from 2 on a hook is no less confined.
+    number_from(job.inside.load(Ordering::Acquire)).ok();
     // Or orphans that fall to this process would stay.
     set_signal(libc::SIGCHLD as usize, libc::SIG_IGN)?;
     if let Some(identity) = &parts.identity {
@@ -387,6 +396,26 @@ fn set_oom_score_adj(text: &str) -> Result<(), i32> {
     let fd = open(address(OOM_SCORE_ADJ), libc::O_WRONLY)?;
     let text = [fd, text.as_ptr().addr(), text.len(), 0, 0, 0];
     let written = call(libc::SYS_write, text);
+    call(libc::SYS_close, [fd, 0, 0, 0, 0, 0])?;
+    written.map(drop)
+}
+
+/// Has the next process of this task's pid namespace get an id.
+fn number_from(next: i32) -> Result<(), i32> {
+    let mut digits = [b'0'; 10];
+    let mut rest = next.wrapping_sub(1).unsigned_abs();
+    let mut first = digits.len();
+    for (index, digit) in digits.iter_mut().enumerate().rev() {
+        *digit = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        first = index;
+        if rest == 0 {
+            break;
+        }
+    }
+    let fd = open(address(LAST_PID), libc::O_WRONLY)?;
+    let text = digits.as_ptr().addr() + first;
+    let written = call(libc::SYS_write, [fd, text, digits.len() - first, 0, 0, 0]);
     call(libc::SYS_close, [fd, 0, 0, 0, 0, 0])?;
     written.map(drop)
 }

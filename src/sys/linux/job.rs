@@ -310,6 +310,8 @@ pub(crate) struct Job {
     pub(super) no_environment: PointerList,
     /// The hook in the tree; 0 = none yet. Written by the kernel, too.
     pub(super) hook: AtomicI32,
+    /// The id that the hook is to have in its own tree: that of the process that makes the tree.
+    pub(super) inside: AtomicI32,
     /// End of the part of the stack for the processes of a tree, which begin one after the other.
     pub(super) inner_stack: AtomicUsize,
     pub(super) limits: Vec<(u32, libc::rlimit64)>,
@@ -372,6 +374,7 @@ impl Job {
             init_argv: Init::argv(),
             no_environment: PointerList::to(&[]),
             inner_stack: AtomicUsize::new(0),
+            inside: AtomicI32::new(0),
             limits,
             // What the keeper need not know of starts nothing, or inherits it.
             oom_score_adj: parts.group.and_then(|_| oom_score_adj_of_hooks()),

@@ -4,7 +4,7 @@
 //! of [`super::child`].
 
 use std::{
-    ffi::{CStr, OsStr},
+    ffi::{CStr, CString, OsStr},
     os::unix::ffi::OsStrExt,
     path::Path,
 };
@@ -48,6 +48,8 @@ pub(crate) struct Placed {
 pub(crate) struct Private {
     /// The shared one.
     pub covered: Found,
+    /// Directories that only lead to what stays visible: they become read-only.
+    pub ways: Vec<CString>,
     /// Paths below the shared one that stay visible: at most [`MAX_EXPOSED`].
     pub exposed: Vec<Exposed>,
     /// The directory.
@@ -141,6 +143,15 @@ fn cover(private: &Private, scratch: Option<usize>) -> Result<(), i32> {
         None => copy_of(enter(&private.source)?, false)?,
     };
     attach(source, enter(&private.covered)?)?;
+    for way in &private.ways {
+        let tree = copy_of(locate_here(way)?, false)?;
+        let attributes = MountAttributes {
+            set: MOUNT_ATTR_RDONLY,
+            ..MountAttributes::default()
+        };
+        set_attributes(tree, c"", libc::AT_EMPTY_PATH as usize, &attributes)?;
+        attach(tree, locate_here(way)?)?;
+    }
     for (tree, kept) in exposed.iter().zip(&private.exposed) {
         attach(*tree, locate_here(&kept.path.path)?)?;
         // By its path, as the hook would come to it.
