@@ -751,7 +751,20 @@ static int pin(char **a)
 	say("changed");
 	return 0;
 }
-static int lower_io(char **a) { TRY(syscall(SYS_ioprio_set, 1, atoi(a[0]), 3 << 13)); say("changed"); return 0; }
+static int lower_io(char **a)
+{
+	TRY(syscall(SYS_ioprio_set, a[1] ? atoi(a[1]) : 1, atoi(a[0]), 3 << 13));
+	say("changed");
+	return 0;
+}
+/* The only priority that its policy has. */
+static int reschedule(char **a)
+{
+	struct sched_param none = { 0 };
+	TRY(sched_setparam(atoi(a[0]), &none));
+	say("changed");
+	return 0;
+}
 static int compare(char **a)
 {
 	int pid = atoi(a[0]);
@@ -1166,7 +1179,7 @@ static const struct name NAMES[] = {
 	{ "read", read_file }, { "read-by-handle", read_by_handle }, { "read-from-inside", read_from_inside },
 	{ "read-limit", read_limit }, { "read-line", read_line }, { "read-memory", read_memory }, { "read-openat2", read_openat2 },
 	{ "read-proc", read_proc }, { "read-reopened", read_reopened }, { "read-through-link", read_through_link },
-	{ "remove", remove_file }, { "remove-directory", remove_directory }, { "rename", rename_file }, { "say", print }, { "schedule", schedule },
+	{ "remove", remove_file }, { "remove-directory", remove_directory }, { "rename", rename_file }, { "say", print }, { "schedule", schedule }, { "reschedule", reschedule },
 	{ "see", see }, { "semaphore", semaphore }, { "set-attribute", set_attribute }, { "set-clock", set_clock },
 	{ "set-flags", set_flags }, { "shared-memory", shared_memory }, { "signal", send_signal },
 	{ "signal-all", signal_all }, { "signal-all-deadly", signal_all_deadly }, { "signal-by-io", signal_by_io },

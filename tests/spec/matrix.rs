@@ -219,11 +219,16 @@ pub(crate) const ALWAYS: &[Attempt] = &[
     refused("ESC-110", &["nice", "{pid}"], &[EPERM]),
     refused("ESC-110", &["pin", "{pid}"], &[EPERM]),
     refused("ESC-110", &["lower-io", "{pid}"], &[EPERM]),
+    refused("ESC-110", &["reschedule", "{pid}"], &[EPERM]),
+    // Policies and sorts of targets that no kernel has: refused before it looks.
+    reaches(EINVAL, refused("ESC-110", &["schedule", "0", "99"], &[EPERM])),
+    reaches(EINVAL, refused("ESC-110", &["lower-io", "0", "99"], &[EPERM])),
     // A group, and every process of a user.
     reaches(ESRCH, refused("ESC-110", &["nice", "2147483647", "1"], &[EPERM])),
     control(Control::UnderAUserOfItsOwn, refused("ESC-110", &["nice", "0", "2"], &[EPERM])),
     // Its own it may lower, and the kernel lets it do no more; real time is closed to users who may have it, too.
     open("ESC-110", &["schedule", "0"]),
+    open("ESC-110", &["reschedule", "0"]),
     open("ESC-110", &["nice", "0"]),
     open("ESC-110", &["pin", "0"]),
     open("ESC-110", &["lower-io", "0"]),

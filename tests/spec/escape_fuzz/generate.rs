@@ -385,10 +385,8 @@ fn tame(chance: &mut Chance, call: &mut Call) {
         // What it would not be looked at, or hardly run with.
         nr::prctl if value(call, 0) == 4 => call.args[1] = Arg::Value(1),
         nr::sched_setscheduler if value(call, 1) & 0xff == 5 => call.args[1] = Arg::Value(3),
-        nr::setpriority => {
-            if (3..0x8000_0000).contains(&value(call, 2)) {
-                call.args[2] = Arg::Value(2);
-            }
+        nr::setpriority if (3..0x8000_0000).contains(&value(call, 2)) => {
+            call.args[2] = Arg::Value(2);
         }
         // Linking follows a link if told so.
         nr::linkat => {
