@@ -244,7 +244,7 @@ impl<'a> Item<'a> {
         }
         let path = match base {
             _ if Path::new(text).is_absolute() => PathBuf::from(text),
-            Some(base) => base.join(text.strip_prefix("./").unwrap_or(text)),
+            Some(base) => base.join(text),
             None => {
                 let problem = format!(
                     "is `{text}`, which is relative; give the absolute path, or the `base` of this `[[hooks_file]]`"
@@ -252,8 +252,10 @@ impl<'a> Item<'a> {
                 return Err(self.wrong(problem));
             }
         };
+        // Without `.`, which leads nowhere else.
+        let path: PathBuf = path.components().collect();
         if !is_plain(&path) {
-            let problem = format!("is `{text}`, which has a component `.` or `..`");
+            let problem = format!("is `{text}`, which has a component `..`");
             return Err(self.wrong(problem));
         }
         Ok(path)
