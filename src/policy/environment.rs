@@ -385,11 +385,15 @@ mod tests {
         let built = build(&strict(), Path::new("/scratch/1"), &BTreeMap::new()).unwrap();
 
         let expected = [
-            ("GIT_CONFIG_COUNT", "1"),
+            ("GIT_CONFIG_COUNT", "3"),
             ("GIT_CONFIG_GLOBAL", "/dev/null"),
             ("GIT_CONFIG_KEY_0", "safe.directory"),
+            ("GIT_CONFIG_KEY_1", "maintenance.autoDetach"),
+            ("GIT_CONFIG_KEY_2", "gc.autoDetach"),
             ("GIT_CONFIG_NOSYSTEM", "1"),
             ("GIT_CONFIG_VALUE_0", "*"),
+            ("GIT_CONFIG_VALUE_1", "false"),
+            ("GIT_CONFIG_VALUE_2", "false"),
             ("GIT_OPTIONAL_LOCKS", "0"),
             ("GIT_PAGER", "cat"),
             ("HOME", "/scratch/1"),

@@ -847,6 +847,50 @@ process.stdin.on('data', part => text += part).on('end', async () => {
 
     #[tokio::test]
     #[ignore = "needs git"]
+    async fn git_is_as_its_user_has_configured_it_under_develop() {
+        needs("git");
+        let home = home();
+        for (path, text) in [
+            (".gitconfig", "[user]\nname = Ada\n"),
+            (".config/git/config", "[user]\nemail = ada@example.org\n"),
+            (".config/git/ignore", "ignored\n"),
+            (".config/git/attributes", "*.bin binary\n"),
+        ] {
+            let path = home.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let script = "git init -q -b main . && echo x >ignored && echo x >a.bin && git status --short && git add -A
+            git commit -qm first && git log --format='%an %ae' && git check-attr binary a.bin && git config core.x y 2>/dev/null; echo $?";
+        let bare = directory();
+        let bare = Command::new("/bin/sh")
+            .args(["-c", &format!("cd {}; {script}", bare.path().display())])
+            .env("HOME", home.path())
+            .env_remove("XDG_CONFIG_HOME")
+            .output()
+            .unwrap();
+        let bare = String::from_utf8(bare.stdout).unwrap();
+        assert_eq!(
+            bare,
+            "?? a.bin\nAda ada@example.org\na.bin: binary: set\n0\n"
+        );
+
+        let request = || hook(["/bin/sh", "-c", script]);
+        let mut setup = granting("develop", &[request().hook.unwrap().argv]);
+        setup.env = vec![("HOME".to_owned(), home.path().display().to_string())];
+        let daemon = Daemon::with(setup).await;
+        if nix::unistd::geteuid().is_root() || contained() {
+            // Hooks have users of their own, or roots: whose home it would be is nobody's.
+            return;
+        }
+        let workspace = daemon.workspace().join("project");
+        fs::create_dir(&workspace).unwrap();
+        let confined = outcome(&daemon, request(), "develop", Some(&workspace)).await;
+        assert_eq!(confined, said(&bare));
+    }
+
+    #[tokio::test]
+    #[ignore = "needs git"]
     async fn git_can_be_read_in_a_workspace() {
         needs("git");
         let daemon = Daemon::start().await;

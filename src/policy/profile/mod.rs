@@ -248,6 +248,7 @@ impl From<&Policy> for ProfileFile {
                 home: policy.environment.home.is_some().then_some(Home::User),
                 path: policy.environment.path.iter().map(path).collect(),
                 set: policy.environment.set.clone(),
+                unset: Vec::new(),
             },
             extends: None,
             files: FilesSection::from(&policy.files),
@@ -451,6 +452,9 @@ struct EnvironmentSection {
     path: Vec<String>,
     /// Variables that the profile sets. A value may begin with `${home}` or `${cache}`.
     set: BTreeMap<String, String>,
+    /// Variables that what it extends sets, and this does not.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unset: Vec<String>,
 }
 
 /// The value of `HOME`.
@@ -470,6 +474,7 @@ impl EnvironmentSection {
         parent.caller_path = self.caller_path.or(parent.caller_path);
         parent.home = self.home.or(parent.home);
         parent.path.extend(self.path);
+        parent.set.retain(|name, _| !self.unset.contains(name));
         parent.set.extend(self.set);
         parent
     }

@@ -227,6 +227,25 @@ fn a_profile_is_found_by_its_exact_name_only() {
 }
 
 #[test]
+fn what_a_profile_unsets_is_gone_and_can_be_set_again_by_what_extends_it() {
+    let dir = Dir::new();
+    dir.write(
+        "p.toml",
+        "description = \"d\"\nextends = \"strict\"\nenvironment.unset = [\"GIT_PAGER\", \"LANG\"]\nenvironment.set.LANG = \"C\"",
+    );
+    dir.write(
+        "q.toml",
+        "description = \"d\"\nextends = \"p\"\nenvironment.set.GIT_PAGER = \"more\"",
+    );
+    let registry = dir.load().unwrap();
+    let set = |name: &str, key: &str| find(&registry, name).environment.set.get(key).cloned();
+    assert_eq!(set("strict", "GIT_PAGER").as_deref(), Some("cat"));
+    assert_eq!(set("p", "GIT_PAGER"), None);
+    assert_eq!(set("p", "LANG").as_deref(), Some("C"));
+    assert_eq!(set("q", "GIT_PAGER").as_deref(), Some("more"));
+}
+
+#[test]
 fn a_place_of_the_daemons_takes_a_shipped_grant_away_and_makes_an_operators_an_error() {
     let own = [PathBuf::from("/opt/daemon/state")];
     let grants = |registry: &Registry| {

@@ -153,6 +153,10 @@ const TRIED: &[(&str, &str, &str)] = &[
     // Who commits.
     ("read", "~/.gitconfig", "git-identity"),
     ("write", "~/.gitconfig", NOTHING),
+    ("read", "~/.config/git/attributes", "git-identity"),
+    ("read", "~/.config/git/config", "git-identity"),
+    ("read", "~/.config/git/ignore", "git-identity"),
+    ("write", "~/.config/git/ignore", NOTHING),
     // What agents have for hooks.
     ("execute", "~/.claude/hooks/guard.sh", "claude-code-home"),
     ("write", "~/.claude/hooks/guard.sh", NOTHING),
