@@ -632,7 +632,9 @@ fn on_a_mac(grant: &GrantSpec) -> Option<Seen> {
         GrantPlace::Path(path) => path,
         // None of them is there.
         GrantPlace::Entries(_) => return None,
-        unbound => panic!("{unbound} is not bound"),
+        unbound @ (GrantPlace::Source { .. } | GrantPlace::Workspace { .. }) => {
+            panic!("{unbound} is not bound")
+        }
     };
     let (path, is_directory) = match path.to_str().unwrap() {
         directory @ ("/bin" | "/opt" | "/sbin" | "/usr" | "/Users/user/project") => {

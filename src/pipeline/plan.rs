@@ -9,12 +9,12 @@ use bytes::Bytes;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::{Admitted, Call, Purpose, places::Place, runs::RunInWork};
+use super::{Admitted, Call, Purpose, admit::GitPlaces, places::Place, runs::RunInWork};
 use crate::{
     consent::Program,
     model::{Consent, InvalidField, Peer},
     policy::{
-        Policy,
+        GrantPlace, GrantSpec, Policy,
         environment::Variables,
         narrow::{Bindings, narrow},
     },
@@ -107,7 +107,7 @@ impl Plan {
     pub(crate) async fn resolve(admitted: Admitted, sandbox: &Sandbox) -> Result<Box<Self>, Stop> {
         let request = &admitted.request;
         let base = &admitted.policy;
-        let policy = narrowed(base, request)?;
+        let policy = with_git(narrowed(base, request)?, request, admitted.git.as_ref());
         let selected = sandbox.select(&policy, &base.digest).await?;
         if request.require_confirmed {
             check_confines(&selected)?;
@@ -126,6 +126,7 @@ impl Plan {
                 of_operator: &base.files,
                 peer: &admitted.call.peer,
                 creates: admitted.call.purpose == Purpose::Run,
+                git: (admitted.git.as_ref()).map(|git| (&*git.common, &*git.own)),
             },
         )?;
         let stdin = request.contract.stdin(&request.event, &request.envelope)?;
@@ -150,6 +151,7 @@ impl Plan {
             command,
             consent,
             deadline,
+            git: _,
             place,
             policy: _,
             program,
@@ -232,6 +234,32 @@ fn narrowed(profile: &Policy, request: &Request) -> Result<Policy, Refusal> {
             ..Refusal::field(widened.reason(), field)
         }
     })
+}
+
+/// Adds the directories of git that belong to the workspace and lie elsewhere, granted as the workspace is.
+fn with_git(mut policy: Policy, request: &Request, git: Option<&GitPlaces>) -> Policy {
+    let workspace = request.hook.workspace.as_deref();
+    let (Some(workspace), Some(git)) = (workspace, git) else {
+        return policy;
+    };
+    let mut named = policy.files.named.iter();
+    let whole = GrantPlace::Path(workspace.components().collect());
+    let Some(access) = named
+        .find(|grant| grant.place == whole)
+        .map(|grant| grant.access)
+    else {
+        return policy;
+    };
+    let outside = git
+        .outermost()
+        .filter(|place| !place.starts_with(workspace));
+    policy.files.named.extend(outside.map(|place| GrantSpec {
+        access,
+        create: false,
+        optional: false,
+        place: GrantPlace::Path(place.to_owned()),
+    }));
+    policy
 }
 
 /// Refuses a backend without confinement.

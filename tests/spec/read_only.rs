@@ -23,7 +23,7 @@ use tonic_types::StatusExt;
 use crate::{
     attempts::{self, Probe},
     fail_closed::FakeKernel,
-    support::{Daemon, Setup, contained, hook, reason},
+    support::{Daemon, Setup, contained, directory, hook, reason},
     witness::{a_minute, keeper_of, processes_with, until, until_gone},
 };
 
@@ -327,6 +327,110 @@ async fn git_commits() {
     assert_ne!(fs::read(workspace.join(".git/config")).unwrap(), before);
 }
 
+async fn git_in_a_linked_tree() {
+    let daemon = daemon().await;
+    let (main, tree) = (
+        daemon.workspace().join("main"),
+        daemon.workspace().join("tree"),
+    );
+    fs::create_dir(&main).unwrap();
+    let git =
+        "git() { command git -c user.name=a -c user.email=a@b -c 'safe.directory=*' \"$@\"; }";
+    let bare = |directory: &Path, script: &str| {
+        let mut bare = Command::new("/bin/sh");
+        bare.args(["-c", &format!("{git}; {script}")]);
+        bare.current_dir(directory)
+            .env("GIT_CONFIG_GLOBAL", "/dev/null");
+        let output = bare.env("GIT_CONFIG_NOSYSTEM", "1").output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let make = format!(
+        "git init -q -b main; echo one >file; git add file; git commit -qm first; git worktree add -q -b other {}",
+        tree.display()
+    );
+    bare(&main, &make);
+    open_to_all(&main);
+    open_to_all(&tree);
+
+    // A guard that asks git is answered as without hookjail.
+    let ask = "git branch --show-current; git log --format=%s; git status --short";
+    let answer = bare(&tree, ask);
+    assert_eq!(answer, "other\nfirst\n");
+    let run = async |profile, script: &str| {
+        let script = format!("{git}; M={}; {script}", main.display());
+        run(&daemon, in_workspace(profile, &script, &tree)).await
+    };
+    for profile in ["pipeline", "workspace-ro", "workspace-rw"] {
+        let (_, stdout, stderr) = run(profile, &format!("cd $W; {ask}")).await;
+        assert_eq!(stdout, answer, "{profile}: {stderr}");
+    }
+    let commit = run("workspace-rw", "echo two >file; git commit -qam second").await;
+    assert_eq!(commit.0, Some(0), "{commit:?}");
+    assert_eq!(bare(&tree, "git log --format=%s"), "second\nfirst\n");
+
+    // What git runs next stays as it is there, too.
+    let commondir = main.join(".git/worktrees/tree/commondir");
+    let of_tree = || (state(&main), fs::read(&commondir).unwrap());
+    let before = of_tree();
+    for script in [
+        "echo x >$M/.git/config",
+        "echo x >$M/.git/hooks/pre-commit",
+        "mv $M/.git/hooks $M/.git/moved",
+        "echo /elsewhere >$M/.git/worktrees/tree/commondir",
+        "mv $M/.git/worktrees/tree $M/.git/worktrees/moved",
+        "mv $M/.git/worktrees $M/.git/moved",
+        "echo gitdir: /elsewhere >.git",
+    ] {
+        let (code, ..) = run("workspace-rw", script).await;
+        assert_ne!(code, Some(0), "{script}");
+        assert_eq!(of_tree(), before, "{script}");
+    }
+    let (code, ..) = run(
+        "without",
+        "echo /elsewhere >$M/.git/worktrees/tree/commondir",
+    )
+    .await;
+    assert_eq!(code, Some(0));
+    assert_ne!(of_tree(), before);
+}
+
+/// Makes what git takes for a repository.
+fn bare_repository(path: &Path) {
+    fs::create_dir_all(path.join("objects")).unwrap();
+    fs::write(path.join("HEAD"), "ref: refs/heads/main\n").unwrap();
+}
+
+#[tokio::test]
+async fn a_repository_that_cannot_be_granted_with_its_tree_is_refused_instead_of_being_out_of_sight()
+ {
+    let daemon = daemon().await;
+    let (workspace, elsewhere) = (repository(&daemon, "tree"), directory());
+    fs::remove_dir_all(workspace.join(".git")).unwrap();
+    let outside = elsewhere.path().canonicalize().unwrap().join("git");
+    let inside = daemon.workspace().join("git");
+    let lead = |path: &Path| {
+        bare_repository(path);
+        fs::write(
+            workspace.join(".git"),
+            format!("gitdir: {}\n", path.display()),
+        )
+        .unwrap();
+        open_to_all(&workspace);
+        open_to_all(path);
+    };
+    let request = || in_workspace("workspace-ro", "cat $W/.git", &workspace);
+
+    lead(&outside);
+    let (reason, message, _) = refused(&daemon, request()).await;
+    assert_eq!(reason, "POLICY_UNENFORCEABLE");
+    assert!(
+        message.contains(&outside.display().to_string()),
+        "{message}"
+    );
+    lead(&inside);
+    assert_eq!(run(&daemon, request()).await.0, Some(0));
+}
+
 /// Asks for a hook that is refused; returns the refusal's reason, message, and facts.
 async fn refused(
     daemon: &Daemon,
@@ -610,5 +714,11 @@ mod with_tools {
     #[ignore = "needs git"]
     async fn git_commits_where_its_hooks_and_its_configuration_stay_read_only() {
         git_commits().await;
+    }
+
+    #[tokio::test]
+    #[ignore = "needs git"]
+    async fn git_answers_in_a_linked_tree_and_what_it_runs_next_stays_read_only() {
+        git_in_a_linked_tree().await;
     }
 }

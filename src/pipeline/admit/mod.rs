@@ -1,6 +1,7 @@
 //! Admission: caller's uid, consent to the hook, and capacity.
 
 mod command;
+mod git;
 mod homes;
 mod rules;
 
@@ -16,6 +17,7 @@ use tokio::time::timeout_at;
 use tokio_util::sync::CancellationToken;
 
 use self::command::FoundCommand;
+pub(crate) use self::git::GitPlaces;
 pub(crate) use self::{
     homes::Homes,
     rules::{Configuration, OperatorHook, Rules},
@@ -59,6 +61,8 @@ pub(crate) struct Admitted {
     pub consent: Consent,
     /// The deadline of the run.
     pub deadline: Instant,
+    /// The directories of git that belong to the workspace and lie elsewhere.
+    pub git: Option<GitPlaces>,
     pub(super) place: Place,
     /// The profile as configured.
     pub policy: Arc<Policy>,
@@ -204,6 +208,7 @@ impl Gate {
         let rules = self.rules();
         rules.admit_bound(&request, &call.peer)?;
         let policy = rules.profile(&request)?;
+        let git = rules.git_places(&request, policy, &call.peer)?;
         let command = FoundCommand::find(&request, policy, sandbox.view(&policy.files))?;
         let configured = rules.hooks.iter().find(|hook| hook.command == command.name);
         let timeout = command::timeout(&request, configured, policy)?;
@@ -238,6 +243,7 @@ impl Gate {
                         command: command.name,
                         consent,
                         deadline,
+                        git,
                         place,
                         policy: Arc::clone(policy),
                         program,

@@ -1,16 +1,17 @@
 //! The operator's rules: who may call, where workspaces may lie, which profiles are granted.
 
 use std::{
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
 
-use super::{command::defaults, homes::Homes};
+use super::{command::defaults, git::GitPlaces, homes::Homes};
 use crate::{
     consent::{allowlist::command_line, decide::ALLOW},
     model::{Hook, InvalidField, Peer, ProfileName, Users, is_plain},
-    policy::{GrantedBy, Policy, Registry, WorkspaceRoots, forbidden::Forbidden},
+    policy::{GrantPlace, GrantedBy, Policy, Registry, WorkspaceRoots, forbidden::Forbidden},
     refusal::{Fact, Reason, Refusal},
     request::Request,
     sandbox::BackendName,
@@ -141,6 +142,53 @@ impl Rules {
             }
         }
         Ok(())
+    }
+
+    /// Finds the directories of git that belong to a request's workspace and lie elsewhere. They are granted as the workspace is.
+    ///
+    /// # Errors
+    ///
+    /// Refuses where one could not be a workspace of the caller's: a guard that asks git would find no repository, and let everything
+    /// pass.
+    pub(super) fn git_places(
+        &self,
+        request: &Request,
+        policy: &Policy,
+        peer: &Peer,
+    ) -> Result<Option<GitPlaces>, Refusal> {
+        let mut named = policy.files.named.iter();
+        let is_granted = named.any(|grant| {
+            matches!(&grant.place, GrantPlace::Workspace { below, .. } if below.as_os_str().is_empty())
+        });
+        let Some(workspace) = request.hook.workspace.as_ref().filter(|_| is_granted) else {
+            return Ok(None);
+        };
+        let refused = |path: &Path, why: String| {
+            let message = format!(
+                "`{}` belongs to the workspace `{}` and cannot be granted with it: {why}",
+                path.display(),
+                workspace.display()
+            );
+            Refusal::new(Reason::PolicyUnenforceable, message)
+                .with(Fact::Path(path.display().to_string()))
+        };
+        let as_caller = FileRights::of(peer.uid, peer.gid, &peer.groups);
+        let found = GitPlaces::find(workspace);
+        let found = found.map_err(|why| refused(&workspace.join(".git"), why))?;
+        let Some(found) = found else { return Ok(None) };
+        for place in [&found.own, &found.common] {
+            let owner = place.metadata().map(|it| it.uid());
+            if owner.ok() != Some(peer.uid) {
+                return Err(refused(place, "it belongs to another user".to_owned()));
+            }
+        }
+        drop(as_caller);
+        for place in [&found.own, &found.common] {
+            if let Err(refusal) = self.admit_directory("hook.workspace", place, peer) {
+                return Err(refused(place, refusal.message));
+            }
+        }
+        Ok(Some(found))
     }
 
     /// Checks a directory with the caller's rights.

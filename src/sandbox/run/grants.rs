@@ -65,7 +65,7 @@ impl Opened {
             None => None,
             Some(workspace) => {
                 let _as_caller = asked.rights();
-                Kept::find(workspace, &policy.files.read_only)?
+                Kept::find_with_git(workspace, &policy.files.read_only, asked.git)?
             }
         };
         Ok(Self {
@@ -100,6 +100,8 @@ pub(crate) struct GrantRequest<'a> {
     pub peer: &'a Peer,
     /// Whether missing files are created where a grant says so; not in a dry run.
     pub creates: bool,
+    /// The directories of git that belong to the workspace and lie elsewhere: the common one, and the workspace's own.
+    pub git: Option<(&'a Path, &'a Path)>,
 }
 
 impl GrantRequest<'_> {

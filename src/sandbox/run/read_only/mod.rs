@@ -28,14 +28,14 @@ use crate::{
     sys::{BY_NAME, Links, open_beneath},
 };
 
-/// A workspace with paths that stay read-only.
+/// A tree with paths that stay read-only.
 #[derive(Debug)]
 pub(in crate::sandbox) struct Kept {
-    /// Whether each path below the workspace becomes read-only, or only keeps its name. A path inside another comes after it.
+    /// Whether each path below the tree becomes read-only, or only keeps its name. A path inside another comes after it.
     pub points: BTreeMap<PathBuf, bool>,
-    /// The workspace.
+    /// The workspace, or the directory that holds it and the directories of git that belong to it.
     pub target: OwnedFd,
-    /// Path of the workspace.
+    /// Its path.
     pub workspace: PathBuf,
 }
 
@@ -53,13 +53,6 @@ impl Kept {
         workspace: &Path,
         list: &[ReadOnly],
     ) -> Result<Option<Self>, Refusal> {
-        let unseen = |path: &Path, errno: Errno| {
-            let what = format_args!("`{}` cannot be opened", path.display());
-            Refusal::failed(what, &io::Error::from(errno), |message| {
-                Refusal::new(Reason::GrantMissing, message)
-            })
-            .with(Fact::Path(path.display().to_string()))
-        };
         let opened = grants::open(workspace, Links::Refused);
         let (target, _) = opened.map_err(|errno| unseen(workspace, errno))?;
         let mut points = BTreeMap::new();
@@ -106,6 +99,81 @@ impl Kept {
     }
 }
 
+impl Kept {
+    /// Finds the paths to keep read-only as [`Kept::find`] does, and in the directories of git that belong to the workspace and lie
+    /// elsewhere: the same as of `.git`, and what names the common directory and its configuration.
+    ///
+    /// # Errors
+    ///
+    /// As [`Kept::find`].
+    pub(in crate::sandbox) fn find_with_git(
+        workspace: &Path,
+        list: &[ReadOnly],
+        git: Option<(&Path, &Path)>,
+    ) -> Result<Option<Self>, Refusal> {
+        let kept = Self::find(workspace, list)?;
+        let of_git = list.iter().filter_map(|kept| {
+            let below = kept.below.strip_prefix(".git").ok()?;
+            Some(ReadOnly {
+                below: below.to_owned(),
+                ..*kept
+            })
+        });
+        let of_git: Vec<_> = of_git.collect();
+        let Some((common, own)) = git.filter(|_| !of_git.is_empty()) else {
+            return Ok(kept);
+        };
+        let mut lists = vec![(common, of_git)];
+        for name in ["commondir", "config.worktree", "gitdir"] {
+            let path = own.join(name);
+            if path.symlink_metadata().is_err() {
+                continue;
+            }
+            let tree = match own.starts_with(common) {
+                true => common,
+                false => own,
+            };
+            let kept = ReadOnly {
+                below: path.strip_prefix(tree).unwrap_or(&path).to_owned(),
+                directory: false,
+            };
+            match lists.iter_mut().find(|(known, _)| *known == tree) {
+                Some((_, list)) => list.push(kept),
+                None => lists.push((tree, vec![kept])),
+            }
+        }
+        let mut all: Vec<_> = kept.into_iter().collect();
+        for (tree, list) in lists {
+            all.extend(Self::find(tree, &list)?);
+        }
+        Self::joined(all)
+    }
+
+    /// Joins the paths of several trees, below the directory that holds all of them.
+    fn joined(all: Vec<Self>) -> Result<Option<Self>, Refusal> {
+        let mut trees = all.iter().map(|kept| kept.workspace.as_path());
+        let Some(first) = trees.next() else {
+            return Ok(None);
+        };
+        let holds_all = |above: &&Path| trees.clone().all(|tree| tree.starts_with(above));
+        let above = first.ancestors().find(holds_all).unwrap_or(Path::new("/"));
+        let (above, mut points) = (above.to_owned(), BTreeMap::new());
+        let opened = grants::open(&above, Links::Refused);
+        let (target, _) = opened.map_err(|errno| unseen(&above, errno))?;
+        for kept in all {
+            let tree = kept.workspace.strip_prefix(&above).unwrap_or(&above);
+            for (below, read_only) in kept.points {
+                *points.entry(tree.join(below)).or_default() |= read_only;
+            }
+        }
+        Ok(Some(Self {
+            points,
+            target,
+            workspace: above,
+        }))
+    }
+}
+
 #[cfg(target_os = "linux")]
 impl Kept {
     /// Returns the mounts on top of the workspace's grants.
@@ -130,6 +198,15 @@ impl Kept {
         });
         points.collect()
     }
+}
+
+/// Refuses because a path cannot be opened.
+fn unseen(path: &Path, errno: Errno) -> Refusal {
+    let what = format_args!("`{}` cannot be opened", path.display());
+    Refusal::failed(what, &io::Error::from(errno), |message| {
+        Refusal::new(Reason::GrantMissing, message)
+    })
+    .with(Fact::Path(path.display().to_string()))
 }
 
 /// Target of a path.
