@@ -331,6 +331,15 @@ impl Consents {
         )
     }
 
+    /// Returns whether a consent names a command and profile.
+    pub(crate) fn names(&self, command: &str, policy: &Policy) -> bool {
+        let ConsentRule::Operator(operator) = &self.rule else {
+            return false;
+        };
+        let list = self.allowlist.load(&operator.allowlist);
+        list.is_ok_and(|list| list.names(command, policy.name.as_str()))
+    }
+
     /// Decides about a command in the order of the specification.
     ///
     /// # Errors

@@ -11,11 +11,12 @@ use super::rules::OperatorHook;
 use crate::{
     consent::{Program, allowlist::command_line, interpreter},
     contract::{CommandStyle, Defaults},
-    model::{Command, Hook, InvalidField, is_plain},
+    model::{Command, Hook, InvalidField, Peer, is_plain},
     policy::Policy,
     refusal::Refusal,
     request::Request,
     rootfs::View,
+    sys::FileRights,
 };
 
 /// The command of a request, with its program's path.
@@ -59,6 +60,41 @@ impl FoundCommand {
             path,
             spelled: command_line(&spelled),
         })
+    }
+
+    /// Returns it by the paths without links of its program and scripts, where it is known by those and not by its own: a project
+    /// may be reached through a link.
+    pub(super) fn by_real_path(self, peer: &Peer, is_known: impl Fn(&str) -> bool) -> Self {
+        if is_known(&self.name) {
+            return self;
+        }
+        let _as_caller = FileRights::of(peer.uid, peer.gid, &peer.groups);
+        let mut argv = self.argv.clone();
+        let scripts = interpreter::scripts(&self.argv);
+        for index in [0].into_iter().chain(scripts) {
+            let word = match index {
+                0 => self.path.as_path(),
+                script => Path::new(&self.argv[script]),
+            };
+            // The name itself stays: a link there is part of what was allowed.
+            let (Some(directory), Some(name)) = (word.parent(), word.file_name()) else {
+                continue;
+            };
+            if let Ok(directory) = directory.canonicalize()
+                && word.is_absolute()
+            {
+                argv[index] = directory.join(name).into_os_string();
+            }
+        }
+        match command_line(&argv).filter(|name| is_known(name)) {
+            None => self,
+            Some(name) => Self {
+                name,
+                path: PathBuf::from(&argv[0]),
+                argv,
+                spelled: self.spelled,
+            },
+        }
     }
 }
 
@@ -141,9 +177,47 @@ pub(super) fn timeout(
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
+    use std::{collections::BTreeMap, fs, os::unix::fs::symlink, sync::Arc};
 
     use super::*;
+
+    #[test]
+    fn a_command_behind_a_link_is_that_of_the_paths_without_it_where_it_is_known_by_those_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().canonicalize().unwrap();
+        fs::create_dir(root.join("project")).unwrap();
+        symlink(root.join("project"), root.join("link")).unwrap();
+        let peer = Peer {
+            gid: nix::unistd::getegid().as_raw(),
+            groups: Arc::default(),
+            pid: None,
+            remote: None,
+            uid: nix::unistd::geteuid().as_raw(),
+        };
+        let find = |known: &[&str]| {
+            let program = root.join("link/hook");
+            let name = format!("{} x", program.display());
+            let found = FoundCommand {
+                argv: vec![program.clone().into(), "x".into()],
+                name,
+                path: program,
+                spelled: None,
+            };
+            let known: Vec<_> = (known.iter())
+                .map(|below| format!("{} x", root.join(below).display()))
+                .collect();
+            found.by_real_path(&peer, |name| known.iter().any(|known| known == name))
+        };
+        for (known, expected) in [
+            (&["project/hook"][..], "project/hook"),
+            (&["project/hook", "link/hook"], "link/hook"),
+            (&["project/other"], "link/hook"),
+        ] {
+            let found = find(known);
+            assert_eq!(found.path, root.join(expected), "{known:?}");
+            assert_eq!(found.argv[0], found.path.as_os_str());
+        }
+    }
 
     #[test]
     fn relative_programs_and_scripts_start_where_the_operator_says_and_else_programs_in_the_workspace()

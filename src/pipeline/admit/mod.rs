@@ -210,6 +210,11 @@ impl Gate {
         let policy = rules.profile(&request)?;
         let git = rules.git_places(&request, policy, &call.peer)?;
         let command = FoundCommand::find(&request, policy, sandbox.view(&policy.files))?;
+        let is_known = |name: &str| {
+            let mut configured = rules.hooks.iter();
+            configured.any(|hook| hook.command == name) || self.consents.names(name, policy)
+        };
+        let command = command.by_real_path(&call.peer, is_known);
         let configured = rules.hooks.iter().find(|hook| hook.command == command.name);
         let timeout = command::timeout(&request, configured, policy)?;
         let candidate = Candidate {
