@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::{
     model::axis::{Axis, Demand},
-    policy::{Access, Files, GrantSpec, GrantedBy, Metadata, Network, Spawn, WorkingDir},
+    policy::{Access, Files, GrantSpec, GrantedBy, HookView, Metadata, Network, Spawn, WorkingDir},
 };
 
 #[test]
@@ -523,6 +523,7 @@ fn no_shipped_profile_reaches_keys_and_none_writes_what_others_run() {
             ..develop.files.clone()
         },
         name: open.name.clone(),
+        view: HookView::Machine,
         ..develop.clone()
     };
     assert_eq!(format!("{open:?}"), format!("{but_for_git:?}"));

@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     model::axis::Coverage,
-    policy::{HookView, Metadata, Network, Policy},
+    policy::{Metadata, Network, Policy},
     rootfs::RootSpec,
     sandbox::{
         Absent, Backend, BackendName, Claims, Controllers, Host, OwnUids, Prepared, Runner,
@@ -191,11 +191,10 @@ impl Backend for Container {
 
 /// Returns the inputs of a container's filters.
 ///
-/// Files that are not mounted are out of reach, so no filter needs to stand in for a missing Landlock right.
+/// A container is a view of its own already, which its first process ends with. Files that are not mounted are out of reach, so no filter needs to stand in for a missing Landlock right.
 const fn filters(policy: &Policy) -> FilterSpec {
     FilterSpec {
         mounts: false,
-        view: HookView::Machine,
         ..FilterSpec::of(policy, NEWEST_ABI)
     }
 }

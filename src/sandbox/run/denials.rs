@@ -86,6 +86,8 @@ impl Denied {
     pub(crate) fn is_incidental(&self) -> bool {
         match self.number {
             nr::socket => is_socket_of_libc(self.arguments),
+            // On a socket of its own: C libraries look for the name service cache so, tsx for its parent.
+            nr::connect => true,
             // bash queries a pipe's capacity, and writes here-documents to a file where that fails.
             nr::fcntl => word(self.arguments[1]) == libc::F_GETPIPE_SZ.cast_unsigned(),
             _ => false,

@@ -83,7 +83,7 @@ pub(crate) fn compile(
         clone_flags: sys::CLONE_FLAGS,
         credentials,
         mounts: spec.mounts,
-        tree: spec.view == HookView::Own,
+        tree: spec.mounts && spec.view == HookView::Own,
     };
     let closing = closing::closing(spec, &needs)?;
     let (mut programs, passing) = match asking {

@@ -7,7 +7,7 @@ use nix::unistd;
 use super::fixture::{Fixture, KEPT_DIRECTORY, KEPT_FILE, WORKSPACE};
 use crate::{
     model::axis::{Axes, Axis, Coverage},
-    policy::{Metadata, Network, Policy, Spawn},
+    policy::{HookView, Metadata, Network, Policy, Spawn},
     sandbox::host::{OUTBOUND_HAS_UNIX_SOCKETS, UNGRANTED_DEVICE},
     sys::Attempt,
 };
@@ -273,7 +273,11 @@ fn networking(policy: &Policy) -> Vec<Probe> {
     let (what, kernel) = Attempt::kernel_socket();
     vec![
         stream("make an IPv4 socket", libc::AF_INET).granted(inet),
-        stream("make a Unix socket", libc::AF_UNIX).granted(inet && OUTBOUND_HAS_UNIX_SOCKETS),
+        stream("make a Unix socket", libc::AF_UNIX).granted(if inet {
+            OUTBOUND_HAS_UNIX_SOCKETS
+        } else {
+            has_own_view(policy)
+        }),
         Probe::new(Axis::Network, what, kernel),
     ]
 }
@@ -282,8 +286,14 @@ fn spawning(policy: &Policy) -> Vec<Probe> {
     let processes = policy.spawn == Spawn::Processes;
     vec![
         Probe::new(Axis::Spawn, "make a process", Attempt::fork()).granted(processes),
+        // In a tree of its own nothing leaves by it, and the child leads a session already.
         Probe::new(Axis::Spawn, "make a process group", Attempt::new_group()),
     ]
+}
+
+/// Returns whether a hook may listen on sockets of its own.
+fn has_own_view(policy: &Policy) -> bool {
+    cfg!(target_os = "linux") && policy.view == HookView::Own
 }
 
 fn communicating(own_uid: bool) -> Vec<Probe> {

@@ -149,7 +149,9 @@ impl Attempt {
 
     /// Makes a socket to the kernel itself. Returns the attempt's name on this system, too.
     pub(crate) fn kernel_socket() -> (&'static str, Self) {
-        let socket = Self::socket(libc::AF_NETLINK, libc::SOCK_RAW, 0);
+        // Of a protocol that no hook has.
+        let protocol = libc::NETLINK_KOBJECT_UEVENT;
+        let socket = Self::socket(libc::AF_NETLINK, libc::SOCK_RAW, protocol);
         ("make a netlink socket", socket)
     }
 

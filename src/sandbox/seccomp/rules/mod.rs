@@ -186,13 +186,18 @@ fn specified(spec: &FilterSpec, nr: u32) -> Rule {
         // musl and older shells start children by these.
         nr::fork | nr::vfork => allow_if(spec.spawn == Spawn::Processes),
         // Node, Rust: writing a socket pair. Without an address it is `send`, on what is connected already.
-        nr::sendto if spec.network == Network::None => Rule::when(vec![vec![ArgTest::null(4)]]),
+        nr::sendto if spec.network == Network::None && !has_own_sockets(spec) => {
+            Rule::when(vec![vec![ArgTest::null(4)]])
+        }
         nr::sendto => Rule::Allow,
         // `timeout`, shells with job control, daemons of build tools. In a tree of its own nothing leaves by it.
         nr::setpgid | nr::setsid => {
             allow_if(spec.view == HookView::Own && spec.spawn == Spawn::Processes)
         }
         nr::socket if spec.network == Network::Outbound => Rule::when(internet_sockets()),
+        nr::socket if has_own_sockets(spec) => Rule::when(own_sockets()),
+        // tsx, Node's and Python's servers for their own children; C libraries that list network interfaces.
+        nr::accept | nr::accept4 | nr::bind | nr::listen => allow_if(has_own_sockets(spec)),
         _ if OUTBOUND.contains(&nr) => allow_if(spec.network == Network::Outbound),
         _ if XATTR_READS.contains(&nr) && spec.metadata == Metadata::Keep => {
             Rule::Errno(libc::ENOTSUP)
@@ -356,6 +361,34 @@ const fn clone_flags(spawn: Spawn) -> ArgTest {
             libc::CLONE_THREAD as u64,
         ),
     }
+}
+
+/// Returns whether a hook may listen on sockets of its own and list network interfaces.
+///
+/// Landlock lets it make a socket with a path only among its own temporary files. `connect` stays shut: it would reach every
+/// socket of the hook's user. So not beside outbound internet sockets, which need it.
+fn has_own_sockets(spec: &FilterSpec) -> bool {
+    spec.view == HookView::Own && spec.network == Network::None
+}
+
+/// Returns the ways to make those sockets. A netlink socket of this protocol answers questions; changes need a capability.
+fn own_sockets() -> Vec<Vec<ArgTest>> {
+    let netlink = |kind| {
+        vec![
+            int(0, libc::AF_NETLINK),
+            socket_type(kind),
+            int(2, libc::NETLINK_ROUTE),
+        ]
+    };
+    vec![
+        vec![
+            int(0, libc::AF_UNIX),
+            socket_type(libc::SOCK_STREAM),
+            int(2, 0),
+        ],
+        netlink(libc::SOCK_RAW),
+        netlink(libc::SOCK_DGRAM),
+    ]
 }
 
 /// Returns the ways to make a socket for TCP or UDP only. Not MPTCP, which Landlock does not see, and not ICMP.

@@ -326,6 +326,32 @@ fn outbound_network_adds_clients_and_nothing_else() {
 }
 
 #[test]
+fn a_view_of_its_own_adds_sessions_and_its_own_sockets_and_nothing_else() {
+    let own = FilterSpec {
+        view: HookView::Own,
+        ..PIPELINE
+    };
+    let added = [
+        "accept", "accept4", "bind", "listen", "sendto", "setpgid", "setsid", "socket",
+    ];
+    assert_eq!(differences(&PIPELINE, &own), present(&added));
+    assert_eq!(rule(&own, nr::connect), EPERM);
+    let outbound = FilterSpec {
+        view: HookView::Own,
+        ..NETWORK
+    };
+    assert_eq!(
+        differences(&NETWORK, &outbound),
+        present(&["setpgid", "setsid"])
+    );
+    let threads = FilterSpec {
+        view: HookView::Own,
+        ..STRICT
+    };
+    assert_eq!(rule(&threads, nr::setsid), EPERM);
+}
+
+#[test]
 fn change_of_metadata_adds_modes_owners_times_and_attributes_and_nothing_else() {
     let added = [
         "chmod",

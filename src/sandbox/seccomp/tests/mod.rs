@@ -10,7 +10,7 @@ use proptest::prelude::*;
 
 use self::{
     interpreter::{Call, Verdict, assert_loadable, run, verdict},
-    model::{PID, SHARED_WITH_HOOKS, Vectors, expected, needs, satisfying, specs},
+    model::{CLONE_FLAGS, PID, SHARED_WITH_HOOKS, Vectors, expected, needs, satisfying, specs},
 };
 use crate::{
     policy::{HookView, Metadata, Network, Spawn},
@@ -156,12 +156,22 @@ fn set_up_opens_what_the_child_does_to_itself_and_nothing_else() {
         names.sort_unstable();
         names
     };
-    let [drop, keep, .., in_cgroup] = needs();
+    let [drop, keep, .., in_cgroup, _, in_tree] = needs();
     let always = ["clone", "landlock_restrict_self", "seccomp", "setpgid"];
     assert_eq!(opened(keep), always);
     let [first, rest @ ..] = always;
     let of_cgroup: Vec<_> = [first, "clone3"].into_iter().chain(rest).collect();
     assert_eq!(opened(in_cgroup), of_cgroup);
+    let tree = [
+        "mount",
+        "mount_setattr",
+        "move_mount",
+        "open_tree",
+        "openat2",
+        "setsid",
+        "unshare",
+    ];
+    assert!(tree.iter().all(|call| opened(in_tree).contains(call)));
     assert_eq!(
         opened(drop),
         [
@@ -210,7 +220,12 @@ fn set_up_calls_are_denied_to_every_hook() {
         for (nr, tests) in needs.calls() {
             // A child of one's own is what the other profile is for.
             let args = satisfying(&tests, 1);
-            let own = nr == nr::clone && spec.spawn == Spawn::Processes;
+            let own = spec.spawn == Spawn::Processes
+                && match nr {
+                    nr::clone => args[0] == u64::from(CLONE_FLAGS),
+                    nr::setpgid | nr::setsid => spec.view == HookView::Own,
+                    _ => false,
+                };
             let verdict = verdict(
                 &composed(spec, needs),
                 &Call {
