@@ -608,7 +608,7 @@ impl Bench {
             ) else {
                 continue;
             };
-            if is_incidental(wanted) || !may(wanted) {
+            if !may(wanted) {
                 continue;
             }
             let floor = self
@@ -684,7 +684,7 @@ const fn is_read_only(operation: Operation) -> bool {
     )
 }
 
-/// Returns a hook's needs by its observed accesses, without those to the run's own directories.
+/// Returns a hook's needs by its observed accesses, without those to the run's own directories and incidental ones.
 fn needs(trial: &Trial, runtime: &Path) -> Needs {
     let mut needs = Needs::default();
     let runtime = runtime
@@ -701,7 +701,9 @@ fn needs(trial: &Trial, runtime: &Path) -> Needs {
                 if is_own(done.target.path()) && to.is_none_or(|to| is_own(to.path())) {
                     continue;
                 }
-                needs.uses.push(Use::clone(done));
+                if !is_incidental(done) {
+                    needs.uses.push(Use::clone(done));
+                }
             }
         }
     }

@@ -378,7 +378,7 @@ fn a_users_hooks_are_installed_from_the_home_and_a_projects_only_where_it_can_be
         assert!(told.contains(expected), "{told}");
     }
 
-    // Somewhere that no workspace may be.
+    // Somewhere beside the home.
     let elsewhere = directory();
     let project = elsewhere.path().join("p");
     fs::create_dir_all(project.join(".claude")).unwrap();
@@ -387,6 +387,16 @@ fn a_users_hooks_are_installed_from_the_home_and_a_projects_only_where_it_can_be
         one("PreToolUse", &guard()).to_string(),
     )
     .unwrap();
+    // Without roots in the configuration a directory of the user's may be one.
+    let seen = home.hookjail_in(&project, &dry);
+    let told = String::from_utf8_lossy(&seen.stdout).into_owned();
+    let is_user = !nix::unistd::geteuid().is_root();
+    assert_eq!(!told.contains("below no root"), is_user, "{told}");
+
+    let config = home.path(".config/hookjail/hookjail.toml");
+    fs::create_dir_all(config.parent().unwrap()).unwrap();
+    let root = home.path("p").display().to_string();
+    fs::write(&config, format!("[hooks]\nworkspace_roots = [{root:?}]\n")).unwrap();
     let seen = home.hookjail_in(&project, &dry);
     let told = String::from_utf8_lossy(&seen.stdout).into_owned();
     assert_eq!(seen.status.code(), Some(1), "{told}");
