@@ -5,6 +5,7 @@ mod entries;
 pub(crate) mod environment;
 pub(crate) mod explain;
 pub(crate) mod forbidden;
+pub(crate) mod git_paths;
 #[cfg(target_os = "linux")]
 pub(crate) mod learned;
 pub(crate) mod located;

@@ -84,7 +84,8 @@ fn the_exit_code_is_the_hooks_own_or_says_why_there_is_none() {
     let missing = line.path().join("missing-interpreter");
     fs::write(&missing, "#!/no/such/interpreter\n").unwrap();
     let bare = line.path().join("no-interpreter-line");
-    fs::write(&bare, "echo never\n").unwrap();
+    // Text is run by the shell, as runtimes do.
+    fs::write(&bare, "exit 9\n").unwrap();
     let plain = line.path().join("not-executable");
     fs::write(&plain, "#!/bin/sh\n").unwrap();
     for path in [&missing, &bare] {
@@ -98,7 +99,7 @@ fn the_exit_code_is_the_hooks_own_or_says_why_there_is_none() {
         (&["--", "/bin/sh", "-c", "exit 255"], 255),
         (&["--timeout", "500ms", "--", "/bin/sleep", "60"], 124),
         (&["--profile", "no-such", "--", "/bin/true"], 125),
-        (&["--", bare.to_str().unwrap()], 126),
+        (&["--", bare.to_str().unwrap()], 9),
         (&["--", plain.to_str().unwrap()], 126),
         (&["--", "/bin/no-such-thing"], 127),
         (&["--", "no-such-thing"], 127),

@@ -292,7 +292,7 @@ async fn a_client_that_pauses_gets_the_whole_output_however_the_hook_ends() {
         ("exit 0", (OutcomeKind::Exited, Some(0), None)),
         ("sleep 60 & exit 0", (OutcomeKind::Exited, Some(0), None)),
         ("kill -9 $$", (OutcomeKind::Signaled, None, Some(9))),
-        ("sleep 60", (OutcomeKind::TimedOut, None, Some(9))),
+        ("sleep 60", (OutcomeKind::TimedOut, None, Some(15))),
     ];
     for ((after, expected), lines) in ends
         .into_iter()

@@ -169,11 +169,9 @@ async fn sessions_groups_and_timeouts_work_and_all_of_them_end_with_the_run() {
 }
 
 async fn both_lines(daemon: &Daemon, line: &str) -> [(Option<i32>, String); 2] {
-    let path = script(
-        &daemon.workspace(),
-        "line.sh",
-        &format!("#!/bin/bash\n{line}\n"),
-    );
+    let name = format!("line-{}.sh", a_minute());
+    let text = format!("#!/bin/bash\n{line}\n");
+    let path = script(&daemon.workspace(), &name, &text);
     both(daemon, ["/bin/bash", &path.display().to_string()]).await
 }
 
@@ -194,7 +192,7 @@ async fn a_hook_sees_its_own_processes_and_reaches_no_others() {
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(outer.cast_signed()), None).unwrap();
 
     let script = format!(
-        "echo $$; ls /proc | grep -c '^[0-9]' ; cat /proc/1/comm; test -r /proc/self/maps && cat /proc/$$/comm; grep -l {marker} /proc/[0-9]*/cmdline; \
+        "echo $$; ls /proc | grep -c '^[0-9]'; tr '\\0' '.' </proc/1/cmdline; echo; test -r /proc/self/maps && echo maps; \
          kill -9 {outer} && echo killed; kill -9 -1; ls /proc/{outer}/fd && echo seen; echo x >/proc/self/comm && echo written; true"
     );
     let response = daemon.run(writing(&daemon, &script)).await.unwrap();
@@ -208,7 +206,7 @@ async fn a_hook_sees_its_own_processes_and_reaches_no_others() {
     // Its id is no small number that the next run has, too; it sees the first process, itself, and what it started.
     assert!(lines[0].parse::<u32>().unwrap() > 2, "{lines:?}");
     assert!(lines[1].parse::<u32>().unwrap() <= 4, "{lines:?}");
-    assert_eq!(&lines[2..], ["hookjail-init", "sh"], "{response:?}");
+    assert_eq!(&lines[2..], ["hookjail-init", "maps"], "{response:?}");
     assert!(
         processes_that(is_sleep).next().is_some(),
         "the other run was ended"

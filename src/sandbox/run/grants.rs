@@ -3,7 +3,8 @@
 use std::{
     collections::{BTreeMap, HashMap},
     ffi::{OsStr, OsString},
-    io,
+    fs, io,
+    os::fd::AsRawFd,
     os::{fd::OwnedFd, unix::ffi::OsStrExt},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
@@ -19,7 +20,7 @@ use nix::{
 
 use crate::{
     model::{Hook, InvalidField, Peer},
-    policy::{Access, Files, GrantPlace, GrantSpec, Policy, rights::Rights, starts_in},
+    policy::{Access, Files, GrantPlace, GrantSpec, Policy, git_paths, rights::Rights, starts_in},
     refusal::{Fact, Reason, Refusal},
     rootfs::{Root, View},
     sandbox::{
@@ -163,6 +164,7 @@ impl KnownPlaces {
     /// Refuses where a path cannot be opened, or a named one leads through a symbolic link: `GRANT_MISSING`.
     fn open_all(&self, files: &Files, asked: GrantRequest<'_>) -> Result<Vec<OpenGrant>, Refusal> {
         let mut opened = self.open_system(files)?;
+        opened.extend(named_by_git(&opened));
         for grant in &files.named {
             if grant.create && !make(grant, asked)? {
                 continue;
@@ -251,6 +253,28 @@ impl KnownPlaces {
 
 const fn inode(of: &FileStat) -> Inode {
     (of.st_dev, of.st_ino)
+}
+
+/// Opens the paths that granted configurations of git name. git fails where it cannot read one that is there.
+fn named_by_git(granted: &[OpenGrant]) -> Vec<OpenGrant> {
+    let configurations = granted
+        .iter()
+        .filter_map(|grant| Some((git_paths::home_of(&grant.path)?, &grant.path)));
+    let named = configurations.flat_map(|(home, path)| {
+        let named = git_paths::named(home, path).into_iter();
+        named.map(move |(path, access)| (home, path, access))
+    });
+    let opened = named.filter_map(|(home, path, access)| {
+        let (target, is_directory) = open(&path, Links::Followed).ok()?;
+        let real = fs::read_link(format!("/proc/self/fd/{}", target.as_raw_fd())).ok()?;
+        git_paths::is_open(home, &real).then_some(())?;
+        Some(OpenGrant {
+            rights: Rights::of(access, is_directory),
+            path,
+            target: Arc::new(target),
+        })
+    });
+    opened.collect()
 }
 
 /// Creates the missing file of a grant that says so, with the caller's rights. Returns whether it exists.

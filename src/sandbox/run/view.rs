@@ -3,14 +3,11 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     ffi::CString,
-    fs::{self, DirBuilder, File, OpenOptions},
+    fs::{self, File, Permissions},
     io,
     os::{
         fd::AsFd,
-        unix::{
-            ffi::OsStringExt,
-            fs::{DirBuilderExt, OpenOptionsExt},
-        },
+        unix::{ffi::OsStringExt, fs::PermissionsExt},
     },
     path::{Path, PathBuf},
 };
@@ -137,22 +134,19 @@ fn make_place(cover: &Path, shared: &Path, path: &Path, rights: Rights) -> io::R
         return Ok(());
     }
     let mut way = cover.to_owned();
+    // Set in spite of the umask: hooks with a uid of their own pass through.
+    let make = |path: &Path| match fs::create_dir(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        made => made.and_then(|()| fs::set_permissions(path, Permissions::from_mode(0o755))),
+    };
     for name in below.parent().into_iter().flat_map(Path::iter) {
         way.push(name);
-        match DirBuilder::new().mode(0o755).create(&way) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-            Ok(()) | Err(_) => {}
-        }
+        make(&way)?;
     }
     if matches!(rights, Rights::File(_)) {
-        let new = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o400)
-            .open(&place)?;
-        drop(new);
+        File::create_new(&place)?;
     } else {
-        DirBuilder::new().mode(0o755).create(&place)?;
+        make(&place)?;
     }
     Ok(())
 }

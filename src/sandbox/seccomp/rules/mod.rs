@@ -151,6 +151,9 @@ fn specified(spec: &FilterSpec, nr: u32) -> Rule {
         // Everybody who opens files; musl and older C libraries by the first.
         nr::open => opens(1, &opens_that_need_a_right(1)),
         nr::openat => opens(2, &opens_that_need_a_right(2)),
+        // `mkfifo`, make for its jobs. Landlock lets a hook make named pipes only among its own temporary files.
+        nr::mknod if has_own_directory(spec) => named_pipe(1),
+        nr::mknodat if has_own_directory(spec) => named_pipe(2),
         // Node, Java, glibc: names of threads and mappings.
         nr::prctl => Rule::when(prctl_ways()),
         // glibc for `getrlimit` and `setrlimit`: `ulimit`, gpg, Java, Go. Hard limits stay: to raise one takes a capability.
@@ -348,6 +351,17 @@ fn opens(flags: u8, ways: &[Vec<ArgTest>]) -> Rule {
 /// Returns the rule for a call that sets a file's mode. The kernel takes the mode from the argument at `index`.
 fn unprivileged_mode(index: u8) -> Rule {
     Rule::when(vec![vec![ArgTest::bits(index, SET_ID, 0)]])
+}
+
+/// Returns whether named pipes can be made in the hook's own directory alone: by Landlock, which containers do not have.
+fn has_own_directory(spec: &FilterSpec) -> bool {
+    spec.view == HookView::Own && spec.mounts
+}
+
+/// Returns the rule for a call that makes a file of a kind, for named pipes. The mode is the argument at `index`.
+fn named_pipe(index: u8) -> Rule {
+    let mask = u64::from(libc::S_IFMT) | SET_ID;
+    Rule::when(vec![vec![ArgTest::bits(index, mask, libc::S_IFIFO.into())]])
 }
 
 /// Returns the test on the flags of `clone`. The exit signal, in the lowest byte, is free: it goes to the parent, which only

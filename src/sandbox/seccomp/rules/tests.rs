@@ -328,21 +328,24 @@ fn outbound_network_adds_clients_and_nothing_else() {
 #[test]
 fn a_view_of_its_own_adds_sessions_and_its_own_sockets_and_nothing_else() {
     let own = FilterSpec {
+        mounts: true,
         view: HookView::Own,
         ..PIPELINE
     };
     let added = [
-        "accept", "accept4", "bind", "listen", "sendto", "setpgid", "setsid", "socket",
+        "accept", "accept4", "bind", "listen", "mknod", "mknodat", "sendto", "setpgid", "setsid",
+        "socket",
     ];
     assert_eq!(differences(&PIPELINE, &own), present(&added));
     assert_eq!(rule(&own, nr::connect), EPERM);
     let outbound = FilterSpec {
+        mounts: true,
         view: HookView::Own,
         ..NETWORK
     };
     assert_eq!(
         differences(&NETWORK, &outbound),
-        present(&["setpgid", "setsid"])
+        present(&["mknod", "mknodat", "setpgid", "setsid"])
     );
     let threads = FilterSpec {
         view: HookView::Own,
