@@ -346,7 +346,7 @@ impl Metadata {
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Network {
-    /// No socket of any family.
+    /// No connection to anything.
     None,
     /// Outbound IPv4 and IPv6; no listening, no other family.
     Outbound,
