@@ -239,6 +239,7 @@ impl ExplainArgs {
         let handled = kernel::handled(spec.landlock_abi);
         let reach =
             Reach::locate(&policy.files, workspace, handled)?.with_scratch(Path::new(SCRATCH));
+        let reach = reach.with_view(policy.view)?;
         match &self.program {
             None => Ok(reach),
             Some(program) => reach

@@ -374,6 +374,9 @@ pub enum HookView {
     Own,
 }
 
+/// Directories for temporary files that all users of a machine share. A view of its own covers each that exists.
+pub(crate) const SHARED: [&str; 3] = ["/dev/shm", "/tmp", "/var/tmp"];
+
 impl HookView {
     /// Returns its name as profiles spell it.
     pub const fn name(self) -> &'static str {

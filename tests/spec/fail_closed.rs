@@ -143,20 +143,27 @@ const BROKEN_STEPS: &[BrokenStep] = &[
     ("signals", "13/40=22"),
     ("process_group", "109=1"),
     ("stdio", "292/0@2=24"),
-    // prctl(PR_SET_PDEATHSIG); and a parent that is not the daemon any more.
-    // unshare, open_tree, move_mount, mount_setattr.
-    ("read_only", "272=1"),
-    ("read_only", "272=28"),
+    // unshare; setsid of the hook; open_tree, move_mount, mount_setattr.
+    ("tree", "272=1"),
+    ("tree", "272=28"),
+    ("process_group", "112=1"),
     ("read_only", "428=38"),
     ("read_only", "429=1"),
-    ("read_only", "442=22"),
     ("parent_death_signal", "157/1=22"),
-    ("parent_death_signal", "110=3"),
     ("working_directory", "81=13"),
     ("landlock", "446=7"),
+    // close_range of the tree's first process.
+    ("init", "436=38"),
+    ("limits", "302=1"),
+];
+
+/// The same where there is no tree.
+const BROKEN_STEPS_OF_A_GROUP: &[BrokenStep] = &[
+    // prctl(PR_SET_PDEATHSIG); and a parent that is not the daemon any more.
+    ("parent_death_signal", "157/1=22"),
+    ("parent_death_signal", "110=3"),
     ("close_fds", "292/524288@2=24"),
     ("close_fds", "436=38"),
-    ("limits", "302=1"),
 ];
 
 /// The same of steps that only root takes.
@@ -169,15 +176,23 @@ const BROKEN_STEPS_OF_ROOT: &[BrokenStep] = &[
 
 #[tokio::test]
 async fn a_step_of_the_set_up_that_fails_is_named_and_nothing_runs() {
-    each_is_named_and_nothing_runs(BROKEN_STEPS).await;
+    each_is_named_and_nothing_runs(BROKEN_STEPS, "workspace-rw").await;
+    // Root's mounts are first kept from the host's.
+    let first = if nix::unistd::geteuid().is_root() {
+        "tree"
+    } else {
+        "read_only"
+    };
+    each_is_named_and_nothing_runs(&[(first, "442=22")], "workspace-rw").await;
+    each_is_named_and_nothing_runs(BROKEN_STEPS_OF_A_GROUP, "pipeline").await;
 }
 
-async fn each_is_named_and_nothing_runs(steps: &[BrokenStep]) {
+async fn each_is_named_and_nothing_runs(steps: &[BrokenStep], profile: &str) {
     let kernel = FakeKernel::build();
     for (step, flaw) in steps {
         let daemon = kernel.daemon(&["--errno", flaw]).await;
 
-        let (refusal, witness) = ask(&daemon, "workspace-rw").await;
+        let (refusal, witness) = ask(&daemon, profile).await;
 
         // EAGAIN and EMFILE say nothing of the backend, but that something is lacking.
         let lacks = ["=11", "=24"].iter().any(|errno| flaw.ends_with(errno));
@@ -477,7 +492,7 @@ mod as_root {
     #[ignore = "needs root"]
     async fn a_step_of_the_set_up_that_only_root_takes_and_that_fails_is_named_and_nothing_runs() {
         needs_root();
-        each_is_named_and_nothing_runs(BROKEN_STEPS_OF_ROOT).await;
+        each_is_named_and_nothing_runs(BROKEN_STEPS_OF_ROOT, "workspace-rw").await;
     }
 }
 

@@ -316,9 +316,7 @@ fn the_network_is_granted_where_it_was_asked_for_and_used() {
     let head = "description = \"what hook.sh needs, by hookjail learn\"\n";
     assert_eq!(
         toml,
-        format!(
-            "{head}extends = [\"network\", \"machine\"]\n\ngranted_by = \"operator\"\nspawn = \"threads\"\n"
-        )
+        format!("{head}extends = \"network\"\n\ngranted_by = \"operator\"\nspawn = \"threads\"\n")
     );
     home.write("profiles/learned.toml", toml);
     assert_eq!(home.run_under("learned", &command), Some(0), "{learned}");

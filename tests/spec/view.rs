@@ -206,7 +206,7 @@ async fn a_hook_sees_its_own_processes_and_reaches_no_others() {
     // Its id is no small number that the next run has, too; it sees the first process, itself, and what it started.
     assert!(lines[0].parse::<u32>().unwrap() > 2, "{lines:?}");
     assert!(lines[1].parse::<u32>().unwrap() <= 4, "{lines:?}");
-    assert_eq!(&lines[2..], ["hookjail-init", "maps"], "{response:?}");
+    assert_eq!(&lines[2..], ["hookjail-init.", "maps"], "{response:?}");
     assert!(
         processes_that(is_sleep).next().is_some(),
         "the other run was ended"

@@ -22,7 +22,7 @@ pub use self::{
     remedy::Remedy,
 };
 use super::{
-    Access, Files, GrantPlace, GrantSpec,
+    Access, Files, GrantPlace, GrantSpec, HookView, SHARED,
     forbidden::Forbidden,
     located::Located,
     rights::{FileRight, FileRights, OF_FILES, Rights},
@@ -37,6 +37,8 @@ pub enum Grantor {
     Program(PathBuf),
     /// The scratch directory of the run.
     Scratch,
+    /// The run's own view of the machine.
+    View,
 }
 
 impl fmt::Display for Grantor {
@@ -45,6 +47,7 @@ impl fmt::Display for Grantor {
             Self::Profile(grant) => write!(f, "`{}` is granted ({})", grant.place, grant.access),
             Self::Program(path) => write!(f, "`{}` is the hook itself", path.display()),
             Self::Scratch => f.write_str("it lies in the scratch directory of the run"),
+            Self::View => f.write_str("the run has one of its own there"),
         }
     }
 }
@@ -144,6 +147,36 @@ impl Reach {
             rights: Rights::Scratch,
         });
         self
+    }
+
+    /// Adds the places that a view of its own brings: directories for temporary files that exist and are not granted, and `/proc`.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a place cannot be examined.
+    pub fn with_view(mut self, view: HookView) -> io::Result<Self> {
+        if view == HookView::Machine {
+            return Ok(self);
+        }
+        for granted in &mut self.granted {
+            if granted.by == Grantor::Scratch {
+                granted.rights = Rights::Private;
+            }
+        }
+        let proc = (Path::new("/proc"), Rights::Directory(Access::Read));
+        let shared = SHARED.map(|shared| (Path::new(shared), Rights::Private));
+        for (path, rights) in shared.into_iter().chain([proc]) {
+            let place = Located::find(path)?;
+            let is_granted = self.holding(&place).next().is_some();
+            if place.exists() && !is_granted {
+                self.granted.push(GrantedPath {
+                    by: Grantor::View,
+                    place,
+                    rights,
+                });
+            }
+        }
+        Ok(self)
     }
 
     /// Adds a file of the hook's own: its program, interpreter or script.

@@ -252,7 +252,7 @@ fn granting(wanted: &Use, reach: &Reach) -> Vec<GrantSpec> {
             .into_iter()
             .filter_map(|by| match by {
                 Grantor::Profile(grant) => Some(grant),
-                Grantor::Program(_) | Grantor::Scratch => None,
+                Grantor::Program(_) | Grantor::Scratch | Grantor::View => None,
             })
             .collect(),
         GrantDecision::Refused(_) => Vec::new(),

@@ -59,6 +59,19 @@ pub(in crate::sandbox) const fn of_step(step: Step, errno: i32) -> Option<Cause>
             why: "what the profile keeps read-only takes a mount namespace, which this system does not let hookjail make",
         }),
         (
+            Step::Tree | Step::Init | Step::View,
+            libc::EACCES
+            | libc::EINVAL
+            | libc::ENOENT
+            | libc::ENOSPC
+            | libc::ENOSYS
+            | libc::EPERM
+            | libc::EUSERS,
+        ) => Some(Cause {
+            fix: namespaces_or!("`files.read_only` and `view = \"own\"`, as `develop-open-git`"),
+            why: "a view of its own takes a mount namespace and a process tree, which this system does not let hookjail make",
+        }),
+        (
             Step::Scratch,
             libc::EACCES
             | libc::EINVAL

@@ -13,13 +13,10 @@ use std::{
 };
 
 use crate::{
-    policy::{Access, rights::Rights},
+    policy::{Access, SHARED, rights::Rights},
     sandbox::run::grants::OpenGrant,
     sys::{Exposed, Found, MAX_EXPOSED, Private},
 };
-
-/// Directories for temporary files that all users of a machine share. A view covers each that exists.
-const SHARED: [&str; 3] = ["/dev/shm", "/tmp", "/var/tmp"];
 
 /// The shared directory that programs use unless a variable names another.
 pub(in crate::sandbox) const TEMPORARY: &str = "/tmp";

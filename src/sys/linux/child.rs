@@ -102,7 +102,7 @@ fn make_tree(job: &Job) -> Result<(), i32> {
     let parts = &job.parts;
     begin(job)?;
     // This task sleeps while the others are set up, and must not outlive the daemon.
-    die_with_daemon()?;
+    take(job, Step::ParentDeathSignal, die_with_daemon)?;
     let ids = parts.mounts.as_ref().and_then(|mounts| mounts.ids.as_ref());
     take(job, Step::Tree, || isolate(ids, NAMESPACE_OF_A_TREE))?;
     let own = call(libc::SYS_getpid, [0; 6])?;

@@ -4,7 +4,7 @@
 //! the kernel reaps them. It is a program of its own, so that it holds nothing of the daemon's memory.
 
 use std::{
-    ffi::CStr,
+    ffi::{CStr, CString},
     fs::File,
     io::{self, Write as _},
     os::fd::{AsRawFd, OwnedFd},
@@ -19,7 +19,7 @@ use nix::{
 use super::{PointerList, elf};
 
 /// Name of the program, and of its process.
-pub(super) const NAME: &CStr = c"hookjail-init";
+const NAME: &CStr = c"hookjail-init";
 
 /// Address before the program's code.
 const BASE: u64 = 0x1000_0000;
@@ -59,6 +59,8 @@ const fn words(words: [u32; 8]) -> [u8; 32] {
 /// What every process tree of a daemon's runs begins with.
 #[derive(Clone, Debug)]
 pub(crate) struct Init {
+    /// The program's arguments.
+    argv: Arc<[CString; 1]>,
     /// The daemon: readable once it has ended.
     pub(super) daemon: Arc<OwnedFd>,
     /// The program of the first process, opened for reading.
@@ -73,13 +75,15 @@ impl Init {
     /// Returns the error of making the program's file, or of opening this process.
     pub(crate) fn new() -> io::Result<Self> {
         Ok(Self {
+            argv: Arc::new([NAME.to_owned()]),
             daemon: Arc::new(super::process(std::process::id().cast_signed())?),
             program: Arc::new(in_memory()?),
         })
     }
 
-    pub(super) fn argv() -> PointerList {
-        PointerList::to(&[NAME.to_owned()])
+    /// Returns the program's arguments, which live as long as this value.
+    pub(super) fn argv(&self) -> PointerList {
+        PointerList::to(&*self.argv)
     }
 }
 

@@ -371,7 +371,8 @@ impl Job {
             flight: Mutex::default(),
             hook: AtomicI32::new(0),
             init: AtomicI32::new(0),
-            init_argv: Init::argv(),
+            // Into `parts`, which this value keeps.
+            init_argv: (parts.tree.as_ref()).map_or_else(|| PointerList::to(&[]), Init::argv),
             no_environment: PointerList::to(&[]),
             inner_stack: AtomicUsize::new(0),
             inside: AtomicI32::new(0),
