@@ -152,8 +152,7 @@ const BROKEN_STEPS: &[BrokenStep] = &[
     ("parent_death_signal", "157/1=22"),
     ("working_directory", "81=13"),
     ("landlock", "446=7"),
-    // close_range of the tree's first process.
-    ("init", "436=38"),
+    ("close_fds", "436=38"),
     ("limits", "302=1"),
 ];
 

@@ -12,7 +12,7 @@ use nix::{errno::Errno, sys::stat::fstat};
 use super::{Waiter, slot};
 use crate::{
     model::{Peer, ProfileName},
-    policy::{Limits, Metadata, Network, Spawn, environment::matters_at_start, rights::Rights},
+    policy::{HookView, Limits, Metadata, Network, Spawn, environment::matters_at_start, rights::Rights},
     sandbox::{BackendName, HookTask},
 };
 
@@ -51,8 +51,8 @@ impl Key {
             program,
             stdin: _,
         } = task;
-        // What is mounted read-only must be what lies there when the hook runs.
-        if opened.kept.is_some() {
+        // What is mounted must be what lies there when the hook runs, and a view is made with the run's scripts.
+        if opened.kept.is_some() || policy.view == HookView::Own {
             return None;
         }
         let mut environment = environment.with_scratch(Path::new(""));

@@ -10,10 +10,10 @@ use std::{
 use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
 
 use super::{
-    IntoCgroup, Job, child,
+    IntoCgroup, Job, WaitStatus, child,
     job::{Flight, Stage},
     raw,
-    wait::{ended, has_ended},
+    wait::{ended, has_ended, wait_until_ended},
 };
 
 /// Stack memory for one child at a time, with a guard below. A child that overran it dies instead of writing into the daemon.
@@ -196,6 +196,10 @@ pub(crate) fn launch(job: &Job, stack: &mut Stack) -> Launch {
     // SAFETY: VM and VFORK are set; the stack is borrowed exclusively and its top is aligned; the pidfd's place and the
     // job live in `job`, borrowed until the clone returns, and `in_cgroup` until then, too; `child::run` keeps to raw system calls.
     let pid = unsafe { raw::clone_vfork(number, args, ptr::from_ref(job), child::run) };
+    if pid > 0 && job.parts.tree.is_some() {
+        // Before the lock, which a deadline takes.
+        await_tree(job, pid as i32);
+    }
     let mut flight = job.flight();
     let pidfd = job.pidfd.swap(-1, Ordering::AcqRel);
     if pid < 0 {
@@ -207,8 +211,6 @@ pub(crate) fn launch(job: &Job, stack: &mut Stack) -> Launch {
     let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
     let launch = match (job.in_tree(), job.init()) {
         (Some(hook), Some(init)) => {
-            // It has done what it was for.
-            reap(&pidfd);
             flight.stage = Stage::Launched(hook);
             Launch::Tree { hook, init }
         }
@@ -222,10 +224,25 @@ pub(crate) fn launch(job: &Job, stack: &mut Stack) -> Launch {
     launch
 }
 
-/// Reaps a child that has ended, or ends.
-fn reap(pidfd: &OwnedFd) {
-    let id = pidfd.as_raw_fd() as usize;
-    let arguments = [libc::P_PIDFD as usize, id, 0, libc::WEXITED as usize, 0, 0];
+/// Reaps the child that made a process tree, unless it made none, and returns once nothing of the tree uses this process's memory.
+///
+/// A child that exited has seen both processes execute or exit. One that was killed has not: then these are killed, too, since they
+/// run on the child's stack.
+fn await_tree(job: &Job, maker: i32) {
+    let Some(last) = job.in_tree() else {
+        return;
+    };
+    if let Ok(maker) = wait_until_ended(maker)
+        && matches!(maker.status, WaitStatus::Exited(_))
+    {
+        return;
+    }
+    kill(last);
+    if let Some(init) = job.init() {
+        kill(init);
+    }
+    let flags = (libc::WEXITED | libc::WNOWAIT) as usize;
+    let arguments = [libc::P_PID as usize, last as usize, 0, flags, 0, 0];
     // SAFETY: waitid takes integers, and null pointers for what it would write.
     unsafe { raw::syscall(libc::SYS_waitid, arguments) };
 }
