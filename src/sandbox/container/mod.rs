@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     model::axis::Coverage,
-    policy::{Metadata, Network, Policy},
+    policy::{HookView, Metadata, Network, Policy},
     rootfs::RootSpec,
     sandbox::{
         Absent, Backend, BackendName, Claims, Controllers, Host, OwnUids, Prepared, Runner,
@@ -191,10 +191,11 @@ impl Backend for Container {
 
 /// Returns the inputs of a container's filters.
 ///
-/// A container is a view of its own already, which its first process ends with. Files that are not mounted are out of reach, so no filter needs to stand in for a missing Landlock right.
+/// Files that are not mounted are out of reach, so no filter needs to stand in for a missing Landlock right.
 const fn filters(policy: &Policy) -> FilterSpec {
     FilterSpec {
         mounts: false,
+        view: HookView::Machine,
         ..FilterSpec::of(policy, NEWEST_ABI)
     }
 }

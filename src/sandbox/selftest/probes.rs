@@ -271,15 +271,16 @@ fn networking(policy: &Policy) -> Vec<Probe> {
         Probe::new(Axis::Network, what, socket)
     };
     let (what, kernel) = Attempt::kernel_socket();
-    vec![
+    let mut probes = vec![
         stream("make an IPv4 socket", libc::AF_INET).granted(inet),
-        stream("make a Unix socket", libc::AF_UNIX).granted(if inet {
-            OUTBOUND_HAS_UNIX_SOCKETS
-        } else {
-            has_own_view(policy)
-        }),
         Probe::new(Axis::Network, what, kernel),
-    ]
+    ];
+    // With a view of its own a hook may listen on one, but on some backends only.
+    if inet || policy.view == HookView::Machine {
+        let unix = stream("make a Unix socket", libc::AF_UNIX);
+        probes.push(unix.granted(inet && OUTBOUND_HAS_UNIX_SOCKETS));
+    }
+    probes
 }
 
 fn spawning(policy: &Policy) -> Vec<Probe> {
@@ -289,11 +290,6 @@ fn spawning(policy: &Policy) -> Vec<Probe> {
         // In a tree of its own nothing leaves by it, and the child leads a session already.
         Probe::new(Axis::Spawn, "make a process group", Attempt::new_group()),
     ]
-}
-
-/// Returns whether a hook may listen on sockets of its own.
-fn has_own_view(policy: &Policy) -> bool {
-    cfg!(target_os = "linux") && policy.view == HookView::Own
 }
 
 fn communicating(own_uid: bool) -> Vec<Probe> {

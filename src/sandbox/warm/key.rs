@@ -12,7 +12,9 @@ use nix::{errno::Errno, sys::stat::fstat};
 use super::{Waiter, slot};
 use crate::{
     model::{Peer, ProfileName},
-    policy::{HookView, Limits, Metadata, Network, Spawn, environment::matters_at_start, rights::Rights},
+    policy::{
+        HookView, Limits, Metadata, Network, Spawn, environment::matters_at_start, rights::Rights,
+    },
     sandbox::{BackendName, HookTask},
 };
 
