@@ -133,7 +133,7 @@ async fn what_is_not_granted_is_not_there(runtime: &str) {
     assert!(!full.lines().any(|line| line.starts_with('/')), "{full}");
     assert_eq!(
         rest.split_whitespace().collect::<Vec<_>>().join(" "),
-        "/dev: null urandom /proc: self thread-self"
+        "/dev: full null random urandom zero /proc: self thread-self"
     );
 }
 
