@@ -243,6 +243,7 @@ fn says_refused(end: &End<'_>) -> Option<&'static str> {
 }
 
 /// Returns the lines of stderr that report a denied access, as they are compared: without case.
+#[cfg(target_os = "linux")]
 pub(crate) fn refusals(stderr: &[u8]) -> Vec<String> {
     let lines = searched(stderr);
     let lines = lines.lines().map(str::trim_end);

@@ -69,13 +69,15 @@ pub use self::{
     verdict::{BlockedBy, ContractEvent, Decision, Json, Push, Skip, Verdict},
 };
 
+#[cfg(target_os = "linux")]
+pub(crate) use self::hindered::refusals;
 use self::{
     adopt::Adapter,
     mode::tighten,
     runtime::{Configured, Facts, Runtime},
 };
 pub(crate) use self::{
-    hindered::{MAY_BE_WHY, may_be_why, refusals},
+    hindered::{MAY_BE_WHY, may_be_why},
     loom::log::summary as log_line,
     mode::Moment,
     post::{Piece, pieces},

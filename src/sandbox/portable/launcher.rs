@@ -47,7 +47,7 @@ use crate::{
             witness::{Order, Proof},
         },
     },
-    sys::{self, Attempt, BY_NAME, Links, open_beneath},
+    sys::{self, Attempt, BY_NAME, Keeper, Links, open_beneath},
 };
 
 /// Limit on the kept output of a self-test's child, bytes.

@@ -32,22 +32,23 @@ use crate::{
         only_roots,
     },
     model::{InvalidField, is_plain},
-    policy::{self, Access, HookView, environment::matters_at_start, rights::Rights},
+    policy::{self, Access, environment::matters_at_start, rights::Rights},
     process::Pipes,
     refusal::{Fault, Reason, Refusal, Stop, unless_lacking},
-    sandbox::{
-        BackendName,
-        run::{
-            grants::{self, OpenGrant},
-            scratch::{Around, Copied, Level, RunDir},
-            task::HookTask,
-        },
+    sandbox::run::{
+        grants::{self, OpenGrant},
+        scratch::{Around, Copied, Level, RunDir},
+        task::HookTask,
     },
     sys::{FileRights, Identity, Links, pipe as make_pipe},
 };
 #[cfg(target_os = "linux")]
 use crate::{
-    sandbox::run::view::{Placement, TEMPORARY, covers},
+    policy::HookView,
+    sandbox::{
+        BackendName,
+        run::view::{Placement, TEMPORARY, covers},
+    },
     sys::Handed,
 };
 
@@ -226,10 +227,7 @@ pub(in crate::sandbox) fn variables(
 ) -> Result<Vec<CString>, Stop> {
     let scratch = directory.scratch();
     let mut all = task.environment.with_scratch(&scratch);
-    #[cfg(target_os = "linux")]
-    if task.policy.view == HookView::Own && task.prepared.backend == BackendName::LANDLOCK {
-        all.insert("TMPDIR".into(), temporary(task, &scratch).into());
-    }
+    all.insert("TMPDIR".into(), temporary(task, scratch).into());
     let lines = all.into_iter().map(|(name, value)| {
         let mut line = name.into_vec();
         line.push(b'=');
@@ -239,15 +237,22 @@ pub(in crate::sandbox) fn variables(
     lines.collect()
 }
 
-/// Returns the directory for temporary files in a view of its own.
+/// Returns the directory for temporary files: the scratch directory, or the place at which a view of its own shows it.
 #[cfg(target_os = "linux")]
-fn temporary(task: HookTask<'_>, scratch: &Path) -> PathBuf {
+fn temporary(task: HookTask<'_>, scratch: PathBuf) -> PathBuf {
+    let has_view =
+        task.policy.view == HookView::Own && task.prepared.backend == BackendName::LANDLOCK;
     let granted = task.opened.grants.iter().map(|grant| &*grant.path);
-    let shared = Path::new(TEMPORARY);
-    match covers(shared, granted) {
-        true => shared.to_owned(),
-        false => scratch.to_owned(),
+    match has_view && covers(Path::new(TEMPORARY), granted) {
+        true => TEMPORARY.into(),
+        false => scratch,
     }
+}
+
+/// Returns the scratch directory: there are no views on this system.
+#[cfg(not(target_os = "linux"))]
+fn temporary(_task: HookTask<'_>, scratch: PathBuf) -> PathBuf {
+    scratch
 }
 
 fn no_nul(bytes: Vec<u8>, field: &str) -> Result<CString, Stop> {
