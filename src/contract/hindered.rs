@@ -52,7 +52,7 @@ const REFUSED_WITHIN: [&str; 10] = [
     "fork: retry",
 ];
 
-/// What dash prints where it may start no process.
+/// Message of dash where it may start no process.
 const NO_PROCESS: &str = "cannot fork";
 
 /// Harmless errors of shells and `id` at each start: missing files of a login, and a uid without a name. And the terminal, which hooks do not have

@@ -192,7 +192,7 @@ impl Running {
         hold: Hold,
         launch: Option<Armed>,
     ) -> io::Result<Self> {
-        Self::of((pid, pid), child, pipes, hold, launch)
+        Self::take_over((pid, pid), child, pipes, hold, launch)
     }
 
     /// Takes over a child in a process tree of its own, whose first process is given, too: its death ends the tree.
@@ -208,10 +208,10 @@ impl Running {
         hold: Hold,
         launch: Option<Armed>,
     ) -> io::Result<Self> {
-        Self::of(ids, child, pipes, hold, launch)
+        Self::take_over(ids, child, pipes, hold, launch)
     }
 
-    fn of(
+    fn take_over(
         (leader, group): (i32, i32),
         child: Process,
         pipes: Pipes,

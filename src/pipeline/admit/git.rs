@@ -9,7 +9,7 @@ use std::{
 /// The directories of git that belong to a working tree and lie elsewhere.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct GitPlaces {
-    /// What all working trees of the repository share: objects, references, configuration, hooks.
+    /// The part that all working trees of the repository share: objects, references, configuration, hooks.
     pub(crate) common: PathBuf,
     /// The working tree's own: its index and `HEAD`. The same where no tree is linked.
     pub(crate) own: PathBuf,
