@@ -244,8 +244,8 @@ impl Mode {
             return verdict;
         }
         let stop = self.stop_at(end.point).unwrap_or(Stop::Operation);
-        let told = self.runtime().facts().warned_points;
-        let hindrance = if told.contains(&end.point) {
+        let warned = self.runtime().facts().warned_points;
+        let hindrance = if warned.contains(&end.point) {
             Hindrance::Warns
         } else {
             Hindrance::Stops

@@ -135,7 +135,7 @@ fn strict_requires_every_axis_but_those_a_host_may_lack() {
 fn no_shipped_profile_grants_other_processes_users_or_homes() {
     for policy in Registry::builtin().unwrap().iter() {
         for file in ["/proc", "/etc/passwd", "/home/ada", "/etc/shadow", "/tmp"] {
-            // Who the users are can be read where hooks do the work of one.
+            // Names of users can be read where hooks do the work of one.
             let line = policy.line.iter().map(ProfileName::as_str);
             if file == "/etc/passwd" && line.into_iter().any(|name| name.starts_with("develop")) {
                 continue;

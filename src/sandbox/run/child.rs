@@ -62,7 +62,7 @@ const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 /// The launcher of hooks on Linux.
 #[derive(Debug)]
 pub(in crate::sandbox) struct Launcher {
-    /// What process trees of runs begin with.
+    /// The first process of the process trees of runs.
     pub(in crate::sandbox) init: Init,
     /// Number of pid namespaces that this daemon is in.
     pid_levels: usize,

@@ -196,7 +196,7 @@ impl KnownPlaces {
             let names = (listed.entry(directory)).or_insert_with(|| self.list(directory));
             for name in names.iter().filter(|name| entries.matches(name)) {
                 let path = directory.join(name);
-                // What cannot be opened, such as a link to a place of another user, serves no hook.
+                // An entry that cannot be opened, such as a link to a place of another user, serves no hook.
                 if let Ok((target, is_directory)) = self.open(&path) {
                     opened.push(OpenGrant {
                         path,
