@@ -123,6 +123,11 @@ pub(crate) const NAMESPACES_OF_A_USER: i32 = libc::CLONE_NEWUSER | libc::CLONE_N
 pub(crate) const NAMESPACE_OF_ROOT: i32 = libc::CLONE_NEWNS;
 
 pub(super) const AT_RECURSIVE: usize = 0x8000;
+pub(super) const MOUNT_ATTR_RDONLY: u64 = 1;
+const MOVE_MOUNT_F_EMPTY_PATH: usize = 0x4;
+const MOVE_MOUNT_T_EMPTY_PATH: usize = 0x40;
+const OPEN_TREE_CLONE: usize = 1;
+const OPEN_TREE_CLOEXEC: usize = libc::O_CLOEXEC as usize;
 
 /// Makes the namespace, and `more`.
 ///
@@ -260,4 +265,24 @@ pub(super) fn set_attributes(
         ],
     )
     .map(drop)
+}
+
+/// Copies the mount of an opened path.
+pub(super) fn copy_mount(opened: usize, recursive: bool) -> Result<usize, i32> {
+    let mut flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | libc::AT_EMPTY_PATH as usize;
+    if recursive {
+        flags |= AT_RECURSIVE;
+    }
+    call(libc::SYS_open_tree, [opened, address(c""), flags, 0, 0, 0])
+}
+
+/// Attaches a copied mount to an opened path. Both are closed.
+pub(super) fn attach(tree: usize, place: usize) -> Result<(), i32> {
+    let flags = MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH;
+    call(
+        libc::SYS_move_mount,
+        [tree, address(c""), place, address(c""), flags, 0],
+    )?;
+    close(tree)?;
+    close(place)
 }

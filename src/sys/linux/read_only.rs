@@ -7,10 +7,9 @@
 
 use std::{ffi::CString, os::unix::ffi::OsStrExt, path::Path};
 
-use super::{
-    child::call,
-    job::address,
-    mounts::{AT_RECURSIVE, Found, MountAttributes, close, enter, locate, set_attributes, statfs},
+use super::mounts::{
+    AT_RECURSIVE, Found, MOUNT_ATTR_RDONLY, MountAttributes, attach, close, copy_mount, enter,
+    locate, set_attributes, statfs,
 };
 
 /// Paths of a workspace that are bound onto themselves.
@@ -41,12 +40,6 @@ impl Bind {
     }
 }
 
-pub(super) const MOUNT_ATTR_RDONLY: u64 = 1;
-pub(super) const MOVE_MOUNT_F_EMPTY_PATH: usize = 0x4;
-pub(super) const MOVE_MOUNT_T_EMPTY_PATH: usize = 0x40;
-pub(super) const OPEN_TREE_CLONE: usize = 1;
-pub(super) const OPEN_TREE_CLOEXEC: usize = libc::O_CLOEXEC as usize;
-
 /// Makes the binds, in the child's own namespace, and verifies them.
 pub(super) fn make(read_only: &ReadOnly) -> Result<(), i32> {
     let workspace = enter(&read_only.workspace)?;
@@ -62,8 +55,7 @@ fn make_bind(workspace: usize, bind: &Bind) -> Result<(), i32> {
     let target = locate(workspace, &bind.below, beneath)?;
     let empty = libc::AT_EMPTY_PATH as usize;
     // What is mounted below comes along: without it that would lie open.
-    let flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE | empty;
-    let tree = call(libc::SYS_open_tree, [target, address(c""), flags, 0, 0, 0])?;
+    let tree = copy_mount(target, true)?;
     if bind.read_only {
         let attributes = MountAttributes {
             set: MOUNT_ATTR_RDONLY,
@@ -71,13 +63,7 @@ fn make_bind(workspace: usize, bind: &Bind) -> Result<(), i32> {
         };
         set_attributes(tree, c"", AT_RECURSIVE | empty, &attributes)?;
     }
-    let flags = MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH;
-    call(
-        libc::SYS_move_mount,
-        [tree, address(c""), target, address(c""), flags, 0],
-    )?;
-    close(tree)?;
-    close(target)?;
+    attach(tree, target)?;
     // By its path, as the hook would come to it.
     let seen = locate(workspace, &bind.below, beneath)?;
     if bind.read_only && !is_read_only(seen)? {

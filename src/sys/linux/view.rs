@@ -13,12 +13,8 @@ use super::{
     child::call,
     job::address,
     mounts::{
-        AT_RECURSIVE, Found, MountAttributes, check, close, enter, locate_here, set_attributes,
-        statfs,
-    },
-    read_only::{
-        MOUNT_ATTR_RDONLY, MOVE_MOUNT_F_EMPTY_PATH, MOVE_MOUNT_T_EMPTY_PATH, OPEN_TREE_CLOEXEC,
-        OPEN_TREE_CLONE,
+        AT_RECURSIVE, Found, MOUNT_ATTR_RDONLY, MountAttributes, attach, check, close, copy_mount,
+        enter, locate_here, set_attributes, statfs,
     },
     tmpfs::grant,
 };
@@ -139,7 +135,7 @@ fn cover(private: &Private, scratch: Option<usize>) -> Result<(), i32> {
         set_attributes(*tree, c"", flags, &attributes)?;
     }
     let source = match scratch {
-        Some(root) => copy_of_open(root, false)?,
+        Some(root) => copy_mount(root, false)?,
         None => copy_of(enter(&private.source)?, false)?,
     };
     attach(source, enter(&private.covered)?)?;
@@ -187,26 +183,7 @@ fn mount_proc(rights: u64, ruleset: Option<usize>) -> Result<bool, i32> {
 
 /// Copies the mount of an opened path, which is closed.
 fn copy_of(opened: usize, recursive: bool) -> Result<usize, i32> {
-    let tree = copy_of_open(opened, recursive)?;
+    let tree = copy_mount(opened, recursive)?;
     close(opened)?;
     Ok(tree)
-}
-
-fn copy_of_open(opened: usize, recursive: bool) -> Result<usize, i32> {
-    let mut flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | libc::AT_EMPTY_PATH as usize;
-    if recursive {
-        flags |= AT_RECURSIVE;
-    }
-    call(libc::SYS_open_tree, [opened, address(c""), flags, 0, 0, 0])
-}
-
-/// Attaches a copied mount to an opened path. Both are closed.
-fn attach(tree: usize, place: usize) -> Result<(), i32> {
-    let flags = MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH;
-    call(
-        libc::SYS_move_mount,
-        [tree, address(c""), place, address(c""), flags, 0],
-    )?;
-    close(tree)?;
-    close(place)
 }
