@@ -3,11 +3,12 @@
 
 use std::{
     fs,
-    io::Write,
+    io::{ErrorKind, Write},
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{Child, Output, Stdio},
     sync::LazyLock,
+    thread,
     time::{Duration, Instant},
 };
 
@@ -133,7 +134,13 @@ pub(crate) fn held(directory: &Path, words: &[&str]) -> Child {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    command.spawn().unwrap()
+    loop {
+        match command.spawn() {
+            // A process that another test has just forked still has the script open, which this process wrote.
+            Err(error) if error.kind() == ErrorKind::ExecutableFileBusy => thread::yield_now(),
+            child => return child.unwrap(),
+        }
+    }
 }
 
 fn started(directory: &Path, words: &[&str], payload: &str) -> Child {

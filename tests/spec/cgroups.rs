@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 
 use crate::{
     support::{Daemon, Setup, directory, reason, sh},
-    witness::{a_minute, end, processes_that, processes_with, until, until_gone},
+    witness::{a_minute, end, processes_with, until, until_gone},
 };
 
 /// A string of 128 MiB, made by the shell alone.
@@ -390,6 +390,7 @@ mod with_cgroup {
 #[cfg(feature = "weaken")]
 mod with_cgroup_and_weakened {
     use super::*;
+    use crate::witness::processes_that;
 
     /// Starts a daemon whose hooks can leave their process group.
     async fn weakened(cgroup: &str) -> Daemon {

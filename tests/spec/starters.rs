@@ -32,7 +32,7 @@ const EVERYWHERE: &[Starter] = &[
 #[rustfmt::skip] // One line for each program.
 const IF_INSTALLED: &[Starter] = &[
     ("bash", "bash -c 'ulimit -S -n 64; ulimit -n; ulimit -S -n $(ulimit -H -n); ulimit -n 32; ulimit -n; echo $(echo started)'"),
-    ("busybox", "busybox sh -c 'busybox nice -n 3 busybox echo started'"),
+    ("busybox", "busybox sh -c 'busybox echo started | busybox cat'"),
     ("chrt", "chrt -b 0 echo started; chrt -i 0 echo again; chrt -o 0 echo more"),
     ("dash", "dash -c 'echo $(echo started)'"),
     ("expect", "expect -c 'puts [exec echo started]'"),

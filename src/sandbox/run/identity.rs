@@ -4,7 +4,7 @@
 //! hook leaves in a shared directory stay closed to them.
 
 use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
     fs::{self, DirBuilder, File},
     io::{self, Read},
     ops::RangeInclusive,
@@ -164,6 +164,7 @@ impl Identities {
     pub(crate) fn clear(&self) -> io::Result<()> {
         let own = fs::read_link("/proc/self/ns/user")?;
         let begun = Instant::now();
+        let mut ended = BTreeSet::new();
         loop {
             let mut running: BTreeMap<u32, Vec<_>> = BTreeMap::new();
             for process in processes()? {
@@ -176,7 +177,7 @@ impl Identities {
                     running.entry(uid).or_default().push(process);
                 }
             }
-            let (mut aside, mut killed) = (Vec::new(), 0);
+            let (mut aside, mut is_quiet) = (Vec::new(), true);
             for (uid, processes) in running {
                 let was_given = self.locks.join(uid.to_string()).exists();
                 let Look::Locked(_lock, owner) = self.look(uid)? else {
@@ -192,19 +193,20 @@ impl Identities {
                 }
                 for process in processes {
                     process.kill()?;
-                    killed += 1;
+                    ended.insert(process.pid);
+                    is_quiet = false;
                 }
                 if begun.elapsed() > KILL_TIMEOUT {
                     aside.push(uid);
                 }
             }
-            if killed > 0 {
-                tracing::warn!(
-                    killed,
-                    "processes of hooks outlived their daemon and its keeper; they are killed"
-                );
-            }
-            if killed == 0 || begun.elapsed() > KILL_TIMEOUT {
+            if is_quiet || begun.elapsed() > KILL_TIMEOUT {
+                if !ended.is_empty() {
+                    tracing::warn!(
+                        killed = ended.len(),
+                        "processes of hooks outlived their daemon and its keeper; they were killed"
+                    );
+                }
                 if !aside.is_empty() {
                     tracing::warn!(uids = ?aside, "something runs under uids of `hooks.uid_range` that is no hook, or does not end; no hook gets these uids");
                     self.free().unknown.retain(|uid| !aside.contains(uid));

@@ -24,6 +24,9 @@ use crate::{
 /// Time limit for the end of killed processes.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// Flag of a task that exits (`linux/sched.h`); it never returns to user mode.
+const PF_EXITING: u32 = 0x4;
+
 /// Polling interval while killed processes end.
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -37,6 +40,10 @@ const TICK: u64 = 10_000_000;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(in crate::sandbox) struct Found {
     group: i32,
+    /// Whether the process executes nothing any more.
+    ///
+    /// Includes the first process of a PID namespace that waits, in its exit, until others have reaped the
+    /// namespace's processes: a parent outside of the namespace may take long for that.
     pub(in crate::sandbox) is_over: bool,
     pub(in crate::sandbox) pid: i32,
     session: i32,
@@ -51,15 +58,18 @@ impl Found {
         // The process name may contain anything, so the fields begin after the last parenthesis.
         let (_, rest) = stat.rsplit_once(") ")?;
         let mut fields = rest.split(' ');
-        let is_over = matches!(fields.next()?, "Z" | "X");
+        let has_ended = matches!(fields.next()?, "Z" | "X");
         let _parent = fields.next()?;
         let (group, session) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
+        let flags: u32 = fields.nth(2)?.parse().ok()?;
+        let started = fields.nth(12)?.parse().ok()?;
+        let has_memory = fields.next()? != "0";
         Some(Self {
             group,
-            is_over,
+            is_over: has_ended || (flags & PF_EXITING != 0 && !has_memory),
             pid,
             session,
-            started: fields.nth(15)?.parse().ok()?,
+            started,
         })
     }
 
