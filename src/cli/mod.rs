@@ -30,6 +30,7 @@ mod run_as;
 mod schema;
 mod serve;
 mod show;
+mod state;
 mod status;
 mod thin;
 
@@ -137,6 +138,7 @@ enum CliCommand {
     Schema(schema::SchemaArgs),
     /// Run the daemon
     Serve(serve::ServeArgs),
+    State(state::StateArgs),
     Status(status::StatusArgs),
     /// What is executed under a Seatbelt profile before the hook
     #[cfg(not(target_os = "linux"))]
@@ -224,6 +226,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         CliCommand::Run(run) => run.run(&context),
         CliCommand::Schema(schema) => schema.run(&context),
         CliCommand::Serve(serve) => serve.run(&context),
+        CliCommand::State(state) => state.run(&context),
         CliCommand::Status(status) => status.run(&context),
         #[cfg(not(target_os = "linux"))]
         CliCommand::Witness(witness) => Ok(witness.run()),

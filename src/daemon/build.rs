@@ -26,7 +26,7 @@ use crate::{
     rootfs::Root,
     sandbox::{
         BackendName, BackendStatus, Identities, InstanceDir, OwnUids, RunAs, Sandbox, SandboxParts,
-        backend,
+        StateStore, backend,
     },
     sys::{self, Keeper},
     traces::Tracer,
@@ -264,6 +264,7 @@ impl Assembly {
                 .transpose()
                 .map_err(AssemblyError::new("use `container.root`"))?,
             run_as: config.run_as.clone(),
+            state: StateStore::new(&config.state),
             spawners: config.spawners,
         })
         .map_err(AssemblyError::new("read this process's own status"))

@@ -216,7 +216,9 @@ impl Plan {
             policy: &run.policy,
             prepared: &run.prepared,
             program: &run.program,
+            session: &run.request.session,
             stdin: &self.stdin,
+            workspace: run.request.hook.workspace.as_deref(),
         }
     }
 }

@@ -61,6 +61,8 @@ pub struct Policy {
     pub redact_output: bool,
     /// The new tasks that the hook may start.
     pub spawn: Spawn,
+    /// How long files last that the hook makes at [`Files::state`]; `None` = they cannot be made.
+    pub state: Option<StateScope>,
     /// Limits of the run's duration.
     pub time: Time,
     /// The file system and the processes that the hook sees.
@@ -108,6 +110,8 @@ pub struct Files {
     pub named: Vec<GrantSpec>,
     /// Paths of the workspace that stay read-only within writable grants.
     pub read_only: Vec<ReadOnly>,
+    /// Directories of the machine in whose places a view shows files of hooks that last.
+    pub state: Vec<PathBuf>,
     /// Grants that programs need to run at all. An entry marked `optional` may be absent from a host.
     pub system: Arc<[GrantSpec]>,
 }
@@ -234,6 +238,31 @@ impl Access {
 impl fmt::Display for Access {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
+    }
+}
+
+/// The hooks that share files outside of their workspace, as long as these last: hooks of one caller under one profile.
+#[derive(
+    Clone, Copy, Debug, Deserialize, Eq, JsonSchema, Ord, PartialEq, PartialOrd, Serialize,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum StateScope {
+    /// The runs of one command.
+    Hook,
+    /// The hooks of one workspace.
+    Project,
+    /// The hooks of one session in one workspace.
+    Session,
+}
+
+impl StateScope {
+    /// Returns its name as profiles and reports spell it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Hook => "hook",
+            Self::Project => "project",
+            Self::Session => "session",
+        }
     }
 }
 

@@ -47,6 +47,7 @@ pub(crate) use self::{
         grants::{GrantRequest, Opened},
         runner::Runner,
         scratch::InstanceDir,
+        state::{StateEntry, StateOwner, StateStore},
         task::HookTask,
     },
     selftest::{AxisProof, BackendStatus, Confirmation, ProbeResult, Selected, Skipped},

@@ -37,6 +37,7 @@ mod profiles;
 mod read_only;
 mod selection;
 mod starters;
+mod state;
 mod worktree;
 
 mod callers;

@@ -39,6 +39,7 @@ fn files(system: Vec<GrantSpec>, named: Vec<GrantSpec>) -> Files {
     Files {
         named,
         read_only: Vec::new(),
+        state: Vec::new(),
         system: system.into(),
     }
 }
@@ -336,6 +337,7 @@ fn what_stays_read_only_is_neither_changed_nor_moved_and_the_rest_of_the_workspa
             place: GrantPlace::Path(workspace.clone()),
         }],
         read_only: vec![kept(".git/config"), kept(".git/hooks")],
+        state: Vec::new(),
         system: [].into(),
     };
     let reach = Reach::locate(&files, Some(&workspace), ALL).unwrap();

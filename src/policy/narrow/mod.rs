@@ -76,6 +76,7 @@ pub fn narrow(policy: &Policy, bound: Bindings<'_>, narrow: &Narrow) -> Result<P
         files: Files {
             named,
             read_only: policy.files.read_only.clone(),
+            state: policy.files.state.clone(),
             system: policy.files.system.clone(),
         },
         ..policy.clone()
@@ -236,6 +237,7 @@ fn bind(policy: &Policy, bound: Bindings<'_>) -> Result<Vec<GrantSpec>, Widened>
     let files = Files {
         named,
         read_only: Vec::new(),
+        state: Vec::new(),
         system: policy.files.system.clone(),
     };
     check_below_writable(&files, WORKSPACE)?;

@@ -320,6 +320,7 @@ proptest! {
         policy.files = Files {
             named,
             read_only: Vec::new(),
+            state: Vec::new(),
             system: system.into(),
         };
 

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    ProfileCause, once,
+    ProfileCause, broken, once,
     references::{Reference, References, never_of_home},
 };
 use crate::policy::{Access, Entries, Files, GrantPlace, GrantSpec, ReadOnly};
@@ -27,6 +27,10 @@ pub(super) struct FilesSection {
     #[schemars(with = "Vec<String>")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     read_only: Vec<ReadOnlyPath>,
+    /// Directories in whose places hooks see files of their own that last, beside what is granted there: below `${home}`, or
+    /// absolute. With `state` alone.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    state: Vec<String>,
     /// Grants of the system's files, which programs need to start.
     #[schemars(with = "Vec<SystemEntry>")]
     system: Vec<SystemGrant>,
@@ -42,6 +46,11 @@ impl FilesSection {
             "files.read_only",
             self.read_only.iter().map(|path| path.0.to_string()),
         )?;
+        once("files.state", self.state.iter().cloned())?;
+        if let Some(path) = self.state.iter().find(|path| state_place(path).is_none()) {
+            let rule = format!("names `{path}`; name a directory below `${{home}}` or an absolute one, not `/`");
+            return Err(broken("files.state", rule));
+        }
         once(
             "files.system",
             self.system.iter().map(|grant| grant.0.to_string()),
@@ -75,6 +84,7 @@ impl FilesSection {
                 .filter(|grant| !system.contains(&grant.0.to_string())),
         );
         self.read_only.extend(parent.read_only);
+        self.state.extend(parent.state);
         self
     }
 
@@ -94,9 +104,16 @@ impl FilesSection {
             kept.directory |= same && later.directory;
             same
         });
+        let state = self.state.iter();
+        let mut state: Vec<_> = state
+            .filter_map(|path| Some(references.bind(path)?.into()))
+            .collect();
+        state.sort();
+        state.dedup();
         let mut files = Files {
             named,
             read_only,
+            state,
             system: system.into(),
         };
         files.keep_read_only(Path::new(WORKSPACE), |place| match place {
@@ -118,6 +135,9 @@ impl From<&Files> for FilesSection {
         Self {
             named: files.named.iter().map(|it| NamedGrant(it.into())).collect(),
             read_only: files.read_only.iter().cloned().map(ReadOnlyPath).collect(),
+            state: (files.state.iter())
+                .map(|path| path.display().to_string())
+                .collect(),
             system: files
                 .system
                 .iter()
@@ -350,6 +370,17 @@ impl TryFrom<NamedEntry> for NamedGrant {
             spot,
         }))
     }
+}
+
+/// Checks a path under `files.state`.
+fn state_place(text: &str) -> Option<PathBuf> {
+    let rest = match Reference::split(text) {
+        Some((Reference::Cache, _)) => return None,
+        Some((Reference::Home, rest)) => rest,
+        None => text,
+    };
+    let path = absolute(rest).ok()?;
+    (path.parent().is_some()).then_some(path)
 }
 
 /// Parses the path after a reference; `None` where it is no plain path.

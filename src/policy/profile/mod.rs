@@ -23,7 +23,7 @@ use self::{
 };
 use super::{
     Environment, GrantedBy, HookView, Limits, Metadata, Network, Policy, ScratchLimits, Spawn,
-    Time, WorkingDir, environment,
+    StateScope, Time, WorkingDir, environment,
     units::{OptionalCpus, OptionalSize, Size, Span},
 };
 use crate::{
@@ -55,6 +55,10 @@ pub struct ProfileFile {
     network: Option<Network>,
     /// Processes and threads that a hook may start.
     spawn: Option<Spawn>,
+    /// The hooks that share files at the paths of `files.state`, and temporary files of a session.
+    // Left out where there is none, so that profiles without it keep their digests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    state: Option<StateScope>,
     /// The file system and the processes that a hook sees.
     // Left out where it is the machine's, so that profiles without it keep their digests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -154,6 +158,7 @@ impl ProfileFile {
             },
             part: false,
             spawn: self.spawn.or(parent.spawn),
+            state: self.state.or(parent.state),
             time: self.time.over(parent.time),
             view: self.view.or(parent.view),
             warm: self.warm.or(parent.warm),
@@ -196,6 +201,7 @@ impl ProfileFile {
             network: self.network.ok_or(ProfileCause::Missing("network"))?,
             redact_output: self.output.redact.unwrap_or(false),
             spawn: self.spawn.ok_or(ProfileCause::Missing("spawn"))?,
+            state: self.state,
             time: self.time.resolve()?,
             view: self.view.unwrap_or_default(),
             warm: self.warm.unwrap_or(0),
@@ -206,6 +212,10 @@ impl ProfileFile {
         if policy.warm > MOST_WARM {
             let rule = format!("is {}; set 0 to {MOST_WARM}", policy.warm);
             return Err(broken("warm", rule));
+        }
+        if policy.state.is_some() && policy.view != HookView::Own {
+            let rule = "is set, and files of hooks are shown by views alone; set `view = \"own\"`";
+            return Err(broken("state", rule));
         }
         if policy.working_dir == WorkingDir::Workspace && !policy.files.grant_workspace() {
             let rule = "is \"workspace\", which no grant covers for every request; grant `${workspace}` in `files.named` \
@@ -272,6 +282,7 @@ impl From<&Policy> for ProfileFile {
             },
             part: false,
             spawn: Some(policy.spawn),
+            state: policy.state,
             time: TimeSection {
                 default: Some(Span(policy.time.default)),
                 maximum: Some(Span(policy.time.maximum)),

@@ -58,6 +58,7 @@ fn a_whole_profile_becomes_a_policy() {
                 ),
             ],
             read_only: Vec::new(),
+            state: Vec::new(),
             system: vec![
                 grant(Access::WriteFile, GrantPlace::Path("/dev/null".into())),
                 grant(Access::Execute, GrantPlace::Path("/usr".into())),

@@ -520,9 +520,11 @@ fn no_shipped_profile_reaches_keys_and_none_writes_what_others_run() {
         line: open.line.clone(),
         files: Files {
             read_only: Vec::new(),
+            state: Vec::new(),
             ..develop.files.clone()
         },
         name: open.name.clone(),
+        state: None,
         view: HookView::Machine,
         ..develop.clone()
     };

@@ -212,7 +212,9 @@ impl Sandbox {
             policy: &refill.template.policy,
             prepared: &refill.template.prepared,
             program: &refill.template.program,
+            session: "",
             stdin: &Bytes::new(),
+            workspace: None,
         };
         let caller = task.caller.uid;
         self.litter.room(caller).await;

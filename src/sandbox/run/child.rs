@@ -22,7 +22,7 @@ use tokio::{
 use crate::{
     model::{InvalidField, axis::Axis},
     mutants,
-    policy::{Access, HookView, Limits, ScratchLimits, rights::Rights},
+    policy::{Access, HookView, Limits, ScratchLimits, StateScope, rights::Rights},
     process::{self, Armed, Hold, Kill, Pipes, Running},
     refusal::{Fact, Fault, Reason, Refusal, Stop, canceled, lacking},
     sandbox::{
@@ -36,8 +36,9 @@ use crate::{
             denials::Denials,
             grants::OpenGrant,
             read_only::Kept,
+            state::mirror::shown,
             task::Action,
-            view::{Cover, private},
+            view::{Cover, Placement, private},
         },
         seccomp::{
             FilterSpec, Pool, Starts, Until,
@@ -45,8 +46,8 @@ use crate::{
         },
     },
     sys::{
-        self, Attempt, Bind, Canaries, Found, Identity, Init, Job, JobParts, Keeper, Launch,
-        Mounts, Note, Overdue, OwnIds, Placed, ReadOnly, Report, Step, Tmpfs, View,
+        self, Attempt, Bind, Canaries, FileRights, Found, Identity, Init, Job, JobParts, Keeper,
+        Launch, Mounts, Note, Overdue, OwnIds, Placed, Private, ReadOnly, Report, Step, Tmpfs, View,
     },
 };
 
@@ -150,6 +151,7 @@ pub(in crate::sandbox) async fn start(
         own_tree: filters.is_some() && task.policy.view == HookView::Own,
         pid_levels: runner.launcher.pid_levels,
         scratch: filters.and(task.policy.limits.scratch),
+        state: filters.and(task.state.as_ref()).map(|state| state.scope),
     };
     let until = task.until.clone();
     let group = match filters {
@@ -195,7 +197,10 @@ fn job(
 ) -> Result<Job, Stop> {
     let identity = task.identity.as_ref();
     let scratch = scratch_fd(task.directory)?;
-    let mounts = filters.map(|spec| mounts_of(runner, spec, &task, &scratch));
+    let lasting = Lasting::of(&task);
+    let lasting = lasting.map_err(|e| Fault::new("cannot show files that last", e))?;
+    let of_state = lasting.grants();
+    let mounts = filters.map(|spec| mounts_of(runner, spec, &task, (&scratch, lasting)));
     let mounts = mounts.transpose()?.flatten();
     // One that is mounted over it is granted by the child, which mounts it.
     let is_covered = (mounts.as_ref()).is_some_and(|mounts| mounts.scratch.is_some());
@@ -205,7 +210,7 @@ fn job(
         target: Arc::clone(&scratch),
     });
     let ruleset = filters
-        .map(|spec| ruleset_with(runner, spec, task.granted(), granted))
+        .map(|spec| ruleset_with(runner, spec, task.granted().chain(&of_state), granted))
         .transpose()?;
     let view = mounts.as_ref().and_then(|mounts| mounts.view.as_ref());
     let tree = view.map(|_| runner.launcher.init.clone());
@@ -268,6 +273,8 @@ struct Expected {
     pid_levels: usize,
     /// Limits of its scratch directory, if there are any.
     scratch: Option<ScratchLimits>,
+    /// The hooks that share its files that last, if it has any.
+    state: Option<StateScope>,
 }
 
 /// A child and its expected confinement.
@@ -289,11 +296,9 @@ impl Child {
     ) -> Result<(Start, Vec<Evidence>, Instant), Stop> {
         let report = self.job.report();
         let backend = self.expected.backend;
-        let executed = report.step() == Step::Release && report.errno() == 0;
-        let running = launched.watch(pipes).map_err(|e| match executed {
-            true => unseen("the released child cannot be watched", &e).into(),
-            false => Stop::from(Fault::new("cannot watch the child", e)),
-        })?;
+        let executed = has_executed(report);
+        let running = launched.watch(pipes);
+        let running = running.map_err(|error| unwatched(executed, error))?;
         let released = Instant::now();
         let mut evidence = evidence_of(&self.job);
         if !executed {
@@ -425,6 +430,10 @@ impl Expected {
                 check: "tree",
                 observed: "own".to_owned(),
             });
+            seen.extend(self.state.map(|scope| Evidence {
+                check: "state",
+                observed: scope.name().to_owned(),
+            }));
         }
         if self.keeps || self.own_tree || self.scratch.is_some() {
             // A child that creates a user namespace gets all capabilities in it, so its bounding set must be empty.
@@ -527,6 +536,19 @@ pub(in crate::sandbox) fn unseen(what: &str, error: &(dyn Error + 'static)) -> R
     .released()
 }
 
+/// Returns whether a child has executed its program.
+fn has_executed(report: &Report) -> bool {
+    report.step() == Step::Release && report.errno() == 0
+}
+
+/// Refuses because a child cannot be watched. Its tree is dead.
+fn unwatched(executed: bool, error: io::Error) -> Stop {
+    match executed {
+        true => unseen("the released child cannot be watched", &error).into(),
+        false => Fault::new("cannot watch the child", error).into(),
+    }
+}
+
 /// A child that has executed its program or is gone, according to its job's report.
 #[derive(Debug)]
 pub(in crate::sandbox) struct Launched {
@@ -611,11 +633,11 @@ pub(in crate::sandbox) async fn launch(
                 pidfd,
             }),
             Err(error) => {
+                let executed = has_executed(job.report());
                 armed.disarm();
                 job.expire();
                 hold.leave(Pid::from_raw(init));
-                let what = "a started hook cannot be watched";
-                Err(Fault::new(what, error).into())
+                Err(unwatched(executed, error))
             }
         },
         Launch::NotCloned(errno) => {
@@ -677,7 +699,7 @@ fn mounts_of(
     runner: &Runner,
     spec: &FilterSpec,
     task: &Task<'_>,
-    scratch: &Arc<OwnedFd>,
+    (scratch, lasting): (&Arc<OwnedFd>, Lasting),
 ) -> Result<Option<Mounts>, Fault> {
     let fault = |e: io::Error| Fault::new("cannot prepare the mounts of a run", e);
     let identity = task.identity.as_ref();
@@ -692,7 +714,7 @@ fn mounts_of(
     let tmpfs = tmpfs.transpose().map_err(fault)?;
     let view = match task.policy.view {
         HookView::Machine => None,
-        HookView::Own => Some(view_of(runner, spec, task, scratch).map_err(fault)?),
+        HookView::Own => Some(view_of(runner, spec, task, (scratch, lasting)).map_err(fault)?),
     };
     if read_only.is_none() && tmpfs.is_none() && view.is_none() {
         return Ok(None);
@@ -717,13 +739,10 @@ fn view_of(
     runner: &Runner,
     spec: &FilterSpec,
     task: &Task<'_>,
-    scratch: &Arc<OwnedFd>,
+    (scratch, lasting): (&Arc<OwnedFd>, Lasting),
 ) -> io::Result<View> {
     let path = task.directory.scratch();
-    let placed = match &task.action {
-        Action::Execute(execution) => &execution.placed[..],
-        Action::Probe(_) => &[],
-    };
+    let placed = placed(task);
     let scripts = placed.iter().map(|placement| {
         Ok(Placed {
             place: Found::of(&placement.place, &placement.original)?,
@@ -731,10 +750,11 @@ fn view_of(
         })
     });
     let scripts = scripts.collect::<io::Result<_>>()?;
+    let temporary = task.state.as_ref().and_then(|it| it.temporary.as_ref());
     let cover = Cover {
         in_memory: task.policy.limits.scratch.is_some(),
-        opened: scratch,
-        path: &path,
+        opened: temporary.map_or(scratch, |kept| &kept.opened),
+        path: temporary.map_or(&path, |kept| &kept.path),
     };
     let of_run = [
         runner.granted_canary(),
@@ -744,23 +764,92 @@ fn view_of(
             target: Arc::clone(scratch),
         },
     ];
-    // Scripts that lie in no grant are granted by themselves.
-    let alone = |place: &Path| !task.granted().any(|grant| place.starts_with(&grant.path));
-    let alone = placed.iter().filter(|placement| alone(&placement.place));
-    let shown = alone.map(|placement| {
-        Ok(OpenGrant {
-            path: placement.place.clone(),
-            rights: Rights::File(Access::Execute),
-            target: Arc::new(placement.copy.try_clone()?.into()),
-        })
-    });
-    let shown = shown.collect::<io::Result<Vec<_>>>()?;
-    let granted: Vec<_> = task.granted().chain(&of_run).chain(&shown).collect();
+    // Whatever lies below a directory of files that last is shown in it.
+    let shown_there = |grant: &OpenGrant| {
+        let mut lasting = lasting.shown.iter();
+        lasting.any(|shown| grant.path.starts_with(&shown.path))
+    };
+    let granted = task.granted().chain(&of_run).chain(&lasting.alone);
+    let granted = granted.filter(|grant| !shown_there(grant));
+    let granted = granted.chain(&lasting.temporary).chain(&lasting.shown);
+    let granted: Vec<_> = granted.collect();
+    let private = private(cover, &granted)?;
     Ok(View {
-        private: private(cover, &granted)?,
+        // First, and so seen through what covers the directories above them.
+        private: lasting.private.into_iter().chain(private).collect(),
         proc_rights: kernel_rights(Rights::Directory(Access::Read), spec.landlock_abi),
         scripts,
     })
+}
+
+/// Returns the scripts of a hook that are shown at their own paths.
+fn placed<'a>(task: &'a Task<'_>) -> &'a [Placement] {
+    match &task.action {
+        Action::Execute(execution) => &execution.placed,
+        Action::Probe(_) => &[],
+    }
+}
+
+/// What a view shows of files that outlast the run.
+#[derive(Debug, Default)]
+struct Lasting {
+    /// Scripts that lie in no grant.
+    alone: Vec<OpenGrant>,
+    /// What covers directories of the machine.
+    private: Vec<Private>,
+    /// The directories that cover them.
+    shown: Vec<OpenGrant>,
+    /// The directory of the session's temporary files.
+    temporary: Option<OpenGrant>,
+}
+
+impl Lasting {
+    /// Prepares what is shown, with the rights of the hook's user.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of making an entry.
+    fn of(task: &Task<'_>) -> io::Result<Self> {
+        let placed = placed(task);
+        // Granted by themselves.
+        let alone = |place: &Path| !task.granted().any(|grant| place.starts_with(&grant.path));
+        let alone = placed.iter().filter(|placement| alone(&placement.place));
+        let alone = alone.map(|placement| {
+            Ok(OpenGrant {
+                path: placement.place.clone(),
+                rights: Rights::File(Access::Execute),
+                target: Arc::new(placement.copy.try_clone()?.into()),
+            })
+        });
+        let alone = alone.collect::<io::Result<Vec<_>>>()?;
+        let mut lasting = Self {
+            alone,
+            ..Self::default()
+        };
+        let Some(state) = &task.state else {
+            return Ok(lasting);
+        };
+        lasting.temporary = state.temporary.as_ref().map(|kept| OpenGrant {
+            path: kept.path.clone(),
+            rights: Rights::Private,
+            target: Arc::clone(&kept.opened),
+        });
+        let granted: Vec<_> = task.granted().chain(&lasting.alone).collect();
+        let identity = task.identity.as_ref();
+        let _as_user = identity.map(|it| FileRights::of(it.uid, it.gid, &it.groups));
+        for place in &task.policy.files.state {
+            if let Some((private, grant)) = shown(&state.files, place, &granted, placed)? {
+                lasting.private.push(private);
+                lasting.shown.push(grant);
+            }
+        }
+        Ok(lasting)
+    }
+
+    /// Returns the grants on directories of files that last.
+    fn grants(&self) -> Vec<OpenGrant> {
+        self.shown.iter().chain(&self.temporary).cloned().collect()
+    }
 }
 
 /// Returns a child's read-only paths.

@@ -22,6 +22,7 @@ pub(in crate::sandbox) mod proc_status;
 pub(in crate::sandbox) mod read_only;
 pub(in crate::sandbox) mod runner;
 pub(in crate::sandbox) mod scratch;
+pub(in crate::sandbox) mod state;
 pub(in crate::sandbox) mod task;
 #[cfg(target_os = "linux")]
 pub(in crate::sandbox) mod view;
@@ -59,6 +60,7 @@ use crate::{
             litter::{Litter, RunResources},
             runner::Runner,
             scratch::RunDir,
+            state::StateStore,
             task::{Action, HookTask, Task},
         },
         selftest::Confirmations,
@@ -108,6 +110,8 @@ pub(crate) struct SandboxParts {
     pub root: Option<Root>,
     /// User of hooks under a root daemon.
     pub(crate) run_as: HookUsers,
+    /// Files of hooks that last.
+    pub(crate) state: StateStore,
     /// Number of spawner threads for each caller and each different set of filters.
     pub(crate) spawners: usize,
 }
@@ -537,6 +541,9 @@ impl Sandbox {
             .map_err(|e| Fault::new("cannot make a scratch directory", e))?;
         let run = Arc::new(self.litter.of_run(caller, directory, lease));
         let directory = run.directory();
+        let state = self.state_of(hook, identity.as_ref()).map_err(|e| {
+            Fault::new("cannot make the directories of files that last", e)
+        })?;
         let task = Task {
             action: Action::Execute(execution(directory, identity.as_ref())?),
             caller,
@@ -546,6 +553,7 @@ impl Sandbox {
             kept: hook.opened.kept.as_ref(),
             policy: hook.policy,
             resources: Arc::clone(&run) as _,
+            state,
             stdin: hook.stdin.clone(),
             until: Until {
                 cancel: hook.cancel.clone(),
@@ -561,6 +569,41 @@ impl Sandbox {
                 Err(Fault::new("cannot start a hook", "attempts were made instead").into())
             }
         }
+    }
+
+    /// Returns the directories of files that outlast a run, made where they are missing. `None` where hooks see no view, or have
+    /// another uid in each run, to which files of earlier ones are closed.
+    #[cfg(target_os = "linux")]
+    fn state_of(
+        &self,
+        hook: HookTask<'_>,
+        identity: Option<&Identity>,
+    ) -> io::Result<Option<state::RunState>> {
+        let uid = hook.caller.uid;
+        let is_callers = identity.is_none_or(|identity| identity.uid == uid);
+        if !is_callers || hook.prepared.backend != BackendName::LANDLOCK {
+            return Ok(None);
+        }
+        let mut scripts = hook.program.scripts.iter();
+        let script = scripts.next().map(|script| &*script.path);
+        let run = state::StateOf {
+            hook: script.unwrap_or_else(|| hook.program.executable_path()),
+            policy: hook.policy,
+            session: hook.session,
+            uid,
+            workspace: hook.workspace,
+        };
+        self.parts.state.of_run(run, identity)
+    }
+
+    /// Returns none: there are no views on this system.
+    #[cfg(not(target_os = "linux"))]
+    fn state_of(
+        &self,
+        _hook: HookTask<'_>,
+        _identity: Option<&Identity>,
+    ) -> io::Result<Option<state::RunState>> {
+        Ok(None)
     }
 
     /// Returns a backend of this sandbox.

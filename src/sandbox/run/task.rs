@@ -1,6 +1,12 @@
 //! Tasks of a backend: a hook from the pipeline, or a self-test's child.
 
-use std::{fmt, os::fd::OwnedFd, path::PathBuf, sync::Arc, time::Instant};
+use std::{
+    fmt,
+    os::fd::OwnedFd,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Instant,
+};
 
 use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
@@ -12,7 +18,10 @@ use crate::{
     sandbox::{
         Opened, Prepared,
         host::Until,
-        run::{child_spec::Execution, grants::OpenGrant, read_only::Kept, scratch::RunDir},
+        run::{
+            child_spec::Execution, grants::OpenGrant, read_only::Kept, scratch::RunDir,
+            state::RunState,
+        },
     },
     sys::{Attempt, Identity},
 };
@@ -36,8 +45,12 @@ pub(crate) struct HookTask<'a> {
     pub(crate) prepared: &'a Prepared,
     /// The program, opened.
     pub(crate) program: &'a Program,
+    /// Its session; may be empty.
+    pub(crate) session: &'a str,
     /// Contents of its stdin.
     pub(crate) stdin: &'a Bytes,
+    /// Its workspace.
+    pub(crate) workspace: Option<&'a Path>,
 }
 
 /// One child for a backend to start confined: a hook, or a self-test's child.
@@ -69,6 +82,12 @@ pub struct Task<'a> {
     pub(in crate::sandbox) policy: &'a Policy,
     /// Resources that no other run gets before the whole tree of this one is dead.
     pub(in crate::sandbox) resources: Arc<dyn fmt::Debug + Send + Sync>,
+    /// Directories of files that outlast it.
+    #[cfg_attr(
+        not(target_os = "linux"),
+        expect(dead_code, reason = "views are had on Linux alone")
+    )]
+    pub(in crate::sandbox) state: Option<RunState>,
     /// Contents of its stdin.
     pub(in crate::sandbox) stdin: Bytes,
     /// The limit after which the child must not be started.

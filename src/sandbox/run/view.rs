@@ -34,7 +34,7 @@ pub(in crate::sandbox) struct Placement {
     pub place: PathBuf,
 }
 
-/// The directory that covers shared ones: the run's directory for temporary files.
+/// The directory that covers shared ones: the one for temporary files.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::sandbox) struct Cover<'a, F> {
     /// Whether it is a file system in memory, which the child mounts.
@@ -90,11 +90,8 @@ pub(in crate::sandbox) fn private<F: AsFd>(
             .collect::<Result<_, _>>()?;
         for (path, grant) in below {
             make_place(cover.path, shared, path, grant.rights)?;
-            exposed.push(Exposed {
-                executes: executes(grant.rights),
-                is_writable: is_writable(grant.rights),
-                path: Found::of(path, &grant.target)?,
-            });
+            let found = Found::of(path, &grant.target)?;
+            exposed.push(self::exposed(grant.rights, found));
         }
         private.push(Private {
             covered: Found::of(shared, File::open(shared)?)?,
@@ -104,6 +101,15 @@ pub(in crate::sandbox) fn private<F: AsFd>(
         });
     }
     Ok(private)
+}
+
+/// Returns a path that stays visible, with what a right allows there.
+pub(in crate::sandbox) fn exposed(rights: Rights, path: Found) -> Exposed {
+    Exposed {
+        executes: executes(rights),
+        is_writable: is_writable(rights),
+        path,
+    }
 }
 
 const fn access(rights: Rights) -> Access {

@@ -755,6 +755,7 @@ impl Sandbox {
             kept: kept.as_ref(),
             policy,
             resources: Arc::new(site.lease.clone()),
+            state: None,
             stdin: Bytes::new(),
             waits: false,
             until: Until {

@@ -20,7 +20,7 @@ use crate::{
     sandbox::{
         Absent, CgroupPlace, Cgroups, Claims, DEFAULT_UID_RANGE, End, HookTask, HookUsers, Host,
         Identities, InstanceDir, Noop, Opened, Order, OwnUids, Runner, SandboxParts, Starting,
-        Unenforceable, landlock::Landlock, linux, run::child::start, seccomp::FilterSpec,
+        StateStore, Unenforceable, landlock::Landlock, linux, run::child::start, seccomp::FilterSpec,
     },
     sys::Keeper,
 };
@@ -192,6 +192,7 @@ fn sandbox(backend: impl Backend + 'static) -> (Sandbox, TempDir) {
         observer: None,
         own: Vec::new(),
         run_as: HookUsers::default(),
+        state: StateStore::new(directory.path()),
         spawners: 1,
     });
     (sandbox.unwrap(), directory)
@@ -340,7 +341,9 @@ async fn a_backend_is_all_that_its_four_functions_say() {
             policy: &policy,
             prepared: &selected.prepared,
             program: &program,
+            session: "",
             stdin: &Bytes::from_static(b"the event\n"),
+            workspace: None,
         })
         .await
         .unwrap();

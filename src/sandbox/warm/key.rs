@@ -51,7 +51,9 @@ impl Key {
             policy,
             prepared,
             program,
+            session: _,
             stdin: _,
+            workspace: _,
         } = task;
         // What is mounted must be what lies there when the hook runs, and a view is made with the run's scripts.
         if opened.kept.is_some() || policy.view == HookView::Own {

@@ -105,6 +105,7 @@ impl Model {
         let Files {
             named,
             read_only: _,
+            state: _,
             system,
         } = &policy.files;
         let mut grants = Grants::default();

@@ -1,0 +1,285 @@
+//! A directory of files that last, in the place of one of the machine's: what is granted of that one is shown again, and
+//! whatever else is there has a closed entry, so that nothing of it looks missing.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ffi::{CStr, CString, OsStr},
+    fs::{self, Permissions},
+    io,
+    os::{
+        fd::{AsFd, AsRawFd, OwnedFd},
+        unix::{ffi::OsStrExt, fs::PermissionsExt},
+    },
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use nix::{
+    dir::{Dir, Type},
+    errno::Errno,
+    fcntl::{AT_FDCWD, AtFlags, OFlag, openat, readlinkat},
+    sys::stat::{Mode, SFlag, fchmod, fstatat, mkdirat},
+    unistd::{UnlinkatFlags, symlinkat, unlinkat},
+};
+
+use super::{OpenDirectory, is_data, make, remove};
+use crate::{
+    policy::rights::Rights,
+    sandbox::run::{
+        grants::OpenGrant,
+        view::{Placement, exposed},
+    },
+    sys::{Exposed, Found, MAX_EXPOSED, Private},
+};
+
+/// Shows an owner's directory below `files` in the place of one of the machine's. `None` where that is not there, is a link, is
+/// granted as a whole, or more than [`MAX_EXPOSED`] paths of it are granted.
+///
+/// Directories that hold scripts of the run are shown entry by entry, so that files can be made beside the scripts.
+///
+/// # Errors
+///
+/// Returns the error of reading or making an entry.
+pub(in crate::sandbox) fn shown(
+    files: &OpenDirectory,
+    place: &Path,
+    granted: &[&OpenGrant],
+    placed: &[Placement],
+) -> io::Result<Option<(Private, OpenGrant)>> {
+    let is_whole = granted.iter().any(|grant| place.starts_with(&grant.path));
+    if is_whole || fs::canonicalize(place).ok().as_deref() != Some(place) {
+        return Ok(None);
+    }
+    let Ok(real) = directory(AT_FDCWD, place) else {
+        return Ok(None);
+    };
+    let below_root = place.strip_prefix("/").unwrap_or(place);
+    let mut made = by_descriptor(&files.opened);
+    for name in below_root {
+        made.push(name);
+        make(&made, 0o700)?;
+    }
+    let cover = directory(AT_FDCWD, &made)?;
+    let below = granted
+        .iter()
+        .filter(|grant| grant.path.starts_with(place))
+        .map(|grant| (&*grant.path, *grant));
+    let scripts = placed.iter().map(|placement| &*placement.place);
+    let split = scripts
+        .flat_map(|script| script.ancestors().skip(1))
+        .filter(|directory| *directory != place && directory.starts_with(place));
+    let mut mirror = Mirror {
+        exposed: Vec::new(),
+        granted: below.collect(),
+        placed,
+        split: split.collect(),
+    };
+    mirror.level(&real, place, &cover, None)?;
+    if mirror.exposed.len() > MAX_EXPOSED {
+        mirror.exposed.clear();
+        mirror.split.clear();
+        mirror.level(&real, place, &cover, None)?;
+    }
+    if mirror.exposed.len() > MAX_EXPOSED {
+        tracing::warn!(path = %place.display(), "too many paths of a directory are granted; it is not shown with files that last");
+        return Ok(None);
+    }
+    let private = Private {
+        covered: Found::of(place, &real)?,
+        exposed: mirror.exposed,
+        source: Found::of(&files.path.join(below_root), &cover)?,
+        ways: Vec::new(),
+    };
+    let grant = OpenGrant {
+        path: place.to_owned(),
+        rights: Rights::Scratch,
+        target: Arc::new(cover),
+    };
+    Ok(Some((private, grant)))
+}
+
+#[derive(Debug)]
+struct Mirror<'a> {
+    exposed: Vec<Exposed>,
+    granted: BTreeMap<&'a Path, &'a OpenGrant>,
+    placed: &'a [Placement],
+    /// Directories whose entries are shown one by one.
+    split: BTreeSet<&'a Path>,
+}
+
+impl Mirror<'_> {
+    /// Makes the entries of a directory in the one that covers it. `within`: the rights on all of it, where it is granted.
+    fn level(
+        &mut self,
+        real: &OwnedFd,
+        at: &Path,
+        cover: &OwnedFd,
+        within: Option<Rights>,
+    ) -> io::Result<()> {
+        let mut names = BTreeSet::new();
+        for (name, kind) in entries(real)? {
+            let path = at.join(OsStr::from_bytes(name.to_bytes()));
+            let is_directory = kind == Type::Directory;
+            let rights = within.or_else(|| self.granted.get(&*path).map(|grant| grant.rights));
+            if kind == Type::Symlink {
+                copy_link(real, cover, &name)?;
+            } else if is_directory && self.is_way(&path, rights) {
+                if let Ok(real) = directory(real, &*name) {
+                    let cover = way(cover, &name)?;
+                    self.level(&real, &path, &cover, rights)?;
+                }
+            } else if let Some(rights) = rights {
+                if let Some(source) = self.source(real, &name, &path) {
+                    closed(cover, &name, is_directory)?;
+                    self.exposed.push(exposed(rights, source?));
+                }
+            } else if !is_data(OsStr::from_bytes(name.to_bytes()), is_directory) {
+                close_missing(cover, &name, is_directory)?;
+            }
+            names.insert(name);
+        }
+        for (name, kind) in entries(cover)? {
+            if !names.contains(&name) && is_closed(cover, &name)? {
+                let how = match kind {
+                    Type::Directory => UnlinkatFlags::RemoveDir,
+                    _ => UnlinkatFlags::NoRemoveDir,
+                };
+                // Another run may have done it.
+                unlinkat(cover, &*name, how).ok();
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns whether a directory leads to what is shown, instead of being shown as a whole.
+    fn is_way(&self, path: &Path, rights: Option<Rights>) -> bool {
+        if self.split.contains(path) {
+            return true;
+        }
+        let mut granted = self.granted.keys();
+        rights.is_none() && granted.any(|granted| granted.starts_with(path))
+    }
+
+    /// Examines what is shown at a path; `None` where it is gone or cannot be opened.
+    fn source(&self, real: &OwnedFd, name: &CStr, path: &Path) -> Option<io::Result<Found>> {
+        let mut placed = self.placed.iter();
+        if let Some(placement) = placed.find(|placement| placement.place == path) {
+            return Some(Found::of(path, &placement.copy));
+        }
+        if let Some(grant) = self.granted.get(path) {
+            return Some(Found::of(path, &grant.target));
+        }
+        let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        let opened = openat(real, name, flags, Mode::empty()).ok()?;
+        Some(Found::of(path, opened))
+    }
+}
+
+/// Opens a directory that is no link.
+fn directory<P: ?Sized + nix::NixPath>(at: impl AsFd, path: &P) -> io::Result<OwnedFd> {
+    let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_RDONLY | OFlag::O_CLOEXEC;
+    Ok(openat(at, path, flags, Mode::empty())?)
+}
+
+fn entries(directory: &OwnedFd) -> io::Result<Vec<(CString, Type)>> {
+    let own = self::directory(directory, ".")?;
+    let mut found = Vec::new();
+    for entry in Dir::from_fd(own)?.iter() {
+        let entry = entry?;
+        let name = entry.file_name();
+        if matches!(name.to_bytes(), b"." | b"..") {
+            continue;
+        }
+        // Some file systems do not say.
+        let kind = entry.file_type().or_else(|| kind_of(directory, name).ok());
+        found.push((name.to_owned(), kind.unwrap_or(Type::File)));
+    }
+    Ok(found)
+}
+
+fn kind_of(directory: &OwnedFd, name: &CStr) -> nix::Result<Type> {
+    let mode = fstatat(directory, name, AtFlags::AT_SYMLINK_NOFOLLOW)?.st_mode;
+    Ok(match SFlag::from_bits_truncate(mode & SFlag::S_IFMT.bits()) {
+        SFlag::S_IFDIR => Type::Directory,
+        SFlag::S_IFLNK => Type::Symlink,
+        _ => Type::File,
+    })
+}
+
+/// Returns whether an entry only closes a name.
+fn is_closed(cover: &OwnedFd, name: &CStr) -> io::Result<bool> {
+    match fstatat(cover, name, AtFlags::AT_SYMLINK_NOFOLLOW) {
+        Ok(found) => Ok(found.st_mode & 0o777 == 0),
+        Err(Errno::ENOENT) => Ok(false),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Makes a closed entry where there is none.
+fn close_missing(cover: &OwnedFd, name: &CStr, is_directory: bool) -> io::Result<()> {
+    let made = if is_directory {
+        mkdirat(cover, name, Mode::empty())
+    } else {
+        let flags = OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_WRONLY | OFlag::O_CLOEXEC;
+        openat(cover, name, flags, Mode::empty()).map(drop)
+    };
+    match made {
+        Ok(()) | Err(Errno::EEXIST) => Ok(()),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Makes the place of what is shown. A hook may have made something else of that name.
+fn closed(cover: &OwnedFd, name: &CStr, is_directory: bool) -> io::Result<()> {
+    clear_other(cover, name, |kind| {
+        (kind == Type::Directory) == is_directory && kind != Type::Symlink
+    })?;
+    close_missing(cover, name, is_directory)
+}
+
+/// Makes and opens a directory that leads to what is shown.
+fn way(cover: &OwnedFd, name: &CStr) -> io::Result<OwnedFd> {
+    clear_other(cover, name, |kind| kind == Type::Directory)?;
+    match mkdirat(cover, name, Mode::S_IRWXU) {
+        Ok(()) | Err(Errno::EEXIST) => {}
+        Err(errno) => return Err(errno.into()),
+    }
+    if is_closed(cover, name)? {
+        let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_PATH | OFlag::O_CLOEXEC;
+        let closed = openat(cover, name, flags, Mode::empty())?;
+        fs::set_permissions(by_descriptor(&closed), Permissions::from_mode(0o700))?;
+    }
+    let opened = directory(cover, name)?;
+    fchmod(&opened, Mode::S_IRWXU)?;
+    Ok(opened)
+}
+
+/// Repeats a link, unless there is something of that name.
+fn copy_link(real: &OwnedFd, cover: &OwnedFd, name: &CStr) -> io::Result<()> {
+    let Ok(target) = readlinkat(real, name) else {
+        return Ok(());
+    };
+    match symlinkat(&*target, cover, name) {
+        Ok(()) | Err(Errno::EEXIST) => Ok(()),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Removes an entry of another kind.
+fn clear_other(cover: &OwnedFd, name: &CStr, fits: impl Fn(Type) -> bool) -> io::Result<()> {
+    match kind_of(cover, name) {
+        Err(Errno::ENOENT) => Ok(()),
+        Ok(kind) if fits(kind) => Ok(()),
+        Ok(Type::Directory) => {
+            let below = OsStr::from_bytes(name.to_bytes());
+            remove(&by_descriptor(cover).join(below))
+        }
+        Ok(_) => Ok(unlinkat(cover, name, UnlinkatFlags::NoRemoveDir)?),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Returns a path that leads to an opened file, whatever its name leads to by now.
+fn by_descriptor(opened: &OwnedFd) -> PathBuf {
+    format!("/proc/self/fd/{}", opened.as_raw_fd()).into()
+}

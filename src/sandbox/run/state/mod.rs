@@ -1,0 +1,450 @@
+//! Files of hooks that last: below the daemon's own directory, one for each project, session or hook.
+
+#[cfg(target_os = "linux")]
+pub(in crate::sandbox) mod mirror;
+
+use std::{
+    fs::{self, DirBuilder, File, Permissions},
+    io,
+    os::{
+        fd::OwnedFd,
+        unix::{
+            ffi::OsStrExt,
+            fs::{DirBuilderExt, MetadataExt, PermissionsExt},
+        },
+    },
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+    thread,
+    time::{Duration, Instant, SystemTime},
+};
+
+use nix::unistd::{Gid, Uid, chown};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::scratch::remove;
+use crate::{
+    policy::{Policy, StateScope},
+    sys::Identity,
+};
+
+/// Time after which an unused session's files are removed.
+const FORGET: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Interval of the searches for unused sessions.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(60 * 60);
+
+/// Resolution of the time of the last use.
+const USED: Duration = Duration::from_secs(60);
+
+/// File that describes a directory.
+const ABOUT: &str = "about.json";
+
+/// Directory of the files that are shown at the paths of `files.state`.
+const FILES: &str = "files";
+
+/// Directory of a session's temporary files.
+const TEMPORARY: &str = "tmp";
+
+/// The directories of files that last.
+#[derive(Debug)]
+pub(crate) struct StateStore {
+    base: PathBuf,
+    swept: Mutex<Option<Instant>>,
+}
+
+/// The hooks that share a directory.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(default)]
+pub(crate) struct StateOwner {
+    /// The path of the hook's script or program; empty where other hooks share it.
+    pub(crate) hook: String,
+    /// The profile.
+    pub(crate) profile: String,
+    /// The workspace; may be empty.
+    pub(crate) project: String,
+    /// The session; empty where other sessions share it.
+    pub(crate) session: String,
+    /// The caller's uid.
+    pub(crate) uid: u32,
+}
+
+/// A directory of files that last, as the store lists it.
+#[derive(Clone, Debug)]
+pub(crate) struct StateEntry {
+    /// Bytes of all its files.
+    pub(crate) bytes: u64,
+    /// The number of its files.
+    pub(crate) files: u64,
+    /// Its name in the store.
+    pub(crate) id: String,
+    /// The hooks that share it.
+    pub(crate) owner: StateOwner,
+    /// Its path.
+    pub(crate) path: PathBuf,
+    /// The time of the last run that used it, to the minute.
+    pub(crate) used: SystemTime,
+}
+
+/// An opened directory.
+#[derive(Clone, Debug)]
+pub(in crate::sandbox) struct OpenDirectory {
+    pub(in crate::sandbox) opened: Arc<OwnedFd>,
+    pub(in crate::sandbox) path: PathBuf,
+}
+
+/// Directories of files that outlast a run.
+#[derive(Debug)]
+pub(in crate::sandbox) struct RunState {
+    /// Shown at the paths of `files.state`.
+    pub(in crate::sandbox) files: OpenDirectory,
+    pub(in crate::sandbox) scope: StateScope,
+    /// The session's temporary files; `None` = the run's own.
+    pub(in crate::sandbox) temporary: Option<OpenDirectory>,
+}
+
+/// What a run's state is found by.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::sandbox) struct StateOf<'a> {
+    /// The path of the hook's script or program.
+    pub hook: &'a Path,
+    /// Its policy.
+    pub policy: &'a Policy,
+    /// Its session; may be empty.
+    pub session: &'a str,
+    /// The caller's uid.
+    pub uid: u32,
+    /// The workspace.
+    pub workspace: Option<&'a Path>,
+}
+
+impl StateOf<'_> {
+    fn owner(&self, scope: StateScope) -> StateOwner {
+        let text = |path: &Path| path.display().to_string();
+        let project = self.workspace.map(text).unwrap_or_default();
+        let owner = StateOwner {
+            profile: self.policy.name.to_string(),
+            project,
+            uid: self.uid,
+            ..StateOwner::default()
+        };
+        match scope {
+            StateScope::Hook => StateOwner {
+                hook: text(self.hook),
+                project: String::new(),
+                ..owner
+            },
+            StateScope::Project => owner,
+            StateScope::Session => StateOwner {
+                session: self.session.to_owned(),
+                ..owner
+            },
+        }
+    }
+}
+
+impl StateOwner {
+    /// Returns the name of its directory: equal owners have equal names.
+    fn id(&self) -> String {
+        let mut digest = Sha256::new();
+        let uid = self.uid.to_string();
+        for part in [
+            &uid,
+            &self.profile,
+            &self.project,
+            &self.session,
+            &self.hook,
+        ] {
+            digest.update(part.len().to_le_bytes());
+            digest.update(part);
+        }
+        format!("{:x}", digest.finalize())[..16].to_owned()
+    }
+}
+
+impl OpenDirectory {
+    fn of(path: PathBuf) -> io::Result<Self> {
+        let opened = Arc::new(File::open(&path)?.into());
+        Ok(Self { opened, path })
+    }
+}
+
+impl StateStore {
+    /// Names the store of a daemon, by its directory for state. Nothing is made yet.
+    pub(crate) fn new(state: &Path) -> Self {
+        Self {
+            base: state.join("hooks"),
+            swept: Mutex::default(),
+        }
+    }
+
+    /// Makes, where they are missing, and opens the directories of a run. `None` where its profile has no state.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of making or opening one.
+    pub(in crate::sandbox) fn of_run(
+        &self,
+        run: StateOf<'_>,
+        identity: Option<&Identity>,
+    ) -> io::Result<Option<RunState>> {
+        let Some(scope) = run.policy.state else {
+            return Ok(None);
+        };
+        self.sweep();
+        // Without a session nothing says where its files would end.
+        let has_session = !run.session.is_empty();
+        let scope = match scope {
+            StateScope::Session if !has_session => StateScope::Project,
+            scope => scope,
+        };
+        let in_memory = run.policy.limits.scratch.is_some();
+        let temporary = (has_session && !in_memory).then(|| {
+            let owner = run.owner(StateScope::Session);
+            OpenDirectory::of(self.directory(&owner, TEMPORARY, identity)?)
+        });
+        Ok(Some(RunState {
+            files: OpenDirectory::of(self.directory(&run.owner(scope), FILES, identity)?)?,
+            scope,
+            temporary: temporary.transpose()?,
+        }))
+    }
+
+    /// Returns a directory of an owner, made where it is missing.
+    fn directory(
+        &self,
+        owner: &StateOwner,
+        name: &str,
+        identity: Option<&Identity>,
+    ) -> io::Result<PathBuf> {
+        let entry = self.base.join(owner.id());
+        let path = entry.join(name);
+        if !path.is_dir() {
+            // Hooks with another uid than the daemon's pass through.
+            let mode = if identity.is_some() { 0o711 } else { 0o700 };
+            for directory in [&self.base, &entry] {
+                make(directory, mode)?;
+            }
+            let about = entry.join(ABOUT);
+            if !about.exists() {
+                let text = serde_json::to_vec(owner).map_err(io::Error::other)?;
+                let new = entry.join(format!("{ABOUT}.{}", std::process::id()));
+                fs::write(&new, text)?;
+                fs::rename(&new, &about)?;
+            }
+            make(&path, 0o700)?;
+            if let Some(identity) = identity {
+                let (uid, gid) = (Uid::from_raw(identity.uid), Gid::from_raw(identity.gid));
+                chown(&path, Some(uid), Some(gid))?;
+            }
+        }
+        let about = File::options().append(true).open(entry.join(ABOUT))?;
+        let used = about.metadata()?.modified()?;
+        if used.elapsed().map_or(true, |since| since > USED) {
+            about.set_modified(SystemTime::now())?;
+        }
+        Ok(path)
+    }
+
+    /// Lists the directories, the least recently used first.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of reading the store; a directory that cannot be read is left out.
+    pub(crate) fn list(&self) -> io::Result<Vec<StateEntry>> {
+        let all = match fs::read_dir(&self.base) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            all => all?,
+        };
+        let mut entries: Vec<_> = all
+            .flatten()
+            .filter_map(|entry| StateEntry::read(entry.path()))
+            .collect();
+        entries.sort_by(|a, b| a.used.cmp(&b.used).then_with(|| a.id.cmp(&b.id)));
+        Ok(entries)
+    }
+
+    /// Removes a directory and its files.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of removing it.
+    pub(crate) fn clear(&self, entry: &StateEntry) -> io::Result<()> {
+        remove(&entry.path)
+    }
+
+    /// Removes the files of unused sessions on the side, at most once in [`SWEEP_INTERVAL`].
+    fn sweep(&self) {
+        let mut swept = self.swept.lock().unwrap_or_else(PoisonError::into_inner);
+        if swept.is_some_and(|at| at.elapsed() < SWEEP_INTERVAL) {
+            return;
+        }
+        *swept = Some(Instant::now());
+        drop(swept);
+        let store = Self::new_at(self.base.clone());
+        let started = thread::Builder::new()
+            .name("state".to_owned())
+            .spawn(move || store.forget(FORGET));
+        if let Err(error) = started {
+            tracing::warn!(%error, "files of unused sessions cannot be looked for");
+        }
+    }
+
+    fn new_at(base: PathBuf) -> Self {
+        Self {
+            base,
+            swept: Mutex::default(),
+        }
+    }
+
+    /// Removes the files of sessions that were unused for so long.
+    fn forget(&self, unused: Duration) {
+        let entries = self.list().unwrap_or_default().into_iter();
+        for entry in entries.filter(|entry| entry.is_unused(unused)) {
+            if let Err(error) = self.clear(&entry) {
+                tracing::warn!(%error, path = %entry.path.display(), "files of an unused session cannot be removed");
+            }
+        }
+    }
+}
+
+impl StateEntry {
+    fn read(path: PathBuf) -> Option<Self> {
+        let about = path.join(ABOUT);
+        let owner = serde_json::from_slice(&fs::read(&about).ok()?).ok()?;
+        let used = about.metadata().and_then(|about| about.modified()).ok()?;
+        let (mut bytes, mut files) = (0, 0);
+        for name in [FILES, TEMPORARY] {
+            count(&path.join(name), &mut bytes, &mut files);
+        }
+        Some(Self {
+            bytes,
+            files,
+            id: path.file_name()?.to_str()?.to_owned(),
+            owner,
+            path,
+            used,
+        })
+    }
+
+    fn is_unused(&self, unused: Duration) -> bool {
+        !self.owner.session.is_empty() && self.used.elapsed().is_ok_and(|since| since > unused)
+    }
+}
+
+/// Counts the files below a directory, without those that only close a name. Links are not followed.
+fn count(directory: &Path, bytes: &mut u64, files: &mut u64) {
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let Ok(found) = entry.metadata() else {
+            continue;
+        };
+        if found.is_dir() {
+            count(&entry.path(), bytes, files);
+        } else if found.permissions().mode() & 0o777 != 0 {
+            *bytes += found.size();
+            *files += 1;
+        }
+    }
+}
+
+/// Makes a directory of a mode, unless it exists.
+fn make(path: &Path, mode: u32) -> io::Result<()> {
+    match DirBuilder::new().mode(mode).create(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        // Set in spite of the umask.
+        made => made.and_then(|()| fs::set_permissions(path, Permissions::from_mode(mode))),
+    }
+}
+
+/// Returns whether a name is one of a log, a table or a count: an agent obeys none of these.
+#[cfg(target_os = "linux")]
+fn is_data(name: &std::ffi::OsStr, is_directory: bool) -> bool {
+    const DIRECTORIES: [&str; 4] = ["log", "metrics", "state", "stats"];
+    const ENDS: [&str; 12] = [
+        ".count", ".csv", ".db", ".db-journal", ".db-shm", ".db-wal", ".jsonl", ".lock", ".log",
+        ".sqlite", ".tsv", ".txt",
+    ];
+    let name = String::from_utf8_lossy(name.as_bytes()).to_lowercase();
+    if is_directory {
+        return DIRECTORIES.iter().any(|word| name.contains(word));
+    }
+    // What was typed at prompts is an agent's own.
+    ENDS.iter().any(|end| name.ends_with(end)) && !name.starts_with("history")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn owner(session: &str) -> StateOwner {
+        StateOwner {
+            profile: "develop".to_owned(),
+            project: "/srv/p".to_owned(),
+            session: session.to_owned(),
+            uid: 1000,
+            ..StateOwner::default()
+        }
+    }
+
+    #[test]
+    fn a_directory_is_of_one_owner_and_lasts_until_it_is_cleared() {
+        let base = tempfile::tempdir().unwrap();
+        let store = StateStore::new(base.path());
+        assert!(store.list().unwrap().is_empty());
+        let one = store.directory(&owner("a"), TEMPORARY, None).unwrap();
+        fs::write(one.join("count"), "12").unwrap();
+        let other = store.directory(&owner("b"), TEMPORARY, None).unwrap();
+        assert_ne!(one, other);
+        assert_eq!(one, store.directory(&owner("a"), TEMPORARY, None).unwrap());
+        assert_ne!(
+            owner("a").id(),
+            StateOwner {
+                uid: 1001,
+                ..owner("a")
+            }
+            .id()
+        );
+
+        let listed = store.list().unwrap();
+        let sizes: Vec<_> = listed.iter().map(|it| (it.files, it.bytes)).collect();
+        assert!(sizes.contains(&(1, 2)) && sizes.contains(&(0, 0)));
+        let full = listed.iter().find(|entry| entry.files == 1).unwrap();
+        assert_eq!(full.owner, owner("a"));
+
+        store.clear(full).unwrap();
+        assert!(!one.exists() && other.exists());
+    }
+
+    #[test]
+    fn unused_sessions_are_forgotten_and_projects_are_not() {
+        let base = tempfile::tempdir().unwrap();
+        let store = StateStore::new(base.path());
+        let session = store.directory(&owner("a"), TEMPORARY, None).unwrap();
+        let project = store.directory(&owner(""), FILES, None).unwrap();
+        store.forget(FORGET);
+        assert!(session.exists());
+        for path in [&session, &project] {
+            let about = path.with_file_name(ABOUT);
+            let about = File::options().append(true).open(about).unwrap();
+            about
+                .set_modified(SystemTime::now() - FORGET - USED)
+                .unwrap();
+        }
+        store.forget(FORGET);
+        assert!(!session.exists() && project.exists());
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn names_of_data_are_known_and_those_of_rules_are_not() {
+        let is = |name: &str, is_directory| is_data(name.as_ref(), is_directory);
+        for name in ["tool-log.txt", "usage.CSV", "events.jsonl", "x.db-wal"] {
+            assert!(is(name, false), "{name}");
+        }
+        for name in ["history.jsonl", "settings.json", "CLAUDE.md", "rules.toml"] {
+            assert!(!is(name, false), "{name}");
+        }
+        assert!(is("hooks-logs", true) && !is("agents", true) && !is("plugins", true));
+    }
+}

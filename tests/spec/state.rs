@@ -1,0 +1,231 @@
+//! Files of hooks that last: at the paths of `files.state`, and a session's temporary files.
+
+use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf};
+
+use hookjail::pb;
+
+use crate::{
+    support::{Daemon, Setup, directory, program, unshared_directory},
+    witness::{end, writing},
+};
+
+/// A daemon with a profile `own`, and a directory of an agent's.
+struct Site {
+    agent: PathBuf,
+    daemon: Daemon,
+}
+
+/// Returns one in a directory that a view covers, as tests usually have, and one in a directory that none covers. None as root,
+/// whose hooks have another uid in each run.
+async fn sites() -> Vec<Site> {
+    if nix::unistd::geteuid().is_root() {
+        return Vec::new();
+    }
+    let mut sites = Vec::new();
+    for place in [Some(directory()), unshared_directory()]
+        .into_iter()
+        .flatten()
+    {
+        let agent = place.path().canonicalize().unwrap().join("agent");
+        fs::create_dir_all(agent.join("hooks")).unwrap();
+        fs::create_dir(agent.join("plugins")).unwrap();
+        for (name, text) in [
+            ("settings.json", "settings"),
+            ("hooks/lib.sh", "lib=machine\n"),
+            ("plugins/one", "plugin"),
+        ] {
+            fs::write(agent.join(name), text).unwrap();
+        }
+        let state = agent.display();
+        let profile = format!(
+            "description = \"with state\"\nextends = \"workspace-rw\"\nstate = \"project\"\n[files]\nstate = [\"{state}\"]\n\
+             system = [{{ path = \"{state}/hooks\", access = \"execute\", optional = true }}, \
+             {{ path = \"{state}/plugins\", access = \"read\", optional = true }}]\n"
+        );
+        let daemon = Daemon::in_directory(
+            place,
+            Setup {
+                profiles: vec![("own".to_owned(), profile)],
+                ..Setup::default()
+            },
+        );
+        sites.push(Site {
+            agent,
+            daemon: daemon.await.unwrap(),
+        });
+    }
+    sites
+}
+
+/// Returns a request for a script under `own`, of a session.
+fn request(daemon: &Daemon, session: &str, script: &str) -> pb::ExecuteRequest {
+    let request = writing(daemon, script);
+    pb::ExecuteRequest {
+        profile: "own".to_owned(),
+        session_id: session.to_owned(),
+        ..request
+    }
+}
+
+/// Runs a script, which must end well, and returns its output.
+async fn run(daemon: &Daemon, session: &str, script: &str) -> String {
+    let response = daemon.run(request(daemon, session, script)).await.unwrap();
+    let stderr = String::from_utf8_lossy(&response.stderr).into_owned();
+    assert_eq!(end(&response).1, Some(0), "{script}: {stderr}");
+    String::from_utf8(response.stdout.to_vec()).unwrap()
+}
+
+#[tokio::test]
+async fn files_last_for_their_project_and_the_machines_stay_as_they_are() {
+    for Site { agent, daemon } in sites().await {
+        let at = agent.display();
+        let script = format!("mkdir -p {at}/logs && echo one >>{at}/logs/a && cat {at}/logs/a");
+        assert_eq!(run(&daemon, "", &script).await, "one\n");
+        // Another session, and the same project.
+        assert_eq!(run(&daemon, "b", &script).await, "one\none\n");
+        assert!(!agent.join("logs").exists());
+
+        let response = daemon.run(request(&daemon, "", "true")).await.unwrap();
+        let evidence = &response.confinement.unwrap().evidence;
+        let state = evidence.iter().find(|it| it.check == "state");
+        assert_eq!(state.unwrap().observed, "project");
+
+        let other = daemon.workspace().join("other");
+        fs::create_dir_all(&other).unwrap();
+        let mut elsewhere = request(&daemon, "", &format!("ls {at}"));
+        elsewhere.hook.as_mut().unwrap().workspace = other.display().to_string();
+        let listed = daemon.run(elsewhere).await.unwrap().stdout;
+        let listed = String::from_utf8(listed.to_vec()).unwrap();
+        assert!(!listed.contains("logs"), "{listed}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_granted_is_closed_and_not_missing_and_what_is_granted_cannot_be_changed() {
+    for Site { agent, daemon } in sites().await {
+        let at = agent.display();
+        // The positive controls: what is granted can be read, and executed where that is granted.
+        let script = format!(
+            "cat {at}/plugins/one && . {at}/hooks/lib.sh && echo $lib && test -e {at}/settings.json"
+        );
+        assert_eq!(run(&daemon, "", &script).await, "pluginmachine\n");
+        let script = format!(
+            "for f in settings.json hooks/lib.sh plugins/one; do (echo x >{at}/$f) 2>&1; done | sed 's/.*: //' | sort | uniq -c; \
+             cat {at}/settings.json 2>&1 | sed 's/.*: //'; mv {at}/plugins {at}/other 2>&1 | sed 's/.*: //'"
+        );
+        assert_eq!(
+            run(&daemon, "", &script).await,
+            "      1 Permission denied\n      2 Read-only file system\nPermission denied\nDevice or resource busy\n"
+        );
+        // Its own entries it may remove: nothing of the machine's goes.
+        let script = format!("rm -f {at}/settings.json; echo own >{at}/settings.json");
+        run(&daemon, "", &script).await;
+        let text = |name: &str| fs::read_to_string(agent.join(name)).unwrap();
+        assert_eq!(
+            [text("settings.json"), text("plugins/one")],
+            ["settings", "plugin"]
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_script_can_keep_a_file_beside_itself_and_change_nothing_else_there() {
+    for Site { agent, daemon } in sites().await {
+        let script = agent.join("hooks/count.sh");
+        let text = "#!/bin/sh\ncd \"$(dirname \"$0\")\" && echo x >>count.log && wc -l <count.log\n\
+                    for file in lib.sh count.sh; do (echo x >$file) 2>/dev/null && echo changed; done\nexit 0\n";
+        fs::write(&script, text).unwrap();
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+        let mut count = request(&daemon, "", "");
+        count.hook.as_mut().unwrap().argv = vec![script.display().to_string()];
+        for lines in ["1\n", "2\n"] {
+            let response = daemon.run(count.clone()).await.unwrap();
+            assert_eq!(String::from_utf8(response.stdout.to_vec()).unwrap(), lines);
+        }
+        assert!(!agent.join("hooks/count.log").exists());
+    }
+}
+
+#[tokio::test]
+async fn a_link_that_a_hook_left_in_the_way_leads_nowhere() {
+    for Site { agent, daemon } in sites().await {
+        let at = agent.display();
+        let victim = daemon.workspace().join("victim");
+        fs::create_dir(&victim).unwrap();
+        fs::rename(agent.join("plugins"), agent.join("away")).unwrap();
+        run(
+            &daemon,
+            "",
+            &format!("ln -s {} {at}/plugins", victim.display()),
+        )
+        .await;
+        // The machine has such a directory again.
+        fs::rename(agent.join("away"), agent.join("plugins")).unwrap();
+        let script = format!("cat {at}/plugins/one; ls {}", victim.display());
+        assert_eq!(run(&daemon, "", &script).await, "plugin");
+        assert_eq!(fs::read_dir(&victim).unwrap().count(), 0);
+    }
+}
+
+#[tokio::test]
+async fn temporary_files_last_for_a_session_and_without_one_for_a_run() {
+    for Site { daemon, .. } in sites().await {
+        let script = "[ -e /tmp/marker ] && echo there; : >$TMPDIR/marker";
+        for (session, there) in [("a", ""), ("a", "there\n"), ("b", ""), ("", ""), ("", "")] {
+            assert_eq!(run(&daemon, session, script).await, there, "{session:?}");
+        }
+        // A profile without `state`.
+        let mut without = request(&daemon, "a", script);
+        without.profile = "workspace-rw".to_owned();
+        assert_eq!(daemon.run(without).await.unwrap().stdout.len(), 0);
+    }
+}
+
+#[tokio::test]
+async fn the_command_line_lists_shows_and_clears() {
+    for Site { agent, daemon } in sites().await {
+        let at = agent.display();
+        run(&daemon, "a", &format!("echo 12345 >{at}/n.txt")).await;
+        let state = |words: &[&str]| {
+            let mut command = crate::support::command(program());
+            let config = daemon.path().join("hookjail.toml");
+            command.arg("state").args(words);
+            command.arg("--config").arg(config);
+            let output = command.output().unwrap();
+            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            let (out, err) = (text(&output.stdout), text(&output.stderr));
+            (output.status.code(), out, err)
+        };
+        let (_, listed, _) = state(&["list", "--json"]);
+        let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
+        let entries = listed["state"].as_array().unwrap();
+        let of_project = |entry: &&serde_json::Value| entry["session"] == "";
+        let entry = entries.iter().find(of_project).unwrap();
+        assert_eq!((&entry["bytes"], &entry["files"]), (&6.into(), &1.into()));
+        let project = daemon.workspace().display().to_string();
+        assert_eq!(entry["project"], project);
+
+        let (_, paths, _) = state(&["path", "--project", &project]);
+        let path = paths
+            .lines()
+            .find(|path| path.ends_with(entry["id"].as_str().unwrap()));
+        let file = format!("{}/files{at}/n.txt", path.unwrap());
+        assert_eq!(fs::read_to_string(file).unwrap(), "12345\n");
+
+        let (code, _, why) = state(&["clear"]);
+        assert_eq!(code, Some(125));
+        assert!(why.contains("--all"), "{why}");
+        let (code, _, why) = state(&["clear", "nothing"]);
+        assert!(code == Some(125) && why.contains("no directory"), "{why}");
+        state(&["clear", "--session", "a"]);
+        let (_, left, _) = state(&["list"]);
+        assert_eq!(left.lines().count(), 1, "{left}");
+        state(&["clear", "--all"]);
+        assert_eq!(state(&["list"]).1, "");
+        // A hook begins anew.
+        assert_eq!(
+            run(&daemon, "a", &format!("ls {at} | grep -c txt || true")).await,
+            "0\n"
+        );
+    }
+}
