@@ -129,7 +129,9 @@ class Prometheus:
 
     def api(self, path, **parameters):
         query = urllib.parse.urlencode(parameters)
-        return json.loads(fetch(f"{self.url}/api/v1/{path}?{query}"))
+        # A busy one answers late.
+        answer = until("Prometheus's answer", lambda: fetch(f"{self.url}/api/v1/{path}?{query}"), self.log)
+        return json.loads(answer)
 
     def query(self, expression):
         """Returns the answer to an expression: labels and values."""
