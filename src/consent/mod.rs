@@ -8,6 +8,7 @@ pub(crate) mod decide;
 pub(crate) mod digest;
 pub(crate) mod hashing;
 pub(crate) mod interpreter;
+mod own_place;
 pub(crate) mod pending;
 mod program;
 

@@ -481,6 +481,20 @@ async fn what_cannot_be_bound_is_said_when_it_is_allowed() {
 }
 
 #[tokio::test]
+async fn a_script_that_asks_for_its_own_place_is_named_where_it_runs_as_a_copy() {
+    let daemon = asking().await;
+    let path = script(&daemon, "place");
+    fs::write(&path, "#!/bin/sh\ncd \"$(dirname \"$0\")/..\"\n").unwrap();
+    for (profile, is_named) in [("strict", true), ("workspace-rw", false)] {
+        let words = ["consent", "allow", "--profile", profile, "--"];
+        let allowed = command_line(&daemon, &[&words[..], &[path.to_str().unwrap()]].concat());
+        let allowed = String::from_utf8(allowed.stdout).unwrap();
+        let named = allowed.contains("asks for its own place");
+        assert_eq!(named, is_named, "{profile}: {allowed}");
+    }
+}
+
+#[tokio::test]
 async fn a_consent_within_a_directory_bounds_the_workspace_too() {
     let daemon = asking().await;
     let inner = daemon.workspace().join("inner");

@@ -111,7 +111,9 @@ async fn fault(daemon: &Daemon, profile: &str, (program, script): Starter) -> Op
     let denials = response.denials.iter();
     let denied: Vec<_> = denials.filter(|denial| !denial.incidental).collect();
     let is_well = bare.0 == Some(0) && confined == bare && denied.is_empty();
-    (!is_well).then(|| format!("{program} under {profile}: bare {bare:?}, confined {confined:?}, {denied:?}"))
+    (!is_well).then(|| {
+        format!("{program} under {profile}: bare {bare:?}, confined {confined:?}, {denied:?}")
+    })
 }
 
 #[tokio::test]

@@ -36,6 +36,7 @@ use crate::{
     contract::Mode,
     daemon::Assembly,
     pb,
+    policy::HookView,
     rootfs::View,
 };
 
@@ -170,6 +171,8 @@ pub(super) struct Terms {
 
 /// A consent with the digests that it is bound to.
 pub(super) struct BoundConsent {
+    /// Scripts that ask for their own place, and run as copies elsewhere.
+    pub(super) displaced: Vec<PathBuf>,
     pub(super) entry: Entry,
     /// Arguments that name files which may be code or data.
     pub(super) given: Vec<String>,
@@ -215,6 +218,11 @@ pub(super) fn bind(
         let (data, start) = (&terms.data, Some(working_dir.as_path()));
         let opened = Program::open(path.clone(), argv, data, start, opened_for, view)?;
         let program = opened.hash(&DigestCache::default(), &AtomicBool::new(false))?;
+        let scripts = program.scripts.iter();
+        let displaced = scripts
+            .filter(|script| policy.view == HookView::Machine && script.asks_for_its_place())
+            .map(|script| script.path.clone())
+            .collect();
         if let Some(other) = data.iter().find(|it| !program.data.contains(it)) {
             let message = format!(
                 "`{}` is no argument that the command is given: it is not there, or the program is known to execute it",
@@ -232,6 +240,7 @@ pub(super) fn bind(
         entry.expires_at = terms.until;
         entry.working_dir_scope = within.clone().map(PathBuf::from);
         Ok(BoundConsent {
+            displaced,
             entry,
             given: words(&program.given),
             unbound: program.unbound,
@@ -285,9 +294,19 @@ fn other_list(context: &Context) -> Option<String> {
     })
 }
 
+/// Returns the warning about a script that does not find its own place.
+pub(super) fn displaced_script(script: &Path, profile: &str) -> String {
+    format!(
+        "`{}` asks for its own place, and under profile {profile} that is a copy's: its project is not there; \
+         allow it under workspace-rw, or another profile with `view = \"own\"`",
+        plain(&script.display().to_string())
+    )
+}
+
 /// Prints a consent, with the files that it is bound to.
 fn tell(context: &Context, profile: &str, bound: &BoundConsent) {
     let BoundConsent {
+        displaced,
         entry,
         given,
         unbound,
@@ -303,6 +322,7 @@ fn tell(context: &Context, profile: &str, bound: &BoundConsent) {
             "command": command,
             "data": entry.data,
             "digests": digests,
+            "displaced": displaced,
             "profile": profile,
             "profile_digest": entry.profile_digest,
             "unbound": unbound,
@@ -317,6 +337,10 @@ fn tell(context: &Context, profile: &str, bound: &BoundConsent) {
     for what in unbound {
         let line = format!("  {:<12} {}\n", "not bound", plain(what));
         output::stdout(line.as_bytes());
+    }
+    for script in displaced {
+        let line = displaced_script(script, profile);
+        output::stdout(format!("{line}\n").as_bytes());
     }
     for file in given {
         let file = plain(file);

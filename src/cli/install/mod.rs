@@ -396,6 +396,9 @@ impl InstallArgs {
         for what in bound.first().iter().flat_map(|it| &it.unbound) {
             remarks.push(format!("the consent is not bound to {what}"));
         }
+        for script in bound.first().iter().flat_map(|it| &it.displaced) {
+            remarks.push(consent::displaced_script(script, &self.profile));
+        }
         for file in bound.first().iter().flat_map(|it| &it.given) {
             remarks.push(format!(
                 "a changed `{file}` needs a new consent, and the hook is given a copy of it; if its program only reads or formats it: \

@@ -48,7 +48,9 @@ impl FilesSection {
         )?;
         once("files.state", self.state.iter().cloned())?;
         if let Some(path) = self.state.iter().find(|path| state_place(path).is_none()) {
-            let rule = format!("names `{path}`; name a directory below `${{home}}` or an absolute one, not `/`");
+            let rule = format!(
+                "names `{path}`; name a directory below `${{home}}` or an absolute one, not `/`"
+            );
             return Err(broken("files.state", rule));
         }
         once(

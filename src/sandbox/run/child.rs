@@ -47,7 +47,8 @@ use crate::{
     },
     sys::{
         self, Attempt, Bind, Canaries, FileRights, Found, Identity, Init, Job, JobParts, Keeper,
-        Launch, Mounts, Note, Overdue, OwnIds, Placed, Private, ReadOnly, Report, Step, Tmpfs, View,
+        Launch, Mounts, Note, Overdue, OwnIds, Placed, Private, ReadOnly, Report, Step, Tmpfs,
+        View,
     },
 };
 

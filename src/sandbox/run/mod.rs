@@ -541,9 +541,9 @@ impl Sandbox {
             .map_err(|e| Fault::new("cannot make a scratch directory", e))?;
         let run = Arc::new(self.litter.of_run(caller, directory, lease));
         let directory = run.directory();
-        let state = self.state_of(hook, identity.as_ref()).map_err(|e| {
-            Fault::new("cannot make the directories of files that last", e)
-        })?;
+        let state = self
+            .state_of(hook, identity.as_ref())
+            .map_err(|e| Fault::new("cannot make the directories of files that last", e))?;
         let task = Task {
             action: Action::Execute(execution(directory, identity.as_ref())?),
             caller,

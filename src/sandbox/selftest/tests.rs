@@ -20,7 +20,8 @@ use crate::{
     sandbox::{
         Absent, CgroupPlace, Cgroups, Claims, DEFAULT_UID_RANGE, End, HookTask, HookUsers, Host,
         Identities, InstanceDir, Noop, Opened, Order, OwnUids, Runner, SandboxParts, Starting,
-        StateStore, Unenforceable, landlock::Landlock, linux, run::child::start, seccomp::FilterSpec,
+        StateStore, Unenforceable, landlock::Landlock, linux, run::child::start,
+        seccomp::FilterSpec,
     },
     sys::Keeper,
 };

@@ -199,11 +199,13 @@ fn entries(directory: &OwnedFd) -> io::Result<Vec<(CString, Type)>> {
 
 fn kind_of(directory: &OwnedFd, name: &CStr) -> nix::Result<Type> {
     let mode = fstatat(directory, name, AtFlags::AT_SYMLINK_NOFOLLOW)?.st_mode;
-    Ok(match SFlag::from_bits_truncate(mode & SFlag::S_IFMT.bits()) {
-        SFlag::S_IFDIR => Type::Directory,
-        SFlag::S_IFLNK => Type::Symlink,
-        _ => Type::File,
-    })
+    Ok(
+        match SFlag::from_bits_truncate(mode & SFlag::S_IFMT.bits()) {
+            SFlag::S_IFDIR => Type::Directory,
+            SFlag::S_IFLNK => Type::Symlink,
+            _ => Type::File,
+        },
+    )
 }
 
 /// Returns whether an entry only closes a name.

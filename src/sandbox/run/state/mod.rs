@@ -362,8 +362,18 @@ fn make(path: &Path, mode: u32) -> io::Result<()> {
 fn is_data(name: &std::ffi::OsStr, is_directory: bool) -> bool {
     const DIRECTORIES: [&str; 4] = ["log", "metrics", "state", "stats"];
     const ENDS: [&str; 12] = [
-        ".count", ".csv", ".db", ".db-journal", ".db-shm", ".db-wal", ".jsonl", ".lock", ".log",
-        ".sqlite", ".tsv", ".txt",
+        ".count",
+        ".csv",
+        ".db",
+        ".db-journal",
+        ".db-shm",
+        ".db-wal",
+        ".jsonl",
+        ".lock",
+        ".log",
+        ".sqlite",
+        ".tsv",
+        ".txt",
     ];
     let name = String::from_utf8_lossy(name.as_bytes()).to_lowercase();
     if is_directory {
