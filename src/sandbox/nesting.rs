@@ -1,11 +1,13 @@
 //! Deduces causes around the daemon that prevent confining hooks from the failed step and its errno.
 
+use std::borrow::Cow;
+
 use crate::refusal::{Fact, Reason, Refusal};
 
 /// A cause around the daemon, and the remedy for an operator.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub(in crate::sandbox) struct Cause {
-    pub(in crate::sandbox) fix: &'static str,
+    pub(in crate::sandbox) fix: Cow<'static, str>,
     pub(in crate::sandbox) why: &'static str,
 }
 
@@ -22,6 +24,6 @@ impl Cause {
 
 /// The cause where a self-test's positive control fails, so that a denial would prove nothing.
 pub(in crate::sandbox) const CONTROL_FAILS: Cause = Cause {
-    fix: "allow it to hookjail in the filter, service or container around it",
+    fix: Cow::Borrowed("allow it to hookjail in the filter, service or container around it"),
     why: "it fails without confinement too, which shows nothing",
 };

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::{
+    fail_closed::FakeKernel,
     support::{directory, program, thin},
     witness::{json, processes_that, until},
 };
@@ -579,6 +580,52 @@ fn call_of(runtime: &str, command: &str) -> Value {
         "loom" => json!({"event": "tool.pre", "toolName": "shell", "toolInput": {"cmd": command}}),
         _ => call(command),
     }
+}
+
+#[test]
+fn where_no_namespace_can_be_made_install_says_so_once_and_goes_on_under_a_profile_without() {
+    let kernel = FakeKernel::build();
+    let home = Home::new();
+    home.settings(
+        "p/.claude/settings.json",
+        &json!({"hooks": {"PreToolUse": [{"hooks": [guard(), guard()]}]}}),
+    );
+    let before = home.text("p/.claude/settings.json");
+    let around = kernel.around(&["--errno", "unshare=1"]);
+    let install = |more: &[&str]| {
+        let program = program();
+        let words = around.iter().map(|word| &**word);
+        let words = words.chain([program.to_str().unwrap(), "install", "--claude-code"]);
+        let words: Vec<_> = words.chain(more.iter().copied()).collect();
+        #[expect(clippy::disallowed_methods, reason = "it is the program under test")]
+        let output = home.command(&words).output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (
+            output.status.code(),
+            text(&output.stdout),
+            text(&output.stderr),
+        )
+    };
+    let (code, out, err) = install(&["--dry-run"]);
+    assert_eq!(code, Some(0), "{out}{err}");
+    assert_eq!(err.matches("cannot be confined here").count(), 1, "{err}");
+    assert_eq!(
+        out.matches("--profile develop-open-git").count(),
+        2,
+        "{out}"
+    );
+
+    let (code, out, err) = install(&["--yes"]);
+    assert_eq!(code, Some(125), "{out}");
+    assert!(err.contains("--profile develop-open-git"), "{err}");
+    assert_eq!(home.text("p/.claude/settings.json"), before);
+
+    let (code, out, err) = install(&["--yes", "--profile", "develop-open-git"]);
+    assert_eq!(code, Some(0), "{out}{err}");
+    assert!(
+        home.text("p/.claude/settings.json")
+            .contains("hookjail-run")
+    );
 }
 
 /// Settings as people write them: a runtime, a file, its text, and how its commands are written in it.

@@ -191,6 +191,7 @@ async fn the_command_line_lists_shows_and_clears() {
             let config = daemon.path().join("hookjail.toml");
             command.arg("state").args(words);
             command.arg("--config").arg(config);
+            #[expect(clippy::disallowed_methods, reason = "it is the program under test")]
             let output = command.output().unwrap();
             let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
             let (out, err) = (text(&output.stdout), text(&output.stderr));

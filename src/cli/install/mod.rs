@@ -1,6 +1,7 @@
 //! `hookjail install --RUNTIME`: changes a runtime's settings so that its hooks run confined.
 
 mod edit;
+mod ground;
 mod line;
 mod rehearsal;
 mod settings;
@@ -171,7 +172,7 @@ impl Planned {
 }
 
 impl InstallArgs {
-    pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
+    pub(super) fn run(mut self, context: &Context) -> Result<ExitCode, Failure> {
         let config = context.load()?;
         let project = env::current_dir()?;
         let files = files(
@@ -180,6 +181,10 @@ impl InstallArgs {
             context,
             &project,
         )?;
+        let mut hooks = files.iter().filter_map(|file| file.hooks().ok());
+        if !self.uninstall && hooks.any(|hooks| !hooks.is_empty()) {
+            self.choose_profile(context)?;
+        }
         let no_workspace = config.workspace_roots.admit(&project).err();
         let empty = no_workspace.is_some().then(Empty::new).transpose()?;
         let binds = needs_workspace(&config, &self.profile);
@@ -246,6 +251,43 @@ impl InstallArgs {
         let socket = (!self.uninstall).then(|| on_demand::daemon(context, None));
         self.tell(context, &planned, Some(&backups), socket);
         Ok(code)
+    }
+
+    /// Goes on under a profile without namespaces, after a question, where this host confines nothing under the usual one.
+    ///
+    /// # Errors
+    ///
+    /// Fails where the answer is no, or nobody can be asked.
+    fn choose_profile(&mut self, context: &Context) -> Result<(), Failure> {
+        if self.profile != PROFILE {
+            return Ok(());
+        }
+        let Some(shut) = ground::unconfirmed(context, PROFILE) else {
+            return Ok(());
+        };
+        let other = ground::WITHOUT_NAMESPACES;
+        if ground::unconfirmed(context, other).is_some() {
+            return Err(Failure::new(format!(
+                "nothing was changed: profile {PROFILE} cannot be confined here: {}",
+                shut.why
+            )));
+        }
+        output::stderr(&plain(&format!(
+            "profile {PROFILE} cannot be confined here: {}",
+            shut.why
+        )));
+        let cost = "whose hooks can change `.git/config` and `.git/hooks`";
+        if self.dry_run {
+            output::stderr(&format!("shown as under profile {other}, {cost}"));
+        } else if self.yes || !io::stdin().is_terminal() {
+            return Err(Failure::new(format!(
+                "nothing was changed: to go on under profile {other}, {cost}, name it: --profile {other}"
+            )));
+        } else if !agreed(&format!("Go on under profile {other}, {cost}? [y/N] "))? {
+            return Err(Failure::new("nothing was changed"));
+        }
+        other.clone_into(&mut self.profile);
+        Ok(())
     }
 
     fn step(&self, config: &Config, file: &SettingsFile, hook: Registered) -> InstallStep {

@@ -140,9 +140,10 @@ impl Mirror<'_> {
         }
         for (name, kind) in entries(cover)? {
             if !names.contains(&name) && is_closed(cover, &name)? {
-                let how = match kind {
-                    Type::Directory => UnlinkatFlags::RemoveDir,
-                    _ => UnlinkatFlags::NoRemoveDir,
+                let how = if kind == Type::Directory {
+                    UnlinkatFlags::RemoveDir
+                } else {
+                    UnlinkatFlags::NoRemoveDir
                 };
                 // Another run may have done it.
                 unlinkat(cover, &*name, how).ok();

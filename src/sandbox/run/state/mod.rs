@@ -195,9 +195,10 @@ impl StateStore {
         self.sweep();
         // Without a session nothing says where its files would end.
         let has_session = !run.session.is_empty();
-        let scope = match scope {
-            StateScope::Session if !has_session => StateScope::Project,
-            scope => scope,
+        let scope = if scope == StateScope::Session && !has_session {
+            StateScope::Project
+        } else {
+            scope
         };
         let in_memory = run.policy.limits.scratch.is_some();
         let temporary = (has_session && !in_memory).then(|| {

@@ -1,0 +1,49 @@
+//! Whether this host can confine hooks under the profile that hooks are to get.
+
+use std::{env, process::Command};
+
+use serde::Deserialize;
+
+use crate::cli::Context;
+
+/// The profile for hosts without mount namespaces: it confines alike, and hooks can change what git runs.
+pub(super) const WITHOUT_NAMESPACES: &str = "develop-open-git";
+
+/// A host that does not confine hooks under a profile.
+#[derive(Debug)]
+pub(super) struct Unconfirmed {
+    /// The failure, its cause and its remedy.
+    pub(super) why: String,
+}
+
+#[derive(Deserialize)]
+struct Status {
+    profiles: Vec<Profile>,
+}
+
+#[derive(Deserialize)]
+struct Profile {
+    #[serde(default)]
+    confirmed: bool,
+    #[serde(default)]
+    reason: String,
+}
+
+/// Tests a profile on this host. `None` where it is confirmed, or could not be tested.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "hookjail itself, whose self-tests need a process that has no threads yet"
+)]
+pub(super) fn unconfirmed(context: &Context, profile: &str) -> Option<Unconfirmed> {
+    let mut command = Command::new(env::current_exe().ok()?);
+    command.args(["--json", "doctor", "--profile", profile]);
+    if let Some(config) = &context.source.file {
+        command.arg("--config").arg(config);
+    }
+    let output = command.output().ok()?;
+    let status: Status = serde_json::from_slice(&output.stdout).ok()?;
+    let profile = status.profiles.into_iter().next()?;
+    (!profile.confirmed).then_some(Unconfirmed {
+        why: profile.reason,
+    })
+}
