@@ -4,6 +4,7 @@ use std::{env, process::Command};
 
 use serde::Deserialize;
 
+use super::settings::Empty;
 use crate::cli::Context;
 
 /// The profile for hosts without mount namespaces: it confines alike, and hooks can change what git runs.
@@ -35,7 +36,12 @@ struct Profile {
     reason = "hookjail itself, whose self-tests need a process that has no threads yet"
 )]
 pub(super) fn unconfirmed(context: &Context, profile: &str) -> Option<Unconfirmed> {
+    // Self-tests need directories, and `--dry-run` leaves none behind.
+    let directory = Empty::new().ok()?;
     let mut command = Command::new(env::current_exe().ok()?);
+    for name in ["XDG_CACHE_HOME", "XDG_RUNTIME_DIR", "XDG_STATE_HOME"] {
+        command.env(name, directory.path().join(name));
+    }
     command.args(["--json", "doctor", "--profile", profile]);
     if let Some(config) = &context.source.file {
         command.arg("--config").arg(config);

@@ -5,6 +5,7 @@ mod ground;
 mod line;
 mod rehearsal;
 mod settings;
+mod unserved;
 
 use std::{
     collections::BTreeMap,
@@ -438,6 +439,8 @@ impl InstallArgs {
         for what in bound.first().iter().flat_map(|it| &it.unbound) {
             remarks.push(format!("the consent is not bound to {what}"));
         }
+        let entry = bound.first().map(|bound| &bound.entry);
+        remarks.extend(unserved::remarks(&before(hook), entry));
         for script in bound.first().iter().flat_map(|it| &it.displaced) {
             remarks.push(consent::displaced_script(script, &self.profile));
         }

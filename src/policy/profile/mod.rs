@@ -191,7 +191,7 @@ impl ProfileFile {
             demands: self.axes.resolve()?,
             description,
             digest: String::new(),
-            environment: Arc::new(self.environment.resolve(references)?),
+            environment: Arc::new(self.environment.resolve(references, self.network)?),
             files: self.files.resolve(references)?,
             granted_by: self.granted_by.ok_or(ProfileCause::Missing("granted_by"))?,
             limits: self.limits.resolve()?,
@@ -259,6 +259,7 @@ impl From<&Policy> for ProfileFile {
                 path: policy.environment.path.iter().map(path).collect(),
                 set: policy.environment.set.clone(),
                 unset: Vec::new(),
+                without_network: BTreeMap::new(),
             },
             extends: None,
             files: FilesSection::from(&policy.files),
@@ -466,6 +467,9 @@ struct EnvironmentSection {
     /// Variables that what it extends sets, and this does not.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unset: Vec<String>,
+    /// Variables that the profile sets where `network` is `"none"`, unless `set` has them.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    without_network: BTreeMap<String, String>,
 }
 
 /// The value of `HOME`.
@@ -485,12 +489,26 @@ impl EnvironmentSection {
         parent.caller_path = self.caller_path.or(parent.caller_path);
         parent.home = self.home.or(parent.home);
         parent.path.extend(self.path);
-        parent.set.retain(|name, _| !self.unset.contains(name));
-        parent.set.extend(self.set);
+        for (set, own) in [
+            (&mut parent.set, self.set),
+            (&mut parent.without_network, self.without_network),
+        ] {
+            set.retain(|name, _| !self.unset.contains(name));
+            set.extend(own);
+        }
         parent
     }
 
-    fn resolve(mut self, references: &References) -> Result<Environment, ProfileCause> {
+    fn resolve(
+        mut self,
+        references: &References,
+        network: Option<Network>,
+    ) -> Result<Environment, ProfileCause> {
+        if network == Some(Network::None) {
+            for (name, value) in self.without_network {
+                self.set.entry(name).or_insert(value);
+            }
+        }
         for pattern in &self.allow {
             let stem = pattern.strip_suffix('*').unwrap_or(pattern);
             if !environment::is_name(stem) {

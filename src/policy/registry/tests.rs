@@ -246,6 +246,26 @@ fn what_a_profile_unsets_is_gone_and_can_be_set_again_by_what_extends_it() {
 }
 
 #[test]
+fn programs_that_fetch_are_offline_under_profiles_without_a_network_alone() {
+    let dir = Dir::new();
+    let profile = "description = \"d\"\nextends = \"develop\"\n";
+    dir.write("p.toml", &format!("{profile}network = \"outbound\""));
+    dir.write(
+        "q.toml",
+        &format!("{profile}environment.set.UV_OFFLINE = \"0\"\nenvironment.unset = [\"GOPROXY\"]"),
+    );
+    let registry = dir.load().unwrap();
+    let set = |name: &str, key: &str| find(&registry, name).environment.set.get(key).cloned();
+    for key in ["UV_OFFLINE", "npm_config_offline", "GOPROXY"] {
+        assert!(set("develop", key).is_some(), "{key}");
+        assert_eq!(set("develop-online", key), None);
+        assert_eq!(set("p", key), None);
+    }
+    assert_eq!(set("q", "UV_OFFLINE").as_deref(), Some("0"));
+    assert_eq!(set("q", "GOPROXY"), None);
+}
+
+#[test]
 fn a_place_of_the_daemons_takes_a_shipped_grant_away_and_makes_an_operators_an_error() {
     let own = [PathBuf::from("/opt/daemon/state")];
     let grants = |registry: &Registry| {
@@ -520,7 +540,6 @@ fn no_shipped_profile_reaches_keys_and_none_writes_what_others_run() {
         line: open.line.clone(),
         files: Files {
             read_only: Vec::new(),
-            state: Vec::new(),
             ..develop.files.clone()
         },
         name: open.name.clone(),
