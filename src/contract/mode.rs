@@ -117,6 +117,16 @@ impl Mode {
         names
     }
 
+    /// Returns the commands by which a hook starts the agent itself.
+    pub fn agent_commands(self) -> &'static [&'static str] {
+        self.runtime().facts().agent_commands
+    }
+
+    /// Returns the variables that name a file by which a hook changes its session's environment.
+    pub fn session_files(self) -> &'static [&'static str] {
+        self.runtime().facts().session_files
+    }
+
     /// Returns whether its runtime has command lists by agent mode.
     pub fn has_lists(self) -> bool {
         self.runtime().facts().has_lists

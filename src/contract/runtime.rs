@@ -128,6 +128,8 @@ pub(super) trait Configured: Runtime {
 /// Facts of a contract that hold in every mode.
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct Facts {
+    /// The commands by which a hook starts the agent itself, for an answer of a model's.
+    pub(super) agent_commands: &'static [&'static str],
     /// The adapter that runs a runtime's own hooks; `None` where there is none.
     pub(super) adapter: Option<&'static dyn Adapter>,
     /// Its name.
@@ -158,6 +160,8 @@ pub(super) struct Facts {
     pub(super) priority: f64,
     /// The members by which an event names its session, in order of precedence.
     pub(super) session: &'static [&'static str],
+    /// The variables that name a file by which a hook changes its session's environment.
+    pub(super) session_files: &'static [&'static str],
     /// The points with another name in Base Coat, as (Base Coat's, the contract's).
     pub(super) shared_points: &'static [(&'static str, &'static str)],
     /// The runtime's environment variables that affect its hooks.
@@ -171,6 +175,7 @@ pub(super) struct Facts {
 impl Facts {
     /// The defaults of all members.
     pub(super) const NONE: Self = Self {
+        agent_commands: &[],
         adapter: None,
         contract: "",
         equality: Equality::Never,
@@ -186,6 +191,7 @@ impl Facts {
         points: &[],
         priority: 0.0,
         session: &["session_id"],
+        session_files: &[],
         shared_points: &[],
         switches: &[],
         version: "",

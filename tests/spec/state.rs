@@ -1,6 +1,10 @@
 //! Files of hooks that last: at the paths of `files.state`, and a session's temporary files.
 
-use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf};
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
 
 use hookjail::pb;
 
@@ -36,11 +40,12 @@ async fn sites() -> Vec<Site> {
         ] {
             fs::write(agent.join(name), text).unwrap();
         }
-        let state = agent.display();
+        let (state, late) = (agent.display(), late(&agent).display().to_string());
         let profile = format!(
             "description = \"with state\"\nextends = \"workspace-rw\"\nstate = \"project\"\n[files]\nstate = [\"{state}\"]\n\
              system = [{{ path = \"{state}/hooks\", access = \"execute\", optional = true }}, \
-             {{ path = \"{state}/plugins\", access = \"read\", optional = true }}]\n"
+             {{ path = \"{state}/plugins\", access = \"read\", optional = true }}, \
+             {{ path = \"{late}/sub\", access = \"read\", optional = true }}]\n"
         );
         let daemon = Daemon::in_directory(
             place,
@@ -55,6 +60,12 @@ async fn sites() -> Vec<Site> {
         });
     }
     sites
+}
+
+/// Returns a directory in `/tmp` of which `own` grants a part, if it is there.
+fn late(agent: &Path) -> PathBuf {
+    let place = agent.parent().and_then(Path::file_name).unwrap();
+    Path::new("/tmp").join(format!("late{}", place.display()))
 }
 
 /// Returns a request for a script under `own`, of a session.
@@ -163,6 +174,18 @@ async fn a_link_that_a_hook_left_in_the_way_leads_nowhere() {
         fs::rename(agent.join("away"), agent.join("plugins")).unwrap();
         let script = format!("cat {at}/plugins/one; ls {}", victim.display());
         assert_eq!(run(&daemon, "", &script).await, "plugin");
+        assert_eq!(fs::read_dir(&victim).unwrap().count(), 0);
+
+        // The same among the session's temporary files.
+        let late = late(&agent);
+        let at = late.display();
+        run(&daemon, "a", &format!("ln -s {} {at}", victim.display())).await;
+        fs::create_dir_all(late.join("sub")).unwrap();
+        fs::write(late.join("sub/one"), "one").unwrap();
+        let script = format!("cat {at}/sub/one; ls {}", victim.display());
+        let seen = run(&daemon, "a", &script).await;
+        fs::remove_dir_all(&late).unwrap();
+        assert_eq!(seen, "one");
         assert_eq!(fs::read_dir(&victim).unwrap().count(), 0);
     }
 }

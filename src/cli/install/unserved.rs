@@ -2,38 +2,63 @@
 
 use std::{fs, path::Path};
 
-use crate::consent::allowlist::{Entry, Role};
+use crate::{
+    consent::allowlist::{Entry, Role},
+    contract::Mode,
+};
 
 /// What is read of a script.
 const MOST: usize = 1 << 20;
 
-/// Words of hooks, and why what they stand for does not work.
-const UNSERVED: [(&[&str], &str); 4] = [
-    (
-        &["daemonize", "disown", "nohup", "systemd-run"],
-        "leaves a process running: all processes of a hook end with it",
-    ),
-    (
-        &["CLAUDE_ENV_FILE"],
-        "hands variables to the agent's session by a file: that file cannot be written",
-    ),
-    (
-        &["claude -p", "codex exec", "gemini -p", "qwen -p"],
-        "starts another agent: it finds neither its credentials nor a network",
-    ),
-    (
-        &[
-            "dbus-send",
-            "gdbus",
-            "notify-send",
-            "paplay",
-            "tmux",
-            "wl-copy",
-            "xclip",
-        ],
-        "asks a program outside of the run by its socket: `connect` to it is refused",
-    ),
-];
+/// What hooks do in vain.
+#[derive(Clone, Copy, Debug)]
+enum Unserved {
+    Agent,
+    Left,
+    SessionFile,
+    Socket,
+}
+
+impl Unserved {
+    const ALL: [Self; 4] = [Self::Agent, Self::Left, Self::SessionFile, Self::Socket];
+
+    /// Returns the words by which a text shows it.
+    fn words(self) -> Vec<&'static str> {
+        let of_runtimes = |words: fn(Mode) -> &'static [&'static str]| {
+            let words = Mode::ALL.into_iter().flat_map(words);
+            words.copied().collect()
+        };
+        match self {
+            Self::Agent => of_runtimes(Mode::agent_commands),
+            Self::Left => ["daemonize", "disown", "nohup", "systemd-run"].into(),
+            Self::SessionFile => of_runtimes(Mode::session_files),
+            Self::Socket => [
+                "dbus-send",
+                "gdbus",
+                "notify-send",
+                "paplay",
+                "tmux",
+                "wl-copy",
+                "xclip",
+            ]
+            .into(),
+        }
+    }
+
+    /// Returns why it does not work.
+    const fn why(self) -> &'static str {
+        match self {
+            Self::Agent => "starts an agent: it finds neither its credentials nor a network",
+            Self::Left => "leaves a process running: all processes of a hook end with it",
+            Self::SessionFile => {
+                "hands variables to the agent's session by a file: that file cannot be written"
+            }
+            Self::Socket => {
+                "asks a program outside of the run by its socket: `connect` to it is refused"
+            }
+        }
+    }
+}
 
 /// Returns a remark for each kind of thing that a command, or a script of it, does in vain.
 pub(super) fn remarks(command: &str, entry: Option<&Entry>) -> Vec<String> {
@@ -44,15 +69,12 @@ pub(super) fn remarks(command: &str, entry: Option<&Entry>) -> Vec<String> {
             .filter(|digest| digest.role != Role::Interpreter)
             .filter_map(|digest| read(Path::new(&digest.path))),
     );
-    UNSERVED
-        .iter()
-        .filter_map(|(words, why)| {
-            let word = words
-                .iter()
-                .find(|word| texts.iter().any(|text| names(text, word)))?;
-            Some(format!("not served: `{word}` {why}"))
-        })
-        .collect()
+    let found = Unserved::ALL.into_iter().filter_map(|unserved| {
+        let mut words = unserved.words().into_iter();
+        let word = words.find(|word| texts.iter().any(|text| names(text, word)))?;
+        Some(format!("not served: `{word}` {}", unserved.why()))
+    });
+    found.collect()
 }
 
 /// Reads the begin of a script; `None` for other programs.

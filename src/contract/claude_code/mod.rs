@@ -106,6 +106,8 @@ const fn point(name: &'static str, stop: Stop) -> Point {
 }
 
 const FACTS: Facts = Facts {
+    agent_commands: &["claude -p", "claude --print"],
+    session_files: &["CLAUDE_ENV_FILE"],
     adapter: Some(&ClaudeCode),
     contract: "claude_code",
     equality: Equality::ButForTime,

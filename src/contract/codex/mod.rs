@@ -80,6 +80,7 @@ const fn point(name: &'static str, stop: Stop) -> Point {
 }
 
 const FACTS: Facts = Facts {
+    agent_commands: &["codex exec"],
     adapter: Some(&Codex),
     contract: "codex",
     keys: &KEYS,

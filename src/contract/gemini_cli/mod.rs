@@ -63,6 +63,7 @@ const fn point(name: &'static str, stop: Stop) -> Point {
 }
 
 const FACTS: Facts = Facts {
+    agent_commands: &["gemini -p", "gemini --prompt"],
     adapter: Some(&GeminiCli),
     contract: "gemini_cli",
     equality: Equality::ButForTime,

@@ -3,18 +3,15 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     ffi::CString,
-    fs::{self, File, Permissions},
+    fs::{self, File},
     io,
-    os::{
-        fd::AsFd,
-        unix::{ffi::OsStringExt, fs::PermissionsExt},
-    },
+    os::{fd::AsFd, unix::ffi::OsStringExt},
     path::{Path, PathBuf},
 };
 
 use crate::{
     policy::{Access, SHARED, rights::Rights},
-    sandbox::run::grants::OpenGrant,
+    sandbox::run::{grants::OpenGrant, state::mirror::make_place},
     sys::{Exposed, Found, MAX_EXPOSED, Private},
 };
 
@@ -89,7 +86,10 @@ pub(in crate::sandbox) fn private<F: AsFd>(
             .map(|way| CString::new(way.into_os_string().into_vec()))
             .collect::<Result<_, _>>()?;
         for (path, grant) in below {
-            make_place(cover.path, shared, path, grant.rights)?;
+            let is_directory = !matches!(grant.rights, Rights::File(_));
+            if let Ok(below) = path.strip_prefix(shared) {
+                make_place(cover.opened.as_fd(), below, is_directory)?;
+            }
             let found = Found::of(path, &grant.target)?;
             exposed.push(self::exposed(grant.rights, found));
         }
@@ -125,31 +125,4 @@ const fn executes(rights: Rights) -> bool {
 
 const fn is_writable(rights: Rights) -> bool {
     !access(rights).is_read_only()
-}
-
-/// Makes the place of a path below the directory that covers.
-fn make_place(cover: &Path, shared: &Path, path: &Path, rights: Rights) -> io::Result<()> {
-    let Ok(below) = path.strip_prefix(shared) else {
-        return Ok(());
-    };
-    let place = cover.join(below);
-    if fs::symlink_metadata(&place).is_ok() {
-        return Ok(());
-    }
-    let mut way = cover.to_owned();
-    // Set in spite of the umask: hooks with a uid of their own pass through.
-    let make = |path: &Path| match fs::create_dir(path) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        made => made.and_then(|()| fs::set_permissions(path, Permissions::from_mode(0o755))),
-    };
-    for name in below.parent().into_iter().flat_map(Path::iter) {
-        way.push(name);
-        make(&way)?;
-    }
-    if matches!(rights, Rights::File(_)) {
-        File::create_new(&place)?;
-    } else {
-        make(&place)?;
-    }
-    Ok(())
 }

@@ -14,7 +14,7 @@ use super::{
     job::address,
     mounts::{
         AT_RECURSIVE, Found, MOUNT_ATTR_RDONLY, MountAttributes, attach, check, close, copy_mount,
-        enter, locate_here, set_attributes, statfs,
+        enter, locate, locate_here, set_attributes, statfs,
     },
     tmpfs::grant,
 };
@@ -139,17 +139,18 @@ fn cover(private: &Private, scratch: Option<usize>) -> Result<(), i32> {
         None => copy_of(enter(&private.source)?, false)?,
     };
     attach(source, enter(&private.covered)?)?;
+    let root = locate_here(&private.covered.path)?;
     for way in &private.ways {
-        let tree = copy_of(locate_here(way)?, false)?;
+        let tree = copy_of(below(root, private, way)?, false)?;
         let attributes = MountAttributes {
             set: MOUNT_ATTR_RDONLY,
             ..MountAttributes::default()
         };
         set_attributes(tree, c"", libc::AT_EMPTY_PATH as usize, &attributes)?;
-        attach(tree, locate_here(way)?)?;
+        attach(tree, below(root, private, way)?)?;
     }
     for (tree, kept) in exposed.iter().zip(&private.exposed) {
-        attach(*tree, locate_here(&kept.path.path)?)?;
+        attach(*tree, below(root, private, &kept.path.path)?)?;
         // By its path, as the hook would come to it.
         let seen = enter(&kept.path)?;
         if !kept.is_writable && statfs(seen)?.flags & libc::ST_RDONLY == 0 {
@@ -157,7 +158,16 @@ fn cover(private: &Private, scratch: Option<usize>) -> Result<(), i32> {
         }
         close(seen)?;
     }
-    Ok(())
+    close(root)
+}
+
+/// Opens a path below what covers a directory. Another run with the same files may put links in the way: these are not followed.
+fn below(root: usize, private: &Private, path: &CStr) -> Result<usize, i32> {
+    let start = private.covered.path.count_bytes() + 1;
+    let below = path.to_bytes_with_nul().get(start..);
+    let below = below.and_then(|below| CStr::from_bytes_with_nul(below).ok());
+    let resolve = libc::RESOLVE_BENEATH | libc::RESOLVE_NO_SYMLINKS;
+    locate(root, below.ok_or(libc::EINVAL)?, resolve)
 }
 
 /// Mounts the `/proc` of this task's pid namespace, and grants it in a ruleset. Returns whether it could be mounted: the kernel

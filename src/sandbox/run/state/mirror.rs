@@ -7,8 +7,8 @@ use std::{
     fs::{self, Permissions},
     io,
     os::{
-        fd::{AsFd, AsRawFd, OwnedFd},
-        unix::{ffi::OsStrExt, fs::PermissionsExt},
+        fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
+        unix::{ffi::OsStrExt, fs::PermissionsExt as _},
     },
     path::{Path, PathBuf},
     sync::Arc,
@@ -18,7 +18,7 @@ use nix::{
     dir::{Dir, Type},
     errno::Errno,
     fcntl::{AT_FDCWD, AtFlags, OFlag, openat, readlinkat},
-    sys::stat::{Mode, SFlag, fchmod, fstatat, mkdirat},
+    sys::stat::{Mode, SFlag, fstatat, mkdirat},
     unistd::{UnlinkatFlags, symlinkat, unlinkat},
 };
 
@@ -54,7 +54,7 @@ pub(in crate::sandbox) fn shown(
         return Ok(None);
     };
     let below_root = place.strip_prefix("/").unwrap_or(place);
-    let mut made = by_descriptor(&files.opened);
+    let mut made = by_descriptor(files.opened.as_fd());
     for name in below_root {
         made.push(name);
         make(&made, 0o700)?;
@@ -125,16 +125,16 @@ impl Mirror<'_> {
                 copy_link(real, cover, &name)?;
             } else if is_directory && self.is_way(&path, rights) {
                 if let Ok(real) = directory(real, &*name) {
-                    let cover = way(cover, &name)?;
+                    let cover = way(cover.as_fd(), &name, Mode::S_IRWXU)?;
                     self.level(&real, &path, &cover, rights)?;
                 }
             } else if let Some(rights) = rights {
                 if let Some(source) = self.source(real, &name, &path) {
-                    closed(cover, &name, is_directory)?;
+                    closed(cover.as_fd(), &name, is_directory, Mode::empty())?;
                     self.exposed.push(exposed(rights, source?));
                 }
             } else if !is_data(OsStr::from_bytes(name.to_bytes()), is_directory) {
-                close_missing(cover, &name, is_directory)?;
+                make_missing(cover.as_fd(), &name, is_directory, Mode::empty())?;
             }
             names.insert(name);
         }
@@ -192,13 +192,15 @@ fn entries(directory: &OwnedFd) -> io::Result<Vec<(CString, Type)>> {
             continue;
         }
         // Some file systems do not say.
-        let kind = entry.file_type().or_else(|| kind_of(directory, name).ok());
+        let kind = entry
+            .file_type()
+            .or_else(|| kind_of(directory.as_fd(), name).ok());
         found.push((name.to_owned(), kind.unwrap_or(Type::File)));
     }
     Ok(found)
 }
 
-fn kind_of(directory: &OwnedFd, name: &CStr) -> nix::Result<Type> {
+fn kind_of(directory: BorrowedFd<'_>, name: &CStr) -> nix::Result<Type> {
     let mode = fstatat(directory, name, AtFlags::AT_SYMLINK_NOFOLLOW)?.st_mode;
     Ok(
         match SFlag::from_bits_truncate(mode & SFlag::S_IFMT.bits()) {
@@ -218,13 +220,42 @@ fn is_closed(cover: &OwnedFd, name: &CStr) -> io::Result<bool> {
     }
 }
 
-/// Makes a closed entry where there is none.
-fn close_missing(cover: &OwnedFd, name: &CStr, is_directory: bool) -> io::Result<()> {
+/// Makes the place of a path below a directory that covers, without following what a hook may have left there.
+///
+/// # Errors
+///
+/// Returns the error of making a directory or the place.
+pub(in crate::sandbox) fn make_place(
+    cover: BorrowedFd<'_>,
+    below: &Path,
+    is_directory: bool,
+) -> io::Result<()> {
+    // Hooks with another uid than the daemon's pass through.
+    let open = Mode::from_bits_truncate(0o755);
+    let mut names = below.iter().map(|name| CString::new(name.as_bytes()));
+    let Some(mut name) = names.next().transpose()? else {
+        return Ok(());
+    };
+    let mut at = cover.try_clone_to_owned()?;
+    for next in names {
+        at = way(at.as_fd(), &name, open)?;
+        name = next?;
+    }
+    closed(at.as_fd(), &name, is_directory, open)
+}
+
+/// Makes an entry of a mode where there is none.
+fn make_missing(
+    cover: BorrowedFd<'_>,
+    name: &CStr,
+    is_directory: bool,
+    mode: Mode,
+) -> io::Result<()> {
     let made = if is_directory {
-        mkdirat(cover, name, Mode::empty())
+        mkdirat(cover, name, mode)
     } else {
         let flags = OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_WRONLY | OFlag::O_CLOEXEC;
-        openat(cover, name, flags, Mode::empty()).map(drop)
+        openat(cover, name, flags, mode).map(drop)
     };
     match made {
         Ok(()) | Err(Errno::EEXIST) => Ok(()),
@@ -233,28 +264,29 @@ fn close_missing(cover: &OwnedFd, name: &CStr, is_directory: bool) -> io::Result
 }
 
 /// Makes the place of what is shown. A hook may have made something else of that name.
-fn closed(cover: &OwnedFd, name: &CStr, is_directory: bool) -> io::Result<()> {
+fn closed(cover: BorrowedFd<'_>, name: &CStr, is_directory: bool, mode: Mode) -> io::Result<()> {
     clear_other(cover, name, |kind| {
         (kind == Type::Directory) == is_directory && kind != Type::Symlink
     })?;
-    close_missing(cover, name, is_directory)
+    make_missing(cover, name, is_directory, mode)
 }
 
 /// Makes and opens a directory that leads to what is shown.
-fn way(cover: &OwnedFd, name: &CStr) -> io::Result<OwnedFd> {
+fn way(cover: BorrowedFd<'_>, name: &CStr, mode: Mode) -> io::Result<OwnedFd> {
     clear_other(cover, name, |kind| kind == Type::Directory)?;
-    match mkdirat(cover, name, Mode::S_IRWXU) {
+    match mkdirat(cover, name, mode) {
         Ok(()) | Err(Errno::EEXIST) => {}
         Err(errno) => return Err(errno.into()),
     }
-    if is_closed(cover, name)? {
-        let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_PATH | OFlag::O_CLOEXEC;
-        let closed = openat(cover, name, flags, Mode::empty())?;
-        fs::set_permissions(by_descriptor(&closed), Permissions::from_mode(0o700))?;
-    }
-    let opened = directory(cover, name)?;
-    fchmod(&opened, Mode::S_IRWXU)?;
-    Ok(opened)
+    // By a descriptor of its name alone: a closed one cannot be opened to be read.
+    let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_PATH | OFlag::O_CLOEXEC;
+    let named = openat(cover, name, flags, Mode::empty())?;
+    // Set in spite of the umask.
+    fs::set_permissions(
+        by_descriptor(named.as_fd()),
+        Permissions::from_mode(mode.bits()),
+    )?;
+    directory(cover, name)
 }
 
 /// Repeats a link, unless there is something of that name.
@@ -269,7 +301,7 @@ fn copy_link(real: &OwnedFd, cover: &OwnedFd, name: &CStr) -> io::Result<()> {
 }
 
 /// Removes an entry of another kind.
-fn clear_other(cover: &OwnedFd, name: &CStr, fits: impl Fn(Type) -> bool) -> io::Result<()> {
+fn clear_other(cover: BorrowedFd<'_>, name: &CStr, fits: impl Fn(Type) -> bool) -> io::Result<()> {
     match kind_of(cover, name) {
         Err(Errno::ENOENT) => Ok(()),
         Ok(kind) if fits(kind) => Ok(()),
@@ -283,6 +315,6 @@ fn clear_other(cover: &OwnedFd, name: &CStr, fits: impl Fn(Type) -> bool) -> io:
 }
 
 /// Returns a path that leads to an opened file, whatever its name leads to by now.
-fn by_descriptor(opened: &OwnedFd) -> PathBuf {
+fn by_descriptor(opened: BorrowedFd<'_>) -> PathBuf {
     format!("/proc/self/fd/{}", opened.as_raw_fd()).into()
 }
