@@ -58,7 +58,7 @@ impl WhichState {
     }
 
     /// Returns the chosen directories of a store.
-    fn of(&self, store: &StateStore) -> Result<Vec<StateEntry>, Failure> {
+    fn choose(&self, store: &StateStore) -> Result<Vec<StateEntry>, Failure> {
         let all = store.list()?;
         let exists = |id: &&String| !all.iter().any(|entry| entry.id == **id);
         if let Some(id) = self.ids.iter().find(exists) {
@@ -90,22 +90,23 @@ impl StateArgs {
                     let message = "no directory is named; name some, or give `--all`";
                     return Err(Failure::new(message));
                 }
-                let chosen = which.of(&store)?;
+                let chosen = which.choose(&store)?;
+                // Before the removal: sizes are counted there.
+                show(&chosen, context.json, |entry| {
+                    format!("removing {}", entry.path.display())
+                });
                 for entry in &chosen {
                     store.clear(entry)?;
                 }
-                show(&chosen, context.json, |entry| {
-                    format!("removed  {}", entry.path.display())
-                });
             }
             StateCommand::List { which } => {
-                show(&which.of(&store)?, context.json, listed);
+                show(&which.choose(&store)?, context.json, listed);
             }
             StateCommand::Path { mut which } => {
                 if which.is_empty() {
                     which.project = Some(env::current_dir()?);
                 }
-                let chosen = which.of(&store)?;
+                let chosen = which.choose(&store)?;
                 show(&chosen, context.json, |entry| {
                     entry.path.display().to_string()
                 });
@@ -135,6 +136,7 @@ fn listed(entry: &StateEntry) -> String {
         session,
         uid: _,
     } = &entry.owner;
+    let (files, bytes) = entry.size();
     let mut owner = String::new();
     for (name, value) in [("project", project), ("session", session), ("hook", hook)] {
         if !value.is_empty() {
@@ -142,10 +144,8 @@ fn listed(entry: &StateEntry) -> String {
         }
     }
     format!(
-        "{}  {profile:<14} {:>6} files {:>11} bytes  used {}{owner}",
+        "{}  {profile:<14} {files:>6} files {bytes:>11} bytes  used {}{owner}",
         entry.id,
-        entry.files,
-        entry.bytes,
         used(entry)
     )
 }
@@ -156,9 +156,10 @@ fn used(entry: &StateEntry) -> String {
 }
 
 fn as_value(entry: &StateEntry) -> serde_json::Value {
+    let (files, bytes) = entry.size();
     json!({
-        "bytes": entry.bytes,
-        "files": entry.files,
+        "bytes": bytes,
+        "files": files,
         "hook": entry.owner.hook,
         "id": entry.id,
         "path": entry.path,

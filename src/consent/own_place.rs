@@ -4,7 +4,7 @@ use std::os::unix::fs::FileExt;
 
 use super::{Script, only_roots};
 
-/// What is read of a script.
+/// Maximum size of a script that is searched, bytes.
 const MOST: usize = 1 << 20;
 
 /// Expressions of the common languages for a script's own path.

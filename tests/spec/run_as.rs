@@ -30,7 +30,10 @@ mod as_root {
         attempts::as_user,
         callers::as_root::client_as,
         reload::reload,
-        support::{Daemon, Setup, contained, needs_no_container, needs_root, program, reason, sh},
+        support::{
+            Daemon, Setup, contained, directory, needs_no_container, needs_root, program, reason,
+            sh,
+        },
         witness::{
             NOBODY, a_minute, ask_as, ask_in, end, json, processes_that, processes_with, until,
             wall_time,
@@ -120,6 +123,52 @@ mod as_root {
             answer["error"].is_object() && !closed.join("made").exists(),
             "{answer}"
         );
+    }
+
+    #[tokio::test]
+    #[ignore = "needs root"]
+    async fn files_last_for_each_caller_where_hooks_run_as_it_and_not_for_uids_of_the_pool() {
+        needs_root();
+        for run_as in ["caller", "pool"] {
+            let place = directory();
+            let agent = place.path().canonicalize().unwrap().join("agent");
+            fs::create_dir(&agent).unwrap();
+            fs::write(agent.join("rules"), "rules").unwrap();
+            let profile = format!(
+                "description = \"d\"\nextends = \"workspace-rw\"\nstate = \"project\"\nfiles.state = [{agent:?}]\n"
+            );
+            let config =
+                format!("[server]\ncallers = [{ALICE}, {BOB}]\n[hooks]\nrun_as = {run_as:?}\n");
+            let setup = Setup {
+                config,
+                profiles: vec![("own".to_owned(), profile)],
+                ..Setup::default()
+            };
+            let daemon = Daemon::in_directory(place, setup).await.unwrap();
+            let shared = daemon.workspace().join("shared");
+            fs::create_dir(&shared).unwrap();
+            fs::set_permissions(&shared, fs::Permissions::from_mode(0o777)).unwrap();
+            let at = agent.display();
+            let line = format!(
+                "(echo x >>{at}/log.txt && wc -l <{at}/log.txt) 2>/dev/null || echo closed; \
+                 (cat {at}/rules) 2>/dev/null || echo none; echo x >>/tmp/m; wc -l </tmp/m"
+            );
+            let mut seen = Vec::new();
+            for user in [ALICE, ALICE, BOB] {
+                let (mut client, _held) = client_as(user, &daemon).await;
+                let mut request = sh("own", &line);
+                request.session_id = "s".to_owned();
+                request.hook.as_mut().unwrap().workspace = shared.display().to_string();
+                let response = client.execute(request).await.unwrap().into_inner();
+                seen.push(String::from_utf8_lossy(&response.stdout).into_owned());
+            }
+            let expected = match run_as {
+                "caller" => ["1\nnone\n1\n", "2\nnone\n2\n", "1\nnone\n1\n"],
+                _ => ["closed\nnone\n1\n"; 3],
+            };
+            assert_eq!(seen, expected, "{run_as}");
+            assert!(!agent.join("log.txt").exists());
+        }
     }
 
     #[tokio::test]

@@ -7,6 +7,7 @@ use std::{
 };
 
 use hookjail::pb;
+use tokio::task::JoinSet;
 
 use crate::{
     support::{Daemon, Setup, directory, program, unshared_directory},
@@ -32,7 +33,7 @@ async fn sites() -> Vec<Site> {
     {
         let agent = place.path().canonicalize().unwrap().join("agent");
         fs::create_dir_all(agent.join("hooks")).unwrap();
-        fs::create_dir(agent.join("plugins")).unwrap();
+        fs::create_dir_all(agent.join("plugins/data")).unwrap();
         for (name, text) in [
             ("settings.json", "settings"),
             ("hooks/lib.sh", "lib=machine\n"),
@@ -45,7 +46,8 @@ async fn sites() -> Vec<Site> {
             "description = \"with state\"\nextends = \"workspace-rw\"\nstate = \"project\"\n[files]\nstate = [\"{state}\"]\n\
              system = [{{ path = \"{state}/hooks\", access = \"execute\", optional = true }}, \
              {{ path = \"{state}/plugins\", access = \"read\", optional = true }}, \
-             {{ path = \"{late}/sub\", access = \"read\", optional = true }}]\n"
+             {{ path = \"{late}/sub\", access = \"read\", optional = true }}]\n\
+             named = [{{ path = \"{state}/plugins/data\", access = \"write\", optional = true }}]\n"
         );
         let daemon = Daemon::in_directory(
             place,
@@ -136,6 +138,38 @@ async fn what_is_not_granted_is_closed_and_not_missing_and_what_is_granted_canno
             [text("settings.json"), text("plugins/one")],
             ["settings", "plugin"]
         );
+    }
+}
+
+#[tokio::test]
+async fn a_grant_below_another_keeps_its_own_rights() {
+    for Site { agent, daemon } in sites().await {
+        let at = agent.join("plugins").display().to_string();
+        let script =
+            format!("echo x >{at}/data/kept; (echo x >{at}/one) 2>/dev/null && echo changed; true");
+        assert_eq!(run(&daemon, "", &script).await, "");
+        let text = |name: &str| fs::read_to_string(agent.join("plugins").join(name)).unwrap();
+        assert_eq!([text("data/kept"), text("one")], ["x\n", "plugin"]);
+    }
+}
+
+#[tokio::test]
+async fn hooks_that_begin_a_session_together_share_its_files() {
+    for Site { agent, daemon } in sites().await {
+        let script = format!("echo x >>/tmp/all; echo x >>{}/all.txt", agent.display());
+        let script = script.as_str();
+        for session in ["a", "b", "c"] {
+            let mut calls = JoinSet::new();
+            for _ in 0..8 {
+                let (mut client, request) = (daemon.client(), request(&daemon, session, script));
+                calls.spawn(async move { client.execute(request).await });
+            }
+            for response in calls.join_all().await {
+                assert_eq!(end(&response.unwrap().into_inner()).1, Some(0));
+            }
+        }
+        let script = format!("wc -l </tmp/all; wc -l <{}/all.txt", agent.display());
+        assert_eq!(run(&daemon, "a", &script).await, "8\n24\n");
     }
 }
 

@@ -1,4 +1,4 @@
-//! What hooks do that is not served, as far as their text shows it.
+//! Actions of hooks that are not served, as far as a text shows them.
 
 use std::{fs, path::Path};
 
@@ -7,10 +7,10 @@ use crate::{
     contract::Mode,
 };
 
-/// What is read of a script.
+/// Maximum size of a script that is searched, bytes.
 const MOST: usize = 1 << 20;
 
-/// What hooks do in vain.
+/// An action that is not served.
 #[derive(Clone, Copy, Debug)]
 enum Unserved {
     Agent,

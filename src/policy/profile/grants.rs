@@ -47,7 +47,7 @@ impl FilesSection {
             self.read_only.iter().map(|path| path.0.to_string()),
         )?;
         once("files.state", self.state.iter().cloned())?;
-        if let Some(path) = self.state.iter().find(|path| state_place(path).is_none()) {
+        if let Some(path) = self.state.iter().find(|path| !is_state_place(path)) {
             let rule = format!(
                 "names `{path}`; name a directory below `${{home}}` or an absolute one, not `/`"
             );
@@ -374,15 +374,14 @@ impl TryFrom<NamedEntry> for NamedGrant {
     }
 }
 
-/// Checks a path under `files.state`.
-fn state_place(text: &str) -> Option<PathBuf> {
+/// Returns whether a path may stand under `files.state`.
+fn is_state_place(text: &str) -> bool {
     let rest = match Reference::split(text) {
-        Some((Reference::Cache, _)) => return None,
+        Some((Reference::Cache, _)) => return false,
         Some((Reference::Home, rest)) => rest,
         None => text,
     };
-    let path = absolute(rest).ok()?;
-    (path.parent().is_some()).then_some(path)
+    absolute(rest).is_ok_and(|path| path.parent().is_some())
 }
 
 /// Parses the path after a reference; `None` where it is no plain path.

@@ -198,7 +198,7 @@ fn job(
 ) -> Result<Job, Stop> {
     let identity = task.identity.as_ref();
     let scratch = scratch_fd(task.directory)?;
-    let lasting = Lasting::of(&task);
+    let lasting = Lasting::prepare(&task);
     let lasting = lasting.map_err(|e| Fault::new("cannot show files that last", e))?;
     let of_state = lasting.grants();
     let mounts = filters.map(|spec| mounts_of(runner, spec, &task, (&scratch, lasting)));
@@ -765,7 +765,7 @@ fn view_of(
             target: Arc::clone(scratch),
         },
     ];
-    // Whatever lies below a directory of files that last is shown in it.
+    // Grants below a directory of files that last are shown in it.
     let shown_there = |grant: &OpenGrant| {
         let mut lasting = lasting.shown.iter();
         lasting.any(|shown| grant.path.starts_with(&shown.path))
@@ -791,12 +791,12 @@ fn placed<'a>(task: &'a Task<'_>) -> &'a [Placement] {
     }
 }
 
-/// What a view shows of files that outlast the run.
+/// Files that outlast the run, as a view shows them.
 #[derive(Debug, Default)]
 struct Lasting {
     /// Scripts that lie in no grant.
     alone: Vec<OpenGrant>,
-    /// What covers directories of the machine.
+    /// Mounts that cover directories of the machine.
     private: Vec<Private>,
     /// The directories that cover them.
     shown: Vec<OpenGrant>,
@@ -810,7 +810,7 @@ impl Lasting {
     /// # Errors
     ///
     /// Returns the error of making an entry.
-    fn of(task: &Task<'_>) -> io::Result<Self> {
+    fn prepare(task: &Task<'_>) -> io::Result<Self> {
         let placed = placed(task);
         // Granted by themselves.
         let alone = |place: &Path| !task.granted().any(|grant| place.starts_with(&grant.path));

@@ -54,7 +54,11 @@ pub(in crate::sandbox) struct Found {
 impl Found {
     /// Reads a process; `None` where there is none.
     fn at(pid: i32) -> Option<Self> {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        Self::parse(pid, &fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+    }
+
+    /// Parses a process's line; `None` where it is none.
+    fn parse(pid: i32, stat: &str) -> Option<Self> {
         // The process name may contain anything, so the fields begin after the last parenthesis.
         let (_, rest) = stat.rsplit_once(") ")?;
         let mut fields = rest.split(' ');
@@ -237,5 +241,34 @@ impl<'a> Left<'a> {
             .filter_map(|variable| variable.splitn(2, |byte| *byte == b'=').nth(1))
             .filter_map(|value| value.strip_prefix(directory))
             .any(|rest| rest.starts_with(b"/"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns a line as the kernel writes it, of a process in a state, with these flags and this size of memory.
+    fn line(state: &str, flags: u32, memory: u64) -> String {
+        let before = format!("7 (a ) name) {state} 1 7 7 0 -1 {flags}");
+        let numbers = ["0"; 12].join(" ");
+        format!("{before} {numbers} 4242 {memory} 100 0\n")
+    }
+
+    #[test]
+    fn a_process_is_over_where_it_executes_nothing_any_more() {
+        let is_over = |state, flags, memory| {
+            let found = Found::parse(7, &line(state, flags, memory)).unwrap();
+            assert_eq!((found.group, found.session, found.started), (7, 7, 4242));
+            found.is_over
+        };
+        assert!(is_over("Z", PF_EXITING, 0));
+        // The first process of a pid namespace, which waits until others have reaped the rest.
+        assert!(is_over("S", PF_EXITING, 0));
+        assert!(!is_over("S", 0, 4096));
+        assert!(!is_over("R", PF_EXITING, 4096));
+        // A thread of the kernel.
+        assert!(!is_over("S", 0x20_8040, 0));
+        assert_eq!(Found::parse(7, "7 (name) S 1"), None);
     }
 }

@@ -586,14 +586,14 @@ impl Sandbox {
         }
         let mut scripts = hook.program.scripts.iter();
         let script = scripts.next().map(|script| &*script.path);
-        let run = state::StateOf {
+        let key = state::StateKey {
             hook: script.unwrap_or_else(|| hook.program.executable_path()),
             policy: hook.policy,
             session: hook.session,
             uid,
             workspace: hook.workspace,
         };
-        self.parts.state.of_run(run, identity)
+        self.parts.state.open(key, identity)
     }
 
     /// Returns none: there are no views on this system.

@@ -197,3 +197,36 @@ fn copy_of(opened: usize, recursive: bool) -> Result<usize, i32> {
     close(opened)?;
     Ok(tree)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::symlink};
+
+    use super::*;
+
+    #[test]
+    fn a_place_is_found_below_what_covers_it_and_through_no_link() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().canonicalize().unwrap();
+        fs::create_dir_all(path.join("real/inner")).unwrap();
+        symlink("real", path.join("link")).unwrap();
+        let found = |path: &Path| Found::of(path, fs::File::open(path).unwrap()).unwrap();
+        let private = Private {
+            covered: found(&path),
+            exposed: Vec::new(),
+            source: found(&path),
+            ways: Vec::new(),
+        };
+        let root = locate_here(&private.covered.path).unwrap();
+        let below = |name: &str| {
+            let path = CString::new(path.join(name).as_os_str().as_bytes()).unwrap();
+            below(root, &private, &path).and_then(close)
+        };
+
+        assert_eq!(below("real/inner"), Ok(()));
+        assert_eq!(below("link/inner"), Err(libc::ELOOP));
+        assert_eq!(below("link"), Err(libc::ELOOP));
+        assert_eq!(below("../x"), Err(libc::EXDEV));
+        close(root).unwrap();
+    }
+}

@@ -22,7 +22,7 @@ use nix::{
     unistd::{UnlinkatFlags, symlinkat, unlinkat},
 };
 
-use super::{OpenDirectory, is_data, make, remove};
+use super::{OpenDirectory, make, remove};
 use crate::{
     policy::rights::Rights,
     sandbox::run::{
@@ -50,7 +50,7 @@ pub(in crate::sandbox) fn shown(
     if is_whole || fs::canonicalize(place).ok().as_deref() != Some(place) {
         return Ok(None);
     }
-    let Ok(real) = directory(AT_FDCWD, place) else {
+    let Ok(real) = open_directory(AT_FDCWD, place) else {
         return Ok(None);
     };
     let below_root = place.strip_prefix("/").unwrap_or(place);
@@ -59,7 +59,7 @@ pub(in crate::sandbox) fn shown(
         made.push(name);
         make(&made, 0o700)?;
     }
-    let cover = directory(AT_FDCWD, &made)?;
+    let cover = open_directory(AT_FDCWD, &made)?;
     let below = granted
         .iter()
         .filter(|grant| grant.path.starts_with(place))
@@ -120,11 +120,12 @@ impl Mirror<'_> {
         for (name, kind) in entries(real)? {
             let path = at.join(OsStr::from_bytes(name.to_bytes()));
             let is_directory = kind == Type::Directory;
-            let rights = within.or_else(|| self.granted.get(&*path).map(|grant| grant.rights));
+            let granted = self.granted.get(&*path).map(|grant| grant.rights);
+            let rights = granted.or(within);
             if kind == Type::Symlink {
                 copy_link(real, cover, &name)?;
             } else if is_directory && self.is_way(&path, rights) {
-                if let Ok(real) = directory(real, &*name) {
+                if let Ok(real) = open_directory(real, &*name) {
                     let cover = way(cover.as_fd(), &name, Mode::S_IRWXU)?;
                     self.level(&real, &path, &cover, rights)?;
                 }
@@ -132,6 +133,7 @@ impl Mirror<'_> {
                 if let Some(source) = self.source(real, &name, &path) {
                     closed(cover.as_fd(), &name, is_directory, Mode::empty())?;
                     self.exposed.push(exposed(rights, source?));
+                    self.expose_below(&path)?;
                 }
             } else if !is_data(OsStr::from_bytes(name.to_bytes()), is_directory) {
                 make_missing(cover.as_fd(), &name, is_directory, Mode::empty())?;
@@ -161,7 +163,18 @@ impl Mirror<'_> {
         rights.is_none() && granted.any(|granted| granted.starts_with(path))
     }
 
-    /// Examines what is shown at a path; `None` where it is gone or cannot be opened.
+    /// Shows what is granted below a directory that is shown as a whole, with the rights of its own grant.
+    fn expose_below(&mut self, directory: &Path) -> io::Result<()> {
+        let granted = self.granted.iter();
+        let below = granted.filter(|(path, _)| path.starts_with(directory) && **path != directory);
+        for (path, grant) in below {
+            let found = Found::of(path, &grant.target)?;
+            self.exposed.push(exposed(grant.rights, found));
+        }
+        Ok(())
+    }
+
+    /// Examines the file or directory that is shown at a path; `None` where it is gone or cannot be opened.
     fn source(&self, real: &OwnedFd, name: &CStr, path: &Path) -> Option<io::Result<Found>> {
         let mut placed = self.placed.iter();
         if let Some(placement) = placed.find(|placement| placement.place == path) {
@@ -177,15 +190,15 @@ impl Mirror<'_> {
 }
 
 /// Opens a directory that is no link.
-fn directory<P: ?Sized + nix::NixPath>(at: impl AsFd, path: &P) -> io::Result<OwnedFd> {
+fn open_directory<P: ?Sized + nix::NixPath>(at: impl AsFd, path: &P) -> io::Result<OwnedFd> {
     let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_RDONLY | OFlag::O_CLOEXEC;
     Ok(openat(at, path, flags, Mode::empty())?)
 }
 
 fn entries(directory: &OwnedFd) -> io::Result<Vec<(CString, Type)>> {
-    let own = self::directory(directory, ".")?;
+    let mut listing = Dir::from_fd(open_directory(directory, ".")?)?;
     let mut found = Vec::new();
-    for entry in Dir::from_fd(own)?.iter() {
+    for entry in listing.iter() {
         let entry = entry?;
         let name = entry.file_name();
         if matches!(name.to_bytes(), b"." | b"..") {
@@ -202,13 +215,14 @@ fn entries(directory: &OwnedFd) -> io::Result<Vec<(CString, Type)>> {
 
 fn kind_of(directory: BorrowedFd<'_>, name: &CStr) -> nix::Result<Type> {
     let mode = fstatat(directory, name, AtFlags::AT_SYMLINK_NOFOLLOW)?.st_mode;
-    Ok(
-        match SFlag::from_bits_truncate(mode & SFlag::S_IFMT.bits()) {
-            SFlag::S_IFDIR => Type::Directory,
-            SFlag::S_IFLNK => Type::Symlink,
-            _ => Type::File,
-        },
-    )
+    let kind = mode & SFlag::S_IFMT.bits();
+    Ok(if kind == SFlag::S_IFDIR.bits() {
+        Type::Directory
+    } else if kind == SFlag::S_IFLNK.bits() {
+        Type::Symlink
+    } else {
+        Type::File
+    })
 }
 
 /// Returns whether an entry only closes a name.
@@ -286,7 +300,7 @@ fn way(cover: BorrowedFd<'_>, name: &CStr, mode: Mode) -> io::Result<OwnedFd> {
         by_descriptor(named.as_fd()),
         Permissions::from_mode(mode.bits()),
     )?;
-    directory(cover, name)
+    open_directory(cover, name)
 }
 
 /// Repeats a link, unless there is something of that name.
@@ -309,7 +323,11 @@ fn clear_other(cover: BorrowedFd<'_>, name: &CStr, fits: impl Fn(Type) -> bool) 
             let below = OsStr::from_bytes(name.to_bytes());
             remove(&by_descriptor(cover).join(below))
         }
-        Ok(_) => Ok(unlinkat(cover, name, UnlinkatFlags::NoRemoveDir)?),
+        Ok(_) => match unlinkat(cover, name, UnlinkatFlags::NoRemoveDir) {
+            // Another run has done it.
+            Ok(()) | Err(Errno::ENOENT) => Ok(()),
+            Err(errno) => Err(errno.into()),
+        },
         Err(errno) => Err(errno.into()),
     }
 }
@@ -317,4 +335,46 @@ fn clear_other(cover: BorrowedFd<'_>, name: &CStr, fits: impl Fn(Type) -> bool) 
 /// Returns a path that leads to an opened file, whatever its name leads to by now.
 fn by_descriptor(opened: BorrowedFd<'_>) -> PathBuf {
     format!("/proc/self/fd/{}", opened.as_raw_fd()).into()
+}
+
+/// Returns whether a name is one of a log, a table or a count: an agent obeys none of these.
+fn is_data(name: &OsStr, is_directory: bool) -> bool {
+    const DIRECTORIES: [&str; 4] = ["log", "metrics", "state", "stats"];
+    const ENDS: [&str; 12] = [
+        ".count",
+        ".csv",
+        ".db",
+        ".db-journal",
+        ".db-shm",
+        ".db-wal",
+        ".jsonl",
+        ".lock",
+        ".log",
+        ".sqlite",
+        ".tsv",
+        ".txt",
+    ];
+    let name = String::from_utf8_lossy(name.as_bytes()).to_lowercase();
+    if is_directory {
+        return DIRECTORIES.iter().any(|word| name.contains(word));
+    }
+    // The history of prompts is the agent's own.
+    ENDS.iter().any(|end| name.ends_with(end)) && !name.starts_with("history")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_data_are_known_and_those_of_rules_are_not() {
+        let is = |name: &str, is_directory| is_data(name.as_ref(), is_directory);
+        for name in ["tool-log.txt", "usage.CSV", "events.jsonl", "x.db-wal"] {
+            assert!(is(name, false), "{name}");
+        }
+        for name in ["history.jsonl", "settings.json", "CLAUDE.md", "rules.toml"] {
+            assert!(!is(name, false), "{name}");
+        }
+        assert!(is("hooks-logs", true) && !is("agents", true) && !is("plugins", true));
+    }
 }

@@ -8,10 +8,7 @@ use std::{
     io,
     os::{
         fd::OwnedFd,
-        unix::{
-            ffi::OsStrExt,
-            fs::{DirBuilderExt, MetadataExt, PermissionsExt},
-        },
+        unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt},
     },
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
@@ -22,6 +19,7 @@ use std::{
 use nix::unistd::{Gid, Uid, chown};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use uuid::Uuid;
 
 use super::scratch::remove;
 use crate::{
@@ -73,10 +71,6 @@ pub(crate) struct StateOwner {
 /// A directory of files that last, as the store lists it.
 #[derive(Clone, Debug)]
 pub(crate) struct StateEntry {
-    /// Bytes of all its files.
-    pub(crate) bytes: u64,
-    /// The number of its files.
-    pub(crate) files: u64,
     /// Its name in the store.
     pub(crate) id: String,
     /// The hooks that share it.
@@ -104,9 +98,9 @@ pub(in crate::sandbox) struct RunState {
     pub(in crate::sandbox) temporary: Option<OpenDirectory>,
 }
 
-/// What a run's state is found by.
+/// The hook whose files are looked up.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::sandbox) struct StateOf<'a> {
+pub(in crate::sandbox) struct StateKey<'a> {
     /// The path of the hook's script or program.
     pub hook: &'a Path,
     /// Its policy.
@@ -119,7 +113,7 @@ pub(in crate::sandbox) struct StateOf<'a> {
     pub workspace: Option<&'a Path>,
 }
 
-impl StateOf<'_> {
+impl StateKey<'_> {
     fn owner(&self, scope: StateScope) -> StateOwner {
         let text = |path: &Path| path.display().to_string();
         let project = self.workspace.map(text).unwrap_or_default();
@@ -164,7 +158,7 @@ impl StateOwner {
 }
 
 impl OpenDirectory {
-    fn of(path: PathBuf) -> io::Result<Self> {
+    fn open(path: PathBuf) -> io::Result<Self> {
         let opened = Arc::new(File::open(&path)?.into());
         Ok(Self { opened, path })
     }
@@ -184,29 +178,29 @@ impl StateStore {
     /// # Errors
     ///
     /// Returns the error of making or opening one.
-    pub(in crate::sandbox) fn of_run(
+    pub(in crate::sandbox) fn open(
         &self,
-        run: StateOf<'_>,
+        key: StateKey<'_>,
         identity: Option<&Identity>,
     ) -> io::Result<Option<RunState>> {
-        let Some(scope) = run.policy.state else {
+        let Some(scope) = key.policy.state else {
             return Ok(None);
         };
         self.sweep();
         // Without a session nothing says where its files would end.
-        let has_session = !run.session.is_empty();
+        let has_session = !key.session.is_empty();
         let scope = if scope == StateScope::Session && !has_session {
             StateScope::Project
         } else {
             scope
         };
-        let in_memory = run.policy.limits.scratch.is_some();
+        let in_memory = key.policy.limits.scratch.is_some();
         let temporary = (has_session && !in_memory).then(|| {
-            let owner = run.owner(StateScope::Session);
-            OpenDirectory::of(self.directory(&owner, TEMPORARY, identity)?)
+            let owner = key.owner(StateScope::Session);
+            OpenDirectory::open(self.directory(&owner, TEMPORARY, identity)?)
         });
         Ok(Some(RunState {
-            files: OpenDirectory::of(self.directory(&run.owner(scope), FILES, identity)?)?,
+            files: OpenDirectory::open(self.directory(&key.owner(scope), FILES, identity)?)?,
             scope,
             temporary: temporary.transpose()?,
         }))
@@ -230,7 +224,7 @@ impl StateStore {
             let about = entry.join(ABOUT);
             if !about.exists() {
                 let text = serde_json::to_vec(owner).map_err(io::Error::other)?;
-                let new = entry.join(format!("{ABOUT}.{}", std::process::id()));
+                let new = entry.join(format!("{ABOUT}.{}", Uuid::now_v7().simple()));
                 fs::write(&new, text)?;
                 fs::rename(&new, &about)?;
             }
@@ -283,19 +277,15 @@ impl StateStore {
         }
         *swept = Some(Instant::now());
         drop(swept);
-        let store = Self::new_at(self.base.clone());
+        let store = Self {
+            base: self.base.clone(),
+            swept: Mutex::default(),
+        };
         let started = thread::Builder::new()
             .name("state".to_owned())
             .spawn(move || store.forget(FORGET));
         if let Err(error) = started {
             tracing::warn!(%error, "files of unused sessions cannot be looked for");
-        }
-    }
-
-    fn new_at(base: PathBuf) -> Self {
-        Self {
-            base,
-            swept: Mutex::default(),
         }
     }
 
@@ -315,18 +305,21 @@ impl StateEntry {
         let about = path.join(ABOUT);
         let owner = serde_json::from_slice(&fs::read(&about).ok()?).ok()?;
         let used = about.metadata().and_then(|about| about.modified()).ok()?;
-        let (mut bytes, mut files) = (0, 0);
-        for name in [FILES, TEMPORARY] {
-            count(&path.join(name), &mut bytes, &mut files);
-        }
         Some(Self {
-            bytes,
-            files,
             id: path.file_name()?.to_str()?.to_owned(),
             owner,
             path,
             used,
         })
+    }
+
+    /// Counts the files of hooks: their number, and their bytes.
+    pub(crate) fn size(&self) -> (u64, u64) {
+        let mut size = (0, 0);
+        for name in [FILES, TEMPORARY] {
+            count(&self.path.join(name), &mut size);
+        }
+        size
     }
 
     fn is_unused(&self, unused: Duration) -> bool {
@@ -335,16 +328,16 @@ impl StateEntry {
 }
 
 /// Counts the files below a directory, without those that only close a name. Links are not followed.
-fn count(directory: &Path, bytes: &mut u64, files: &mut u64) {
+fn count(directory: &Path, size: &mut (u64, u64)) {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let Ok(found) = entry.metadata() else {
             continue;
         };
         if found.is_dir() {
-            count(&entry.path(), bytes, files);
+            count(&entry.path(), size);
         } else if found.permissions().mode() & 0o777 != 0 {
-            *bytes += found.size();
-            *files += 1;
+            size.0 += 1;
+            size.1 += found.size();
         }
     }
 }
@@ -356,32 +349,6 @@ fn make(path: &Path, mode: u32) -> io::Result<()> {
         // Set in spite of the umask.
         made => made.and_then(|()| fs::set_permissions(path, Permissions::from_mode(mode))),
     }
-}
-
-/// Returns whether a name is one of a log, a table or a count: an agent obeys none of these.
-#[cfg(target_os = "linux")]
-fn is_data(name: &std::ffi::OsStr, is_directory: bool) -> bool {
-    const DIRECTORIES: [&str; 4] = ["log", "metrics", "state", "stats"];
-    const ENDS: [&str; 12] = [
-        ".count",
-        ".csv",
-        ".db",
-        ".db-journal",
-        ".db-shm",
-        ".db-wal",
-        ".jsonl",
-        ".lock",
-        ".log",
-        ".sqlite",
-        ".tsv",
-        ".txt",
-    ];
-    let name = String::from_utf8_lossy(name.as_bytes()).to_lowercase();
-    if is_directory {
-        return DIRECTORIES.iter().any(|word| name.contains(word));
-    }
-    // What was typed at prompts is an agent's own.
-    ENDS.iter().any(|end| name.ends_with(end)) && !name.starts_with("history")
 }
 
 #[cfg(test)]
@@ -418,9 +385,9 @@ mod tests {
         );
 
         let listed = store.list().unwrap();
-        let sizes: Vec<_> = listed.iter().map(|it| (it.files, it.bytes)).collect();
+        let sizes: Vec<_> = listed.iter().map(StateEntry::size).collect();
         assert!(sizes.contains(&(1, 2)) && sizes.contains(&(0, 0)));
-        let full = listed.iter().find(|entry| entry.files == 1).unwrap();
+        let full = listed.iter().find(|entry| entry.size().0 == 1).unwrap();
         assert_eq!(full.owner, owner("a"));
 
         store.clear(full).unwrap();
@@ -444,18 +411,5 @@ mod tests {
         }
         store.forget(FORGET);
         assert!(!session.exists() && project.exists());
-    }
-
-    #[cfg(target_os = "linux")]
-    #[test]
-    fn names_of_data_are_known_and_those_of_rules_are_not() {
-        let is = |name: &str, is_directory| is_data(name.as_ref(), is_directory);
-        for name in ["tool-log.txt", "usage.CSV", "events.jsonl", "x.db-wal"] {
-            assert!(is(name, false), "{name}");
-        }
-        for name in ["history.jsonl", "settings.json", "CLAUDE.md", "rules.toml"] {
-            assert!(!is(name, false), "{name}");
-        }
-        assert!(is("hooks-logs", true) && !is("agents", true) && !is("plugins", true));
     }
 }
