@@ -353,6 +353,8 @@ fn make(path: &Path, mode: u32) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Barrier;
+
     use super::*;
 
     fn owner(session: &str) -> StateOwner {
@@ -392,6 +394,30 @@ mod tests {
 
         store.clear(full).unwrap();
         assert!(!one.exists() && other.exists());
+    }
+
+    #[test]
+    fn those_who_make_a_directory_at_the_same_moment_all_get_it() {
+        const AT_ONCE: usize = 8;
+        let base = tempfile::tempdir().unwrap();
+        let store = StateStore::new(base.path());
+        let barrier = Barrier::new(AT_ONCE);
+        for round in 0..50 {
+            let make = || {
+                barrier.wait();
+                store.directory(&owner(&round.to_string()), TEMPORARY, None)
+            };
+            thread::scope(|scope| {
+                let threads: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(make)).collect();
+                for thread in threads {
+                    assert!(thread.join().unwrap().unwrap().is_dir());
+                }
+            });
+        }
+        // None has left the file that it wrote first.
+        for entry in store.list().unwrap() {
+            assert_eq!(fs::read_dir(&entry.path).unwrap().count(), 2);
+        }
     }
 
     #[test]
