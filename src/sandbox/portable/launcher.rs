@@ -447,10 +447,10 @@ fn kept_of(found: &Kept) -> Result<Vec<seatbelt::Kept>, Stop> {
         name_of(opened)
     };
     let points = found.points.iter();
-    let kept = points.map(|(below, read_only)| {
+    let kept = points.map(|(below, keep)| {
         Ok(seatbelt::Kept {
+            keep: *keep,
             path: name(below)?,
-            read_only: *read_only,
         })
     });
     kept.collect()

@@ -22,7 +22,7 @@ use tokio::{
 use crate::{
     model::{InvalidField, axis::Axis},
     mutants,
-    policy::{Access, HookView, Limits, ScratchLimits, StateScope, rights::Rights},
+    policy::{Access, HookView, Keep, Limits, ScratchLimits, StateScope, rights::Rights},
     process::{self, Armed, Hold, Kill, Pipes, Running},
     refusal::{Fact, Fault, Reason, Refusal, Stop, canceled, lacking},
     sandbox::{
@@ -35,7 +35,7 @@ use crate::{
             child_spec::{Execution, pipes, scratch_fd},
             denials::Denials,
             grants::OpenGrant,
-            read_only::Kept,
+            read_only::{Closed, Kept},
             state::mirror::shown,
             task::Action,
             view::{Cover, Placement, private},
@@ -46,9 +46,9 @@ use crate::{
         },
     },
     sys::{
-        self, Attempt, Bind, Canaries, FileRights, Found, Identity, Init, Job, JobParts, Keeper,
-        Launch, Mounts, Note, Overdue, OwnIds, Placed, Private, ReadOnly, Report, Step, Tmpfs,
-        View,
+        self, Attempt, Bind, BindKind, Canaries, FileRights, Found, Identity, Init, Job, JobParts,
+        Keeper, Launch, Mounts, Note, Overdue, OwnIds, Placed, Private, ReadOnly, Report, Step,
+        Tmpfs, View,
     },
 };
 
@@ -705,7 +705,8 @@ fn mounts_of(
     let fault = |e: io::Error| Fault::new("cannot prepare the mounts of a run", e);
     let identity = task.identity.as_ref();
     let kept = task.kept.filter(|_| !mutants::lacks("set-up", "read-only"));
-    let read_only = kept.map(read_only_of).transpose().map_err(fault)?;
+    let read_only = kept.map(|kept| read_only_of(kept, &runner.closed));
+    let read_only = read_only.transpose().map_err(fault)?;
     let limits = (task.policy.limits.scratch).filter(|_| !mutants::lacks("set-up", "scratch"));
     let path = task.directory.scratch();
     let tmpfs = limits.map(|ScratchLimits { bytes, files }| {
@@ -853,13 +854,28 @@ impl Lasting {
     }
 }
 
-/// Returns a child's read-only paths.
-fn read_only_of(kept: &Kept) -> io::Result<ReadOnly> {
+/// Returns the paths of a workspace that a child keeps.
+fn read_only_of(kept: &Kept, closed: &Closed) -> io::Result<ReadOnly> {
     let points = kept.points.iter();
-    let binds = points.map(|(below, read_only)| Bind::new(below, *read_only));
+    let binds = points.map(|(below, keep)| {
+        Bind::new(
+            below,
+            match keep {
+                Keep::Hidden => BindKind::Hidden,
+                Keep::Name => BindKind::Name,
+                Keep::Unchanged => BindKind::ReadOnly,
+            },
+        )
+    });
     let binds: Option<Vec<_>> = binds.collect();
+    let closed = |is_directory| {
+        let (path, opened) = closed.instead_of(is_directory);
+        Found::of(path, opened)
+    };
     Ok(ReadOnly {
         binds: binds.ok_or(io::ErrorKind::InvalidInput)?,
+        closed_directory: closed(true)?,
+        closed_file: closed(false)?,
         workspace: Found::of(&kept.workspace, &kept.target)?,
     })
 }

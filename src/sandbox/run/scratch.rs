@@ -23,6 +23,8 @@ use nix::{
 };
 use uuid::Uuid;
 
+#[cfg(target_os = "linux")]
+use crate::sandbox::run::read_only::Closed;
 use crate::{
     sandbox::{host, warm},
     sys::{BY_NAME, Identity, keep_writers_out},
@@ -150,6 +152,16 @@ impl InstanceDir {
     /// Returns the directory of the files that make interpreters wait.
     pub(in crate::sandbox) fn waiters(&self) -> PathBuf {
         self.path.join(WAITERS)
+    }
+
+    /// Makes what is shown in the places of hidden files.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of making it.
+    #[cfg(target_os = "linux")]
+    pub(in crate::sandbox) fn make_closed(&self) -> io::Result<Closed> {
+        Closed::make(&self.path)
     }
 
     /// Returns the files without which nothing can run.

@@ -76,7 +76,7 @@ pub struct Task<'a> {
         expect(dead_code, reason = "hooks have uids of their own on Linux alone")
     )]
     pub(in crate::sandbox) identity: Option<Identity>,
-    /// Paths among the grants that stay read-only.
+    /// Paths among the grants that stay read-only, or are hidden.
     pub(in crate::sandbox) kept: Option<&'a Kept>,
     /// Its policy.
     pub(in crate::sandbox) policy: &'a Policy,
