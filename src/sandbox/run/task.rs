@@ -46,10 +46,18 @@ pub(crate) struct HookTask<'a> {
     /// The program, opened.
     pub(crate) program: &'a Program,
     /// Its session; may be empty.
+    #[cfg_attr(
+        not(target_os = "linux"),
+        expect(dead_code, reason = "files that last are shown on Linux alone")
+    )]
     pub(crate) session: &'a str,
     /// Contents of its stdin.
     pub(crate) stdin: &'a Bytes,
     /// Its workspace.
+    #[cfg_attr(
+        not(target_os = "linux"),
+        expect(dead_code, reason = "files that last are shown on Linux alone")
+    )]
     pub(crate) workspace: Option<&'a Path>,
 }
 
