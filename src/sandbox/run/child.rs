@@ -46,9 +46,9 @@ use crate::{
         },
     },
     sys::{
-        self, Attempt, Bind, BindKind, Canaries, FileRights, Found, Identity, Init, Job, JobParts,
-        Keeper, Launch, Mounts, Note, Overdue, OwnIds, Placed, Private, ReadOnly, Report, Step,
-        Tmpfs, View,
+        self, Attempt, Bind, BindKind, Canaries, ClosedPaths, FileRights, Found, Identity, Init,
+        Job, JobParts, Keeper, Launch, Mounts, Note, Overdue, OwnIds, Placed, Private, ReadOnly,
+        Report, Step, Tmpfs, View,
     },
 };
 
@@ -868,14 +868,20 @@ fn read_only_of(kept: &Kept, closed: &Closed) -> io::Result<ReadOnly> {
         )
     });
     let binds: Option<Vec<_>> = binds.collect();
-    let closed = |is_directory| {
-        let (path, opened) = closed.instead_of(is_directory);
+    let hides = kept.points.values().any(|keep| *keep == Keep::Hidden);
+    let closed = |is_directory| -> io::Result<Found> {
+        let (path, opened) = closed.instead_of(is_directory)?;
         Found::of(path, opened)
     };
     Ok(ReadOnly {
         binds: binds.ok_or(io::ErrorKind::InvalidInput)?,
-        closed_directory: closed(true)?,
-        closed_file: closed(false)?,
+        closed: match hides {
+            false => None,
+            true => Some(ClosedPaths {
+                directory: kept.hides_directories.then(|| closed(true)).transpose()?,
+                file: closed(false)?,
+            }),
+        },
         workspace: Found::of(&kept.workspace, &kept.target)?,
     })
 }

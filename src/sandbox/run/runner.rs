@@ -52,7 +52,7 @@ impl Runner {
             #[cfg(target_os = "linux")]
             cgroups: parts.cgroups.as_ref().ok().cloned(),
             #[cfg(target_os = "linux")]
-            closed: instance.make_closed()?,
+            closed: instance.closed(),
             deadlines: Deadlines::start(Arc::clone(&parts.keeper))?,
             denied: instance.canary_denied().to_owned(),
             granted: instance.canary_granted().to_owned(),

@@ -154,14 +154,10 @@ impl InstanceDir {
         self.path.join(WAITERS)
     }
 
-    /// Makes what is shown in the places of hidden files.
-    ///
-    /// # Errors
-    ///
-    /// Returns the error of making it.
+    /// Returns what is shown in the places of hidden files.
     #[cfg(target_os = "linux")]
-    pub(in crate::sandbox) fn make_closed(&self) -> io::Result<Closed> {
-        Closed::make(&self.path)
+    pub(in crate::sandbox) fn closed(&self) -> Closed {
+        Closed::below(&self.path)
     }
 
     /// Returns the files without which nothing can run.

@@ -107,6 +107,7 @@ impl Fixture {
         ];
         let points = points.map(|(below, keep)| (below.into(), keep));
         Ok(Kept {
+            hides_directories: false,
             points: points.into(),
             target,
             workspace,

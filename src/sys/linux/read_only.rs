@@ -17,12 +17,19 @@ use super::mounts::{
 pub(crate) struct ReadOnly {
     /// In order: a path comes after the one that contains it.
     pub binds: Vec<Bind>,
-    /// An empty directory that cannot be opened.
-    pub closed_directory: Found,
-    /// An empty file that cannot be opened.
-    pub closed_file: Found,
+    /// What is mounted on hidden paths, if there are any.
+    pub closed: Option<ClosedPaths>,
     /// The workspace.
     pub workspace: Found,
+}
+
+/// What cannot be opened.
+#[derive(Debug)]
+pub(crate) struct ClosedPaths {
+    /// An empty directory, if directories are hidden.
+    pub directory: Option<Found>,
+    /// An empty file.
+    pub file: Found,
 }
 
 /// A mount point.
@@ -60,7 +67,7 @@ pub(super) fn make(read_only: &ReadOnly) -> Result<(), i32> {
     let workspace = enter(&read_only.workspace)?;
     for bind in &read_only.binds {
         match bind.kind {
-            BindKind::Hidden => hide(workspace, bind, read_only)?,
+            BindKind::Hidden => hide(workspace, bind, read_only.closed.as_ref())?,
             BindKind::Name | BindKind::ReadOnly => make_bind(workspace, bind)?,
         }
     }
@@ -86,14 +93,15 @@ fn make_bind(workspace: usize, bind: &Bind) -> Result<(), i32> {
 
 /// Puts what cannot be opened in the place of a path's target, found without links. One that is gone needs nothing: whoever
 /// removed it can also make another, at any time.
-fn hide(workspace: usize, bind: &Bind, read_only: &ReadOnly) -> Result<(), i32> {
+fn hide(workspace: usize, bind: &Bind, closed: Option<&ClosedPaths>) -> Result<(), i32> {
+    let closed = closed.ok_or(libc::EINVAL)?;
     let target = match locate(workspace, &bind.below, BENEATH) {
         Err(libc::ENOENT) => return Ok(()),
         target => target?,
     };
     let closed = match is_directory(target)? {
-        false => &read_only.closed_file,
-        true => &read_only.closed_directory,
+        false => &closed.file,
+        true => closed.directory.as_ref().ok_or(libc::ESTALE)?,
     };
     let source = enter(closed)?;
     let tree = copy_mount(source, false)?;

@@ -37,6 +37,8 @@ pub(in crate::sandbox) use self::closed::Closed;
 /// A tree with paths that stay read-only, or are hidden.
 #[derive(Debug)]
 pub(in crate::sandbox) struct Kept {
+    /// Whether directories are among what is hidden.
+    pub hides_directories: bool,
     /// The paths below the tree. A path inside another comes after it.
     pub points: BTreeMap<PathBuf, Keep>,
     /// The workspace, or the directory that holds it and the directories of git that belong to it.
@@ -110,6 +112,7 @@ impl Kept {
             }
         }
         Ok(Self {
+            hides_directories: false,
             points,
             target,
             workspace: workspace.to_owned(),
@@ -128,7 +131,8 @@ impl Kept {
                 Ok(Found::Named(true)) => {
                     return Err(unkept(&path, &asked_to_hide(files, &below), NAMES));
                 }
-                Ok(Found::Directory | Found::Named(false)) => {}
+                Ok(Found::Directory) => self.hides_directories = true,
+                Ok(Found::Named(false)) => {}
             }
             let way = below.ancestors().skip(1);
             // Without the empty path at its end.
@@ -199,6 +203,7 @@ impl Kept {
 
     /// Joins the paths of several trees, below the directory that holds all of them.
     fn joined(all: Vec<Self>) -> Result<Option<Self>, Refusal> {
+        let hides_directories = all.iter().any(|kept| kept.hides_directories);
         let mut trees = all.iter().map(|kept| kept.workspace.as_path());
         let Some(first) = trees.next() else {
             return Ok(None);
@@ -215,6 +220,7 @@ impl Kept {
             }
         }
         Ok(Some(Self {
+            hides_directories,
             points,
             target,
             workspace: above,
@@ -234,7 +240,10 @@ impl Kept {
             let opened = open_beneath(&self.target, below, BY_NAME, Mode::empty(), Links::Refused)?;
             let is_directory = is_directory(fstat(&opened)?.st_mode);
             let (access, target) = match keep {
-                Keep::Hidden => (Access::Read, Arc::clone(&closed.instead_of(is_directory).1)),
+                Keep::Hidden => (
+                    Access::Read,
+                    Arc::clone(&closed.instead_of(is_directory)?.1),
+                ),
                 Keep::Name => (Access::Write, Arc::new(opened)),
                 Keep::Unchanged => (Access::Execute, Arc::new(opened)),
             };
