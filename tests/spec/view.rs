@@ -101,6 +101,16 @@ async fn a_script_finds_itself_its_neighbours_and_its_project_where_they_are() {
         let path = workspace.join("link").display().to_string();
         let [bare, confined] = both(&daemon, [&path, ""]).await;
         assert_eq!(bare, confined);
+        // A program by a link, as virtual environments have their interpreter.
+        for (name, target) in [("bin/outside", "/bin/echo"), ("bin/inside", "../copy")] {
+            let path = workspace.join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::copy("/bin/echo", workspace.join("copy")).unwrap();
+            std::os::unix::fs::symlink(target, &path).unwrap();
+            let [bare, confined] = both(&daemon, [&path.display().to_string(), "word"]).await;
+            assert_eq!((bare.0, &*bare.1), (Some(0), "word\n"), "{name}");
+            assert_eq!(bare, confined, "{name}");
+        }
     }
 }
 

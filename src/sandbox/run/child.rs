@@ -38,7 +38,7 @@ use crate::{
             read_only::{Closed, Kept},
             state::mirror::shown,
             task::Action,
-            view::{Cover, Placement, private},
+            view::{Cover, Placement, private, without_links},
         },
         seccomp::{
             FilterSpec, Pool, Starts, Until,
@@ -771,7 +771,11 @@ fn view_of(
         let mut lasting = lasting.shown.iter();
         lasting.any(|shown| grant.path.starts_with(&shown.path))
     };
-    let granted = task.granted().chain(&of_run).chain(&lasting.alone);
+    let granted = without_links(
+        task.granted().chain(&lasting.alone),
+        &task.policy.files.state,
+    );
+    let granted = granted.iter().chain(&of_run);
     let granted = granted.filter(|grant| !shown_there(grant));
     let granted = granted.chain(&lasting.temporary).chain(&lasting.shown);
     let granted: Vec<_> = granted.collect();
@@ -836,10 +840,12 @@ impl Lasting {
             rights: Rights::Private,
             target: Arc::clone(&kept.opened),
         });
-        let granted: Vec<_> = task.granted().chain(&lasting.alone).collect();
+        let places = &task.policy.files.state;
+        let granted = without_links(task.granted().chain(&lasting.alone), places);
+        let granted: Vec<_> = granted.iter().collect();
         let identity = task.identity.as_ref();
         let _as_user = identity.map(|it| FileRights::of(it.uid, it.gid, &it.groups));
-        for place in &task.policy.files.state {
+        for place in places {
             if let Some((private, grant)) = shown(&state.files, place, &granted, placed)? {
                 lasting.private.push(private);
                 lasting.shown.push(grant);

@@ -116,7 +116,7 @@ pub(in crate::sandbox) struct WorkingDir {
 #[cfg(target_os = "linux")]
 impl Task<'_> {
     /// Returns all grants but the scratch directory and the granted canary. The program's own files come last.
-    pub(in crate::sandbox) fn granted(&self) -> impl Iterator<Item = &OpenGrant> {
+    pub(in crate::sandbox) fn granted(&self) -> impl Iterator<Item = &OpenGrant> + Clone {
         let own = match &self.action {
             Action::Execute(execution) => &execution.own[..],
             Action::Probe(_) => &[],
