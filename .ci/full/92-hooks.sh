@@ -3,6 +3,8 @@
 . "$(dirname "$0")/../lib.sh"
 need_root
 for command in curl jq; do have $command || packages $command; done
+# Of these, a kind is skipped where the program cannot be had.
+for command in fish make php sqlite3 tmux zsh; do have $command || packages ${command/php/php-cli} || part_skipped "kinds that need $command"; done
 /usr/bin/python3 -c 'import ensurepip, venv' || packages python3-venv
 build_release
 work=$CI_WORK/hooks
@@ -35,5 +37,10 @@ install_tools() {
 }
 
 install_tools || skip "the hooks' tools cannot be had"
-# No other network than a loopback of its own: whom a hook would call is not there.
-unshare --net -- python3 tests/hooks/check.py --hookjail "$RELEASE" --user "$CI_USER" --work "$work"
+# No other network than a loopback of its own: whom a hook would call is not there. In memory what is made and removed for each hook.
+# shellcheck disable=SC2016 # for the other shell
+unshare --net --mount -- bash -ec '
+  for place in run tmp .local/state; do
+    mkdir -p "$1/home/$place"; mount -t tmpfs -o "mode=700,uid=$(id -u "$2"),gid=$(id -g "$2")" hookjail-ci "$1/home/$place"
+  done
+  exec python3 tests/hooks/check.py --hookjail "$3" --user "$2" --work "$1"' check "$work" "$CI_USER" "$RELEASE"

@@ -3,8 +3,8 @@
 . "$(dirname "$0")/../lib.sh"
 need_root
 # What is small; of the others what is there.
-small=(bc dc ed expect fd-find file fish gawk inotify-tools jq ksh93u+m lua5.4 m4 mksh parallel php-cli ripgrep rsync ruby shellcheck socat
-  sqlite3 tcl tini tmux unzip xxd yash zip zsh)
+small=(bc ccache dc ed expect fd-find file fish gawk inotify-tools jq ksh93u+m lua5.4 m4 mksh ninja-build parallel php-cli ripgrep rsync ruby shellcheck socat
+  sqlite3 tcl tini tmux unzip xsltproc xxd yash zip zsh)
 { apt_lists && packages "${small[@]}"; } || part_skipped "programs of Debian's that are not here"
 build_release
 # No other network than a loopback of its own.

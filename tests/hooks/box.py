@@ -14,7 +14,16 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "testenv"))
 from home import Home, remove
 
 HERE = pathlib.Path(__file__).resolve().parent
-KEPT = ("node_modules", ".venv")
+# What stays of each directory of the home: what was installed, and what may be mounted there.
+KEPT = {
+    ".": (".cache", ".local", ".nvm", "p", "run", "tmp"),
+    ".cache": ("uv",),
+    ".local": ("bin", "state"),
+    ".local/state": (),
+    "p": ("node_modules", ".venv"),
+    "run": (),
+    "tmp": (),
+}
 SESSION = "0b7c2f4e-0000-4000-8000-000000000001"
 SAID = {"role": "assistant", "message": {"content": [{"type": "text", "text": "Still at it."}], "usage": {"output_tokens": 300}}}
 SETTINGS = {
@@ -76,13 +85,8 @@ class Box(Home):
     def fresh(self, current):
         self.end_all()
         self.current, self.posted = current, []
-        for path in self.home.iterdir():
-            if path not in (self.project, *(self.home / name for name in (".cache", ".local", ".nvm"))):
-                remove(path)
-        remove(self.home / ".local/state")
-        remove(self.home / ".local/share")
-        for directory, kept in ((self.home / ".cache", ("uv",)), (self.project, KEPT)):
-            for path in directory.iterdir():
+        for directory, kept in KEPT.items():
+            for path in (self.home / directory).glob("*"):
                 if path.name not in kept:
                     remove(path)
         self.make_places()

@@ -2,7 +2,7 @@
 """Interpreters and tools that hooks call, each bare and under `develop`: stdout and exit code must be the same, but for those in `DIFFERENT`.
 
 Needs root: everything runs in a network namespace with nothing but the loopback, as an ordinary user. A row fails, too, where the
-program does not print bare what `rows.py` says. Programs that are not there are skipped.
+line prints bare something else than `rows.py` says. Programs that are not there are skipped.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""What is tried: a program, a line that starts it, and a part of what that prints."""
+"""Programs, a line that starts each, and a part of its output."""
 
 ROWS = [
     ('sh', 'echo "$((40 + 2))"; printf \'a\\nb\\n\' | wc -l', '42'),
@@ -70,7 +70,7 @@ ROWS = [
     ('tini', 'tini -s -- echo reaped', 'reaped'),
     ('inotifywait', '(sleep 0.3; touch new) & inotifywait -q -t 5 -e create --format %f .', 'new'),
     ('ps', 'ps -o comm= -p $$', 'sh'),
-    ('pgrep', 'pgrep -c -x sh', ''),
+    ('pgrep', 'sleep 5 & pgrep -c -P $$ -x sleep; kill $!', '1'),
     ('tmux', 'tmux -V', 'tmux'),
     ('file', 'file -b a.txt', 'ASCII'),
     ('date', 'TZ=Europe/Berlin date -d @0 +%R', '01:00'),
@@ -90,11 +90,10 @@ ROWS = [
     ('ninja', "printf 'rule r\\n command = echo made > $out\\nbuild b: r\\n' >build.ninja && ninja >/dev/null && cat b", 'made'),
 ]
 
-# What differs under `develop`, and why.
+# Programs that behave differently under `develop`.
 DIFFERENT = {
     "expect": "different: there are no pseudo-terminals",
     "parallel": "different: it keeps `~/.parallel`, and counts processors in /sys",
-    "pgrep": "different: a program that a link leads to has the name of what it leads to",
     "ps": "different: a program that a link leads to has the name of what it leads to",
     "script": "different: there are no pseudo-terminals",
 }
