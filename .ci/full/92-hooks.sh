@@ -37,7 +37,7 @@ install_tools() {
 }
 
 install_tools || skip "the hooks' tools cannot be had"
-# No other network than a loopback of its own: whom a hook would call is not there. In memory what is made and removed for each hook.
+# No other network than a loopback of its own. In memory: directories that are emptied for each hook.
 # shellcheck disable=SC2016 # for the other shell
 unshare --net --mount -- bash -ec '
   for place in run tmp .local/state; do

@@ -14,7 +14,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "testenv"))
 from home import Home, remove
 
 HERE = pathlib.Path(__file__).resolve().parent
-# What stays of each directory of the home: what was installed, and what may be mounted there.
+# Entries that stay in each directory of the home: installed ones, and those that may be mounts.
 KEPT = {
     ".": (".cache", ".local", ".nvm", "p", "run", "tmp"),
     ".cache": ("uv",),
