@@ -239,13 +239,11 @@ impl ExplainArgs {
         let handled = kernel::handled(spec.landlock_abi);
         let reach =
             Reach::locate(&policy.files, workspace, handled)?.with_scratch(Path::new(SCRATCH));
-        let reach = reach.with_view(policy.view)?;
-        match &self.program {
-            None => Ok(reach),
-            Some(program) => reach
-                .with_program(&program.canonicalize()?)
-                .map_err(Failure::from),
-        }
+        let reach = match &self.program {
+            None => reach,
+            Some(program) => reach.with_program(&program.canonicalize()?)?,
+        };
+        Ok(reach.with_view(policy)?)
     }
 }
 

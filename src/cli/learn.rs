@@ -38,7 +38,7 @@ use crate::{
     model::{Event, Narrow, ProfileName, Users},
     pb::{self, hook_service_client::HookServiceClient},
     policy::{
-        Access, GrantSpec, Network, Policy, References, Registry, environment,
+        Access, GrantSpec, Network, Policy, References, Registry, SHARED, environment,
         explain::{GrantDecision, Operation, Reach, Remedy},
         forbidden::Forbidden,
         learned::{Draft, Needs, PARTS, Site, Under, Use},
@@ -567,6 +567,7 @@ impl Bench {
         for file in files {
             reach = reach.with_program(file)?;
         }
+        let reach = reach.with_view(&policy)?;
         Ok(Under { policy, reach })
     }
 
@@ -608,7 +609,7 @@ impl Bench {
             ) else {
                 continue;
             };
-            if !may(wanted) {
+            if !may(wanted) || is_of_names(wanted) {
                 continue;
             }
             let floor = self
@@ -649,6 +650,11 @@ impl Bench {
             let read_only = grant.access.is_read_only();
             if let Some(why) = self.floor.never(Path::new(&place), read_only) {
                 return format!("never granted: {why}");
+            }
+            if SHARED.iter().any(|shared| place == *shared) {
+                return format!(
+                    "never granted: every program writes to `{place}`; set `view = \"own\"`, under which hooks have their own"
+                );
             }
             options.push(format!("--grant={place}={}", grant.access));
         }
@@ -727,16 +733,17 @@ fn may(wanted: &Use) -> bool {
 /// Returns whether an access is an optional one of C libraries, shells and interpreters.
 fn is_incidental(wanted: &Use) -> bool {
     let path = wanted.target.path();
-    let looked_at = [
-        "/dev/tty",
-        "/etc/group",
-        "/etc/locale.alias",
-        "/etc/nsswitch.conf",
-        "/etc/passwd",
-    ];
+    let looked_at = ["/dev/tty", "/etc/locale.alias"];
     let kernels = ["/proc", "/sys"];
     looked_at.iter().any(|known| path == Path::new(known))
         || kernels.iter().any(|known| path.starts_with(known))
+}
+
+/// Returns whether an access is a lookup of names of users, which many programs can do without.
+fn is_of_names(wanted: &Use) -> bool {
+    let files = ["/etc/group", "/etc/nsswitch.conf", "/etc/passwd"];
+    let path = wanted.target.path();
+    files.iter().any(|known| path == Path::new(known))
 }
 
 /// Returns how the runs under the learnt profile differ from the first ones.

@@ -16,6 +16,7 @@ pub mod profile;
 pub mod registry;
 pub(crate) mod rights;
 mod start;
+pub(crate) mod state;
 pub(crate) mod units;
 mod workspace_roots;
 

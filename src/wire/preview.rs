@@ -205,7 +205,7 @@ fn grants(run: &Run) -> Result<Vec<pb::Grant>, Fault> {
             Grantor::Profile(grant) => (grant.access, "named"),
             Grantor::Program(_) => (Access::Execute, "hook"),
             Grantor::Scratch => (Access::Write, "scratch"),
-            Grantor::View => (Access::Write, "view"),
+            Grantor::State(_) | Grantor::View => (Access::Write, "view"),
         };
         pb::Grant {
             access: access.name().to_owned(),

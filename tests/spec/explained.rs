@@ -383,9 +383,9 @@ async fn compare_files(wrapper: Vec<String>) {
         let reach = Reach::locate(&policy.files, Some(&workspace.path), handled)
             .unwrap()
             .with_scratch(Path::new(SCRATCH.0))
-            .with_view(policy.view)
-            .unwrap()
             .with_program(&probe.path())
+            .unwrap()
+            .with_view(&policy)
             .unwrap();
         let mut cases = Cases {
             abi,

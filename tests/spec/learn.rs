@@ -205,7 +205,7 @@ fn a_tool_of_a_virtual_environment_gets_the_workspace_to_read() {
         &home,
         &[],
         "exec .venv/bin/lint",
-        "extends = \"workspace-ro\"\n\ngranted_by = \"operator\"\nspawn = \"threads\"\n",
+        "extends = \"workspace-ro\"\n\ngranted_by = \"operator\"\nspawn = \"threads\"\nview = \"own\"\n",
     );
 }
 
@@ -222,7 +222,7 @@ fn a_tool_of_the_home_and_what_claude_code_keeps_there_come_by_their_parts() {
         &home,
         &[],
         "exec tool",
-        "extends = [\"strict\", \"toolchains\", \"claude-code-home\"]\n\ngranted_by = \"operator\"\n\n[environment]\nhome = \"user\"\n",
+        "extends = [\"strict\", \"toolchains\", \"claude-code-home\"]\n\ngranted_by = \"operator\"\nview = \"own\"\n\n[environment]\nhome = \"user\"\n",
     );
 }
 
@@ -249,8 +249,51 @@ fn a_logger_gets_its_file_where_that_is_granted_by_name() {
         &home,
         &[&grant],
         script,
-        "extends = \"strict\"\n\ngranted_by = \"operator\"\n\n[environment]\nhome = \"user\"\n\n[files]\nnamed = [\n    { path = \"${home}/logs/hooks.log\", access = \"write-file\" },\n]\n",
+        "extends = \"strict\"\n\ngranted_by = \"operator\"\nview = \"own\"\n\n[environment]\nhome = \"user\"\n\n[files]\nnamed = [\n    { path = \"${home}/logs/hooks.log\", access = \"write-file\" },\n]\n",
     );
+}
+
+#[test]
+fn what_a_view_and_files_that_last_bring_is_learnt() {
+    let home = Home::new();
+    home.write(".claude/settings.json", "{}\n");
+    home.write("p/rules.txt", "rule\n");
+    let own = "workspace-ro";
+    let log = "state = \"project\"\nview = \"own\"\n\n[environment]\nhome = \"user\"\n\n[files]\nstate = [\"${home}/.claude\"]\n";
+    for (what, script, base, rest) in [
+        (
+            "a log beside what an agent obeys",
+            "echo call >> ~/.claude/calls.log",
+            "\"strict\"".to_owned(),
+            log.to_owned(),
+        ),
+        (
+            "a guard by its own place",
+            "cd \"$(dirname \"$0\")\"\nread -r x < rules.txt",
+            format!("\"{own}\""),
+            "view = \"own\"\n".to_owned(),
+        ),
+        (
+            "a group and a session of its own",
+            "timeout 5 setsid --wait true\necho x > /tmp/marker",
+            "\"pipeline\"".to_owned(),
+            "view = \"own\"\n".to_owned(),
+        ),
+        (
+            "the user's name",
+            "test \"$(id -un)\" != \"$(id -u)\"",
+            "[\"pipeline\", \"machine\"]".to_owned(),
+            "view = \"own\"\n".to_owned(),
+        ),
+    ] {
+        let expected = format!("extends = {base}\n\ngranted_by = \"operator\"\n{rest}");
+        let learned = learns(&home, &[], script, &expected);
+        assert_eq!(
+            learned["refused"],
+            serde_json::json!([]),
+            "{what}: {learned}"
+        );
+    }
 }
 
 #[test]
@@ -269,7 +312,7 @@ fn keys_are_never_granted_and_are_named() {
     let head = "description = \"what hook.sh needs, by hookjail learn\"\n";
     assert_eq!(
         learned["toml"],
-        format!("{head}extends = \"strict\"\n\ngranted_by = \"operator\"\n")
+        format!("{head}extends = \"strict\"\n\ngranted_by = \"operator\"\nview = \"own\"\n")
     );
     let refused: Vec<_> = learned["refused"].as_array().unwrap().iter().collect();
     let told = |path: &str, operation: &str| {
@@ -316,7 +359,9 @@ fn the_network_is_granted_where_it_was_asked_for_and_used() {
     let head = "description = \"what hook.sh needs, by hookjail learn\"\n";
     assert_eq!(
         toml,
-        format!("{head}extends = \"network\"\n\ngranted_by = \"operator\"\nspawn = \"threads\"\n")
+        format!(
+            "{head}extends = \"network\"\n\ngranted_by = \"operator\"\nspawn = \"threads\"\nview = \"own\"\n"
+        )
     );
     home.write("profiles/learned.toml", toml);
     assert_eq!(home.run_under("learned", &command), Some(0), "{learned}");
@@ -340,7 +385,7 @@ fn nothing_is_put_in_force_and_what_is_printed_is_a_diff() {
     assert_eq!(home.files(), before);
     assert_eq!(
         String::from_utf8(output.stdout).unwrap(),
-        "--- /dev/null\n+++ learned.toml\n@@ -0,0 +1,5 @@\n+description = \"what hook.sh needs, by hookjail learn\"\n+extends = \"workspace-ro\"\n+\n+granted_by = \"operator\"\n+spawn = \"threads\"\n"
+        "--- /dev/null\n+++ learned.toml\n@@ -0,0 +1,6 @@\n+description = \"what hook.sh needs, by hookjail learn\"\n+extends = \"workspace-ro\"\n+\n+granted_by = \"operator\"\n+spawn = \"threads\"\n+view = \"own\"\n"
     );
     // Only where it is asked to, and over nothing that is there.
     let file = home.path("p/learned.toml").display().to_string();
@@ -501,7 +546,7 @@ mod as_root {
         let learned: Value = serde_json::from_slice(&learned.stdout).unwrap();
         assert_eq!(
             learned["toml"],
-            "description = \"what hook.sh needs, by hookjail learn\"\nextends = \"workspace-ro\"\n\ngranted_by = \"operator\"\n"
+            "description = \"what hook.sh needs, by hookjail learn\"\nextends = \"workspace-ro\"\n\ngranted_by = \"operator\"\nview = \"own\"\n"
         );
         assert_eq!(learned["green"], true, "{learned}");
         // Root's own keys are not for its hooks either.
@@ -545,7 +590,7 @@ mod with_tools {
             &home,
             &[],
             "git status",
-            "extends = [\"workspace-ro\", \"git-identity\"]\n\ngranted_by = \"operator\"\n\n[environment]\nhome = \"user\"\n",
+            "extends = [\"workspace-ro\", \"git-identity\"]\n\ngranted_by = \"operator\"\nview = \"own\"\n\n[environment]\nhome = \"user\"\n",
         );
         let status = home.learn(&[], &["git", "status"]);
         assert_eq!(status["green"], true, "{status}");

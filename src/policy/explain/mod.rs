@@ -9,6 +9,7 @@ mod operation;
 mod remedy;
 
 use std::{
+    collections::BTreeSet,
     fmt, io,
     path::{Path, PathBuf},
 };
@@ -22,10 +23,11 @@ pub use self::{
     remedy::Remedy,
 };
 use super::{
-    Access, Files, GrantPlace, GrantSpec, HookView, SHARED,
+    Access, Files, GrantPlace, GrantSpec, HookView, Policy, SHARED,
     forbidden::Forbidden,
     located::Located,
     rights::{FileRight, FileRights, OF_FILES, Rights},
+    state,
 };
 
 /// The source of a grant.
@@ -37,6 +39,8 @@ pub enum Grantor {
     Program(PathBuf),
     /// The scratch directory of the run.
     Scratch,
+    /// A directory in whose place hooks have files of their own that last.
+    State(PathBuf),
     /// The run's own view of the machine.
     View,
 }
@@ -47,6 +51,11 @@ impl fmt::Display for Grantor {
             Self::Profile(grant) => write!(f, "`{}` is granted ({})", grant.place, grant.access),
             Self::Program(path) => write!(f, "`{}` is the hook itself", path.display()),
             Self::Scratch => f.write_str("it lies in the scratch directory of the run"),
+            Self::State(path) => write!(
+                f,
+                "hooks have files of their own in the place of `{}`",
+                path.display()
+            ),
             Self::View => f.write_str("the run has one of its own there"),
         }
     }
@@ -66,6 +75,8 @@ pub struct GrantedPath {
 /// Everything a run reaches by its path.
 #[derive(Clone, Debug)]
 pub struct Reach {
+    /// The machine's own files in directories that a view covers: they cannot be opened, or are not there.
+    closed: BTreeSet<PathBuf>,
     files: Files,
     granted: Vec<GrantedPath>,
     handled: FileRights,
@@ -88,6 +99,7 @@ impl Reach {
         handled: FileRights,
     ) -> io::Result<Self> {
         let mut reach = Self {
+            closed: BTreeSet::new(),
             files: files.clone(),
             granted: Vec::new(),
             handled,
@@ -149,13 +161,14 @@ impl Reach {
         self
     }
 
-    /// Adds the places that a view of its own brings: directories for temporary files that exist and are not granted, and `/proc`.
+    /// Adds the places that a policy's view brings: directories for temporary files that exist and are not granted, `/proc`, and
+    /// those of files that last. Everything else must be added before.
     ///
     /// # Errors
     ///
     /// Fails if a place cannot be examined.
-    pub fn with_view(mut self, view: HookView) -> io::Result<Self> {
-        if view == HookView::Machine {
+    pub fn with_view(mut self, policy: &Policy) -> io::Result<Self> {
+        if policy.view == HookView::Machine {
             return Ok(self);
         }
         for granted in &mut self.granted {
@@ -169,6 +182,9 @@ impl Reach {
             let place = Located::find(path)?;
             let is_granted = self.holding(&place).next().is_some();
             if place.exists() && !is_granted {
+                if rights == Rights::Private {
+                    self.closed.extend(state::entries(path)?);
+                }
                 self.granted.push(GrantedPath {
                     by: Grantor::View,
                     place,
@@ -176,7 +192,33 @@ impl Reach {
                 });
             }
         }
+        if policy.state.is_some() {
+            for path in policy.files.state.clone() {
+                self.add_state(&path)?;
+            }
+        }
         Ok(self)
+    }
+
+    /// Adds a directory in whose place hooks have files that last, unless it is missing, a link or granted as a whole.
+    fn add_state(&mut self, path: &Path) -> io::Result<()> {
+        let place = Located::find(path)?;
+        let is_granted = self.holding(&place).next().is_some();
+        if !place.exists() || place.path() != path || is_granted {
+            return Ok(());
+        }
+        let granted = self.granted.iter().map(|granted| granted.place.path());
+        let granted: Vec<_> = granted
+            .filter(|granted| granted.starts_with(path))
+            .collect();
+        let closed = state::closed(path, &granted)?;
+        self.closed.extend(closed);
+        self.granted.push(GrantedPath {
+            by: Grantor::State(path.to_owned()),
+            place,
+            rights: Rights::Scratch,
+        });
+        Ok(())
     }
 
     /// Adds a file of the hook's own: its program, interpreter or script.
@@ -213,9 +255,25 @@ impl Reach {
     }
 
     fn holding<'a>(&'a self, place: &'a Located) -> impl Iterator<Item = &'a GrantedPath> {
-        self.granted
-            .iter()
-            .filter(|granted| granted.place.holds(place))
+        let holding = self.granted.iter();
+        holding.filter(|granted| granted.place.holds(place) && !self.is_machines(granted, place))
+    }
+
+    /// Returns whether a place in a directory that a view covers is the machine's own: closed, or shown with rights of its own.
+    fn is_machines(&self, granted: &GrantedPath, place: &Located) -> bool {
+        match granted.by {
+            Grantor::Profile(_) | Grantor::Program(_) | Grantor::Scratch => return false,
+            Grantor::State(_) | Grantor::View => {}
+        }
+        let above = place.path().ancestors();
+        let mut above = above.take_while(|above| *above != granted.place.path());
+        let mut others = self.granted.iter();
+        above.any(|above| self.closed.contains(above))
+            || others.any(|other| {
+                let lies_in =
+                    other.place.path() != granted.place.path() && granted.place.holds(&other.place);
+                lies_in && other.place.holds(place)
+            })
     }
 
     /// Decides about an operation; `destination` is the second path of those that have one.

@@ -11,7 +11,8 @@ use std::{
 };
 
 use super::{
-    Access, GrantPlace, GrantSpec, Metadata, Network, Policy, ReadOnly, References, Spawn,
+    Access, GrantPlace, GrantSpec, HookView, Metadata, Network, Policy, ReadOnly, References,
+    Spawn, StateScope,
     explain::{GrantDecision, Grantor, Operation, Reach, Target},
     forbidden::Forbidden,
 };
@@ -118,6 +119,10 @@ pub(crate) struct Draft {
     /// The references by which it names the user's directories.
     references: References,
     spawn: Spawn,
+    /// How long its files last, and the directories in whose places it has them.
+    state: Option<(StateScope, BTreeSet<PathBuf>)>,
+    /// That of the widest profile: it gives no right.
+    view: HookView,
     workspace: Workspace,
 }
 
@@ -160,6 +165,8 @@ impl Draft {
                 true => widest.policy.spawn,
                 false => Spawn::Threads,
             },
+            state: None,
+            view: widest.policy.view,
             workspace: Workspace::None,
         };
 
@@ -220,10 +227,22 @@ impl Draft {
             if wanted.is_allowed(&reached.reach) {
                 continue;
             }
-            for grant in granting(wanted, &widest.reach) {
-                let system = &widest.policy.files.system;
-                let follows = system.iter().any(|known| known.place == grant.place);
-                draft.grants[usize::from(follows)].insert(grant);
+            for by in grantors(wanted, &widest.reach) {
+                match (by, widest.policy.state) {
+                    (Grantor::Profile(grant), _) => {
+                        let system = &widest.policy.files.system;
+                        let follows = system.iter().any(|known| known.place == grant.place);
+                        draft.grants[usize::from(follows)].insert(grant);
+                    }
+                    (Grantor::State(path), Some(scope)) => {
+                        let state = draft.state.get_or_insert((scope, BTreeSet::new()));
+                        state.1.insert(path);
+                    }
+                    (
+                        Grantor::Program(_) | Grantor::Scratch | Grantor::State(_) | Grantor::View,
+                        _,
+                    ) => {}
+                }
             }
         }
         Ok(draft)
@@ -242,19 +261,13 @@ impl Draft {
     }
 }
 
-/// Returns the grants of a profile that allow a use.
-fn granting(wanted: &Use, reach: &Reach) -> Vec<GrantSpec> {
+/// Returns what allows a use.
+fn grantors(wanted: &Use, reach: &Reach) -> Vec<Grantor> {
     let destination = wanted.destination.as_ref();
     // The remedy is not used, so no path needs to be forbidden.
     let nothing = Forbidden::default();
     match reach.decide(wanted.operation, &wanted.target, destination, &nothing) {
-        GrantDecision::Allowed { by } => by
-            .into_iter()
-            .filter_map(|by| match by {
-                Grantor::Profile(grant) => Some(grant),
-                Grantor::Program(_) | Grantor::Scratch | Grantor::View => None,
-            })
-            .collect(),
+        GrantDecision::Allowed { by } => by,
         GrantDecision::Refused(_) => Vec::new(),
     }
 }
@@ -279,12 +292,18 @@ impl fmt::Display for Draft {
         if self.metadata != base {
             writeln!(f, "metadata = \"{}\"", self.metadata.name())?;
         }
+        if let Some((scope, _)) = &self.state {
+            writeln!(f, "state = \"{}\"", scope.name())?;
+        }
         if self.spawn == Spawn::Threads && self.base() != "strict" {
             writeln!(f, "spawn = \"{}\"", self.spawn.name())?;
         }
         let has_none = !["workspace-ro", "workspace-rw"].contains(&self.base());
         if has_none && self.workspace != Workspace::None {
             writeln!(f, "working_dir = \"workspace\"")?;
+        }
+        if self.view == HookView::Own && self.base() != "workspace-rw" {
+            writeln!(f, "view = \"{}\"", self.view.name())?;
         }
         if self.caller_path || self.home {
             writeln!(f, "\n[environment]")?;
@@ -314,7 +333,15 @@ impl fmt::Display for Draft {
         }
         let lists = [("named", named), ("system", system)];
         let mut lists = lists.iter().filter(|(_, list)| !list.is_empty()).peekable();
-        if lists.peek().is_some() || !self.read_only.is_empty() {
+        let state = self.state.iter().flat_map(|(_, places)| places);
+        let home = self.references.home.as_deref();
+        let state: Vec<_> = state
+            .map(|place| match home.map(|home| place.strip_prefix(home)) {
+                Some(Ok(below)) => format!("\"${{home}}/{}\"", below.display()),
+                Some(Err(_)) | None => quoted(&place.to_string_lossy()).to_string(),
+            })
+            .collect();
+        if lists.peek().is_some() || !self.read_only.is_empty() || !state.is_empty() {
             writeln!(f, "\n[files]")?;
         }
         for (key, list) in lists {
@@ -329,6 +356,9 @@ impl fmt::Display for Draft {
             let kept = self.read_only.iter();
             let kept: Vec<_> = kept.map(|it| quoted(&it.to_string()).to_string()).collect();
             writeln!(f, "read_only = [{}]", kept.join(", "))?;
+        }
+        if !state.is_empty() {
+            writeln!(f, "state = [{}]", state.join(", "))?;
         }
         Ok(())
     }

@@ -67,7 +67,10 @@ impl Home {
         let all = FileRights::of(&FileRight::ALL);
         Ok(Under {
             policy: Arc::clone(policy),
-            reach: Reach::locate(&narrowed.files, bound, all).unwrap(),
+            reach: Reach::locate(&narrowed.files, bound, all)
+                .unwrap()
+                .with_view(policy)
+                .unwrap(),
         })
     }
 
@@ -83,7 +86,7 @@ impl Home {
 
     /// Returns the text of the learned profile, without its first line.
     fn learn(&self, widest: &str, needs: &Needs) -> String {
-        let widest = format!("description = \"widest\"\n{widest}");
+        let (asked, widest) = (widest, format!("description = \"widest\"\n{widest}"));
         let path = [self.path(".nvm/v/bin"), self.path(".local/bin")];
         let draft = Draft::compose(
             "it",
@@ -99,6 +102,16 @@ impl Home {
         let text = draft.unwrap().to_string();
         // All of it is what a daemon reads.
         self.under(&text).unwrap();
+        // The view is the widest profile's.
+        let view = "view = \"own\"\n";
+        let is_viewed = text.contains(view) || text.contains("\"workspace-rw\"");
+        let has_view = ["develop", "workspace-rw"].map(|name| format!("\"{name}\""));
+        assert_eq!(
+            is_viewed,
+            has_view.iter().any(|name| asked.contains(name)),
+            "{text}"
+        );
+        let text = text.replace(view, "");
         let rest = text.strip_prefix("description = \"it\"\n");
         rest.unwrap().to_owned()
     }
@@ -121,7 +134,7 @@ fn a_hook_that_needs_nothing_gets_the_base_of_all() {
     let home = Home::new();
     let refused = [
         (Operation::Read, ".ssh/id"),
-        (Operation::Create, ".claude/log"),
+        (Operation::Create, ".config/log"),
         (Operation::Create, ".local/bin/other"),
     ];
     assert_eq!(home.learn_of(&refused), strict);
@@ -289,4 +302,32 @@ fn the_parts_are_those_of_the_profile_that_is_tried_first() {
     let develop = include_str!("../../../sandbox-profiles/develop.toml");
     let develop = crate::policy::profile::ProfileFile::parse(develop).unwrap();
     assert_eq!(develop.extends()[1..], PARTS);
+}
+
+#[test]
+fn files_that_last_are_had_where_they_were_made_and_nowhere_else() {
+    let home = Home::new();
+    fs::write(home.path(".claude/settings.json"), "").unwrap();
+    let state = "state = \"project\"\n";
+    let places = "\n[files]\nstate = [\"${home}/.claude\"]\n";
+    for below in [
+        ".claude/calls.log",
+        ".claude/logs/new",
+        ".claude/projects/../x",
+    ] {
+        let text = home.learn_of(&[(Operation::Create, below)]);
+        assert!(
+            text.contains(state) && text.ends_with(places),
+            "{below}: {text}"
+        );
+    }
+    // What the agent obeys is closed, and what is granted is the machine's.
+    for (operation, below) in [
+        (Operation::Write, ".claude/settings.json"),
+        (Operation::Read, ".claude/projects/t.jsonl"),
+        (Operation::Create, ".ssh/new"),
+    ] {
+        let text = home.learn_of(&[(operation, below)]);
+        assert!(!text.contains("state"), "{below}: {text}");
+    }
 }

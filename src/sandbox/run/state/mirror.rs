@@ -24,7 +24,7 @@ use nix::{
 
 use super::{OpenDirectory, make, remove};
 use crate::{
-    policy::rights::Rights,
+    policy::{rights::Rights, state::is_data},
     sandbox::run::{
         grants::OpenGrant,
         view::{Placement, exposed},
@@ -300,46 +300,4 @@ fn clear_other(cover: BorrowedFd<'_>, name: &CStr, fits: impl Fn(Type) -> bool) 
 /// Returns a path that leads to an opened file, whatever its name leads to by now.
 fn by_descriptor(opened: BorrowedFd<'_>) -> PathBuf {
     format!("/proc/self/fd/{}", opened.as_raw_fd()).into()
-}
-
-/// Returns whether a name is one of a log, a table or a count: an agent obeys none of these.
-fn is_data(name: &OsStr, is_directory: bool) -> bool {
-    const DIRECTORIES: [&str; 4] = ["log", "metrics", "state", "stats"];
-    const ENDS: [&str; 12] = [
-        ".count",
-        ".csv",
-        ".db",
-        ".db-journal",
-        ".db-shm",
-        ".db-wal",
-        ".jsonl",
-        ".lock",
-        ".log",
-        ".sqlite",
-        ".tsv",
-        ".txt",
-    ];
-    let name = String::from_utf8_lossy(name.as_bytes()).to_lowercase();
-    if is_directory {
-        return DIRECTORIES.iter().any(|word| name.contains(word));
-    }
-    // The history of prompts is the agent's own.
-    ENDS.iter().any(|end| name.ends_with(end)) && !name.starts_with("history")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_of_data_are_known_and_those_of_rules_are_not() {
-        let is = |name: &str, is_directory| is_data(name.as_ref(), is_directory);
-        for name in ["tool-log.txt", "usage.CSV", "events.jsonl", "x.db-wal"] {
-            assert!(is(name, false), "{name}");
-        }
-        for name in ["history.jsonl", "settings.json", "CLAUDE.md", "rules.toml"] {
-            assert!(!is(name, false), "{name}");
-        }
-        assert!(is("hooks-logs", true) && !is("agents", true) && !is("plugins", true));
-    }
 }
