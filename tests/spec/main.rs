@@ -46,6 +46,7 @@ mod limits;
 mod logs;
 mod metrics;
 mod network;
+mod notify;
 mod once;
 mod operate;
 mod output;
