@@ -135,14 +135,23 @@ impl Pipeline {
         // Boxed: the memory of the stages before the start is not held while the hook runs.
         let confined = Box::pin(self.confine(call, request));
         async {
-            let mut ended = confined.await?.run().await?;
+            let ended = self.notified(confined.await?.run().await?);
             traces::reach(ended.run.trace.as_ref(), Stage::Interpret);
             let (bytes, uid) = (ended.hook.end.output_bytes(), ended.run.peer.uid);
             let redaction = self.audit.redaction().get();
-            self.notifier.show(&mut ended, &redaction.redactor);
             let read = move || Box::new(Interpreted::of(ended, redaction));
             Ok(Box::pin(heavy::sized(uid, bytes, read)).await)
         }
+    }
+
+    /// Begins to show the notices of a run. By value: what is borrowed would be held while the end is interpreted.
+    fn notified(&self, mut ended: Ended) -> Ended {
+        let calls = std::mem::take(&mut ended.hook.notices);
+        if !calls.is_empty() {
+            let redaction = self.audit.redaction().get();
+            (self.notifier).show(&ended.run, calls, &redaction.redactor);
+        }
+        ended
     }
 
     async fn confine(&self, call: Call, request: Box<Request>) -> Result<Confined, Stop> {

@@ -17,7 +17,7 @@ use nix::{
     unistd::{AccessFlags, Pid, access},
 };
 
-use super::Ended;
+use super::Run;
 use crate::{
     metrics::{Metrics, NoticeOutcome},
     notices::{Asked, Means, Notice},
@@ -93,18 +93,13 @@ impl Notifier {
     }
 
     /// Begins to show the notices of a run that has ended.
-    pub(super) fn show(&self, ended: &mut Ended, redactor: &Redactor) {
-        let calls = std::mem::take(&mut ended.hook.notices);
-        if calls.is_empty() {
-            return;
-        }
+    pub(super) fn show(&self, run: &Run, calls: Vec<u8>, redactor: &Redactor) {
         // Before anything is cut: a part of a secret would not be found.
         let mut calls = String::from_utf8_lossy(&calls).into_owned();
         redactor.clean(&mut calls);
         let Asked { dropped, notices } = Asked::read(calls.as_bytes());
-        let (run, request) = (&*ended.run.id, &ended.run.request);
-        let session = (ended.run.peer.uid, request.session.clone());
-        let hook = hook_name(ended);
+        let session = (run.peer.uid, run.request.session.clone());
+        let (hook, run) = (hook_name(run), &*run.id);
         let asked = notices.len();
         let now = Instant::now();
         let mut rate = self.rate.lock().unwrap_or_else(PoisonError::into_inner);
@@ -272,8 +267,7 @@ fn kill(child: &mut Child) -> io::Result<()> {
 }
 
 /// Returns the name of a hook, or that of its script or program.
-fn hook_name(ended: &Ended) -> String {
-    let run = &ended.run;
+fn hook_name(run: &Run) -> String {
     let script = run.program.scripts.first().map(|script| &script.path);
     let file = script.unwrap_or(&run.program.path).file_name();
     let file = file.map(|name| name.to_string_lossy().into_owned());
@@ -334,7 +328,7 @@ mod tests {
         let mut rate = Rate::default();
         let now = Instant::now();
         let one = session(1, "a");
-        let mut at = |seconds: u64, session| {
+        let mut at = |seconds: u64, session: &(u32, String)| {
             let now = now + Duration::from_secs(seconds);
             (0..100).filter(|_| rate.take(session, now)).count()
         };

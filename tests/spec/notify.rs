@@ -103,12 +103,12 @@ async fn sites() -> Vec<Site> {
     sites
 }
 
-/// A script that tells its person twice, and its exit code.
+/// A script with two notices, and an exit code.
 const TWICE: &str = "notify-send -u critical -t 5000 'It waits' \"for you\" && \
                      notify-send --urgency=low \"It's done\" && command -v notify-send >/dev/null && exit 3";
 
 #[tokio::test]
-async fn what_a_hook_asks_to_be_shown_is_shown_in_its_name_and_changes_nothing_else() {
+async fn notices_are_shown_in_the_name_of_their_hook_and_change_nothing_else() {
     for site in sites().await {
         let bare = directory();
         let program = fake(bare.path(), "#!/bin/sh\n");
@@ -168,7 +168,7 @@ async fn without_the_key_there_are_no_programs_and_no_notices() {
 }
 
 #[tokio::test]
-async fn whatever_a_hook_does_with_the_pipe_is_its_own_matter() {
+async fn garbage_in_the_pipe_shows_nothing_and_keeps_nothing_waiting() {
     for site in sites().await {
         for (script, code) in [
             // Much, garbage, and a call that promises more arguments than there are.
@@ -209,7 +209,7 @@ async fn whatever_a_hook_does_with_the_pipe_is_its_own_matter() {
 }
 
 #[tokio::test]
-async fn a_hook_that_goes_on_telling_is_cut_off_and_another_session_is_not() {
+async fn a_hook_that_goes_on_is_cut_off_and_another_session_is_not() {
     let site = Site::new(directory(), RECORD).await;
     let many = "for i in 1 2 3 4 5 6 7 8 9 10 11 12; do notify-send $i || exit 9; done";
     for session in ["one", "one", "two"] {

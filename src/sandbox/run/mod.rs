@@ -32,7 +32,7 @@ use std::{
     fmt, io,
     num::NonZero,
     path::PathBuf,
-    pin::Pin,
+    pin::{Pin, pin},
     sync::Arc,
     thread::available_parallelism,
     time::{Duration, Instant},
@@ -349,9 +349,10 @@ impl StartedHook {
             let end = match end {
                 Err(errno) => Ok(End::ExecFailed(errno)),
                 Ok(finish) => {
-                    let finish = turn.spend(LOADING_TURN, finish);
+                    // In one place, and no second one in the memory of each run: thousands may run.
+                    let mut finish = pin!(turn.spend(LOADING_TURN, finish));
                     match &mut notices {
-                        Some(notices) => notices.during(finish).await,
+                        Some(notices) => Box::pin(notices.during(finish.as_mut())).await,
                         None => finish.await,
                     }
                 }

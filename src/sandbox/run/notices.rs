@@ -12,7 +12,7 @@ use std::{
         fs::{DirBuilderExt, PermissionsExt},
     },
     path::Path,
-    pin::pin,
+    pin::Pin,
 };
 
 use nix::{
@@ -130,12 +130,14 @@ impl Notices {
     }
 
     /// Reads what arrives until a run has ended. Whatever exceeds the most of a run is dropped, so that no program waits.
-    pub(in crate::sandbox) async fn during<T>(&mut self, run: impl Future<Output = T>) -> T {
-        let mut run = pin!(run);
+    pub(in crate::sandbox) async fn during<T>(
+        &mut self,
+        mut run: Pin<&mut impl Future<Output = T>>,
+    ) -> T {
         let ended = loop {
             tokio::select! {
                 biased;
-                ended = &mut run => break ended,
+                ended = run.as_mut() => break ended,
                 readable = self.pipe.readable() => if readable.is_err() || self.read().is_none() {
                     break run.await;
                 }
