@@ -35,11 +35,17 @@ impl Site {
             &root,
             &program.replace("SHOWN", &shown.display().to_string()),
         );
+        let secret = root.join("secret");
+        fs::write(&secret, "hunter2-hunter2").unwrap();
+        fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).unwrap();
         let profile = |text| format!("description = \"x\"\nextends = \"workspace-rw\"\n{text}");
         let daemon = Daemon::in_directory(
             place,
             Setup {
-                config: format!("{LISTENER}[notify]\ncommand = [{:?}, \"--\"]\n", fake),
+                config: format!(
+                    "{LISTENER}[notify]\ncommand = [{fake:?}, \"--\"]\n[[secret]]\nname = \"key\"\nfile = {:?}\n",
+                    secret.display()
+                ),
                 profiles: vec![
                     ("notifying".to_owned(), profile("notify = true\n")),
                     ("silent".to_owned(), profile("")),
@@ -95,10 +101,11 @@ fn fake(directory: &Path, text: &str) -> PathBuf {
 /// Returns a daemon in a directory that a view covers, as tests usually have, and one in a directory that none covers.
 async fn sites() -> Vec<Site> {
     let mut sites = Vec::new();
-    for place in [Some(directory()), unshared_directory()] {
-        if let Some(place) = place {
-            sites.push(Site::new(place, RECORD).await);
-        }
+    for place in [Some(directory()), unshared_directory()]
+        .into_iter()
+        .flatten()
+    {
+        sites.push(Site::new(place, RECORD).await);
     }
     sites
 }
@@ -147,9 +154,28 @@ async fn a_sound_is_a_notice_that_names_its_hook() {
 }
 
 #[tokio::test]
+async fn no_registered_secret_is_shown() {
+    let site = Site::new(directory(), RECORD).await;
+    let long = "x".repeat(95);
+    for text in [
+        "the key is hunter2-hunter2",
+        &format!("{long} hunter2-hunter2"),
+    ] {
+        let script = format!("notify-send '{text}' '{text}'");
+        assert_eq!(end(&site.run("notifying", &script).await).1, Some(0));
+    }
+    site.until_counted("shown", 2).await;
+    let shown = site.shown();
+    assert!(
+        shown.contains("waits.sh: the key is [") && !shown.contains("hunter"),
+        "{shown}"
+    );
+}
+
+#[tokio::test]
 async fn without_the_key_there_are_no_programs_and_no_notices() {
     let site = Site::new(directory(), RECORD).await;
-    let script = "command -v canberra-gtk-play notify-send | grep -c /programs/; echo \"$HOOKJAIL_NOTICES|$PATH\"";
+    let script = "for p in aplay notify-send; do command -v $p; done | grep -c /programs/; echo \"$HOOKJAIL_NOTICES|$PATH\"";
     let silent = site.run("silent", script).await;
     let silent = String::from_utf8_lossy(&silent.stdout).into_owned();
     assert!(silent.starts_with("0\n|/"), "{silent}");
