@@ -129,6 +129,7 @@ async fn hook(runner: &Runner, is_confined: bool, task: Task<'_>) -> Result<Rele
         working_dir,
         caller: _,
         identity: _,
+        state: _,
     } = task;
     let Action::Execute(execution) = action else {
         return Err(Fault::new("cannot start a hook", "attempts are to be made").into());
