@@ -176,14 +176,19 @@ fn call<'a>(
 impl Notice {
     /// Returns title and text for a person: the name of the hook comes first, since a hook can imitate any title.
     pub(crate) fn shown(&self, hook: &str) -> (String, String) {
-        let name = match plain(hook, MOST_NAME) {
-            name if name.is_empty() => "hook".to_owned(),
-            name => name,
-        };
+        let name = shown_name(hook);
         match (&*self.title, &*self.text) {
             ("", _) => (name, "plays a sound".to_owned()),
             (title, text) => (format!("{name}: {title}"), text.to_owned()),
         }
+    }
+}
+
+/// Returns the name of a hook as it is shown.
+pub(crate) fn shown_name(hook: &str) -> String {
+    match plain(hook, MOST_NAME) {
+        name if name.is_empty() => "hook".to_owned(),
+        name => name,
     }
 }
 

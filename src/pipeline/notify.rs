@@ -20,7 +20,7 @@ use nix::{
 use super::Run;
 use crate::{
     metrics::{Metrics, NoticeOutcome},
-    notices::{Asked, Means, Notice},
+    notices::{Asked, Means, Notice, shown_name},
     redact::Redactor,
 };
 
@@ -271,10 +271,10 @@ fn hook_name(run: &Run) -> String {
     let script = run.program.scripts.first().map(|script| &script.path);
     let file = script.unwrap_or(&run.program.path).file_name();
     let file = file.map(|name| name.to_string_lossy().into_owned());
-    match &*run.request.hook.name {
-        "" => file.unwrap_or_default(),
-        name => name.to_owned(),
-    }
+    shown_name(match &*run.request.hook.name {
+        "" => file.as_deref().unwrap_or_default(),
+        name => name,
+    })
 }
 
 fn program_in(directory: &Path) -> Option<PathBuf> {

@@ -348,8 +348,9 @@ fn closed(text: &str) {
             "le" => value == "+Inf" || value.parse::<f64>().is_ok(),
             "outcome" => {
                 let of_notices = ["failed", "limited", "shown", "unserved"];
-                of_notices.contains(&value) || OutcomeKind::from_str_name(&format!("OUTCOME_KIND_{}", value.to_uppercase()))
-                    .is_some()
+                of_notices.contains(&value)
+                    || OutcomeKind::from_str_name(&format!("OUTCOME_KIND_{}", value.to_uppercase()))
+                        .is_some()
             }
             "profile" => SHIPPED.contains(&value),
             "reason" => value

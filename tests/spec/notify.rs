@@ -29,25 +29,42 @@ struct Site {
 
 impl Site {
     async fn new(place: tempfile::TempDir, program: &str) -> Self {
+        Self::with(place, program, "", |program| {
+            let command = format!("[notify]\ncommand = [{program:?}, \"--\"]\n");
+            (command, Vec::new())
+        })
+        .await
+    }
+
+    /// Starts one with more lines in the profile `notifying`. `set_up` returns lines of the configuration and variables, given the
+    /// path of the program.
+    async fn with(
+        place: tempfile::TempDir,
+        program: &str,
+        lines: &str,
+        set_up: impl FnOnce(&Path) -> (String, Vec<(String, String)>),
+    ) -> Self {
         let root = place.path().canonicalize().unwrap();
         let shown = root.join("shown");
-        let fake = fake(
-            &root,
-            &program.replace("SHOWN", &shown.display().to_string()),
-        );
+        let program = program.replace("SHOWN", &shown.display().to_string());
+        let (config, env) = set_up(&fake(&root, &program));
         let secret = root.join("secret");
         fs::write(&secret, "hunter2-hunter2").unwrap();
         fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).unwrap();
-        let profile = |text| format!("description = \"x\"\nextends = \"workspace-rw\"\n{text}");
+        let profile =
+            |text: &str| format!("description = \"x\"\nextends = \"workspace-rw\"\n{text}");
         let daemon = Daemon::in_directory(
             place,
             Setup {
                 config: format!(
-                    "{LISTENER}[notify]\ncommand = [{fake:?}, \"--\"]\n[[secret]]\nname = \"key\"\nfile = {:?}\n",
-                    secret.display()
+                    "{LISTENER}{config}[[secret]]\nname = \"key\"\nfile = {secret:?}\n"
                 ),
+                env,
                 profiles: vec![
-                    ("notifying".to_owned(), profile("notify = true\n")),
+                    (
+                        "notifying".to_owned(),
+                        profile(&format!("notify = true\n{lines}")),
+                    ),
                     ("silent".to_owned(), profile("")),
                 ],
                 ..Setup::default()
@@ -151,6 +168,53 @@ async fn a_sound_is_a_notice_that_names_its_hook() {
     }
     site.until_counted("shown", 5).await;
     assert_eq!(site.shown(), "<--><waits.sh><plays a sound>\n".repeat(5));
+}
+
+#[tokio::test]
+async fn without_a_command_the_desktop_of_a_users_daemon_shows_notices_and_root_has_none() {
+    let is_root = nix::unistd::geteuid().is_root();
+    for (name, outcome) in [
+        ("DBUS_SESSION_BUS_ADDRESS", "shown"),
+        ("HOOK_WITHOUT_BUS", "unserved"),
+    ] {
+        let site = Site::with(directory(), RECORD, "", |program| {
+            let path = format!("{}:/usr/bin:/bin", program.parent().unwrap().display());
+            let bus = (name.to_owned(), "unix:path=/nonexistent".to_owned());
+            (String::new(), vec![("PATH".to_owned(), path), bus])
+        })
+        .await;
+        let response = site
+            .run("notifying", "notify-send -u low 'a <b>' '<i>'")
+            .await;
+        assert_eq!(end(&response).1, Some(0));
+        let outcome = if is_root { "unserved" } else { outcome };
+        site.until_counted(outcome, 1).await;
+        let shown = match outcome {
+            "shown" => "<--app-name=waits.sh><--urgency=low><--><waits.sh: a <b>><&lt;i&gt;>\n",
+            _ => "",
+        };
+        assert_eq!(site.shown(), shown);
+    }
+}
+
+#[tokio::test]
+async fn notices_can_be_switched_off_and_scratch_limited() {
+    let site = Site::with(
+        directory(),
+        RECORD,
+        "[limits]\nscratch = \"1MiB\"\n",
+        |program| {
+            (
+                format!("[notify]\ncommand = [{program:?}]\nenabled = false\n"),
+                Vec::new(),
+            )
+        },
+    )
+    .await;
+    let response = site.run("notifying", "notify-send a").await;
+    assert_eq!(end(&response).1, Some(0), "{response:?}");
+    site.until_counted("unserved", 1).await;
+    assert_eq!(site.shown(), "");
 }
 
 #[tokio::test]
@@ -306,4 +370,29 @@ async fn a_notice_of_a_private_run_is_shown_before_its_process_ends() {
     let output = command.env("HOME", &root).output().unwrap();
     assert!(output.status.success(), "{output:?}");
     assert_eq!(fs::read_to_string(shown).unwrap(), "<sh: It is done><>\n");
+}
+
+mod as_root {
+    use super::*;
+    use crate::{callers::as_root::client_as, support::needs_root, witness::NOBODY};
+
+    #[tokio::test]
+    #[ignore = "needs root"]
+    async fn a_hook_that_runs_as_its_caller_has_notices_of_its_own() {
+        needs_root();
+        let site = Site::with(directory(), RECORD, "", |program| {
+            let users = format!("[server]\ncallers = [{NOBODY}]\n[hooks]\nrun_as = \"caller\"\n");
+            (
+                format!("{users}[notify]\ncommand = [{program:?}]\n"),
+                Vec::new(),
+            )
+        })
+        .await;
+        let (mut client, _held) = client_as(NOBODY, &site.daemon).await;
+        let request = site.request("notifying", "notify-send \"$(id -u)\"");
+        let response = client.execute(request).await.unwrap().into_inner();
+        assert_eq!(end(&response).1, Some(0), "{response:?}");
+        site.until_counted("shown", 1).await;
+        assert_eq!(site.shown(), format!("<waits.sh: {NOBODY}><>\n"));
+    }
 }
