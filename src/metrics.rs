@@ -48,12 +48,12 @@ const LONG: [f64; 13] = [
     0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 10.0, 60.0, 600.0,
 ];
 
-/// What became of notices.
+/// Outcome of notices.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum NoticeOutcome {
     /// The program could not be started, failed, or took too long.
     Failed,
-    /// There were too many.
+    /// A limit was reached.
     Limited,
     /// The program ended well.
     Shown,
@@ -168,11 +168,7 @@ impl Metrics {
         for decision in DECISIONS {
             dispatches.with_label_values(&[decision.as_str()]);
         }
-        let notices = of.counters(
-            "notices",
-            "Notices of hooks, by what became of them.",
-            &["outcome"],
-        )?;
+        let notices = of.counters("notices", "Notices of hooks, by outcome.", &["outcome"])?;
         for outcome in NoticeOutcome::ALL {
             notices.with_label_values(&[outcome.as_str()]);
         }

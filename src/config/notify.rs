@@ -5,7 +5,7 @@ use std::path::Path;
 use super::{ConfigProblem, ProcessEnv, file::NotifyEntry};
 use crate::notices::Means;
 
-/// Reads how notices are shown. The desktop of whoever started root's daemon is not asked.
+/// Reads how notices are shown. Root's daemon asks no desktop, which would be another user's.
 pub(super) fn read(written: NotifyEntry, environment: &ProcessEnv) -> Result<Means, ConfigProblem> {
     let NotifyEntry { command, enabled } = written;
     let command = command.map(checked).transpose()?;
@@ -26,7 +26,7 @@ fn checked(command: Vec<String>) -> Result<Vec<String>, ConfigProblem> {
         .first()
         .is_some_and(|it| Path::new(it).is_absolute());
     if !is_absolute || command.iter().any(|word| word.contains('\0')) {
-        let problem = "is no list of a program's absolute path and its arguments, such as `[\"/usr/bin/notify-send\"]`";
+        let problem = "must be a program's absolute path and its arguments, without NUL bytes, such as `[\"/usr/bin/notify-send\"]`";
         return Err(ConfigProblem::key("notify.command", problem));
     }
     Ok(command)
@@ -36,7 +36,7 @@ fn checked(command: Vec<String>) -> Result<Vec<String>, ConfigProblem> {
 mod tests {
     use super::*;
 
-    fn at(entry: NotifyEntry, root: bool) -> Result<Means, String> {
+    fn means(entry: NotifyEntry, root: bool) -> Result<Means, String> {
         let environment = ProcessEnv {
             path: vec!["/bin".into()],
             root,
@@ -51,20 +51,20 @@ mod tests {
             command: Some(words.iter().map(|it| (*it).to_owned()).collect()),
             ..NotifyEntry::default()
         };
-        let desktop = at(NotifyEntry::default(), false).unwrap();
+        let desktop = means(NotifyEntry::default(), false).unwrap();
         assert!(matches!(desktop, Means::Desktop { .. }));
-        assert_eq!(at(NotifyEntry::default(), true), Ok(Means::Off));
+        assert_eq!(means(NotifyEntry::default(), true), Ok(Means::Off));
         for root in [true, false] {
             let written = Means::Command(vec!["/x".into(), "-y".into()]);
-            assert_eq!(at(command(&["/x", "-y"]), root), Ok(written));
+            assert_eq!(means(command(&["/x", "-y"]), root), Ok(written));
             let off = NotifyEntry {
                 enabled: false,
                 ..command(&["/x"])
             };
-            assert_eq!(at(off, root), Ok(Means::Off));
+            assert_eq!(means(off, root), Ok(Means::Off));
         }
         for wrong in [&[][..], &["notify-send"], &["/x", "a\0b"]] {
-            let problem = at(command(wrong), false).unwrap_err();
+            let problem = means(command(wrong), false).unwrap_err();
             assert!(problem.contains("`notify.command`"), "{problem}");
         }
     }

@@ -1,4 +1,4 @@
-//! Notices of hooks to the person at the machine: what programs such as `notify-send` were asked for. Pure.
+//! Notices of hooks to the person at the machine, made of calls of programs such as `notify-send`. Pure.
 
 mod options;
 
@@ -7,7 +7,7 @@ use std::{ffi::OsString, iter, path::PathBuf};
 use crate::model::is_unseen;
 
 /// The program of desktop notices.
-const NOTIFY_SEND: &str = "notify-send";
+pub(crate) const NOTIFY_SEND: &str = "notify-send";
 
 /// The programs that are answered, by their names: that of desktop notices, and players of sounds.
 pub(crate) const PROGRAMS: [&str; 6] = [
@@ -54,9 +54,9 @@ pub(crate) enum Means {
 /// How urgent a notice is.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) enum Urgency {
-    /// It waits for an answer.
+    /// Must not be missed.
     Critical,
-    /// It can be missed.
+    /// May be missed.
     Low,
     /// Neither.
     #[default]
@@ -107,7 +107,7 @@ pub(crate) struct Asked {
 impl Asked {
     /// Reads the calls of a run: of each the number of its arguments, the program's name and the arguments, each with a NUL after it.
     ///
-    /// Whatever the hook wrote itself is read the same way. After what is no call, nothing is read.
+    /// Bytes that the hook wrote itself are read the same way. Nothing is read after the first that are no call.
     pub(crate) fn read(calls: &[u8]) -> Self {
         let mut asked = Self::default();
         let cut = &calls[..calls.len().min(MOST_BYTES)];
@@ -157,7 +157,7 @@ impl Asked {
     }
 }
 
-/// Reads one call, whose number of arguments is given; `None` for what is no call.
+/// Reads one call, whose number of arguments is given; `None` where the words are no call.
 fn call<'a>(
     count: Option<&[u8]>,
     words: &mut impl Iterator<Item = Option<&'a [u8]>>,
@@ -192,7 +192,7 @@ pub(crate) fn shown_name(hook: &str) -> String {
     }
 }
 
-/// Returns a text in one line, without what cannot be seen, of at most so many characters. It is no option of a program.
+/// Returns a text in one line, of at most so many visible characters. No program reads it as an option.
 fn plain(text: &str, most: usize) -> String {
     let visible = text
         .chars()

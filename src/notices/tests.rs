@@ -1,3 +1,5 @@
+use proptest::strategy::Strategy as _;
+
 use super::*;
 
 fn calls(calls: &[&[&str]]) -> Vec<u8> {
@@ -160,4 +162,33 @@ fn garbage_is_no_notice_and_ends_the_reading() {
     assert_eq!(Asked::read(b""), Asked::default());
     let bytes = Asked::read(b"1\0notify-send\0\xff\xfeA\0");
     assert_eq!(bytes.notices[0].title, "\u{fffd}\u{fffd}A");
+}
+
+proptest::proptest! {
+    #[test]
+    fn of_any_bytes_the_notices_are_few_short_and_visible(
+        words in proptest::collection::vec(
+            proptest::prop_oneof![
+                "[0-9]{0,3}",
+                proptest::sample::select(&PROGRAMS[..]).prop_map(str::to_owned),
+                "-{0,2}\\PC{0,40}",
+                ".{0,40}",
+            ],
+            0..60,
+        ),
+        end in proptest::collection::vec(proptest::num::u8::ANY, 0..40),
+    ) {
+        let mut bytes = words.join("\0").into_bytes();
+        bytes.extend(end);
+        let Asked { dropped: _, notices } = Asked::read(&bytes);
+        assert!(notices.len() <= MOST_NOTICES);
+        for notice in notices {
+            let (title, text) = notice.shown("a hook");
+            assert!(title.starts_with("a hook"), "{title}");
+            assert!(title.chars().count() <= MOST_TITLE + 12, "{title}");
+            assert!(text.chars().count() <= MOST_TEXT + 2, "{text}");
+            assert!(!title.chars().chain(text.chars()).any(is_unseen));
+            assert!(!text.starts_with('-'), "{text}");
+        }
+    }
 }

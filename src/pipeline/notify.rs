@@ -1,4 +1,4 @@
-//! Shows the notices of hooks, by a program of the operator's. Nothing waits for it: it takes no part in an answer.
+//! Shows the notices of hooks, by a program of the operator's. No answer waits for that.
 
 use std::{
     collections::HashMap,
@@ -20,7 +20,7 @@ use nix::{
 use super::Run;
 use crate::{
     metrics::{Metrics, NoticeOutcome},
-    notices::{Asked, Means, Notice, shown_name},
+    notices::{Asked, Means, NOTIFY_SEND, Notice, shown_name},
     redact::Redactor,
 };
 
@@ -40,16 +40,13 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// Time that the program has at the end of the daemon.
 const LAST: Duration = Duration::from_secs(1);
 
-/// The interval of looks for its end.
+/// The interval of polling for its end.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
-
-/// The program of desktop notices.
-const NOTIFY_SEND: &str = "notify-send";
 
 /// The address of the session's bus.
 const BUS: &str = "DBUS_SESSION_BUS_ADDRESS";
 
-/// Shows notices. Dropping it ends what shows them, within [`LAST`].
+/// Shows notices. Dropping this ends the programs that show them, within twice [`LAST`].
 #[derive(Debug)]
 pub(crate) struct Notifier {
     means: Means,
@@ -183,12 +180,12 @@ impl Notifier {
                 runtime,
             } => {
                 let usual = || Some(runtime.as_ref()?.join("bus")).filter(|bus| bus.exists());
-                let at = |bus: PathBuf| {
+                let address_of = |bus: PathBuf| {
                     let mut address = OsString::from("unix:path=");
                     address.push(bus);
                     address
                 };
-                let bus = address.clone().or_else(|| usual().map(at))?;
+                let bus = address.clone().or_else(|| usual().map(address_of))?;
                 let mut arguments = vec![
                     format!("--app-name={hook}"),
                     format!("--urgency={}", notice.urgency.name()),
@@ -211,7 +208,7 @@ impl Notifier {
 impl Drop for Notifier {
     fn drop(&mut self) {
         let mut state = self.shared.lock();
-        // Once for those who end in time, once for those who are killed.
+        // Once for programs that end in time, once for those that are killed.
         for _ in 0..2 {
             let busy = |state: &mut State| state.runs > 0;
             let waited = self.shared.changed.wait_timeout_while(state, LAST, busy);
@@ -240,7 +237,7 @@ impl Shared {
         command.stdin(Stdio::null());
         command.stdout(Stdio::null()).stderr(Stdio::null());
         command.envs(words.bus.iter().map(|bus| (BUS, bus)));
-        // What it leaves is reaped as any orphan is, and killed with it.
+        // In a group of its own: processes that the program leaves are reaped as orphans, and killed with it.
         let mut child = command.process_group(0).spawn()?;
         let until = Instant::now() + TIMEOUT;
         loop {
@@ -328,17 +325,17 @@ mod tests {
         let mut rate = Rate::default();
         let now = Instant::now();
         let one = session(1, "a");
-        let mut at = |seconds: u64, session: &(u32, String)| {
+        let mut taken = |seconds: u64, session: &(u32, String)| {
             let now = now + Duration::from_secs(seconds);
             (0..100).filter(|_| rate.take(session, now)).count()
         };
-        assert_eq!(at(0, &one), 8);
-        assert_eq!(at(2, &one), 0);
-        assert_eq!(at(3, &one), 1);
+        assert_eq!(taken(0, &one), 8);
+        assert_eq!(taken(2, &one), 0);
+        assert_eq!(taken(3, &one), 1);
         // Others have theirs.
-        assert_eq!(at(3, &session(1, "b")), 8);
-        assert_eq!(at(3, &session(2, "a")), 8);
-        let minute: usize = (0..20).map(|third| at(100 + 3 * third, &one)).sum();
+        assert_eq!(taken(3, &session(1, "b")), 8);
+        assert_eq!(taken(3, &session(2, "a")), 8);
+        let minute: usize = (0..20).map(|third| taken(100 + 3 * third, &one)).sum();
         assert_eq!(minute, 8 + 19);
     }
 

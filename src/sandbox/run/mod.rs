@@ -273,7 +273,7 @@ pub(crate) struct EndedHook {
     pub denied: Known,
     /// How it ended.
     pub end: End,
-    /// What its programs asked to be shown, unread.
+    /// Calls of the programs that ask for notices, unread.
     pub notices: Vec<u8>,
     /// Times and evidence of the set-up.
     pub setup: Setup,
@@ -525,7 +525,7 @@ impl Sandbox {
         let mut notices = None;
         let execution = |directory: &RunDir, identity: Option<&Identity>| {
             let mut execution = Execution::of(hook, directory, identity)?;
-            notices = Notices::of(hook, &mut execution, directory, identity)
+            notices = Notices::prepare(hook, &mut execution, directory, identity)
                 .map_err(|e| Fault::new("cannot make the pipe of a run's notices", e))?;
             Ok(execution)
         };

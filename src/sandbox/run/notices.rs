@@ -1,7 +1,7 @@
 //! The programs by which a hook asks for notices, and the pipe by which they arrive.
 //!
-//! A pipe instead of a file: nothing of it lies on a disk, and the kernel limits its size. The hook has a right on it alone and none
-//! on its directory, so it stays the pipe that the daemon made and has open.
+//! A pipe instead of a file: no byte lies on a disk, and the kernel limits the size. The hook has a right on the pipe alone and none
+//! on its directory, so the pipe stays the one that the daemon made and has open.
 
 use std::{
     ffi::CString,
@@ -77,7 +77,7 @@ impl Notices {
     /// # Errors
     ///
     /// Returns the first error.
-    pub(in crate::sandbox) fn of(
+    pub(in crate::sandbox) fn prepare(
         task: HookTask<'_>,
         execution: &mut Execution,
         directory: &RunDir,
@@ -129,7 +129,7 @@ impl Notices {
         })))
     }
 
-    /// Reads what arrives until a run has ended. Whatever exceeds the most of a run is dropped, so that no program waits.
+    /// Reads calls until a run has ended. Bytes beyond the most of a run are dropped, so that no program waits.
     pub(in crate::sandbox) async fn during<T>(
         &mut self,
         mut run: Pin<&mut impl Future<Output = T>>,
@@ -151,7 +151,7 @@ impl Notices {
         ended
     }
 
-    /// Returns what arrived.
+    /// Returns the calls that arrived.
     pub(in crate::sandbox) fn calls(self) -> Vec<u8> {
         self.calls
     }
