@@ -263,15 +263,22 @@ fn kill(child: &mut Child) -> io::Result<()> {
     child.wait().map(drop)
 }
 
-/// Returns the name of a hook, or that of its script or program.
+/// Returns the name of a hook; without one that of its script, its lifecycle point or its program.
 fn hook_name(run: &Run) -> String {
-    let script = run.program.scripts.first().map(|script| &script.path);
-    let file = script.unwrap_or(&run.program.path).file_name();
-    let file = file.map(|name| name.to_string_lossy().into_owned());
-    shown_name(match &*run.request.hook.name {
-        "" => file.as_deref().unwrap_or_default(),
-        name => name,
-    })
+    let request = &run.request;
+    let file = |path: &Path| {
+        let name = path.file_name().unwrap_or_default();
+        name.to_string_lossy().into_owned()
+    };
+    let script = run.program.scripts.first();
+    let names = [
+        request.hook.name.clone(),
+        script.map_or_else(String::new, |script| file(&script.path)),
+        request.event.point.clone(),
+        file(&run.program.path),
+    ];
+    let mut names = names.iter().filter(|name| !name.is_empty());
+    shown_name(names.next().map_or("", String::as_str))
 }
 
 fn program_in(directory: &Path) -> Option<PathBuf> {

@@ -167,7 +167,20 @@ async fn a_sound_is_a_notice_that_names_its_hook() {
         assert_eq!(end(&response).1, Some(0), "{player}");
     }
     site.until_counted("shown", 5).await;
-    assert_eq!(site.shown(), "<--><waits.sh><plays a sound>\n".repeat(5));
+    let sounds = "<--><waits.sh><plays a sound>\n".repeat(5);
+    assert_eq!(site.shown(), sounds);
+    // Without a name, the point.
+    let mut request = site.request("notifying", "notify-send a");
+    request.hook.as_mut().unwrap().name = String::new();
+    request.event = Some(pb::Event {
+        json: "{}".into(),
+        point: "Stop".to_owned(),
+        raw: true,
+    });
+    let response = site.daemon.run(request).await.unwrap();
+    assert_eq!(end(&response).1, Some(0), "{response:?}");
+    site.until_counted("shown", 6).await;
+    assert_eq!(site.shown(), format!("{sounds}<--><Stop: a><>\n"));
 }
 
 #[tokio::test]
