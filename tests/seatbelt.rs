@@ -23,7 +23,7 @@ use std::{
 use hookjail::{
     model::Narrow,
     policy::{
-        Access, GrantPlace, GrantSpec, Metadata, Network, Policy, Registry, Spawn,
+        Access, GrantPlace, GrantSpec, Keep, Metadata, Network, Policy, Registry, Spawn,
         narrow::{Bindings, narrow},
     },
     testing::{
@@ -208,8 +208,15 @@ impl Scene {
         let is_library = !is_closed && LIBRARIES.iter().any(|library| path.starts_with(library));
         let is_entry = matches!(operation, "file-write-create" | "file-write-unlink");
         let is_kept = self.kept.iter().any(|kept| {
-            let changes = operation.starts_with("file-write-") && kept.read_only;
-            changes && path.starts_with(&kept.path) || is_entry && path == kept.path
+            let is_changed = operation.starts_with("file-write-");
+            let is_used = is_changed || !matches!(operation, "file-read-metadata" | "sysctl-read");
+            match kept.keep {
+                Keep::Hidden => is_used && path.starts_with(&kept.path),
+                Keep::Name => is_entry && path == kept.path,
+                Keep::Unchanged => {
+                    is_changed && path.starts_with(&kept.path) || is_entry && path == kept.path
+                }
+            }
         });
         if is_kept {
             return false;
@@ -431,7 +438,8 @@ fn scene() -> impl Strategy<Value = Scene> {
             is_directory: false,
             path,
         });
-    let kept = (path(), any::<bool>()).prop_map(|(path, read_only)| Kept { path, read_only });
+    let keep = prop::sample::select(vec![Keep::Hidden, Keep::Name, Keep::Unchanged]);
+    let kept = (path(), keep).prop_map(|(path, keep)| Kept { keep, path });
     let settings = (
         prop::sample::select(vec![Network::None, Network::Outbound]),
         prop::sample::select(vec![Spawn::Processes, Spawn::Threads]),
@@ -587,12 +595,12 @@ fn shipped() -> Vec<(String, Scene)> {
             let seen = files.filter_map(on_a_mac).collect();
             let project = Path::new("/Users/user/project");
             let read_only = bound.files.read_only.iter().map(|kept| Kept {
+                keep: Keep::Unchanged,
                 path: project.join(&kept.below),
-                read_only: true,
             });
             let around = read_only.clone().next().map(|_| Kept {
+                keep: Keep::Name,
                 path: project.join(".git"),
-                read_only: false,
             });
             let scene = Scene {
                 kept: around.into_iter().chain(read_only).collect(),

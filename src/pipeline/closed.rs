@@ -25,6 +25,10 @@ use crate::contract::refusals;
 #[cfg(target_os = "linux")]
 const LOOKED_AT: usize = 8;
 
+/// The longest name of a file that a warning repeats, bytes.
+#[cfg(target_os = "linux")]
+const LONGEST_NAME: usize = 256;
+
 /// Returns the lines about files that the hook's user cannot open without confinement either, in lower case.
 ///
 /// Under a root daemon there are none: what keeps files from the users that hooks have there is part of the confinement.
@@ -37,24 +41,58 @@ pub(super) fn lines(run: &Run, stderr: &[u8]) -> Vec<String> {
     if refused.is_empty() {
         return Vec::new();
     }
-    let hook = &run.request.hook;
-    let from = hook.working_dir.as_deref().or(hook.workspace.as_deref());
+    let from = start(run);
     // The lines are compared without case, and files have one.
     let stderr = String::from_utf8_lossy(stderr);
-    let lines = stderr.lines().map(str::trim_end);
-    let mut closed: Vec<String> = Vec::new();
-    for line in lines
-        .filter(|line| refused.contains(&line.to_lowercase()))
-        .take(LOOKED_AT)
-    {
-        if names(line)
-            .take(LOOKED_AT)
-            .any(|name| is_closed(from, name))
-        {
-            closed.push(line.to_lowercase());
-        }
+    let closed = about(&stderr, &refused).filter(|line| {
+        let mut names = names(line).take(LOOKED_AT);
+        names.any(|name| is_closed(from, name))
+    });
+    closed.map(str::to_lowercase).collect()
+}
+
+/// Returns a warning about a file that the hook was refused because its name is hidden.
+#[cfg(target_os = "linux")]
+pub(super) fn hidden(run: &Run, stderr: &[u8]) -> Option<String> {
+    let files = &run.policy.files;
+    let workspace = run.request.hook.workspace.as_deref()?;
+    if files.hidden.is_empty() || !run.prepared.confines() {
+        return None;
     }
-    closed
+    let refused = refusals(stderr);
+    let stderr = String::from_utf8_lossy(stderr);
+    let named = |line| quoted(line).chain(words(line)).take(2 * LOOKED_AT);
+    let names = about(&stderr, &refused).flat_map(named);
+    let mut names = names.filter(|name| name.len() <= LONGEST_NAME);
+    names.find_map(|name| {
+        let path = start(run).unwrap_or(workspace).join(name);
+        let pattern = files.hides(path.strip_prefix(workspace).ok()?)?;
+        let profile = &run.policy.name;
+        Some(format!(
+            "`{name}` is hidden from this hook: `files.hidden` of profile `{profile}` has `{pattern}`"
+        ))
+    })
+}
+
+/// Returns the directory from which a hook names files.
+#[cfg(target_os = "linux")]
+fn start(run: &Run) -> Option<&Path> {
+    let hook = &run.request.hook;
+    hook.working_dir.as_deref().or(hook.workspace.as_deref())
+}
+
+/// Iterates over the lines of a text that are among those of refusals, which have no case.
+#[cfg(target_os = "linux")]
+fn about<'a>(text: &'a str, refused: &'a [String]) -> impl Iterator<Item = &'a str> {
+    let lines = text.lines().map(str::trim_end);
+    let lines = lines.filter(|line| refused.contains(&line.to_lowercase()));
+    lines.take(LOOKED_AT)
+}
+
+/// As [`lines`].
+#[cfg(not(target_os = "linux"))]
+pub(super) fn hidden(_run: &Run, _stderr: &[u8]) -> Option<String> {
+    None
 }
 
 /// Other systems have no lookup that stays on one file system.
@@ -66,12 +104,22 @@ pub(super) fn lines(_run: &Run, _stderr: &[u8]) -> Vec<String> {
 /// Returns what may be names of files in an error: what is quoted, and what stands between blanks or colons.
 #[cfg(target_os = "linux")]
 fn names(line: &str) -> impl Iterator<Item = &str> {
-    let marks = ['\'', '"', '`', '\u{2018}', '\u{2019}'];
-    let quoted = line.split(marks).skip(1).step_by(2);
-    let quoted = quoted.filter(|name| !name.is_empty());
+    quoted(line).chain(words(line).filter(|word| word.contains('/')))
+}
+
+#[cfg(target_os = "linux")]
+const MARKS: [char; 5] = ['\'', '"', '`', '\u{2018}', '\u{2019}'];
+
+#[cfg(target_os = "linux")]
+fn quoted(line: &str) -> impl Iterator<Item = &str> {
+    let quoted = line.split(MARKS).skip(1).step_by(2);
+    quoted.filter(|name| !name.is_empty())
+}
+
+#[cfg(target_os = "linux")]
+fn words(line: &str) -> impl Iterator<Item = &str> {
     let words = line.split([' ', '\t', ':', ',']);
-    let words = words.map(move |word| word.trim_matches(marks));
-    quoted.chain(words.filter(|word| word.contains('/')))
+    words.map(|word| word.trim_matches(MARKS))
 }
 
 /// Returns whether a file cannot be opened for reading by this process, for its mode or that of a directory above it.

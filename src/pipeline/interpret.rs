@@ -98,10 +98,12 @@ impl Interpreted {
         request.contract.cap(&mut end);
         // A reply holds more than the verdict, and a reply that exceeds the caller's limit is lost.
         let room = usize::try_from(request.max_reply_bytes / 2).unwrap_or(usize::MAX);
+        let hidden = closed::hidden(&run, &stderr.head);
         let judge = |room| {
-            request
-                .contract
-                .judge_within(room, &end, request.on_failure)
+            let contract = &request.contract;
+            let mut verdict = contract.judge_within(room, &end, request.on_failure);
+            verdict.warnings.extend(hidden.clone());
+            verdict
         };
         let mut verdict = judge(room);
         let mut event = request.contract.event(&end);

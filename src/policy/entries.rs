@@ -7,12 +7,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use super::names::NamePattern;
+
 /// The entries of a directory whose names match: `/etc/java-*`.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Entries {
     directory: PathBuf,
-    end: String,
-    start: String,
+    name: NamePattern,
 }
 
 impl Entries {
@@ -26,22 +27,16 @@ impl Entries {
         let Some((directory, name)) = text.rsplit_once('/').filter(|_| text.contains('*')) else {
             return Ok(None);
         };
-        let Some((start, end)) = name.split_once('*').filter(|_| !directory.contains('*')) else {
+        if directory.contains('*') {
             return Err("has a `*` before its last part");
-        };
-        if end.contains('*') {
-            return Err("has more than one `*`");
         }
-        if start.is_empty() && end.is_empty() {
-            return Err("matches every name; write a part of the name beside the `*`");
-        }
+        let name = NamePattern::parse(name)?;
         if directory.is_empty() {
             return Err("matches directories of the root; name each");
         }
         Ok(Some(Self {
             directory: directory.into(),
-            end: end.to_owned(),
-            start: start.to_owned(),
+            name,
         }))
     }
 
@@ -52,11 +47,8 @@ impl Entries {
 
     /// Returns whether a name matches. Hidden names match only where the pattern begins with their dot.
     pub(crate) fn matches(&self, name: &OsStr) -> bool {
-        let (name, start, end) = (name.as_bytes(), self.start.as_bytes(), self.end.as_bytes());
-        name.len() >= start.len() + end.len()
-            && name.starts_with(start)
-            && name.ends_with(end)
-            && (!start.is_empty() || !name.starts_with(b"."))
+        let is_hidden = name.as_bytes().starts_with(b".");
+        self.name.matches(name) && !(is_hidden && self.name.begins_open())
     }
 
     /// Returns the paths that match now, sorted; none where there is no such directory.
@@ -84,12 +76,7 @@ impl Entries {
 /// The path, as a profile spells it.
 impl fmt::Display for Entries {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            directory,
-            end,
-            start,
-        } = self;
-        write!(f, "{}/{start}*{end}", directory.display())
+        write!(f, "{}/{}", self.directory.display(), self.name)
     }
 }
 

@@ -6,9 +6,11 @@ pub(crate) mod environment;
 pub(crate) mod explain;
 pub(crate) mod forbidden;
 pub(crate) mod git_paths;
+pub(crate) mod hidden;
 #[cfg(target_os = "linux")]
 pub(crate) mod learned;
 pub(crate) mod located;
+mod names;
 pub mod narrow;
 pub mod profile;
 pub mod registry;
@@ -18,8 +20,8 @@ pub(crate) mod units;
 mod workspace_roots;
 
 pub use self::{
-    entries::Entries, profile::references::References, registry::Registry, start::starts_in,
-    workspace_roots::WorkspaceRoots,
+    entries::Entries, names::NamePattern, profile::references::References, registry::Registry,
+    start::starts_in, workspace_roots::WorkspaceRoots,
 };
 use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc, time::Duration};
 
@@ -108,6 +110,8 @@ pub struct Environment {
 /// The files that a hook can reach.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Files {
+    /// Names of files and directories of the workspace that are there and cannot be opened, wherever they lie in it.
+    pub hidden: Vec<NamePattern>,
     /// Granted beside the system's: a request can narrow these.
     pub named: Vec<GrantSpec>,
     /// Paths of the workspace that stay read-only within writable grants.
@@ -116,6 +120,13 @@ pub struct Files {
     pub state: Vec<PathBuf>,
     /// Grants that programs need to run at all. An entry marked `optional` may be absent from a host.
     pub system: Arc<[GrantSpec]>,
+}
+
+impl Files {
+    /// Returns whether a run under it needs mounts in its workspace.
+    pub const fn keep(&self) -> bool {
+        !self.read_only.is_empty() || !self.hidden.is_empty()
+    }
 }
 
 /// One granted path, before it is opened.
@@ -145,6 +156,17 @@ impl GrantSpec {
         entry.push_str(" }");
         entry
     }
+}
+
+/// Protection of a path of the workspace within a run, the weakest first.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Keep {
+    /// It keeps its name.
+    Name,
+    /// It stays read-only, with everything below it.
+    Unchanged,
+    /// It cannot be opened.
+    Hidden,
 }
 
 /// A path below the workspace that stays read-only.

@@ -39,6 +39,9 @@ const REAP: Duration = Duration::from_secs(5);
 /// The longest time between SIGTERM and the kill at a deadline: enough for git to remove its lock.
 const NOTICE: Duration = Duration::from_millis(500);
 
+/// The longest time between SIGTERM and the kill after a cancellation.
+const NOTICE_OF_CANCEL: Duration = Duration::from_millis(250);
+
 /// The daemon's ends of a child's pipes.
 #[derive(Debug)]
 pub(crate) struct Pipes {
@@ -349,7 +352,9 @@ impl Running {
         let chunks = chunks.as_ref();
         let mut reading = true;
         let notice = notice_before(deadline, released);
-        let mut noticed = false;
+        let mut end = deadline;
+        // Why it was asked to end, once it was.
+        let mut noticed = None;
         let asked = {
             let reads = outputs.read(chunks, on_over);
             let mut feeding = stdin.is_some();
@@ -363,10 +368,14 @@ impl Running {
                 tokio::select! {
                     biased;
                     () = exited(&watched) => break Cause::Itself,
-                    () = cancel.cancelled() => break Cause::Canceled,
-                    () = sleep_until(deadline.into()) => break Cause::Deadline,
-                    () = sleep_until(notice.into()), if !noticed => {
-                        noticed = true;
+                    () = sleep_until(end.into()) => break noticed.unwrap_or(Cause::Deadline),
+                    () = cancel.cancelled(), if noticed.is_none() => {
+                        end = deadline.min(Instant::now() + NOTICE_OF_CANCEL);
+                        noticed = Some(Cause::Canceled);
+                        group.ask_to_end();
+                    }
+                    () = sleep_until(notice.into()), if noticed.is_none() => {
+                        noticed = Some(Cause::Deadline);
                         group.ask_to_end();
                     }
                     () = over.notified() => break Cause::OutputLimit,
@@ -379,9 +388,9 @@ impl Running {
             Some(Cause::Deadline)
         } else if killed.is_some() {
             killed
-        } else if noticed {
+        } else if noticed.is_some() {
             // However it ended then, its time was over.
-            Some(Cause::Deadline)
+            noticed
         } else if group.has_ended() {
             // The child had ended before any other condition was handled.
             None
@@ -404,7 +413,7 @@ impl Running {
         let cause = match (killed, leader) {
             // The child ended just before the signal arrived.
             (Some(_), Some(leader))
-                if group.first.is_none() && !noticed && !leader.was_killed() =>
+                if group.first.is_none() && noticed.is_none() && !leader.was_killed() =>
             {
                 Cause::Itself
             }

@@ -3,6 +3,7 @@
 pub(crate) mod diff;
 pub(crate) mod heavy;
 pub(crate) mod keyed_toml;
+pub(crate) mod listing;
 pub(crate) mod pem;
 pub(crate) mod presence;
 pub(crate) mod seldom;

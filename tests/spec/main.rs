@@ -28,6 +28,7 @@ mod denials;
 mod dispatch;
 mod explained;
 mod fail_closed;
+mod hidden;
 mod http;
 mod json;
 #[cfg(feature = "weaken")]

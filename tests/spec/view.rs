@@ -15,6 +15,11 @@ use std::{
 };
 
 use hookjail::pb::{self, OutcomeKind};
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use tokio::task::JoinHandle;
 
 use crate::{
     support::{Daemon, SHIPPED, Setup, hook, unshared_directory},
@@ -96,6 +101,16 @@ async fn a_script_finds_itself_its_neighbours_and_its_project_where_they_are() {
         let path = workspace.join("link").display().to_string();
         let [bare, confined] = both(&daemon, [&path, ""]).await;
         assert_eq!(bare, confined);
+        // A program by a link, as virtual environments have their interpreter.
+        for (name, target) in [("bin/outside", "/bin/echo"), ("bin/inside", "../copy")] {
+            let path = workspace.join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::copy("/bin/echo", workspace.join("copy")).unwrap();
+            std::os::unix::fs::symlink(target, &path).unwrap();
+            let [bare, confined] = both(&daemon, [&path.display().to_string(), "word"]).await;
+            assert_eq!((bare.0, &*bare.1), (Some(0), "word\n"), "{name}");
+            assert_eq!(bare, confined, "{name}");
+        }
     }
 }
 
@@ -242,6 +257,64 @@ async fn a_hook_is_asked_to_end_before_its_time_is_over() {
     });
     let response = daemon.run(request).await.unwrap();
     assert_eq!(response.outcome.unwrap().kind(), OutcomeKind::TimedOut);
+}
+
+/// Runs hooks with a lock of their own, ends them, and returns those whose lock is left and that were ended, not done.
+async fn locked_at_an_end(
+    daemon: &mut Daemon,
+    end: impl AsyncFnOnce(&mut Daemon, Vec<JoinHandle<()>>),
+) {
+    let scripts = [
+        (
+            "asked",
+            "trap 'rm -f asked; exit 0' TERM; : >asked; sleep 60 & wait; echo done",
+        ),
+        ("deaf", "trap '' TERM; : >deaf; while :; do sleep 0.1; done"),
+    ];
+    let mut calls = Vec::new();
+    for (lock, script) in scripts {
+        let (request, mut client) = (writing(daemon, script), daemon.client());
+        calls.push(tokio::spawn(async move {
+            if let Ok(response) = client.execute(request).await {
+                let outcome = response.into_inner().outcome.unwrap();
+                assert_eq!(outcome.kind(), OutcomeKind::Canceled);
+            }
+        }));
+        until("the lock", || daemon.workspace().join(lock).exists()).await;
+    }
+    let workspace = daemon.workspace();
+    end(daemon, calls).await;
+    // The one that does not listen is killed all the same.
+    until("the end records", || daemon.records().len() == 4).await;
+    let ended = |record: &&serde_json::Value| record["outcome"] == "canceled";
+    assert_eq!(daemon.journal().iter().filter(ended).count(), 2);
+    assert!(!workspace.join("asked").exists());
+    assert!(workspace.join("deaf").exists());
+}
+
+#[tokio::test]
+async fn a_hook_is_asked_to_end_when_its_caller_is_gone() {
+    let mut daemon = Daemon::start().await;
+    locked_at_an_end(&mut daemon, async |_, calls| {
+        calls.iter().for_each(JoinHandle::abort)
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_hook_is_asked_to_end_when_the_drain_time_is_over() {
+    let mut daemon = Daemon::with(Setup {
+        config: "[server]\ndrain = \"1s\"\n".to_owned(),
+        ..Setup::default()
+    })
+    .await;
+    locked_at_an_end(&mut daemon, async |daemon, calls| {
+        kill(Pid::from_raw(daemon.pid().cast_signed()), Signal::SIGTERM).unwrap();
+        for call in calls {
+            call.await.unwrap();
+        }
+    })
+    .await;
 }
 
 #[tokio::test]

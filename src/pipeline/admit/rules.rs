@@ -172,17 +172,19 @@ impl Rules {
             Refusal::new(Reason::PolicyUnenforceable, message)
                 .with(Fact::Path(path.display().to_string()))
         };
-        let as_caller = FileRights::of(peer.uid, peer.gid, &peer.groups);
-        let found = GitPlaces::find(workspace);
-        let found = found.map_err(|why| refused(&workspace.join(".git"), why))?;
-        let Some(found) = found else { return Ok(None) };
-        for place in [&found.own, &found.common] {
-            let owner = place.metadata().map(|it| it.uid());
-            if owner.ok() != Some(peer.uid) {
-                return Err(refused(place, "it belongs to another user".to_owned()));
+        let found = {
+            let _as_caller = FileRights::of(peer.uid, peer.gid, &peer.groups);
+            let found = GitPlaces::find(workspace);
+            let found = found.map_err(|why| refused(&workspace.join(".git"), why))?;
+            let Some(found) = found else { return Ok(None) };
+            for place in [&found.own, &found.common] {
+                let owner = place.metadata().map(|it| it.uid());
+                if owner.ok() != Some(peer.uid) {
+                    return Err(refused(place, "it belongs to another user".to_owned()));
+                }
             }
-        }
-        drop(as_caller);
+            found
+        };
         for place in [&found.own, &found.common] {
             if let Err(refusal) = self.admit_directory("hook.workspace", place, peer) {
                 return Err(refused(place, refusal.message));

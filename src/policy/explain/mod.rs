@@ -229,14 +229,7 @@ impl Reach {
         let (at, how, remedy) = match self.judge(operation, target, destination) {
             Ok(by) => match self.mounted(operation, target, destination) {
                 None => return GrantDecision::Allowed { by },
-                Some((at, how)) => (
-                    at,
-                    how,
-                    Remedy::Never(
-                        "`files.read_only` keeps something there as it is; a profile without that allows it"
-                            .to_owned(),
-                    ),
-                ),
+                Some((at, how)) => (at, how, Remedy::Never(how.kept_by().to_owned())),
             },
             Err(lack) => (
                 lack.at,
@@ -364,6 +357,8 @@ pub struct GrantRefusal {
 /// The kind of a refusal.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum How {
+    /// The path is hidden.
+    Hidden,
     /// The path is a mount point, which cannot be removed or renamed.
     MountPoint,
     /// The file may not change directory, because it would gain, or lacks, these rights.
@@ -376,10 +371,29 @@ pub enum How {
     ReadOnly,
 }
 
+impl How {
+    /// Returns what keeps something of the workspace as it is.
+    const fn kept_by(self) -> &'static str {
+        match self {
+            Self::Hidden => {
+                "`files.hidden` has its name; a profile with the part `project-secrets` allows it"
+            }
+            Self::MountPoint
+            | Self::NotBetween(_)
+            | Self::NotGranted(_)
+            | Self::OtherMount
+            | Self::ReadOnly => {
+                "`files.read_only` or `files.hidden` keeps something there as it is; a profile without that allows it"
+            }
+        }
+    }
+}
+
 impl fmt::Display for GrantRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let at = self.at.display();
         match self.how {
+            How::Hidden => write!(f, "`{at}` is hidden"),
             How::MountPoint => write!(f, "`{at}` is mounted for the hook and keeps its name"),
             How::OtherMount => write!(f, "`{at}` is of another mount for the hook"),
             How::ReadOnly => write!(f, "`{at}` stays read-only"),

@@ -6,16 +6,16 @@ use super::{
     How, Reach,
     operation::{FileKind, Operation, Target},
 };
-use crate::policy::{Files, located::Located};
+use crate::policy::{Files, Keep, located::Located};
 
-/// A path in the workspace that is a mount point, because something there is read-only.
+/// A path in the workspace that is a mount point, because something there is read-only or hidden.
 #[derive(Clone, Debug)]
 pub(super) struct MountPoint {
+    keep: Keep,
     place: Located,
-    read_only: bool,
 }
 
-/// Finds the mount points for a run, by [`Files::read_only`].
+/// Finds the mount points for a run, by [`Files::read_only`] and [`Files::hidden`].
 pub(super) fn mounts(files: &Files, workspace: Option<&Path>) -> io::Result<Vec<MountPoint>> {
     let Some(workspace) = workspace else {
         return Ok(Vec::new());
@@ -31,21 +31,39 @@ pub(super) fn mounts(files: &Files, workspace: Option<&Path>) -> io::Result<Vec<
                 break;
             }
             let is_directory = FileKind::at(&path, false) == FileKind::Directory;
-            let read_only = below == kept.below || !is_directory;
-            match mounts
-                .iter_mut()
-                .find(|mount| mount.place.path() == place.path())
-            {
-                Some(mount) => mount.read_only |= read_only,
-                None => mounts.push(MountPoint { place, read_only }),
-            }
+            let keep = match below == kept.below || !is_directory {
+                false => Keep::Name,
+                true => Keep::Unchanged,
+            };
+            raise(&mut mounts, MountPoint { keep, place });
             if !is_directory {
                 break;
             }
         }
     }
+    let hidden = files.hidden_in(workspace).map_err(io::Error::other)?;
+    for below in &hidden {
+        let way = below.ancestors();
+        for way in way.filter(|way| !way.as_os_str().is_empty()) {
+            let place = Located::name(&workspace.join(way))?;
+            let keep = match way == below {
+                false => Keep::Name,
+                true => Keep::Hidden,
+            };
+            raise(&mut mounts, MountPoint { keep, place });
+        }
+    }
     mounts.sort_by(|one, other| one.place.path().cmp(other.place.path()));
     Ok(mounts)
+}
+
+/// Adds a mount point, or keeps one at least in its way.
+fn raise(mounts: &mut Vec<MountPoint>, point: MountPoint) {
+    let mut known = mounts.iter_mut();
+    match known.find(|mount| mount.place.path() == point.place.path()) {
+        Some(mount) => mount.keep = mount.keep.max(point.keep),
+        None => mounts.push(point),
+    }
 }
 
 impl Reach {
@@ -60,6 +78,16 @@ impl Reach {
             let mut holding = self.mounts.iter().rev();
             holding.find(|mount| mount.place.holds(place))
         };
+        let is_hidden = |place: &&Located| of(place).is_some_and(|it| it.keep == Keep::Hidden);
+        let opened = match operation {
+            Operation::Create | Operation::Link | Operation::Remove | Operation::Rename => None,
+            Operation::Execute | Operation::List | Operation::Read | Operation::Write => {
+                Some(&target.object)
+            }
+        };
+        if let Some(at) = opened.filter(is_hidden) {
+            return Some((at, How::Hidden));
+        }
         let names: Vec<&Target> = match operation {
             Operation::Execute | Operation::List | Operation::Read => return None,
             Operation::Write if target.kind != FileKind::Missing => Vec::new(),
@@ -71,7 +99,8 @@ impl Reach {
         if names.is_empty() {
             changed.push(&target.object);
         }
-        let is_kept = |place: &&Located| of(place).is_some_and(|mount| mount.read_only);
+        let is_kept =
+            |place: &&Located| of(place).is_some_and(|mount| mount.keep >= Keep::Unchanged);
         if let Some(at) = changed.into_iter().find(is_kept) {
             return Some((at, How::ReadOnly));
         }

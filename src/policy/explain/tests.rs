@@ -37,6 +37,7 @@ impl Ground {
 
 fn files(system: Vec<GrantSpec>, named: Vec<GrantSpec>) -> Files {
     Files {
+        hidden: Vec::new(),
         named,
         read_only: Vec::new(),
         state: Vec::new(),
@@ -330,6 +331,7 @@ fn what_stays_read_only_is_neither_changed_nor_moved_and_the_rest_of_the_workspa
         directory: false,
     };
     let files = Files {
+        hidden: Vec::new(),
         named: vec![GrantSpec {
             access: Access::Write,
             create: false,
@@ -386,5 +388,53 @@ fn what_stays_read_only_is_neither_changed_nor_moved_and_the_rest_of_the_workspa
             expected,
             "{operation:?} {path} {to:?}"
         );
+    }
+}
+
+#[test]
+fn what_is_hidden_is_opened_in_no_way_and_keeps_its_name() {
+    let workspace = tempfile::tempdir().unwrap();
+    let workspace = workspace.path().canonicalize().unwrap();
+    std::fs::create_dir_all(workspace.join("a/vault")).unwrap();
+    for file in ["a/.env", "a/vault/token", "a/open"] {
+        std::fs::write(workspace.join(file), "").unwrap();
+    }
+    let files = Files {
+        hidden: [".env*", "vault"]
+            .map(|it| crate::policy::NamePattern::parse(it).unwrap())
+            .into(),
+        ..files(
+            Vec::new(),
+            vec![GrantSpec {
+                access: Access::Write,
+                create: false,
+                optional: false,
+                place: GrantPlace::Path(workspace.clone()),
+            }],
+        )
+    };
+    let reach = Reach::locate(&files, Some(&workspace), ALL).unwrap();
+    use Operation::{Create, Execute, List, Read, Remove, Rename, Write};
+    for (operation, path, to, expected) in [
+        (Read, "a/.env", None, Some(How::Hidden)),
+        (Write, "a/.env", None, Some(How::Hidden)),
+        (Execute, "a/vault/token", None, Some(How::Hidden)),
+        (List, "a/vault", None, Some(How::Hidden)),
+        (Remove, "a/.env", None, Some(How::MountPoint)),
+        (Rename, "a", Some("b"), Some(How::MountPoint)),
+        (Rename, "a/open", Some("open"), Some(How::OtherMount)),
+        // The positive control.
+        (Read, "a/open", None, None),
+        (Rename, "a/open", Some("a/other"), None),
+        (Create, "a/.env.new", None, None),
+        (List, "a", None, None),
+    ] {
+        let target = Target::locate(operation, &workspace.join(path));
+        let to = to.map(|to| Target::destination(&workspace.join(to)));
+        let how = match reach.decide(operation, &target, to.as_ref(), &Forbidden::default()) {
+            GrantDecision::Allowed { .. } => None,
+            GrantDecision::Refused(refused) => Some(refused.how),
+        };
+        assert_eq!(how, expected, "{operation:?} {path}");
     }
 }

@@ -74,6 +74,7 @@ pub fn narrow(policy: &Policy, bound: Bindings<'_>, narrow: &Narrow) -> Result<P
 
     let mut narrowed = Policy {
         files: Files {
+            hidden: policy.files.hidden.clone(),
             named,
             read_only: policy.files.read_only.clone(),
             state: policy.files.state.clone(),
@@ -82,7 +83,10 @@ pub fn narrow(policy: &Policy, bound: Bindings<'_>, narrow: &Narrow) -> Result<P
         ..policy.clone()
     };
     match bound.workspace {
-        None => narrowed.files.read_only.clear(),
+        None => {
+            narrowed.files.hidden.clear();
+            narrowed.files.read_only.clear();
+        }
         Some(workspace) => narrowed
             .files
             .keep_read_only(workspace, |place| match place {
@@ -235,6 +239,7 @@ fn bind(policy: &Policy, bound: Bindings<'_>) -> Result<Vec<GrantSpec>, Widened>
         });
     }
     let files = Files {
+        hidden: Vec::new(),
         named,
         read_only: Vec::new(),
         state: Vec::new(),

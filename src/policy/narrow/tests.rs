@@ -318,6 +318,7 @@ proptest! {
     ) {
         let mut policy = NETWORK.clone();
         policy.files = Files {
+            hidden: Vec::new(),
             named,
             read_only: Vec::new(),
             state: Vec::new(),

@@ -13,11 +13,32 @@ use super::{
     ProfileCause, broken, once,
     references::{Reference, References, never_of_home},
 };
-use crate::policy::{Access, Entries, Files, GrantPlace, GrantSpec, ReadOnly};
+use crate::policy::{
+    Access, Entries, Files, GrantPlace, GrantSpec, NamePattern, Network, ReadOnly,
+};
+
+/// Names that profiles with a network hide where they do not say which.
+const HIDDEN_ONLINE: [&str; 11] = [
+    "*.jks",
+    "*.key",
+    "*.keystore",
+    "*.p12",
+    "*.pem",
+    "*.pfx",
+    ".env*",
+    ".netrc",
+    "credentials*.json",
+    "id_*",
+    "service-account*.json",
+];
 
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct FilesSection {
+    /// Names in the workspace that are there and cannot be opened, with one `*` in each at most. In the place of the parent's.
+    // Left out where nothing is hidden without it, so that profiles without it keep their digests.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hidden: Option<Vec<String>>,
     /// Grants that a request can narrow.
     #[schemars(with = "Vec<NamedEntry>")]
     named: Vec<NamedGrant>,
@@ -38,6 +59,9 @@ pub(super) struct FilesSection {
 
 impl FilesSection {
     pub(super) fn check(&self) -> Result<(), ProfileCause> {
+        let hidden = self.hidden.iter().flatten();
+        once("files.hidden", hidden.cloned())?;
+        self.hidden()?;
         once(
             "files.named",
             self.named.iter().map(|grant| grant.0.to_string()),
@@ -66,7 +90,19 @@ impl FilesSection {
         optional.map(ToString::to_string).collect()
     }
 
+    fn hidden(&self) -> Result<Option<Vec<NamePattern>>, ProfileCause> {
+        let Some(hidden) = &self.hidden else {
+            return Ok(None);
+        };
+        let patterns = hidden.iter().map(|text| {
+            NamePattern::parse(text)
+                .map_err(|rule| broken("files.hidden", format!("has `{text}`, which {rule}")))
+        });
+        patterns.collect::<Result<_, _>>().map(Some)
+    }
+
     pub(super) fn over(mut self, parent: Self) -> Self {
+        self.hidden = self.hidden.or(parent.hidden);
         let named: BTreeSet<String> = self.named.iter().map(|grant| grant.0.to_string()).collect();
         let system: BTreeSet<String> = self
             .system
@@ -91,7 +127,16 @@ impl FilesSection {
     }
 
     /// Resolves the grants; those below an unbound reference are dropped.
-    pub(super) fn resolve(self, references: &References) -> Result<Files, ProfileCause> {
+    pub(super) fn resolve(
+        self,
+        references: &References,
+        network: Option<Network>,
+    ) -> Result<Files, ProfileCause> {
+        let mut hidden = self.hidden()?.unwrap_or_else(|| match network {
+            Some(Network::Outbound) => hidden_online(),
+            Some(Network::None) | None => Vec::new(),
+        });
+        hidden.sort();
         let named = self.named.into_iter();
         let mut named: Vec<_> = named.filter_map(|it| it.0.bind(references)).collect();
         let system = self.system.into_iter();
@@ -113,6 +158,7 @@ impl FilesSection {
         state.sort();
         state.dedup();
         let mut files = Files {
+            hidden,
             named,
             read_only,
             state,
@@ -122,6 +168,9 @@ impl FilesSection {
             GrantPlace::Entries(_) | GrantPlace::Path(_) | GrantPlace::Source { .. } => None,
             GrantPlace::Workspace { below, .. } => Some(Path::new(WORKSPACE).join(below)),
         });
+        if !files.reach_workspace() {
+            files.hidden.clear();
+        }
         match files.below_writable() {
             None => Ok(files),
             Some((inner, outer)) => Err(ProfileCause::BelowWritable {
@@ -132,9 +181,22 @@ impl FilesSection {
     }
 }
 
-impl From<&Files> for FilesSection {
-    fn from(files: &Files) -> Self {
+/// Returns the names that profiles with a network hide where they do not say which, sorted.
+fn hidden_online() -> Vec<NamePattern> {
+    let patterns = HIDDEN_ONLINE.into_iter().map(NamePattern::parse);
+    patterns
+        .map(|it| it.expect("a pattern of a name"))
+        .collect()
+}
+
+impl FilesSection {
+    /// Spells resolved files as a section of a profile with a network or without.
+    pub(super) fn spelled(files: &Files, network: Network) -> Self {
+        let is_default =
+            files.hidden.is_empty() && (network == Network::None || !files.reach_workspace());
+        let hidden = files.hidden.iter().map(ToString::to_string);
         Self {
+            hidden: (!is_default).then(|| hidden.collect()),
             named: files.named.iter().map(|it| NamedGrant(it.into())).collect(),
             read_only: files.read_only.iter().cloned().map(ReadOnlyPath).collect(),
             state: (files.state.iter())
@@ -157,6 +219,12 @@ impl Files {
             if_bound: false,
         };
         self.named.iter().any(|grant| grant.place == whole)
+    }
+
+    /// Returns whether something of the workspace is granted.
+    pub(in crate::policy) fn reach_workspace(&self) -> bool {
+        let mut named = self.named.iter();
+        named.any(|grant| matches!(grant.place, GrantPlace::Workspace { .. }))
     }
 
     /// Keeps the `read_only` paths that a writable grant contains or that contain one. Others cannot be written anyway.

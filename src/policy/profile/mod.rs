@@ -197,7 +197,7 @@ impl ProfileFile {
             description,
             digest: String::new(),
             environment: Arc::new(self.environment.resolve(references, self.network)?),
-            files: self.files.resolve(references)?,
+            files: self.files.resolve(references, self.network)?,
             granted_by: self.granted_by.ok_or(ProfileCause::Missing("granted_by"))?,
             limits: self.limits.resolve()?,
             line: [name.clone()].into(),
@@ -272,7 +272,7 @@ impl From<&Policy> for ProfileFile {
                 without_network: BTreeMap::new(),
             },
             extends: None,
-            files: FilesSection::from(&policy.files),
+            files: FilesSection::spelled(&policy.files, policy.network),
             granted_by: Some(policy.granted_by),
             limits: LimitsSection {
                 address_space: Some(OptionalSize::of(policy.limits.address_space)),

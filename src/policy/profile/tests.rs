@@ -47,6 +47,7 @@ fn a_whole_profile_becomes_a_policy() {
     assert_eq!(
         policy.files,
         Files {
+            hidden: Vec::new(),
             named: vec![
                 grant(Access::Write, GrantPlace::Path("/srv/data".into())),
                 grant(

@@ -336,7 +336,7 @@ const MAX_FILE: u64 = 1 << 20;
 const NOT_A_FILE: &str = "it is not a regular file, or a link to one; put the file itself there";
 /// The shipped profile that extends nothing.
 const BASE: &str = "strict";
-const SHIPPED: [(&str, &str); 17] = [
+const SHIPPED: [(&str, &str); 18] = [
     (
         "agents-home",
         include_str!("../../../sandbox-profiles/agents-home.toml"),
@@ -380,6 +380,10 @@ const SHIPPED: [(&str, &str); 17] = [
     (
         "pipeline",
         include_str!("../../../sandbox-profiles/pipeline.toml"),
+    ),
+    (
+        "project-secrets",
+        include_str!("../../../sandbox-profiles/project-secrets.toml"),
     ),
     (
         "source-env",

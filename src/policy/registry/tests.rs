@@ -539,6 +539,7 @@ fn no_shipped_profile_reaches_keys_and_none_writes_what_others_run() {
         digest: open.digest.clone(),
         line: open.line.clone(),
         files: Files {
+            hidden: Vec::new(),
             read_only: Vec::new(),
             ..develop.files.clone()
         },

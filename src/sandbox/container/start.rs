@@ -48,7 +48,6 @@ use crate::{
             },
             child_spec::{Execution, pipes},
             proc_status::Status,
-            read_only::Kept,
             task::Action,
         },
     },
@@ -417,7 +416,9 @@ impl Call<'_> {
         ];
         let canary = self.runner.granted_canary();
         let root = self.runner.places.root();
-        let read_only = task.kept.map_or_else(|| Ok(Vec::new()), Kept::grants);
+        let read_only = task
+            .kept
+            .map_or_else(|| Ok(Vec::new()), |kept| kept.grants(&self.runner.closed));
         let read_only = read_only.map_err(|e| Fault::new("cannot open what stays read-only", e))?;
         let on_top = read_only.iter().map(|grant| (grant, true));
         let grants = task.granted().chain([&canary]);

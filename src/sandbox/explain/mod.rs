@@ -118,6 +118,7 @@ pub fn path(
         }
         GrantDecision::Refused(refused) => {
             let (by, errno) = match refused.how {
+                How::Hidden => (Enforcer::Mounts, libc::EACCES),
                 How::MountPoint => (Enforcer::Mounts, libc::EBUSY),
                 How::NotBetween(_) => (Enforcer::Landlock, libc::EXDEV),
                 How::NotGranted(_) => (Enforcer::Landlock, libc::EACCES),

@@ -77,8 +77,8 @@ pub(in crate::sandbox) fn of_step(step: Step, errno: i32) -> Option<Cause> {
             | libc::EPERM
             | libc::EUSERS,
         ) => Some(Cause {
-            fix: namespaces(namespaces_or!("`files.read_only`, as `develop-open-git`")),
-            why: "what the profile keeps read-only takes a mount namespace, which this system does not let hookjail make",
+            fix: namespaces(namespaces_or!("`files.read_only` and `files.hidden`, as `develop-open-git`")),
+            why: "what the profile keeps read-only or hidden takes a mount namespace, which this system does not let hookjail make",
         }),
         (
             Step::Tree | Step::Init | Step::View,

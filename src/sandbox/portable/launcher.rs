@@ -129,6 +129,7 @@ async fn hook(runner: &Runner, is_confined: bool, task: Task<'_>) -> Result<Rele
         working_dir,
         caller: _,
         identity: _,
+        // Files that last are shown by views, which Linux alone has.
         state: _,
     } = task;
     let Action::Execute(execution) = action else {
@@ -448,10 +449,10 @@ fn kept_of(found: &Kept) -> Result<Vec<seatbelt::Kept>, Stop> {
         name_of(opened)
     };
     let points = found.points.iter();
-    let kept = points.map(|(below, read_only)| {
+    let kept = points.map(|(below, keep)| {
         Ok(seatbelt::Kept {
+            keep: *keep,
             path: name(below)?,
-            read_only: *read_only,
         })
     });
     kept.collect()

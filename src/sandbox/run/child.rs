@@ -22,7 +22,7 @@ use tokio::{
 use crate::{
     model::{InvalidField, axis::Axis},
     mutants,
-    policy::{Access, HookView, Limits, ScratchLimits, StateScope, rights::Rights},
+    policy::{Access, HookView, Keep, Limits, ScratchLimits, StateScope, rights::Rights},
     process::{self, Armed, Hold, Kill, Pipes, Running},
     refusal::{Fact, Fault, Reason, Refusal, Stop, canceled, lacking},
     sandbox::{
@@ -35,10 +35,10 @@ use crate::{
             child_spec::{Execution, pipes, scratch_fd},
             denials::Denials,
             grants::OpenGrant,
-            read_only::Kept,
+            read_only::{Closed, Kept},
             state::mirror::shown,
             task::Action,
-            view::{Cover, Placement, private},
+            view::{Cover, Placement, private, without_links},
         },
         seccomp::{
             FilterSpec, Pool, Starts, Until,
@@ -46,9 +46,9 @@ use crate::{
         },
     },
     sys::{
-        self, Attempt, Bind, Canaries, FileRights, Found, Identity, Init, Job, JobParts, Keeper,
-        Launch, Mounts, Note, Overdue, OwnIds, Placed, Private, ReadOnly, Report, Step, Tmpfs,
-        View,
+        self, Attempt, Bind, BindKind, Canaries, ClosedPaths, FileRights, Found, Identity, Init,
+        Job, JobParts, Keeper, Launch, Mounts, Note, Overdue, OwnIds, Placed, Private, ReadOnly,
+        Report, Step, Tmpfs, View,
     },
 };
 
@@ -705,7 +705,8 @@ fn mounts_of(
     let fault = |e: io::Error| Fault::new("cannot prepare the mounts of a run", e);
     let identity = task.identity.as_ref();
     let kept = task.kept.filter(|_| !mutants::lacks("set-up", "read-only"));
-    let read_only = kept.map(read_only_of).transpose().map_err(fault)?;
+    let read_only = kept.map(|kept| read_only_of(kept, &runner.closed));
+    let read_only = read_only.transpose().map_err(fault)?;
     let limits = (task.policy.limits.scratch).filter(|_| !mutants::lacks("set-up", "scratch"));
     let path = task.directory.scratch();
     let tmpfs = limits.map(|ScratchLimits { bytes, files }| {
@@ -770,7 +771,11 @@ fn view_of(
         let mut lasting = lasting.shown.iter();
         lasting.any(|shown| grant.path.starts_with(&shown.path))
     };
-    let granted = task.granted().chain(&of_run).chain(&lasting.alone);
+    let granted = without_links(
+        task.granted().chain(&lasting.alone),
+        &task.policy.files.state,
+    );
+    let granted = granted.iter().chain(&of_run);
     let granted = granted.filter(|grant| !shown_there(grant));
     let granted = granted.chain(&lasting.temporary).chain(&lasting.shown);
     let granted: Vec<_> = granted.collect();
@@ -835,10 +840,12 @@ impl Lasting {
             rights: Rights::Private,
             target: Arc::clone(&kept.opened),
         });
-        let granted: Vec<_> = task.granted().chain(&lasting.alone).collect();
+        let places = &task.policy.files.state;
+        let granted = without_links(task.granted().chain(&lasting.alone), places);
+        let granted: Vec<_> = granted.iter().collect();
         let identity = task.identity.as_ref();
         let _as_user = identity.map(|it| FileRights::of(it.uid, it.gid, &it.groups));
-        for place in &task.policy.files.state {
+        for place in places {
             if let Some((private, grant)) = shown(&state.files, place, &granted, placed)? {
                 lasting.private.push(private);
                 lasting.shown.push(grant);
@@ -853,13 +860,34 @@ impl Lasting {
     }
 }
 
-/// Returns a child's read-only paths.
-fn read_only_of(kept: &Kept) -> io::Result<ReadOnly> {
+/// Returns the paths of a workspace that a child keeps.
+fn read_only_of(kept: &Kept, closed: &Closed) -> io::Result<ReadOnly> {
     let points = kept.points.iter();
-    let binds = points.map(|(below, read_only)| Bind::new(below, *read_only));
+    let binds = points.map(|(below, keep)| {
+        Bind::new(
+            below,
+            match keep {
+                Keep::Hidden => BindKind::Hidden,
+                Keep::Name => BindKind::Name,
+                Keep::Unchanged => BindKind::ReadOnly,
+            },
+        )
+    });
     let binds: Option<Vec<_>> = binds.collect();
+    let hides = kept.points.values().any(|keep| *keep == Keep::Hidden);
+    let closed = |is_directory| -> io::Result<Found> {
+        let (path, opened) = closed.instead_of(is_directory)?;
+        Found::of(path, opened)
+    };
     Ok(ReadOnly {
         binds: binds.ok_or(io::ErrorKind::InvalidInput)?,
+        closed: match hides {
+            false => None,
+            true => Some(ClosedPaths {
+                directory: kept.hides_directories.then(|| closed(true)).transpose()?,
+                file: closed(false)?,
+            }),
+        },
         workspace: Found::of(&kept.workspace, &kept.target)?,
     })
 }

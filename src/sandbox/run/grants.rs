@@ -37,7 +37,7 @@ use crate::{
 #[derive(Debug, Default)]
 pub(crate) struct Opened {
     pub(in crate::sandbox) grants: Vec<OpenGrant>,
-    /// The paths among them that stay read-only.
+    /// The paths among them that stay read-only, or are hidden.
     pub(in crate::sandbox) kept: Option<Kept>,
     /// The hook's working directory; `None` = its scratch directory.
     pub(in crate::sandbox) working_dir: Option<WorkingDir>,
@@ -66,7 +66,7 @@ impl Opened {
             None => None,
             Some(workspace) => {
                 let _as_caller = asked.rights();
-                Kept::find_with_git(workspace, &policy.files.read_only, asked.git)?
+                Kept::find_with_git(workspace, &policy.files, asked.git)?
             }
         };
         Ok(Self {

@@ -23,6 +23,10 @@ pub(in crate::sandbox) mod proc_status;
 pub(in crate::sandbox) mod read_only;
 pub(in crate::sandbox) mod runner;
 pub(in crate::sandbox) mod scratch;
+#[cfg_attr(
+    not(target_os = "linux"),
+    expect(dead_code, reason = "files that last are shown on Linux alone")
+)]
 pub(in crate::sandbox) mod state;
 pub(in crate::sandbox) mod task;
 #[cfg(target_os = "linux")]
@@ -113,6 +117,10 @@ pub(crate) struct SandboxParts {
     /// User of hooks under a root daemon.
     pub(crate) run_as: HookUsers,
     /// Files of hooks that last.
+    #[cfg_attr(
+        not(target_os = "linux"),
+        expect(dead_code, reason = "files that last are shown on Linux alone")
+    )]
     pub(crate) state: StateStore,
     /// Number of spawner threads for each caller and each different set of filters.
     pub(crate) spawners: usize,

@@ -5,7 +5,10 @@ use std::{fmt, io, os::fd::OwnedFd, path::PathBuf, sync::Arc};
 #[cfg(target_os = "linux")]
 use crate::{
     policy::Limits,
-    sandbox::run::cgroup::{Cgroups, Group},
+    sandbox::run::{
+        cgroup::{Cgroups, Group},
+        read_only::Closed,
+    },
 };
 use crate::{
     policy::{Access, rights::Rights},
@@ -24,6 +27,9 @@ pub(crate) struct Runner {
     /// The cgroups of runs, if runs have any.
     #[cfg(target_os = "linux")]
     pub(in crate::sandbox) cgroups: Option<Arc<Cgroups>>,
+    /// What is shown in the places of hidden files.
+    #[cfg(target_os = "linux")]
+    pub(in crate::sandbox) closed: Closed,
     deadlines: Deadlines,
     /// A file that no child is granted.
     pub(in crate::sandbox) denied: PathBuf,
@@ -45,6 +51,8 @@ impl Runner {
         Ok(Self {
             #[cfg(target_os = "linux")]
             cgroups: parts.cgroups.as_ref().ok().cloned(),
+            #[cfg(target_os = "linux")]
+            closed: instance.closed(),
             deadlines: Deadlines::start(Arc::clone(&parts.keeper))?,
             denied: instance.canary_denied().to_owned(),
             granted: instance.canary_granted().to_owned(),

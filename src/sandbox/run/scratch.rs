@@ -23,6 +23,8 @@ use nix::{
 };
 use uuid::Uuid;
 
+#[cfg(target_os = "linux")]
+use crate::sandbox::run::read_only::Closed;
 use crate::{
     sandbox::{host, run::notices, warm},
     sys::{BY_NAME, Identity, keep_writers_out},
@@ -154,6 +156,12 @@ impl InstanceDir {
     /// Returns the directory of the files that make interpreters wait.
     pub(in crate::sandbox) fn waiters(&self) -> PathBuf {
         self.path.join(WAITERS)
+    }
+
+    /// Returns what is shown in the places of hidden files.
+    #[cfg(target_os = "linux")]
+    pub(in crate::sandbox) fn closed(&self) -> Closed {
+        Closed::below(&self.path)
     }
 
     /// Returns the files without which nothing can run.

@@ -46,10 +46,18 @@ pub(crate) struct HookTask<'a> {
     /// The program, opened.
     pub(crate) program: &'a Program,
     /// Its session; may be empty.
+    #[cfg_attr(
+        not(target_os = "linux"),
+        expect(dead_code, reason = "files that last are shown on Linux alone")
+    )]
     pub(crate) session: &'a str,
     /// Contents of its stdin.
     pub(crate) stdin: &'a Bytes,
     /// Its workspace.
+    #[cfg_attr(
+        not(target_os = "linux"),
+        expect(dead_code, reason = "files that last are shown on Linux alone")
+    )]
     pub(crate) workspace: Option<&'a Path>,
 }
 
@@ -76,7 +84,7 @@ pub struct Task<'a> {
         expect(dead_code, reason = "hooks have uids of their own on Linux alone")
     )]
     pub(in crate::sandbox) identity: Option<Identity>,
-    /// Paths among the grants that stay read-only.
+    /// Paths among the grants that stay read-only, or are hidden.
     pub(in crate::sandbox) kept: Option<&'a Kept>,
     /// Its policy.
     pub(in crate::sandbox) policy: &'a Policy,
@@ -108,7 +116,7 @@ pub(in crate::sandbox) struct WorkingDir {
 #[cfg(target_os = "linux")]
 impl Task<'_> {
     /// Returns all grants but the scratch directory and the granted canary. The program's own files come last.
-    pub(in crate::sandbox) fn granted(&self) -> impl Iterator<Item = &OpenGrant> {
+    pub(in crate::sandbox) fn granted(&self) -> impl Iterator<Item = &OpenGrant> + Clone {
         let own = match &self.action {
             Action::Execute(execution) => &execution.own[..],
             Action::Probe(_) => &[],

@@ -51,6 +51,33 @@ pub(in crate::sandbox) fn covers<'a>(
         && fs::symlink_metadata(shared).is_ok_and(|found| found.is_dir())
 }
 
+/// Returns grants with the paths at which a view shows them: below what it covers, what lies in another grant is shown with
+/// that, so that its own path leads through the links there.
+pub(in crate::sandbox) fn without_links<'a>(
+    granted: impl Iterator<Item = &'a OpenGrant> + Clone,
+    state: &[PathBuf],
+) -> Vec<OpenGrant> {
+    let covered = SHARED.map(Path::new);
+    let is_covered = |path: &Path| {
+        let mut covered = covered.into_iter().chain(state.iter().map(|path| &**path));
+        covered.any(|covered| path.starts_with(covered))
+    };
+    let below = granted.clone().map(|grant| &*grant.path);
+    let below: BTreeSet<&Path> = below.filter(|path| is_covered(path)).collect();
+    let lies_in_another = |path: &Path| {
+        let mut above = path.ancestors().skip(1);
+        below.contains(path) && above.any(|above| below.contains(above))
+    };
+    let shown = granted.map(|grant| {
+        let real = lies_in_another(&grant.path).then(|| fs::canonicalize(&grant.path).ok());
+        OpenGrant {
+            path: real.flatten().unwrap_or_else(|| grant.path.clone()),
+            ..grant.clone()
+        }
+    });
+    shown.collect()
+}
+
 /// Returns the shared directories that are covered, with what is granted below them: nothing else of them is there.
 ///
 /// Rules of Landlock are inherited from the directory that covers, so what may not be written or executed is mounted so.

@@ -185,8 +185,8 @@ pub(in crate::sandbox) fn closed(network: Network, spawn: Spawn) -> Section {
     Section::new("closed, whatever stands above", rules)
 }
 
-/// Denies the daemon's own paths. The run's own among them are allowed further down.
-pub(in crate::sandbox) fn daemons_own(closed: Vec<Filter>) -> Section {
+/// Denies every use of paths. Those among them that are allowed further down stay open.
+pub(in crate::sandbox) fn shut(title: &'static str, closed: Vec<Filter>) -> Section {
     let mut operations = vec![
         Operation::FileMapExecutable,
         Operation::FileReadData,
@@ -198,7 +198,7 @@ pub(in crate::sandbox) fn daemons_own(closed: Vec<Filter>) -> Section {
     ];
     operations.extend(Operation::METADATA);
     let rule = Rule::deny(&operations, closed);
-    Section::new("the daemon's own", vec![rule])
+    Section::new(title, vec![rule])
 }
 
 /// Keeps paths read-only, and others by name only. Nothing else can take the place of a kept name.

@@ -23,7 +23,7 @@ pub(crate) use self::{place::Inexpressible, rules::Parameter};
 use crate::{
     model::axis::{Axes, Coverage},
     policy::{
-        Access, Metadata, Network, Policy, Spawn,
+        Access, Keep, Metadata, Network, Policy, Spawn,
         rights::{FileRight, FileRights, Rights},
     },
 };
@@ -99,7 +99,7 @@ pub fn profile(policy: &Policy, places: &Places<'_>) -> Result<Generated, Inexpr
         for (index, path) in places.closed.iter().enumerate() {
             closed.push(Filter::Subpath(named(format!("CLOSED_{index}"), path)?));
         }
-        sections.push(base::daemons_own(closed));
+        sections.push(base::shut("the daemon's own", closed));
     }
     sections.push(grant(
         "this program, which says what it sees before it executes the program",
@@ -129,17 +129,20 @@ pub fn profile(policy: &Policy, places: &Places<'_>) -> Result<Generated, Inexpr
             policy.metadata,
         ));
     }
-    let (mut read_only, mut names) = (Vec::new(), Vec::new());
+    let (mut hidden, mut names, mut read_only) = (Vec::new(), Vec::new(), Vec::new());
     for (index, kept) in places.kept.iter().enumerate() {
         let value = named(format!("KEPT_{index}"), &kept.path)?;
-        if kept.read_only {
-            read_only.push(Filter::Subpath(value));
-        } else {
-            names.push(Filter::Literal(value));
+        match kept.keep {
+            Keep::Hidden => hidden.push(Filter::Subpath(value)),
+            Keep::Name => names.push(Filter::Literal(value)),
+            Keep::Unchanged => read_only.push(Filter::Subpath(value)),
         }
     }
-    if !places.kept.is_empty() {
+    if !names.is_empty() || !read_only.is_empty() {
         sections.push(base::kept(read_only, names));
+    }
+    if !hidden.is_empty() {
+        sections.push(base::shut("what is hidden", hidden));
     }
     sections.push(base::closed(policy.network, policy.spawn));
     Ok(Generated {

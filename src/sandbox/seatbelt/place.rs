@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::{
-    policy::{Access, rights::Rights},
+    policy::{Access, Keep, rights::Rights},
     refusal::{Fact, Reason, Refusal},
 };
 
@@ -37,8 +37,8 @@ pub struct Places<'a> {
 pub struct Kept {
     /// The path.
     pub path: PathBuf,
-    /// Whether it stays read-only with all below it, or only keeps its name.
-    pub read_only: bool,
+    /// Its protection.
+    pub keep: Keep,
 }
 
 /// One granted path.

@@ -71,8 +71,8 @@ fn paths_that_no_rule_can_be_about_are_refused() {
             rights: Rights::File(Access::Read),
         }];
         let kept = [Kept {
+            keep: Keep::Unchanged,
             path: path.clone(),
-            read_only: true,
         }];
         let closed = [path];
         for places in [

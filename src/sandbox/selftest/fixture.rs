@@ -8,7 +8,7 @@ use std::{
 };
 
 use crate::{
-    policy::{Access, Policy, rights::Rights},
+    policy::{Access, Keep, Policy, rights::Rights},
     sandbox::run::{
         grants::{self, OpenGrant},
         read_only::Kept,
@@ -19,6 +19,7 @@ use crate::{
 
 /// Directory that serves as the workspace with its read-only paths.
 pub(super) const WORKSPACE: &str = "workspace";
+pub(super) const HIDDEN_FILE: &str = "around/hidden";
 pub(super) const KEPT_DIRECTORY: &str = "around/directory";
 pub(super) const KEPT_FILE: &str = "around/file";
 
@@ -70,9 +71,10 @@ impl Fixture {
             (workspace.clone(), true),
             (workspace.join("around"), true),
             (workspace.join(KEPT_DIRECTORY), true),
+            (workspace.join(HIDDEN_FILE), false),
             (workspace.join(KEPT_FILE), false),
         ];
-        let keeps = !policy.files.read_only.is_empty();
+        let keeps = policy.files.keep();
         for (path, is_directory) in keeping.into_iter().filter(|_| keeps) {
             if is_directory {
                 fs::create_dir(&path)?;
@@ -93,13 +95,19 @@ impl Fixture {
         })
     }
 
-    /// Returns the paths that stay read-only within the confined child's writable ones.
+    /// Returns the paths that stay read-only within the confined child's writable ones, or are hidden.
     pub(in crate::sandbox) fn kept(&self) -> io::Result<Kept> {
         let workspace = self.outside.join(WORKSPACE);
         let (target, _) = grants::open(&workspace, Links::Refused)?;
-        let points = [("around", false), (KEPT_DIRECTORY, true), (KEPT_FILE, true)];
-        let points = points.map(|(below, read_only)| (below.into(), read_only));
+        let points = [
+            ("around", Keep::Name),
+            (HIDDEN_FILE, Keep::Hidden),
+            (KEPT_DIRECTORY, Keep::Unchanged),
+            (KEPT_FILE, Keep::Unchanged),
+        ];
+        let points = points.map(|(below, keep)| (below.into(), keep));
         Ok(Kept {
+            hides_directories: false,
             points: points.into(),
             target,
             workspace,
@@ -122,7 +130,7 @@ impl Fixture {
             open("granted-program", Access::Execute)?,
             open("readable-program", Access::Read)?,
         ];
-        if !policy.files.read_only.is_empty() {
+        if policy.files.keep() {
             granted.push(OpenGrant {
                 rights: Rights::Directory(Access::Write),
                 ..open(WORKSPACE, Access::Write)?

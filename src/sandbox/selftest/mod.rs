@@ -367,7 +367,7 @@ impl Key {
     fn of(backend: BackendName, policy: &Policy, profile_digest: &str) -> Self {
         Self {
             backend,
-            keeps: !policy.files.read_only.is_empty(),
+            keeps: policy.files.keep(),
             metadata: policy.metadata,
             network: policy.network,
             profile_digest: profile_digest.to_owned(),
@@ -744,7 +744,7 @@ impl Sandbox {
             false => Vec::new(),
         };
         let fault = |e| Fault::new("cannot open the self-test's files", e);
-        let kept = (confines && !policy.files.read_only.is_empty()).then(|| site.fixture.kept());
+        let kept = (confines && policy.files.keep()).then(|| site.fixture.kept());
         let kept = kept.transpose().map_err(fault)?;
         let task = Task {
             action: Action::Probe(attempts),

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use nix::unistd;
 
-use super::fixture::{Fixture, KEPT_DIRECTORY, KEPT_FILE, WORKSPACE};
+use super::fixture::{Fixture, HIDDEN_FILE, KEPT_DIRECTORY, KEPT_FILE, WORKSPACE};
 use crate::{
     model::axis::{Axes, Axis, Coverage},
     policy::{HookView, Metadata, Network, Policy, Spawn},
@@ -203,15 +203,18 @@ impl Fixture {
 
     /// Returns the probes of what stays read-only in a directory that is granted to be written.
     fn keeping(&self, policy: &Policy) -> Vec<Probe> {
-        if policy.files.read_only.is_empty() {
+        if !policy.files.keep() {
             return Vec::new();
         }
+        let read = |what, attempt| Probe::new(Axis::Read, what, attempt);
         let write = |what, attempt| Probe::new(Axis::Write, what, attempt);
         let workspace = self.outside.join(WORKSPACE);
         let made = workspace.join("around/made");
         let kept = workspace.join(KEPT_DIRECTORY).join("made");
         let file = workspace.join(KEPT_FILE);
+        let hidden = workspace.join(HIDDEN_FILE);
         vec![
+            read("open a hidden file", open(&hidden, libc::O_RDONLY)),
             write(
                 "make a file in a directory that is granted to be written",
                 create(&made),

@@ -44,7 +44,7 @@ pub(crate) use self::{
     },
     mounts::{Found, Mounts, NAMESPACE_OF_A_TREE, NAMESPACE_OF_ROOT, NAMESPACES_OF_A_USER, OwnIds},
     open::{BY_NAME, locate, open_beneath, open_in_root, pipe},
-    read_only::{Bind, ReadOnly},
+    read_only::{Bind, BindKind, ClosedPaths, ReadOnly},
     slot::{slot_input, slot_program},
     spawn::{Launch, Overdue, Stack, discard, has_clone3, launch},
     tmpfs::Tmpfs,

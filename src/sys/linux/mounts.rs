@@ -218,6 +218,11 @@ pub(super) fn stat(fd: usize) -> Result<libc::stat, i32> {
     Ok(unsafe { found.assume_init() })
 }
 
+/// Returns whether an opened file is a directory.
+pub(super) fn is_directory(fd: usize) -> Result<bool, i32> {
+    Ok(stat(fd)?.st_mode & libc::S_IFMT == libc::S_IFDIR)
+}
+
 /// Returns the state of the file system and the mount of an opened file.
 pub(super) fn statfs(fd: usize) -> Result<FileSystem, i32> {
     let mut found = FileSystem::default();

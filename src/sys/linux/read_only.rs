@@ -1,4 +1,4 @@
-//! Makes paths of a workspace read-only for a hook: binds in a mount namespace.
+//! Makes paths of a workspace read-only for a hook, or hides them: binds in a mount namespace.
 //!
 //! Landlock adds rights and subtracts none, so below a directory that a hook may write only a mount can keep something from it. A
 //! mount point can also be neither renamed nor removed, replaced or linked to from elsewhere in its namespace.
@@ -8,34 +8,56 @@
 use std::{ffi::CString, os::unix::ffi::OsStrExt, path::Path};
 
 use super::mounts::{
-    AT_RECURSIVE, Found, MOUNT_ATTR_RDONLY, MountAttributes, attach, close, copy_mount, enter,
-    locate, set_attributes, statfs,
+    AT_RECURSIVE, Found, MOUNT_ATTR_RDONLY, MountAttributes, attach, check, close, copy_mount,
+    enter, is_directory, locate, set_attributes, statfs,
 };
 
-/// Paths of a workspace that are bound onto themselves.
+/// Mounts in a workspace.
 #[derive(Debug)]
 pub(crate) struct ReadOnly {
     /// In order: a path comes after the one that contains it.
     pub binds: Vec<Bind>,
+    /// What is mounted on hidden paths, if there are any.
+    pub closed: Option<ClosedPaths>,
     /// The workspace.
     pub workspace: Found,
 }
 
-/// A path that is bound onto itself.
+/// What cannot be opened.
+#[derive(Debug)]
+pub(crate) struct ClosedPaths {
+    /// An empty directory, if directories are hidden.
+    pub directory: Option<Found>,
+    /// An empty file.
+    pub file: Found,
+}
+
+/// A mount point.
 #[derive(Debug)]
 pub(crate) struct Bind {
     /// The path, below the workspace.
     pub below: CString,
-    /// Whether it becomes read-only, or only a mount point.
-    pub read_only: bool,
+    /// What is mounted there.
+    pub kind: BindKind,
+}
+
+/// What is mounted on a path.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum BindKind {
+    /// Something that cannot be opened.
+    Hidden,
+    /// The path itself.
+    Name,
+    /// The path itself, read-only.
+    ReadOnly,
 }
 
 impl Bind {
     /// Creates a bind of a path below the workspace. `None` if the path holds a NUL byte.
-    pub(crate) fn new(below: &Path, read_only: bool) -> Option<Self> {
+    pub(crate) fn new(below: &Path, kind: BindKind) -> Option<Self> {
         Some(Self {
             below: CString::new(below.as_os_str().as_bytes()).ok()?,
-            read_only,
+            kind,
         })
     }
 }
@@ -44,32 +66,67 @@ impl Bind {
 pub(super) fn make(read_only: &ReadOnly) -> Result<(), i32> {
     let workspace = enter(&read_only.workspace)?;
     for bind in &read_only.binds {
-        make_bind(workspace, bind)?;
+        match bind.kind {
+            BindKind::Hidden => hide(workspace, bind, read_only.closed.as_ref())?,
+            BindKind::Name | BindKind::ReadOnly => make_bind(workspace, bind)?,
+        }
     }
     close(workspace)
 }
 
 /// Binds a path's target, found without links, onto itself.
 fn make_bind(workspace: usize, bind: &Bind) -> Result<(), i32> {
-    let beneath = libc::RESOLVE_BENEATH | libc::RESOLVE_NO_SYMLINKS | libc::RESOLVE_NO_MAGICLINKS;
-    let target = locate(workspace, &bind.below, beneath)?;
-    let empty = libc::AT_EMPTY_PATH as usize;
+    let target = locate(workspace, &bind.below, BENEATH)?;
     // What is mounted below comes along: without it that would lie open.
     let tree = copy_mount(target, true)?;
-    if bind.read_only {
-        let attributes = MountAttributes {
-            set: MOUNT_ATTR_RDONLY,
-            ..MountAttributes::default()
-        };
-        set_attributes(tree, c"", AT_RECURSIVE | empty, &attributes)?;
+    if bind.kind == BindKind::ReadOnly {
+        make_read_only(tree)?;
     }
     attach(tree, target)?;
     // By its path, as the hook would come to it.
-    let seen = locate(workspace, &bind.below, beneath)?;
-    if bind.read_only && !is_read_only(seen)? {
+    let seen = locate(workspace, &bind.below, BENEATH)?;
+    if bind.kind == BindKind::ReadOnly && !is_read_only(seen)? {
         return Err(libc::EKEYEXPIRED);
     }
     close(seen)
+}
+
+/// Puts what cannot be opened in the place of a path's target, found without links. One that is gone needs nothing: whoever
+/// removed it can also make another, at any time.
+fn hide(workspace: usize, bind: &Bind, closed: Option<&ClosedPaths>) -> Result<(), i32> {
+    let closed = closed.ok_or(libc::EINVAL)?;
+    let target = match locate(workspace, &bind.below, BENEATH) {
+        Err(libc::ENOENT) => return Ok(()),
+        target => target?,
+    };
+    let closed = match is_directory(target)? {
+        false => &closed.file,
+        true => closed.directory.as_ref().ok_or(libc::ESTALE)?,
+    };
+    let source = enter(closed)?;
+    let tree = copy_mount(source, false)?;
+    close(source)?;
+    make_read_only(tree)?;
+    attach(tree, target)?;
+    // By its path, as the hook would come to it.
+    let seen = locate(workspace, &bind.below, BENEATH)?;
+    check(seen, closed)?;
+    match is_read_only(seen)? {
+        false => Err(libc::EKEYEXPIRED),
+        true => close(seen),
+    }
+}
+
+const BENEATH: u64 =
+    libc::RESOLVE_BENEATH | libc::RESOLVE_NO_SYMLINKS | libc::RESOLVE_NO_MAGICLINKS;
+
+fn make_read_only(tree: usize) -> Result<(), i32> {
+    let attributes = MountAttributes {
+        set: MOUNT_ATTR_RDONLY,
+        ..MountAttributes::default()
+    };
+    let flags = AT_RECURSIVE | libc::AT_EMPTY_PATH as usize;
+    set_attributes(tree, c"", flags, &attributes)
 }
 
 /// Returns whether the mount of a descriptor is read-only.

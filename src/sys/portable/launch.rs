@@ -81,6 +81,9 @@ pub(crate) fn start(start: Start) -> io::Result<Process> {
     let most = sysconf(SysconfVar::OPEN_MAX).ok().flatten();
     let most = most.and_then(|most| i32::try_from(most).ok());
     let most = most.unwrap_or(MAX_FDS).min(MAX_FDS);
+    // Of 16 bits on some systems; permissions have 9.
+    let mask = libc::mode_t::try_from(mask & 0o777).unwrap_or(0o777);
+    let mask = Mode::from_bits_truncate(mask);
     let (arguments, variables) = (PointerList::to(&argv), PointerList::to(&environment));
     let prepare = move || {
         // What the pointers lead into lives as long as this closure.
@@ -88,7 +91,7 @@ pub(crate) fn start(start: Start) -> io::Result<Process> {
         group.store(getpid().as_raw(), Ordering::Release);
         // SAFETY: no handler is installed, so nothing of ours runs in a signal's context.
         unsafe { signal(Signal::SIGXFSZ, SigHandler::SigDfl) }?;
-        umask(Mode::from_bits_truncate(mask as libc::mode_t));
+        umask(mask);
         fchdir(&*working_dir)?;
         for (resource, limit) in &limits {
             setrlimit(*resource, *limit, *limit)?;

@@ -103,6 +103,7 @@ impl Model {
     /// Returns what a profile says, as it is written, to a hook with this workspace.
     pub(super) fn of(policy: &Policy, workspace: &Path, program: &Path) -> Self {
         let Files {
+            hidden: _,
             named,
             read_only: _,
             state: _,

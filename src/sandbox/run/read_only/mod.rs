@@ -1,4 +1,7 @@
-//! Finds the paths of a writable workspace that stay read-only in a run.
+//! Finds the paths of a workspace that stay read-only in a run, and those that are hidden from it.
+
+#[cfg(target_os = "linux")]
+mod closed;
 
 #[cfg(target_os = "linux")]
 use std::sync::Arc;
@@ -22,17 +25,22 @@ use crate::policy::{Access, rights::Rights};
 use crate::sandbox::run::grants::OpenGrant;
 use crate::{
     model::axis::Axis,
-    policy::ReadOnly,
+    policy::{Files, Keep, ReadOnly, hidden::Unsearchable},
     refusal::{Fact, Reason, Refusal},
     sandbox::run::grants,
     sys::{BY_NAME, Links, open_beneath},
 };
 
-/// A tree with paths that stay read-only.
+#[cfg(target_os = "linux")]
+pub(in crate::sandbox) use self::closed::Closed;
+
+/// A tree with paths that stay read-only, or are hidden.
 #[derive(Debug)]
 pub(in crate::sandbox) struct Kept {
-    /// Whether each path below the tree becomes read-only, or only keeps its name. A path inside another comes after it.
-    pub points: BTreeMap<PathBuf, bool>,
+    /// Whether directories are among what is hidden.
+    pub hides_directories: bool,
+    /// The paths below the tree. A path inside another comes after it.
+    pub points: BTreeMap<PathBuf, Keep>,
     /// The workspace, or the directory that holds it and the directories of git that belong to it.
     pub target: OwnedFd,
     /// Its path.
@@ -40,22 +48,33 @@ pub(in crate::sandbox) struct Kept {
 }
 
 impl Kept {
-    /// Finds the paths to keep read-only in a workspace; `None` if there are none.
+    /// Finds the paths to keep in a workspace; `None` if there are none.
     ///
     /// With the caller's rights. A missing directory that must be read-only is created, because a hook could create it
     /// otherwise.
     ///
     /// # Errors
     ///
-    /// Refuses paths that cannot be kept read-only: behind a symbolic link, with a second hard link, or missing and not
-    /// a directory (`POLICY_UNENFORCEABLE`); and paths that cannot be examined (`GRANT_MISSING`).
+    /// Refuses paths that cannot be kept: behind a symbolic link, with a second hard link, or missing and not a directory
+    /// (`POLICY_UNENFORCEABLE`); and paths that cannot be examined (`GRANT_MISSING`).
     pub(in crate::sandbox) fn find(
         workspace: &Path,
-        list: &[ReadOnly],
+        files: &Files,
     ) -> Result<Option<Self>, Refusal> {
+        let mut kept = Self::unchanged(workspace, &files.read_only)?;
+        kept.hide(files)?;
+        Ok(kept.or_none())
+    }
+
+    fn or_none(self) -> Option<Self> {
+        (!self.points.is_empty()).then_some(self)
+    }
+
+    /// Finds the paths that stay read-only.
+    fn unchanged(workspace: &Path, list: &[ReadOnly]) -> Result<Self, Refusal> {
         let opened = grants::open(workspace, Links::Refused);
         let (target, _) = opened.map_err(|errno| unseen(workspace, errno))?;
-        let mut points = BTreeMap::new();
+        let mut points: BTreeMap<PathBuf, Keep> = BTreeMap::new();
         for kept in list {
             let mut way: Vec<&Path> = kept.below.ancestors().collect();
             // Without the empty path at its end, the shortest first.
@@ -74,33 +93,66 @@ impl Kept {
                     Ok(kind) => kind,
                     // A missing parent: no file exists below it that must stay unchanged.
                     Err(Errno::ENOENT) if !last => break,
-                    Err(Errno::ENOENT) => return Err(unkept(&path, kept, MISSING)),
-                    Err(Errno::ELOOP) => return Err(unkept(&path, kept, LINK)),
+                    Err(Errno::ENOENT) => return Err(unkept(&path, &asked(kept), MISSING)),
+                    Err(Errno::ELOOP) => return Err(unkept(&path, &asked(kept), LINK)),
                     Err(errno) => return Err(unseen(&path, errno)),
                 };
                 match kind {
                     Found::Directory => {
-                        *points.entry(below.to_owned()).or_default() |= last;
+                        let keep = if last { Keep::Unchanged } else { Keep::Name };
+                        raise(&mut points, below, keep);
                     }
                     Found::Named(false) => {
                         // The name itself is kept, because paths below it could only be created in its place.
-                        points.insert(below.to_owned(), true);
+                        raise(&mut points, below, Keep::Unchanged);
                         break;
                     }
-                    Found::Named(true) => return Err(unkept(&path, kept, NAMES)),
+                    Found::Named(true) => return Err(unkept(&path, &asked(kept), NAMES)),
                 }
             }
         }
-        Ok((!points.is_empty()).then(|| Self {
+        Ok(Self {
+            hides_directories: false,
             points,
             target,
             workspace: workspace.to_owned(),
-        }))
+        })
+    }
+
+    /// Adds the paths that are hidden, and the directories that lead to them.
+    fn hide(&mut self, files: &Files) -> Result<(), Refusal> {
+        let found = files.hidden_in(&self.workspace);
+        for below in found.map_err(|why| unsearchable(&self.workspace, &why))? {
+            let path = self.workspace.join(&below);
+            match find(&self.target, &below) {
+                // A file of another program's that is gone again.
+                Err(Errno::ENOENT) => continue,
+                Err(errno) => return Err(unseen(&path, errno)),
+                Ok(Found::Named(true)) => {
+                    return Err(unkept(&path, &asked_to_hide(files, &below), NAMES));
+                }
+                Ok(Found::Directory) => self.hides_directories = true,
+                Ok(Found::Named(false)) => {}
+            }
+            let way = below.ancestors().skip(1);
+            // Without the empty path at its end.
+            for way in way.filter(|way| !way.as_os_str().is_empty()) {
+                raise(&mut self.points, way, Keep::Name);
+            }
+            raise(&mut self.points, &below, Keep::Hidden);
+        }
+        Ok(())
     }
 }
 
+/// Keeps a path at least in a way.
+fn raise(points: &mut BTreeMap<PathBuf, Keep>, below: &Path, keep: Keep) {
+    let kept = points.entry(below.to_owned()).or_insert(keep);
+    *kept = (*kept).max(keep);
+}
+
 impl Kept {
-    /// Finds the paths to keep read-only as [`Kept::find`] does, and in the directories of git that belong to the workspace and lie
+    /// Finds the paths to keep as [`Kept::find`] does, and in the directories of git that belong to the workspace and lie
     /// elsewhere: the same as of `.git`, and what names the common directory and its configuration.
     ///
     /// # Errors
@@ -108,11 +160,11 @@ impl Kept {
     /// As [`Kept::find`].
     pub(in crate::sandbox) fn find_with_git(
         workspace: &Path,
-        list: &[ReadOnly],
+        files: &Files,
         git: Option<(&Path, &Path)>,
     ) -> Result<Option<Self>, Refusal> {
-        let kept = Self::find(workspace, list)?;
-        let of_git = list.iter().filter_map(|kept| {
+        let kept = Self::find(workspace, files)?;
+        let of_git = files.read_only.iter().filter_map(|kept| {
             let below = kept.below.strip_prefix(".git").ok()?;
             Some(ReadOnly {
                 below: below.to_owned(),
@@ -144,13 +196,14 @@ impl Kept {
         }
         let mut all: Vec<_> = kept.into_iter().collect();
         for (tree, list) in lists {
-            all.extend(Self::find(tree, &list)?);
+            all.extend(Self::unchanged(tree, &list)?.or_none());
         }
         Self::joined(all)
     }
 
     /// Joins the paths of several trees, below the directory that holds all of them.
     fn joined(all: Vec<Self>) -> Result<Option<Self>, Refusal> {
+        let hides_directories = all.iter().any(|kept| kept.hides_directories);
         let mut trees = all.iter().map(|kept| kept.workspace.as_path());
         let Some(first) = trees.next() else {
             return Ok(None);
@@ -162,11 +215,12 @@ impl Kept {
         let (target, _) = opened.map_err(|errno| unseen(&above, errno))?;
         for kept in all {
             let tree = kept.workspace.strip_prefix(&above).unwrap_or(&above);
-            for (below, read_only) in kept.points {
-                *points.entry(tree.join(below)).or_default() |= read_only;
+            for (below, keep) in kept.points {
+                raise(&mut points, &tree.join(below), keep);
             }
         }
         Ok(Some(Self {
+            hides_directories,
             points,
             target,
             workspace: above,
@@ -181,19 +235,22 @@ impl Kept {
     /// # Errors
     ///
     /// Fails where the workspace has changed since [`Kept::find`].
-    pub(in crate::sandbox) fn grants(&self) -> io::Result<Vec<OpenGrant>> {
-        let points = self.points.iter().map(|(below, read_only)| {
+    pub(in crate::sandbox) fn grants(&self, closed: &Closed) -> io::Result<Vec<OpenGrant>> {
+        let points = self.points.iter().map(|(below, keep)| {
             let opened = open_beneath(&self.target, below, BY_NAME, Mode::empty(), Links::Refused)?;
-            let access = if *read_only {
-                Access::Execute
-            } else {
-                Access::Write
-            };
             let is_directory = is_directory(fstat(&opened)?.st_mode);
+            let (access, target) = match keep {
+                Keep::Hidden => (
+                    Access::Read,
+                    Arc::clone(&closed.instead_of(is_directory)?.1),
+                ),
+                Keep::Name => (Access::Write, Arc::new(opened)),
+                Keep::Unchanged => (Access::Execute, Arc::new(opened)),
+            };
             Ok(OpenGrant {
                 path: self.workspace.join(below),
                 rights: Rights::of(access, is_directory),
-                target: Arc::new(opened),
+                target,
             })
         });
         points.collect()
@@ -257,14 +314,64 @@ const LINK: &str = "it is a symbolic link, and what that leads to could be repla
 const MISSING: &str = "it is missing, and a hook could make it; make it";
 const NAMES: &str = "it has another name too (a hard link), by which it could be written; replace it by a copy of itself";
 
-/// Refuses because a path cannot be kept read-only.
-fn unkept(path: &Path, kept: &ReadOnly, why: &str) -> Refusal {
+/// The entry of a profile by which a path is kept.
+struct Asked {
+    axis: Axis,
+    entry: String,
+    key: &'static str,
+    kept: &'static str,
+    way_out: &'static str,
+}
+
+fn asked_to_hide(files: &Files, below: &Path) -> Asked {
+    Asked {
+        axis: Axis::Read,
+        entry: files
+            .hides(below)
+            .map(ToString::to_string)
+            .unwrap_or_default(),
+        key: "files.hidden",
+        kept: "hidden",
+        way_out: SHOWN,
+    }
+}
+
+const SHOWN: &str = "take a profile with the part `project-secrets`, which hides nothing";
+
+/// Refuses because the hidden names of a workspace cannot be found.
+fn unsearchable(workspace: &Path, why: &Unsearchable) -> Refusal {
+    let workspace = workspace.display();
+    let message = format!("`{workspace}` cannot be searched for `files.hidden`: {why}; {SHOWN}");
+    Refusal::new(Reason::PolicyUnenforceable, message)
+        .with(Fact::Axis(Axis::Read))
+        .with(Fact::Path(workspace.to_string()))
+}
+
+fn asked(kept: &ReadOnly) -> Asked {
+    Asked {
+        axis: Axis::Write,
+        entry: kept.to_string(),
+        key: "files.read_only",
+        kept: "kept read-only",
+        way_out: "take a profile without `files.read_only`",
+    }
+}
+
+/// Refuses because a path cannot be kept.
+fn unkept(path: &Path, asked: &Asked, why: &str) -> Refusal {
+    let Asked {
+        axis,
+        entry,
+        key,
+        kept,
+        way_out,
+    } = asked;
     let message = format!(
-        "`{}` cannot be kept read-only (`files.read_only` has `{kept}`): {why}, or take a profile without `files.read_only`",
+        "`{}` cannot be {kept} (`{key}` has `{entry}`): {why}, or {way_out}",
         path.display()
     );
     Refusal::new(Reason::PolicyUnenforceable, message)
-        .with(Fact::Axis(Axis::Write))
+        .with(Fact::Axis(*axis))
         .with(Fact::Path(path.display().to_string()))
 }
 

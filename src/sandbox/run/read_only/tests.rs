@@ -1,17 +1,25 @@
 use std::{fs, os::unix::fs::symlink};
 
 use super::*;
+use crate::policy::NamePattern;
 
-fn list() -> Vec<ReadOnly> {
+fn files(hidden: &[&str]) -> Files {
     let kept = |below: &str, directory| ReadOnly {
         below: below.into(),
         directory,
     };
-    vec![kept(".git/config", false), kept(".git/hooks", true)]
+    let hidden = hidden.iter().map(|text| NamePattern::parse(text).unwrap());
+    Files {
+        hidden: hidden.collect(),
+        named: Vec::new(),
+        read_only: vec![kept(".git/config", false), kept(".git/hooks", true)],
+        state: Vec::new(),
+        system: [].into(),
+    }
 }
 
-fn points(workspace: &Path) -> Option<Vec<(String, bool)>> {
-    let kept = Kept::find(workspace, &list()).unwrap()?;
+fn points(workspace: &Path) -> Option<Vec<(String, Keep)>> {
+    let kept = Kept::find(workspace, &files(&[])).unwrap()?;
     let points = kept.points.into_iter();
     Some(
         points
@@ -28,7 +36,11 @@ fn a_repository_is_kept_and_its_missing_directory_made() {
 
     fs::create_dir(&git).unwrap();
     fs::write(git.join("config"), "").unwrap();
-    let expected = [(".git", false), (".git/config", true), (".git/hooks", true)];
+    let expected = [
+        (".git", Keep::Name),
+        (".git/config", Keep::Unchanged),
+        (".git/hooks", Keep::Unchanged),
+    ];
     let expected = expected
         .map(|(path, kept)| (path.to_owned(), kept))
         .to_vec();
@@ -44,7 +56,7 @@ fn a_file_in_the_place_of_a_directory_is_kept_as_it_is() {
 
     assert_eq!(
         points(workspace.path()),
-        Some(vec![(".git".to_owned(), true)])
+        Some(vec![(".git".to_owned(), Keep::Unchanged)])
     );
 }
 
@@ -76,11 +88,36 @@ fn what_cannot_be_kept_is_refused_by_name() {
         assert!(points(workspace.path()).is_some());
         broken(&git);
 
-        let refusal = Kept::find(workspace.path(), &list()).unwrap_err();
+        let refusal = Kept::find(workspace.path(), &files(&[])).unwrap_err();
 
         assert_eq!(refusal.reason, Reason::PolicyUnenforceable, "{refusal}");
         assert!(refusal.message.contains(why), "{refusal}");
         let path = workspace.path().join(path).display().to_string();
         assert!(refusal.facts.contains(&Fact::Path(path)), "{refusal:?}");
+    }
+}
+
+#[test]
+fn what_is_hidden_is_a_point_and_so_is_its_way() {
+    let workspace = tempfile::tempdir().unwrap();
+    let path = workspace.path().canonicalize().unwrap();
+    fs::create_dir_all(path.join("a/b")).unwrap();
+    fs::write(path.join("a/b/.env"), "").unwrap();
+    let kept = || Kept::find(&path, &files(&[".env*"]));
+    let points = kept().unwrap().unwrap().points;
+
+    let expected = [
+        ("a", Keep::Name),
+        ("a/b", Keep::Name),
+        ("a/b/.env", Keep::Hidden),
+    ];
+    let expected = expected.map(|(below, keep)| (PathBuf::from(below), keep));
+    assert_eq!(points, expected.into());
+
+    fs::hard_link(path.join("a/b/.env"), path.join("other")).unwrap();
+    let refusal = kept().unwrap_err();
+    assert_eq!(refusal.reason, Reason::PolicyUnenforceable);
+    for words in ["hard link", "`files.hidden` has `.env*`", "project-secrets"] {
+        assert!(refusal.message.contains(words), "{refusal}");
     }
 }

@@ -15,10 +15,10 @@ use std::{
 };
 
 use nix::{
-    dir::{Dir, Type},
+    dir::Type,
     errno::Errno,
     fcntl::{AT_FDCWD, AtFlags, OFlag, openat, readlinkat},
-    sys::stat::{Mode, SFlag, fstatat, mkdirat},
+    sys::stat::{Mode, fstatat, mkdirat},
     unistd::{UnlinkatFlags, symlinkat, unlinkat},
 };
 
@@ -30,6 +30,7 @@ use crate::{
         view::{Placement, exposed},
     },
     sys::{Exposed, Found, MAX_EXPOSED, Private},
+    util::listing::{entries, kind_of, open_directory},
 };
 
 /// Shows an owner's directory below `files` in the place of one of the machine's. `None` where that is not there, is a link, is
@@ -187,42 +188,6 @@ impl Mirror<'_> {
         let opened = openat(real, name, flags, Mode::empty()).ok()?;
         Some(Found::of(path, opened))
     }
-}
-
-/// Opens a directory that is no link.
-fn open_directory<P: ?Sized + nix::NixPath>(at: impl AsFd, path: &P) -> io::Result<OwnedFd> {
-    let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_RDONLY | OFlag::O_CLOEXEC;
-    Ok(openat(at, path, flags, Mode::empty())?)
-}
-
-fn entries(directory: &OwnedFd) -> io::Result<Vec<(CString, Type)>> {
-    let mut listing = Dir::from_fd(open_directory(directory, ".")?)?;
-    let mut found = Vec::new();
-    for entry in listing.iter() {
-        let entry = entry?;
-        let name = entry.file_name();
-        if matches!(name.to_bytes(), b"." | b"..") {
-            continue;
-        }
-        // Some file systems do not say.
-        let kind = entry
-            .file_type()
-            .or_else(|| kind_of(directory.as_fd(), name).ok());
-        found.push((name.to_owned(), kind.unwrap_or(Type::File)));
-    }
-    Ok(found)
-}
-
-fn kind_of(directory: BorrowedFd<'_>, name: &CStr) -> nix::Result<Type> {
-    let mode = fstatat(directory, name, AtFlags::AT_SYMLINK_NOFOLLOW)?.st_mode;
-    let kind = mode & SFlag::S_IFMT.bits();
-    Ok(if kind == SFlag::S_IFDIR.bits() {
-        Type::Directory
-    } else if kind == SFlag::S_IFLNK.bits() {
-        Type::Symlink
-    } else {
-        Type::File
-    })
 }
 
 /// Returns whether an entry only closes a name.

@@ -43,7 +43,7 @@ impl FilterSpec {
         Self {
             landlock_abi,
             metadata: policy.metadata,
-            mounts: !policy.files.read_only.is_empty()
+            mounts: policy.files.keep()
                 || policy.limits.scratch.is_some()
                 || matches!(policy.view, HookView::Own),
             network: policy.network,
