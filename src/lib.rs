@@ -25,6 +25,7 @@ mod journal;
 mod metrics;
 pub mod model;
 mod mutants;
+mod notices;
 pub mod pb;
 mod pipeline;
 pub mod policy;

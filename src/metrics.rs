@@ -48,6 +48,32 @@ const LONG: [f64; 13] = [
     0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 10.0, 60.0, 600.0,
 ];
 
+/// Outcome of notices.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum NoticeOutcome {
+    /// The program could not be started, failed, or took too long.
+    Failed,
+    /// A limit was reached.
+    Limited,
+    /// The program ended well.
+    Shown,
+    /// There is no program.
+    Unserved,
+}
+
+impl NoticeOutcome {
+    const ALL: [Self; 4] = [Self::Failed, Self::Limited, Self::Shown, Self::Unserved];
+
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Failed => "failed",
+            Self::Limited => "limited",
+            Self::Shown => "shown",
+            Self::Unserved => "unserved",
+        }
+    }
+}
+
 /// The counts of a daemon since its start.
 #[derive(Debug)]
 pub(crate) struct Metrics {
@@ -57,6 +83,7 @@ pub(crate) struct Metrics {
     faults: IntCounter,
     loaded: IntGauge,
     loaded_last: IntGauge,
+    notices: IntCounterVec,
     profiles: IntGaugeVec,
     queue: Histogram,
     refusals: IntCounterVec,
@@ -141,6 +168,10 @@ impl Metrics {
         for decision in DECISIONS {
             dispatches.with_label_values(&[decision.as_str()]);
         }
+        let notices = of.counters("notices", "Notices of hooks, by outcome.", &["outcome"])?;
+        for outcome in NoticeOutcome::ALL {
+            notices.with_label_values(&[outcome.as_str()]);
+        }
         let refusals = of.counters("refusals", "Refused requests, by reason.", &["reason"])?;
         for reason in Reason::ALL {
             refusals.with_label_values(&[reason.as_str()]);
@@ -170,6 +201,7 @@ impl Metrics {
                 "last_reload_successful",
                 "Whether the last reload took effect; while it is 0, an older configuration is in force.",
             )?,
+            notices,
             profiles,
             queue: of.histogram(
                 "queue_seconds",
@@ -248,6 +280,12 @@ impl Metrics {
     /// Counts a request at which hookjail failed.
     pub(crate) fn failed(&self) {
         self.faults.inc();
+    }
+
+    /// Counts notices.
+    pub(crate) fn notices(&self, outcome: NoticeOutcome, count: u64) {
+        let counter = self.notices.with_label_values(&[outcome.as_str()]);
+        counter.inc_by(count);
     }
 
     /// Counts spans that are not exported.

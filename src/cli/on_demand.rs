@@ -28,7 +28,16 @@ const LOG_TAIL_BYTES: u64 = 2048;
 ///
 /// Its client is a runtime, whose environment may hold keys. `HOOKJAIL_*`, such as `HOOKJAIL_ACCEPT_HOOKS`, count only
 /// for daemons that are started explicitly.
-const KEPT_VARIABLES: [&str; 7] = ["HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TMPDIR", "USER"];
+const KEPT_VARIABLES: [&str; 8] = [
+    "DBUS_SESSION_BUS_ADDRESS",
+    "HOME",
+    "LANG",
+    "LOGNAME",
+    "PATH",
+    "SHELL",
+    "TMPDIR",
+    "USER",
+];
 
 /// Returns the socket of a running daemon, or starts one, which outlives this process.
 ///

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    ffi::OsString,
     io,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
@@ -40,6 +41,10 @@ pub struct ProcessEnv {
     pub own_allowlists: BTreeMap<&'static str, PathBuf>,
     /// Whether the effective user is root.
     pub root: bool,
+    /// The directories of `PATH`.
+    pub path: Vec<PathBuf>,
+    /// `DBUS_SESSION_BUS_ADDRESS`.
+    pub session_bus: Option<OsString>,
     /// The switches of the systems whose files are read.
     pub switches: Switches,
     /// `TMPDIR`, or where temporary files usually are.
@@ -89,7 +94,12 @@ impl ProcessEnv {
             own_allowlists: own_consents()
                 .filter_map(|(contract, own)| Some((contract, absolute(own.allowlist)?)))
                 .collect(),
+            path: std::env::var_os("PATH").map_or_else(Vec::new, |path| {
+                let directories = std::env::split_paths(&path);
+                directories.filter(|it| it.is_absolute()).collect()
+            }),
             root: nix::unistd::geteuid().is_root(),
+            session_bus: path("DBUS_SESSION_BUS_ADDRESS").map(PathBuf::into_os_string),
             switches: Switches::of(|name| std::env::var(name).ok()),
             temporary: std::env::temp_dir(),
             xdg_cache: absolute("XDG_CACHE_HOME"),

@@ -41,6 +41,8 @@ pub(super) struct ConfigFile {
     pub(super) metrics: MetricsEntry,
     /// Listener for clients of other hosts.
     pub(super) network: NetworkEntry,
+    /// Notices of hooks to the person at the machine.
+    pub(super) notify: NotifyEntry,
     /// Directories of the daemon.
     pub(super) paths: PathsEntry,
     /// Profiles, and where they are read from.
@@ -442,6 +444,26 @@ pub(super) struct NetworkEntry {
     pub(super) plaintext: bool,
     /// The user that every client is without TLS.
     pub(super) plaintext_user: Option<UserEntry>,
+}
+
+/// Notices of hooks to the person at the machine.
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct NotifyEntry {
+    /// The program that shows a notice: its absolute path and its arguments, to which title and text are added. Default:
+    /// `notify-send`, where a user's daemon finds it and a bus of the session.
+    pub(super) command: Option<Vec<String>>,
+    /// Whether notices are shown.
+    pub(super) enabled: bool,
+}
+
+impl Default for NotifyEntry {
+    fn default() -> Self {
+        Self {
+            command: None,
+            enabled: true,
+        }
+    }
 }
 
 /// A client over the network.

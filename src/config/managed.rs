@@ -37,7 +37,7 @@ enum Rule {
 }
 
 /// The keys that can be managed.
-const RULES: [(&str, Rule); 14] = [
+const RULES: [(&str, Rule); 15] = [
     ("audit.readers", Rule::Within),
     ("backends.order", Rule::Within),
     ("consent.accept_hooks", Rule::Kept(false)),
@@ -48,6 +48,7 @@ const RULES: [(&str, Rule); 14] = [
     ("hooks.max_hook_driven_turns", Rule::Capped),
     ("hooks.max_queued", Rule::AtMost),
     ("http.allow", Rule::Below),
+    ("notify.enabled", Rule::Kept(false)),
     ("profiles.allow", Rule::Within),
     ("profiles.dirs", Rule::Within),
     ("run.private", Rule::Kept(false)),

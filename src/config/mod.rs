@@ -36,6 +36,7 @@ use crate::{
     },
     journal::{Capture, append::Settings},
     model::{ProfileName, Users},
+    notices::Means,
     policy::{References, WorkspaceRoots, units::Size},
     redact::secret::Registration,
     sandbox::{CgroupPlace, HookUsers, Order, RunAs, Runtime},
@@ -54,6 +55,7 @@ mod hook;
 mod http;
 mod managed;
 mod network;
+mod notify;
 mod places;
 mod secret;
 mod source;
@@ -128,6 +130,8 @@ pub struct Config {
     pub(crate) metrics: Option<SocketAddr>,
     /// Where clients of other hosts connect; `None`: nowhere.
     pub(crate) network: Option<Network>,
+    /// How notices of hooks are shown.
+    pub(crate) notify: Means,
     /// The action of runtimes at that limit.
     pub(crate) on_hook_turn_limit: OnLimit,
     /// The runtimes' own allowlists, by contract; each counts for hooks of its contract.
@@ -324,6 +328,7 @@ impl Config {
             hooks_file,
             metrics,
             network,
+            notify,
             paths,
             profiles,
             run,
@@ -411,6 +416,7 @@ impl Config {
             max_queued: hooks.max_queued,
             metrics: metrics.listen.as_deref().map(local).transpose()?,
             network: self::network::read(network)?,
+            notify: self::notify::read(notify, environment)?,
             on_hook_turn_limit,
             own_allowlists: environment.own_allowlists(),
             private_runs: run.private,
@@ -458,6 +464,7 @@ impl Config {
             max_queued,
             metrics,
             network,
+            notify,
             on_hook_turn_limit,
             operators: _,
             // No daemon's.
@@ -521,6 +528,7 @@ impl Config {
                 network.as_ref().map(Network::is_plaintext)
                     == other.network.as_ref().map(Network::is_plaintext),
             ),
+            ("notify", *notify == other.notify),
             ("paths.runtime", *runtime == other.runtime),
             ("paths.state", *state == other.state),
             ("server.admin_socket", *admin_socket == other.admin_socket),

@@ -19,7 +19,9 @@ use crate::{
     journal::{Redaction, append::Journal},
     metrics::Metrics,
     model::ProfileName,
-    pipeline::{Audit, Configuration, Gate, GateParts, Homes, OperatorHook, Pipeline, Rules, Runs},
+    pipeline::{
+        Audit, Configuration, Gate, GateParts, Homes, Notifier, OperatorHook, Pipeline, Rules, Runs,
+    },
     policy::{Registry, forbidden::Forbidden},
     redact::{Redactor, secret::Registration},
     refusal::Refusal,
@@ -404,6 +406,7 @@ impl Assembly {
         Ok(Pipeline {
             gate,
             audit,
+            notifier: Notifier::new(config.notify.clone(), Arc::clone(&metrics)),
             metrics,
             results,
             runs: Runs::default(),

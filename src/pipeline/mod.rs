@@ -5,6 +5,7 @@ mod announce;
 mod call;
 mod closed;
 mod interpret;
+mod notify;
 mod places;
 mod plan;
 mod preview;
@@ -18,6 +19,7 @@ pub(crate) use self::{
     admit::{Admitted, Configuration, Gate, GateParts, Homes, OperatorHook, Rules},
     call::{Call, Purpose},
     interpret::Redacted,
+    notify::Notifier,
     plan::Run,
     preview::{Admission, Preview},
     record::{About, Answer, usage},
@@ -52,6 +54,8 @@ pub struct Pipeline {
     pub(crate) audit: Audit,
     /// The counts of what was done.
     pub(crate) metrics: Arc<Metrics>,
+    /// What shows the notices of hooks.
+    pub(crate) notifier: Notifier,
     /// The store of tool results.
     pub(crate) results: Results,
     /// The runs in work.
@@ -131,13 +135,23 @@ impl Pipeline {
         // Boxed: the memory of the stages before the start is not held while the hook runs.
         let confined = Box::pin(self.confine(call, request));
         async {
-            let ended = confined.await?.run().await?;
+            let ended = self.notified(confined.await?.run().await?);
             traces::reach(ended.run.trace.as_ref(), Stage::Interpret);
             let (bytes, uid) = (ended.hook.end.output_bytes(), ended.run.peer.uid);
             let redaction = self.audit.redaction().get();
             let read = move || Box::new(Interpreted::of(ended, redaction));
             Ok(Box::pin(heavy::sized(uid, bytes, read)).await)
         }
+    }
+
+    /// Begins to show the notices of a run. By value: what is borrowed would be held while the end is interpreted.
+    fn notified(&self, mut ended: Ended) -> Ended {
+        let calls = std::mem::take(&mut ended.hook.notices);
+        if !calls.is_empty() {
+            let redaction = self.audit.redaction().get();
+            (self.notifier).show(&ended.run, calls, &redaction.redactor);
+        }
+        ended
     }
 
     async fn confine(&self, call: Call, request: Box<Request>) -> Result<Confined, Stop> {

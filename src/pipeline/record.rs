@@ -530,7 +530,12 @@ pub(super) fn known(peer: &Peer) -> record::PeerLine {
 
 fn ended(interpreted: &Interpreted, redaction: &Redaction) -> record::Ended {
     let Interpreted { hook, run, .. } = interpreted;
-    let EndedHook { denied, end, setup } = hook;
+    let EndedHook {
+        denied,
+        end,
+        notices: _,
+        setup,
+    } = hook;
     let nothing = Captured::default();
     let (stdout, stderr) = match end {
         End::Ran(ran) => (&ran.stdout, &ran.stderr),

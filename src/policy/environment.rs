@@ -15,6 +15,9 @@ use crate::model::{Hook, InvalidField, is_plain};
 /// The nesting depth: how many hooks led to this process. A runtime that a hook starts passes it on in its requests.
 pub(crate) const DEPTH: &str = "HOOKJAIL_DEPTH";
 
+/// The path of the pipe by which a run's notices arrive, where they are taken.
+pub(crate) const NOTICES: &str = "HOOKJAIL_NOTICES";
+
 /// The position in a trace: its id, that of the span above, and whether it is recorded.
 pub(crate) const TRACE_PARENT: &str = "TRACEPARENT";
 
@@ -92,6 +95,9 @@ impl Variables {
         }
         all.insert("PATH".into(), path.join(OsStr::new(":")));
         all.insert(DEPTH.into(), depth.saturating_add(1).to_string().into());
+        if policy.notify {
+            all.insert(NOTICES.into(), OsString::new());
+        }
         set_english_messages(&mut all);
         let home = policy.environment.home.as_ref();
         all.extend(home.map(|home| ("HOME".into(), home.into())));

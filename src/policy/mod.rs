@@ -60,6 +60,8 @@ pub struct Policy {
     pub name: ProfileName,
     /// The hook's access to the network.
     pub network: Network,
+    /// Whether notices are shown for which the hook's programs ask.
+    pub notify: bool,
     /// Whether registered secrets are redacted in a reply's parts that the hook wrote.
     pub redact_output: bool,
     /// The new tasks that the hook may start.

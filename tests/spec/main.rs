@@ -47,6 +47,7 @@ mod limits;
 mod logs;
 mod metrics;
 mod network;
+mod notify;
 mod once;
 mod operate;
 mod output;

@@ -347,8 +347,10 @@ fn closed(text: &str) {
             "decision" => ["ALLOW", "ASK", "BLOCK", "DENY", "NONE"].contains(&value),
             "le" => value == "+Inf" || value.parse::<f64>().is_ok(),
             "outcome" => {
-                OutcomeKind::from_str_name(&format!("OUTCOME_KIND_{}", value.to_uppercase()))
-                    .is_some()
+                let of_notices = ["failed", "limited", "shown", "unserved"];
+                of_notices.contains(&value)
+                    || OutcomeKind::from_str_name(&format!("OUTCOME_KIND_{}", value.to_uppercase()))
+                        .is_some()
             }
             "profile" => SHIPPED.contains(&value),
             "reason" => value

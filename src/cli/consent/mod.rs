@@ -176,6 +176,8 @@ pub(super) struct BoundConsent {
     pub(super) entry: Entry,
     /// Arguments that name files which may be code or data.
     pub(super) given: Vec<String>,
+    /// Whether the profile shows notices.
+    pub(super) notifies: bool,
     /// Parts of the command that the consent cannot be bound to, as text.
     pub(super) unbound: Vec<String>,
 }
@@ -243,6 +245,7 @@ pub(super) fn bind(
             displaced,
             entry,
             given: words(&program.given),
+            notifies: policy.notify,
             unbound: program.unbound,
         })
     };
@@ -309,6 +312,7 @@ fn tell(context: &Context, profile: &str, bound: &BoundConsent) {
         displaced,
         entry,
         given,
+        notifies: _,
         unbound,
     } = bound;
     let command = &entry.command;

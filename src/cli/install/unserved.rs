@@ -5,6 +5,7 @@ use std::{fs, path::Path};
 use crate::{
     consent::allowlist::{Entry, Role},
     contract::Mode,
+    notices::PROGRAMS,
 };
 
 /// Maximum size of a script that is searched, bytes.
@@ -60,8 +61,8 @@ impl Unserved {
     }
 }
 
-/// Returns a remark for each kind of thing that a command, or a script of it, does in vain.
-pub(super) fn remarks(command: &str, entry: Option<&Entry>) -> Vec<String> {
+/// Returns a remark for each kind of thing that a command, or a script of it, does in vain. `notifies`: notices are shown.
+pub(super) fn remarks(command: &str, entry: Option<&Entry>, notifies: bool) -> Vec<String> {
     let mut texts = vec![command.to_owned()];
     let digests = entry.into_iter().flat_map(|entry| &entry.digests);
     texts.extend(
@@ -70,8 +71,13 @@ pub(super) fn remarks(command: &str, entry: Option<&Entry>) -> Vec<String> {
             .filter_map(|digest| read(Path::new(&digest.path))),
     );
     let found = Unserved::ALL.into_iter().filter_map(|unserved| {
+        // The machine's own programs are not answered.
+        let is_served = |text: &str, word: &str| {
+            notifies && PROGRAMS.contains(&word) && !text.contains(&format!("/{word}"))
+        };
+        let asks = |text: &String, word: &str| names(text, word) && !is_served(text, word);
         let mut words = unserved.words().into_iter();
-        let word = words.find(|word| texts.iter().any(|text| names(text, word)))?;
+        let word = words.find(|word| texts.iter().any(|text| asks(text, word)))?;
         Some(format!("not served: `{word}` {}", unserved.why()))
     });
     found.collect()
@@ -104,7 +110,7 @@ mod tests {
 
     #[test]
     fn what_is_not_served_is_named_once_for_each_kind() {
-        let remarks = |text| remarks(text, None);
+        let remarks = |text| remarks(text, None, false);
         assert_eq!(remarks("nohup server & disown").len(), 1);
         assert_eq!(
             remarks("title=$(claude -p 'a title'); notify-send \"$title\"").len(),
@@ -119,5 +125,14 @@ mod tests {
         ] {
             assert!(remarks(harmless).is_empty(), "{harmless}");
         }
+    }
+
+    #[test]
+    fn notices_are_named_where_they_are_not_shown_and_where_the_machines_program_is_asked() {
+        let remarks = |text, notifies| remarks(text, None, notifies).len();
+        let text = "notify-send done; paplay /x.oga";
+        assert_eq!((remarks(text, false), remarks(text, true)), (1, 0));
+        assert_eq!(remarks("/usr/bin/notify-send done", true), 1);
+        assert_eq!(remarks("notify-send done; tmux display done", true), 1);
     }
 }

@@ -53,6 +53,10 @@ pub struct ProfileFile {
     metadata: Option<Metadata>,
     /// Network access of a hook.
     network: Option<Network>,
+    /// Whether notices are shown for which the hook's programs ask: `notify-send` and players of sounds.
+    // Left out where it is false, so that profiles without it keep their digests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    notify: Option<bool>,
     /// Processes and threads that a hook may start.
     spawn: Option<Spawn>,
     /// The hooks that share files at the paths of `files.state`, and temporary files of a session.
@@ -153,6 +157,7 @@ impl ProfileFile {
             limits: self.limits.over(parent.limits),
             metadata: self.metadata.or(parent.metadata),
             network: self.network.or(parent.network),
+            notify: self.notify.or(parent.notify),
             output: OutputSection {
                 redact: self.output.redact.or(parent.output.redact),
             },
@@ -199,6 +204,7 @@ impl ProfileFile {
             metadata: self.metadata.ok_or(ProfileCause::Missing("metadata"))?,
             name,
             network: self.network.ok_or(ProfileCause::Missing("network"))?,
+            notify: self.notify.unwrap_or(false),
             redact_output: self.output.redact.unwrap_or(false),
             spawn: self.spawn.ok_or(ProfileCause::Missing("spawn"))?,
             state: self.state,
@@ -216,6 +222,10 @@ impl ProfileFile {
         if policy.state.is_some() && policy.view != HookView::Own {
             let rule = "is set, and files of hooks are shown by views alone; set `view = \"own\"`";
             return Err(broken("state", rule));
+        }
+        if policy.notify && policy.view != HookView::Own {
+            let rule = "is true, and notices are taken in views alone; set `view = \"own\"`";
+            return Err(broken("notify", rule));
         }
         if policy.working_dir == WorkingDir::Workspace && !policy.files.grant_workspace() {
             let rule = "is \"workspace\", which no grant covers for every request; grant `${workspace}` in `files.named` \
@@ -278,6 +288,7 @@ impl From<&Policy> for ProfileFile {
             },
             metadata: Some(policy.metadata),
             network: Some(policy.network),
+            notify: policy.notify.then_some(true),
             output: OutputSection {
                 redact: policy.redact_output.then_some(true),
             },

@@ -98,6 +98,11 @@ fn a_broken_rule_is_refused_with_key_and_rule() {
     // What to replace in `WHOLE`, by what, and what the error must say.
     let cases = [
         (
+            "metadata = \"keep\"",
+            "metadata = \"keep\"\nnotify = true",
+            &["`notify`", "set `view = \"own\"`"][..],
+        ),
+        (
             "\"/usr\"",
             "\"usr\"",
             &["files.system[0]", "`usr` must be an absolute path"][..],

@@ -544,6 +544,7 @@ fn no_shipped_profile_reaches_keys_and_none_writes_what_others_run() {
             ..develop.files.clone()
         },
         name: open.name.clone(),
+        notify: false,
         state: None,
         view: HookView::Machine,
         ..develop.clone()

@@ -15,6 +15,7 @@ pub(in crate::sandbox) mod left_running;
 pub(in crate::sandbox) mod litter;
 #[cfg(target_os = "linux")]
 pub(in crate::sandbox) mod membership;
+pub(in crate::sandbox) mod notices;
 #[cfg(target_os = "linux")]
 pub(in crate::sandbox) mod observe;
 #[cfg(target_os = "linux")]
@@ -35,7 +36,7 @@ use std::{
     fmt, io,
     num::NonZero,
     path::PathBuf,
-    pin::Pin,
+    pin::{Pin, pin},
     sync::Arc,
     thread::available_parallelism,
     time::{Duration, Instant},
@@ -62,6 +63,7 @@ use crate::{
             child_spec::Execution,
             grants::KnownPlaces,
             litter::{Litter, RunResources},
+            notices::Notices,
             runner::Runner,
             scratch::RunDir,
             state::StateStore,
@@ -193,6 +195,8 @@ pub(crate) struct Setup {
 pub(crate) struct StartedHook {
     end: Start,
     notes: Notes,
+    /// Of a hook whose notices are taken.
+    notices: Option<Box<Notices>>,
     /// Boxed: few hooks have one, and thousands may run.
     refill: Option<Box<Refill>>,
     /// Of a slot.
@@ -277,6 +281,8 @@ pub(crate) struct EndedHook {
     pub denied: Known,
     /// How it ended.
     pub end: End,
+    /// Calls of the programs that ask for notices, unread.
+    pub notices: Vec<u8>,
     /// Times and evidence of the set-up.
     pub setup: Setup,
 }
@@ -336,6 +342,7 @@ impl StartedHook {
         let Self {
             end,
             notes,
+            mut notices,
             refill,
             report,
             run,
@@ -349,15 +356,20 @@ impl StartedHook {
         async move {
             let end = match end {
                 Err(errno) => Ok(End::ExecFailed(errno)),
-                Ok(finish) => turn
-                    .spend(LOADING_TURN, finish)
-                    .await
-                    .map(End::Ran)
-                    .map(|end| {
-                        let exit_code = end.exit_code();
-                        let errno = report.and_then(|report| report.not_executed(exit_code));
-                        errno.map_or(end, End::ExecFailed)
-                    }),
+                Ok(finish) => {
+                    // In one place, and no second one in the memory of each run: thousands may run.
+                    let mut finish = pin!(turn.spend(LOADING_TURN, finish));
+                    match &mut notices {
+                        Some(notices) => Box::pin(notices.during(finish.as_mut())).await,
+                        None => finish.await,
+                    }
+                }
+                .map(End::Ran)
+                .map(|end| {
+                    let exit_code = end.exit_code();
+                    let errno = report.and_then(|report| report.not_executed(exit_code));
+                    errno.map_or(end, End::ExecFailed)
+                }),
             };
             // The tree is dead: its files are removed in the background, and another hook may start.
             drop((run, turn));
@@ -367,6 +379,7 @@ impl StartedHook {
             Ok(EndedHook {
                 denied: notes.take(),
                 end: end?,
+                notices: notices.map(|notices| notices.calls()).unwrap_or_default(),
                 setup,
             })
         }
@@ -453,12 +466,13 @@ impl Sandbox {
             .as_ref()
             .map(|key| self.begin_warm(key, task))
             .transpose()?;
-        let ((released, run), report) = match begun.flatten() {
-            Some(begun) => begun,
+        let ((released, run), notices, report) = match begun.flatten() {
+            Some((begun, report)) => (begun, None, report),
             // Boxed, and created after the wait: thousands may wait for their turn.
             None => {
                 let begun = turn.spend(SETUP_TURN, Box::pin(self.set_up(task)));
-                (begun.await?, None)
+                let (begun, notices) = begun.await?;
+                (begun, notices, None)
             }
         };
         let refill = key.and_then(|key| Refill::of(self, key, task));
@@ -470,6 +484,7 @@ impl Sandbox {
         Ok(StartedHook {
             end: start,
             notes,
+            notices,
             refill,
             report,
             run,
@@ -514,11 +529,16 @@ impl Sandbox {
     }
 
     /// Creates a hook's resources and starts it on its backend.
-    async fn set_up(&self, hook: HookTask<'_>) -> Result<Begun, Stop> {
+    async fn set_up(&self, hook: HookTask<'_>) -> Result<(Begun, Option<Box<Notices>>), Stop> {
+        let mut notices = None;
         let execution = |directory: &RunDir, identity: Option<&Identity>| {
-            Execution::of(hook, directory, identity)
+            let mut execution = Execution::of(hook, directory, identity)?;
+            notices = Notices::prepare(hook, &mut execution, directory, identity)
+                .map_err(|e| Fault::new("cannot make the pipe of a run's notices", e))?;
+            Ok(execution)
         };
-        self.set_up_with(hook, false, execution).await
+        let begun = self.set_up_with(hook, false, execution).await?;
+        Ok((begun, notices))
     }
 
     /// Creates the resources of a hook, and starts an execution that is made for them. `waits`: it waits for its run.

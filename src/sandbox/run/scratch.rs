@@ -26,7 +26,7 @@ use uuid::Uuid;
 #[cfg(target_os = "linux")]
 use crate::sandbox::run::read_only::Closed;
 use crate::{
-    sandbox::{host, warm},
+    sandbox::{host, run::notices, warm},
     sys::{BY_NAME, Identity, keep_writers_out},
     util::presence::Presence,
 };
@@ -42,6 +42,9 @@ const GROUPS: &str = "groups";
 
 /// Directory of the files that make interpreters wait.
 const WAITERS: &str = "warm";
+
+/// Directory of the programs by which hooks ask for notices.
+const PROGRAMS: &str = "programs";
 
 /// Time that a start waits for the removal of dead daemons' directories, which continues after it.
 const SWEEP: Duration = Duration::from_secs(2);
@@ -113,6 +116,7 @@ impl InstanceDir {
             .open(path.join(GROUPS))?;
         groups.write_all_at(host::groups_of(&path)?.as_bytes(), 0)?;
         warm::write_waiters(&path.join(WAITERS))?;
+        notices::write_programs(&path.join(PROGRAMS))?;
         let files = [
             Presence::of(&path.join("lock"))?,
             Presence::of(&canary_denied)?,
@@ -269,6 +273,11 @@ impl RunDir {
         self.path.join(kind)
     }
 
+    /// Returns the directory of the programs by which hooks ask for notices, which all runs have in common.
+    pub(crate) fn programs(&self) -> PathBuf {
+        self.path.with_file_name(PROGRAMS)
+    }
+
     /// Removes the hook's private directory if the hook left it empty, which takes no time. Returns whether it is gone.
     pub(crate) fn remove_empty_scratch(&self) -> bool {
         remove_empty(&self.scratch())
@@ -288,7 +297,7 @@ impl RunDir {
         if remove_empty(&self.path) {
             return true;
         }
-        // Only copies by the daemon lie beside it, one file per directory.
+        // Only copies by the daemon and the pipe of notices lie beside it, one file per directory.
         let copies = fs::read_dir(&self.path).into_iter().flatten().flatten();
         for copies in copies {
             if let Some(Ok(copy)) = fs::read_dir(copies.path())
