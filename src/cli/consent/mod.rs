@@ -36,7 +36,7 @@ use crate::{
     contract::Mode,
     daemon::Assembly,
     pb,
-    policy::HookView,
+    policy::{HookView, Network},
     rootfs::View,
 };
 
@@ -176,10 +176,19 @@ pub(super) struct BoundConsent {
     pub(super) entry: Entry,
     /// Arguments that name files which may be code or data.
     pub(super) given: Vec<String>,
-    /// Whether the profile shows notices.
-    pub(super) notifies: bool,
+    /// Whether the profile has a network, and whether it shows notices.
+    pub(super) serves: Serves,
     /// Parts of the command that the consent cannot be bound to, as text.
     pub(super) unbound: Vec<String>,
+}
+
+/// What a profile serves, of what hooks commonly ask for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Serves {
+    /// Other hosts.
+    pub(super) network: bool,
+    /// Notices for the user.
+    pub(super) notices: bool,
 }
 
 /// Binds a command to the current content of its files, in each of its spellings.
@@ -245,7 +254,10 @@ pub(super) fn bind(
             displaced,
             entry,
             given: words(&program.given),
-            notifies: policy.notify,
+            serves: Serves {
+                network: policy.network == Network::Outbound,
+                notices: policy.notify,
+            },
             unbound: program.unbound,
         })
     };
@@ -312,7 +324,7 @@ fn tell(context: &Context, profile: &str, bound: &BoundConsent) {
         displaced,
         entry,
         given,
-        notifies: _,
+        serves: _,
         unbound,
     } = bound;
     let command = &entry.command;

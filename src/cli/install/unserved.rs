@@ -2,6 +2,7 @@
 
 use std::{fs, path::Path};
 
+use super::consent::Serves;
 use crate::{
     consent::allowlist::{Entry, Role},
     contract::Mode,
@@ -15,13 +16,22 @@ const MOST: usize = 1 << 20;
 #[derive(Clone, Copy, Debug)]
 enum Unserved {
     Agent,
+    Host,
     Left,
+    Package,
     SessionFile,
     Socket,
 }
 
 impl Unserved {
-    const ALL: [Self; 4] = [Self::Agent, Self::Left, Self::SessionFile, Self::Socket];
+    const ALL: [Self; 6] = [
+        Self::Agent,
+        Self::Host,
+        Self::Left,
+        Self::Package,
+        Self::SessionFile,
+        Self::Socket,
+    ];
 
     /// Returns the words by which a text shows it.
     fn words(self) -> Vec<&'static str> {
@@ -31,10 +41,25 @@ impl Unserved {
         };
         match self {
             Self::Agent => of_runtimes(Mode::agent_commands),
-            Self::Left => ["daemonize", "disown", "nohup", "systemd-run"].into(),
+            Self::Host => ["curl", "wget"].into(),
+            Self::Left => [
+                "daemonize",
+                "detached: true",
+                "disown",
+                "nohup",
+                "start_new_session=True",
+                "systemd-run",
+                BACKGROUND,
+            ]
+            .into(),
+            Self::Package => [DEPENDENCIES].into(),
             Self::SessionFile => of_runtimes(Mode::session_files),
             Self::Socket => [
                 "dbus-send",
+                "docker exec",
+                "docker ps",
+                "docker run",
+                "docker.sock",
                 "gdbus",
                 "notify-send",
                 "paplay",
@@ -50,7 +75,12 @@ impl Unserved {
     const fn why(self) -> &'static str {
         match self {
             Self::Agent => "starts an agent: it finds neither its credentials nor a network",
+            Self::Host => "asks another host: the profile has no network; `develop-online` has one",
             Self::Left => "leaves a process running: all processes of a hook end with it",
+            Self::Package => {
+                "of a script are fetched from the network, which the profile lacks; fetch them once: \
+                 hookjail run --profile develop-online -- uv sync --script FILE"
+            }
             Self::SessionFile => {
                 "hands variables to the agent's session by a file: that file cannot be written"
             }
@@ -61,8 +91,14 @@ impl Unserved {
     }
 }
 
-/// Returns a remark for each kind of thing that a command, or a script of it, does in vain. `notifies`: notices are shown.
-pub(super) fn remarks(command: &str, entry: Option<&Entry>, notifies: bool) -> Vec<String> {
+/// A process in the background of a shell, for which nothing waits.
+const BACKGROUND: &str = "&";
+
+/// The packages of a Python script, as `uv run` reads them.
+const DEPENDENCIES: &str = "dependencies";
+
+/// Returns a remark for each kind of thing that a command, or a script of it, does in vain.
+pub(super) fn remarks(command: &str, entry: Option<&Entry>, serves: Serves) -> Vec<String> {
     let mut texts = vec![command.to_owned()];
     let digests = entry.into_iter().flat_map(|entry| &entry.digests);
     texts.extend(
@@ -73,9 +109,16 @@ pub(super) fn remarks(command: &str, entry: Option<&Entry>, notifies: bool) -> V
     let found = Unserved::ALL.into_iter().filter_map(|unserved| {
         // The machine's own programs are not answered.
         let is_served = |text: &str, word: &str| {
-            notifies && PROGRAMS.contains(&word) && !text.contains(&format!("/{word}"))
+            serves.notices && PROGRAMS.contains(&word) && !text.contains(&format!("/{word}"))
         };
-        let asks = |text: &String, word: &str| names(text, word) && !is_served(text, word);
+        let asks = |text: &String, word: &str| match unserved {
+            Unserved::Host => !serves.network && calls(text, word),
+            Unserved::Package => !serves.network && has_packages(text),
+            Unserved::Left if word == BACKGROUND => leaves(text),
+            Unserved::Agent | Unserved::Left | Unserved::SessionFile | Unserved::Socket => {
+                names(text, word) && !is_served(text, word)
+            }
+        };
         let mut words = unserved.words().into_iter();
         let word = words.find(|word| texts.iter().any(|text| asks(text, word)))?;
         Some(format!("not served: `{word}` {}", unserved.why()))
@@ -91,13 +134,68 @@ fn read(path: &Path) -> Option<String> {
     (!is_binary).then(|| String::from_utf8_lossy(&text).into_owned())
 }
 
+/// Returns the lines of a text but for comments.
+fn lines(text: &str) -> impl Iterator<Item = &str> {
+    let lines = text.lines().map(str::trim);
+    lines.filter(|line| !line.starts_with('#'))
+}
+
+/// Returns whether a shell's text is one, as far as its first line says.
+fn is_shell(text: &str) -> bool {
+    let first = text.lines().next().unwrap_or_default();
+    !first.starts_with("#!") || first.contains("sh")
+}
+
+/// Returns whether a shell's text starts a program with an option, a URL or a variable. Its name alone may be part of a rule.
+fn calls(text: &str, program: &str) -> bool {
+    let begins = |before: &str| {
+        let before = before.trim_end_matches([' ', '\t']);
+        before.is_empty() || before.ends_with(['|', ';', '&', '(', '!'])
+    };
+    let goes_on = |after: &str| {
+        let argument = after.trim_start_matches([' ', '\t']);
+        let is_apart = argument.len() < after.len();
+        is_apart
+            && ["-", "\"", "'", "$", "http"]
+                .iter()
+                .any(|it| argument.starts_with(it))
+    };
+    is_shell(text)
+        && lines(text).any(|line| {
+            let mut found = line.match_indices(program);
+            found.any(|(at, _)| begins(&line[..at]) && goes_on(&line[at + program.len()..]))
+        })
+}
+
+/// Returns whether a shell's text leaves a process in the background, and waits for none.
+fn leaves(text: &str) -> bool {
+    let ends_so = |line: &str, end: &str| {
+        line.strip_suffix(end)
+            .is_some_and(|before| !before.ends_with(['&', '>', '\\', '|']))
+    };
+    is_shell(text)
+        && !lines(text).any(|line| line.contains("wait"))
+        && lines(text).any(|line| ends_so(line, "&") || ends_so(line, "&)"))
+}
+
+/// Returns whether a Python script names packages, as `uv run` reads them.
+fn has_packages(text: &str) -> bool {
+    let mut block = text
+        .lines()
+        .skip_while(|line| line.trim() != "# /// script");
+    block.any(|line| {
+        let named = line.strip_prefix("# dependencies");
+        let list = named
+            .and_then(|rest| rest.split_once('['))
+            .map(|(_, list)| list.trim());
+        list.is_some_and(|list| !list.starts_with(']'))
+    })
+}
+
 /// Returns whether a text has a word by itself, outside of whole-line comments.
 fn names(text: &str, word: &str) -> bool {
     let is_part = |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | '-');
-    let mut lines = text
-        .lines()
-        .filter(|line| !line.trim_start().starts_with('#'));
-    lines.any(|line| {
+    lines(text).any(|line| {
         line.match_indices(word).any(|(at, _)| {
             !line[..at].ends_with(is_part) && !line[at + word.len()..].starts_with(is_part)
         })
@@ -110,7 +208,7 @@ mod tests {
 
     #[test]
     fn what_is_not_served_is_named_once_for_each_kind() {
-        let remarks = |text| remarks(text, None, false);
+        let remarks = |text| remarks(text, None, Serves::default());
         assert_eq!(remarks("nohup server & disown").len(), 1);
         assert_eq!(
             remarks("title=$(claude -p 'a title'); notify-send \"$title\"").len(),
@@ -129,10 +227,55 @@ mod tests {
 
     #[test]
     fn notices_are_named_where_they_are_not_shown_and_where_the_machines_program_is_asked() {
-        let remarks = |text, notifies| remarks(text, None, notifies).len();
+        let remarks = |text, notices| {
+            let serves = Serves {
+                notices,
+                ..Serves::default()
+            };
+            remarks(text, None, serves).len()
+        };
         let text = "notify-send done; paplay /x.oga";
         assert_eq!((remarks(text, false), remarks(text, true)), (1, 0));
         assert_eq!(remarks("/usr/bin/notify-send done", true), 1);
         assert_eq!(remarks("notify-send done; tmux display done", true), 1);
+    }
+
+    #[test]
+    fn hosts_jobs_and_packages_are_named_where_a_text_uses_them_and_not_where_it_has_rules_about_them()
+     {
+        let network = Serves {
+            network: true,
+            ..Serves::default()
+        };
+        let script =
+            "#!/usr/bin/env -S uv run --script\n# /// script\n# dependencies = [\"x\"]\n# ///\n";
+        for (text, served) in [
+            ("jq . | curl -s -X POST https://x.example", true),
+            ("curl \"$URL\"", true),
+            ("x=$(wget -qO- http://x.example)", true),
+            (script, true),
+            ("#!/bin/bash\nserver --port 1 &\n", false),
+            ("(sleep 30 &)", false),
+            ("spawn(node, [x], { detached: true })", false),
+            ("docker ps --format json", false),
+            ("jq . | nc -U /var/run/docker.sock", false),
+        ] {
+            assert_eq!(remarks(text, None, Serves::default()).len(), 1, "{text}");
+            assert_eq!(remarks(text, None, network).is_empty(), served, "{text}");
+        }
+        for text in [
+            "grep -E 'curl|wget'",
+            "case $c in *curl*) exit 2;; esac",
+            "case $c in curl) exit 2;; esac",
+            "a && b &&\nc",
+            "server & wait",
+            "#!/usr/bin/env python3\nx = a &\n",
+            "# /// script\n# dependencies = []\n# ///\n",
+            "print('dependencies = [')",
+            "docker-compose.yml",
+        ] {
+            let found = remarks(text, None, Serves::default());
+            assert!(found.is_empty(), "{text}: {found:?}");
+        }
     }
 }
