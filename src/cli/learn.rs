@@ -45,7 +45,7 @@ use crate::{
         narrow::{Bindings, narrow},
     },
     sandbox::{
-        Backend, Observer, OwnUids, Seen, explain as kernel,
+        Backend, BriefState, Observer, OwnUids, Seen, explain as kernel,
         landlock::{Landlock, NEWEST_ABI},
     },
     util::diff::unified,
@@ -151,6 +151,9 @@ impl LearnArgs {
         config.spawners = 1;
         config.callers = Users::default();
         config.workspace_roots.named.push(bench.workspace.clone());
+        // Both runs begin without files of earlier ones, and leave none.
+        let state = BriefState::make(&config.runtime)?;
+        config.hook_state = Some(state.path().to_owned());
 
         let observer = Arc::new(Observer::default());
         let assembly = Assembly::begin()?.observed_by(Arc::clone(&observer));

@@ -31,7 +31,7 @@ enum StateCommand {
         #[command(flatten)]
         which: WhichState,
     },
-    /// Print the paths of directories [default: those of the current directory's project]
+    /// Print the paths of directories [default: those of the current directory's project, and of hooks without one]
     Path {
         #[command(flatten)]
         which: WhichState,
@@ -103,10 +103,13 @@ impl StateArgs {
                 show(&which.choose(&store)?, context.json, listed);
             }
             StateCommand::Path { mut which } => {
+                let mut chosen = Vec::new();
                 if which.is_empty() {
+                    let without = |entry: &StateEntry| entry.owner.project.is_empty();
+                    chosen.extend(store.list()?.into_iter().filter(without));
                     which.project = Some(env::current_dir()?);
                 }
-                let chosen = which.choose(&store)?;
+                chosen.extend(which.choose(&store)?);
                 show(&chosen, context.json, |entry| {
                     entry.path.display().to_string()
                 });

@@ -144,6 +144,8 @@ pub struct Config {
     pub(crate) profile_dirs: Vec<PathBuf>,
     /// Names and texts of profiles without a file, which `hookjail learn` tries. No configuration file has any.
     pub proposed_profiles: Vec<(String, String)>,
+    /// The directory of hooks' files that last, where it is not the usual one below `state`.
+    pub(crate) hook_state: Option<PathBuf>,
     /// The values of `${home}` and `${cache}` in profiles.
     pub(crate) references: References,
     /// Who may read the records of everybody's requests, besides the daemon's own user.
@@ -422,6 +424,7 @@ impl Config {
             private_runs: run.private,
             profile_dirs: places.profile_dirs,
             proposed_profiles: Vec::new(),
+            hook_state: None,
             references: environment.references(),
             registered,
             run_as,
@@ -471,6 +474,7 @@ impl Config {
             private_runs: _,
             profile_dirs: _,
             proposed_profiles: _,
+            hook_state: _,
             readers: _,
             registered: _,
             // From the environment, which does not change.

@@ -266,7 +266,7 @@ impl Assembly {
                 .transpose()
                 .map_err(AssemblyError::new("use `container.root`"))?,
             run_as: config.run_as.clone(),
-            state: StateStore::new(&config.state),
+            state: StateStore::new(config.hook_state.as_ref().unwrap_or(&config.state)),
             spawners: config.spawners,
         })
         .map_err(AssemblyError::new("read this process's own status"))

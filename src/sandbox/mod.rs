@@ -67,6 +67,7 @@ pub(crate) use self::{
         identity::Identities,
         observe::{Observer, Seen},
         proc_status::Status,
+        state::BriefState,
     },
 };
 

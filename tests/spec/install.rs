@@ -409,7 +409,7 @@ fn a_users_hooks_are_installed_from_the_home_and_a_projects_only_where_it_can_be
     assert!(told.contains("rehearsed in an empty directory"), "{told}");
 
     // The positive control; who shares the project is thought of, and not for what is one's own.
-    let shared = "who shares this project's settings needs hookjail at the same path";
+    let shared = "everybody who uses these settings needs hookjail at the same path";
     assert!(!told.contains(shared), "{told}");
     home.settings("p/.claude/settings.json", &one("PreToolUse", &guard()));
     let told = home.hookjail(&dry);

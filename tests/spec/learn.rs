@@ -294,6 +294,15 @@ fn what_a_view_and_files_that_last_bring_is_learnt() {
             "{what}: {learned}"
         );
     }
+    // What both runs of `learn` kept is gone: the log is of the run by hand.
+    let hooks = home.path(".local/state/hookjail/hooks");
+    let directories = fs::read_dir(hooks).unwrap();
+    let logs = directories.filter_map(|directory| {
+        let files = directory.unwrap().path().join("files");
+        let log = home.path(".claude/calls.log");
+        fs::read_to_string(files.join(log.strip_prefix("/").unwrap())).ok()
+    });
+    assert_eq!(logs.collect::<Vec<_>>(), ["call\n"]);
 }
 
 #[test]

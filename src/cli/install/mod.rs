@@ -440,7 +440,9 @@ impl InstallArgs {
             remarks.push(format!("the consent is not bound to {what}"));
         }
         let entry = bound.first().map(|bound| &bound.entry);
-        let serves = bound.first().map_or_else(consent::Serves::default, |it| it.serves);
+        let serves = bound
+            .first()
+            .map_or_else(consent::Serves::default, |it| it.serves);
         remarks.extend(unserved::remarks(&before(hook), entry, serves));
         for script in bound.first().iter().flat_map(|it| &it.displaced) {
             remarks.push(consent::displaced_script(script, &self.profile));

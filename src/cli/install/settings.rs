@@ -238,7 +238,7 @@ impl SettingsFile {
         let name = self.path.file_name()?.to_str()?;
         let is_shared = self.is_projects && !name.contains(".local.");
         is_shared.then_some(
-            "who shares this project's settings needs hookjail at the same path and their own consent: else their guards say no",
+            "everybody who uses these settings needs hookjail at the same path and a consent of their own: guards deny without it",
         )
     }
 

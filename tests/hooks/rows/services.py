@@ -92,7 +92,12 @@ def service(box, name, answer=b""):
 def notification(box):
     with service(box, "bus") as taken:
         box.fire(message="waiting")
-        return taken == [b"Claude Code: waiting"]
+        # The daemon shows it once the hook has ended.
+        for _ in range(50):
+            if taken:
+                break
+            time.sleep(0.1)
+        return len(taken) == 1 and taken[0].endswith(b"Claude Code: waiting")
 
 
 @hook("name of a tmux window", "UserPromptSubmit", ".hooks/window.sh", env={"TMUX": "~/run/tmux,1,0"}, needs=("tmux",))

@@ -45,6 +45,40 @@ const FILES: &str = "files";
 /// Directory of a session's temporary files.
 const TEMPORARY: &str = "tmp";
 
+/// A directory of files that last no longer than this value.
+#[derive(Debug)]
+pub(crate) struct BriefState(PathBuf);
+
+impl BriefState {
+    /// Makes it, empty, in a directory that is made if needed.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of making a directory.
+    pub(crate) fn make(parent: &Path) -> io::Result<Self> {
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(parent)?;
+        let path = parent.join(format!("state-{}", Uuid::now_v7().simple()));
+        make(&path, 0o700)?;
+        Ok(Self(path))
+    }
+
+    /// Returns its path.
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for BriefState {
+    fn drop(&mut self) {
+        if let Err(error) = remove(&self.0) {
+            tracing::warn!(%error, path = %self.0.display(), "files of hooks are left behind");
+        }
+    }
+}
+
 /// The directories of files that last.
 #[derive(Debug)]
 pub(crate) struct StateStore {
