@@ -36,6 +36,7 @@ use crate::{
     contract::{Envelope, adopt::Adopted},
     daemon::{Assembly, own},
     model::{Event, Narrow, ProfileName, Users},
+    notices::PROGRAMS,
     pb::{self, hook_service_client::HookServiceClient},
     policy::{
         Access, GrantSpec, Network, Policy, References, Registry, SHARED, environment,
@@ -706,6 +707,11 @@ fn needs(trial: &Trial, runtime: &Path) -> Needs {
             Seen::Socket => needs.network = true,
             Seen::Path(done) => {
                 let is_own = |path: &Path| path.starts_with(&runtime);
+                let name = done.target.path().file_name();
+                let asks = |program: &str| name.is_some_and(|name| *name == *program);
+                if done.operation == Operation::Execute && is_own(done.target.path()) {
+                    needs.notices |= PROGRAMS.iter().any(|program| asks(program));
+                }
                 let to = done.destination.as_ref();
                 if is_own(done.target.path()) && to.is_none_or(|to| is_own(to.path())) {
                     continue;

@@ -90,6 +90,8 @@ class Box(Home):
                 if path.name not in kept:
                     remove(path)
         self.make_places()
+        for name in (".config/some.conf", ".local/share/some.txt"):
+            self.write(self.home / name, "")
         self.write(self.home / ".gitconfig", "[user]\n\tname = A Developer\n\temail = dev@example.org\n")
         self.write(self.home / ".claude/projects/p/session.jsonl", json.dumps(SAID, separators=(",", ":")) + "\n")
         self.write(self.project / ".gitignore", "node_modules\n.venv\nlogs\n.hooks\n")

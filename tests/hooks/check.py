@@ -37,9 +37,10 @@ def installed(box, current):
     except AssertionError as error:
         works, why = False, str(error)
     is_named = "not served: " in box.installed
+    is_hinted = "takes a network once: " in box.installed
     if works:
         return ("works, but named as not served" if is_named else "works"), why
-    return ("unserved" if is_named else "refused"), why or box.last
+    return ("unserved" if is_named or is_hinted else "refused"), why or box.last
 
 
 def learnt(box, current, line):

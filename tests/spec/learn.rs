@@ -277,7 +277,7 @@ fn what_a_view_and_files_that_last_bring_is_learnt() {
             "a group and a session of its own",
             "timeout 5 setsid --wait true\necho x > /tmp/marker",
             "\"pipeline\"".to_owned(),
-            "view = \"own\"\n".to_owned(),
+            "state = \"project\"\nview = \"own\"\n".to_owned(),
         ),
         (
             "the user's name",

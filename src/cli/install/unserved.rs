@@ -121,7 +121,15 @@ pub(super) fn remarks(command: &str, entry: Option<&Entry>, serves: Serves) -> V
         };
         let mut words = unserved.words().into_iter();
         let word = words.find(|word| texts.iter().any(|text| asks(text, word)))?;
-        Some(format!("not served: `{word}` {}", unserved.why()))
+        let state = match unserved {
+            Unserved::Package => "takes a network once",
+            Unserved::Agent
+            | Unserved::Host
+            | Unserved::Left
+            | Unserved::SessionFile
+            | Unserved::Socket => "not served",
+        };
+        Some(format!("{state}: `{word}` {}", unserved.why()))
     });
     found.collect()
 }

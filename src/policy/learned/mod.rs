@@ -61,12 +61,18 @@ impl Use {
 }
 
 /// A hook's needs, beside its own files.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an observation by itself"
+)]
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Needs {
     /// Whether it changed modes, owners or times.
     pub metadata: bool,
     /// Whether it connected to other hosts.
     pub network: bool,
+    /// Whether it asked for notices.
+    pub notices: bool,
     /// Whether it made processes.
     pub processes: bool,
     /// Its accesses to paths.
@@ -102,6 +108,10 @@ enum Workspace {
 }
 
 /// A profile that is not written to a file yet.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a key of the profile"
+)]
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Draft {
     caller_path: bool,
@@ -113,6 +123,7 @@ pub(crate) struct Draft {
     keeps: bool,
     metadata: Metadata,
     network: Network,
+    notify: bool,
     parts: Vec<&'static str>,
     /// Read-only paths of the workspace that its base does not have.
     read_only: Vec<ReadOnly>,
@@ -158,6 +169,7 @@ impl Draft {
                 true => widest.policy.network,
                 false => Network::None,
             },
+            notify: needs.notices && widest.policy.notify,
             parts: Vec::new(),
             read_only: Vec::new(),
             references: site.references.clone(),
@@ -223,6 +235,14 @@ impl Draft {
                             && !reached.policy.environment.path.contains(&directory)
                     })
             });
+        // Files in directories for temporary ones are its session's by the same key.
+        if let Some(scope) = widest.policy.state
+            && wanted
+                .iter()
+                .any(|wanted| leaves_in_view(wanted, &widest.reach))
+        {
+            draft.state = Some((scope, BTreeSet::new()));
+        }
         for wanted in wanted {
             if wanted.is_allowed(&reached.reach) {
                 continue;
@@ -261,6 +281,15 @@ impl Draft {
     }
 }
 
+/// Returns whether a use leaves a file in a directory of the view's own.
+fn leaves_in_view(wanted: &Use, reach: &Reach) -> bool {
+    let makes = matches!(
+        wanted.operation,
+        Operation::Create | Operation::Link | Operation::Rename | Operation::Write
+    );
+    makes && grantors(wanted, reach).contains(&Grantor::View)
+}
+
 /// Returns what allows a use.
 fn grantors(wanted: &Use, reach: &Reach) -> Vec<Grantor> {
     let destination = wanted.destination.as_ref();
@@ -291,6 +320,9 @@ impl fmt::Display for Draft {
         };
         if self.metadata != base {
             writeln!(f, "metadata = \"{}\"", self.metadata.name())?;
+        }
+        if self.notify {
+            writeln!(f, "notify = true")?;
         }
         if let Some((scope, _)) = &self.state {
             writeln!(f, "state = \"{}\"", scope.name())?;

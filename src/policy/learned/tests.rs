@@ -331,3 +331,35 @@ fn files_that_last_are_had_where_they_were_made_and_nowhere_else() {
         assert!(!text.contains("state"), "{below}: {text}");
     }
 }
+
+#[test]
+fn temporary_files_are_the_sessions_where_some_were_made_and_notices_are_shown_where_they_were_asked_for()
+ {
+    let home = Home::new();
+    let marker = Use {
+        destination: None,
+        given: "/tmp/hookjail-test-of-learned".into(),
+        operation: Operation::Create,
+        target: Target::locate(
+            Operation::Create,
+            Path::new("/tmp/hookjail-test-of-learned"),
+        ),
+    };
+    let read = Use {
+        operation: Operation::Read,
+        ..marker.clone()
+    };
+    let learn = |wanted: &Use, notices| {
+        let needs = Needs {
+            notices,
+            uses: vec![wanted.clone()],
+            ..Needs::default()
+        };
+        home.learn("extends = \"develop\"", &needs)
+    };
+    let strict = "extends = \"strict\"\n\ngranted_by = \"operator\"\n";
+    let state = "state = \"project\"\n";
+    assert_eq!(learn(&marker, false), format!("{strict}{state}"));
+    assert_eq!(learn(&read, false), strict);
+    assert_eq!(learn(&read, true), format!("{strict}notify = true\n"));
+}
