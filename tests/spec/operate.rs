@@ -263,7 +263,7 @@ async fn a_killed_run_ends_with_its_whole_tree_and_says_who_did_it() {
 
     assert_eq!(processes_with(&markers[0]), [""; 0]);
     let response = killed.await.unwrap().unwrap();
-    assert_eq!(end(&response), (OutcomeKind::Killed, None, Some(9)));
+    assert_eq!(end(&response), (OutcomeKind::Killed, None, Some(15)));
     assert!(response.verdict.unwrap().failed);
     let last = daemon.journal().pop().unwrap();
     let told = ["record", "run_id", "outcome"].map(|name| last[name].clone());

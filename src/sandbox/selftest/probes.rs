@@ -206,15 +206,13 @@ impl Fixture {
         if !policy.files.keep() {
             return Vec::new();
         }
-        let read = |what, attempt| Probe::new(Axis::Read, what, attempt);
         let write = |what, attempt| Probe::new(Axis::Write, what, attempt);
         let workspace = self.outside.join(WORKSPACE);
         let made = workspace.join("around/made");
         let kept = workspace.join(KEPT_DIRECTORY).join("made");
         let file = workspace.join(KEPT_FILE);
         let hidden = workspace.join(HIDDEN_FILE);
-        vec![
-            read("open a hidden file", open(&hidden, libc::O_RDONLY)),
+        let mut probes = vec![
             write(
                 "make a file in a directory that is granted to be written",
                 create(&made),
@@ -231,7 +229,12 @@ impl Fixture {
                 open(&file, libc::O_WRONLY | libc::O_TRUNC),
             )
             .emptying(file),
-        ]
+        ];
+        if !policy.files.hidden.is_empty() {
+            let attempt = open(&hidden, libc::O_RDONLY);
+            probes.push(Probe::new(Axis::Read, "open a hidden file", attempt));
+        }
+        probes
     }
 
     fn executing(&self) -> Vec<Probe> {
