@@ -209,7 +209,8 @@ impl Scene {
         let is_entry = matches!(operation, "file-write-create" | "file-write-unlink");
         let is_kept = self.kept.iter().any(|kept| {
             let is_changed = operation.starts_with("file-write-");
-            let is_used = is_changed || !matches!(operation, "file-read-metadata" | "sysctl-read");
+            let is_used =
+                is_changed || !matches!(operation, "file-read-metadata" | "file-test-existence");
             match kept.keep {
                 Keep::Hidden => is_used && path.starts_with(&kept.path),
                 Keep::Name => is_entry && path == kept.path,
