@@ -54,7 +54,7 @@ pub struct Pipeline {
     pub(crate) audit: Audit,
     /// The counts of what was done.
     pub(crate) metrics: Arc<Metrics>,
-    /// What shows the notices of hooks.
+    /// The notifier of hooks.
     pub(crate) notifier: Notifier,
     /// The store of tool results.
     pub(crate) results: Results,

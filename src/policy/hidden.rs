@@ -31,6 +31,9 @@ const UNSEARCHED: [&str; 7] = [
 /// Maximum number of names that are looked at.
 const MOST_NAMES: usize = 500_000;
 
+/// Maximum number of nested directories that are searched, each of which is open meanwhile.
+const MOST_LEVELS: usize = 100;
+
 /// Maximum number of names that are hidden.
 const MOST_HIDDEN: usize = 1_000;
 
@@ -123,6 +126,12 @@ impl Search<'_> {
             match self.files.visibility(name) {
                 Visibility::Hidden if kind == Type::Symlink => self.link(&below)?,
                 Visibility::Hidden => self.found.push(below),
+                // A hook could nest them without end.
+                Visibility::Visible
+                    if kind == Type::Directory && below.iter().count() > MOST_LEVELS =>
+                {
+                    self.found.push(below);
+                }
                 Visibility::Visible if kind == Type::Directory => {
                     match open_directory(opened, name) {
                         Ok(opened) => self.directory(&opened, &below)?,
@@ -230,6 +239,21 @@ mod tests {
             files().hidden_in(&path.join("none")),
             Err(Unsearchable::Unlisted(_))
         ));
+    }
+
+    #[test]
+    fn directories_below_many_others_are_hidden_as_a_whole() {
+        let workspace = tempfile::tempdir().unwrap();
+        let path = workspace.path().canonicalize().unwrap();
+        let nested = |levels| PathBuf::from_iter(std::iter::repeat_n("d", levels));
+        fs::create_dir_all(path.join(nested(MOST_LEVELS + 50))).unwrap();
+        fs::write(path.join(nested(MOST_LEVELS)).join(".env"), "").unwrap();
+
+        let mut found = files().hidden_in(&path).unwrap();
+        found.sort();
+
+        let expected = [".env", "d"].map(|name| nested(MOST_LEVELS).join(name));
+        assert_eq!(found, expected);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::{ffi::OsStr, fmt, os::unix::ffi::OsStrExt};
 /// A file name, in which one `*` may stand for any letters.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct NamePattern {
-    /// What follows the `*`; `None` = there is none.
+    /// The letters after the `*`; `None` = there is no `*`.
     end: Option<String>,
     start: String,
 }

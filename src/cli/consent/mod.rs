@@ -182,7 +182,7 @@ pub(super) struct BoundConsent {
     pub(super) unbound: Vec<String>,
 }
 
-/// What a profile serves, of what hooks commonly ask for.
+/// Common wishes of hooks that a profile serves.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Serves {
     /// Other hosts.

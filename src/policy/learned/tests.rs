@@ -321,7 +321,7 @@ fn files_that_last_are_had_where_they_were_made_and_nowhere_else() {
             "{below}: {text}"
         );
     }
-    // What the agent obeys is closed, and what is granted is the machine's.
+    // Settings of the agent are closed, and granted files are the machine's.
     for (operation, below) in [
         (Operation::Write, ".claude/settings.json"),
         (Operation::Read, ".claude/projects/t.jsonl"),

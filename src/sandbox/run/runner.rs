@@ -27,7 +27,7 @@ pub(crate) struct Runner {
     /// The cgroups of runs, if runs have any.
     #[cfg(target_os = "linux")]
     pub(in crate::sandbox) cgroups: Option<Arc<Cgroups>>,
-    /// What is shown in the places of hidden files.
+    /// The file and the directory in the places of hidden ones.
     #[cfg(target_os = "linux")]
     pub(in crate::sandbox) closed: Closed,
     deadlines: Deadlines,

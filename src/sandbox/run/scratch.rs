@@ -158,7 +158,7 @@ impl InstanceDir {
         self.path.join(WAITERS)
     }
 
-    /// Returns what is shown in the places of hidden files.
+    /// Returns the file and the directory for the places of hidden ones.
     #[cfg(target_os = "linux")]
     pub(in crate::sandbox) fn closed(&self) -> Closed {
         Closed::below(&self.path)

@@ -17,13 +17,13 @@ use super::mounts::{
 pub(crate) struct ReadOnly {
     /// In order: a path comes after the one that contains it.
     pub binds: Vec<Bind>,
-    /// What is mounted on hidden paths, if there are any.
+    /// The mounts of hidden paths, if there are any.
     pub closed: Option<ClosedPaths>,
     /// The workspace.
     pub workspace: Found,
 }
 
-/// What cannot be opened.
+/// Paths that cannot be opened.
 #[derive(Debug)]
 pub(crate) struct ClosedPaths {
     /// An empty directory, if directories are hidden.
@@ -37,11 +37,11 @@ pub(crate) struct ClosedPaths {
 pub(crate) struct Bind {
     /// The path, below the workspace.
     pub below: CString,
-    /// What is mounted there.
+    /// The mount.
     pub kind: BindKind,
 }
 
-/// What is mounted on a path.
+/// A mount on a path.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum BindKind {
     /// Something that cannot be opened.
