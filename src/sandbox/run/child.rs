@@ -771,11 +771,7 @@ fn view_of(
         let mut lasting = lasting.shown.iter();
         lasting.any(|shown| grant.path.starts_with(&shown.path))
     };
-    let granted = without_links(
-        task.granted().chain(&lasting.alone),
-        &task.policy.files.state,
-    );
-    let granted = granted.iter().chain(&of_run);
+    let granted = lasting.granted.iter().chain(&of_run);
     let granted = granted.filter(|grant| !shown_there(grant));
     let granted = granted.chain(&lasting.temporary).chain(&lasting.shown);
     let granted: Vec<_> = granted.collect();
@@ -799,8 +795,8 @@ fn placed<'a>(task: &'a Task<'_>) -> &'a [Placement] {
 /// Files that outlast the run, as a view shows them.
 #[derive(Debug, Default)]
 struct Lasting {
-    /// Scripts that lie in no grant.
-    alone: Vec<OpenGrant>,
+    /// The grants, and scripts that lie in none of them, at the paths at which a view shows them.
+    granted: Vec<OpenGrant>,
     /// Mounts that cover directories of the machine.
     private: Vec<Private>,
     /// The directories that cover them.
@@ -828,9 +824,13 @@ impl Lasting {
             })
         });
         let alone = alone.collect::<io::Result<Vec<_>>>()?;
-        let mut lasting = Self {
-            alone,
-            ..Self::default()
+        let places = &task.policy.files.state;
+        let mut lasting = match task.policy.view {
+            HookView::Machine => return Ok(Self::default()),
+            HookView::Own => Self {
+                granted: without_links(task.granted().chain(&alone), places),
+                ..Self::default()
+            },
         };
         let Some(state) = &task.state else {
             return Ok(lasting);
@@ -840,9 +840,7 @@ impl Lasting {
             rights: Rights::Private,
             target: Arc::clone(&kept.opened),
         });
-        let places = &task.policy.files.state;
-        let granted = without_links(task.granted().chain(&lasting.alone), places);
-        let granted: Vec<_> = granted.iter().collect();
+        let granted: Vec<_> = lasting.granted.iter().collect();
         let identity = task.identity.as_ref();
         let _as_user = identity.map(|it| FileRights::of(it.uid, it.gid, &it.groups));
         for place in places {
