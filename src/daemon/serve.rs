@@ -13,7 +13,7 @@ use listenfd::ListenFd;
 use tokio::{
     signal::unix::{SignalKind, signal},
     sync::{Mutex, Notify},
-    task::JoinError,
+    task::{JoinError, JoinHandle},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -312,11 +312,18 @@ async fn run(
         }
     }
     served?;
-    if missed.is_finished() {
-        return missed.await?;
+    end_of(missed).await
+}
+
+/// Ends the daemon's periodic work; returns the reason for which that ended the daemon, if it did.
+///
+/// The work may still be on its way out when the drain that it began is over: its result counts, and not whether it has returned yet.
+async fn end_of(work: JoinHandle<Result<(), DaemonError>>) -> Result<(), DaemonError> {
+    work.abort();
+    match work.await {
+        Err(error) if error.is_cancelled() => Ok(()),
+        end => end?,
     }
-    missed.abort();
-    Ok(())
 }
 
 /// Serves metrics where the configuration says so.
@@ -508,4 +515,41 @@ fn inherited() -> Result<Option<UnixListener>, DaemonError> {
         return Err(DaemonError::TooManySockets(passed.len()));
     }
     Ok(passed.take_unix_listener(0)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{thread, time::Duration};
+
+    use super::*;
+
+    fn lost() -> DaemonError {
+        DaemonError::LostFile {
+            path: PathBuf::from("/run/sock"),
+            problem: "was removed or replaced".to_owned(),
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn work_that_ends_the_daemon_gives_its_reason_even_where_the_drain_was_faster() {
+        let shutdown = CancellationToken::new();
+        let drain = shutdown.clone();
+        let work = tokio::spawn(async move {
+            drain.cancel();
+            thread::sleep(Duration::from_millis(50));
+            Err(lost())
+        });
+        shutdown.cancelled().await;
+
+        let end = end_of(work).await;
+
+        assert_eq!(end.unwrap_err().to_string(), lost().to_string());
+    }
+
+    #[tokio::test]
+    async fn work_that_goes_on_is_ended_without_a_reason() {
+        let work = tokio::spawn(std::future::pending());
+
+        end_of(work).await.unwrap();
+    }
 }

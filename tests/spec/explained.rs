@@ -646,6 +646,7 @@ const CALLS: &[(&str, &[&str])] = &[
     ("prctl", &["option=PR_SET_NAME"]),
     ("prctl", &["option=PR_GET_DUMPABLE"]),
     ("prctl", &["option=PR_CAPBSET_READ"]),
+    ("prctl", &["option=PR_SET_THP_DISABLE", "value=9"]),
     ("prctl", &["option=PR_SET_VMA"]),
     ("prctl", &["option=PR_SET_DUMPABLE", "value=99"]),
     ("prctl", &["option=PR_SET_PDEATHSIG", "value=99"]),

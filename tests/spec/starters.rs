@@ -92,7 +92,7 @@ fn bare(script: &str) -> (Option<i32>, String, String) {
 
 /// Programs that make a session or a group, or read `/proc`: without a process tree of their own some go on without, and others
 /// end.
-const IN_A_TREE: [&str; 3] = ["parallel", "timeout", "tini"];
+const IN_A_TREE: [&str; 4] = ["ninja", "parallel", "timeout", "tini"];
 
 /// Returns what is wrong with a program as a hook under a profile, if anything is.
 async fn fault(daemon: &Daemon, profile: &str, (program, script): Starter) -> Option<String> {

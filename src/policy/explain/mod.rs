@@ -193,8 +193,9 @@ impl Reach {
             }
         }
         if policy.state.is_some() {
-            for path in policy.files.state.clone() {
-                self.add_state(&path)?;
+            // Those that lie in others first: what they show is not the others'.
+            for path in policy.files.state.iter().rev() {
+                self.add_state(path)?;
             }
         }
         Ok(self)

@@ -369,6 +369,7 @@ impl fmt::Display for Draft {
         let home = self.references.home.as_deref();
         let state: Vec<_> = state
             .map(|place| match home.map(|home| place.strip_prefix(home)) {
+                Some(Ok(below)) if below.as_os_str().is_empty() => "\"${home}\"".to_owned(),
                 Some(Ok(below)) => format!("\"${{home}}/{}\"", below.display()),
                 Some(Err(_)) | None => quoted(&place.to_string_lossy()).to_string(),
             })

@@ -72,9 +72,7 @@ impl FilesSection {
         )?;
         once("files.state", self.state.iter().cloned())?;
         if let Some(path) = self.state.iter().find(|path| !is_state_place(path)) {
-            let rule = format!(
-                "names `{path}`; name a directory below `${{home}}` or an absolute one, not `/`"
-            );
+            let rule = format!("names `{path}`; name `${{home}}`, a directory below, or an absolute one, not `/`");
             return Err(broken("files.state", rule));
         }
         once(
@@ -153,10 +151,15 @@ impl FilesSection {
         });
         let state = self.state.iter();
         let mut state: Vec<_> = state
-            .filter_map(|path| Some(references.bind(path)?.into()))
+            .filter_map(|path| Some(PathBuf::from(references.bind(path)?)))
+            .filter(|path| path.parent().is_some())
             .collect();
         state.sort();
         state.dedup();
+        if state.len() > MOST_STATE {
+            let rule = format!("has {} directories; name at most {MOST_STATE}", state.len());
+            return Err(broken("files.state", rule));
+        }
         let mut files = Files {
             hidden,
             named,
@@ -442,10 +445,14 @@ impl TryFrom<NamedEntry> for NamedGrant {
     }
 }
 
+/// Maximum number of directories under `files.state`. A view covers them all.
+const MOST_STATE: usize = 32;
+
 /// Returns whether a path may stand under `files.state`.
 fn is_state_place(text: &str) -> bool {
     let rest = match Reference::split(text) {
         Some((Reference::Cache, _)) => return false,
+        Some((Reference::Home, "")) => return true,
         Some((Reference::Home, rest)) => rest,
         None => text,
     };

@@ -1,6 +1,7 @@
 //! Starts hooks on Linux: as children of spawners with loaded filters, or in containers.
 
 use std::{
+    collections::BTreeSet,
     error::Error,
     ffi::CString,
     io,
@@ -198,7 +199,8 @@ fn job(
 ) -> Result<Job, Stop> {
     let identity = task.identity.as_ref();
     let scratch = scratch_fd(task.directory)?;
-    let lasting = Lasting::prepare(&task);
+    let of_run = of_run(runner, &task, &scratch);
+    let lasting = Lasting::prepare(&task, &of_run);
     let lasting = lasting.map_err(|e| Fault::new("cannot show files that last", e))?;
     let of_state = lasting.grants();
     let mounts = filters.map(|spec| mounts_of(runner, spec, &task, (&scratch, lasting)));
@@ -716,7 +718,7 @@ fn mounts_of(
     let tmpfs = tmpfs.transpose().map_err(fault)?;
     let view = match task.policy.view {
         HookView::Machine => None,
-        HookView::Own => Some(view_of(runner, spec, task, (scratch, lasting)).map_err(fault)?),
+        HookView::Own => Some(view_of(spec, task, (scratch, lasting)).map_err(fault)?),
     };
     if read_only.is_none() && tmpfs.is_none() && view.is_none() {
         return Ok(None);
@@ -738,7 +740,6 @@ fn mounts_of(
 
 /// Returns what a child sees in the place of the machine's.
 fn view_of(
-    runner: &Runner,
     spec: &FilterSpec,
     task: &Task<'_>,
     (scratch, lasting): (&Arc<OwnedFd>, Lasting),
@@ -758,20 +759,12 @@ fn view_of(
         opened: temporary.map_or(scratch, |kept| &kept.opened),
         path: temporary.map_or(&path, |kept| &kept.path),
     };
-    let of_run = [
-        runner.granted_canary(),
-        OpenGrant {
-            path: path.clone(),
-            rights: Rights::Private,
-            target: Arc::clone(scratch),
-        },
-    ];
     // Grants below a directory of files that last are shown in it.
     let shown_there = |grant: &OpenGrant| {
         let mut lasting = lasting.shown.iter();
         lasting.any(|shown| grant.path.starts_with(&shown.path))
     };
-    let granted = lasting.granted.iter().chain(&of_run);
+    let granted = lasting.granted.iter();
     let granted = granted.filter(|grant| !shown_there(grant));
     let granted = granted.chain(&lasting.temporary).chain(&lasting.shown);
     let granted: Vec<_> = granted.collect();
@@ -782,6 +775,16 @@ fn view_of(
         proc_rights: kernel_rights(Rights::Directory(Access::Read), spec.landlock_abi),
         scripts,
     })
+}
+
+/// Returns what a view shows of the run itself.
+fn of_run(runner: &Runner, task: &Task<'_>, scratch: &Arc<OwnedFd>) -> [OpenGrant; 2] {
+    let scratch = OpenGrant {
+        path: task.directory.scratch(),
+        rights: Rights::Private,
+        target: Arc::clone(scratch),
+    };
+    [runner.granted_canary(), scratch]
 }
 
 /// Returns the scripts of a hook that are shown at their own paths.
@@ -795,7 +798,7 @@ fn placed<'a>(task: &'a Task<'_>) -> &'a [Placement] {
 /// Files that outlast the run, as a view shows them.
 #[derive(Debug, Default)]
 struct Lasting {
-    /// The grants, and scripts that lie in none of them, at the paths at which a view shows them.
+    /// The grants, scripts that lie in none of them, and the run's own directories, at the paths at which a view shows them.
     granted: Vec<OpenGrant>,
     /// Mounts that cover directories of the machine.
     private: Vec<Private>,
@@ -811,7 +814,7 @@ impl Lasting {
     /// # Errors
     ///
     /// Returns the error of making an entry.
-    fn prepare(task: &Task<'_>) -> io::Result<Self> {
+    fn prepare(task: &Task<'_>, of_run: &[OpenGrant]) -> io::Result<Self> {
         let placed = placed(task);
         // Granted by themselves.
         let alone = |place: &Path| !task.granted().any(|grant| place.starts_with(&grant.path));
@@ -828,7 +831,7 @@ impl Lasting {
         let mut lasting = match task.policy.view {
             HookView::Machine => return Ok(Self::default()),
             HookView::Own => Self {
-                granted: without_links(task.granted().chain(&alone), places),
+                granted: without_links(task.granted().chain(&alone).chain(of_run), places),
                 ..Self::default()
             },
         };
@@ -843,8 +846,13 @@ impl Lasting {
         let granted: Vec<_> = lasting.granted.iter().collect();
         let identity = task.identity.as_ref();
         let _as_user = identity.map(|it| FileRights::of(it.uid, it.gid, &it.groups));
-        for place in places {
-            if let Some((private, grant)) = shown(&state.files, place, &granted, placed)? {
+        // In order: a place comes after those that contain it, and is shown with them.
+        for place in places.iter().collect::<BTreeSet<_>>() {
+            let is_shown = |shown: &OpenGrant| place.starts_with(&shown.path);
+            if lasting.shown.iter().any(is_shown) {
+                continue;
+            }
+            if let Some((private, grant)) = shown(&state.files, place, &granted, placed, places)? {
                 lasting.private.push(private);
                 lasting.shown.push(grant);
             }

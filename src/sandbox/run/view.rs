@@ -124,7 +124,9 @@ pub(in crate::sandbox) fn private<F: AsFd>(
             covered: Found::of(shared, File::open(shared)?)?,
             exposed,
             ways: ways.into_iter().collect(),
-            source: Found::of(cover.path, cover.opened)?,
+            source: (!cover.in_memory)
+                .then(|| Found::of(cover.path, cover.opened))
+                .transpose()?,
         });
     }
     Ok(private)

@@ -22,7 +22,7 @@ use super::{
 /// The mounts of a view.
 #[derive(Debug)]
 pub(crate) struct View {
-    /// Directories that cover shared ones.
+    /// Directories that cover shared ones: at most [`MAX_PRIVATE`].
     pub private: Vec<Private>,
     /// Rights that Landlock is to grant on `/proc`: `LANDLOCK_ACCESS_FS_*`.
     pub proc_rights: u64,
@@ -48,8 +48,8 @@ pub(crate) struct Private {
     pub ways: Vec<CString>,
     /// Paths below the shared one that stay visible: at most [`MAX_EXPOSED`].
     pub exposed: Vec<Exposed>,
-    /// The directory.
-    pub source: Found,
+    /// The directory; `None` = the file system in the place of the scratch directory.
+    pub source: Option<Found>,
 }
 
 /// A path that stays visible: what is mounted below it comes along.
@@ -73,6 +73,8 @@ impl View {
 
 /// Maximum number of paths that stay visible below a covered directory.
 pub(crate) const MAX_EXPOSED: usize = 128;
+/// Maximum number of directories that are covered.
+pub(crate) const MAX_PRIVATE: usize = 64;
 
 const MOUNT_ATTR_NOSUID: u64 = 2;
 const MOUNT_ATTR_NODEV: u64 = 4;
@@ -81,7 +83,7 @@ const PROC: &CStr = c"/proc";
 const PROC_KIND: &CStr = c"proc";
 
 /// Makes the mounts, in the child's own namespace, and verifies them. `scratch` is the root of the file system in the place of the
-/// scratch directory, which then is the private one. Returns whether there is a `/proc`.
+/// scratch directory, if there is one. Returns whether there is a `/proc`.
 pub(super) fn make(
     view: &View,
     scratch: Option<usize>,
@@ -90,8 +92,16 @@ pub(super) fn make(
     for placed in &view.scripts {
         place(placed)?;
     }
-    for private in &view.private {
-        cover(private, scratch)?;
+    // All before the first of them covers where another lies.
+    let mut sources = [0; MAX_PRIVATE];
+    for (source, private) in sources.iter_mut().zip(&view.private) {
+        *source = match &private.source {
+            None => copy_mount(scratch.ok_or(libc::EINVAL)?, false)?,
+            Some(directory) => copy_of(enter(directory)?, false)?,
+        };
+    }
+    for (source, private) in sources.into_iter().zip(&view.private) {
+        cover(private, source)?;
     }
     mount_proc(view.proc_rights, ruleset)
 }
@@ -115,8 +125,8 @@ fn place(placed: &Placed) -> Result<(), i32> {
 }
 
 /// Covers a shared directory, and shows again what is exposed of it. Nothing else of it can be reached: rules of Landlock are
-/// inherited from the directory that covers.
-fn cover(private: &Private, scratch: Option<usize>) -> Result<(), i32> {
+/// inherited from the directory that covers. `source` is a copy of that one's mount.
+fn cover(private: &Private, source: usize) -> Result<(), i32> {
     let mut exposed = [0; MAX_EXPOSED];
     for (tree, kept) in exposed.iter_mut().zip(&private.exposed) {
         *tree = copy_of(enter(&kept.path)?, true)?;
@@ -134,10 +144,6 @@ fn cover(private: &Private, scratch: Option<usize>) -> Result<(), i32> {
         let flags = AT_RECURSIVE | libc::AT_EMPTY_PATH as usize;
         set_attributes(*tree, c"", flags, &attributes)?;
     }
-    let source = match scratch {
-        Some(root) => copy_mount(root, false)?,
-        None => copy_of(enter(&private.source)?, false)?,
-    };
     attach(source, enter(&private.covered)?)?;
     let root = locate_here(&private.covered.path)?;
     for way in &private.ways {
@@ -214,7 +220,7 @@ mod tests {
         let private = Private {
             covered: found(&path),
             exposed: Vec::new(),
-            source: found(&path),
+            source: Some(found(&path)),
             ways: Vec::new(),
         };
         let root = locate_here(&private.covered.path).unwrap();

@@ -36,7 +36,8 @@ use crate::{
 /// Shows an owner's directory below `files` in the place of one of the machine's. `None` where that is not there, is a link, is
 /// granted as a whole, or more than [`MAX_EXPOSED`] paths of it are granted.
 ///
-/// Directories that hold scripts of the run are shown entry by entry, so that files can be made beside the scripts.
+/// Directories that hold scripts of the run are shown entry by entry, so that files can be made beside the scripts; those of `open`
+/// that lie below, so that files can be made in them.
 ///
 /// # Errors
 ///
@@ -46,6 +47,7 @@ pub(in crate::sandbox) fn shown(
     place: &Path,
     granted: &[&OpenGrant],
     placed: &[Placement],
+    open: &[PathBuf],
 ) -> io::Result<Option<(Private, OpenGrant)>> {
     let is_whole = granted.iter().any(|grant| place.starts_with(&grant.path));
     if is_whole || fs::canonicalize(place).ok().as_deref() != Some(place) {
@@ -72,6 +74,7 @@ pub(in crate::sandbox) fn shown(
     let mut mirror = Mirror {
         exposed: Vec::new(),
         granted: below.collect(),
+        open: open.iter().map(|path| &**path).collect(),
         placed,
         split: split.collect(),
     };
@@ -88,7 +91,7 @@ pub(in crate::sandbox) fn shown(
     let private = Private {
         covered: Found::of(place, &real)?,
         exposed: mirror.exposed,
-        source: Found::of(&files.path.join(below_root), &cover)?,
+        source: Some(Found::of(&files.path.join(below_root), &cover)?),
         ways: Vec::new(),
     };
     let grant = OpenGrant {
@@ -103,6 +106,8 @@ pub(in crate::sandbox) fn shown(
 struct Mirror<'a> {
     exposed: Vec<Exposed>,
     granted: BTreeMap<&'a Path, &'a OpenGrant>,
+    /// Directories in which files can be made.
+    open: BTreeSet<&'a Path>,
     placed: &'a [Placement],
     /// Directories whose entries are shown one by one.
     split: BTreeSet<&'a Path>,
@@ -138,6 +143,8 @@ impl Mirror<'_> {
                 }
             } else if !is_data(OsStr::from_bytes(name.to_bytes()), is_directory) {
                 make_missing(cover.as_fd(), &name, is_directory, Mode::empty())?;
+            } else if is_directory {
+                make_missing(cover.as_fd(), &name, true, Mode::S_IRWXU)?;
             }
             names.insert(name);
         }
@@ -160,8 +167,8 @@ impl Mirror<'_> {
         if self.split.contains(path) {
             return true;
         }
-        let mut granted = self.granted.keys();
-        rights.is_none() && granted.any(|granted| granted.starts_with(path))
+        let mut shown = self.granted.keys().chain(&self.open);
+        rights.is_none() && shown.any(|shown| shown.starts_with(path))
     }
 
     /// Shows what is granted below a directory that is shown as a whole, with the rights of its own grant.

@@ -379,7 +379,7 @@ const fn request(request: libc::Ioctl) -> u64 {
 
 /// Names, and questions. Nothing that outlives the kill, opens the memory to a tracer or turns speculation loose. Whoever adopts the orphans of a hook is itself
 /// a descendant of the daemon, in the same group.
-pub(in crate::sandbox) const PRCTL_OPTIONS: [u64; 11] = [
+pub(in crate::sandbox) const PRCTL_OPTIONS: [u64; 12] = [
     libc::PR_CAPBSET_READ as u64,        // libcap, `capsh`
     libc::PR_GET_CHILD_SUBREAPER as u64, // tini
     libc::PR_GET_DUMPABLE as u64,        // allocators, OpenSSL
@@ -390,5 +390,6 @@ pub(in crate::sandbox) const PRCTL_OPTIONS: [u64; 11] = [
     libc::PR_SET_CHILD_SUBREAPER as u64, // tini, `systemd-run`, task runners
     libc::PR_SET_NAME as u64,            // Node, Java, Rust: names of threads
     libc::PR_SET_NO_NEW_PRIVS as u64,    // programs that confine themselves; it is set already
+    libc::PR_SET_THP_DISABLE as u64,     // Ruby; smaller pages for itself and what it starts
     libc::PR_SET_VMA as u64,             // glibc, Go, V8: names of mappings
 ];
