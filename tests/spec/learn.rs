@@ -229,9 +229,9 @@ fn a_tool_of_the_home_and_what_claude_code_keeps_there_come_by_their_parts() {
 #[test]
 fn a_logger_gets_its_file_where_that_is_granted_by_name() {
     let home = Home::new();
-    home.write("logs/hooks.log", "");
-    let script = "echo it ran >> ~/logs/hooks.log";
-    let log = home.path("logs/hooks.log").display().to_string();
+    home.write("notes/hooks.md", "");
+    let script = "echo it ran >> ~/notes/hooks.md";
+    let log = home.path("notes/hooks.md").display().to_string();
     let grant = format!("--grant={log}=write-file");
     home.write("p/hook.sh", &format!("#!/bin/sh\nset -e\n{script}\n"));
 
@@ -243,13 +243,13 @@ fn a_logger_gets_its_file_where_that_is_granted_by_name() {
         refused["refused"][0]["remedy"],
         format!("to allow it: hookjail learn '{grant}' -- {hook}")
     );
-    assert!(!refused["toml"].as_str().unwrap().contains("logs"));
+    assert!(!refused["toml"].as_str().unwrap().contains("notes"));
 
     learns(
         &home,
         &[&grant],
         script,
-        "extends = \"strict\"\n\ngranted_by = \"operator\"\nview = \"own\"\n\n[environment]\nhome = \"user\"\n\n[files]\nnamed = [\n    { path = \"${home}/logs/hooks.log\", access = \"write-file\" },\n]\n",
+        "extends = \"strict\"\n\ngranted_by = \"operator\"\nview = \"own\"\n\n[environment]\nhome = \"user\"\n\n[files]\nnamed = [\n    { path = \"${home}/notes/hooks.md\", access = \"write-file\" },\n]\n",
     );
 }
 
@@ -266,6 +266,12 @@ fn what_a_view_and_files_that_last_bring_is_learnt() {
             "echo call >> ~/.claude/calls.log",
             "\"strict\"".to_owned(),
             log.to_owned(),
+        ),
+        (
+            "notes in a new directory of the home",
+            "mkdir -p ~/.facts\necho one >> ~/.facts/notes",
+            "\"pipeline\"".to_owned(),
+            log.replace("/.claude", ""),
         ),
         (
             "a guard by its own place",

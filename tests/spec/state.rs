@@ -7,6 +7,7 @@ use std::{
 };
 
 use hookjail::pb;
+use tempfile::TempDir;
 use tokio::task::JoinSet;
 
 use crate::{
@@ -138,6 +139,140 @@ async fn what_is_not_granted_is_closed_and_not_missing_and_what_is_granted_canno
             [text("settings.json"), text("plugins/one")],
             ["settings", "plugin"]
         );
+    }
+}
+
+/// Starts a daemon with a profile `own` that shows files that last in the place of a home, in which everything of the daemon's lies,
+/// too.
+async fn at_home(place: TempDir, more: &str) -> Daemon {
+    let home = place.path().canonicalize().unwrap();
+    for directory in [".config/git", "logs", "notes", "tools"] {
+        fs::create_dir_all(home.join(directory)).unwrap();
+    }
+    for (name, text) in [
+        (".config/git/ignore", "rule"),
+        (".keys", "key"),
+        ("logs/yesterday", "line"),
+        ("notes/all", "note"),
+        ("tools/tool", "#!/bin/sh\necho tool\n"),
+    ] {
+        fs::write(home.join(name), text).unwrap();
+    }
+    fs::set_permissions(home.join("tools/tool"), fs::Permissions::from_mode(0o755)).unwrap();
+    let home = home.display();
+    let profile = format!(
+        "description = \"at home\"\nextends = \"workspace-rw\"\nstate = \"project\"\n[files]\nstate = [\"{home}/.config\", \"{home}\"]\n\
+         system = [{{ path = \"{home}/tools\", access = \"execute\" }}, \
+         {{ path = \"{home}/.config/git/ignore\", access = \"read\", optional = true }}]\n{more}"
+    );
+    let setup = Setup {
+        profiles: vec![("own".to_owned(), profile)],
+        ..Setup::default()
+    };
+    Daemon::in_directory(place, setup).await.unwrap()
+}
+
+/// Returns a directory that a view covers and one that none covers, for daemons without root's rights.
+fn homes() -> Vec<TempDir> {
+    match nix::unistd::geteuid().is_root() {
+        true => Vec::new(),
+        false => [Some(directory()), unshared_directory()]
+            .into_iter()
+            .flatten()
+            .collect(),
+    }
+}
+
+#[tokio::test]
+async fn in_a_home_new_files_last_and_what_is_there_is_closed_or_has_its_own_rights() {
+    for place in homes() {
+        let daemon = at_home(place, "").await;
+        let home = daemon.path().canonicalize().unwrap();
+        let at = home.display();
+        let count = format!(
+            "cd {at} && mkdir -p .facts && echo x >>.facts/n && echo x >>count && echo x >>logs/today && echo x >>.config/new \
+             && cat .facts/n count logs/today .config/new | wc -l"
+        );
+        assert_eq!(run(&daemon, "", &count).await, "4\n");
+        assert_eq!(run(&daemon, "a", &count).await, "8\n");
+        for made in [".facts", "count", "logs/today", ".config/new"] {
+            assert!(!home.join(made).exists(), "{made}");
+        }
+
+        // What is granted, as the positive control, and what is not.
+        let script = format!(
+            "cd {at} && tools/tool && cat .config/git/ignore && echo && echo made >$OLDPWD/made; \
+             for f in .keys notes/all logs/yesterday tools/new tools/tool .config/git/ignore state/x run/x; do \
+             (cat $f >/dev/null) 2>/dev/null && echo reads $f; (echo x >$f) 2>/dev/null && echo writes $f; done; true"
+        );
+        let seen = run(&daemon, "", &script).await;
+        let expected = "tool\nrule\nreads tools/tool\nreads .config/git/ignore\n";
+        // Logs are its own, and so is whatever it makes in the places of directories that lead to what is shown.
+        let own = ["logs/yesterday", "run/x", "state/x"].map(|name| format!("writes {name}\n"));
+        let seen = own.iter().fold(seen, |seen, own| seen.replace(own, ""));
+        assert_eq!(seen, expected);
+        let text = |name: &str| fs::read_to_string(home.join(name)).unwrap();
+        assert_eq!(text(".keys"), "key");
+        assert_eq!(text("logs/yesterday"), "line");
+        for new in ["run/x", "state/x", "tools/new"] {
+            assert!(!home.join(new).exists(), "{new}");
+        }
+        let made = fs::read_to_string(daemon.workspace().join("made")).unwrap();
+        assert_eq!(made, "made\n");
+    }
+}
+
+#[tokio::test]
+async fn names_that_are_gone_from_a_home_are_free() {
+    for place in homes() {
+        let daemon = at_home(place, "").await;
+        let home = daemon.path().canonicalize().unwrap();
+        let at = home.display();
+        let read = format!(
+            "cd {at}; for f in .config/git/ignore notes/all; do cat $f 2>&1 | sed 's/.*: //'; echo; done"
+        );
+        assert_eq!(run(&daemon, "", &read).await, "rule\nPermission denied\n\n");
+        fs::remove_dir_all(home.join(".config/git")).unwrap();
+        fs::remove_dir_all(home.join("notes")).unwrap();
+        let missing = "No such file or directory\n\n";
+        assert_eq!(run(&daemon, "", &read).await, missing.repeat(2));
+    }
+}
+
+#[tokio::test]
+async fn a_script_of_a_workspace_in_a_home_finds_the_workspace_as_it_is() {
+    for place in homes() {
+        let daemon = at_home(place, "").await;
+        let script = daemon.workspace().join("tools/check.sh");
+        fs::create_dir(script.parent().unwrap()).unwrap();
+        fs::write(
+            &script,
+            "#!/bin/sh\nset -e\ncd \"$(dirname \"$0\")\"\necho x >beside\nls ..\n",
+        )
+        .unwrap();
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+        let mut check = request(&daemon, "", "");
+        check.hook.as_mut().unwrap().argv = vec![script.display().to_string()];
+        let response = daemon.run(check).await.unwrap();
+        assert_eq!(end(&response).1, Some(0));
+        assert_eq!(&*response.stdout, b"tools\n");
+        assert!(script.with_file_name("beside").exists());
+    }
+}
+
+#[tokio::test]
+async fn nothing_lasts_under_a_limit_of_scratch() {
+    for place in homes() {
+        let daemon = at_home(place, "[limits]\nscratch = \"1MiB\"\n").await;
+        let at = daemon.path().canonicalize().unwrap();
+        let script = format!(
+            "cd {}; tools/tool; echo x >.facts || echo closed",
+            at.display()
+        );
+        let response = daemon.run(request(&daemon, "a", &script)).await.unwrap();
+        assert_eq!(&*response.stdout, b"tool\nclosed\n");
+        let evidence = &response.confinement.unwrap().evidence;
+        assert!(evidence.iter().all(|it| it.check != "state"));
     }
 }
 

@@ -72,7 +72,9 @@ impl FilesSection {
         )?;
         once("files.state", self.state.iter().cloned())?;
         if let Some(path) = self.state.iter().find(|path| !is_state_place(path)) {
-            let rule = format!("names `{path}`; name `${{home}}`, a directory below, or an absolute one, not `/`");
+            let rule = format!(
+                "names `{path}`; name `${{home}}`, a directory below, or an absolute one, not `/`"
+            );
             return Err(broken("files.state", rule));
         }
         once(

@@ -766,8 +766,7 @@ fn view_of(
     };
     let granted = lasting.granted.iter();
     let granted = granted.filter(|grant| !shown_there(grant));
-    let granted = granted.chain(&lasting.temporary).chain(&lasting.shown);
-    let granted: Vec<_> = granted.collect();
+    let granted: Vec<_> = granted.chain(&lasting.shown).collect();
     let private = private(cover, &granted)?;
     Ok(View {
         // First, and so seen through what covers the directories above them.

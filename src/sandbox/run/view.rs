@@ -152,6 +152,7 @@ const fn executes(rights: Rights) -> bool {
     matches!(access(rights), Access::Execute | Access::Write)
 }
 
-const fn is_writable(rights: Rights) -> bool {
+/// Returns whether a right allows writing.
+pub(in crate::sandbox) const fn is_writable(rights: Rights) -> bool {
     !access(rights).is_read_only()
 }

@@ -27,17 +27,20 @@ use crate::{
     policy::{rights::Rights, state::is_data},
     sandbox::run::{
         grants::OpenGrant,
-        view::{Placement, exposed},
+        view::{Placement, exposed, is_writable},
     },
     sys::{Exposed, Found, MAX_EXPOSED, Private},
     util::listing::{entries, kind_of, open_directory},
 };
 
+/// Mode of a directory that leads to what is shown: the sticky bit, which changes nothing for its owner, marks it.
+const WAY: Mode = Mode::S_IRWXU.union(Mode::S_ISVTX);
+
 /// Shows an owner's directory below `files` in the place of one of the machine's. `None` where that is not there, is a link, is
 /// granted as a whole, or more than [`MAX_EXPOSED`] paths of it are granted.
 ///
-/// Directories that hold scripts of the run are shown entry by entry, so that files can be made beside the scripts; those of `open`
-/// that lie below, so that files can be made in them.
+/// Directories that hold scripts of the run and cannot be written are shown entry by entry, so that files can be made beside the
+/// scripts; those of `open` that lie below, so that files can be made in them.
 ///
 /// # Errors
 ///
@@ -132,7 +135,7 @@ impl Mirror<'_> {
                 copy_link(real, cover, &name)?;
             } else if is_directory && self.is_way(&path, rights) {
                 if let Ok(real) = open_directory(real, &*name) {
-                    let cover = way(cover.as_fd(), &name, Mode::S_IRWXU)?;
+                    let cover = way(cover.as_fd(), &name, WAY)?;
                     self.level(&real, &path, &cover, rights)?;
                 }
             } else if let Some(rights) = rights {
@@ -149,14 +152,8 @@ impl Mirror<'_> {
             names.insert(name);
         }
         for (name, kind) in entries(cover)? {
-            if !names.contains(&name) && is_closed(cover, &name)? {
-                let how = if kind == Type::Directory {
-                    UnlinkatFlags::RemoveDir
-                } else {
-                    UnlinkatFlags::NoRemoveDir
-                };
-                // Another run may have done it.
-                unlinkat(cover, &*name, how).ok();
+            if !names.contains(&name) {
+                remove_closed(cover, &name, kind)?;
             }
         }
         Ok(())
@@ -164,7 +161,7 @@ impl Mirror<'_> {
 
     /// Returns whether a directory leads to what is shown, instead of being shown as a whole.
     fn is_way(&self, path: &Path, rights: Option<Rights>) -> bool {
-        if self.split.contains(path) {
+        if self.split.contains(path) && !rights.is_some_and(is_writable) {
             return true;
         }
         let mut shown = self.granted.keys().chain(&self.open);
@@ -197,13 +194,29 @@ impl Mirror<'_> {
     }
 }
 
-/// Returns whether an entry only closes a name.
-fn is_closed(cover: &OwnedFd, name: &CStr) -> io::Result<bool> {
-    match fstatat(cover, name, AtFlags::AT_SYMLINK_NOFOLLOW) {
-        Ok(found) => Ok(found.st_mode & 0o777 == 0),
-        Err(Errno::ENOENT) => Ok(false),
-        Err(errno) => Err(errno.into()),
+/// Removes an entry that only closes a name, and those below a directory that led to something shown.
+fn remove_closed(cover: &OwnedFd, name: &CStr, kind: Type) -> io::Result<()> {
+    let found = match fstatat(cover, name, AtFlags::AT_SYMLINK_NOFOLLOW) {
+        Ok(found) => found,
+        Err(Errno::ENOENT) => return Ok(()),
+        Err(errno) => return Err(errno.into()),
+    };
+    let is_way = kind == Type::Directory && found.st_mode & WAY.bits() == WAY.bits();
+    if is_way && let Ok(way) = open_directory(cover, name) {
+        for (name, kind) in entries(&way)? {
+            remove_closed(&way, &name, kind)?;
+        }
     }
+    if is_way || found.st_mode & 0o777 == 0 {
+        let how = if kind == Type::Directory {
+            UnlinkatFlags::RemoveDir
+        } else {
+            UnlinkatFlags::NoRemoveDir
+        };
+        // One with files of hooks stays, and another run may have done it.
+        unlinkat(cover, name, how).ok();
+    }
+    Ok(())
 }
 
 /// Makes the place of a path below a directory that covers, without following what a hook may have left there.

@@ -207,7 +207,8 @@ impl StateStore {
         }
     }
 
-    /// Makes, where they are missing, and opens the directories of a run. `None` where its profile has no state.
+    /// Makes, where they are missing, and opens the directories of a run. `None` where its profile has no state, or limits the
+    /// size of a scratch directory: files that last would have no limit.
     ///
     /// # Errors
     ///
@@ -217,7 +218,7 @@ impl StateStore {
         key: StateKey<'_>,
         identity: Option<&Identity>,
     ) -> io::Result<Option<RunState>> {
-        let Some(scope) = key.policy.state else {
+        let Some(scope) = (key.policy.state).filter(|_| key.policy.limits.scratch.is_none()) else {
             return Ok(None);
         };
         self.sweep();
@@ -228,8 +229,7 @@ impl StateStore {
         } else {
             scope
         };
-        let in_memory = key.policy.limits.scratch.is_some();
-        let temporary = (has_session && !in_memory).then(|| {
+        let temporary = has_session.then(|| {
             let owner = key.owner(StateScope::Session);
             OpenDirectory::open(self.directory(&owner, TEMPORARY, identity)?)
         });
