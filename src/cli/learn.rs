@@ -702,6 +702,9 @@ fn needs(trial: &Trial, runtime: &Path) -> Needs {
         .unwrap_or_else(|_| runtime.to_owned());
     for seen in &trial.seen {
         match seen {
+            Seen::Look(path) => {
+                needs.looks.insert(path.clone());
+            }
             Seen::Metadata => needs.metadata = true,
             Seen::Process => needs.processes = true,
             Seen::Socket => needs.network = true,

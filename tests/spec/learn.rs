@@ -280,6 +280,12 @@ fn what_a_view_and_files_that_last_bring_is_learnt() {
             "view = \"own\"\n".to_owned(),
         ),
         (
+            "a file at which it only looks",
+            "test -s \"${0%/*}/rules.txt\"",
+            format!("\"{own}\""),
+            "spawn = \"threads\"\nview = \"own\"\n".to_owned(),
+        ),
+        (
             "a group and a session of its own",
             "timeout 5 setsid --wait true\necho x > /tmp/marker",
             "\"pipeline\"".to_owned(),

@@ -12,7 +12,7 @@ use std::{
 
 use super::{
     Access, GrantPlace, GrantSpec, HookView, Metadata, Network, Policy, ReadOnly, References,
-    Spawn, StateScope,
+    SHARED, Spawn, StateScope,
     explain::{GrantDecision, Grantor, Operation, Reach, Target},
     forbidden::Forbidden,
 };
@@ -67,6 +67,8 @@ impl Use {
 )]
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Needs {
+    /// The existing paths that it looked at.
+    pub looks: BTreeSet<PathBuf>,
     /// Whether it changed modes, owners or times.
     pub metadata: bool,
     /// Whether it connected to other hosts.
@@ -265,7 +267,25 @@ impl Draft {
                 }
             }
         }
+        // A path in a directory that a view covers is not there unless something of it is granted.
+        let mut looks = needs.looks.iter();
+        if draft.workspace == Workspace::None
+            && looks.any(|it| it.starts_with(site.workspace) && it != site.workspace)
+            && draft.covers(site.workspace)
+        {
+            draft.workspace = Workspace::Execute;
+        }
         Ok(draft)
+    }
+
+    /// Returns whether its view covers a path that it does not grant.
+    fn covers(&self, path: &Path) -> bool {
+        let state = self.state.iter().flat_map(|(_, places)| places);
+        let mut covered = SHARED
+            .map(Path::new)
+            .into_iter()
+            .chain(state.map(|it| &**it));
+        self.view == HookView::Own && covered.any(|covered| path.starts_with(covered))
     }
 
     /// Returns the shipped profile that it starts from.

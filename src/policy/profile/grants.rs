@@ -255,12 +255,14 @@ impl Files {
     /// grants, so the read-only one would be misleading.
     pub(in crate::policy) fn below_writable(&self) -> Option<(&GrantSpec, &GrantSpec)> {
         let all = || self.system.iter().chain(&self.named);
+        let writable: Vec<_> = all().filter(|it| !it.access.is_read_only()).collect();
         let above = |inner: &GrantSpec| {
-            all().find(|outer| !outer.access.is_read_only() && lies_in(&inner.place, &outer.place))
+            let mut above = writable.iter();
+            above.find(|outer| lies_in(&inner.place, &outer.place))
         };
         all()
             .filter(|inner| inner.access.is_read_only())
-            .find_map(|inner| above(inner).map(|outer| (inner, outer)))
+            .find_map(|inner| above(inner).map(|outer| (inner, *outer)))
     }
 }
 

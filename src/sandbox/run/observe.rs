@@ -1,5 +1,5 @@
-//! Observes a hook's system calls for `hookjail learn`: those that reach files by path, create processes or sockets, or
-//! change metadata, which Landlock does not see.
+//! Observes a hook's system calls for `hookjail learn`: those that reach files by path or look for them, create processes or
+//! sockets, or change metadata, which Landlock does not see.
 //!
 //! Observations decide nothing. A path is read from the calling task's memory, which the task could change before the
 //! kernel reads it (TOCTOU): a profile may be proposed from observations, but no access allowed by them.
@@ -38,6 +38,8 @@ const INTERPRETERS: usize = 5;
 /// An operation that a hook made or tried.
 #[derive(Clone, Debug)]
 pub(crate) enum Seen {
+    /// Looked at an existing path, without opening it.
+    Look(PathBuf),
     /// Changed modes, owners, times or extended attributes.
     Metadata,
     /// Used a path.
@@ -61,6 +63,7 @@ pub(crate) struct Observer {
 #[derive(Debug, Default)]
 struct Notebook {
     known: HashSet<(Operation, PathBuf, PathBuf)>,
+    looked: HashSet<PathBuf>,
     /// Process groups whose first process executes a program other than this one. Earlier calls belong to the set-up, and
     /// children of a self-test execute nothing.
     released: HashSet<i32>,
@@ -109,6 +112,7 @@ impl Observer {
                     .seen
                     .iter()
                     .all(|known| std::mem::discriminant(known) != std::mem::discriminant(&seen)),
+                Seen::Look(path) => notebook.looked.insert(path.clone()),
                 Seen::Path(done) => {
                     let to = done.destination.as_ref().map(Target::path);
                     notebook.known.insert((
@@ -196,6 +200,12 @@ fn look(asked: &Notification) -> io::Result<Vec<Seen>> {
     match asked.number {
         nr::clone if is(libc::CLONE_THREAD, 0) => Ok(Vec::new()),
         nr::clone | nr::fork | nr::vfork => Ok(vec![Seen::Process]),
+        nr::access | nr::chdir | nr::lstat | nr::stat => {
+            Ok(looked(task.absolute(here, argument(0))?))
+        }
+        nr::faccessat | nr::faccessat2 | nr::newfstatat | nr::statx => {
+            Ok(looked(task.absolute(fd(0), argument(1))?))
+        }
         nr::creat => open(
             here,
             argument(0),
@@ -231,6 +241,12 @@ fn look(asked: &Notification) -> io::Result<Vec<Seen>> {
         // All other observed calls change metadata.
         _ => Ok(vec![Seen::Metadata]),
     }
+}
+
+/// Returns the look at a path; none if nothing is there, which the kernel reports in any case.
+fn looked(path: Option<PathBuf>) -> Vec<Seen> {
+    let there = path.filter(|path| fs::symlink_metadata(path).is_ok());
+    there.map(Seen::Look).into_iter().collect()
 }
 
 /// Returns the uses of files by an operation; none if the file does not exist, which the kernel reports in any case.
@@ -343,7 +359,7 @@ mod tests {
                 let path = path.strip_prefix(directory).unwrap_or(path);
                 (done.operation.name(), path.to_owned())
             }
-            Seen::Metadata | Seen::Process | Seen::Socket => panic!("{seen:?}"),
+            Seen::Look(_) | Seen::Metadata | Seen::Process | Seen::Socket => panic!("{seen:?}"),
         });
         told.collect()
     }

@@ -125,14 +125,18 @@ fn without(
     Ok(programs)
 }
 
-/// The observed calls: they reach files by path, create processes or sockets, or change metadata, which Landlock does not see.
-pub(crate) const OBSERVED: [u32; 41] = [
+/// The observed calls: they reach files by path or look for them, create processes or sockets, or change metadata, which Landlock does not see.
+pub(crate) const OBSERVED: [u32; 49] = [
+    nr::access,
+    nr::chdir,
     nr::chmod,
     nr::chown,
     nr::clone,
     nr::creat,
     nr::execve,
     nr::execveat,
+    nr::faccessat,
+    nr::faccessat2,
     nr::fchmod,
     nr::fchmodat,
     nr::fchmodat2,
@@ -147,8 +151,10 @@ pub(crate) const OBSERVED: [u32; 41] = [
     nr::linkat,
     nr::lremovexattr,
     nr::lsetxattr,
+    nr::lstat,
     nr::mkdir,
     nr::mkdirat,
+    nr::newfstatat,
     nr::open,
     nr::openat,
     nr::removexattr,
@@ -158,6 +164,8 @@ pub(crate) const OBSERVED: [u32; 41] = [
     nr::rmdir,
     nr::setxattr,
     nr::socket,
+    nr::stat,
+    nr::statx,
     nr::symlink,
     nr::symlinkat,
     nr::truncate,

@@ -6,6 +6,7 @@ use std::{
     ffi::{CStr, CString, OsStr},
     fs::{self, Permissions},
     io,
+    ops::Bound,
     os::{
         fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
         unix::{ffi::OsStrExt, fs::PermissionsExt as _},
@@ -18,7 +19,7 @@ use nix::{
     dir::Type,
     errno::Errno,
     fcntl::{AT_FDCWD, AtFlags, OFlag, openat, readlinkat},
-    sys::stat::{Mode, fstatat, mkdirat},
+    sys::stat::{Mode, fstat, fstatat, mkdirat},
     unistd::{UnlinkatFlags, symlinkat, unlinkat},
 };
 
@@ -125,36 +126,45 @@ impl Mirror<'_> {
         cover: &OwnedFd,
         within: Option<Rights>,
     ) -> io::Result<()> {
-        let mut names = BTreeSet::new();
+        let mut made: BTreeMap<_, _> = entries(cover)?.into_iter().collect();
         for (name, kind) in entries(real)? {
             let path = at.join(OsStr::from_bytes(name.to_bytes()));
             let is_directory = kind == Type::Directory;
             let granted = self.granted.get(&*path).map(|grant| grant.rights);
             let rights = granted.or(within);
+            let there = made.remove(&name);
             if kind == Type::Symlink {
-                copy_link(real, cover, &name)?;
+                if there.is_none() {
+                    copy_link(real, cover, &name)?;
+                }
             } else if is_directory && self.is_way(&path, rights) {
                 if let Ok(real) = open_directory(real, &*name) {
-                    let cover = way(cover.as_fd(), &name, WAY)?;
-                    self.level(&real, &path, &cover, rights)?;
+                    let existing = existing_way(cover, &name, there);
+                    let below = existing.map_or_else(|| way(cover.as_fd(), &name, WAY), Ok)?;
+                    self.level(&real, &path, &below, rights)?;
                 }
             } else if let Some(rights) = rights {
                 if let Some(source) = self.source(real, &name, &path) {
-                    closed(cover.as_fd(), &name, is_directory, Mode::empty())?;
+                    if there.is_none_or(|there| there != kind) {
+                        closed(cover.as_fd(), &name, is_directory, Mode::empty())?;
+                    }
                     self.exposed.push(exposed(rights, source?));
                     self.expose_below(&path)?;
                 }
-            } else if !is_data(OsStr::from_bytes(name.to_bytes()), is_directory) {
-                make_missing(cover.as_fd(), &name, is_directory, Mode::empty())?;
-            } else if is_directory {
-                make_missing(cover.as_fd(), &name, true, Mode::S_IRWXU)?;
+            } else if there.is_none() {
+                let is_data = is_data(OsStr::from_bytes(name.to_bytes()), is_directory);
+                let mode = if is_data {
+                    Mode::S_IRWXU
+                } else {
+                    Mode::empty()
+                };
+                if is_directory || !is_data {
+                    make_missing(cover.as_fd(), &name, is_directory, mode)?;
+                }
             }
-            names.insert(name);
         }
-        for (name, kind) in entries(cover)? {
-            if !names.contains(&name) {
-                remove_closed(cover, &name, kind)?;
-            }
+        for (name, kind) in made {
+            remove_closed(cover, &name, kind)?;
         }
         Ok(())
     }
@@ -164,15 +174,17 @@ impl Mirror<'_> {
         if self.split.contains(path) && !rights.is_some_and(is_writable) {
             return true;
         }
-        let mut shown = self.granted.keys().chain(&self.open);
-        rights.is_none() && shown.any(|shown| shown.starts_with(path))
+        let leads = |first: Option<&&Path>| first.is_some_and(|first| first.starts_with(path));
+        rights.is_none()
+            && (leads(self.open.range(path..).next())
+                || leads(self.granted.range(path..).next().map(|(first, _)| first)))
     }
 
     /// Shows what is granted below a directory that is shown as a whole, with the rights of its own grant.
     fn expose_below(&mut self, directory: &Path) -> io::Result<()> {
-        let granted = self.granted.iter();
-        let below = granted.filter(|(path, _)| path.starts_with(directory) && **path != directory);
-        for (path, grant) in below {
+        let after = (Bound::Excluded(directory), Bound::Unbounded);
+        let below = self.granted.range::<Path, _>(after);
+        for (path, grant) in below.take_while(|(path, _)| path.starts_with(directory)) {
             let found = Found::of(path, &grant.target)?;
             self.exposed.push(exposed(grant.rights, found));
         }
@@ -268,6 +280,13 @@ fn closed(cover: BorrowedFd<'_>, name: &CStr, is_directory: bool, mode: Mode) ->
         (kind == Type::Directory) == is_directory && kind != Type::Symlink
     })?;
     make_missing(cover, name, is_directory, mode)
+}
+
+/// Opens a directory that leads to what is shown, if it was made before.
+fn existing_way(cover: &OwnedFd, name: &CStr, there: Option<Type>) -> Option<OwnedFd> {
+    let way = (there == Some(Type::Directory)).then(|| open_directory(cover, name).ok())??;
+    let mode = fstat(&way).ok()?.st_mode;
+    (mode & 0o7777 == WAY.bits()).then_some(way)
 }
 
 /// Makes and opens a directory that leads to what is shown.
