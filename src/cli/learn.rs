@@ -702,6 +702,7 @@ fn needs(trial: &Trial, runtime: &Path) -> Needs {
         .unwrap_or_else(|_| runtime.to_owned());
     for seen in &trial.seen {
         match seen {
+            Seen::Look(path) if trial.files.contains(path) => {}
             Seen::Look(path) => {
                 needs.looks.insert(path.clone());
             }

@@ -1,16 +1,80 @@
 //! Lists directories by descriptors, without following links.
 
 use std::{
+    collections::HashMap,
     ffi::{CStr, CString},
     io,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, SystemTime},
 };
 
 use nix::{
     dir::{Dir, Type},
     fcntl::{AtFlags, OFlag, openat},
-    sys::stat::{Mode, SFlag, fstatat},
+    sys::stat::{Mode, SFlag, fstat, fstatat},
 };
+
+/// Entries of a directory with their types.
+pub(crate) type Entries = Vec<(CString, Type)>;
+
+/// Listings of directories that have not changed since.
+#[derive(Debug, Default)]
+pub(crate) struct Listings(Mutex<HashMap<Inode, Listing>>);
+
+/// Device and inode number, whose types differ between systems.
+type Inode = (libc::dev_t, libc::ino_t);
+
+#[derive(Debug)]
+struct Listing {
+    changed: Duration,
+    entries: Arc<Entries>,
+}
+
+/// Maximum number of kept listings, and of the entries of each.
+const MOST_LISTINGS: usize = 512;
+const MOST_ENTRIES: usize = 1024;
+
+/// Time after a change in which another one may leave the directory's time as it is: more than a tick of the coarsest clock.
+const TICK: Duration = Duration::from_millis(50);
+
+impl Listings {
+    /// Returns the entries of a directory, as [`entries`] does.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of examining or listing it.
+    pub(crate) fn entries(&self, directory: &OwnedFd) -> io::Result<Arc<Entries>> {
+        let found = fstat(directory)?;
+        let inode = (found.st_dev, found.st_ino);
+        let seconds = Duration::from_secs(found.st_ctime.try_into().unwrap_or_default());
+        let changed =
+            seconds + Duration::from_nanos(found.st_ctime_nsec.try_into().unwrap_or_default());
+        let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = lock()
+            .get(&inode)
+            .filter(|known| known.changed == changed)
+            .map(|known| Arc::clone(&known.entries));
+        if let Some(entries) = known {
+            return Ok(entries);
+        }
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let entries = Arc::new(entries(directory)?);
+        let is_settled =
+            now.is_ok_and(|now| now.checked_sub(changed).is_some_and(|since| since > TICK));
+        let mut kept = lock();
+        if is_settled && entries.len() <= MOST_ENTRIES {
+            if kept.len() >= MOST_LISTINGS {
+                kept.clear();
+            }
+            let entries = Arc::clone(&entries);
+            kept.insert(inode, Listing { changed, entries });
+        } else {
+            kept.remove(&inode);
+        }
+        Ok(entries)
+    }
+}
 
 /// Opens a directory that is no link.
 ///
@@ -30,7 +94,7 @@ pub(crate) fn open_directory<P: ?Sized + nix::NixPath>(
 /// # Errors
 ///
 /// Returns the error of listing it.
-pub(crate) fn entries(directory: &OwnedFd) -> io::Result<Vec<(CString, Type)>> {
+pub(crate) fn entries(directory: &OwnedFd) -> io::Result<Entries> {
     let mut listing = Dir::from_fd(open_directory(directory, ".")?)?;
     let mut found = Vec::new();
     for entry in listing.iter() {
@@ -63,4 +127,33 @@ pub(crate) fn kind_of(directory: BorrowedFd<'_>, name: &CStr) -> nix::Result<Typ
     } else {
         Type::File
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, thread};
+
+    use nix::fcntl::AT_FDCWD;
+
+    use super::*;
+
+    #[test]
+    fn a_kept_listing_is_used_as_long_as_its_directory_has_not_changed() {
+        let directory = tempfile::tempdir().unwrap();
+        let opened = open_directory(AT_FDCWD, directory.path()).unwrap();
+        let listings = Listings::default();
+        let listed = || listings.entries(&opened).unwrap();
+        // Without a pause between a change and the listing, too.
+        for count in 1..200 {
+            fs::write(directory.path().join(count.to_string()), "").unwrap();
+            assert_eq!(listed().len(), count);
+        }
+        assert!(!Arc::ptr_eq(&listed(), &listed()));
+
+        thread::sleep(2 * TICK);
+        assert!(Arc::ptr_eq(&listed(), &listed()));
+        fs::rename(directory.path().join("1"), directory.path().join("other")).unwrap();
+        let names = listed();
+        assert!(names.iter().any(|(name, _)| name.to_bytes() == b"other"));
+    }
 }

@@ -851,7 +851,7 @@ impl Lasting {
             if lasting.shown.iter().any(is_shown) {
                 continue;
             }
-            if let Some((private, grant)) = shown(&state.files, place, &granted, placed, places)? {
+            if let Some((private, grant)) = shown(state, place, &granted, placed, places)? {
                 lasting.private.push(private);
                 lasting.shown.push(grant);
             }

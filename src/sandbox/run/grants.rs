@@ -1,8 +1,8 @@
 //! Opens granted paths once: a grant is the examined inode, whatever its name leads to later.
 
 use std::{
-    collections::{BTreeMap, HashMap},
-    ffi::{OsStr, OsString},
+    collections::{BTreeMap, BTreeSet, HashMap},
+    ffi::OsStr,
     fs, io,
     os::fd::AsRawFd,
     os::{fd::OwnedFd, unix::ffi::OsStrExt},
@@ -11,7 +11,6 @@ use std::{
 };
 
 use nix::{
-    dir::Dir,
     errno::Errno,
     fcntl::OFlag,
     sys::stat::{FileStat, Mode, SFlag, fstat, stat},
@@ -29,6 +28,7 @@ use crate::{
         run::{read_only::Kept, task::WorkingDir},
     },
     sys::{BY_NAME, FileRights, Links, locate, open_beneath},
+    util::listing::{Entries, Listings},
 };
 
 /// Files of a run beside its scratch directory and its program.
@@ -130,6 +130,7 @@ pub(in crate::sandbox) struct OpenGrant {
 #[derive(Debug, Default)]
 pub(crate) struct KnownPlaces {
     root: Option<Root>,
+    listings: Listings,
     open: Mutex<HashMap<PathBuf, Known>>,
 }
 
@@ -194,7 +195,13 @@ impl KnownPlaces {
             };
             let directory = entries.directory();
             let names = (listed.entry(directory)).or_insert_with(|| self.list(directory));
-            for name in names.iter().filter(|name| entries.matches(name)) {
+            let names = names
+                .iter()
+                .map(|(name, _)| OsStr::from_bytes(name.to_bytes()));
+            for name in names
+                .filter(|name| entries.matches(name))
+                .collect::<BTreeSet<_>>()
+            {
                 let path = directory.join(name);
                 // An entry that cannot be opened, such as a link to a place of another user, serves no hook.
                 if let Ok((target, is_directory)) = self.open(&path) {
@@ -209,22 +216,15 @@ impl KnownPlaces {
         Ok(opened)
     }
 
-    /// Returns the names in a directory of the system; none where it cannot be listed.
-    fn list(&self, directory: &Path) -> Vec<OsString> {
+    /// Returns the entries of a directory of the system; none where it cannot be listed.
+    fn list(&self, directory: &Path) -> Arc<Entries> {
         let flags = OFlag::O_DIRECTORY | OFlag::O_RDONLY | OFlag::O_CLOEXEC;
         let opened = match self.root().filter(|_| Root::has(directory)) {
-            Some(root) => root
-                .open_in(directory, flags)
-                .and_then(|file| Dir::from_fd(file.into())),
-            None => Dir::open(directory, flags, Mode::empty()),
+            Some(root) => root.open_in(directory, flags).map(OwnedFd::from),
+            None => nix::fcntl::open(directory, flags, Mode::empty()),
         };
-        let names = opened.into_iter().flat_map(Dir::into_iter);
-        let names = names.filter_map(Result::ok);
-        let mut names: Vec<_> = names
-            .map(|entry| OsStr::from_bytes(entry.file_name().to_bytes()).to_owned())
-            .collect();
-        names.sort();
-        names
+        let listed = opened.map(|opened| self.listings.entries(&opened));
+        listed.ok().and_then(Result::ok).unwrap_or_default()
     }
 
     fn open(&self, path: &Path) -> Result<(Arc<OwnedFd>, bool), Errno> {

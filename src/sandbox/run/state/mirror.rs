@@ -2,7 +2,7 @@
 //! whatever else is there has a closed entry, so that nothing of it looks missing.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashMap},
     ffi::{CStr, CString, OsStr},
     fs::{self, Permissions},
     io,
@@ -23,7 +23,7 @@ use nix::{
     unistd::{UnlinkatFlags, symlinkat, unlinkat},
 };
 
-use super::{OpenDirectory, make, remove};
+use super::{RunState, make, remove};
 use crate::{
     policy::{rights::Rights, state::is_data},
     sandbox::run::{
@@ -31,7 +31,7 @@ use crate::{
         view::{Placement, exposed, is_writable},
     },
     sys::{Exposed, Found, MAX_EXPOSED, Private},
-    util::listing::{entries, kind_of, open_directory},
+    util::listing::{Listings, entries, kind_of, open_directory},
 };
 
 /// Mode of a directory that leads to what is shown: the sticky bit, which changes nothing for its owner, marks it.
@@ -47,7 +47,7 @@ const WAY: Mode = Mode::S_IRWXU.union(Mode::S_ISVTX);
 ///
 /// Returns the error of reading or making an entry.
 pub(in crate::sandbox) fn shown(
-    files: &OpenDirectory,
+    state: &RunState,
     place: &Path,
     granted: &[&OpenGrant],
     placed: &[Placement],
@@ -61,12 +61,18 @@ pub(in crate::sandbox) fn shown(
         return Ok(None);
     };
     let below_root = place.strip_prefix("/").unwrap_or(place);
-    let mut made = by_descriptor(files.opened.as_fd());
+    let files = &state.files;
+    let mut cover = files.opened.try_clone()?;
+    // One by one: a hook may have left a link where another place was shown.
     for name in below_root {
-        made.push(name);
-        make(&made, 0o700)?;
+        cover = match open_directory(&cover, name) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                make(&by_descriptor(cover.as_fd()).join(name), 0o700)?;
+                open_directory(&cover, name)
+            }
+            opened => opened,
+        }?;
     }
-    let cover = open_directory(AT_FDCWD, &made)?;
     let below = granted
         .iter()
         .filter(|grant| grant.path.starts_with(place))
@@ -78,6 +84,7 @@ pub(in crate::sandbox) fn shown(
     let mut mirror = Mirror {
         exposed: Vec::new(),
         granted: below.collect(),
+        listings: &state.listings,
         open: open.iter().map(|path| &**path).collect(),
         placed,
         split: split.collect(),
@@ -110,6 +117,7 @@ pub(in crate::sandbox) fn shown(
 struct Mirror<'a> {
     exposed: Vec<Exposed>,
     granted: BTreeMap<&'a Path, &'a OpenGrant>,
+    listings: &'a Listings,
     /// Directories in which files can be made.
     open: BTreeSet<&'a Path>,
     placed: &'a [Placement],
@@ -126,27 +134,30 @@ impl Mirror<'_> {
         cover: &OwnedFd,
         within: Option<Rights>,
     ) -> io::Result<()> {
-        let mut made: BTreeMap<_, _> = entries(cover)?.into_iter().collect();
-        for (name, kind) in entries(real)? {
+        let listed = self.listings.entries(cover)?;
+        let made = listed.iter().map(|(name, kind)| (&**name, *kind));
+        let mut made: HashMap<_, _> = made.collect();
+        for (name, kind) in self.listings.entries(real)?.iter() {
+            let kind = *kind;
             let path = at.join(OsStr::from_bytes(name.to_bytes()));
             let is_directory = kind == Type::Directory;
             let granted = self.granted.get(&*path).map(|grant| grant.rights);
             let rights = granted.or(within);
-            let there = made.remove(&name);
+            let there = made.remove(&**name);
             if kind == Type::Symlink {
                 if there.is_none() {
-                    copy_link(real, cover, &name)?;
+                    copy_link(real, cover, name)?;
                 }
             } else if is_directory && self.is_way(&path, rights) {
-                if let Ok(real) = open_directory(real, &*name) {
-                    let existing = existing_way(cover, &name, there);
-                    let below = existing.map_or_else(|| way(cover.as_fd(), &name, WAY), Ok)?;
+                if let Ok(real) = open_directory(real, &**name) {
+                    let existing = existing_way(cover, name, there);
+                    let below = existing.map_or_else(|| way(cover.as_fd(), name, WAY), Ok)?;
                     self.level(&real, &path, &below, rights)?;
                 }
             } else if let Some(rights) = rights {
-                if let Some(source) = self.source(real, &name, &path) {
+                if let Some(source) = self.source(real, name, &path) {
                     if there.is_none_or(|there| there != kind) {
-                        closed(cover.as_fd(), &name, is_directory, Mode::empty())?;
+                        closed(cover.as_fd(), name, is_directory, Mode::empty())?;
                     }
                     self.exposed.push(exposed(rights, source?));
                     self.expose_below(&path)?;
@@ -159,12 +170,12 @@ impl Mirror<'_> {
                     Mode::empty()
                 };
                 if is_directory || !is_data {
-                    make_missing(cover.as_fd(), &name, is_directory, mode)?;
+                    make_missing(cover.as_fd(), name, is_directory, mode)?;
                 }
             }
         }
         for (name, kind) in made {
-            remove_closed(cover, &name, kind)?;
+            remove_closed(cover, name, kind)?;
         }
         Ok(())
     }

@@ -25,6 +25,7 @@ use super::scratch::remove;
 use crate::{
     policy::{Policy, StateScope},
     sys::Identity,
+    util::listing::Listings,
 };
 
 /// Time after which an unused session's files are removed.
@@ -83,6 +84,7 @@ impl Drop for BriefState {
 #[derive(Debug)]
 pub(crate) struct StateStore {
     base: PathBuf,
+    listings: Arc<Listings>,
     swept: Mutex<Option<Instant>>,
 }
 
@@ -127,6 +129,8 @@ pub(in crate::sandbox) struct OpenDirectory {
 pub(in crate::sandbox) struct RunState {
     /// Shown at the paths of `files.state`.
     pub(in crate::sandbox) files: OpenDirectory,
+    /// Listings of the directories that these cover, and of these.
+    pub(in crate::sandbox) listings: Arc<Listings>,
     pub(in crate::sandbox) scope: StateScope,
     /// The session's temporary files; `None` = the run's own.
     pub(in crate::sandbox) temporary: Option<OpenDirectory>,
@@ -203,6 +207,7 @@ impl StateStore {
     pub(crate) fn new(state: &Path) -> Self {
         Self {
             base: state.join("hooks"),
+            listings: Arc::default(),
             swept: Mutex::default(),
         }
     }
@@ -235,6 +240,7 @@ impl StateStore {
         });
         Ok(Some(RunState {
             files: OpenDirectory::open(self.directory(&key.owner(scope), FILES, identity)?)?,
+            listings: Arc::clone(&self.listings),
             scope,
             temporary: temporary.transpose()?,
         }))
@@ -313,6 +319,7 @@ impl StateStore {
         drop(swept);
         let store = Self {
             base: self.base.clone(),
+            listings: Arc::default(),
             swept: Mutex::default(),
         };
         let started = thread::Builder::new()
