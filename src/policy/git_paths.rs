@@ -1,12 +1,12 @@
 //! Paths that a user's configuration of git names, which git fails without: ignored files, attributes, hooks, templates, includes.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
 };
 
-use super::{Access, profile::references::never_of_home};
+use super::{Access, Files, GrantPlace, profile::references::never_of_home};
 
 /// Places of the configuration below a home.
 const FILES: [&str; 2] = [".config/git/config", ".gitconfig"];
@@ -32,6 +32,17 @@ pub(crate) fn named(home: &Path, configuration: &Path) -> BTreeMap<PathBuf, Acce
     let mut found = BTreeMap::new();
     collect(home, configuration, DEPTH, &mut found);
     found
+}
+
+/// Returns the paths that granted configurations of git name.
+pub(crate) fn granted(files: &Files) -> BTreeSet<PathBuf> {
+    let grants = files.system.iter().chain(&files.named);
+    let configurations = grants.filter_map(|grant| match &grant.place {
+        GrantPlace::Path(path) => Some((home_of(path)?, path)),
+        GrantPlace::Entries(_) | GrantPlace::Source { .. } | GrantPlace::Workspace { .. } => None,
+    });
+    let named = configurations.flat_map(|(home, path)| named(home, path).into_keys());
+    named.collect()
 }
 
 fn collect(home: &Path, file: &Path, depth: usize, found: &mut BTreeMap<PathBuf, Access>) {

@@ -36,7 +36,7 @@ use crate::{
     contract::Mode,
     daemon::Assembly,
     pb,
-    policy::{HookView, Network},
+    policy::{HookView, Network, git_paths},
     rootfs::View,
 };
 
@@ -174,6 +174,8 @@ pub(super) struct BoundConsent {
     /// Scripts that ask for their own place, and run as copies elsewhere.
     pub(super) displaced: Vec<PathBuf>,
     pub(super) entry: Entry,
+    /// Paths that git's configuration names, and that a hook is granted for that.
+    pub(super) git: Vec<PathBuf>,
     /// Arguments that name files which may be code or data.
     pub(super) given: Vec<String>,
     /// Whether the profile has a network, and whether it shows notices.
@@ -223,6 +225,7 @@ pub(super) fn bind(
     // As `hookjail run` spells the command, and as a runtime does.
     let mut spellings = vec![resolve_script(argv.clone(), &working_dir), argv];
     spellings.dedup();
+    let git: Vec<_> = git_paths::granted(&policy.files).into_iter().collect();
     let bind = |argv: &Vec<OsString>| {
         let command = command_line(argv).ok_or_else(|| Failure::new("the command is not UTF-8"))?;
         let opened_for = OpenedFor::Oneself;
@@ -253,6 +256,7 @@ pub(super) fn bind(
         Ok(BoundConsent {
             displaced,
             entry,
+            git: git.clone(),
             given: words(&program.given),
             serves: Serves {
                 network: policy.network == Network::Outbound,
@@ -309,6 +313,16 @@ fn other_list(context: &Context) -> Option<String> {
     })
 }
 
+/// Returns the remark about paths that git's configuration names.
+pub(super) fn named_by_git(paths: &[PathBuf]) -> Option<String> {
+    let paths: Vec<_> = paths
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect();
+    let list = plain(&paths.join(", "));
+    (!paths.is_empty()).then(|| format!("it can read {list}, which git's configuration names"))
+}
+
 /// Returns the warning about a script that does not find its own place.
 pub(super) fn displaced_script(script: &Path, profile: &str) -> String {
     format!(
@@ -323,6 +337,7 @@ fn tell(context: &Context, profile: &str, bound: &BoundConsent) {
     let BoundConsent {
         displaced,
         entry,
+        git,
         given,
         serves: _,
         unbound,
@@ -339,6 +354,7 @@ fn tell(context: &Context, profile: &str, bound: &BoundConsent) {
             "data": entry.data,
             "digests": digests,
             "displaced": displaced,
+            "git": git,
             "profile": profile,
             "profile_digest": entry.profile_digest,
             "unbound": unbound,
@@ -356,6 +372,9 @@ fn tell(context: &Context, profile: &str, bound: &BoundConsent) {
     }
     for script in displaced {
         let line = displaced_script(script, profile);
+        output::stdout(format!("{line}\n").as_bytes());
+    }
+    if let Some(line) = named_by_git(git) {
         output::stdout(format!("{line}\n").as_bytes());
     }
     for file in given {

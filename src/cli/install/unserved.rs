@@ -1,6 +1,6 @@
 //! Actions of hooks that are not served, as far as a text shows them.
 
-use std::{fs, path::Path};
+use std::{fs, iter, path::Path};
 
 use super::consent::Serves;
 use crate::{
@@ -97,15 +97,22 @@ const BACKGROUND: &str = "&";
 /// The packages of a Python script, as `uv run` reads them.
 const DEPENDENCIES: &str = "dependencies";
 
+/// Returns the text of a command, and those of its scripts.
+fn texts(command: &str, entry: Option<&Entry>) -> Vec<String> {
+    let digests = entry.into_iter().flat_map(|entry| &entry.digests);
+    let scripts = digests.filter(|digest| digest.role != Role::Interpreter);
+    let scripts = scripts.filter_map(|digest| read(Path::new(&digest.path)));
+    iter::once(command.to_owned()).chain(scripts).collect()
+}
+
+/// Returns whether a command, or a script of it, names git.
+pub(super) fn asks_git(command: &str, entry: Option<&Entry>) -> bool {
+    texts(command, entry).iter().any(|text| names(text, "git"))
+}
+
 /// Returns a remark for each kind of thing that a command, or a script of it, does in vain.
 pub(super) fn remarks(command: &str, entry: Option<&Entry>, serves: Serves) -> Vec<String> {
-    let mut texts = vec![command.to_owned()];
-    let digests = entry.into_iter().flat_map(|entry| &entry.digests);
-    texts.extend(
-        digests
-            .filter(|digest| digest.role != Role::Interpreter)
-            .filter_map(|digest| read(Path::new(&digest.path))),
-    );
+    let texts = texts(command, entry);
     let found = Unserved::ALL.into_iter().filter_map(|unserved| {
         // The machine's own programs are not answered.
         let is_served = |text: &str, word: &str| {
