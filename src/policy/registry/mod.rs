@@ -61,8 +61,11 @@ impl Registry {
         references: &References,
     ) -> Result<Self, ProfileError> {
         let mut sources = BTreeMap::new();
+        // Written for every host: one that reaches a daemon's own place on this host is left out.
+        let mut yielding = BTreeSet::new();
         for (name, text) in SHIPPED {
             let source = ProfileSource::parse(format!("{name} (shipped)"), name, text)?;
+            yielding.extend(source.file.optional_system());
             sources.insert(source.name.clone(), source);
         }
         for dir in dirs {
@@ -75,12 +78,6 @@ impl Registry {
             sources.insert(source.name.clone(), source);
         }
 
-        // Written for every host: one that reaches a daemon's own place on this host is left out.
-        let yielding: BTreeSet<String> = SHIPPED
-            .iter()
-            .filter_map(|(_, text)| ProfileFile::parse(text).ok())
-            .flat_map(|file| file.optional_system())
-            .collect();
         let forbidden = Forbidden::locate(forbidden).map_err(|error| ProfileError {
             cause: error.into(),
             origin: "forbidden paths".to_owned(),
