@@ -105,9 +105,10 @@ all_tests() { cut -d ' ' -f 1 "$CI_WORK/tests"; }
 # The program that these tests test.
 PROGRAM=$CARGO_TARGET_DIR/debug/hookjail
 
-# Chapters of the promises in which the uid of a hook has no part: what is read, answered, sent and written. They run as the ordinary
-# user, and as root in the full run.
-SAME_AS_ROOT=(adopt:: bad_input:: contracts:: dispatch:: http:: interpret:: json:: metrics:: network:: redaction:: schemas:: thin:: traces:: wire::)
+# Chapters of the promises in which the uid of a hook has no part: what is read, answered, sent, told and written. They run as the
+# ordinary user, and as root in the full run. Where root runs them, `install` and `learn` become an ordinary user themselves.
+SAME_AS_ROOT=(adopt:: audit_read:: audit_trail:: bad_input:: command_line:: contracts:: dispatch:: http:: install:: interpret:: json:: learn::
+  logs:: metrics:: network:: once:: output:: redaction:: schemas:: selection:: thin:: traces:: wire::)
 
 # Rows of the escape matrix that cannot be shown: x32 is not in every kernel, and calls nobody knows have no control; what only
 # root can do at all has no control under another user.
@@ -136,6 +137,12 @@ python_with() { # REQUIREMENTS
   rm -rf "$CI_WORK/python-$name"
   /usr/bin/python3 -m venv "$CI_WORK/python-$name" &&
     timeout 300 "$PYTHON" -m pip install --quiet --disable-pip-version-check --requirement "$1" && touch "$CI_WORK/python-$name/ok"
+}
+
+# Has twice as many tests run at a time as there are cores: most of them wait most of the time.
+tests_at_once() {
+  export RUST_TEST_THREADS=$((2 * $(nproc)))
+  AS_USER+=("RUST_TEST_THREADS=$RUST_TEST_THREADS")
 }
 
 # Has the tests of a tier make their files in memory, where that can be mounted: they make and remove very many.

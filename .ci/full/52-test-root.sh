@@ -5,6 +5,7 @@ need_root
 build_tests
 belongs_to root
 files_in_memory
+tests_at_once
 "$(tests_of spec)" --include-ignored "${SAME_AS_ROOT[@]}"
 for name in $(all_tests | sort -u); do
   case $name in lib | spec | faults) ;; *) "$(tests_of "$name")" ;; esac

@@ -6,6 +6,7 @@ start=$SECONDS
 build_tests
 echo "built in $((SECONDS - start)) s"
 files_in_memory
+tests_at_once
 AS_USER+=(HOOKJAIL_MAY_SKIP="$ROWS_NOT_AS_USER")
 as_user cargo test --locked --all-features --no-fail-fast
 as_user "$(tests_of spec)" --ignored with_tools::

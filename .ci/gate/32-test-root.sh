@@ -5,6 +5,7 @@ need_root
 build_tests
 belongs_to root
 files_in_memory
+tests_at_once
 export HOOKJAIL_MAY_SKIP=$ROWS_NOT_HERE
 # Of the tiers 34 and 65, 55, 60, and 80.
 left=(mutation:: escape_fuzz::an_element with_landlock_6:: with_runc:: with_cgroup:: with_cgroup_and_weakened::)

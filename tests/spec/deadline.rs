@@ -418,7 +418,7 @@ async fn ended_while_paused(daemon: &Daemon, seconds: u32) -> bool {
 async fn a_deadline_at_any_moment_of_the_start_leaves_nothing_and_tells_whether_the_hook_ran() {
     let daemon = Daemon::start().await;
     let workspace = daemon.workspace();
-    let script = r#"read -r i; : >"ran-$i"; sleep 5 & sleep 5 & sleep 5"#;
+    let script = r#"read -r i; : >"ran-$i"; sleep 60 & sleep 60 & sleep 60"#;
     let request = |number: String, timeout: Duration| pb::ExecuteRequest {
         event: event(format!("{number}\n")),
         timeout: Some(timeout.try_into().unwrap()),

@@ -61,8 +61,11 @@ impl Registry {
         references: &References,
     ) -> Result<Self, ProfileError> {
         let mut sources = BTreeMap::new();
+        // Written for every host: one that reaches a daemon's own place on this host is left out.
+        let mut yielding = BTreeSet::new();
         for (name, text) in SHIPPED {
             let source = ProfileSource::parse(format!("{name} (shipped)"), name, text)?;
+            yielding.extend(source.file.optional_system());
             sources.insert(source.name.clone(), source);
         }
         for dir in dirs {
@@ -75,17 +78,12 @@ impl Registry {
             sources.insert(source.name.clone(), source);
         }
 
-        // Written for every host: one that reaches a daemon's own place on this host is left out.
-        let yielding: BTreeSet<String> = SHIPPED
-            .iter()
-            .filter_map(|(_, text)| ProfileFile::parse(text).ok())
-            .flat_map(|file| file.optional_system())
-            .collect();
         let forbidden = Forbidden::locate(forbidden).map_err(|error| ProfileError {
             cause: error.into(),
             origin: "forbidden paths".to_owned(),
         })?;
-        let resolve = |source: &ProfileSource| {
+        let mut reached = BTreeMap::new();
+        let mut resolve = |source: &ProfileSource| {
             let (mut file, line) = inherit(source, &sources)?;
             // A part lacks keys: to validate it, it is put on top of a complete profile.
             if let Some(whole) = sources
@@ -98,7 +96,7 @@ impl Registry {
                 line,
                 ..file.resolve(source.name.clone(), references)?
             };
-            check_grants(&mut policy, &forbidden, &yielding)?;
+            check_grants(&mut policy, &forbidden, &mut reached, &yielding)?;
             Ok(policy)
         };
         let mut profiles = BTreeMap::new();
@@ -225,27 +223,32 @@ fn inherit(
     Ok((layers.fold(base, |parent, child| child.over(parent)), names))
 }
 
-/// Checks that no grant reaches a forbidden path. Those that `yielding` names are left out where they do.
+/// Checks that no grant reaches a forbidden path. Those that `yielding` names are left out where they do. Profiles have most
+/// grants in common: `reached` has what the file system said of those that were checked.
 fn check_grants(
     policy: &mut Policy,
     forbidden: &Forbidden,
+    reached: &mut BTreeMap<GrantPlace, Option<PathBuf>>,
     yielding: &BTreeSet<String>,
 ) -> Result<(), ProfileCause> {
     let mut left_out = BTreeSet::new();
     for grant in policy.files.system.iter().chain(&policy.files.named) {
-        // The paths of `${workspace}` and `${source}` are known only when a request binds them.
-        let reached = match &grant.place {
-            GrantPlace::Entries(entries) => forbidden.reached_by_entries(entries)?,
-            GrantPlace::Path(path) => forbidden.reached_by(path)?,
-            GrantPlace::Source { .. } | GrantPlace::Workspace { .. } => None,
-        };
-        if let Some(reached) = reached {
+        if !reached.contains_key(&grant.place) {
+            // The paths of `${workspace}` and `${source}` are known only when a request binds them.
+            let found = match &grant.place {
+                GrantPlace::Entries(entries) => forbidden.reached_by_entries(entries)?,
+                GrantPlace::Path(path) => forbidden.reached_by(path)?,
+                GrantPlace::Source { .. } | GrantPlace::Workspace { .. } => None,
+            };
+            reached.insert(grant.place.clone(), found.map(Path::to_owned));
+        }
+        if let Some(forbidden) = &reached[&grant.place] {
             if grant.optional && yielding.contains(&grant.place.to_string()) {
                 left_out.insert(grant.place.clone());
                 continue;
             }
             return Err(ProfileCause::Forbidden {
-                forbidden: reached.to_owned(),
+                forbidden: forbidden.clone(),
                 grant: grant.place.to_string().into(),
             });
         }
