@@ -20,7 +20,7 @@ use hookjail::pb::{self, OutcomeKind};
 use tonic::{Code, Status};
 
 use crate::{
-    support::{Daemon, Setup, hook, reason, sh},
+    support::{Daemon, Setup, directory, hook, reason, sh},
     witness::{Again, NOBODY, a_hooks_uid, ask_as, end, hookjail, json},
 };
 
@@ -491,6 +491,49 @@ async fn a_script_that_asks_for_its_own_place_is_named_where_it_runs_as_a_copy()
         let allowed = String::from_utf8(allowed.stdout).unwrap();
         let named = allowed.contains("asks for its own place");
         assert_eq!(named, is_named, "{profile}: {allowed}");
+    }
+}
+
+#[tokio::test]
+async fn what_gits_configuration_leads_to_is_named() {
+    let home = directory();
+    let home = home.path().canonicalize().unwrap();
+    fs::write(
+        home.join(".gitconfig"),
+        "[core]\n\texcludesFile = ~/ignored\n",
+    )
+    .unwrap();
+    let daemon = Daemon::with(Setup {
+        profiles: vec![(
+            "git".to_owned(),
+            format!(
+                "description = \"git\"\nextends = \"pipeline\"\n[files]\nsystem = [{{ path = \"{}/.gitconfig\", access = \"read\" }}]\n",
+                home.display()
+            ),
+        )],
+        ..Setup::default()
+    })
+    .await;
+    let ignored = home.join("ignored").display().to_string();
+    for (is_there, profile, is_named) in [
+        (false, "git", false),
+        (true, "git", true),
+        (true, "pipeline", false),
+    ] {
+        if is_there {
+            fs::write(&ignored, "*.log\n").unwrap();
+        }
+        let words = [
+            "consent",
+            "allow",
+            "--profile",
+            profile,
+            "--",
+            "/usr/bin/true",
+        ];
+        let allowed = String::from_utf8(command_line(&daemon, &words).stdout).unwrap();
+        let line = format!("it can read {ignored}, which git's configuration names");
+        assert_eq!(allowed.contains(&line), is_named, "{profile}: {allowed}");
     }
 }
 

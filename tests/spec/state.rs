@@ -144,7 +144,7 @@ async fn what_is_not_granted_is_closed_and_not_missing_and_what_is_granted_canno
 
 /// Starts a daemon with a profile `own` that shows files that last in the place of a home, in which everything of the daemon's lies,
 /// too.
-async fn at_home(place: TempDir, more: &str) -> Daemon {
+async fn at_home(place: TempDir, base: &str, more: &str) -> Daemon {
     let home = place.path().canonicalize().unwrap();
     for directory in [".config/git", "logs", "notes", "tools"] {
         fs::create_dir_all(home.join(directory)).unwrap();
@@ -161,7 +161,7 @@ async fn at_home(place: TempDir, more: &str) -> Daemon {
     fs::set_permissions(home.join("tools/tool"), fs::Permissions::from_mode(0o755)).unwrap();
     let home = home.display();
     let profile = format!(
-        "description = \"at home\"\nextends = \"workspace-rw\"\nstate = \"project\"\n[files]\nstate = [\"{home}/.config\", \"{home}\"]\n\
+        "description = \"at home\"\nextends = \"{base}\"\nview = \"own\"\nstate = \"project\"\n[files]\nstate = [\"{home}/.config\", \"{home}\"]\n\
          system = [{{ path = \"{home}/tools\", access = \"execute\" }}, \
          {{ path = \"{home}/.config/git/ignore\", access = \"read\", optional = true }}]\n{more}"
     );
@@ -186,7 +186,7 @@ fn homes() -> Vec<TempDir> {
 #[tokio::test]
 async fn in_a_home_new_files_last_and_what_is_there_is_closed_or_has_its_own_rights() {
     for place in homes() {
-        let daemon = at_home(place, "").await;
+        let daemon = at_home(place, "workspace-rw", "").await;
         let home = daemon.path().canonicalize().unwrap();
         let at = home.display();
         let count = format!(
@@ -225,7 +225,7 @@ async fn in_a_home_new_files_last_and_what_is_there_is_closed_or_has_its_own_rig
 #[tokio::test]
 async fn names_that_are_gone_from_a_home_are_free() {
     for place in homes() {
-        let daemon = at_home(place, "").await;
+        let daemon = at_home(place, "workspace-rw", "").await;
         let home = daemon.path().canonicalize().unwrap();
         let at = home.display();
         let read = format!(
@@ -241,29 +241,28 @@ async fn names_that_are_gone_from_a_home_are_free() {
 
 #[tokio::test]
 async fn a_script_of_a_workspace_in_a_home_finds_the_workspace_as_it_is() {
-    for place in homes() {
-        let daemon = at_home(place, "").await;
-        let script = daemon.workspace().join("tools/check.sh");
-        fs::create_dir(script.parent().unwrap()).unwrap();
-        fs::write(
-            &script,
-            "#!/bin/sh\nset -e\ncd \"$(dirname \"$0\")\"\necho x >beside\nls ..\n",
-        )
-        .unwrap();
-        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
-        let mut check = request(&daemon, "", "");
-        check.hook.as_mut().unwrap().argv = vec![script.display().to_string()];
-        let response = daemon.run(check).await.unwrap();
-        assert_eq!(end(&response).1, Some(0));
-        assert_eq!(&*response.stdout, b"tools\n");
-        assert!(script.with_file_name("beside").exists());
+    for (base, writes) in [("workspace-rw", true), ("workspace-ro", false)] {
+        for place in homes() {
+            let daemon = at_home(place, base, "").await;
+            let script = daemon.workspace().join("tools/check.sh");
+            fs::create_dir(script.parent().unwrap()).unwrap();
+            let text = "#!/bin/sh\ncd \"$(dirname \"$0\")\"\n(echo x >beside) 2>/dev/null\nls ..\n";
+            fs::write(&script, text).unwrap();
+            fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+            let mut check = request(&daemon, "", "");
+            check.hook.as_mut().unwrap().argv = vec![script.display().to_string()];
+            let response = daemon.run(check).await.unwrap();
+            assert_eq!(end(&response).1, Some(0));
+            assert_eq!(&*response.stdout, b"tools\n");
+            assert_eq!(script.with_file_name("beside").exists(), writes, "{base}");
+        }
     }
 }
 
 #[tokio::test]
 async fn nothing_lasts_under_a_limit_of_scratch() {
     for place in homes() {
-        let daemon = at_home(place, "[limits]\nscratch = \"1MiB\"\n").await;
+        let daemon = at_home(place, "workspace-rw", "[limits]\nscratch = \"1MiB\"\n").await;
         let at = daemon.path().canonicalize().unwrap();
         let script = format!(
             "cd {}; tools/tool; echo x >.facts || echo closed",

@@ -40,8 +40,8 @@ const WAY: Mode = Mode::S_IRWXU.union(Mode::S_ISVTX);
 /// Shows an owner's directory below `files` in the place of one of the machine's. `None` where that is not there, is a link, is
 /// granted as a whole, or more than [`MAX_EXPOSED`] paths of it are granted.
 ///
-/// Directories that hold scripts of the run and cannot be written are shown entry by entry, so that files can be made beside the
-/// scripts; those of `open` that lie below, so that files can be made in them.
+/// Directories outside of the workspace that hold scripts of the run and cannot be written are shown entry by entry, so that files
+/// can be made beside the scripts; those of `open` that lie below, so that files can be made in them.
 ///
 /// # Errors
 ///
@@ -78,9 +78,15 @@ pub(in crate::sandbox) fn shown(
         .filter(|grant| grant.path.starts_with(place))
         .map(|grant| (&*grant.path, *grant));
     let scripts = placed.iter().map(|placement| &*placement.place);
+    // Hooks start in the workspace, and look for its files by it.
+    let in_workspace = |directory: &Path| {
+        let workspace = state.workspace.as_deref();
+        workspace.is_some_and(|it| it.starts_with(directory) || directory.starts_with(it))
+    };
     let split = scripts
         .flat_map(|script| script.ancestors().skip(1))
-        .filter(|directory| *directory != place && directory.starts_with(place));
+        .filter(|directory| *directory != place && directory.starts_with(place))
+        .filter(|directory| !in_workspace(directory));
     let mut mirror = Mirror {
         exposed: Vec::new(),
         granted: below.collect(),

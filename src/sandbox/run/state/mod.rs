@@ -134,6 +134,8 @@ pub(in crate::sandbox) struct RunState {
     pub(in crate::sandbox) scope: StateScope,
     /// The session's temporary files; `None` = the run's own.
     pub(in crate::sandbox) temporary: Option<OpenDirectory>,
+    /// The workspace.
+    pub(in crate::sandbox) workspace: Option<PathBuf>,
 }
 
 /// The hook whose files are looked up.
@@ -243,6 +245,7 @@ impl StateStore {
             listings: Arc::clone(&self.listings),
             scope,
             temporary: temporary.transpose()?,
+            workspace: key.workspace.map(Path::to_owned),
         }))
     }
 
