@@ -532,7 +532,7 @@ async fn what_gits_configuration_leads_to_is_named() {
             "/usr/bin/true",
         ];
         let allowed = String::from_utf8(command_line(&daemon, &words).stdout).unwrap();
-        let line = format!("it can read {ignored}, which git's configuration names");
+        let line = format!("git's configuration names {ignored}; the hook can read them");
         assert_eq!(allowed.contains(&line), is_named, "{profile}: {allowed}");
     }
 }

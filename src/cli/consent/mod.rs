@@ -320,7 +320,7 @@ pub(super) fn named_by_git(paths: &[PathBuf]) -> Option<String> {
         .map(|path| path.display().to_string())
         .collect();
     let list = plain(&paths.join(", "));
-    (!paths.is_empty()).then(|| format!("it can read {list}, which git's configuration names"))
+    (!paths.is_empty()).then(|| format!("git's configuration names {list}; the hook can read them"))
 }
 
 /// Returns the warning about a script that does not find its own place.

@@ -193,7 +193,7 @@ impl Reach {
             }
         }
         if policy.state.is_some() {
-            // Those that lie in others first: what they show is not the others'.
+            // Inner places before outer ones, whose files are others.
             for path in policy.files.state.iter().rev() {
                 self.add_state(path)?;
             }
