@@ -109,6 +109,8 @@ PROGRAM=$CARGO_TARGET_DIR/debug/hookjail
 # ordinary user, and as root in the full run. Where root runs them, `install` and `learn` become an ordinary user themselves.
 SAME_AS_ROOT=(adopt:: audit_read:: audit_trail:: bad_input:: command_line:: contracts:: dispatch:: http:: install:: interpret:: json:: learn::
   logs:: metrics:: network:: once:: output:: redaction:: schemas:: selection:: thin:: traces:: wire::)
+# The same of the unit tests: models that are tried with very many values.
+MODELS=(consent::pending:: hooks::valve:: journal::redaction:: policy::learned:: sandbox::seatbelt:: sandbox::seccomp::tests::)
 
 # Rows of the escape matrix that cannot be shown: x32 is not in every kernel, and calls nobody knows have no control; what only
 # root can do at all has no control under another user.

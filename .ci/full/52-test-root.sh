@@ -6,6 +6,7 @@ build_tests
 belongs_to root
 files_in_memory
 tests_at_once
+"$(tests_of lib)" --include-ignored "${MODELS[@]}"
 "$(tests_of spec)" --include-ignored "${SAME_AS_ROOT[@]}"
 for name in $(all_tests | sort -u); do
   case $name in lib | spec | faults) ;; *) "$(tests_of "$name")" ;; esac

@@ -49,17 +49,26 @@ pub(in crate::sandbox) fn run(program: &[sock_filter], call: &Call) -> u32 {
     loop {
         let sock_filter { code, jt, jf, k } = program[at];
         at += 1;
-        let branch = |taken: bool| usize::from(if taken { jt } else { jf });
-        match u32::from(code) {
-            LOAD => accumulator = word(call, k),
-            AND => accumulator &= k,
-            JUMP => at += k as usize,
-            JUMP_ABOVE => at += branch(accumulator > k),
-            JUMP_AT_LEAST => at += branch(accumulator >= k),
-            JUMP_EQUAL => at += branch(accumulator == k),
+        let taken = match u32::from(code) {
+            LOAD => {
+                accumulator = word(call, k);
+                continue;
+            }
+            AND => {
+                accumulator &= k;
+                continue;
+            }
+            JUMP => {
+                at += k as usize;
+                continue;
+            }
+            JUMP_ABOVE => accumulator > k,
+            JUMP_AT_LEAST => accumulator >= k,
+            JUMP_EQUAL => accumulator == k,
             RETURN => return k,
             other => panic!("no filter uses operation {other:#x}"),
-        }
+        };
+        at += usize::from(if taken { jt } else { jf });
     }
 }
 

@@ -217,6 +217,7 @@ fn closing_filter_leaves_nothing_of_the_set_up_open() {
 #[test]
 fn set_up_calls_are_denied_to_every_hook() {
     for_every_spec(|spec, needs| {
+        let composed = composed(spec, needs);
         for (nr, tests) in needs.calls() {
             // A child of one's own is what the other profile is for.
             let args = satisfying(&tests, 1);
@@ -227,7 +228,7 @@ fn set_up_calls_are_denied_to_every_hook() {
                     _ => false,
                 };
             let verdict = verdict(
-                &composed(spec, needs),
+                &composed,
                 &Call {
                     arch: AUDIT_ARCH,
                     args,
