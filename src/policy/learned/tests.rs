@@ -134,7 +134,7 @@ fn a_hook_that_needs_nothing_gets_the_base_of_all() {
     let home = Home::new();
     let refused = [
         (Operation::Read, ".ssh/id"),
-        (Operation::Create, ".config/log"),
+        (Operation::Create, ".ssh/new"),
         (Operation::Create, ".local/bin/other"),
     ];
     assert_eq!(home.learn_of(&refused), strict);
@@ -321,6 +321,11 @@ fn files_that_last_are_had_where_they_were_made_and_nowhere_else() {
             "{below}: {text}"
         );
     }
+    for below in ["count", ".config/log"] {
+        let text = home.learn_of(&[(Operation::Create, below)]);
+        let at_home = text.ends_with("\n[files]\nstate = [\"${home}\"]\n");
+        assert!(text.contains(state) && at_home, "{below}: {text}");
+    }
     // Settings of the agent are closed, and granted files are the machine's.
     for (operation, below) in [
         (Operation::Write, ".claude/settings.json"),
@@ -329,6 +334,28 @@ fn files_that_last_are_had_where_they_were_made_and_nowhere_else() {
     ] {
         let text = home.learn_of(&[(operation, below)]);
         assert!(!text.contains("state"), "{below}: {text}");
+    }
+}
+
+#[test]
+fn a_workspace_that_is_looked_at_is_granted_where_a_view_would_cover_it() {
+    let home = Home::new();
+    let learn = |looks: &[&str], made: Option<&str>| {
+        let needs = Needs {
+            looks: looks.iter().map(|below| home.path(below)).collect(),
+            uses: made
+                .map(|below| home.done(Operation::Create, below))
+                .into_iter()
+                .collect(),
+            ..Needs::default()
+        };
+        home.learn("extends = \"develop\"", &needs)
+    };
+    // The home lies in a directory for temporary files, or files that last are shown in its place.
+    let made = Some("count");
+    for (looks, is_granted) in [(&["p/a.js"][..], true), (&["p", "elsewhere"], false)] {
+        let text = learn(looks, made);
+        assert_eq!(text.contains("\"workspace-ro\""), is_granted, "{text}");
     }
 }
 
