@@ -519,7 +519,7 @@ fn inherited() -> Result<Option<UnixListener>, DaemonError> {
 
 #[cfg(test)]
 mod tests {
-    use std::{thread, time::Duration};
+    use std::sync::mpsc;
 
     use super::*;
 
@@ -534,14 +534,15 @@ mod tests {
     async fn work_that_ends_the_daemon_gives_its_reason_even_where_the_drain_was_faster() {
         let shutdown = CancellationToken::new();
         let drain = shutdown.clone();
+        let (asked, goes_on) = mpsc::channel();
         let work = tokio::spawn(async move {
             drain.cancel();
-            thread::sleep(Duration::from_millis(50));
+            goes_on.recv().unwrap();
             Err(lost())
         });
         shutdown.cancelled().await;
 
-        let end = end_of(work).await;
+        let (end, ()) = tokio::join!(end_of(work), async { asked.send(()).unwrap() });
 
         assert_eq!(end.unwrap_err().to_string(), lost().to_string());
     }

@@ -1,12 +1,12 @@
 //! Paths that a user's configuration of git names, which git fails without: ignored files, attributes, hooks, templates, includes.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
 };
 
-use super::{Access, Files, GrantPlace, profile::references::never_of_home};
+use super::{Access, profile::references::never_of_home};
 
 /// Places of the configuration below a home.
 const FILES: [&str; 2] = [".config/git/config", ".gitconfig"];
@@ -18,7 +18,7 @@ const DEPTH: usize = 10;
 const MOST_BYTES: u64 = 1 << 20;
 
 /// Returns the home whose configuration of git a path is, if it is one.
-pub(crate) fn home_of(path: &Path) -> Option<&Path> {
+fn home_of(path: &Path) -> Option<&Path> {
     FILES.iter().find_map(|file| {
         let home = path.ancestors().nth(Path::new(file).components().count())?;
         path.ends_with(file).then_some(home)
@@ -28,21 +28,21 @@ pub(crate) fn home_of(path: &Path) -> Option<&Path> {
 /// Returns the paths below a home that a configuration of git names, each with the access that git needs.
 ///
 /// Paths that no profile can grant by `${home}` are left out, whether named or led to by a link.
-pub(crate) fn named(home: &Path, configuration: &Path) -> BTreeMap<PathBuf, Access> {
+fn named(home: &Path, configuration: &Path) -> BTreeMap<PathBuf, Access> {
     let mut found = BTreeMap::new();
     collect(home, configuration, DEPTH, &mut found);
     found
 }
 
-/// Returns the paths that granted configurations of git name.
-pub(crate) fn granted(files: &Files) -> BTreeSet<PathBuf> {
-    let grants = files.system.iter().chain(&files.named);
-    let configurations = grants.filter_map(|grant| match &grant.place {
-        GrantPlace::Path(path) => Some((home_of(path)?, path)),
-        GrantPlace::Entries(_) | GrantPlace::Source { .. } | GrantPlace::Workspace { .. } => None,
-    });
-    let named = configurations.flat_map(|(home, path)| named(home, path).into_keys());
-    named.collect()
+/// Returns the paths that granted configurations of git name, each with its home and the access that git needs.
+pub(crate) fn named_by<'a>(
+    granted: impl Iterator<Item = &'a Path>,
+) -> impl Iterator<Item = (&'a Path, PathBuf, Access)> {
+    let configurations = granted.filter_map(|path| Some((home_of(path)?, path)));
+    configurations.flat_map(|(home, path)| {
+        let named = named(home, path).into_iter();
+        named.map(move |(path, access)| (home, path, access))
+    })
 }
 
 fn collect(home: &Path, file: &Path, depth: usize, found: &mut BTreeMap<PathBuf, Access>) {

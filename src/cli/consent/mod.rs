@@ -36,7 +36,7 @@ use crate::{
     contract::Mode,
     daemon::Assembly,
     pb,
-    policy::{HookView, Network, git_paths},
+    policy::{GrantPlace, HookView, Network, git_paths},
     rootfs::View,
 };
 
@@ -225,7 +225,15 @@ pub(super) fn bind(
     // As `hookjail run` spells the command, and as a runtime does.
     let mut spellings = vec![resolve_script(argv.clone(), &working_dir), argv];
     spellings.dedup();
-    let git: Vec<_> = git_paths::granted(&policy.files).into_iter().collect();
+    let granted = policy.files.system.iter().chain(&policy.files.named);
+    let granted = granted.filter_map(|grant| match &grant.place {
+        GrantPlace::Path(path) => Some(path.as_path()),
+        GrantPlace::Entries(_) | GrantPlace::Source { .. } | GrantPlace::Workspace { .. } => None,
+    });
+    let git: BTreeSet<_> = git_paths::named_by(granted)
+        .map(|(_, path, _)| path)
+        .collect();
+    let git: Vec<_> = git.into_iter().collect();
     let bind = |argv: &Vec<OsString>| {
         let command = command_line(argv).ok_or_else(|| Failure::new("the command is not UTF-8"))?;
         let opened_for = OpenedFor::Oneself;

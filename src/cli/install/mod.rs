@@ -444,10 +444,8 @@ impl InstallArgs {
             .first()
             .map_or_else(consent::Serves::default, |it| it.serves);
         remarks.extend(unserved::remarks(&before(hook), entry, serves));
-        if unserved::asks_git(&before(hook), entry) {
-            let git = bound.first().and_then(|it| consent::named_by_git(&it.git));
-            remarks.extend(git);
-        }
+        let git = bound.first().and_then(|it| consent::named_by_git(&it.git));
+        remarks.extend(git.filter(|_| unserved::asks_git(&before(hook), entry)));
         for script in bound.first().iter().flat_map(|it| &it.displaced) {
             remarks.push(consent::displaced_script(script, &self.profile));
         }

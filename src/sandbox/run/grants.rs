@@ -257,13 +257,7 @@ const fn inode(of: &FileStat) -> Inode {
 
 /// Opens the paths that granted configurations of git name. git fails where it cannot read one that is there.
 fn named_by_git(granted: &[OpenGrant]) -> Vec<OpenGrant> {
-    let configurations = granted
-        .iter()
-        .filter_map(|grant| Some((git_paths::home_of(&grant.path)?, &grant.path)));
-    let named = configurations.flat_map(|(home, path)| {
-        let named = git_paths::named(home, path).into_iter();
-        named.map(move |(path, access)| (home, path, access))
-    });
+    let named = git_paths::named_by(granted.iter().map(|grant| &*grant.path));
     let opened = named.filter_map(|(home, path, access)| {
         let (target, is_directory) = open(&path, Links::Followed).ok()?;
         let real = fs::read_link(format!("/proc/self/fd/{}", target.as_raw_fd())).ok()?;

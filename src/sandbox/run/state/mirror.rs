@@ -34,6 +34,9 @@ use crate::{
     util::listing::{Listings, entries, kind_of, open_directory},
 };
 
+/// Maximum number of nested directories that are searched for names which are closed no more, each of which is open meanwhile.
+const MOST_LEVELS: usize = 16;
+
 /// Mode of a directory that leads to what is shown: the sticky bit, which changes nothing for its owner, marks it.
 const WAY: Mode = Mode::S_IRWXU.union(Mode::S_ISVTX);
 
@@ -181,7 +184,7 @@ impl Mirror<'_> {
             }
         }
         for (name, kind) in made {
-            remove_closed(cover, name, kind)?;
+            remove_closed(cover, name, kind, MOST_LEVELS)?;
         }
         Ok(())
     }
@@ -223,17 +226,21 @@ impl Mirror<'_> {
     }
 }
 
-/// Removes an entry that only closes a name, and those below a directory that led to something shown.
-fn remove_closed(cover: &OwnedFd, name: &CStr, kind: Type) -> io::Result<()> {
+/// Removes an entry that only closes a name, and those below a directory that led to something shown, at most so many levels of
+/// them: a hook could nest such directories without end.
+fn remove_closed(cover: &OwnedFd, name: &CStr, kind: Type, levels: usize) -> io::Result<()> {
     let found = match fstatat(cover, name, AtFlags::AT_SYMLINK_NOFOLLOW) {
         Ok(found) => found,
         Err(Errno::ENOENT) => return Ok(()),
         Err(errno) => return Err(errno.into()),
     };
     let is_way = kind == Type::Directory && found.st_mode & WAY.bits() == WAY.bits();
-    if is_way && let Ok(way) = open_directory(cover, name) {
+    if is_way
+        && let Some(levels) = levels.checked_sub(1)
+        && let Ok(way) = open_directory(cover, name)
+    {
         for (name, kind) in entries(&way)? {
-            remove_closed(&way, &name, kind)?;
+            remove_closed(&way, &name, kind, levels)?;
         }
     }
     if is_way || found.st_mode & 0o777 == 0 {
@@ -356,4 +363,26 @@ fn clear_other(cover: BorrowedFd<'_>, name: &CStr, fits: impl Fn(Type) -> bool) 
 /// Returns a path that leads to an opened file, whatever its name leads to by now.
 fn by_descriptor(opened: BorrowedFd<'_>) -> PathBuf {
     format!("/proc/self/fd/{}", opened.as_raw_fd()).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn closed_names_are_removed_below_directories_that_led_to_them_and_not_without_end() {
+        for (levels, is_removed) in [(MOST_LEVELS, true), (MOST_LEVELS + 1, false)] {
+            let place = tempfile::tempdir().unwrap();
+            let cover = open_directory(AT_FDCWD, place.path()).unwrap();
+            let mut at = cover.try_clone().unwrap();
+            for _ in 0..levels {
+                at = way(at.as_fd(), c"way", WAY).unwrap();
+            }
+            closed(at.as_fd(), c"name", false, Mode::empty()).unwrap();
+
+            remove_closed(&cover, c"way", Type::Directory, MOST_LEVELS).unwrap();
+
+            assert_eq!(!place.path().join("way").exists(), is_removed);
+        }
+    }
 }
