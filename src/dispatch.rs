@@ -392,6 +392,7 @@ impl Dispatch {
                 env: hook.env.clone(),
                 name: hook.name.clone(),
                 source: self.source.clone(),
+                umask: None,
                 working_dir: hook.working_dir.clone(),
                 workspace: self.workspace.clone(),
             },

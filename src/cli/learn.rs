@@ -308,6 +308,7 @@ struct Bench {
     argv: Vec<String>,
     contract: i32,
     depth: u32,
+    umask: u32,
     events: Vec<Vec<u8>>,
     /// The paths that no grant of the command line may reach; for a root daemon also root's home.
     floor: References,
@@ -373,6 +374,7 @@ impl Bench {
             argv: argv.collect::<Result<_, _>>()?,
             contract: contract(mode.map_or("observe", |mode| mode.contract_name()))?.into(),
             depth: context.environment().depth,
+            umask: context.umask,
             events: match events.is_empty() {
                 true => vec![Vec::new()],
                 false => events,
@@ -473,6 +475,7 @@ impl Bench {
                 name: String::new(),
                 shell: None,
                 source: String::new(),
+                umask: Some(self.umask),
                 working_dir: directory(&self.working_dir)?,
                 workspace: directory(&self.workspace)?,
             }),

@@ -37,6 +37,7 @@ mod thin;
 use std::{ffi::OsString, path::PathBuf, process::ExitCode};
 
 use clap::{Parser, Subcommand};
+use nix::sys::stat::{Mode, umask};
 
 pub use self::thin::stand_in;
 use crate::{
@@ -151,6 +152,8 @@ enum CliCommand {
 struct Context {
     json: bool,
     source: ConfigSource,
+    /// The umask of this process as it was started.
+    umask: u32,
 }
 
 impl Context {
@@ -162,6 +165,7 @@ impl Context {
                 file: told.config,
                 private: None,
             },
+            umask: own_umask(),
         }
     }
 
@@ -172,6 +176,13 @@ impl Context {
     fn load(&self) -> Result<Config, ConfigError> {
         self.source.load()
     }
+}
+
+/// Returns this process's umask. To be called before any thread is started: to be read it is set.
+fn own_umask() -> u32 {
+    let own = umask(Mode::empty());
+    umask(own);
+    u32::from(own.bits())
 }
 
 /// Runs the program by its arguments, its name first, and returns the exit code.

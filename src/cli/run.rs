@@ -289,6 +289,7 @@ impl RunArgs {
                 name: self.name.clone(),
                 shell: None,
                 source: String::new(),
+                umask: Some(context.umask),
                 working_dir: working_dir.unwrap_or_default(),
                 workspace: workspace.unwrap_or_default(),
             }),

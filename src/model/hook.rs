@@ -74,6 +74,8 @@ pub struct Hook {
     pub name: String,
     /// Binds `${source}`; absolute.
     pub source: Option<PathBuf>,
+    /// The umask that its caller asks for: at most 0777.
+    pub umask: Option<u32>,
     /// Its working directory; absolute.
     pub working_dir: Option<PathBuf>,
     /// Binds `${workspace}`; absolute.

@@ -686,6 +686,9 @@ pub struct Hook {
     /// `worktree_create` says the worktree was made from, if it lies below one.
     #[prost(string, tag = "7")]
     pub source: ::prost::alloc::string::String,
+    /// The umask of a hook whose profile lets modes be changed: at most 0777; default 022. That of any other is 077.
+    #[prost(uint32, optional, tag = "8")]
+    pub umask: ::core::option::Option<u32>,
 }
 /// What is written to the hook's stdin.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

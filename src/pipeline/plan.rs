@@ -229,12 +229,16 @@ fn narrowed(profile: &Policy, request: &Request) -> Result<Policy, Refusal> {
         source: request.hook.source.as_deref(),
         workspace: request.hook.workspace.as_deref(),
     };
-    narrow(profile, bound, &request.narrow).map_err(|widened| {
+    let narrowed = narrow(profile, bound, &request.narrow).map_err(|widened| {
         let field = InvalidField::new(widened.field(), widened.to_string());
         Refusal {
             message: widened.to_string(),
             ..Refusal::field(widened.reason(), field)
         }
+    })?;
+    Ok(Policy {
+        umask: profile.metadata.umask(request.hook.umask),
+        ..narrowed
     })
 }
 

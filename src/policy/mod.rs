@@ -70,6 +70,8 @@ pub struct Policy {
     pub state: Option<StateScope>,
     /// Limits of the run's duration.
     pub time: Time,
+    /// The umask.
+    pub umask: u32,
     /// The file system and the processes that the hook sees.
     pub view: HookView,
     /// The number of interpreters that wait ahead for each command.
@@ -387,11 +389,13 @@ impl Metadata {
         }
     }
 
-    /// Returns the umask of a hook. One that cannot change a mode later leaves files for its own user alone.
-    pub(crate) const fn umask(self) -> u32 {
-        match self {
-            Self::Change => 0o022,
-            Self::Keep => 0o077,
+    /// Returns the umask of a hook, if its caller asks for one. A hook that cannot change a mode later leaves files for its own
+    /// user alone.
+    pub(crate) const fn umask(self, asked: Option<u32>) -> u32 {
+        match (self, asked) {
+            (Self::Change, Some(asked)) => asked,
+            (Self::Change, None) => 0o022,
+            (Self::Keep, _) => 0o077,
         }
     }
 }

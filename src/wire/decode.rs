@@ -318,6 +318,9 @@ pub(super) fn hook(message: pb::Hook) -> Result<Hook, InvalidField> {
     let working_dir = optional_path("hook.working_dir", message.working_dir)?;
     let source = optional_path("hook.source", message.source)?;
     let workspace = optional_path("hook.workspace", message.workspace)?;
+    if message.umask.is_some_and(|umask| umask > 0o777) {
+        return Err(InvalidField::new("hook.umask", "must be at most 0777"));
+    }
     Ok(Hook {
         at_workspace: false,
         base: None,
@@ -326,6 +329,7 @@ pub(super) fn hook(message: pb::Hook) -> Result<Hook, InvalidField> {
         env,
         name: message.name,
         source,
+        umask: message.umask,
         working_dir,
         workspace,
     })

@@ -119,6 +119,11 @@ async fn commands_that_no_program_can_be_given_are_refused() {
         ("missing", with_argv(["/bin/no-such-thing"]), "hook.argv[0]"),
         ("not on PATH", with_argv(["no-such-thing"]), "hook.argv[0]"),
         ("a directory", with_argv(["/usr"]), "hook.argv[0]"),
+        (
+            "no umask",
+            with_hook(|hook| hook.umask = Some(0o1000)),
+            "hook.umask",
+        ),
     ];
     assert_invalid(&daemon, table).await;
 }

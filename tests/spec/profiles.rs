@@ -19,8 +19,8 @@ use tonic_types::StatusExt;
 
 use crate::{
     attempts::{Probe, run},
-    support::{Daemon, Setup, contained, directory, field, hook, reason, sh},
-    witness::{Again, hookjail},
+    support::{Daemon, Setup, contained, directory, field, hook, program, reason, sh},
+    witness::{Again, CommandLine, hookjail},
 };
 
 /// Runs a command under a profile; returns exit code, stdout and stderr.
@@ -269,6 +269,62 @@ async fn under_develop_the_machine_is_as_without_hookjail() {
     let script = "(head -n 1 /etc/passwd) 2>/dev/null || echo none; ulimit -n; echo x >$TMPDIR/made; stat -c %a $TMPDIR/made";
     let small = outcome(&daemon, sh("pipeline", script), "pipeline", None).await;
     assert_eq!(small, said("none\n256\n600\n"));
+}
+
+#[tokio::test]
+async fn a_hook_that_may_change_modes_makes_files_with_the_umask_of_its_caller() {
+    const MAKES: &str = "echo x >made; mkdir dir";
+    let daemon = Daemon::with(granting("workspace-rw", &[])).await;
+    let asked = async |profile: &str, umask: Option<u32>| {
+        let mut request = sh(
+            profile,
+            &format!("cd $TMPDIR; {MAKES}; stat -c %a made dir; rm -r made dir"),
+        );
+        request.hook.as_mut().unwrap().umask = umask;
+        let workspace = (profile != "pipeline").then(|| daemon.workspace());
+        outcome(&daemon, request, profile, workspace.as_deref()).await
+    };
+    for (umask, expected) in [
+        (None, "644\n755\n"),
+        (Some(0o002), "664\n775\n"),
+        (Some(0o077), "600\n700\n"),
+        (Some(0), "666\n777\n"),
+    ] {
+        assert_eq!(asked("workspace-rw", umask).await, said(expected));
+        assert_eq!(asked("pipeline", umask).await, said("600\n700\n"));
+    }
+
+    // The command line asks for its own; the bare run is the same shell's.
+    let line = CommandLine::new();
+    let workspace = line.path().join("workspace");
+    fs::create_dir(&workspace).unwrap();
+    for (path, mode) in [(line.path(), 0o755), (&workspace, 0o777)] {
+        fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    }
+    let confined = format!(
+        "{:?} --config {:?} run --profile workspace-rw --workspace . -- /bin/sh -c '{MAKES}'",
+        program(),
+        line.path().join("hookjail.toml")
+    );
+    for run in [&confined, MAKES] {
+        let output = Command::new("/bin/sh")
+            .args(["-c", &format!("umask 027; {run}")])
+            .current_dir(&workspace)
+            .env("HOME", line.path())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{run}: {output:?}");
+        let mode = |name| {
+            fs::metadata(workspace.join(name))
+                .unwrap()
+                .permissions()
+                .mode()
+                & 0o777
+        };
+        assert_eq!(["made", "dir"].map(mode), [0o640, 0o750], "{run}");
+        fs::remove_file(workspace.join("made")).unwrap();
+        fs::remove_dir(workspace.join("dir")).unwrap();
+    }
 }
 
 #[tokio::test]

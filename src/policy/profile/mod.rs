@@ -192,6 +192,7 @@ impl ProfileFile {
             }
             text => text.to_owned(),
         };
+        let metadata = self.metadata.ok_or(ProfileCause::Missing("metadata"))?;
         let mut policy = Policy {
             demands: self.axes.resolve()?,
             description,
@@ -201,7 +202,7 @@ impl ProfileFile {
             granted_by: self.granted_by.ok_or(ProfileCause::Missing("granted_by"))?,
             limits: self.limits.resolve()?,
             line: [name.clone()].into(),
-            metadata: self.metadata.ok_or(ProfileCause::Missing("metadata"))?,
+            metadata,
             name,
             network: self.network.ok_or(ProfileCause::Missing("network"))?,
             notify: self.notify.unwrap_or(false),
@@ -209,6 +210,7 @@ impl ProfileFile {
             spawn: self.spawn.ok_or(ProfileCause::Missing("spawn"))?,
             state: self.state,
             time: self.time.resolve()?,
+            umask: metadata.umask(None),
             view: self.view.unwrap_or_default(),
             warm: self.warm.unwrap_or(0),
             working_dir: self

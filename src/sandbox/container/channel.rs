@@ -71,6 +71,8 @@ pub(in crate::sandbox) struct Order {
     /// Resource limits of the child.
     pub(in crate::sandbox) limits: Vec<(u32, u64)>,
     pub(in crate::sandbox) task: ContainerTask,
+    /// Umask of the child.
+    pub(in crate::sandbox) umask: u32,
     /// Where the child starts.
     pub(in crate::sandbox) working_dir: CString,
 }

@@ -193,7 +193,7 @@ fn carry_out(order: Order, stdio: [OwnedFd; 3], daemon: &mut UnixStream) -> io::
         ruleset: None,
         stdio,
         tree: None,
-        umask: order.filters.metadata.umask(),
+        umask: order.umask,
         working_dir: Arc::new(working_dir),
     })
     .map_err(|_| io::Error::other("the closing filter is too long"))?;

@@ -489,6 +489,7 @@ impl Call<'_> {
                 self.runner.cgroups.is_some(),
             ),
             task: ordered,
+            umask: task.policy.umask,
             working_dir: packed(working_dir)?,
         })
     }

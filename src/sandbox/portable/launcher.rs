@@ -152,7 +152,7 @@ async fn hook(runner: &Runner, is_confined: bool, task: Task<'_>) -> Result<Rele
         pipes,
         program,
         stdio,
-        umask: policy.metadata.umask(),
+        umask: policy.umask,
         working_dir: working_dir.map(|named| Arc::clone(&named.opened)),
     };
     let (begun, proof) = if is_confined {
@@ -217,7 +217,7 @@ async fn probe(
         pipes,
         program: program.clone(),
         stdio,
-        umask: policy.metadata.umask(),
+        umask: policy.umask,
         working_dir: None,
     };
     let deadline = until.deadline;

@@ -254,7 +254,7 @@ fn job(
         ruleset,
         stdio,
         tree,
-        umask: task.policy.metadata.umask(),
+        umask: task.policy.umask,
         working_dir,
     };
     let too_long = |_| Fault::new("cannot prepare a child", "its closing filter is too long");

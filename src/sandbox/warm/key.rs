@@ -34,6 +34,7 @@ pub(in crate::sandbox) struct Key {
     network: Network,
     profile: (Vec<ProfileName>, String),
     spawn: Spawn,
+    umask: u32,
     working_dir: Option<(PathBuf, Inode)>,
 }
 
@@ -109,6 +110,7 @@ impl Key {
             network: policy.network,
             profile: (policy.line.to_vec(), policy.digest.clone()),
             spawn: policy.spawn,
+            umask: policy.umask,
             working_dir: working_dir.transpose().ok()?,
         })
     }
@@ -141,6 +143,7 @@ impl Key {
             network: Network::None,
             profile: (Vec::new(), String::new()),
             spawn: Spawn::Threads,
+            umask: 0o077,
             working_dir: None,
         }
     }

@@ -55,7 +55,7 @@ class Shell(_message.Message):
     def __init__(self, script: _Optional[str] = ..., shell: _Optional[str] = ...) -> None: ...
 
 class Hook(_message.Message):
-    __slots__ = ("name", "argv", "shell", "working_dir", "env", "workspace", "source")
+    __slots__ = ("name", "argv", "shell", "working_dir", "env", "workspace", "source", "umask")
     class EnvEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -70,6 +70,7 @@ class Hook(_message.Message):
     ENV_FIELD_NUMBER: _ClassVar[int]
     WORKSPACE_FIELD_NUMBER: _ClassVar[int]
     SOURCE_FIELD_NUMBER: _ClassVar[int]
+    UMASK_FIELD_NUMBER: _ClassVar[int]
     name: str
     argv: _containers.RepeatedScalarFieldContainer[str]
     shell: Shell
@@ -77,7 +78,8 @@ class Hook(_message.Message):
     env: _containers.ScalarMap[str, str]
     workspace: str
     source: str
-    def __init__(self, name: _Optional[str] = ..., argv: _Optional[_Iterable[str]] = ..., shell: _Optional[_Union[Shell, _Mapping]] = ..., working_dir: _Optional[str] = ..., env: _Optional[_Mapping[str, str]] = ..., workspace: _Optional[str] = ..., source: _Optional[str] = ...) -> None: ...
+    umask: int
+    def __init__(self, name: _Optional[str] = ..., argv: _Optional[_Iterable[str]] = ..., shell: _Optional[_Union[Shell, _Mapping]] = ..., working_dir: _Optional[str] = ..., env: _Optional[_Mapping[str, str]] = ..., workspace: _Optional[str] = ..., source: _Optional[str] = ..., umask: _Optional[int] = ...) -> None: ...
 
 class Event(_message.Message):
     __slots__ = ("point", "json", "raw")
