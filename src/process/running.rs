@@ -518,13 +518,28 @@ impl Group {
         reap_leader(child, self.leader).await
     }
 
+    /// Waits for the end of a tree's first process, which is that of the whole tree. Returns at once where it cannot be watched.
+    async fn end_of_first(&self) {
+        #[cfg(target_os = "linux")]
+        if self.id != self.leader
+            && let Ok(first) = sys::process(self.id.as_raw()).and_then(sys::watch)
+        {
+            exited(&first).await;
+        }
+    }
+
     /// Reaps the leader's descendants, which become children of this process as their subreaper. Returns whether none
     /// is left.
     async fn reap(&mut self) -> bool {
         let give_up = Instant::now() + REAP;
+        let mut has_waited = false;
         loop {
             match sys::reap_group(self.id.as_raw()) {
                 Ok(Some(_)) => {}
+                Ok(None) if Instant::now() < give_up && !has_waited => {
+                    has_waited = true;
+                    timeout_at(give_up.into(), self.end_of_first()).await.ok();
+                }
                 Ok(None) if Instant::now() < give_up => sleep(Duration::from_millis(1)).await,
                 Ok(None) => {
                     tracing::error!(

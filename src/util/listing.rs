@@ -12,7 +12,7 @@ use std::{
 use nix::{
     dir::{Dir, Type},
     fcntl::{AtFlags, OFlag, openat},
-    sys::stat::{Mode, SFlag, fstat, fstatat},
+    sys::stat::{FileStat, Mode, SFlag, fstat, fstatat},
 };
 
 /// Entries of a directory with their types.
@@ -47,9 +47,7 @@ impl Listings {
     pub(crate) fn entries(&self, directory: &OwnedFd) -> io::Result<Arc<Entries>> {
         let found = fstat(directory)?;
         let inode = (found.st_dev, found.st_ino);
-        let seconds = Duration::from_secs(found.st_ctime.try_into().unwrap_or_default());
-        let changed =
-            seconds + Duration::from_nanos(found.st_ctime_nsec.try_into().unwrap_or_default());
+        let changed = change_time(&found);
         let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let known = lock()
             .get(&inode)
@@ -58,12 +56,10 @@ impl Listings {
         if let Some(entries) = known {
             return Ok(entries);
         }
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let now = SystemTime::now();
         let entries = Arc::new(entries(directory)?);
-        let is_settled =
-            now.is_ok_and(|now| now.checked_sub(changed).is_some_and(|since| since > TICK));
         let mut kept = lock();
-        if is_settled && entries.len() <= MOST_ENTRIES {
+        if is_settled(changed, now) && entries.len() <= MOST_ENTRIES {
             if kept.len() >= MOST_LISTINGS {
                 kept.clear();
             }
@@ -74,6 +70,18 @@ impl Listings {
         }
         Ok(entries)
     }
+}
+
+/// Returns the time of a directory's last change, since 1970. Every change of a name in it is one.
+pub(crate) fn change_time(status: &FileStat) -> Duration {
+    let seconds = Duration::from_secs(status.st_ctime.try_into().unwrap_or_default());
+    seconds + Duration::from_nanos(status.st_ctime_nsec.try_into().unwrap_or_default())
+}
+
+/// Returns whether another change after `now` gives a directory another time than that of its last one.
+pub(crate) fn is_settled(changed: Duration, now: SystemTime) -> bool {
+    let now = now.duration_since(SystemTime::UNIX_EPOCH);
+    now.is_ok_and(|now| now.checked_sub(changed).is_some_and(|since| since > TICK))
 }
 
 /// Opens a directory that is no link.

@@ -395,7 +395,10 @@ async fn a_program_that_the_dynamic_loader_runs_has_no_more_rights() {
 }
 
 mod as_root {
-    use std::os::unix::fs::PermissionsExt;
+    use std::{
+        os::unix::fs::PermissionsExt,
+        time::{Duration, Instant},
+    };
 
     use super::*;
     use crate::{support::needs_root, witness::NOBODY};
@@ -440,6 +443,45 @@ mod as_root {
         assert_eq!(ids(&control.stdout), ["65534", "0", "0"]);
         let user = probe.user(&daemon).await.to_string();
         assert_eq!(ids(&confined.stdout), [&*user, &*user, &*user]);
+    }
+
+    #[tokio::test]
+    #[ignore = "needs root"]
+    async fn a_granted_file_is_what_was_mounted_over_it_meanwhile() {
+        needs_root();
+        let directory = support::directory();
+        fs::set_permissions(directory.path(), PermissionsExt::from_mode(0o755)).unwrap();
+        let [file, over] = ["file", "over"].map(|name| {
+            let path = directory.path().join(name);
+            fs::write(&path, name).unwrap();
+            path
+        });
+        let grant = format!(
+            "description = \"strict and a file\"\nextends = \"strict\"\n[files]\nsystem = [{{ path = {file:?}, access = \"read\" }}]\n"
+        );
+        let daemon = Daemon::with(Setup {
+            profiles: vec![("with-file".to_owned(), grant)],
+            wrapper: ["unshare", "-m"].map(str::to_owned).to_vec(),
+            ..Setup::default()
+        })
+        .await;
+        let read = async || {
+            let mut request = support::hook(["cat", file.to_str().unwrap()]);
+            request.profile = "with-file".to_owned();
+            daemon.run(request).await.unwrap().stdout
+        };
+        // Until its directory counts as unchanged.
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_millis(200) {
+            assert_eq!(&read().await[..], b"file");
+        }
+
+        let mut mount = Command::new("nsenter");
+        let mount = mount.arg("-m").arg("-t").arg(daemon.pid().to_string());
+        let mount = mount.args(["mount", "--bind"]).arg(over).arg(&file);
+        assert!(mount.status().unwrap().success());
+
+        assert_eq!(&read().await[..], b"over");
     }
 
     /// The arguments of a running hook tell everybody where its script was copied to.

@@ -96,7 +96,10 @@ pub fn narrow(policy: &Policy, bound: Bindings<'_>, narrow: &Narrow) -> Result<P
                 | GrantPlace::Workspace { .. } => None,
             }),
     }
-    check_below_writable(&narrowed.files, "narrow.read")?;
+    // Without them the grants are those that were bound, or none.
+    if !narrow.read.is_empty() || !narrow.write.is_empty() {
+        check_below_writable(&narrowed.files, "narrow.read")?;
+    }
     if let Some(asked) = narrow.output_bytes {
         if asked > policy.limits.output_bytes {
             let (allowed, profile) = (policy.limits.output_bytes, policy.name.clone());

@@ -13,8 +13,9 @@ use super::{
     ProfileCause, broken, once,
     references::{Reference, References, never_of_home},
 };
-use crate::policy::{
-    Access, Entries, Files, GrantPlace, GrantSpec, NamePattern, Network, ReadOnly,
+use crate::{
+    policy::{Access, Entries, Files, GrantPlace, GrantSpec, NamePattern, Network, ReadOnly},
+    util::outermost::Outermost,
 };
 
 /// Names that profiles with a network hide where they do not say which.
@@ -255,14 +256,22 @@ impl Files {
     /// grants, so the read-only one would be misleading.
     pub(in crate::policy) fn below_writable(&self) -> Option<(&GrantSpec, &GrantSpec)> {
         let all = || self.system.iter().chain(&self.named);
-        let writable: Vec<_> = all().filter(|it| !it.access.is_read_only()).collect();
-        let above = |inner: &GrantSpec| {
-            let mut above = writable.iter();
-            above.find(|outer| lies_in(&inner.place, &outer.place))
+        let writable = || all().filter(|it| !it.access.is_read_only());
+        let paths = writable().filter_map(|it| match &it.place {
+            GrantPlace::Path(path) => Some((&**path, it)),
+            GrantPlace::Entries(_) | GrantPlace::Source { .. } | GrantPlace::Workspace { .. } => {
+                None
+            }
+        });
+        let paths = Outermost::new(paths);
+        let above = |inner: &GrantSpec| match &inner.place {
+            GrantPlace::Path(path) => paths.containing(path).copied(),
+            GrantPlace::Entries(entries) => paths.containing(entries.directory()).copied(),
+            unbound => writable().find(|outer| lies_in(unbound, &outer.place)),
         };
         all()
             .filter(|inner| inner.access.is_read_only())
-            .find_map(|inner| above(inner).map(|outer| (inner, *outer)))
+            .find_map(|inner| above(inner).map(|outer| (inner, outer)))
     }
 }
 
@@ -299,19 +308,15 @@ impl From<ReadOnlyPath> for String {
     }
 }
 
-/// Returns whether one place contains another. `${workspace}` and `${source}`, unknown until bound, contain only places
-/// below themselves.
+/// Returns whether one reference's place contains another. `${workspace}` and `${source}`, unknown until bound, contain only
+/// places below themselves.
 fn lies_in(inner: &GrantPlace, outer: &GrantPlace) -> bool {
     match (inner, outer) {
-        (GrantPlace::Path(inner), GrantPlace::Path(outer))
-        | (GrantPlace::Source { below: inner, .. }, GrantPlace::Source { below: outer, .. })
+        (GrantPlace::Source { below: inner, .. }, GrantPlace::Source { below: outer, .. })
         | (
             GrantPlace::Workspace { below: inner, .. },
             GrantPlace::Workspace { below: outer, .. },
         ) => inner.starts_with(outer),
-        (GrantPlace::Entries(inner), GrantPlace::Path(outer)) => {
-            inner.directory().starts_with(outer)
-        }
         (_, _) => false,
     }
 }

@@ -1,19 +1,19 @@
 //! Opens granted paths once: a grant is the examined inode, whatever its name leads to later.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet},
     ffi::OsStr,
     fs, io,
     os::fd::AsRawFd,
     os::{fd::OwnedFd, unix::ffi::OsStrExt},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
 
 use nix::{
     errno::Errno,
     fcntl::OFlag,
-    sys::stat::{FileStat, Mode, SFlag, fstat, stat},
+    sys::stat::{Mode, SFlag, fstat},
     unistd::geteuid,
 };
 
@@ -25,10 +25,9 @@ use crate::{
     sandbox::{
         Prepared,
         host::LACKING,
-        run::{read_only::Kept, task::WorkingDir},
+        run::{places::KnownPlaces, read_only::Kept, task::WorkingDir},
     },
     sys::{BY_NAME, FileRights, Links, locate, open_beneath},
-    util::listing::{Entries, Listings},
 };
 
 /// Files of a run beside its scratch directory and its program.
@@ -123,41 +122,7 @@ pub(in crate::sandbox) struct OpenGrant {
     pub target: Arc<OwnedFd>,
 }
 
-/// System paths that stay open between runs: every profile grants the same dozen.
-///
-/// A kept descriptor is used again only while its path leads to the same inode. As the inode is held open, its number
-/// cannot be reused.
-#[derive(Debug, Default)]
-pub(crate) struct KnownPlaces {
-    root: Option<Root>,
-    listings: Listings,
-    open: Mutex<HashMap<PathBuf, Known>>,
-}
-
-/// Device and inode number, whose types differ between systems.
-type Inode = (libc::dev_t, libc::ino_t);
-
-#[derive(Debug)]
-struct Known {
-    inode: Inode,
-    is_directory: bool,
-    target: Arc<OwnedFd>,
-}
-
 impl KnownPlaces {
-    /// Resolves system paths in a root; `None` = the host's.
-    pub(crate) fn new(root: Option<Root>) -> Self {
-        Self {
-            root,
-            ..Self::default()
-        }
-    }
-
-    /// Returns the root of system paths, if it is not the host's.
-    pub(crate) const fn root(&self) -> Option<&Root> {
-        self.root.as_ref()
-    }
-
     /// Opens every path of a policy whose workspace and source are bound.
     ///
     /// # Errors
@@ -188,9 +153,10 @@ impl KnownPlaces {
     pub(in crate::sandbox) fn open_system(&self, files: &Files) -> Result<Vec<OpenGrant>, Refusal> {
         let mut opened = Vec::new();
         let mut listed = BTreeMap::new();
+        let mut look = self.look();
         for grant in files.system.iter() {
             let GrantPlace::Entries(entries) = &grant.place else {
-                opened.extend(open_one(grant, |path| self.open(path))?);
+                opened.extend(open_one(grant, |path| look.open(path))?);
                 continue;
             };
             let directory = entries.directory();
@@ -204,7 +170,7 @@ impl KnownPlaces {
             {
                 let path = directory.join(name);
                 // An entry that cannot be opened, such as a link to a place of another user, serves no hook.
-                if let Ok((target, is_directory)) = self.open(&path) {
+                if let Ok((target, is_directory)) = look.open(&path) {
                     opened.push(OpenGrant {
                         path,
                         rights: Rights::of(grant.access, is_directory),
@@ -215,44 +181,6 @@ impl KnownPlaces {
         }
         Ok(opened)
     }
-
-    /// Returns the entries of a directory of the system; none where it cannot be listed.
-    fn list(&self, directory: &Path) -> Arc<Entries> {
-        let flags = OFlag::O_DIRECTORY | OFlag::O_RDONLY | OFlag::O_CLOEXEC;
-        let opened = match self.root().filter(|_| Root::has(directory)) {
-            Some(root) => root.open_in(directory, flags).map(OwnedFd::from),
-            None => nix::fcntl::open(directory, flags, Mode::empty()),
-        };
-        let listed = opened.map(|opened| self.listings.entries(&opened));
-        listed.ok().and_then(Result::ok).unwrap_or_default()
-    }
-
-    fn open(&self, path: &Path) -> Result<(Arc<OwnedFd>, bool), Errno> {
-        if let Some(root) = self.root().filter(|_| Root::has(path)) {
-            return open_in(root, path).map(|(target, is)| (Arc::new(target), is));
-        }
-        let now = stat(path)?;
-        let mut known = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = known.get(path)
-            && known.inode == inode(&now)
-        {
-            return Ok((Arc::clone(&known.target), known.is_directory));
-        }
-        let (target, is_directory) = open(path, Links::Followed)?;
-        let opened = fstat(&target)?;
-        let target = Arc::new(target);
-        let new = Known {
-            inode: inode(&opened),
-            is_directory,
-            target: Arc::clone(&target),
-        };
-        known.insert(path.to_owned(), new);
-        Ok((target, is_directory))
-    }
-}
-
-const fn inode(of: &FileStat) -> Inode {
-    (of.st_dev, of.st_ino)
 }
 
 /// Opens the paths that granted configurations of git name. git fails where it cannot read one that is there.
@@ -340,7 +268,7 @@ fn make_file(path: &Path) -> Result<(), Errno> {
 
 fn open_one(
     grant: &GrantSpec,
-    open: impl Fn(&Path) -> Result<(Arc<OwnedFd>, bool), Errno>,
+    open: impl FnOnce(&Path) -> Result<(Arc<OwnedFd>, bool), Errno>,
 ) -> Result<Option<OpenGrant>, Refusal> {
     let path = match &grant.place {
         GrantPlace::Path(path) => path,
@@ -392,7 +320,7 @@ pub(in crate::sandbox) fn open(path: &Path, links: Links) -> Result<(OwnedFd, bo
 }
 
 /// Opens as [`open`] does, in a root.
-fn open_in(root: &Root, path: &Path) -> Result<(OwnedFd, bool), Errno> {
+pub(super) fn open_in(root: &Root, path: &Path) -> Result<(OwnedFd, bool), Errno> {
     let target = root.open_in(path, BY_NAME)?;
     let kind = fstat(&target)?.st_mode & SFlag::S_IFMT.bits();
     Ok((target.into(), kind == SFlag::S_IFDIR.bits()))
@@ -439,34 +367,5 @@ fn open_working_dir(
             let what = format_args!("`{}` cannot be opened", path.display());
             Err(Refusal::failed(what, &io::Error::from(errno), field))
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::fs;
-
-    use super::*;
-
-    #[test]
-    fn a_place_that_was_replaced_is_opened_anew_and_one_that_is_gone_is_not_found() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("file");
-        let places = KnownPlaces::default();
-        let inode = |open: &OwnedFd| fstat(open).unwrap().st_ino;
-        fs::write(&path, "one").unwrap();
-        let (first, _) = places.open(&path).unwrap();
-        let (again, _) = places.open(&path).unwrap();
-        assert!(Arc::ptr_eq(&first, &again));
-
-        let other = directory.path().join("other");
-        fs::write(&other, "two").unwrap();
-        fs::rename(&other, &path).unwrap();
-        let (second, is_directory) = places.open(&path).unwrap();
-        assert_ne!(inode(&first), inode(&second));
-        assert!(!is_directory);
-
-        fs::remove_file(&path).unwrap();
-        assert_eq!(places.open(&path).unwrap_err(), Errno::ENOENT);
     }
 }

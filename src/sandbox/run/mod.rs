@@ -18,6 +18,7 @@ pub(in crate::sandbox) mod membership;
 pub(in crate::sandbox) mod notices;
 #[cfg(target_os = "linux")]
 pub(in crate::sandbox) mod observe;
+pub(in crate::sandbox) mod places;
 #[cfg(target_os = "linux")]
 pub(in crate::sandbox) mod proc_status;
 pub(in crate::sandbox) mod read_only;
@@ -61,9 +62,9 @@ use crate::{
         run::{
             ahead::Refill,
             child_spec::Execution,
-            grants::KnownPlaces,
             litter::{Litter, RunResources},
             notices::Notices,
+            places::KnownPlaces,
             runner::Runner,
             scratch::RunDir,
             state::StateStore,

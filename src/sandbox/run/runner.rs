@@ -17,7 +17,7 @@ use crate::{
     sandbox::{
         SandboxParts,
         host::Launcher,
-        run::grants::{KnownPlaces, OpenGrant},
+        run::{grants::OpenGrant, places::KnownPlaces},
     },
 };
 

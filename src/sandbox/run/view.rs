@@ -13,6 +13,7 @@ use crate::{
     policy::{Access, SHARED, rights::Rights},
     sandbox::run::{grants::OpenGrant, state::mirror::make_place},
     sys::{Exposed, Found, MAX_EXPOSED, Private},
+    util::outermost::Outermost,
 };
 
 /// The shared directory that programs use unless a variable names another.
@@ -57,13 +58,12 @@ pub(in crate::sandbox) fn without_links<'a>(
     granted: impl Iterator<Item = &'a OpenGrant> + Clone,
     state: &[PathBuf],
 ) -> Vec<OpenGrant> {
-    let covered = SHARED.map(Path::new);
-    let is_covered = |path: &Path| {
-        let mut covered = covered.into_iter().chain(state.iter().map(|path| &**path));
-        covered.any(|covered| path.starts_with(covered))
-    };
+    let covered = SHARED.iter().map(Path::new);
+    let covered = covered.chain(state.iter().map(|path| &**path));
+    let covered = Outermost::new(covered.map(|path| (path, ())));
     let below = granted.clone().map(|grant| &*grant.path);
-    let below: BTreeSet<&Path> = below.filter(|path| is_covered(path)).collect();
+    let below = below.filter(|path| covered.containing(path).is_some());
+    let below: BTreeSet<&Path> = below.collect();
     let lies_in_another = |path: &Path| {
         let mut above = path.ancestors().skip(1);
         below.contains(path) && above.any(|above| below.contains(above))
@@ -90,16 +90,19 @@ pub(in crate::sandbox) fn private<F: AsFd>(
     granted: &[&OpenGrant],
 ) -> io::Result<Vec<Private>> {
     let paths = || granted.iter().map(|grant| &*grant.path);
+    let all = Outermost::new(SHARED.map(|shared| (Path::new(shared), ())));
+    let below: Vec<_> = (granted.iter())
+        .filter(|grant| all.containing(&grant.path).is_some())
+        .collect();
     let mut private = Vec::new();
     for shared in SHARED.map(Path::new) {
         if !covers(shared, paths()) {
             continue;
         }
         // In order: a path comes after those that contain it.
-        let below: BTreeMap<_, _> = granted
-            .iter()
+        let below: BTreeMap<_, _> = (below.iter())
             .filter(|grant| grant.path.starts_with(shared))
-            .map(|grant| (&*grant.path, *grant))
+            .map(|grant| (&*grant.path, **grant))
             .collect();
         if below.len() > MAX_EXPOSED || (cover.in_memory && !below.is_empty()) {
             continue;

@@ -2,7 +2,7 @@
 //! whatever else is there has a closed entry, so that nothing of it looks missing.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     ffi::{CStr, CString, OsStr},
     fs::{self, Permissions},
     io,
@@ -134,7 +134,7 @@ struct Mirror<'a> {
     split: BTreeSet<&'a Path>,
 }
 
-impl Mirror<'_> {
+impl<'a> Mirror<'a> {
     /// Makes the entries of a directory in the one that covers it. `within`: the rights on all of it, where it is granted.
     fn level(
         &mut self,
@@ -146,18 +146,27 @@ impl Mirror<'_> {
         let listed = self.listings.entries(cover)?;
         let made = listed.iter().map(|(name, kind)| (&**name, *kind));
         let mut made: HashMap<_, _> = made.collect();
+        let leading = self.leading(at);
         for (name, kind) in self.listings.entries(real)?.iter() {
-            let kind = *kind;
-            let path = at.join(OsStr::from_bytes(name.to_bytes()));
-            let is_directory = kind == Type::Directory;
-            let granted = self.granted.get(&*path).map(|grant| grant.rights);
-            let rights = granted.or(within);
             let there = made.remove(&**name);
-            if kind == Type::Symlink {
+            let is_directory = *kind == Type::Directory;
+            if *kind == Type::Symlink {
                 if there.is_none() {
                     copy_link(real, cover, name)?;
                 }
-            } else if is_directory && self.is_way(&path, rights) {
+                continue;
+            }
+            let text = OsStr::from_bytes(name.to_bytes());
+            if within.is_none() && !leading.contains(text) {
+                if there.is_none() {
+                    close_missing(cover, name, is_directory)?;
+                }
+                continue;
+            }
+            let path = at.join(text);
+            let granted = self.granted.get(&*path).map(|grant| grant.rights);
+            let rights = granted.or(within);
+            if is_directory && self.is_way(&path, rights) {
                 if let Ok(real) = open_directory(real, &**name) {
                     let existing = existing_way(cover, name, there);
                     let below = existing.map_or_else(|| way(cover.as_fd(), name, WAY), Ok)?;
@@ -165,28 +174,27 @@ impl Mirror<'_> {
                 }
             } else if let Some(rights) = rights {
                 if let Some(source) = self.source(real, name, &path) {
-                    if there.is_none_or(|there| there != kind) {
+                    if there.is_none_or(|there| there != *kind) {
                         closed(cover.as_fd(), name, is_directory, Mode::empty())?;
                     }
                     self.exposed.push(exposed(rights, source?));
                     self.expose_below(&path)?;
                 }
             } else if there.is_none() {
-                let is_data = is_data(OsStr::from_bytes(name.to_bytes()), is_directory);
-                let mode = if is_data {
-                    Mode::S_IRWXU
-                } else {
-                    Mode::empty()
-                };
-                if is_directory || !is_data {
-                    make_missing(cover.as_fd(), name, is_directory, mode)?;
-                }
+                close_missing(cover, name, is_directory)?;
             }
         }
         for (name, kind) in made {
             remove_closed(cover, name, kind, MOST_LEVELS)?;
         }
         Ok(())
+    }
+
+    /// Returns the names in a directory that are, or may lead to, what is shown.
+    fn leading(&self, at: &Path) -> HashSet<&'a OsStr> {
+        let shown = self.granted.keys().chain(&self.open).chain(&self.split);
+        let names = shown.filter_map(|path| path.strip_prefix(at).ok()?.iter().next());
+        names.collect()
     }
 
     /// Returns whether a directory leads to what is shown, instead of being shown as a whole.
@@ -223,6 +231,19 @@ impl Mirror<'_> {
         let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         let opened = openat(real, name, flags, Mode::empty()).ok()?;
         Some(Found::of(path, opened))
+    }
+}
+
+/// Makes the entry of a name that is closed. Files of data have none, and directories of such an open one: hooks make them anew.
+fn close_missing(cover: &OwnedFd, name: &CStr, is_directory: bool) -> io::Result<()> {
+    let is_data = is_data(OsStr::from_bytes(name.to_bytes()), is_directory);
+    let mode = match is_data {
+        true => Mode::S_IRWXU,
+        false => Mode::empty(),
+    };
+    match is_directory || !is_data {
+        true => make_missing(cover.as_fd(), name, is_directory, mode),
+        false => Ok(()),
     }
 }
 
