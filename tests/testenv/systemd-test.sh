@@ -43,13 +43,19 @@ inside() {
   [ "$(systemctl show -P Type hookjail.service)" = notify ]
   hookjail status --json | grep '"serving":true' | grep '"socket":"/run/hookjail/hookjail.sock"'
   journal | grep 'serving on the socket that was passed'
-  # Of what the unit takes from the daemon, no profile needs anything that writes no workspace; the others are refused with the drop-in's name.
-  for profile in strict pipeline workspace-ro network; do
+  # Of what the unit takes from the daemon, no profile needs anything that keeps or hides nothing in a workspace; the others are refused
+  # with the drop-in's name.
+  for profile in strict pipeline workspace-ro; do
     hookjail doctor --connect /run/hookjail/hookjail.sock --profile "$profile"
   done
-  if hookjail doctor --connect /run/hookjail/hookjail.sock --profile workspace-rw --verbose >/tmp/told; then exit 1; fi
-  grep 'mount namespace' /tmp/told
-  grep workspaces.conf /tmp/told
+  for profile in workspace-rw network; do
+    if hookjail doctor --connect /run/hookjail/hookjail.sock --profile "$profile" --verbose >/tmp/told; then exit 1; fi
+    grep 'mount namespace' /tmp/told
+    grep workspaces.conf /tmp/told
+  done
+  # A notifier without a workspace has nothing hidden, and runs.
+  hookjail consent allow --profile network -- /bin/true
+  hookjail run --connect /run/hookjail/hookjail.sock --profile network -- /bin/true </dev/null
   # A command that nobody allowed is refused.
   if hookjail run --connect /run/hookjail/hookjail.sock --profile strict -- /bin/false </dev/null; then exit 1; fi
   # The journal has it as a warning, with what it is found by; what is no warning is not among these.
