@@ -383,6 +383,7 @@ mod tests {
             working_dir: None,
             workspace: None,
             source: None,
+            umask: None,
         }
     }
 

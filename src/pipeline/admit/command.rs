@@ -224,6 +224,7 @@ mod tests {
      {
         let hook = |base: Option<&str>, workspace: Option<&str>, at_workspace| Hook {
             source: None,
+            umask: None,
             at_workspace,
             base: base.map(PathBuf::from),
             command: Command::Argv(Vec::new()),
