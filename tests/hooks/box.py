@@ -36,6 +36,8 @@ SETTINGS = {
 PLACES = {"bin": "bin", "home": ".claude", "plugins": ".claude/plugins"}
 # The profile that `install` takes where none is named.
 CHOSEN = "chosen"
+# The one that `install` names where no namespace can be made.
+WITHOUT_NAMESPACES = "develop-open-git"
 # How often the grants that `learn` names are given to it in another try.
 TRIES = 3
 HOOKS = []
@@ -64,6 +66,7 @@ class Box(Home):
         super().__init__(options.work, options.user, options.hookjail)
         self.current, self.line, self.profile = None, "", None
         self.learns = False
+        self.chosen = [f"--profile={WITHOUT_NAMESPACES}"] if options.without_namespaces else []
         self.last = None
         self.installed = ""
         self.posted = []
@@ -180,7 +183,7 @@ class Box(Home):
         self.profile = profile
         if profile:
             words = ["install", f"--{current['runtime']}", "--settings", str(path), "--yes", "--no-rehearsal"]
-            words += ["--profile", profile] if profile != CHOSEN else []
+            words += ["--profile", profile] if profile != CHOSEN else self.chosen
             code, out, err = self.start([str(self.hookjail), *words])
             if code != 0:
                 raise AssertionError(f"install: {out}{err}")
