@@ -66,9 +66,12 @@ pub(super) struct RunAsOptions {
     /// With --as: treat a failure of the hook as its contract does, before a tool call too, even where confinement may have caused it
     #[arg(long, requires = "runtime", conflicts_with = "fail_closed")]
     pub(super) mirror_failures: bool,
-    /// With --as: run the hook twice, without any confinement and confined, and show what differs. Both runs are real
+    /// With --as: run the hook twice, confined and without any confinement, and show the differences. Both runs are real
     #[arg(long, requires = "runtime", conflicts_with = "connect")]
     pub(super) rehearse: bool,
+    /// With --rehearse: read an array of payloads, each a JSON string, which are rehearsed in this order
+    #[arg(long, hide = true, requires = "rehearse")]
+    pub(super) payloads: bool,
     /// With --as: start this user's daemon where none listens
     #[arg(long, requires = "runtime", conflicts_with_all = ["connect", "rehearse"])]
     pub(super) start: bool,
@@ -106,7 +109,7 @@ pub(super) struct RunArgs {
     pub(super) timeout: Option<Duration>,
     /// Bind ${workspace} to a directory [default: the current directory, where the profile needs one]
     #[arg(long, value_name = "DIR")]
-    workspace: Option<PathBuf>,
+    pub(super) workspace: Option<PathBuf>,
     /// The working directory [default: the workspace under a profile that starts there, such as workspace-ro, else the scratch
     /// directory]
     #[arg(long, value_name = "DIR")]

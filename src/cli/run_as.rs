@@ -25,6 +25,7 @@ use crate::{
         is_spelled,
     },
     pb::{self, hook_service_client::HookServiceClient},
+    sandbox::BriefState,
     sys::{
         LastAnswer, answer_signals, give_last_answer, give_last_answer_after, hold_no_signals,
         keep_last_answer,
@@ -358,7 +359,16 @@ pub(super) fn rehearse(run: &RunArgs, runtime: Option<Adopted>, context: &Contex
         return post.say(&post.refusal(why));
     }
     let read = payload.read.map_err(Failure::from);
-    let rehearsed = read.and_then(|()| rehearse::run(&hook, context, &payload.bytes));
+    let rehearsed = read.and_then(|()| {
+        let payloads = match run.place.payloads {
+            true => serde_json::from_slice::<Vec<String>>(&payload.bytes)?
+                .into_iter()
+                .map(String::into_bytes)
+                .collect(),
+            false => vec![payload.bytes],
+        };
+        rehearse::run(&hook, context, payloads)
+    });
     rehearsed.unwrap_or_else(|failure| {
         output::failure(&failure, context.json);
         ExitCode::from(failure.code)
@@ -462,24 +472,48 @@ impl<'a> StandInHook<'a> {
         })
     }
 
-    /// Runs the hook by a private daemon, without consent. Returns the end that the runtime would get.
+    /// Runs the hook by a private daemon for each payload, without consent, and with files that last for these runs alone. After
+    /// each run `then` is called with the end that the runtime would get, the denials, and these files.
     ///
     /// # Errors
     ///
-    /// Fails where the configuration cannot be read, or the hook is refused.
-    pub(super) fn privately(
+    /// Fails where the configuration cannot be read, the hook is refused, or `then` fails.
+    pub(super) fn privately<T>(
         &self,
         context: &Context,
-        payload: Vec<u8>,
-    ) -> Result<HookOutput, Failure> {
-        let request = self.request(context, payload)?;
-        let (config, consent) = self.run.private(context, &request)?;
-        // No runtime's timer runs here, only the hook's own.
-        let response =
-            private_server::privately(config, consent, request, async |channel, request| {
-                call(channel, request, None).await
-            })?;
-        Ok(self.said(Ok(response)))
+        payloads: Vec<Vec<u8>>,
+        mut then: impl FnMut(HookOutput, &[pb::Denial], &BriefState) -> Result<T, Failure>,
+    ) -> Result<Vec<T>, Failure> {
+        let requests = payloads.into_iter();
+        let requests = requests.map(|payload| self.request(context, payload));
+        let requests = requests.collect::<Result<Vec<_>, _>>()?;
+        let Some(first) = requests.first() else {
+            return Ok(Vec::new());
+        };
+        let (mut config, consent) = self.run.private(context, first)?;
+        let state = BriefState::make(&config.runtime)?;
+        config.hook_state = Some(state.path().to_owned());
+        private_server::privately(config, consent, requests, async |channel, requests| {
+            let mut all = Vec::new();
+            for request in requests {
+                // No runtime's timer runs here, only the hook's own.
+                let response = call(Channel::clone(&channel), request, None).await?;
+                let denials = response.denials.clone();
+                all.push(then(self.said(Ok(response)), &denials, &state)?);
+            }
+            Ok(all)
+        })
+    }
+
+    /// Returns the directory that is the hook's workspace where its profile binds one.
+    pub(super) fn workspace(&self, context: &Context) -> Result<PathBuf, Failure> {
+        match &self.run.workspace {
+            Some(named) => Ok(named.canonicalize()?),
+            None => {
+                let home = context.environment().home.as_deref();
+                Ok(project(self.runtime, &env::current_dir()?, home))
+            }
+        }
     }
 
     /// Returns the answer of this process for a response.

@@ -47,7 +47,7 @@ pub(crate) use self::{
         grants::{GrantRequest, Opened},
         runner::Runner,
         scratch::InstanceDir,
-        state::{StateEntry, StateOwner, StateStore},
+        state::{BriefState, StateEntry, StateOwner, StateStore},
         task::HookTask,
     },
     selftest::{AxisProof, BackendStatus, Confirmation, ProbeResult, Selected, Skipped},
@@ -67,7 +67,6 @@ pub(crate) use self::{
         identity::Identities,
         observe::{Observer, Seen},
         proc_status::Status,
-        state::BriefState,
     },
 };
 

@@ -552,6 +552,19 @@ fn a_rehearsal_finds_the_guard_that_confinement_silences() {
         assert_eq!(answer["bare"], answer["confined"]);
     }
 
+    // Denials and files are shown where the ends are alike.
+    let effects = guard(
+        "effects",
+        "#!/bin/bash\n{ date >seen; : </dev/tcp/127.0.0.1/9; } 2>/dev/null\nexit 0\n",
+    );
+    let (code, answer) = rehearse(&effects, case.harmless);
+    assert_eq!(code, Some(1), "{answer}");
+    let differ = serde_json::json!(["only the bare run writes seen"]);
+    assert_eq!(answer["differences"], differ, "{answer}");
+    assert_eq!(answer["bare"]["writes"], serde_json::json!(["seen"]));
+    assert_eq!(answer["confined"]["writes"], serde_json::json!([]));
+    assert!(!answer["denied"].as_array().unwrap().is_empty(), "{answer}");
+
     // In a runtime's settings it is a no.
     let forgotten = [
         env!("CARGO_BIN_EXE_hookjail"),

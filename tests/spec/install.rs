@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    ffi::OsString,
     fs,
     io::Write,
     os::unix::{
@@ -359,6 +360,143 @@ fn a_guard_that_confinement_would_silence_is_named_and_stays() {
     let done = home.hookjail(&["install", "--claude-code", "--yes", "--no-rehearsal"]);
     assert!(done.status.success(), "{done:?}");
     assert_ne!(home.text(name), before);
+}
+
+/// A guard that stops the first call alone, as its own file says.
+const WARNS_ONCE: &str = "#!/bin/sh\nmark=~/.guard-state\nmkdir -p $mark\ntest -e $mark/warned && exit 0\n: >$mark/warned\necho first >&2\nexit 2\n";
+
+#[test]
+fn a_rehearsal_has_files_of_its_own_and_leaves_none_for_the_first_real_call() {
+    let home = Home::new();
+    home.script("p/.claude/hooks/guard.sh", WARNS_ONCE);
+    let name = "p/.claude/settings.json";
+    home.settings(name, &one("PreToolUse", &guard()));
+    let done = home.hookjail(&["install", "--claude-code", "--yes"]);
+    let told = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert!(done.status.success(), "{told}");
+    let same = "rehearsed with 7 events: the same bare and confined";
+    assert!(told.contains(same), "{told}");
+    assert!(!home.path(".local/state/hookjail/hooks").exists());
+    let left = fs::read_dir(home.path("tmp/hookjail")).unwrap();
+    let left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
+    let is_state = |name: &OsString| name.to_string_lossy().starts_with("state-");
+    assert!(!left.iter().any(is_state), "{left:?}");
+
+    let line = line(&home.text(name), "PreToolUse");
+    assert_eq!(
+        home.end(&line, &call("ls")),
+        (Some(2), "first\n".to_owned())
+    );
+    assert_eq!(home.end(&line, &call("ls")), (Some(0), String::new()));
+
+    // The bare guard has warned on this machine by now, and the confined one begins anew.
+    let back = home.hookjail(&["install", "--claude-code", "--uninstall", "--yes"]);
+    assert!(back.status.success(), "{back:?}");
+    let done = home.hookjail(&["install", "--claude-code", "--yes"]);
+    let told = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert!(done.status.success(), "{told}");
+    let partial = "rehearsed with 7 events: it stops some events confined, and not in each run";
+    assert!(told.contains(partial), "{told}");
+}
+
+#[test]
+fn a_guard_whose_new_directory_is_closed_since_its_rehearsal_stays_until_that_is_removed() {
+    let home = Home::new();
+    let script = WARNS_ONCE.replace(".guard-state", ".guard");
+    home.script("p/.claude/hooks/guard.sh", &script);
+    let name = "p/.claude/settings.json";
+    let before = home.settings(name, &one("PreToolUse", &guard()));
+    let done = home.hookjail(&["install", "--claude-code", "--yes"]);
+    let told = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert_eq!(done.status.code(), Some(1), "{told}");
+    let made = home.path(".guard");
+    let closed = format!(
+        "NOT changed: `{0}` is new here, and closed to later confined runs; remove `{0}` and install with --no-rehearsal",
+        made.display()
+    );
+    assert!(told.contains(&closed), "{told}");
+    assert_eq!(home.text(name), before);
+
+    fs::remove_dir_all(made).unwrap();
+    let done = home.hookjail(&["install", "--claude-code", "--yes", "--no-rehearsal"]);
+    assert!(done.status.success(), "{done:?}");
+    let line = line(&home.text(name), "PreToolUse");
+    assert_eq!(
+        home.end(&line, &call("ls")),
+        (Some(2), "first\n".to_owned())
+    );
+    assert_eq!(home.end(&line, &call("ls")), (Some(0), String::new()));
+}
+
+#[test]
+fn a_rehearsal_sends_each_event_twice_in_a_session_and_once_in_another_to_both_guards() {
+    let home = Home::new();
+    let script =
+        "#!/bin/sh\ncat >>\"$CLAUDE_PROJECT_DIR/calls\"\necho >>\"$CLAUDE_PROJECT_DIR/calls\"\n";
+    home.script("p/.claude/hooks/guard.sh", script);
+    home.settings("p/.claude/settings.json", &one("PreToolUse", &guard()));
+
+    let done = home.hookjail(&["install", "--claude-code", "--dry-run"]);
+
+    assert!(done.status.success(), "{done:?}");
+    let calls = home.text("p/calls");
+    let calls: Vec<Value> = calls
+        .lines()
+        .filter(|line| !line.is_empty())
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let mut counts: BTreeMap<String, BTreeMap<String, usize>> = BTreeMap::new();
+    for call in &calls {
+        let session = call["session_id"].as_str().unwrap().to_owned();
+        let input = call["tool_input"].to_string();
+        *counts.entry(input).or_default().entry(session).or_default() += 1;
+    }
+    assert_eq!(counts.len(), 7, "{calls:?}");
+    for sessions in counts.values() {
+        let mut times: Vec<_> = sessions.values().copied().collect();
+        times.sort_unstable();
+        assert_eq!(times, [2, 4], "{calls:?}");
+    }
+}
+
+#[test]
+fn a_rehearsal_shows_files_that_the_bare_guard_alone_writes() {
+    let home = Home::new();
+    let script = "#!/bin/sh\ncd \"$CLAUDE_PROJECT_DIR\" || exit 1\ndate >>both\n{ date >>.git/hooks/log; } 2>/dev/null\nexit 0\n";
+    home.script("p/.claude/hooks/guard.sh", script);
+    home.settings("p/.claude/settings.json", &one("PreToolUse", &guard()));
+    fs::create_dir(home.path("p/.git/hooks")).unwrap();
+    home.own();
+
+    let done = home.hookjail(&["install", "--claude-code", "--dry-run"]);
+
+    let told = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert!(done.status.success(), "{told}");
+    let files = "rehearsed with 7 events: only the bare run writes .git/hooks/log\n";
+    assert!(told.contains(files), "{told}");
+}
+
+#[test]
+fn a_rehearsal_goes_by_the_named_configuration() {
+    let home = Home::new();
+    home.settings("p/.claude/settings.json", &one("PreToolUse", &guard()));
+    let profile = "extends = \"develop\"\ndescription = \"mine\"\ngranted_by = \"operator\"\n";
+    home.write("profiles/mine.toml", profile);
+    let profiles = home.path("profiles");
+    home.write(
+        "other.toml",
+        &format!("[profiles]\ndirs = [{profiles:?}]\n"),
+    );
+    let config = home.path("other.toml");
+    let config = ["--config", config.to_str().unwrap()];
+    let words = ["install", "--claude-code", "--profile", "mine", "--dry-run"];
+
+    let done = home.hookjail(&[&words[..], &config].concat());
+
+    let told = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert!(done.status.success(), "{told}{done:?}");
+    let same = "rehearsed with 7 events: the same bare and confined";
+    assert!(told.contains(same), "{told}");
 }
 
 #[test]

@@ -472,6 +472,7 @@ impl InstallArgs {
         if is_guard && !self.no_rehearsal {
             let rehearsal = rehearsal::Rehearsal {
                 argv: &argv,
+                config,
                 hook,
                 name: self.runtime.name,
                 profile: &self.profile,

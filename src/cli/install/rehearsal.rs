@@ -1,6 +1,7 @@
 //! Rehearses a guard with sample events, bare and confined, before settings are changed.
 
 use std::{
+    collections::BTreeSet,
     env,
     io::Write,
     path::Path,
@@ -8,16 +9,24 @@ use std::{
 };
 
 use serde::Deserialize;
+use serde_json::Value;
+use uuid::Uuid;
 
 use crate::{
+    cli::rehearse::{Comparison, closed_words, difference_of_files},
+    config::Config,
     contract::{Envelope, adopt::Adopted},
     hooks::Registered,
     model::Event,
 };
 
+/// Maximum number of named denials.
+const NAMED: usize = 5;
+
 /// The rehearsal of a guard as its runtime would run it.
 pub(super) struct Rehearsal<'a> {
     pub(super) argv: &'a [String],
+    pub(super) config: &'a Config,
     /// The project in which the guard is rehearsed.
     pub(super) project: &'a Path,
     pub(super) hook: &'a Registered,
@@ -29,23 +38,12 @@ pub(super) struct Rehearsal<'a> {
     pub(super) starts_in: &'a Path,
 }
 
-/// The output of `--rehearse --json`.
+/// A line that `--rehearse --json` prints.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Rehearsed {
-    Ended {
-        bare: GuardEnd,
-        confined: GuardEnd,
-        differences: Vec<String>,
-    },
-    Failed {
-        error: Failed,
-    },
-}
-
-#[derive(Deserialize)]
-struct GuardEnd {
-    stops: bool,
+    Ended(Comparison),
+    Failed { error: Failed },
 }
 
 #[derive(Deserialize)]
@@ -53,71 +51,108 @@ struct Failed {
     message: String,
 }
 
+/// The relation of a guard's bare and confined verdicts on one event.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Agreement {
+    /// The confined guard lets the event pass more often.
+    Laxer,
+    /// The verdicts differ in some runs, and the confined guard stops the event as often or more often.
+    Partial,
+    Same,
+    /// The confined guard alone stops the event, in each run.
+    Stricter,
+}
+
+impl Agreement {
+    /// Compares an event's runs, each a pair that says whether the bare and whether the confined guard stops.
+    ///
+    /// The bare guard may have a marker of earlier events, so that it warns no more, and the confined one has none yet: it
+    /// stops more often. A guard that confinement silences stops less often, even where it warns at first.
+    fn of_runs(runs: impl Iterator<Item = (bool, bool)> + Clone) -> Self {
+        let bare = runs.clone().filter(|(bare, _)| *bare).count();
+        let confined = runs.clone().filter(|(_, confined)| *confined).count();
+        if confined < bare {
+            Self::Laxer
+        } else if runs.clone().all(|(bare, confined)| bare == confined) {
+            Self::Same
+        } else if runs.clone().all(|(bare, confined)| bare != confined) {
+            Self::Stricter
+        } else {
+            Self::Partial
+        }
+    }
+}
+
 impl Rehearsal<'_> {
-    /// Runs the guard with each sample. Returns remarks.
+    /// Runs the guard with each sample twice in one session, and once in another. Returns remarks.
     ///
     /// # Errors
     ///
     /// Fails where the guard decides differently when confined, or could not be run.
     pub(super) fn run(&self) -> Result<Vec<String>, String> {
-        let mut differences = Vec::new();
         let samples = self.runtime.samples(self.project);
-        let count = samples.len();
-        for sample in samples {
-            let told = sample.to_string();
-            match self.once(told.clone().into_bytes())? {
-                Rehearsed::Failed { error } => return Err(error.message),
-                Rehearsed::Ended { bare, confined, .. } if bare.stops != confined.stops => {
-                    let (without, with) = match bare.stops {
-                        true => ("stops", "lets pass"),
-                        false => ("lets pass", "stops"),
-                    };
-                    return Err(format!(
-                        "it {without} without hookjail what it {with} under profile {}: {told}",
-                        self.profile
-                    ));
-                }
-                Rehearsed::Ended {
-                    differences: new, ..
-                } => {
-                    differences.extend(
-                        new.into_iter()
-                            .filter(|it| !differences.contains(it))
-                            .collect::<Vec<_>>(),
-                    );
-                }
+        let [first, second] = [(); 2].map(|()| Uuid::now_v7().to_string());
+        let mut payloads = Vec::new();
+        for session in [&first, &first, &second] {
+            for sample in &samples {
+                payloads.push(self.payload(session, sample)?);
             }
         }
-        let found = if differences.is_empty() {
-            "the same bare and confined".to_owned()
-        } else {
-            differences.join("; ")
-        };
-        Ok(vec![format!("rehearsed with {count} events: {found}")])
+        let runs = self.compare(&payloads)?;
+        if let Some(path) = runs.iter().flat_map(|run| &run.closed).next() {
+            return Err(format!(
+                "{} and install with --no-rehearsal",
+                closed_words(path)
+            ));
+        }
+        let mut is_partial = false;
+        for (index, sample) in samples.iter().enumerate() {
+            let runs = runs.iter().skip(index).step_by(samples.len());
+            let stops = runs.map(|run| (run.bare.stops, run.confined.stops));
+            let (without, with) = match Agreement::of_runs(stops) {
+                Agreement::Laxer => ("stops", "lets pass"),
+                Agreement::Stricter => ("lets pass", "stops"),
+                agreement @ (Agreement::Partial | Agreement::Same) => {
+                    is_partial |= agreement == Agreement::Partial;
+                    continue;
+                }
+            };
+            return Err(format!(
+                "it {without} without hookjail what it {with} under profile {}: {sample}",
+                self.profile
+            ));
+        }
+        Ok(remarks(samples.len(), &runs, is_partial))
     }
 
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "hookjail itself, as each rehearsal has a private daemon, which is started before any thread"
-    )]
-    fn once(&self, event: Vec<u8>) -> Result<Rehearsed, String> {
-        let mode = self.runtime.mode();
+    /// Returns what the runtime writes to the guard's stdin for an event.
+    fn payload(&self, session: &str, sample: &Value) -> Result<String, String> {
         let event = Event {
-            json: event.into(),
+            json: sample.to_string().into_bytes().into(),
             point: self.hook.point.clone(),
             raw: false,
         };
         let envelope = Envelope {
             cwd: self.starts_in.display().to_string(),
-            session: "rehearsal".to_owned(),
+            session: session.to_owned(),
             ..Envelope::default()
         };
-        let payload = mode
-            .stdin(&event, &envelope)
-            .map_err(|error| error.to_string())?;
-        let broken = |error: &dyn std::fmt::Display| format!("it cannot be rehearsed: {error}");
+        let payload = self.runtime.mode().stdin(&event, &envelope);
+        let payload = payload.map_err(|error| error.to_string())?;
+        String::from_utf8(payload.to_vec()).map_err(|error| broken(&error))
+    }
+
+    /// Runs the guard with each payload, confined and bare.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "hookjail itself, as each rehearsal has a private daemon, which is started before any thread"
+    )]
+    fn compare(&self, payloads: &[String]) -> Result<Vec<Comparison>, String> {
         let program = env::current_exe().map_err(|error| broken(&error))?;
         let mut command = Command::new(program);
+        if let Some(file) = &self.config.file {
+            command.arg("--config").arg(file);
+        }
         command
             .args([
                 "--json",
@@ -125,6 +160,7 @@ impl Rehearsal<'_> {
                 "--as",
                 self.name,
                 "--rehearse",
+                "--payloads",
                 "--profile",
                 self.profile,
             ])
@@ -138,11 +174,123 @@ impl Rehearsal<'_> {
             command.env(name, self.project);
         }
         let mut child = command.spawn().map_err(|error| broken(&error))?;
-        if let Some(mut stdin) = child.stdin.take() {
-            // A hook need not read its stdin.
-            drop(stdin.write_all(&payload));
+        let stdin = serde_json::to_vec(payloads).map_err(|error| broken(&error))?;
+        if let Some(mut pipe) = child.stdin.take() {
+            pipe.write_all(&stdin).map_err(|error| broken(&error))?;
         }
         let output = child.wait_with_output().map_err(|error| broken(&error))?;
-        serde_json::from_slice(&output.stdout).map_err(|error| broken(&error))
+        let lines = serde_json::Deserializer::from_slice(&output.stdout).into_iter();
+        let runs = lines.map(|line| match line.map_err(|error| broken(&error))? {
+            Rehearsed::Ended(comparison) => Ok(comparison),
+            Rehearsed::Failed { error } => Err(error.message),
+        });
+        let runs = runs.collect::<Result<Vec<_>, _>>()?;
+        match runs.len() == payloads.len() {
+            true => Ok(runs),
+            false => Err(broken(&output.status)),
+        }
+    }
+}
+
+fn broken(error: &dyn std::fmt::Display) -> String {
+    format!("it cannot be rehearsed: {error}")
+}
+
+/// Describes the runs of a guard whose verdicts may differ only in some of them.
+fn remarks(events: usize, runs: &[Comparison], is_partial: bool) -> Vec<String> {
+    let mut found: Vec<_> = runs
+        .iter()
+        .flat_map(Comparison::differences_of_output)
+        .collect();
+    found.sort_unstable();
+    found.dedup();
+    if is_partial {
+        found.insert(0, "it stops some events confined, and not in each run");
+    }
+    let writes = |written: fn(&Comparison) -> Option<&BTreeSet<String>>| -> BTreeSet<String> {
+        runs.iter().filter_map(written).flatten().cloned().collect()
+    };
+    let bare = writes(|run| run.bare.writes.as_ref());
+    let confined = writes(|run| run.confined.writes.as_ref());
+    let files = difference_of_files(&bare, &confined);
+    let found: Vec<_> = found.into_iter().map(str::to_owned).chain(files).collect();
+    let found = match found.as_slice() {
+        [] => "the same bare and confined".to_owned(),
+        found => found.join("; "),
+    };
+    let denied: BTreeSet<_> = runs.iter().flat_map(|run| &run.denied).collect();
+    let denied = denied.into_iter().take(NAMED);
+    let denied = denied.map(|denied| format!("denied in the rehearsal: {denied}"));
+    [format!("rehearsed with {events} events: {found}")]
+        .into_iter()
+        .chain(denied)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::rehearse::RunEnd;
+
+    fn agreement(bare: [bool; 3], confined: [bool; 3]) -> Agreement {
+        Agreement::of_runs(bare.into_iter().zip(confined))
+    }
+
+    #[test]
+    fn a_guard_that_stops_less_often_when_confined_is_laxer_whatever_it_does_at_first() {
+        let (never, always) = ([false; 3], [true; 3]);
+        let warns = [true, false, true];
+        assert_eq!(agreement(always, never), Agreement::Laxer);
+        // Silent, where the bare one warns once.
+        assert_eq!(agreement(warns, never), Agreement::Laxer);
+        // The warning stands in for the rules that it cannot read.
+        assert_eq!(agreement(always, warns), Agreement::Laxer);
+    }
+
+    #[test]
+    fn a_guard_that_warned_on_this_machine_already_is_no_other_guard_when_confined() {
+        let (never, always) = ([false; 3], [true; 3]);
+        let warns = [true, false, true];
+        assert_eq!(agreement(never, warns), Agreement::Partial);
+        assert_eq!(agreement([false, false, true], warns), Agreement::Partial);
+        // It never gets beyond the warning.
+        assert_eq!(agreement(warns, always), Agreement::Partial);
+        assert_eq!(agreement(never, always), Agreement::Stricter);
+        for same in [never, always, warns] {
+            assert_eq!(agreement(same, same), Agreement::Same);
+        }
+    }
+
+    #[test]
+    fn a_difference_is_described_once_however_many_runs_have_it() {
+        let end = |stdout: &str, file: &str| RunEnd {
+            stdout: stdout.to_owned(),
+            writes: Some([file.to_owned()].into()),
+            ..RunEnd::default()
+        };
+        let run = |bare, confined| Comparison {
+            bare,
+            closed: Vec::new(),
+            confined,
+            denied: vec!["socket: no network".to_owned()],
+        };
+        let same = [
+            run(end("", "a"), end("", "b")),
+            run(end("", "b"), end("", "a")),
+        ];
+        assert_eq!(
+            remarks(7, &same, false),
+            [
+                "rehearsed with 7 events: the same bare and confined",
+                "denied in the rehearsal: socket: no network"
+            ]
+        );
+        let other = || run(end("x", "a"), end("y", "b.txt"));
+        let told = remarks(7, &[other(), other()], true);
+        assert_eq!(
+            told[0],
+            "rehearsed with 7 events: it stops some events confined, and not in each run; its answers on stdout differ; \
+             only the bare run writes a"
+        );
     }
 }

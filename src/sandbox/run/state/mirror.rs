@@ -23,7 +23,7 @@ use nix::{
     unistd::{UnlinkatFlags, symlinkat, unlinkat},
 };
 
-use super::{RunState, make, remove};
+use super::{MOST_LEVELS, RunState, make, remove};
 use crate::{
     policy::{rights::Rights, state::is_data},
     sandbox::run::{
@@ -33,9 +33,6 @@ use crate::{
     sys::{Exposed, Found, MAX_EXPOSED, Private},
     util::listing::{Listings, entries, kind_of, open_directory},
 };
-
-/// Maximum number of nested directories that are searched for names which are closed no more, each of which is open meanwhile.
-const MOST_LEVELS: usize = 16;
 
 /// Mode of a directory that leads to what is shown: the sticky bit, which changes nothing for its owner, marks it.
 const WAY: Mode = Mode::S_IRWXU.union(Mode::S_ISVTX);

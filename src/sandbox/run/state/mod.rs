@@ -23,7 +23,7 @@ use uuid::Uuid;
 
 use super::scratch::remove;
 use crate::{
-    policy::{Policy, StateScope},
+    policy::{Policy, StateScope, state::is_data},
     sys::Identity,
     util::listing::Listings,
 };
@@ -36,6 +36,9 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(60 * 60);
 
 /// Resolution of the time of the last use.
 const USED: Duration = Duration::from_secs(60);
+
+/// Maximum number of nested directories of hooks that are searched, each of which may be open meanwhile.
+const MOST_LEVELS: usize = 16;
 
 /// File that describes a directory.
 const ABOUT: &str = "about.json";
@@ -69,6 +72,57 @@ impl BriefState {
     /// Returns its path.
     pub(crate) fn path(&self) -> &Path {
         &self.0
+    }
+
+    /// Returns the machine's paths that are new since a time, that hooks have made here too, and that are closed to hooks which
+    /// begin without these files.
+    pub(crate) fn closed_since(&self, since: SystemTime) -> io::Result<Vec<PathBuf>> {
+        let mut closed = Vec::new();
+        for entry in StateStore::new(&self.0).list()? {
+            if entry.owner.session.is_empty() {
+                let root = Path::new("/");
+                find_closed(
+                    &entry.path.join(FILES),
+                    root,
+                    since,
+                    MOST_LEVELS,
+                    &mut closed,
+                );
+            }
+        }
+        Ok(closed)
+    }
+}
+
+/// Collects the paths below a directory of the machine's that are new, and that hooks have made below one of theirs too.
+fn find_closed(
+    own: &Path,
+    machine: &Path,
+    since: SystemTime,
+    levels: usize,
+    closed: &mut Vec<PathBuf>,
+) {
+    let Some(levels) = levels.checked_sub(1) else {
+        return;
+    };
+    for entry in fs::read_dir(own).into_iter().flatten().flatten() {
+        let path = machine.join(entry.file_name());
+        let (Ok(made), Ok(real)) = (entry.metadata(), path.symlink_metadata()) else {
+            continue;
+        };
+        let mode = made.permissions().mode();
+        if mode & 0o777 == 0 {
+            continue;
+        }
+        // A directory with the sticky bit only leads to what is shown.
+        let is_way = made.is_dir() && mode & 0o1000 != 0;
+        if !is_way && real.created().is_ok_and(|created| created >= since) {
+            if !is_data(&entry.file_name(), real.is_dir()) {
+                closed.push(path);
+            }
+        } else if made.is_dir() {
+            find_closed(&entry.path(), &path, since, levels, closed);
+        }
     }
 }
 
@@ -438,6 +492,34 @@ mod tests {
 
         store.clear(full).unwrap();
         assert!(!one.exists() && other.exists());
+    }
+
+    #[test]
+    fn paths_that_hooks_and_the_machine_have_since_a_time_are_found_but_for_data() {
+        let base = tempfile::tempdir().unwrap();
+        let brief = BriefState::make(base.path()).unwrap();
+        let store = StateStore::new(brief.path());
+        let files = store.directory(&owner(""), FILES, None).unwrap();
+        let machine = base.path().canonicalize().unwrap().join("home");
+        let own = files.join(machine.strip_prefix("/").unwrap());
+        let make = |below: &Path, name: &str| fs::create_dir_all(below.join(name)).unwrap();
+        for name in ["old", "new", "logs", "own"] {
+            make(&own, name);
+        }
+        make(&machine, "old");
+        let old = machine.join("old").metadata().unwrap().created().unwrap();
+        let since = old + Duration::from_secs(1);
+        assert!(brief.closed_since(since).unwrap().is_empty());
+        for name in ["new", "logs", "others"] {
+            make(&machine, name);
+        }
+        let new = machine.join("new").metadata().unwrap().created().unwrap();
+        make(&machine, "old/inner");
+        let found = brief.closed_since(new).unwrap();
+        assert!(found.contains(&machine.join("new")), "{found:?}");
+        for name in ["logs", "own", "others", "old/inner"] {
+            assert!(!found.contains(&machine.join(name)), "{found:?}");
+        }
     }
 
     #[test]

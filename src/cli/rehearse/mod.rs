@@ -1,0 +1,279 @@
+//! `hookjail run --as RUNTIME --rehearse`: compares a hook's bare and confined runs.
+//!
+//! Confinement can silence a guard: one that cannot read its rules' directory and exits with 0 looks like one that
+//! approves. Only the comparison shows the difference, so it is made at a person's terminal.
+
+mod files;
+
+use std::{
+    collections::BTreeSet,
+    ffi::OsString,
+    io::Write,
+    os::unix::process::{CommandExt, ExitStatusExt},
+    path::{Path, PathBuf},
+    process::{Command, ExitCode, Output, Stdio},
+    sync::mpsc,
+    thread,
+    time::{Duration, SystemTime},
+};
+
+use nix::{
+    errno::Errno,
+    sys::signal::{Signal, killpg},
+    unistd::Pid,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use self::files::{Files, list, only_bare};
+use super::{
+    Context, Failure, output,
+    private_server::SIGNALED,
+    program::resolve_program,
+    run_as::StandInHook,
+    show::{denial_words, plain},
+};
+use crate::contract::adopt::HookOutput;
+
+/// The timeout of a bare hook without one of command line or contract.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The longest tick of a kernel's clock.
+const TICK: Duration = Duration::from_millis(10);
+
+/// The end of one of both runs, and the runtime's interpretation of it.
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct RunEnd {
+    pub(super) exit_code: u8,
+    pub(super) stderr: String,
+    pub(super) stdout: String,
+    pub(super) stops: bool,
+    /// The files of the workspace that are new, changed or gone; `None` where there are too many to look at.
+    pub(super) writes: Option<BTreeSet<String>>,
+}
+
+/// Both runs for one payload.
+#[derive(Debug, Deserialize, Serialize)]
+pub(super) struct Comparison {
+    pub(super) bare: RunEnd,
+    /// Paths that both runs made outside of the workspace, and that are closed to later confined runs.
+    pub(super) closed: Vec<PathBuf>,
+    pub(super) confined: RunEnd,
+    /// The denials of the confined run.
+    pub(super) denied: Vec<String>,
+}
+
+/// Compares a hook's confined and bare runs for each payload.
+///
+/// All runs are real: files that the hook writes are written. Exits with 0 where all results are the same, otherwise
+/// with 1.
+///
+/// # Errors
+///
+/// Fails where a run is impossible.
+pub(super) fn run(
+    hook: &StandInHook<'_>,
+    context: &Context,
+    payloads: Vec<Vec<u8>>,
+) -> Result<ExitCode, Failure> {
+    let workspace = hook.workspace(context)?;
+    let files = || Files::below(&workspace);
+    let end = |said: HookOutput, before: &Option<Files>, after: &Option<Files>| RunEnd {
+        exit_code: said.code,
+        stderr: String::from_utf8_lossy(&said.stderr).into_owned(),
+        stdout: String::from_utf8_lossy(&said.stdout).into_owned(),
+        stops: hook.takes_for_no(&said),
+        writes: before
+            .as_ref()
+            .zip(after.as_ref())
+            .map(|(before, after)| after.since(before)),
+    };
+    let mut since = None;
+    let mut before = files();
+    let mut bare_payloads = payloads.clone().into_iter();
+    // Confined first, as a file that the bare run leaves could close its name to the confined one.
+    let compared = hook.privately(context, payloads, |confined, denials, state| {
+        let between = files();
+        // Before the first bare run. Times of files are behind by the kernel's tick.
+        let since = *since.get_or_insert_with(|| SystemTime::now() - TICK);
+        let bare = bare(
+            &hook.run.command,
+            &bare_payloads.next().unwrap_or_default(),
+            hook.timeout().unwrap_or(DEFAULT_TIMEOUT),
+        )?;
+        let after = files();
+        let denials = denials.iter().filter(|denial| !denial.incidental);
+        let comparison = Comparison {
+            bare: end(bare, &between, &after),
+            closed: state.closed_since(since)?,
+            confined: end(confined, &before, &between),
+            denied: denials.map(denial_words).collect(),
+        };
+        before = after;
+        Ok(comparison)
+    })?;
+    let mut code = ExitCode::SUCCESS;
+    for comparison in compared {
+        let differ = comparison.differences();
+        comparison.show(context, &differ);
+        if !differ.is_empty() {
+            code = ExitCode::FAILURE;
+        }
+    }
+    Ok(code)
+}
+
+/// Runs the hook as its runtime does, with this process's environment and directory.
+fn bare(command: &[OsString], payload: &[u8], limit: Duration) -> Result<HookOutput, Failure> {
+    let argv = resolve_program(command.to_vec())?;
+    let Output {
+        status,
+        stderr,
+        stdout,
+    } = output_of(&argv, payload, limit)?;
+    let low = |value: Option<i32>| value.and_then(|value| u8::try_from(value).ok());
+    let by_signal = || SIGNALED.saturating_add(low(status.signal()).unwrap_or_default());
+    Ok(HookOutput {
+        code: low(status.code()).unwrap_or_else(by_signal),
+        stderr,
+        stdout,
+    })
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one process that is to be unconfined: whoever types the command asks to see it bare"
+)]
+fn output_of(argv: &[OsString], payload: &[u8], limit: Duration) -> Result<Output, Failure> {
+    let (program, arguments) = argv
+        .split_first()
+        .ok_or_else(|| Failure::new("no command"))?;
+    let mut command = Command::new(program);
+    command.args(arguments).process_group(0);
+    let piped = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = piped
+        .spawn()
+        .map_err(|error| Failure::new(format!("cannot start `{}`: {error}", program.display())))?;
+    let group = i32::try_from(child.id()).map(Pid::from_raw)?;
+    let stdin = child.stdin.take();
+    let payload = payload.to_vec();
+    let (sender, ended) = mpsc::channel();
+    thread::spawn(move || {
+        if let Some(mut stdin) = stdin {
+            // A hook need not read its stdin.
+            drop(stdin.write_all(&payload));
+        }
+    });
+    // The receiver is gone after the timeout.
+    thread::spawn(move || drop(sender.send(child.wait_with_output())));
+    let output = ended.recv_timeout(limit);
+    match killpg(group, Signal::SIGKILL) {
+        Ok(()) | Err(Errno::ESRCH) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let late = |_| {
+        Failure::new(format!(
+            "without hookjail the hook took longer than {limit:?}"
+        ))
+    };
+    Ok(output.map_err(late)??)
+}
+
+impl Comparison {
+    /// Returns the differences, the most important first.
+    fn differences(&self) -> Vec<String> {
+        let Self { bare, confined, .. } = self;
+        let verdict = match (bare.stops, confined.stops) {
+            (true, false) => Some("it stops without hookjail, and lets pass with it"),
+            (false, true) => Some("it lets pass without hookjail, and stops with it"),
+            (true, true) | (false, false) => None,
+        };
+        let words = verdict.into_iter().chain(self.differences_of_output());
+        let files = bare.writes.as_ref().zip(confined.writes.as_ref());
+        let files = files.and_then(|(bare, confined)| difference_of_files(bare, confined));
+        words.map(str::to_owned).chain(files).collect()
+    }
+
+    /// Returns the differences besides the verdict's and those of files.
+    pub(super) fn differences_of_output(&self) -> impl Iterator<Item = &'static str> {
+        let Self { bare, confined, .. } = self;
+        let all = [
+            (
+                bare.exit_code != confined.exit_code,
+                "its exit codes differ",
+            ),
+            (
+                bare.stdout != confined.stdout,
+                "its answers on stdout differ",
+            ),
+        ];
+        all.into_iter()
+            .filter_map(|(differs, words)| differs.then_some(words))
+    }
+
+    fn show(&self, context: &Context, differ: &[String]) {
+        let Self {
+            bare,
+            closed,
+            confined,
+            denied,
+        } = self;
+        if context.json {
+            output::json_line(&json!({
+                "bare": bare,
+                "closed": closed,
+                "confined": confined,
+                "denied": denied,
+                "differences": differ,
+            }));
+            return;
+        }
+        let mut text = String::new();
+        for (name, end) in [("bare", bare), ("confined", confined)] {
+            let verdict = if end.stops { "stops" } else { "lets pass" };
+            text.push_str(&format!(
+                "{name:<9} exit code {}, {verdict}\n",
+                end.exit_code
+            ));
+            let mut line = |label: &str, words: &str| {
+                text.push_str(&format!("          {label}: {}\n", plain(words)));
+            };
+            for (stream, printed) in [("stdout", &end.stdout), ("stderr", &end.stderr)] {
+                printed.lines().for_each(|words| line(stream, words));
+            }
+            match &end.writes {
+                Some(writes) if writes.is_empty() => {}
+                Some(writes) => line("wrote", &list(writes.iter().map(String::as_str))),
+                None => line("wrote", "not compared: the workspace has too many files"),
+            }
+            let denied = denied.iter().filter(|_| name == "confined");
+            denied.for_each(|words| line("denied", words));
+            let closed = closed.iter().filter(|_| name == "bare");
+            closed.for_each(|path| line("closed", &closed_words(path)));
+        }
+        text.push_str(&match differ {
+            [] => "same      confinement changes nothing here\n".to_owned(),
+            differ => format!("DIFFERENT {}\n", plain(&differ.join("; "))),
+        });
+        output::stdout(text.as_bytes());
+    }
+}
+
+/// Describes a path that is closed to later confined runs.
+pub(super) fn closed_words(path: &Path) -> String {
+    let path = path.display();
+    format!("`{path}` is new here, and closed to later confined runs; remove `{path}`")
+}
+
+/// Describes the files that the bare run alone wrote; `None` without any.
+pub(super) fn difference_of_files(
+    bare: &BTreeSet<String>,
+    confined: &BTreeSet<String>,
+) -> Option<String> {
+    let alone = only_bare(bare, confined);
+    (!alone.is_empty()).then(|| format!("only the bare run writes {}", list(alone)))
+}
