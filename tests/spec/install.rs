@@ -499,6 +499,128 @@ fn a_rehearsal_goes_by_the_named_configuration() {
     assert!(told.contains(same), "{told}");
 }
 
+/// A program in the place of one that fetches packages: writes where it may, and where it may not.
+const FETCHER: &str = "#!/bin/sh\necho \"${0##*/} $*\" >>fetched\necho x >>~/.bashrc\nexit $(cat status 2>/dev/null || echo 0)\n";
+
+/// A home with two hooks whose packages come from the network.
+fn with_packages() -> Home {
+    let home = Home::new();
+    fs::create_dir_all(home.path(".local/bin")).unwrap();
+    for name in ["uv", "npx"] {
+        home.script(&format!(".local/bin/{name}"), FETCHER);
+    }
+    let script = "# /// script\n# dependencies = [\"x\", \"y\"]\n# ///\nopen('ran', 'w')\n";
+    home.script("p/.claude/hooks/tool.py", script);
+    let hooks = [
+        "uv run --script .claude/hooks/tool.py",
+        "npx prettier --check .",
+    ];
+    let hooks = hooks.map(|command| json!({"type": "command", "command": command}));
+    let settings = json!({"hooks": {"PostToolUse": [{"matcher": "Bash", "hooks": hooks}]}});
+    home.settings("p/.claude/settings.json", &settings);
+    home
+}
+
+/// Installs the hooks of a home at a terminal at which somebody has typed answers.
+fn install_at_terminal(home: &Home, answers: &str, words: &[&str]) -> (Output, String) {
+    let pty = nix::pty::openpty(None, None).unwrap();
+    let mut typed = fs::File::from(pty.master);
+    typed.write_all(answers.as_bytes()).unwrap();
+    let program = program();
+    let words = [
+        &[program.to_str().unwrap(), "install", "--claude-code"],
+        words,
+    ]
+    .concat();
+    let mut command = home.command(&words);
+    let path = format!("{}:/usr/bin:/bin", home.path(".local/bin").display());
+    command.env("PATH", path).stdin(Stdio::from(pty.slave));
+    #[expect(clippy::disallowed_methods, reason = "it is the program under test")]
+    let done = command.output().unwrap();
+    let told = [&done.stdout[..], &done.stderr].concat();
+    (done, String::from_utf8_lossy(&told).into_owned())
+}
+
+/// Returns what was fetched in a home, by commands that could write nowhere else.
+fn fetched(home: &Home) -> Vec<String> {
+    assert!(!home.path(".bashrc").exists());
+    assert!(!home.path("p/ran").exists());
+    let text = fs::read_to_string(home.path("p/fetched")).unwrap_or_default();
+    text.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn packages_are_fetched_confined_once_somebody_agrees_and_without_a_run_of_the_hook() {
+    let home = with_packages();
+    let script = home.path("p/.claude/hooks/tool.py").display().to_string();
+    let commands = [
+        "npx --yes --package prettier --call true".to_owned(),
+        format!("uv sync --script {script}"),
+    ];
+    let question = "Fetch 3 packages now, confined under develop-online?";
+
+    let (done, told) = install_at_terminal(&home, "n\nn\n", &[]);
+    assert!(!done.status.success() && told.contains(question), "{told}");
+    assert!(fetched(&home).is_empty());
+    for command in &commands {
+        let remark = format!("fetch them once: hookjail run --profile develop-online -- {command}");
+        assert!(told.contains(&remark), "{told}");
+    }
+
+    let (done, told) = install_at_terminal(&home, "y\ny\n", &[]);
+    assert!(done.status.success() && told.contains(question), "{told}");
+    assert_eq!(fetched(&home), commands, "{told}");
+    for command in &commands {
+        assert!(
+            told.contains(&format!("packages fetched: {command}")),
+            "{told}"
+        );
+    }
+    assert!(
+        home.text("p/.claude/settings.json")
+            .contains("--profile develop ")
+    );
+}
+
+#[test]
+fn packages_are_fetched_without_a_question_by_the_option_alone() {
+    let home = with_packages();
+    let question = "Fetch 3 packages";
+    // Nobody agrees by the answer to another question, or by none.
+    for words in [&["--dry-run"][..], &["--yes"]] {
+        let (done, told) = install_at_terminal(&home, "y\ny\n", words);
+        assert!(done.status.success() && !told.contains(question), "{told}");
+        assert!(fetched(&home).is_empty(), "{told}");
+    }
+    let back = home.hookjail(&["install", "--claude-code", "--uninstall", "--yes"]);
+    assert!(back.status.success(), "{back:?}");
+    let without_terminal = home.hookjail(&["install", "--claude-code"]);
+    assert!(!without_terminal.status.success(), "{without_terminal:?}");
+    assert!(fetched(&home).is_empty());
+
+    let (done, told) = install_at_terminal(&home, "", &["--fetch", "--yes"]);
+    assert!(done.status.success() && !told.contains(question), "{told}");
+    assert_eq!(fetched(&home).len(), 2, "{told}");
+}
+
+#[test]
+fn a_fetch_that_fails_is_reported_and_the_hook_is_installed() {
+    let home = with_packages();
+    home.write("p/status", "3\n");
+
+    let (done, told) = install_at_terminal(&home, "", &["--fetch", "--yes"]);
+
+    assert!(done.status.success(), "{told}");
+    assert_eq!(fetched(&home).len(), 2, "{told}");
+    let failed = "NOT fetched npx --yes --package prettier --call true: exit status: 3";
+    assert!(told.contains(failed), "{told}");
+    assert!(told.contains("fetch them once: "), "{told}");
+    assert!(
+        home.text("p/.claude/settings.json")
+            .contains("--profile develop ")
+    );
+}
+
 #[test]
 fn a_users_hooks_are_installed_from_the_home_and_a_projects_only_where_it_can_be_a_workspace() {
     let home = Home::new();

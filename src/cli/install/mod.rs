@@ -1,6 +1,7 @@
 //! `hookjail install --RUNTIME`: changes a runtime's settings so that its hooks run confined.
 
 mod edit;
+mod fetch;
 mod ground;
 mod line;
 mod rehearsal;
@@ -8,7 +9,7 @@ mod settings;
 mod unserved;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     env,
     ffi::OsString,
     io::{self, BufRead, IsTerminal},
@@ -22,6 +23,7 @@ use serde_json::{Value, json};
 
 use self::{
     edit::Edit,
+    fetch::Fetch,
     line::LineForm,
     settings::{Empty, SettingsFile, files},
 };
@@ -72,6 +74,9 @@ pub(super) struct InstallArgs {
     /// Do not run guards with sample events, bare and confined, before they are switched
     #[arg(long)]
     no_rehearsal: bool,
+    /// Fetch the packages of hooks first, confined under develop-online [default: after a question at a terminal, without --yes]
+    #[arg(long, conflicts_with_all = ["dry_run", "uninstall"])]
+    fetch: bool,
     /// Do not ask
     #[arg(long)]
     yes: bool,
@@ -141,8 +146,10 @@ impl Becomes {
     fn put_back(after: String, edits: Vec<Edit>) -> Self {
         Self::Changed(Box::new(SettingsChange {
             after,
+            argv: Vec::new(),
             bound: Vec::new(),
             edits,
+            fetches: BTreeSet::new(),
             remarks: Vec::new(),
         }))
     }
@@ -150,9 +157,13 @@ impl Becomes {
 
 struct SettingsChange {
     after: String,
+    /// The hook's program and arguments; none where a hook is put back.
+    argv: Vec<String>,
     /// The consents to add; none where a hook is put back.
     bound: Vec<BoundConsent>,
     edits: Vec<Edit>,
+    /// The fetches of its packages.
+    fetches: BTreeSet<Fetch>,
     /// Remarks for the user.
     remarks: Vec<String>,
 }
@@ -215,6 +226,15 @@ impl InstallArgs {
                 }
             }
             planned.push(Planned { file, steps });
+        }
+        if !self.uninstall {
+            let directory = empty.as_ref().map_or(&*project, Empty::path);
+            let fetched = self.fetch(&config, &planned, directory)?;
+            for Planned { file, steps } in &mut planned {
+                for step in steps {
+                    self.rehearse(&config, file, step, &fetched);
+                }
+            }
         }
         let changes = planned.iter().flat_map(Planned::changes).count();
         let left = planned.iter().flat_map(|it| &it.steps);
@@ -416,7 +436,7 @@ impl InstallArgs {
         )
     }
 
-    /// Binds a consent to a command, and rehearses it where it is a guard.
+    /// Binds a consent to a command.
     fn change(
         &self,
         config: &Config,
@@ -464,39 +484,123 @@ impl InstallArgs {
                 "its variable `{name}` takes a value from elsewhere, and is there if the profile lets it in"
             ));
         }
-        let runtime = self.runtime.runtime;
-        let point = hook.point.as_str();
-        let is_guard =
-            runtime.stakes(Some(point)) == Stakes::Gate && runtime.is_of_a_call(Some(point));
-        let is_here = file.rehearsed_in == file.project;
-        if is_guard && !self.no_rehearsal {
-            let rehearsal = rehearsal::Rehearsal {
-                argv: &argv,
-                config,
-                hook,
-                name: self.runtime.name,
-                profile: &self.profile,
-                project: &file.rehearsed_in,
-                runtime,
-                starts_in: hook
-                    .working_dir
-                    .as_deref()
-                    .filter(|_| is_here)
-                    .unwrap_or(&file.rehearsed_in),
-            };
-            remarks.extend(rehearsal.run()?);
-            if !is_here {
-                remarks.push("rehearsed in an empty directory: this one is no project".to_owned());
-            }
-        } else if !is_guard {
-            remarks.push("not rehearsed: it guards no call, and may act".to_owned());
-        }
+        let fetches = match serves.network {
+            true => BTreeSet::new(),
+            false => Fetch::all(&before(hook), entry, &file.project),
+        };
         Ok(Becomes::Changed(Box::new(SettingsChange {
             after,
+            argv,
             bound,
             edits,
+            fetches,
             remarks,
         })))
+    }
+
+    /// Fetches the packages of hooks, by the option or after a question. Returns those that are there now.
+    fn fetch(
+        &self,
+        config: &Config,
+        planned: &[Planned],
+        directory: &Path,
+    ) -> Result<BTreeSet<Fetch>, Failure> {
+        let changes = planned.iter().flat_map(Planned::changes);
+        let fetches: BTreeSet<_> = changes.flat_map(|change| &change.fetches).collect();
+        let asks = !self.dry_run && !self.yes && io::stdin().is_terminal();
+        if fetches.is_empty() || !(self.fetch || asks) {
+            return Ok(BTreeSet::new());
+        }
+        if !self.fetch {
+            for fetch in &fetches {
+                output::stderr(&format!("to fetch    {}", plain(&fetch.line())));
+            }
+            let packages = match fetches.iter().map(|fetch| fetch.packages).sum() {
+                1 => "1 package".to_owned(),
+                packages => format!("{packages} packages"),
+            };
+            let profile = fetch::PROFILE;
+            if !agreed(&format!(
+                "Fetch {packages} now, confined under {profile}? [y/N] "
+            ))? {
+                return Ok(BTreeSet::new());
+            }
+        }
+        let run = |fetch: &&Fetch| {
+            let line = plain(&fetch.line());
+            output::stderr(&format!("fetching    {line}"));
+            let ended = fetch.run(config.file.as_ref(), directory);
+            if let Err(why) = &ended {
+                output::stderr(&format!("NOT fetched {line}: {why}"));
+            }
+            ended.is_ok()
+        };
+        Ok(fetches.into_iter().filter(run).cloned().collect())
+    }
+
+    /// Adds the remarks on packages, and rehearses the hook where it is a guard. A guard that decides differently is left.
+    fn rehearse(
+        &self,
+        config: &Config,
+        file: &SettingsFile,
+        step: &mut InstallStep,
+        fetched: &BTreeSet<Fetch>,
+    ) {
+        let Becomes::Changed(change) = &mut step.becomes else {
+            return;
+        };
+        let remarks = change.fetches.iter().map(|fetch| {
+            if fetched.contains(fetch) {
+                format!("packages fetched: {}", fetch.line())
+            } else {
+                fetch.remark()
+            }
+        });
+        change.remarks.extend(remarks);
+        match self.rehearsed(config, file, &step.hook, &change.argv) {
+            Ok(remarks) => change.remarks.extend(remarks),
+            Err(why) => step.becomes = Becomes::Left(why),
+        }
+    }
+
+    /// Rehearses a hook where it is a guard. Returns remarks.
+    fn rehearsed(
+        &self,
+        config: &Config,
+        file: &SettingsFile,
+        hook: &Registered,
+        argv: &[String],
+    ) -> Result<Vec<String>, String> {
+        let runtime = self.runtime.runtime;
+        let point = hook.point.as_str();
+        if runtime.stakes(Some(point)) != Stakes::Gate || !runtime.is_of_a_call(Some(point)) {
+            return Ok(vec![
+                "not rehearsed: it guards no call, and may act".to_owned(),
+            ]);
+        }
+        if self.no_rehearsal {
+            return Ok(Vec::new());
+        }
+        let is_here = file.rehearsed_in == file.project;
+        let rehearsal = rehearsal::Rehearsal {
+            argv,
+            config,
+            hook,
+            name: self.runtime.name,
+            profile: &self.profile,
+            project: &file.rehearsed_in,
+            runtime,
+            starts_in: hook
+                .working_dir
+                .as_deref()
+                .filter(|_| is_here)
+                .unwrap_or(&file.rehearsed_in),
+        };
+        let mut remarks = rehearsal.run()?;
+        if !is_here {
+            remarks.push("rehearsed in an empty directory: this one is no project".to_owned());
+        }
+        Ok(remarks)
     }
 
     fn form<'a>(

@@ -18,17 +18,15 @@ enum Unserved {
     Agent,
     Host,
     Left,
-    Package,
     SessionFile,
     Socket,
 }
 
 impl Unserved {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 5] = [
         Self::Agent,
         Self::Host,
         Self::Left,
-        Self::Package,
         Self::SessionFile,
         Self::Socket,
     ];
@@ -52,7 +50,6 @@ impl Unserved {
                 BACKGROUND,
             ]
             .into(),
-            Self::Package => [DEPENDENCIES].into(),
             Self::SessionFile => of_runtimes(Mode::session_files),
             Self::Socket => [
                 "dbus-send",
@@ -77,10 +74,6 @@ impl Unserved {
             Self::Agent => "starts an agent: it finds neither its credentials nor a network",
             Self::Host => "asks another host: the profile has no network; `develop-online` has one",
             Self::Left => "leaves a process running: all processes of a hook end with it",
-            Self::Package => {
-                "of a script are fetched from the network, which the profile lacks; fetch them once: \
-                 hookjail run --profile develop-online -- uv sync --script FILE"
-            }
             Self::SessionFile => {
                 "hands variables to the agent's session by a file: that file cannot be written"
             }
@@ -94,15 +87,17 @@ impl Unserved {
 /// A process in the background of a shell, for which nothing waits.
 const BACKGROUND: &str = "&";
 
-/// The packages of a Python script, as `uv run` reads them.
-const DEPENDENCIES: &str = "dependencies";
-
 /// Returns the text of a command, and those of its scripts.
 fn texts(command: &str, entry: Option<&Entry>) -> Vec<String> {
-    let digests = entry.into_iter().flat_map(|entry| &entry.digests);
-    let scripts = digests.filter(|digest| digest.role != Role::Interpreter);
-    let scripts = scripts.filter_map(|digest| read(Path::new(&digest.path)));
+    let scripts = entry.into_iter().flat_map(scripts).map(|(_, text)| text);
     iter::once(command.to_owned()).chain(scripts).collect()
+}
+
+/// Returns the paths and texts of a command's scripts.
+pub(super) fn scripts(entry: &Entry) -> impl Iterator<Item = (&str, String)> {
+    let digests = entry.digests.iter();
+    let scripts = digests.filter(|digest| digest.role != Role::Interpreter);
+    scripts.filter_map(|digest| Some((digest.path.as_str(), read(Path::new(&digest.path))?)))
 }
 
 /// Returns whether a command, or a script of it, names git.
@@ -120,7 +115,6 @@ pub(super) fn remarks(command: &str, entry: Option<&Entry>, serves: Serves) -> V
         };
         let asks = |text: &String, word: &str| match unserved {
             Unserved::Host => !serves.network && calls(text, word),
-            Unserved::Package => !serves.network && has_packages(text),
             Unserved::Left if word == BACKGROUND => leaves(text),
             Unserved::Agent | Unserved::Left | Unserved::SessionFile | Unserved::Socket => {
                 names(text, word) && !is_served(text, word)
@@ -128,15 +122,7 @@ pub(super) fn remarks(command: &str, entry: Option<&Entry>, serves: Serves) -> V
         };
         let mut words = unserved.words().into_iter();
         let word = words.find(|word| texts.iter().any(|text| asks(text, word)))?;
-        let state = match unserved {
-            Unserved::Package => "takes a network once",
-            Unserved::Agent
-            | Unserved::Host
-            | Unserved::Left
-            | Unserved::SessionFile
-            | Unserved::Socket => "not served",
-        };
-        Some(format!("{state}: `{word}` {}", unserved.why()))
+        Some(format!("not served: `{word}` {}", unserved.why()))
     });
     found.collect()
 }
@@ -161,25 +147,36 @@ fn is_shell(text: &str) -> bool {
     !first.starts_with("#!") || first.contains("sh")
 }
 
-/// Returns whether a shell's text starts a program with an option, a URL or a variable. Its name alone may be part of a rule.
-fn calls(text: &str, program: &str) -> bool {
+/// Returns the arguments of each call of a program in a shell's text, up to the end of the call.
+pub(super) fn arguments<'a>(text: &'a str, program: &'a str) -> impl Iterator<Item = &'a str> {
     let begins = |before: &str| {
         let before = before.trim_end_matches([' ', '\t']);
         before.is_empty() || before.ends_with(['|', ';', '&', '(', '!'])
     };
-    let goes_on = |after: &str| {
-        let argument = after.trim_start_matches([' ', '\t']);
-        let is_apart = argument.len() < after.len();
-        is_apart
-            && ["-", "\"", "'", "$", "http"]
-                .iter()
-                .any(|it| argument.starts_with(it))
+    let lines = lines(text).filter(|_| is_shell(text));
+    let found = lines.flat_map(move |line| {
+        let found = line.match_indices(program);
+        found.map(move |(at, _)| (&line[..at], &line[at + program.len()..]))
+    });
+    let calls =
+        found.filter(move |(before, after)| begins(before) && after.starts_with([' ', '\t']));
+    calls.map(|(_, after)| {
+        after
+            .split(['|', ';', '&', '<', '>', ')'])
+            .next()
+            .unwrap_or_default()
+    })
+}
+
+/// Returns whether a shell's text starts a program with an option, a URL or a variable. Its name alone may be part of a rule.
+fn calls(text: &str, program: &str) -> bool {
+    let goes_on = |arguments: &str| {
+        let begins = ["-", "\"", "'", "$", "http"];
+        begins
+            .iter()
+            .any(|it| arguments.trim_start_matches([' ', '\t']).starts_with(it))
     };
-    is_shell(text)
-        && lines(text).any(|line| {
-            let mut found = line.match_indices(program);
-            found.any(|(at, _)| begins(&line[..at]) && goes_on(&line[at + program.len()..]))
-        })
+    arguments(text, program).any(goes_on)
 }
 
 /// Returns whether a shell's text leaves a process in the background, and waits for none.
@@ -193,22 +190,8 @@ fn leaves(text: &str) -> bool {
         && lines(text).any(|line| ends_so(line, "&") || ends_so(line, "&)"))
 }
 
-/// Returns whether a Python script names packages, as `uv run` reads them.
-fn has_packages(text: &str) -> bool {
-    let mut block = text
-        .lines()
-        .skip_while(|line| line.trim() != "# /// script");
-    block.any(|line| {
-        let named = line.strip_prefix("# dependencies");
-        let list = named
-            .and_then(|rest| rest.split_once('['))
-            .map(|(_, list)| list.trim());
-        list.is_some_and(|list| !list.starts_with(']'))
-    })
-}
-
 /// Returns whether a text has a word by itself, outside of whole-line comments.
-fn names(text: &str, word: &str) -> bool {
+pub(super) fn names(text: &str, word: &str) -> bool {
     let is_part = |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | '-');
     lines(text).any(|line| {
         line.match_indices(word).any(|(at, _)| {
@@ -256,19 +239,15 @@ mod tests {
     }
 
     #[test]
-    fn hosts_jobs_and_packages_are_named_where_a_text_uses_them_and_not_where_it_has_rules_about_them()
-     {
+    fn hosts_and_jobs_are_named_where_a_text_uses_them_and_not_where_it_has_rules_about_them() {
         let network = Serves {
             network: true,
             ..Serves::default()
         };
-        let script =
-            "#!/usr/bin/env -S uv run --script\n# /// script\n# dependencies = [\"x\"]\n# ///\n";
         for (text, served) in [
             ("jq . | curl -s -X POST https://x.example", true),
             ("curl \"$URL\"", true),
             ("x=$(wget -qO- http://x.example)", true),
-            (script, true),
             ("#!/bin/bash\nserver --port 1 &\n", false),
             ("(sleep 30 &)", false),
             ("spawn(node, [x], { detached: true })", false),
@@ -285,8 +264,6 @@ mod tests {
             "a && b &&\nc",
             "server & wait",
             "#!/usr/bin/env python3\nx = a &\n",
-            "# /// script\n# dependencies = []\n# ///\n",
-            "print('dependencies = [')",
             "docker-compose.yml",
         ] {
             let found = remarks(text, None, Serves::default());
