@@ -65,11 +65,9 @@ impl Fetch {
         let sets = calls.filter_map(npx_packages);
         let sets = sets.filter(|packages| !packages.iter().all(|it| is_there(it)));
         let fetch = |packages: Vec<String>| {
-            let named = packages
-                .iter()
-                .map(|package| format!("--package={package}"));
-            let words = ["npx", "--yes"].map(str::to_owned).into_iter();
-            let words = words.chain(named).chain(["--call=true".to_owned()]);
+            let named = packages.iter().flat_map(|package| ["--package", package]);
+            let words = ["npx", "--yes"].into_iter().chain(named);
+            let words = words.chain(["--call", "true"]).map(str::to_owned);
             Self {
                 packages: packages.len(),
                 words: words.collect(),
@@ -142,7 +140,7 @@ fn dependencies(text: &str) -> usize {
 /// Returns the packages that a call of `npx` fetches; `None` for a call that fetches none, or names them in another way.
 fn npx_packages(arguments: &str) -> Option<Vec<String>> {
     let mut packages = Vec::new();
-    let mut words = shlex::split(arguments)?.into_iter();
+    let mut words = shlex::Shlex::new(arguments);
     while let Some(word) = words.next() {
         match word.as_str() {
             "-q" | "-y" | "--quiet" | "--yes" => {}

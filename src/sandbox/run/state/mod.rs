@@ -502,24 +502,21 @@ mod tests {
         let files = store.directory(&owner(""), FILES, None).unwrap();
         let machine = base.path().canonicalize().unwrap().join("home");
         let own = files.join(machine.strip_prefix("/").unwrap());
-        let make = |below: &Path, name: &str| fs::create_dir_all(below.join(name)).unwrap();
-        for name in ["old", "new", "logs", "own"] {
-            make(&own, name);
+        for name in ["both", "closed", "logs", "own"] {
+            fs::create_dir_all(own.join(name)).unwrap();
         }
-        make(&machine, "old");
-        let old = machine.join("old").metadata().unwrap().created().unwrap();
-        let since = old + Duration::from_secs(1);
-        assert!(brief.closed_since(since).unwrap().is_empty());
-        for name in ["new", "logs", "others"] {
-            make(&machine, name);
+        for name in ["both", "closed", "logs", "machine"] {
+            fs::create_dir_all(machine.join(name)).unwrap();
         }
-        let new = machine.join("new").metadata().unwrap().created().unwrap();
-        make(&machine, "old/inner");
-        let found = brief.closed_since(new).unwrap();
-        assert!(found.contains(&machine.join("new")), "{found:?}");
-        for name in ["logs", "own", "others", "old/inner"] {
-            assert!(!found.contains(&machine.join(name)), "{found:?}");
+        // What leads to the home, and what only closes a name.
+        let ways = own.ancestors().take_while(|way| *way != files);
+        let ways = ways.map(|way| (way.to_owned(), 0o1700));
+        for (path, mode) in ways.chain([(own.join("closed"), 0)]) {
+            fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
         }
+        let since = |time| brief.closed_since(time).unwrap();
+        assert_eq!(since(SystemTime::UNIX_EPOCH), [machine.join("both")]);
+        assert!(since(SystemTime::now() + FORGET).is_empty());
     }
 
     #[test]
