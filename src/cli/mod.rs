@@ -179,6 +179,13 @@ impl Context {
 }
 
 /// Returns this process's umask. To be called before any thread is started: to be read it is set.
+#[cfg_attr(
+    target_os = "linux",
+    expect(
+        clippy::useless_conversion,
+        reason = "the type differs between systems"
+    )
+)]
 fn own_umask() -> u32 {
     let own = umask(Mode::empty());
     umask(own);

@@ -13,7 +13,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::{
-    cli::rehearse::{Comparison, closed_words, difference_of_files},
+    cli::rehearse::{Comparison, alone_words, difference_of_files},
     config::Config,
     contract::{Envelope, adopt::Adopted},
     hooks::Registered,
@@ -99,16 +99,10 @@ impl Rehearsal<'_> {
             }
         }
         let runs = self.compare(&payloads)?;
-        if let Some(path) = runs.iter().flat_map(|run| &run.closed).next() {
-            return Err(format!(
-                "{} and install with --no-rehearsal",
-                closed_words(path)
-            ));
-        }
         let mut is_partial = false;
         for (index, sample) in samples.iter().enumerate() {
             let runs = runs.iter().skip(index).step_by(samples.len());
-            let stops = runs.map(|run| (run.bare.stops, run.confined.stops));
+            let stops = runs.filter_map(|run| Some((run.bare.as_ref()?.stops, run.confined.stops)));
             let (without, with) = match Agreement::of_runs(stops) {
                 Agreement::Laxer => ("stops", "lets pass"),
                 Agreement::Stricter => ("lets pass", "stops"),
@@ -210,10 +204,13 @@ fn remarks(events: usize, runs: &[Comparison], is_partial: bool) -> Vec<String> 
     let writes = |written: fn(&Comparison) -> Option<&BTreeSet<String>>| -> BTreeSet<String> {
         runs.iter().filter_map(written).flatten().cloned().collect()
     };
-    let bare = writes(|run| run.bare.writes.as_ref());
+    let bare = writes(|run| run.bare.as_ref()?.writes.as_ref());
     let confined = writes(|run| run.confined.writes.as_ref());
+    let alone = runs.iter().flat_map(|run| &run.leaves).next();
     let files = difference_of_files(&bare, &confined);
-    let found: Vec<_> = found.into_iter().map(str::to_owned).chain(files).collect();
+    let alone = alone.map(|path| alone_words(path));
+    let found = found.into_iter().map(str::to_owned).chain(files);
+    let found: Vec<_> = found.chain(alone).collect();
     let found = match found.as_slice() {
         [] => "the same bare and confined".to_owned(),
         found => found.join("; "),
@@ -269,10 +266,10 @@ mod tests {
             ..RunEnd::default()
         };
         let run = |bare, confined| Comparison {
-            bare,
-            closed: Vec::new(),
+            bare: Some(bare),
             confined,
             denied: vec!["socket: no network".to_owned()],
+            leaves: Vec::new(),
         };
         let same = [
             run(end("", "a"), end("", "b")),

@@ -14,7 +14,7 @@ use std::{
     process::{Command, ExitCode, Output, Stdio},
     sync::mpsc,
     thread,
-    time::{Duration, SystemTime},
+    time::Duration,
 };
 
 use nix::{
@@ -38,9 +38,6 @@ use crate::contract::adopt::HookOutput;
 /// The timeout of a bare hook without one of command line or contract.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The longest tick of a kernel's clock.
-const TICK: Duration = Duration::from_millis(10);
-
 /// The end of one of both runs, and the runtime's interpretation of it.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -56,18 +53,19 @@ pub(super) struct RunEnd {
 /// Both runs for one payload.
 #[derive(Debug, Deserialize, Serialize)]
 pub(super) struct Comparison {
-    pub(super) bare: RunEnd,
-    /// Paths that both runs made outside of the workspace, and that are closed to later confined runs.
-    pub(super) closed: Vec<PathBuf>,
+    /// `None` where the hook is not run bare, as it would leave something in the home.
+    pub(super) bare: Option<RunEnd>,
     pub(super) confined: RunEnd,
     /// The denials of the confined run.
     pub(super) denied: Vec<String>,
+    /// New paths in the home, which bare runs would make there, closed to confined ones from then on.
+    pub(super) leaves: Vec<PathBuf>,
 }
 
 /// Compares a hook's confined and bare runs for each payload.
 ///
-/// All runs are real: files that the hook writes are written. Exits with 0 where all results are the same, otherwise
-/// with 1.
+/// All runs are real: files that the hook writes are written. Once a confined run has made something new in the home, none is
+/// bare: there it would stay, and be closed to confined runs. Exits with 0 where all results are the same, otherwise with 1.
 ///
 /// # Errors
 ///
@@ -89,35 +87,43 @@ pub(super) fn run(
             .zip(after.as_ref())
             .map(|(before, after)| after.since(before)),
     };
-    let mut since = None;
     let mut before = files();
     let mut bare_payloads = payloads.clone().into_iter();
-    // Confined first, as a file that the bare run leaves could close its name to the confined one.
+    // Confined first: it shows the paths that the bare run would leave.
     let compared = hook.privately(context, payloads, |confined, denials, state| {
         let between = files();
-        // Before the first bare run. Times of files are behind by the kernel's tick.
-        let since = *since.get_or_insert_with(|| SystemTime::now() - TICK);
+        let payload = bare_payloads.next().unwrap_or_default();
+        let leaves = state.new_on_machine()?;
+        let denials = denials.iter().filter(|denial| !denial.incidental);
+        let denied = denials.map(denial_words).collect();
+        let confined = end(confined, &before, &between);
+        if !leaves.is_empty() {
+            before = between;
+            return Ok(Comparison {
+                bare: None,
+                confined,
+                denied,
+                leaves,
+            });
+        }
         let bare = bare(
             &hook.run.command,
-            &bare_payloads.next().unwrap_or_default(),
+            &payload,
             hook.timeout().unwrap_or(DEFAULT_TIMEOUT),
         )?;
-        let after = files();
-        let denials = denials.iter().filter(|denial| !denial.incidental);
-        let comparison = Comparison {
-            bare: end(bare, &between, &after),
-            closed: state.closed_since(since)?,
-            confined: end(confined, &before, &between),
-            denied: denials.map(denial_words).collect(),
-        };
-        before = after;
-        Ok(comparison)
+        before = files();
+        Ok(Comparison {
+            bare: Some(end(bare, &between, &before)),
+            confined,
+            denied,
+            leaves,
+        })
     })?;
     let mut code = ExitCode::SUCCESS;
     for comparison in compared {
         let differ = comparison.differences();
         comparison.show(context, &differ);
-        if !differ.is_empty() {
+        if !differ.is_empty() || comparison.bare.is_none() {
             code = ExitCode::FAILURE;
         }
     }
@@ -187,6 +193,9 @@ impl Comparison {
     /// Returns the differences, the most important first.
     fn differences(&self) -> Vec<String> {
         let Self { bare, confined, .. } = self;
+        let Some(bare) = bare else {
+            return Vec::new();
+        };
         let verdict = match (bare.stops, confined.stops) {
             (true, false) => Some("it stops without hookjail, and lets pass with it"),
             (false, true) => Some("it lets pass without hookjail, and stops with it"),
@@ -201,39 +210,44 @@ impl Comparison {
     /// Returns the differences besides the verdict's and those of files.
     pub(super) fn differences_of_output(&self) -> impl Iterator<Item = &'static str> {
         let Self { bare, confined, .. } = self;
-        let all = [
-            (
-                bare.exit_code != confined.exit_code,
-                "its exit codes differ",
-            ),
-            (
-                bare.stdout != confined.stdout,
-                "its answers on stdout differ",
-            ),
-        ];
-        all.into_iter()
-            .filter_map(|(differs, words)| differs.then_some(words))
+        let all = bare.as_ref().map(|bare| {
+            [
+                (
+                    bare.exit_code != confined.exit_code,
+                    "its exit codes differ",
+                ),
+                (
+                    bare.stdout != confined.stdout,
+                    "its answers on stdout differ",
+                ),
+            ]
+        });
+        let all = all.into_iter().flatten();
+        all.filter_map(|(differs, words)| differs.then_some(words))
     }
 
     fn show(&self, context: &Context, differ: &[String]) {
         let Self {
             bare,
-            closed,
             confined,
             denied,
+            leaves,
         } = self;
         if context.json {
             output::json_line(&json!({
                 "bare": bare,
-                "closed": closed,
                 "confined": confined,
                 "denied": denied,
                 "differences": differ,
+                "leaves": leaves,
             }));
             return;
         }
         let mut text = String::new();
-        for (name, end) in [("bare", bare), ("confined", confined)] {
+        for (name, end) in [("bare", bare.as_ref()), ("confined", Some(confined))] {
+            let Some(end) = end else {
+                continue;
+            };
             let verdict = if end.stops { "stops" } else { "lets pass" };
             text.push_str(&format!(
                 "{name:<9} exit code {}, {verdict}\n",
@@ -252,21 +266,20 @@ impl Comparison {
             }
             let denied = denied.iter().filter(|_| name == "confined");
             denied.for_each(|words| line("denied", words));
-            let closed = closed.iter().filter(|_| name == "bare");
-            closed.for_each(|path| line("closed", &closed_words(path)));
         }
-        text.push_str(&match differ {
-            [] => "same      confinement changes nothing here\n".to_owned(),
-            differ => format!("DIFFERENT {}\n", plain(&differ.join("; "))),
+        text.push_str(&match (differ, leaves.as_slice()) {
+            (_, [path, ..]) => format!("ALONE     {}\n", plain(&alone_words(path))),
+            ([], []) => "same      confinement changes nothing here\n".to_owned(),
+            (differ, []) => format!("DIFFERENT {}\n", plain(&differ.join("; "))),
         });
         output::stdout(text.as_bytes());
     }
 }
 
-/// Describes a path that is closed to later confined runs.
-pub(super) fn closed_words(path: &Path) -> String {
+/// Describes why a hook is not run bare.
+pub(super) fn alone_words(path: &Path) -> String {
     let path = path.display();
-    format!("`{path}` is new here, and closed to later confined runs; remove `{path}`")
+    format!("not compared with a bare run, which would leave `{path}`")
 }
 
 /// Describes the files that the bare run alone wrote; `None` without any.

@@ -267,7 +267,9 @@ impl Files {
         let above = |inner: &GrantSpec| match &inner.place {
             GrantPlace::Path(path) => paths.containing(path).copied(),
             GrantPlace::Entries(entries) => paths.containing(entries.directory()).copied(),
-            unbound => writable().find(|outer| lies_in(unbound, &outer.place)),
+            unbound @ (GrantPlace::Source { .. } | GrantPlace::Workspace { .. }) => {
+                writable().find(|outer| lies_in(unbound, &outer.place))
+            }
         };
         all()
             .filter(|inner| inner.access.is_read_only())

@@ -74,54 +74,42 @@ impl BriefState {
         &self.0
     }
 
-    /// Returns the machine's paths that are new since a time, that hooks have made here too, and that are closed to hooks which
-    /// begin without these files.
-    pub(crate) fn closed_since(&self, since: SystemTime) -> io::Result<Vec<PathBuf>> {
-        let mut closed = Vec::new();
+    /// Returns the paths that hooks have made here and the machine lacks, but for those of data: once the machine has them they
+    /// are closed to hooks that begin without these files.
+    pub(crate) fn new_on_machine(&self) -> io::Result<Vec<PathBuf>> {
+        let mut found = Vec::new();
         for entry in StateStore::new(&self.0).list()? {
             if entry.owner.session.is_empty() {
-                let root = Path::new("/");
-                find_closed(
-                    &entry.path.join(FILES),
-                    root,
-                    since,
-                    MOST_LEVELS,
-                    &mut closed,
-                );
+                let own = entry.path.join(FILES);
+                find_new(&own, Path::new("/"), MOST_LEVELS, &mut found);
             }
         }
-        Ok(closed)
+        Ok(found)
     }
 }
 
-/// Collects the paths below a directory of the machine's that are new, and that hooks have made below one of theirs too.
-fn find_closed(
-    own: &Path,
-    machine: &Path,
-    since: SystemTime,
-    levels: usize,
-    closed: &mut Vec<PathBuf>,
-) {
+/// Collects the paths that hooks have made below a directory of theirs, and that the machine's lacks.
+fn find_new(own: &Path, machine: &Path, levels: usize, found: &mut Vec<PathBuf>) {
     let Some(levels) = levels.checked_sub(1) else {
         return;
     };
     for entry in fs::read_dir(own).into_iter().flatten().flatten() {
         let path = machine.join(entry.file_name());
-        let (Ok(made), Ok(real)) = (entry.metadata(), path.symlink_metadata()) else {
+        let Ok(made) = entry.metadata() else {
             continue;
         };
         let mode = made.permissions().mode();
         if mode & 0o777 == 0 {
             continue;
         }
-        // A directory with the sticky bit only leads to what is shown.
+        // A directory with the sticky bit led to something of a run that is over.
         let is_way = made.is_dir() && mode & 0o1000 != 0;
-        if !is_way && real.created().is_ok_and(|created| created >= since) {
-            if !is_data(&entry.file_name(), real.is_dir()) {
-                closed.push(path);
+        if path.symlink_metadata().is_ok() {
+            if made.is_dir() {
+                find_new(&entry.path(), &path, levels, found);
             }
-        } else if made.is_dir() {
-            find_closed(&entry.path(), &path, since, levels, closed);
+        } else if !is_way && !is_data(&entry.file_name(), made.is_dir()) {
+            found.push(path);
         }
     }
 }
@@ -495,28 +483,28 @@ mod tests {
     }
 
     #[test]
-    fn paths_that_hooks_and_the_machine_have_since_a_time_are_found_but_for_data() {
+    fn paths_that_hooks_have_made_and_the_machine_lacks_are_found_but_for_data() {
         let base = tempfile::tempdir().unwrap();
         let brief = BriefState::make(base.path()).unwrap();
         let store = StateStore::new(brief.path());
         let files = store.directory(&owner(""), FILES, None).unwrap();
         let machine = base.path().canonicalize().unwrap().join("home");
         let own = files.join(machine.strip_prefix("/").unwrap());
-        for name in ["both", "closed", "logs", "own"] {
+        for name in ["both/new", "closed", "logs", "own/inner", "way"] {
             fs::create_dir_all(own.join(name)).unwrap();
         }
-        for name in ["both", "closed", "logs", "machine"] {
+        for name in ["both", "machine"] {
             fs::create_dir_all(machine.join(name)).unwrap();
         }
         // What leads to the home, and what only closes a name.
         let ways = own.ancestors().take_while(|way| *way != files);
         let ways = ways.map(|way| (way.to_owned(), 0o1700));
-        for (path, mode) in ways.chain([(own.join("closed"), 0)]) {
+        for (path, mode) in ways.chain([(own.join("closed"), 0), (own.join("way"), 0o1700)]) {
             fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
         }
-        let since = |time| brief.closed_since(time).unwrap();
-        assert_eq!(since(SystemTime::UNIX_EPOCH), [machine.join("both")]);
-        assert!(since(SystemTime::now() + FORGET).is_empty());
+        let mut found = brief.new_on_machine().unwrap();
+        found.sort_unstable();
+        assert_eq!(found, ["both/new", "own"].map(|below| machine.join(below)));
     }
 
     #[test]
