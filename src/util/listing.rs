@@ -9,6 +9,11 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+#[cfg(target_os = "linux")]
+use nix::sys::statfs::{
+    BTRFS_SUPER_MAGIC, EXT4_SUPER_MAGIC, F2FS_SUPER_MAGIC, OVERLAYFS_SUPER_MAGIC, TMPFS_MAGIC,
+    XFS_SUPER_MAGIC, fstatfs,
+};
 use nix::{
     dir::{Dir, Type},
     fcntl::{AtFlags, OFlag, openat},
@@ -59,7 +64,7 @@ impl Listings {
         let now = SystemTime::now();
         let entries = Arc::new(entries(directory)?);
         let mut kept = lock();
-        if is_settled(changed, now) && entries.len() <= MOST_ENTRIES {
+        if is_settled(changed, now) && entries.len() <= MOST_ENTRIES && shows_changes(directory) {
             if kept.len() >= MOST_LISTINGS {
                 kept.clear();
             }
@@ -82,6 +87,27 @@ pub(crate) fn change_time(status: &FileStat) -> Duration {
 pub(crate) fn is_settled(changed: Duration, now: SystemTime) -> bool {
     let now = now.duration_since(SystemTime::UNIX_EPOCH);
     now.is_ok_and(|now| now.checked_sub(changed).is_some_and(|since| since > TICK))
+}
+
+/// Returns whether a directory's change time shows each change of a name in it: not so on file systems of other hosts, of programs
+/// and of the kernel itself.
+#[cfg(target_os = "linux")]
+pub(crate) fn shows_changes(directory: impl AsFd) -> bool {
+    let known = [
+        BTRFS_SUPER_MAGIC,
+        EXT4_SUPER_MAGIC,
+        F2FS_SUPER_MAGIC,
+        OVERLAYFS_SUPER_MAGIC,
+        TMPFS_MAGIC,
+        XFS_SUPER_MAGIC,
+    ];
+    fstatfs(directory).is_ok_and(|found| known.contains(&found.filesystem_type()))
+}
+
+/// Returns whether a directory's change time shows each change of a name in it. Of no file system here that is known.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn shows_changes(_directory: impl AsFd) -> bool {
+    false
 }
 
 /// Opens a directory that is no link.

@@ -367,11 +367,13 @@ impl Held {
 /// Returns what a process has open, by kind. Locks of uids are no loss: a daemon keeps a few for the next hooks.
 fn descriptors(pid: u32, homes: &[&Path]) -> BTreeMap<String, usize> {
     let mut kinds = BTreeMap::new();
-    for entry in fs::read_dir(format!("/proc/{pid}/fd")).unwrap() {
+    let own = PathBuf::from(format!("/proc/{pid}"));
+    for entry in fs::read_dir(own.join("fd")).unwrap() {
         let Ok(target) = fs::read_link(entry.unwrap().path()) else {
             continue;
         };
-        let within = homes.iter().find_map(|home| target.strip_prefix(home).ok());
+        let mut homes = homes.iter().copied().chain([&*own]);
+        let within = homes.find_map(|home| target.strip_prefix(home).ok());
         let target = within.unwrap_or(&target).display().to_string();
         if target.contains("/uids/") {
             continue;

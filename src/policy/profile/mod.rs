@@ -192,9 +192,10 @@ impl ProfileFile {
             }
             text => text.to_owned(),
         };
+        let demands = self.axes.resolve()?;
         let metadata = self.metadata.ok_or(ProfileCause::Missing("metadata"))?;
         let mut policy = Policy {
-            demands: self.axes.resolve()?,
+            demands,
             description,
             digest: String::new(),
             environment: Arc::new(self.environment.resolve(references, self.network)?),

@@ -26,7 +26,7 @@ use super::grants::{open, open_in};
 use crate::{
     rootfs::Root,
     sys::Links,
-    util::listing::{Entries, Listings, change_time, is_settled},
+    util::listing::{Entries, Listings, change_time, is_settled, shows_changes},
 };
 
 /// The paths, and where they are resolved.
@@ -179,12 +179,16 @@ impl Look<'_> {
 
     /// Keeps what was found at a path, with its directory's state from before.
     fn keep(&self, path: &Path, stamp: Option<Stamp>, found: Option<Place>) {
+        let shows_changes = || {
+            let directory = path.parent().map(|it| open(it, Links::Followed));
+            directory.is_some_and(|it| it.is_ok_and(|(directory, _)| shows_changes(&directory)))
+        };
         // Where a link leads can change elsewhere.
         let is_link = || match lstat(path) {
             Ok(status) => status.st_mode & SFlag::S_IFMT.bits() == SFlag::S_IFLNK.bits(),
             Err(errno) => errno != Errno::ENOENT || found.is_some(),
         };
-        let stamp = stamp.filter(|_| !is_link());
+        let stamp = stamp.filter(|_| !is_link() && shows_changes());
         let mut known = self.places.lock();
         let stamp = stamp.filter(|_| known.mounts == self.mounts);
         known.paths.insert(path.to_owned(), Known { found, stamp });
