@@ -2,7 +2,7 @@
 //!
 //! A kept descriptor is used again only while its path leads to the same inode. As the inode is held open, its number cannot be
 //! reused. Most paths need no call of their own: a name leads to the same inode while its directory's change time is the same,
-//! nothing was mounted, and the name is no link.
+//! nothing was mounted, the name is no link, and the file system is one whose change times show each change.
 
 use std::{
     collections::HashMap,
