@@ -187,9 +187,9 @@ impl Context {
     )
 )]
 fn own_umask() -> u32 {
-    let own = umask(Mode::empty());
-    umask(own);
-    u32::from(own.bits())
+    let mask = umask(Mode::empty());
+    umask(mask);
+    u32::from(mask.bits())
 }
 
 /// Runs the program by its arguments, its name first, and returns the exit code.

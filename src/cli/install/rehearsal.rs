@@ -283,9 +283,9 @@ mod tests {
             ]
         );
         let other = || run(end("x", "a"), end("y", "b.txt"));
-        let told = remarks(7, &[other(), other()], true);
+        let remarks = remarks(7, &[other(), other()], true);
         assert_eq!(
-            told[0],
+            remarks[0],
             "rehearsed with 7 events: it stops some events confined, and not in each run; its answers on stdout differ; \
              only the bare run writes a"
         );

@@ -58,7 +58,7 @@ struct KnownPaths {
 /// A path, as it was found.
 #[derive(Debug)]
 struct Known {
-    /// What was opened; `None` = there is nothing of that name.
+    /// The opened file or directory; `None` = the name is missing.
     found: Option<Place>,
     /// The state of its directory, from before it was examined. `None` where that does not show every change.
     stamp: Option<Stamp>,

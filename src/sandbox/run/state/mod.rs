@@ -80,8 +80,8 @@ impl BriefState {
         let mut found = Vec::new();
         for entry in StateStore::new(&self.0).list()? {
             if entry.owner.session.is_empty() {
-                let own = entry.path.join(FILES);
-                find_new(&own, Path::new("/"), MOST_LEVELS, &mut found);
+                let files = entry.path.join(FILES);
+                find_new(&files, Path::new("/"), MOST_LEVELS, &mut found);
             }
         }
         Ok(found)
@@ -489,17 +489,17 @@ mod tests {
         let store = StateStore::new(brief.path());
         let files = store.directory(&owner(""), FILES, None).unwrap();
         let machine = base.path().canonicalize().unwrap().join("home");
-        let own = files.join(machine.strip_prefix("/").unwrap());
+        let made = files.join(machine.strip_prefix("/").unwrap());
         for name in ["both/new", "closed", "logs", "own/inner", "way"] {
-            fs::create_dir_all(own.join(name)).unwrap();
+            fs::create_dir_all(made.join(name)).unwrap();
         }
         for name in ["both", "machine"] {
             fs::create_dir_all(machine.join(name)).unwrap();
         }
-        // What leads to the home, and what only closes a name.
-        let ways = own.ancestors().take_while(|way| *way != files);
+        // Directories that lead to the home, one that led elsewhere, and a closed name.
+        let ways = made.ancestors().take_while(|way| *way != files);
         let ways = ways.map(|way| (way.to_owned(), 0o1700));
-        for (path, mode) in ways.chain([(own.join("closed"), 0), (own.join("way"), 0o1700)]) {
+        for (path, mode) in ways.chain([(made.join("closed"), 0), (made.join("way"), 0o1700)]) {
             fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
         }
         let mut found = brief.new_on_machine().unwrap();
