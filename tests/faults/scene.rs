@@ -12,6 +12,7 @@ use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
+use serde_json::Value;
 
 use crate::{
     Fault,
@@ -281,12 +282,20 @@ impl Scene {
         if !verified.status.success() {
             self.wrong(format!("audit verify: {verified:?}"));
         }
-        let judged = Judged::of(&self.calls, &marks, &records(&home));
+        let records = records(&home);
+        let judged = Judged::of(&self.calls, &marks, &records);
         let beyond = held.beyond(&self.idle);
         let silent = |call: &&Call| matches!(call.said, Said::Nothing);
-        let silent = self.calls.iter().filter(silent).count();
-        if silent > 0 {
-            self.wrong(format!("{silent} calls were not answered"));
+        // Whether a daemon read a request tells on which side of the socket the answer is missing.
+        let silent: Vec<_> = (self.calls.iter().filter(silent))
+            .map(|call| {
+                let is_of_it = |record: &&Value| record["request_id"] == call.id;
+                let read = records.iter().filter(is_of_it).count();
+                format!("{} ({read} records)", call.id)
+            })
+            .collect();
+        if !silent.is_empty() {
+            self.wrong(format!("calls were not answered: {silent:?}"));
         }
         let mut saw = BTreeMap::<_, usize>::new();
         let mut longest = Duration::ZERO;

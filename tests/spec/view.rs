@@ -16,6 +16,8 @@ use std::{
 
 use hookjail::pb::{self, OutcomeKind};
 use nix::{
+    fcntl::OFlag,
+    pty::{grantpt, posix_openpt, ptsname_r, unlockpt},
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
@@ -230,6 +232,46 @@ async fn a_hook_sees_its_own_processes_and_reaches_no_others() {
 }
 
 #[tokio::test]
+async fn pseudo_terminals_work_and_none_of_the_machines_is_reached() {
+    let daemon = Daemon::start().await;
+    let sized = "script -qec 'stty rows 7 cols 70; stty size; ls -1 /dev/pts | wc -l; test -t 0' /dev/null </dev/null";
+    let [(code, bare), confined] = both_lines(&daemon, sized).await;
+    assert_eq!((code, confined.0), (Some(0), Some(0)), "{}", confined.1);
+    let size = |output: &str| output.lines().next().map(|line| line.trim().to_owned());
+    assert_eq!(size(&bare).as_deref(), Some("7 70"), "{bare}");
+    assert_eq!(size(&confined.1), size(&bare));
+    // The one that `script` made, and the file that makes them.
+    let counted = confined.1.lines().nth(1).map(str::trim);
+    assert_eq!(counted, Some("2"), "{}", confined.1);
+
+    let master = posix_openpt(OFlag::O_RDWR | OFlag::O_NOCTTY).unwrap();
+    grantpt(&master).unwrap();
+    unlockpt(&master).unwrap();
+    let terminal = ptsname_r(&master).unwrap();
+    let typed = format!("echo typed >{terminal}");
+    let [bare, confined] = both_lines(&daemon, &typed).await;
+    assert_eq!((bare.0, confined.0), (Some(0), Some(1)), "{}", confined.1);
+
+    // The kernel's limit is for the whole machine.
+    let many = "python3 -c '
+import os
+made = []
+try:
+    while len(made) < 80: made.append(os.openpty())
+except OSError as error: print(error.errno)
+print(len(made))'";
+    let [(_, bare), (_, confined)] = both_lines(&daemon, many).await;
+    assert_eq!(bare.trim(), "80");
+    assert_eq!(confined.trim(), "28\n64");
+
+    // Without a view there are none.
+    let mut without = writing(&daemon, sized);
+    without.profile = "pipeline".to_owned();
+    let response = daemon.run(without).await.unwrap();
+    assert_ne!(response.outcome.unwrap().exit_code, Some(0));
+}
+
+#[tokio::test]
 async fn a_hook_is_asked_to_end_before_its_time_is_over() {
     let daemon = Daemon::start().await;
     let script = "trap 'echo asked >asked; exit 0' TERM; echo >begun; sleep 60 & wait";
@@ -330,7 +372,7 @@ async fn evidence_names_the_view_and_the_tree() {
     };
     let with = daemon.run(writing(&daemon, "true")).await.unwrap();
     let without = daemon.run(hook(["/bin/true"])).await.unwrap();
-    for check in ["view", "tree", "proc"] {
+    for check in ["view", "tree", "proc", "terminals"] {
         assert!(
             checks(&with).iter().any(|it| it == check),
             "{:?}",

@@ -271,8 +271,9 @@ pub(crate) fn ruleset(spec: &FilterSpec, grants: &[Grant<'_>]) -> Result<OwnedFd
     }
     let mut created = ruleset.create()?;
     for grant in grants {
-        let allowed: BitFlags<AccessFs> = kept(flags(grant.rights, abi).iter());
-        if allowed.is_empty() && !flags(grant.rights, abi).is_empty() {
+        let rights = flags(grant.rights.allowed(), abi);
+        let allowed: BitFlags<AccessFs> = kept(rights.iter());
+        if allowed.is_empty() && !rights.is_empty() {
             continue;
         }
         let rule = PathBeneath::new(grant.target.as_fd(), allowed);
@@ -315,13 +316,13 @@ fn abi(landlock_abi: u32) -> ABI {
 }
 
 /// Returns the rights that this ABI can allow, as flags.
-fn flags(rights: Rights, abi: ABI) -> BitFlags<AccessFs> {
-    let all: BitFlags<AccessFs> = rights.allowed().iter().map(flag).collect();
+fn flags(rights: FileRights, abi: ABI) -> BitFlags<AccessFs> {
+    let all: BitFlags<AccessFs> = rights.iter().map(flag).collect();
     all & AccessFs::from_all(abi)
 }
 
 /// Returns rights as the kernel spells them.
-pub(in crate::sandbox) fn kernel_rights(rights: Rights, landlock_abi: u32) -> u64 {
+pub(in crate::sandbox) fn kernel_rights(rights: FileRights, landlock_abi: u32) -> u64 {
     let allowed: BitFlags<AccessFs> = kept(flags(rights, abi(landlock_abi)).iter());
     allowed.bits()
 }
@@ -393,6 +394,7 @@ mod tests {
             | AccessFs::IoctlDev;
         for number in 1..=NEWEST_ABI {
             let abi = abi(number);
+            let flags = |rights: Rights, abi| flags(rights.allowed(), abi);
             let all = AccessFs::from_all(abi) & !never;
             assert_eq!(flags(Rights::Directory(Access::Write), abi), all);
             assert_eq!(flags(Rights::Scratch, abi), all & !AccessFs::Execute);

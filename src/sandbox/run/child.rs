@@ -23,7 +23,10 @@ use tokio::{
 use crate::{
     model::{InvalidField, axis::Axis},
     mutants,
-    policy::{Access, HookView, Keep, Limits, ScratchLimits, StateScope, rights::Rights},
+    policy::{
+        Access, HookView, Keep, Limits, ScratchLimits, StateScope,
+        rights::{OF_FILES, Rights, TERMINALS},
+    },
     process::{self, Armed, Hold, Kill, Pipes, Running},
     refusal::{Fact, Fault, Reason, Refusal, Stop, canceled, lacking},
     sandbox::{
@@ -49,7 +52,7 @@ use crate::{
     sys::{
         self, Attempt, Bind, BindKind, Canaries, ClosedPaths, FileRights, Found, Identity, Init,
         Job, JobParts, Keeper, Launch, Mounts, Note, Overdue, OwnIds, Placed, Private, ReadOnly,
-        Report, Step, Tmpfs, View,
+        Report, Step, TerminalRights, Tmpfs, View,
     },
 };
 
@@ -712,7 +715,7 @@ fn mounts_of(
     let limits = (task.policy.limits.scratch).filter(|_| !mutants::lacks("set-up", "scratch"));
     let path = task.directory.scratch();
     let tmpfs = limits.map(|ScratchLimits { bytes, files }| {
-        let rights = kernel_rights(temporary_rights(task), spec.landlock_abi);
+        let rights = kernel_rights(temporary_rights(task).allowed(), spec.landlock_abi);
         Tmpfs::covering((&path, scratch), (bytes, files), identity, rights)
     });
     let tmpfs = tmpfs.transpose().map_err(fault)?;
@@ -771,8 +774,12 @@ fn view_of(
     Ok(View {
         // First, and so seen through what covers the directories above them.
         private: lasting.private.into_iter().chain(private).collect(),
-        proc_rights: kernel_rights(Rights::Directory(Access::Read), spec.landlock_abi),
+        proc_rights: kernel_rights(Rights::Directory(Access::Read).allowed(), spec.landlock_abi),
         scripts,
+        terminals: TerminalRights {
+            directory: kernel_rights(TERMINALS, spec.landlock_abi),
+            file: kernel_rights(TERMINALS.common(OF_FILES), spec.landlock_abi),
+        },
     })
 }
 
@@ -909,6 +916,7 @@ fn evidence_of(job: &Job) -> Vec<Evidence> {
         seen(Step::ReadOnly, "read_only", "mounted"),
         seen(Step::View, "view", "own"),
         seen(Step::Proc, "proc", "own"),
+        seen(Step::Terminals, "terminals", "own"),
         seen(Step::Landlock, "landlock", "restricted"),
         seen(Step::CanaryGranted, "canary_granted", "opened"),
         seen(Step::CanaryDenied, "canary_denied", "EACCES"),

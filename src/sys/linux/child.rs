@@ -302,9 +302,11 @@ fn make_mounts(job: &Job, mounts: &Mounts) -> Result<usize, i32> {
         })?);
     }
     if let Some(view) = &mounts.view {
-        let has_proc = take(job, Step::View, || view::make(view, scratch, ruleset))?;
-        if has_proc {
-            take(job, Step::Proc, || Ok(()))?;
+        let made = take(job, Step::View, || view::make(view, scratch, ruleset))?;
+        for (step, is_made) in [(Step::Proc, made.proc), (Step::Terminals, made.terminals)] {
+            if is_made {
+                take(job, step, || Ok(()))?;
+            }
         }
     }
     match &mounts.working_dir {

@@ -65,10 +65,12 @@ pub(crate) enum Step {
     View = 21,
     /// Mounts a `/proc` of its own. Within `View`.
     Proc = 22,
+    /// Mounts pseudo-terminals of its own. Within `View`.
+    Terminals = 23,
 }
 
 impl Step {
-    const ALL: [Self; 23] = [
+    const ALL: [Self; 24] = [
         Self::Begin,
         Self::Signals,
         Self::ProcessGroup,
@@ -92,6 +94,7 @@ impl Step {
         Self::Init,
         Self::View,
         Self::Proc,
+        Self::Terminals,
     ];
 
     /// Returns the step's name as reports and logs spell it.
@@ -120,6 +123,7 @@ impl Step {
             Self::Init => "init",
             Self::View => "view",
             Self::Proc => "proc",
+            Self::Terminals => "terminals",
         }
     }
 

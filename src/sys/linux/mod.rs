@@ -48,7 +48,7 @@ pub(crate) use self::{
     slot::{slot_input, slot_program},
     spawn::{Launch, Overdue, Stack, discard, has_clone3, launch},
     tmpfs::Tmpfs,
-    view::{Exposed, MAX_EXPOSED, Placed, Private, View},
+    view::{Exposed, MAX_EXPOSED, Placed, Private, TerminalRights, View},
     wait::{
         Process, Watched, exited, has_ended, reap_group, reap_stray, reap_watched, strays,
         wait_for, watch,

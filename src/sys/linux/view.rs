@@ -14,7 +14,7 @@ use super::{
     job::address,
     mounts::{
         AT_RECURSIVE, Found, MOUNT_ATTR_RDONLY, MountAttributes, attach, check, close, copy_mount,
-        enter, locate, locate_here, set_attributes, statfs,
+        enter, locate, locate_here, set_attributes, stat, statfs,
     },
     tmpfs::grant,
 };
@@ -28,6 +28,26 @@ pub(crate) struct View {
     pub proc_rights: u64,
     /// Files that are shown in the places of others.
     pub scripts: Vec<Placed>,
+    /// Rights on pseudo-terminals.
+    pub terminals: TerminalRights,
+}
+
+/// Rights that Landlock is to grant on pseudo-terminals: `LANDLOCK_ACCESS_FS_*`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TerminalRights {
+    /// On their directory.
+    pub directory: u64,
+    /// On the file that makes them, which is granted by itself, too.
+    pub file: u64,
+}
+
+/// The file systems of a view that not every system allows.
+#[derive(Debug)]
+pub(super) struct Made {
+    /// A `/proc` of the run's own.
+    pub proc: bool,
+    /// Pseudo-terminals of the run's own.
+    pub terminals: bool,
 }
 
 /// A file that is shown in the place of another, read-only.
@@ -81,14 +101,21 @@ const MOUNT_ATTR_NODEV: u64 = 4;
 const MOUNT_ATTR_NOEXEC: u64 = 8;
 const PROC: &CStr = c"/proc";
 const PROC_KIND: &CStr = c"proc";
+/// A number of terminals far above the needs of one run; the kernel's limit is for the whole machine.
+const TERMINAL_OPTIONS: &CStr = c"newinstance,ptmxmode=0666,mode=0620,max=64";
+const TERMINALS: &CStr = c"/dev/pts";
+const TERMINALS_KIND: &CStr = c"devpts";
+/// The file that makes a terminal, as programs open it, and as the file system itself has it.
+const TERMINAL_MAKER: &CStr = c"/dev/ptmx";
+const TERMINAL_MAKER_HERE: &CStr = c"ptmx";
 
 /// Makes the mounts, in the child's own namespace, and verifies them. `scratch` is the root of the file system in the place of the
-/// scratch directory, if there is one. Returns whether there is a `/proc`.
+/// scratch directory, if there is one.
 pub(super) fn make(
     view: &View,
     scratch: Option<usize>,
     ruleset: Option<usize>,
-) -> Result<bool, i32> {
+) -> Result<Made, i32> {
     for placed in &view.scripts {
         place(placed)?;
     }
@@ -103,7 +130,10 @@ pub(super) fn make(
     for (source, private) in sources.into_iter().zip(&view.private) {
         cover(private, source)?;
     }
-    mount_proc(view.proc_rights, ruleset)
+    Ok(Made {
+        proc: mount_proc(view.proc_rights, ruleset)?,
+        terminals: mount_terminals(view.terminals, ruleset)?,
+    })
 }
 
 /// Shows a file in the place of another.
@@ -194,6 +224,47 @@ fn mount_proc(rights: u64, ruleset: Option<usize>) -> Result<bool, i32> {
         grant(ruleset, root, rights)?;
     }
     close(root)?;
+    Ok(true)
+}
+
+/// Mounts pseudo-terminals, and grants them in a ruleset: those of the machine have other names, and none of them is there.
+/// Returns whether that was possible: a system without `/dev/pts` or `/dev/ptmx` has none to show.
+fn mount_terminals(rights: TerminalRights, ruleset: Option<usize>) -> Result<bool, i32> {
+    let (Ok(place), Ok(maker)) = (locate_here(TERMINALS), locate_here(TERMINAL_MAKER)) else {
+        return Ok(false);
+    };
+    close(place)?;
+    let kind = address(TERMINALS_KIND);
+    let flags = (libc::MS_NOEXEC | libc::MS_NOSUID) as usize;
+    let options = address(TERMINAL_OPTIONS);
+    let mount = [kind, address(TERMINALS), kind, flags, options, 0];
+    match call(libc::SYS_mount, mount) {
+        Ok(_) => {}
+        Err(libc::EPERM | libc::EACCES | libc::ENODEV) => return close(maker).map(|()| false),
+        Err(errno) => return Err(errno),
+    }
+    let root = locate_here(TERMINALS)?;
+    if statfs(root)?.kind != libc::DEVPTS_SUPER_MAGIC as u64 {
+        return Err(libc::EKEYEXPIRED);
+    }
+    let resolve = libc::RESOLVE_BENEATH | libc::RESOLVE_NO_SYMLINKS;
+    let own = locate(root, TERMINAL_MAKER_HERE, resolve)?;
+    if let Some(ruleset) = ruleset {
+        grant(ruleset, root, rights.directory)?;
+        // It may be shown where the directory above is another.
+        grant(ruleset, own, rights.file)?;
+    }
+    // A node of the machine's, or of the file system that is covered. A link leads to the one here already.
+    let leads_here = locate_here(TERMINAL_MAKER)?;
+    let is_own = stat(leads_here)?.st_dev == stat(own)?.st_dev;
+    close(leads_here)?;
+    close(root)?;
+    if is_own {
+        close(maker)?;
+        close(own)?;
+    } else {
+        attach(copy_of(own, false)?, maker)?;
+    }
     Ok(true)
 }
 

@@ -368,6 +368,29 @@ pub(in crate::sandbox) const IOCTL_REQUESTS: [u64; 10] = [
     request(libc::TIOCOUTQ),   // Java, serial tools: how much is not written yet
 ];
 
+/// What programs ask of pseudo-terminals, where a run has its own. Nothing that types into one (`TIOCSTI`) or reads the machine's screen.
+pub(in crate::sandbox) const TERMINAL_REQUESTS: [u64; 19] = [
+    request(libc::TCFLSH),      // Python, expect: what was typed is thrown away
+    request(libc::TCSBRK),      // C libraries: until everything is written
+    request(libc::TCSETS),      // `script`, expect, `stty`: how a terminal behaves
+    request(libc::TCSETS2),     // newer C libraries for `TCSETS`
+    request(libc::TCSETSF),     // the same, once what was typed is thrown away
+    request(libc::TCSETSF2),    // newer C libraries for `TCSETSF`
+    request(libc::TCSETSW),     // the same, once everything is written
+    request(libc::TCSETSW2),    // newer C libraries for `TCSETSW`
+    request(libc::TCXONC),      // expect: output stops and goes on
+    request(libc::TIOCEXCL),    // `screen`, serial tools: nobody else opens it
+    request(libc::TIOCGPTLCK),  // C libraries: whether it can be opened
+    request(libc::TIOCGPTN),    // C libraries, Go: its number
+    request(libc::TIOCGPTPEER), // `script`, Go: its other end
+    request(libc::TIOCNOTTY),   // daemons, `setsid`: it is left
+    request(libc::TIOCPKT),     // `rlogin`, expect: its state is told
+    request(libc::TIOCSCTTY),   // `script`, Go: it becomes the session's
+    request(libc::TIOCSPGRP),   // shells: who is in the foreground
+    request(libc::TIOCSPTLCK),  // C libraries, Go: it may be opened
+    request(libc::TIOCSWINSZ),  // `script`, expect: how wide it is
+];
+
 /// Returns a request as filters compare it. C libraries declare it with different types; none of these is negative.
 #[cfg_attr(
     not(target_env = "musl"),

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use self::groups::{
     FCNTL_COMMANDS, GROUPS, IOCTL_REQUESTS, KILLED, METADATA, MISSING, OUTBOUND, PATHS,
-    PRCTL_OPTIONS, WATCHES, XATTR_READS,
+    PRCTL_OPTIONS, TERMINAL_REQUESTS, WATCHES, XATTR_READS,
 };
 use crate::{
     model::axis::Axis,
@@ -139,10 +139,16 @@ fn specified(spec: &FilterSpec, nr: u32) -> Rule {
         nr::fcntl => one_of(1, &FCNTL_COMMANDS),
         // Everybody: whether a descriptor is a terminal. Any other request fails as on a descriptor that does not have it: C libraries take
         // that for an answer, and EPERM for a fault.
-        nr::ioctl => Rule::AllowWhen {
-            ways: values(1, &IOCTL_REQUESTS),
-            otherwise: libc::ENOTTY,
-        },
+        nr::ioctl => {
+            let of_terminals: &[_] = match spec.view {
+                HookView::Machine => &[],
+                HookView::Own => &TERMINAL_REQUESTS,
+            };
+            Rule::AllowWhen {
+                ways: values(1, &[&IOCTL_REQUESTS, of_terminals].concat()),
+                otherwise: libc::ENOTTY,
+            }
+        }
         // `ionice`. Of itself only, here and in the calls below that take a process, a group or a user: 0 is the caller.
         nr::ioprio_set => Rule::when(vec![vec![
             ArgTest::int(0, IOPRIO_WHO_PROCESS),

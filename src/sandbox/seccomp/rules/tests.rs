@@ -326,15 +326,15 @@ fn outbound_network_adds_clients_and_nothing_else() {
 }
 
 #[test]
-fn a_view_of_its_own_adds_sessions_and_its_own_sockets_and_nothing_else() {
+fn a_view_of_its_own_adds_sessions_its_own_sockets_and_terminals_and_nothing_else() {
     let own = FilterSpec {
         mounts: true,
         view: HookView::Own,
         ..PIPELINE
     };
     let added = [
-        "accept", "accept4", "bind", "listen", "mknod", "mknodat", "sendto", "setpgid", "setsid",
-        "socket",
+        "accept", "accept4", "bind", "ioctl", "listen", "mknod", "mknodat", "sendto", "setpgid",
+        "setsid", "socket",
     ];
     assert_eq!(differences(&PIPELINE, &own), present(&added));
     assert_eq!(rule(&own, nr::connect), EPERM);
@@ -345,7 +345,7 @@ fn a_view_of_its_own_adds_sessions_and_its_own_sockets_and_nothing_else() {
     };
     assert_eq!(
         differences(&NETWORK, &outbound),
-        present(&["mknod", "mknodat", "setpgid", "setsid"])
+        present(&["ioctl", "mknod", "mknodat", "setpgid", "setsid"])
     );
     let threads = FilterSpec {
         view: HookView::Own,
@@ -540,6 +540,34 @@ fn what_a_process_sets_of_itself_it_sets_of_no_other() {
         for spec in [STRICT, PIPELINE, NETWORK, WORKSPACE] {
             assert_eq!(allows(&spec, nr, &call), allowed, "{nr} {call:?}");
         }
+    }
+}
+
+#[test]
+fn terminals_of_its_own_are_set_up_and_none_is_typed_into() {
+    let own = FilterSpec {
+        view: HookView::Own,
+        ..WORKSPACE
+    };
+    // TCSETS, TCSETS2, TIOCSCTTY, TIOCSPGRP, TIOCSWINSZ, TIOCGPTN, TIOCSPTLCK, TIOCGPTPEER
+    for request in [
+        0x5402,
+        0x402c_542b,
+        0x540e,
+        0x5410,
+        0x5414,
+        0x8004_5430,
+        0x4004_5431,
+        0x5441,
+    ] {
+        assert!(allows(&own, nr::ioctl, &[0, request]), "{request:#x}");
+        for spec in [STRICT, PIPELINE, NETWORK, WORKSPACE] {
+            assert!(!allows(&spec, nr::ioctl, &[0, request]), "{request:#x}");
+        }
+    }
+    // TIOCSTI, TIOCLINUX, TIOCCONS, TIOCSETD, FIOASYNC, FIOSETOWN, FS_IOC_SETFLAGS
+    for request in [0x5412, 0x541c, 0x541d, 0x5423, 0x5452, 0x8901, 0x4008_6602] {
+        assert!(!allows(&own, nr::ioctl, &[0, request]), "{request:#x}");
     }
 }
 
