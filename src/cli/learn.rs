@@ -18,12 +18,13 @@ use std::{
 };
 
 use clap::Args;
-use nix::unistd::{AccessFlags, access};
 use serde_json::json;
 use tonic::transport::Channel;
 
 use super::{
-    Context, Failure, client, output,
+    Context, Failure, client,
+    observed::{find_profile, is_read_only, landlock_abi, needs, refusals, under},
+    output,
     private_server::{PrivateServer, runtime, until_interrupted},
     program::resolve_program,
     run::{contract, directory, event, parse_span, text},
@@ -35,20 +36,15 @@ use crate::{
     consent::ConsentRule,
     contract::{Envelope, adopt::Adopted},
     daemon::{Assembly, own},
-    model::{Event, Narrow, ProfileName, Users},
-    notices::PROGRAMS,
+    model::{Event, ProfileName, Users},
     pb::{self, hook_service_client::HookServiceClient},
     policy::{
         Access, GrantSpec, Network, Policy, References, Registry, SHARED, environment,
-        explain::{GrantDecision, Operation, Reach, Remedy},
+        explain::Remedy,
         forbidden::Forbidden,
-        learned::{Draft, Needs, PARTS, Site, Under, Use},
-        narrow::{Bindings, narrow},
+        learned::{Draft, Needs, PARTS, Site, Under},
     },
-    sandbox::{
-        Backend, BriefState, Observer, OwnUids, Seen, explain as kernel,
-        landlock::{Landlock, NEWEST_ABI},
-    },
+    sandbox::{BriefState, Observer, Seen},
     util::diff::unified,
 };
 
@@ -368,9 +364,8 @@ impl Bench {
             true => current,
             false => workspace.clone(),
         };
-        let probed = Landlock::new(OwnUids::NONE, None).probe();
         Ok(Self {
-            abi: probed.map_or(NEWEST_ABI, |host| host.landlock_abi),
+            abi: landlock_abi(),
             argv: argv.collect::<Result<_, _>>()?,
             contract: contract(mode.map_or("observe", |mode| mode.contract_name()))?.into(),
             depth: context.environment().depth,
@@ -409,7 +404,7 @@ impl Bench {
     /// Returns the first run's profile: the named one, with the command line's grants.
     fn trial_profile(&self, learn: &LearnArgs, config: &Config) -> Result<String, Failure> {
         let registry = Assembly::registry(config)?;
-        let widest = find(&registry, &learn.profile)?;
+        let widest = find_profile(&registry, &learn.profile)?;
         let mut text = format!(
             "description = \"the first run of hookjail learn\"\nextends = \"{}\"\n",
             widest.name
@@ -421,7 +416,7 @@ impl Bench {
                 let mut all = widest.files.system.iter().chain(&widest.files.named);
                 all.all(|it| it.place != grant.place)
             };
-            let network = find(&registry, "network")?;
+            let network = find_profile(&registry, "network")?;
             system.extend(network.files.system.iter().filter(known).cloned());
         }
         text.push_str("[files]\nnamed = [");
@@ -496,7 +491,7 @@ impl Bench {
         profile: &str,
         observer: &Observer,
     ) -> Result<Trial, Failure> {
-        let policy = find(&Assembly::registry(config)?, profile)?;
+        let policy = find_profile(&Assembly::registry(config)?, profile)?;
         let server = PrivateServer::start(assembly, config.clone(), ConsentRule::Typed).await?;
         let done = self.run_all(&server.channel, &policy).await;
         let stopped = server.stop().await;
@@ -540,9 +535,9 @@ impl Bench {
         trial: &Trial,
         name: &ProfileName,
     ) -> Result<(String, Vec<Unmet>), Failure> {
-        let widest = find(&Assembly::registry(config)?, TRIAL)?;
-        let widest = self.under(widest, &trial.files)?;
-        let needs = needs(trial, &config.runtime);
+        let widest = find_profile(&Assembly::registry(config)?, TRIAL)?;
+        let widest = under(widest, &self.workspace, &trial.files, self.abi)?;
+        let needs = needs(&trial.seen, &trial.files, &config.runtime);
         let site = Site {
             path: &self.path,
             references: &config.references,
@@ -556,26 +551,13 @@ impl Bench {
             config
                 .proposed_profiles
                 .push((name.to_string(), draft.to_string()));
-            let policy = find(&Assembly::registry(&config)?, name.as_str())?;
-            self.under(policy, &trial.files)
+            let policy = find_profile(&Assembly::registry(&config)?, name.as_str())?;
+            under(policy, &self.workspace, &trial.files, self.abi)
         })?;
         Ok((
             draft.to_string(),
             self.refused(learn, config, trial, &needs, &widest)?,
         ))
-    }
-
-    /// Resolves the accesses that a profile allows.
-    fn under(&self, policy: Arc<Policy>, files: &[PathBuf]) -> Result<Under, Failure> {
-        let workspace = policy.needs_workspace().then_some(self.workspace.as_path());
-        let narrowed = narrow(&policy, Bindings::workspace(workspace), &Narrow::default())?;
-        let handled = kernel::handled(self.abi);
-        let mut reach = Reach::locate(&narrowed.files, workspace, handled)?;
-        for file in files {
-            reach = reach.with_program(file)?;
-        }
-        let reach = reach.with_view(&policy)?;
-        Ok(Under { policy, reach })
     }
 
     /// Returns the denials of the first run, with remedies.
@@ -607,18 +589,7 @@ impl Bench {
             });
         }
         let forbidden = Forbidden::locate(&own(config))?;
-        for wanted in &needs.uses {
-            let GrantDecision::Refused(refusal) = widest.reach.decide(
-                wanted.operation,
-                &wanted.target,
-                wanted.destination.as_ref(),
-                &forbidden,
-            ) else {
-                continue;
-            };
-            if !may(wanted) || is_of_names(wanted) {
-                continue;
-            }
+        for (wanted, refusal) in refusals(needs, widest, &forbidden) {
             let floor = self
                 .floor
                 .never(&refusal.at, is_read_only(wanted.operation));
@@ -676,9 +647,14 @@ impl Bench {
         learned: &Trial,
     ) -> Result<Vec<String>, Failure> {
         let registry = Assembly::registry(config)?;
-        let widest = self.under(find(&registry, TRIAL)?, &learned.files)?;
-        let narrow = self.under(find(&registry, name.as_str())?, &learned.files)?;
-        let uses = needs(learned, &config.runtime).uses.into_iter();
+        let resolve = |name| {
+            let policy = find_profile(&registry, name)?;
+            under(policy, &self.workspace, &learned.files, self.abi)
+        };
+        let (widest, narrow) = (resolve(TRIAL)?, resolve(name.as_str())?);
+        let uses = needs(&learned.seen, &learned.files, &config.runtime)
+            .uses
+            .into_iter();
         let uses = uses.filter(|it| it.is_allowed(&widest.reach) && !it.is_allowed(&narrow.reach));
         let kept = uses.map(|it| {
             let operation = it.operation.name();
@@ -687,79 +663,6 @@ impl Bench {
         let kept: BTreeSet<_> = kept.collect();
         Ok(kept.into_iter().take(NAMED).collect())
     }
-}
-
-/// Returns whether an operation changes nothing.
-const fn is_read_only(operation: Operation) -> bool {
-    matches!(
-        operation,
-        Operation::Execute | Operation::List | Operation::Read
-    )
-}
-
-/// Returns a hook's needs by its observed accesses, without those to the run's own directories and incidental ones.
-fn needs(trial: &Trial, runtime: &Path) -> Needs {
-    let mut needs = Needs::default();
-    let runtime = runtime
-        .canonicalize()
-        .unwrap_or_else(|_| runtime.to_owned());
-    for seen in &trial.seen {
-        match seen {
-            Seen::Look(path) if trial.files.contains(path) => {}
-            Seen::Look(path) => {
-                needs.looks.insert(path.clone());
-            }
-            Seen::Metadata => needs.metadata = true,
-            Seen::Process => needs.processes = true,
-            Seen::Socket => needs.network = true,
-            Seen::Path(done) => {
-                let is_own = |path: &Path| path.starts_with(&runtime);
-                let name = done.target.path().file_name();
-                let asks = |program: &str| name.is_some_and(|name| *name == *program);
-                if done.operation == Operation::Execute && is_own(done.target.path()) {
-                    needs.notices |= PROGRAMS.iter().any(|program| asks(program));
-                }
-                let to = done.destination.as_ref();
-                if is_own(done.target.path()) && to.is_none_or(|to| is_own(to.path())) {
-                    continue;
-                }
-                if !is_incidental(done) {
-                    needs.uses.push(Use::clone(done));
-                }
-            }
-        }
-    }
-    needs
-}
-
-/// Returns whether an unconfined process of this user has the access.
-fn may(wanted: &Use) -> bool {
-    let path = wanted.target.path();
-    let (path, flags) = match wanted.operation {
-        Operation::Execute => (path, AccessFlags::X_OK),
-        Operation::List | Operation::Read => (path, AccessFlags::R_OK),
-        Operation::Write => (path, AccessFlags::W_OK),
-        Operation::Create | Operation::Link | Operation::Remove | Operation::Rename => {
-            (wanted.target.parent(), AccessFlags::W_OK)
-        }
-    };
-    access(path, flags).is_ok()
-}
-
-/// Returns whether an access is an optional one of C libraries, shells and interpreters.
-fn is_incidental(wanted: &Use) -> bool {
-    let path = wanted.target.path();
-    let looked_at = ["/dev/tty", "/etc/locale.alias"];
-    let kernels = ["/proc", "/sys"];
-    looked_at.iter().any(|known| path == Path::new(known))
-        || kernels.iter().any(|known| path.starts_with(known))
-}
-
-/// Returns whether an access is a lookup of names of users, which many programs can do without.
-fn is_of_names(wanted: &Use) -> bool {
-    let files = ["/etc/group", "/etc/nsswitch.conf", "/etc/passwd"];
-    let path = wanted.target.path();
-    files.iter().any(|known| path == Path::new(known))
 }
 
 /// Returns how the runs under the learnt profile differ from the first ones.
@@ -789,11 +692,6 @@ fn differences(first: &[pb::ExecuteResponse], second: &[pb::ExecuteResponse]) ->
         }
     }
     differ.into_iter().collect()
-}
-
-fn find(registry: &Registry, name: &str) -> Result<Arc<Policy>, Failure> {
-    let found = ProfileName::parse(name).and_then(|name| registry.find(&name).cloned());
-    found.ok_or_else(|| Failure::new(format!("there is no profile `{name}`")))
 }
 
 fn write_new(path: &Path, text: &str) -> Result<(), Failure> {

@@ -16,6 +16,8 @@ mod install;
 mod interpret;
 #[cfg(target_os = "linux")]
 mod learn;
+#[cfg(target_os = "linux")]
+mod observed;
 mod on_demand;
 mod output;
 mod private_server;

@@ -109,9 +109,19 @@ pub(super) fn privately<Q, T>(
     request: Q,
     call: impl AsyncFnOnce(Channel, Q) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    let assembly = Assembly::begin()?;
+    privately_by(&Assembly::begin()?, config, consent, request, call)
+}
+
+/// Serves a call inside this process, by parts that were built before.
+pub(super) fn privately_by<Q, T>(
+    assembly: &Assembly,
+    config: Config,
+    consent: ConsentRule,
+    request: Q,
+    call: impl AsyncFnOnce(Channel, Q) -> Result<T, Failure>,
+) -> Result<T, Failure> {
     client::block_on(&runtime()?, async {
-        let server = PrivateServer::start(&assembly, config, consent).await?;
+        let server = PrivateServer::start(assembly, config, consent).await?;
         let response = call(server.channel.clone(), request).await;
         let stopped = server.stop().await;
         // A failed call takes precedence over the server's own failure.

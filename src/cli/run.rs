@@ -66,9 +66,12 @@ pub(super) struct RunAsOptions {
     /// With --as: treat a failure of the hook as its contract does, before a tool call too, even where confinement may have caused it
     #[arg(long, requires = "runtime", conflicts_with = "fail_closed")]
     pub(super) mirror_failures: bool,
-    /// With --as: run the hook twice, confined and without any confinement, and show the differences. Both runs are real
+    /// With --as: run the hook confined, without a consent, and show its answer and what it is refused. The run is real
     #[arg(long, requires = "runtime", conflicts_with = "connect")]
     pub(super) rehearse: bool,
+    /// With --rehearse: run it without any confinement too, and show the differences. Both runs are real
+    #[arg(long, requires = "rehearse")]
+    pub(super) bare: bool,
     /// With --rehearse: read an array of payloads, each a JSON string, which are rehearsed in this order
     #[arg(long, hide = true, requires = "rehearse")]
     pub(super) payloads: bool,

@@ -14,7 +14,8 @@ use clap::CommandFactory;
 use tonic::transport::Channel;
 
 use super::{
-    Arguments, Context, Failure, client, on_demand, output, private_server, rehearse,
+    Arguments, Context, Failure, client, on_demand, output, private_server,
+    rehearse::{self, RefusedUse, Watch, Watched},
     run::{RunArgs, exit_code},
     show::plain,
 };
@@ -24,6 +25,7 @@ use crate::{
         adopt::{Adopted, HookOutput, Stakes},
         is_spelled,
     },
+    daemon::Assembly,
     pb::{self, hook_service_client::HookServiceClient},
     sandbox::BriefState,
     sys::{
@@ -435,6 +437,17 @@ fn why(failure: &Failure) -> String {
     )
 }
 
+/// The end of a confined run that a person looks at.
+pub(super) struct ConfinedEnd {
+    pub(super) denials: Vec<pb::Denial>,
+    /// Why hookjail answers in the hook's place, if it does.
+    pub(super) failure: Option<String>,
+    /// The accesses that the profile refused, none twice; `None` where they cannot be observed.
+    pub(super) refused: Option<Vec<RefusedUse>>,
+    /// The answer to the runtime.
+    pub(super) said: HookOutput,
+}
+
 /// A hook in its runtime's place.
 pub(super) struct StandInHook<'a> {
     post: &'a ReplacedHook,
@@ -473,7 +486,7 @@ impl<'a> StandInHook<'a> {
     }
 
     /// Runs the hook by a private daemon for each payload, without consent, and with files that last for these runs alone. After
-    /// each run `then` is called with the end that the runtime would get, the denials, and these files.
+    /// each run `then` is called with its end and these files.
     ///
     /// # Errors
     ///
@@ -482,27 +495,53 @@ impl<'a> StandInHook<'a> {
         &self,
         context: &Context,
         payloads: Vec<Vec<u8>>,
-        mut then: impl FnMut(HookOutput, &[pb::Denial], &BriefState) -> Result<T, Failure>,
+        mut then: impl FnMut(ConfinedEnd, &BriefState) -> Result<T, Failure>,
     ) -> Result<Vec<T>, Failure> {
         let requests = payloads.into_iter();
         let requests = requests.map(|payload| self.request(context, payload));
         let requests = requests.collect::<Result<Vec<_>, _>>()?;
-        let Some(first) = requests.first() else {
+        let Some(first) = requests.first().cloned() else {
             return Ok(Vec::new());
         };
-        let (mut config, consent) = self.run.private(context, first)?;
+        let (mut config, consent) = self.run.private(context, &first)?;
+        let workspace = self.workspace(context)?;
         let state = BriefState::make(&config.runtime)?;
         config.hook_state = Some(state.path().to_owned());
-        private_server::privately(config, consent, requests, async |channel, requests| {
+        let (assembly, watch) = Watch::over(Assembly::begin()?);
+        let served = config.clone();
+        let run = async |channel: Channel, requests| {
+            let request = Some(first);
+            let mut service = HookServiceClient::new(Channel::clone(&channel));
+            let preview = service.preview(pb::PreviewRequest { request }).await;
+            let preview = preview.map_err(|status| client::refused(&status))?;
+            let preview = preview.into_inner();
+            // A refused hook is not run, and its run says why.
+            let watched = match preview.refusal {
+                Some(_) => None,
+                None => {
+                    let profile = preview.confinement.unwrap_or_default().profile;
+                    let files = preview.files.into_iter().map(|file| file.path.into());
+                    let under = (profile.as_str(), &*workspace);
+                    Some(watch.by(&config, under, files.collect())?)
+                }
+            };
             let mut all = Vec::new();
             for request in requests {
                 // No runtime's timer runs here, only the hook's own.
                 let response = call(Channel::clone(&channel), request, None).await?;
-                let denials = response.denials.clone();
-                all.push(then(self.said(Ok(response)), &denials, &state)?);
+                let refused = watched.as_ref().and_then(Watched::refused);
+                let end = self.end(&response);
+                let end = ConfinedEnd {
+                    denials: response.denials,
+                    failure: end.as_ref().err().map(why),
+                    refused,
+                    said: self.answer(end),
+                };
+                all.push(then(end, &state)?);
             }
             Ok(all)
-        })
+        };
+        private_server::privately_by(&assembly, served, consent, requests, run)
     }
 
     /// Returns the directory that is the hook's workspace where its profile binds one.
@@ -518,7 +557,12 @@ impl<'a> StandInHook<'a> {
 
     /// Returns the answer of this process for a response.
     fn said(&self, response: Result<pb::ExecuteResponse, Failure>) -> HookOutput {
-        match response.and_then(|response| self.end(&response)) {
+        self.answer(response.and_then(|response| self.end(&response)))
+    }
+
+    /// Returns the answer of this process for the hook's end.
+    fn answer(&self, end: Result<HookOutput, Failure>) -> HookOutput {
+        match end {
             Ok(said) if self.post.observe => {
                 self.runtime.observed(self.post.point.as_deref(), said)
             }

@@ -208,14 +208,6 @@ const CHANGE: FileRights = READ.and(FileRights::of(&[
     FileRight::WriteFile,
 ]));
 
-/// Rights on the pseudo-terminals of a run with a view of its own.
-pub(crate) const TERMINALS: FileRights = FileRights::of(&[
-    FileRight::IoctlDevice,
-    FileRight::ReadDirectory,
-    FileRight::ReadFile,
-    FileRight::WriteFile,
-]);
-
 /// Rights that apply to files themselves; the others apply to directories.
 pub(crate) const OF_FILES: FileRights = FileRights::of(&[
     FileRight::Execute,

@@ -519,6 +519,7 @@ fn a_rehearsal_finds_the_guard_that_confinement_silences() {
             "--as",
             "claude-code",
             "--rehearse",
+            "--bare",
             "--",
             hook,
         ]);

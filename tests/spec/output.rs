@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 use tonic::Code;
 
 use crate::{
-    support::{Daemon, Setup, field, hook, reason, sh},
+    support::{Daemon, Setup, contained, field, hook, reason, sh},
     witness::{end, event, status_kib, wall_time, writing},
 };
 
@@ -292,7 +292,15 @@ async fn a_client_that_pauses_gets_the_whole_output_however_the_hook_ends() {
         ("exit 0", (OutcomeKind::Exited, Some(0), None)),
         ("sleep 60 & exit 0", (OutcomeKind::Exited, Some(0), None)),
         ("kill -9 $$", (OutcomeKind::Signaled, None, Some(9))),
-        ("sleep 60", (OutcomeKind::TimedOut, None, Some(15))),
+        // Containers are killed at once.
+        (
+            "sleep 60",
+            (
+                OutcomeKind::TimedOut,
+                None,
+                Some(if contained() { 9 } else { 15 }),
+            ),
+        ),
     ];
     for ((after, expected), lines) in ends
         .into_iter()

@@ -293,7 +293,7 @@ fn allow(
         let (profile, command) = (&terms.profile, typed(&first.entry.command));
         // Confinement can silence a guard without any sign; here the operator can still compare.
         let rehearsal = format!(
-            "to see what confinement changes for a guard: hookjail run --as RUNTIME --rehearse --profile {profile} -- {command} <EVENT\n"
+            "to see what confinement refuses a guard: hookjail run --as RUNTIME --rehearse --profile {profile} -- {command} <EVENT\n"
         );
         output::stdout(rehearsal.as_bytes());
     }

@@ -3,7 +3,12 @@
 use std::{collections::BTreeMap, ffi::OsString, path::Path, time::Duration};
 
 use crate::{
-    cli::thin::{THIN, WHOLE},
+    cli::{
+        run::parse_span,
+        thin::{THIN, WHOLE},
+    },
+    hooks::variables::words,
+    model::ProfileName,
     policy::units::Span,
 };
 
@@ -99,6 +104,131 @@ pub(super) fn may_have_been(original: &str, before: &str) -> bool {
     original == before || SHELLS.iter().any(by_a_shell)
 }
 
+/// The relation of a command in settings to what `install` writes.
+#[derive(Debug, Eq, PartialEq)]
+pub(super) enum Reading {
+    /// It is what `install` writes, for this very program.
+    Confined,
+    /// It names hookjail, and need not confine anything, for this reason.
+    Doubtful(String),
+    /// It is another command.
+    Plain,
+}
+
+/// Reads commands of settings.
+#[derive(Clone, Copy)]
+pub(super) struct Reader<'a> {
+    /// Whether a path is that of this hookjail, by what lies there.
+    pub(super) is_this: &'a dyn Fn(&Path) -> bool,
+    /// The runtime's name.
+    pub(super) runtime: &'a str,
+    /// The value of a variable.
+    pub(super) value: &'a dyn Fn(&str) -> Option<String>,
+    /// The words that set the entry's variables for the command.
+    pub(super) variables: &'a [String],
+}
+
+impl Reader<'_> {
+    /// Reads a line, which a shell runs or the runtime splits.
+    pub(super) fn line(&self, line: &str, by_a_shell: bool) -> Reading {
+        if !shlex::split(line).is_some_and(|words| is_confined(&words)) {
+            return Reading::Plain;
+        }
+        let (head, command) = line.split_once(" -- ").unwrap_or((line, ""));
+        let Some(mut program) = shlex::split(head) else {
+            return more_than_one();
+        };
+        // Another spelling may be more than words to a shell.
+        if shlex::try_join(program.iter().map(String::as_str)).as_deref() != Ok(head) {
+            return more_than_one();
+        }
+        program.push("--".to_owned());
+        if let Some(doubt) = self.doubt(&program) {
+            return doubt;
+        }
+        let given = shlex::try_join(self.variables.iter().map(String::as_str));
+        let given = given.map_or_else(|_| String::new(), |given| format!("{given} "));
+        let command = command.strip_prefix(&given).unwrap_or(command);
+        let is_one = !by_a_shell
+            || within_a_shell(command).is_some()
+            || words(command, self.value).is_some();
+        if is_one {
+            Reading::Confined
+        } else {
+            more_than_one()
+        }
+    }
+
+    /// Reads a program and its arguments.
+    pub(super) fn words(&self, words: &[String]) -> Reading {
+        if !is_confined(words) {
+            return Reading::Plain;
+        }
+        let end = words.iter().position(|word| word == "--");
+        let program = end.and_then(|end| words.get(..=end));
+        self.doubt(program.unwrap_or(words))
+            .unwrap_or(Reading::Confined)
+    }
+
+    /// Returns the doubt about the words up to `--`, if there is any.
+    fn doubt(&self, words: &[String]) -> Option<Reading> {
+        let (program, options) = words.split_first()?;
+        if !(self.is_this)(Path::new(program)) {
+            return Some(Reading::Doubtful(format!(
+                "`{program}` is not this hookjail"
+            )));
+        }
+        if self.are_written(options) {
+            return None;
+        }
+        let why = "its options are not those that `hookjail install` writes";
+        Some(Reading::Doubtful(why.to_owned()))
+    }
+
+    /// Returns whether options are those of [`LineForm`], in its order.
+    fn are_written(&self, options: &[String]) -> bool {
+        let mut rest = options.iter().map(String::as_str).peekable();
+        rest.next_if_eq(&"run");
+        let mut has = |name: &str, is_value: &dyn Fn(&str) -> bool| {
+            rest.next_if_eq(&name).is_some() && rest.next().is_some_and(is_value)
+        };
+        let is_runtime = has("--as", &|value| value == self.runtime);
+        let is_profile =
+            is_runtime && has("--profile", &|value| ProfileName::parse(value).is_some());
+        if !is_profile {
+            return false;
+        }
+        for (name, is_value) in [
+            (
+                "--timeout",
+                &(|value: &str| parse_span(value).is_ok()) as &dyn Fn(&str) -> bool,
+            ),
+            ("--point", &|_| true),
+        ] {
+            if rest.next_if_eq(&name).is_some() && !rest.next().is_some_and(is_value) {
+                return false;
+            }
+        }
+        rest.eq(["--start", "--"])
+    }
+}
+
+fn more_than_one() -> Reading {
+    Reading::Doubtful("a shell may run more there than hookjail".to_owned())
+}
+
+/// Returns the line of a command that hands it to a shell as `install` does.
+fn within_a_shell(command: &str) -> Option<String> {
+    let words = shlex::split(command)?;
+    let [shell, option, inner] = words.as_slice() else {
+        return None;
+    };
+    let is_so = SHELLS.contains(&shell.as_str())
+        && option == "-c"
+        && in_a_shell(shell, inner).as_deref() == Some(command);
+    is_so.then(|| inner.clone())
+}
+
 /// Returns the original of a confined line; `None` without `hookjail run --as`.
 pub(super) fn original(line: &str, variables: &[String]) -> Option<String> {
     if !is_confined(&shlex::split(line)?) {
@@ -108,15 +238,7 @@ pub(super) fn original(line: &str, variables: &[String]) -> Option<String> {
     let given = shlex::try_join(variables.iter().map(String::as_str)).ok()?;
     let given = format!("{given} ");
     let command = command.strip_prefix(&given).unwrap_or(command);
-    let words = shlex::split(command)?;
-    if let [shell, option, inner] = words.as_slice()
-        && SHELLS.contains(&shell.as_str())
-        && option == "-c"
-        && in_a_shell(shell, inner).as_deref() == Some(command)
-    {
-        return Some(inner.clone());
-    }
-    Some(command.to_owned())
+    Some(within_a_shell(command).unwrap_or_else(|| command.to_owned()))
 }
 
 /// Returns the original program and arguments of confined words.
@@ -138,12 +260,13 @@ fn is_confined(words: &[String]) -> bool {
         return false;
     };
     let name = Path::new(program).file_name();
-    let told = match name.and_then(|name| name.to_str()) {
+    let options = match name.and_then(|name| name.to_str()) {
         Some(WHOLE) => words.strip_prefix(&["run".to_owned()]),
         Some(THIN) => Some(words),
         _ => None,
     };
-    told.and_then(|words| words.first())
+    options
+        .and_then(|words| words.first())
         .is_some_and(|place| place == "--as" || place.starts_with("--as="))
 }
 
@@ -205,6 +328,73 @@ mod tests {
         let confined = form.of_words(&words);
         assert_eq!(original_words(&confined, &[]), Some(&words[..]));
         assert_eq!(original_words(&words, &[]), None);
+    }
+
+    #[test]
+    fn a_line_is_confined_if_install_writes_it_and_in_no_other_spelling() {
+        let program = ["/opt/hook jail/hookjail-run".to_owned()];
+        let variables = ["/usr/bin/env", "MODE=a b"].map(str::to_owned);
+        let reader = Reader {
+            is_this: &|path| path == Path::new("/opt/hook jail/hookjail-run"),
+            runtime: "claude-code",
+            value: &|name| (name == "CLAUDE_PROJECT_DIR").then(|| "/p".to_owned()),
+            variables: &variables,
+        };
+        let form = LineForm {
+            point: Some("PreToolUse"),
+            program: &program,
+            variables: &variables,
+            ..FORM
+        };
+        let guard = "\"$CLAUDE_PROJECT_DIR\"/guard.sh -x";
+        let written = [
+            form.of_line(guard, true),
+            form.of_line("a | b; c", false),
+            LineForm {
+                point: None,
+                timeout: None,
+                ..form.clone()
+            }
+            .of_line("ls", true),
+        ];
+        for line in written.map(Option::unwrap) {
+            assert_eq!(reader.line(&line, true), Reading::Confined, "{line}");
+            for other in [
+                format!("{line}; id"),
+                format!("{line}\nid"),
+                format!("{line} $(id)"),
+                format!("{line} \"$OTHER\""),
+                line.replacen("--as ", "--as=", 1),
+                line.replacen("claude-code", "codex", 1),
+                line.replacen("--start", "--observe --start", 1),
+                line.replacen("--start ", "", 1),
+                line.replacen(" --profile", "  --profile", 1),
+                line.replacen(" --profile", ";x --profile", 1),
+                line.replacen("'/opt/hook jail/", "/other/", 1)
+                    .replacen('\'', "", 1),
+            ] {
+                assert!(
+                    matches!(reader.line(&other, true), Reading::Doubtful(_)),
+                    "{other}"
+                );
+            }
+            assert_eq!(
+                reader.line(&format!("cd /p && {line}"), true),
+                Reading::Plain
+            );
+        }
+        // Words to a runtime that has no shell.
+        let split = form.of_line("a ; b", true).unwrap();
+        assert_eq!(reader.line(&split, false), Reading::Confined);
+        assert_ne!(reader.line(&split, true), Reading::Confined);
+        let words = form.of_words(&["a;".to_owned(), "--".to_owned()]);
+        assert_eq!(reader.words(&words), Reading::Confined);
+        assert_eq!(reader.words(&words[1..]), Reading::Plain);
+        for (index, _) in words.iter().enumerate().take(9).skip(1) {
+            let mut other = words.clone();
+            other.remove(index);
+            assert_ne!(reader.words(&other), Reading::Confined, "{other:?}");
+        }
     }
 
     #[test]

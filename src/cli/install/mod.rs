@@ -13,6 +13,7 @@ use std::{
     env,
     ffi::OsString,
     io::{self, BufRead, IsTerminal},
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -24,7 +25,7 @@ use serde_json::{Value, json};
 use self::{
     edit::Edit,
     fetch::Fetch,
-    line::LineForm,
+    line::{LineForm, Reader, Reading},
     settings::{Empty, SettingsFile, files},
 };
 use super::{
@@ -71,9 +72,12 @@ pub(super) struct InstallArgs {
     /// This file, and no other [default: those of the user and of the project in the current directory]
     #[arg(long, value_name = "FILE")]
     settings: Option<PathBuf>,
-    /// Do not run guards with sample events, bare and confined, before they are switched
+    /// Do not run guards with sample events, confined, before they are switched
     #[arg(long)]
     no_rehearsal: bool,
+    /// Run guards without any confinement too, to compare; asks first, unless --yes is given
+    #[arg(long, conflicts_with_all = ["dry_run", "no_rehearsal", "uninstall"])]
+    bare: bool,
     /// Fetch the packages of hooks first, confined under develop-online [default: after a question at a terminal, without --yes]
     #[arg(long, conflicts_with_all = ["dry_run", "uninstall"])]
     fetch: bool,
@@ -227,37 +231,37 @@ impl InstallArgs {
             }
             planned.push(Planned { file, steps });
         }
-        if !self.uninstall {
-            let directory = empty.as_ref().map_or(&*project, Empty::path);
-            let fetched = self.fetch(&config, &planned, directory)?;
-            for Planned { file, steps } in &mut planned {
-                for step in steps {
-                    self.rehearse(&config, file, step, &fetched);
-                }
+        let can_ask = self.yes || io::stdin().is_terminal();
+        if self.dry_run || !can_ask || planned.iter().flat_map(Planned::changes).count() == 0 {
+            if !context.json {
+                show(&planned);
             }
-        }
-        let changes = planned.iter().flat_map(Planned::changes).count();
-        let left = planned.iter().flat_map(|it| &it.steps);
-        let left = left
-            .filter(|step| matches!(step.becomes, Becomes::Left(_)))
-            .count();
-        let code = if left == 0 {
-            ExitCode::SUCCESS
-        } else {
-            ExitCode::FAILURE
-        };
-        if !context.json {
-            show(&planned);
-        }
-        if changes == 0 || self.dry_run {
-            self.tell(context, &planned, None, None);
-            return Ok(code);
-        }
-        if !self.yes {
-            if !io::stdin().is_terminal() {
+            if !self.dry_run && planned.iter().flat_map(Planned::changes).count() > 0 {
                 let message = "nothing was changed: say --yes to change what is shown, or --dry-run to see it alone";
                 return Err(Failure::new(message));
             }
+            self.tell(context, &planned, None, None);
+            return Ok(code(&planned));
+        }
+        // Only now, with somebody who answers: from here on programs run.
+        if !self.uninstall {
+            let directory = empty.as_ref().map_or(&*project, Empty::path);
+            let fetched = self.fetch(&config, &planned, directory)?;
+            let is_compared = self.bare && self.agrees_to_bare_runs(&planned)?;
+            for Planned { file, steps } in &mut planned {
+                for step in steps {
+                    self.rehearse(&config, file, step, (&fetched, is_compared));
+                }
+            }
+        }
+        if !context.json {
+            show(&planned);
+        }
+        if planned.iter().flat_map(Planned::changes).count() == 0 {
+            self.tell(context, &planned, None, None);
+            return Ok(code(&planned));
+        }
+        if !self.yes {
             let question = match self.uninstall {
                 true => "Put this back? [y/N] ",
                 false => {
@@ -271,7 +275,35 @@ impl InstallArgs {
         let backups = self.carry_out(&config, &planned)?;
         let socket = (!self.uninstall).then(|| on_demand::daemon(context, None));
         self.tell(context, &planned, Some(&backups), socket);
-        Ok(code)
+        Ok(code(&planned))
+    }
+
+    /// Asks whether guards may run without confinement, by their commands.
+    fn agrees_to_bare_runs(&self, planned: &[Planned]) -> Result<bool, Failure> {
+        let steps = planned.iter().flat_map(|it| &it.steps);
+        let guards: Vec<_> = steps
+            .filter(|step| matches!(step.becomes, Becomes::Changed(_)) && self.is_guard(&step.hook))
+            .map(|step| plain(&step.before))
+            .collect();
+        if self.yes || guards.is_empty() {
+            return Ok(true);
+        }
+        for guard in &guards {
+            output::stderr(&format!("to compare  {guard}"));
+        }
+        agreed(&format!(
+            "Run {} WITHOUT confinement, to compare? [y/N] ",
+            match guards.len() {
+                1 => "this guard".to_owned(),
+                guards => format!("these {guards} guards"),
+            }
+        ))
+    }
+
+    /// Returns whether a hook decides about calls.
+    fn is_guard(&self, hook: &Registered) -> bool {
+        let (runtime, point) = (self.runtime.runtime, Some(hook.point.as_str()));
+        runtime.stakes(point) == Stakes::Gate && runtime.is_of_a_call(point)
     }
 
     /// Goes on under a profile without namespaces, after a question, where this host confines nothing under the usual one.
@@ -362,9 +394,6 @@ impl InstallArgs {
             let (edit, original) = file.edit_back(hook, text, original)?;
             return Ok(Becomes::put_back(original, vec![edit]));
         }
-        if original.is_some() {
-            return Ok(Becomes::Kept("is confined already"));
-        }
         let style = self
             .runtime
             .runtime
@@ -376,6 +405,12 @@ impl InstallArgs {
             (None, CommandStyle::Shell { program, .. }) => Some(program),
             (None, CommandStyle::Argv) => None,
         };
+        let value = |name: &str| file.value(name);
+        if let Some(stays) = self.stays(&value, &variables, |reader| {
+            reader.line(text, shell.is_some())
+        })? {
+            return Ok(stays);
+        }
         let (words, is_one_command) = match shell {
             // The runtime uses no shell: variables, pipes and tildes are plain words.
             None => {
@@ -383,7 +418,7 @@ impl InstallArgs {
                 (Some(from_its_directory(hook, words)), true)
             }
             Some(_) => {
-                let words = words(text, |name| file.value(name));
+                let words = words(text, value);
                 let words = words.map(|words| from_its_directory(hook, words));
                 // A program that is not found may be a shell built-in.
                 let words =
@@ -420,8 +455,9 @@ impl InstallArgs {
             let edits = file.edit_words(hook, original)?;
             return Ok(Becomes::put_back(original.join(" "), edits));
         }
-        if original.is_some() {
-            return Ok(Becomes::Kept("is confined already"));
+        let value = |name: &str| file.value(name);
+        if let Some(stays) = self.stays(&value, &variables, |reader| reader.words(words))? {
+            return Ok(stays);
         }
         let program = program()?;
         let confined = self.form(&program, hook, None, &variables).of_words(words);
@@ -434,6 +470,36 @@ impl InstallArgs {
             confined.join(" "),
             edits,
         )
+    }
+
+    /// Returns why a command that names hookjail stays.
+    ///
+    /// # Errors
+    ///
+    /// Fails where it need not be confined.
+    fn stays(
+        &self,
+        value: &dyn Fn(&str) -> Option<String>,
+        variables: &[String],
+        read: impl FnOnce(&Reader<'_>) -> Reading,
+    ) -> Result<Option<Becomes>, String> {
+        let own = program()?;
+        let own = own.first().map(Path::new).unwrap_or(Path::new(""));
+        let place = |path: &Path| path.metadata().ok().map(|it| (it.dev(), it.ino()));
+        let programs = [own.to_owned(), own.with_file_name(WHOLE)].map(|path| place(&path));
+        let is_this = |path: &Path| place(path).is_some_and(|it| programs.contains(&Some(it)));
+        match read(&Reader {
+            is_this: &is_this,
+            runtime: self.runtime.name,
+            value,
+            variables,
+        }) {
+            Reading::Confined => Ok(Some(Becomes::Kept("is confined already"))),
+            Reading::Doubtful(why) => Err(format!(
+                "it is NOT confined: {why}; put the hook's own command there, and install again"
+            )),
+            Reading::Plain => Ok(None),
+        }
     }
 
     /// Binds a consent to a command.
@@ -544,7 +610,7 @@ impl InstallArgs {
         config: &Config,
         file: &SettingsFile,
         step: &mut InstallStep,
-        fetched: &BTreeSet<Fetch>,
+        (fetched, is_compared): (&BTreeSet<Fetch>, bool),
     ) {
         let Becomes::Changed(change) = &mut step.becomes else {
             return;
@@ -557,7 +623,7 @@ impl InstallArgs {
             }
         });
         change.remarks.extend(remarks);
-        match self.rehearsed(config, file, &step.hook, &change.argv) {
+        match self.rehearsed(config, file, &step.hook, (&change.argv, is_compared)) {
             Ok(remarks) => change.remarks.extend(remarks),
             Err(why) => step.becomes = Becomes::Left(why),
         }
@@ -569,11 +635,9 @@ impl InstallArgs {
         config: &Config,
         file: &SettingsFile,
         hook: &Registered,
-        argv: &[String],
+        (argv, is_compared): (&[String], bool),
     ) -> Result<Vec<String>, String> {
-        let runtime = self.runtime.runtime;
-        let point = hook.point.as_str();
-        if runtime.stakes(Some(point)) != Stakes::Gate || !runtime.is_of_a_call(Some(point)) {
+        if !self.is_guard(hook) {
             return Ok(vec![
                 "not rehearsed: it guards no call, and may act".to_owned(),
             ]);
@@ -586,10 +650,11 @@ impl InstallArgs {
             argv,
             config,
             hook,
+            is_compared,
             name: self.runtime.name,
             profile: &self.profile,
             project: &file.rehearsed_in,
-            runtime,
+            runtime: self.runtime.runtime,
             starts_in: hook
                 .working_dir
                 .as_deref()
@@ -754,6 +819,15 @@ fn program() -> Result<Vec<String>, String> {
         Err(format!(
             "hookjail's own program is `{path}`; settings know it by the name `{WHOLE}` alone"
         ))
+    }
+}
+
+/// Returns the exit code: a failure where a hook cannot be changed.
+fn code(planned: &[Planned]) -> ExitCode {
+    let mut steps = planned.iter().flat_map(|it| &it.steps);
+    match steps.any(|step| matches!(step.becomes, Becomes::Left(_))) {
+        true => ExitCode::FAILURE,
+        false => ExitCode::SUCCESS,
     }
 }
 

@@ -1,4 +1,4 @@
-//! Rehearses a guard with sample events, bare and confined, before settings are changed.
+//! Rehearses a guard with sample events, confined, and where a person asked for it bare, before settings are changed.
 
 use std::{
     collections::BTreeSet,
@@ -30,6 +30,8 @@ pub(super) struct Rehearsal<'a> {
     /// The project in which the guard is rehearsed.
     pub(super) project: &'a Path,
     pub(super) hook: &'a Registered,
+    /// Whether the guard also runs without confinement.
+    pub(super) is_compared: bool,
     /// The runtime's name.
     pub(super) name: &'a str,
     pub(super) profile: &'a str,
@@ -42,7 +44,7 @@ pub(super) struct Rehearsal<'a> {
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Rehearsed {
-    Ended(Comparison),
+    Ended(Box<Comparison>),
     Failed { error: Failed },
 }
 
@@ -98,7 +100,11 @@ impl Rehearsal<'_> {
                 payloads.push(self.payload(session, sample)?);
             }
         }
-        let runs = self.compare(&payloads)?;
+        let runs = self.runs(&payloads)?;
+        if !self.is_compared {
+            return alone(&samples, &runs, self.profile)
+                .map_err(|why| format!("{why}; propose a profile for it: {}", self.learn()));
+        }
         let mut is_partial = false;
         for (index, sample) in samples.iter().enumerate() {
             let runs = runs.iter().skip(index).step_by(samples.len());
@@ -119,6 +125,17 @@ impl Rehearsal<'_> {
         Ok(remarks(samples.len(), &runs, is_partial))
     }
 
+    /// Returns the command that proposes a profile for the guard.
+    fn learn(&self) -> String {
+        let argv = shlex::try_join(self.argv.iter().map(String::as_str));
+        let argv = argv.unwrap_or_else(|_| "CMD".to_owned());
+        let point = &self.hook.point;
+        format!(
+            "hookjail learn --as {} --point {point} -- {argv}",
+            self.name
+        )
+    }
+
     /// Returns what the runtime writes to the guard's stdin for an event.
     fn payload(&self, session: &str, sample: &Value) -> Result<String, String> {
         let event = Event {
@@ -136,12 +153,12 @@ impl Rehearsal<'_> {
         String::from_utf8(payload.to_vec()).map_err(|error| broken(&error))
     }
 
-    /// Runs the guard with each payload, confined and bare.
+    /// Runs the guard with each payload, confined, and bare where they are compared.
     #[expect(
         clippy::disallowed_methods,
         reason = "hookjail itself, as each rehearsal has a private daemon, which is started before any thread"
     )]
-    fn compare(&self, payloads: &[String]) -> Result<Vec<Comparison>, String> {
+    fn runs(&self, payloads: &[String]) -> Result<Vec<Comparison>, String> {
         let program = env::current_exe().map_err(|error| broken(&error))?;
         let mut command = Command::new(program);
         if let Some(file) = &self.config.file {
@@ -158,6 +175,7 @@ impl Rehearsal<'_> {
                 "--profile",
                 self.profile,
             ])
+            .args(self.is_compared.then_some("--bare"))
             .args(["--point", &self.hook.point, "--"])
             .args(self.argv)
             .current_dir(self.starts_in)
@@ -175,7 +193,7 @@ impl Rehearsal<'_> {
         let output = child.wait_with_output().map_err(|error| broken(&error))?;
         let lines = serde_json::Deserializer::from_slice(&output.stdout).into_iter();
         let runs = lines.map(|line| match line.map_err(|error| broken(&error))? {
-            Rehearsed::Ended(comparison) => Ok(comparison),
+            Rehearsed::Ended(comparison) => Ok(*comparison),
             Rehearsed::Failed { error } => Err(error.message),
         });
         let runs = runs.collect::<Result<Vec<_>, _>>()?;
@@ -184,6 +202,68 @@ impl Rehearsal<'_> {
             false => Err(broken(&output.status)),
         }
     }
+}
+
+/// Judges a guard by its confined runs alone. Returns remarks.
+///
+/// # Errors
+///
+/// Fails where confinement may break the guard, or silence it: it stops nothing, and was refused what it wanted to read.
+fn alone(samples: &[Value], runs: &[Comparison], profile: &str) -> Result<Vec<String>, String> {
+    let failed = runs.iter().zip(samples.iter().cycle());
+    let mut failed =
+        failed.filter_map(|(run, sample)| Some((run.confined.failure.as_ref()?, sample)));
+    if let Some((why, sample)) = failed.next() {
+        let why = why.trim_start_matches("hookjail: ");
+        return Err(format!(
+            "confined under profile {profile} it fails: {why}: {sample}"
+        ));
+    }
+    let stopped = |sample: usize| {
+        let mut runs = runs.iter().skip(sample).step_by(samples.len());
+        runs.any(|run| run.confined.stops)
+    };
+    let stops = (0..samples.len()).filter(|sample| stopped(*sample)).count();
+    let refused: BTreeSet<_> = runs
+        .iter()
+        .filter_map(|run| run.refused.as_ref())
+        .flatten()
+        .collect();
+    let mut unread = refused
+        .iter()
+        .filter(|it| it.is_read_only)
+        .map(|it| &*it.words);
+    if stops == 0
+        && let Some(first) = unread.next()
+    {
+        let more = match unread.count() {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        return Err(format!(
+            "confined under profile {profile} it stops none of {} events, and is refused: {first}{more}",
+            samples.len()
+        ));
+    }
+    let rehearsed = format!(
+        "rehearsed confined with {} events: it stops {stops}",
+        samples.len()
+    );
+    let unseen = runs.iter().any(|run| run.refused.is_none());
+    let unseen = unseen.then(|| "the files that it is refused cannot be observed here".to_owned());
+    let refused = refused.iter().take(NAMED);
+    let refused = refused.map(|it| format!("refused in the rehearsal: {}", it.words));
+    let remarks = [rehearsed].into_iter().chain(unseen).chain(refused);
+    Ok(remarks.chain(denials(runs)).collect())
+}
+
+/// Describes the denials of the confined runs.
+fn denials(runs: &[Comparison]) -> Vec<String> {
+    let denied: BTreeSet<_> = runs.iter().flat_map(|run| &run.denied).collect();
+    let denied = denied.into_iter().take(NAMED);
+    denied
+        .map(|denied| format!("denied in the rehearsal: {denied}"))
+        .collect()
 }
 
 fn broken(error: &dyn std::fmt::Display) -> String {
@@ -215,19 +295,16 @@ fn remarks(events: usize, runs: &[Comparison], is_partial: bool) -> Vec<String> 
         [] => "the same bare and confined".to_owned(),
         found => found.join("; "),
     };
-    let denied: BTreeSet<_> = runs.iter().flat_map(|run| &run.denied).collect();
-    let denied = denied.into_iter().take(NAMED);
-    let denied = denied.map(|denied| format!("denied in the rehearsal: {denied}"));
     [format!("rehearsed with {events} events: {found}")]
         .into_iter()
-        .chain(denied)
+        .chain(denials(runs))
         .collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::rehearse::RunEnd;
+    use crate::cli::rehearse::{RefusedUse, RunEnd};
 
     fn agreement(bare: [bool; 3], confined: [bool; 3]) -> Agreement {
         Agreement::of_runs(bare.into_iter().zip(confined))
@@ -259,6 +336,62 @@ mod tests {
     }
 
     #[test]
+    fn a_guard_is_judged_by_what_it_is_refused_where_it_is_not_compared() {
+        let samples = [serde_json::json!({"n": 1}), serde_json::json!({"n": 2})];
+        let refused = |is_read_only, words: &str| RefusedUse {
+            is_read_only,
+            words: words.to_owned(),
+        };
+        let run = |stops, refused: &[RefusedUse]| Comparison {
+            bare: None,
+            confined: RunEnd {
+                stops,
+                ..RunEnd::default()
+            },
+            denied: Vec::new(),
+            leaves: Vec::new(),
+            refused: Some(refused.to_vec()),
+        };
+        let judge = |runs: &[Comparison]| alone(&samples, runs, "develop");
+        let reads = [
+            refused(true, "read /home/a/rules"),
+            refused(true, "read /home/a/x"),
+        ];
+        let silenced = judge(&[run(false, &reads), run(false, &[])]).unwrap_err();
+        assert_eq!(
+            silenced,
+            "confined under profile develop it stops none of 2 events, and is refused: read /home/a/rules and 1 more"
+        );
+        let remarks = |stops| format!("rehearsed confined with 2 events: it stops {stops}");
+        // One that stops something sees its rules.
+        assert_eq!(
+            judge(&[run(true, &reads[..1]), run(false, &[])]).unwrap(),
+            [&*remarks(1), "refused in the rehearsal: read /home/a/rules"]
+        );
+        // What it could not write says nothing about what it decides.
+        let writes = [refused(false, "write /home/a/log")];
+        assert_eq!(
+            judge(&[run(false, &writes), run(false, &[])]).unwrap(),
+            [&*remarks(0), "refused in the rehearsal: write /home/a/log"]
+        );
+        let mut broken = run(true, &[]);
+        broken.confined.failure = Some("hookjail: the hook failed".to_owned());
+        assert_eq!(
+            judge(&[run(false, &[]), broken]).unwrap_err(),
+            "confined under profile develop it fails: the hook failed: {\"n\":2}"
+        );
+        let mut unseen = run(false, &[]);
+        unseen.refused = None;
+        assert_eq!(
+            judge(&[unseen]).unwrap(),
+            [
+                &*remarks(0),
+                "the files that it is refused cannot be observed here"
+            ]
+        );
+    }
+
+    #[test]
     fn a_difference_is_described_once_however_many_runs_have_it() {
         let end = |stdout: &str, file: &str| RunEnd {
             stdout: stdout.to_owned(),
@@ -270,6 +403,7 @@ mod tests {
             confined,
             denied: vec!["socket: no network".to_owned()],
             leaves: Vec::new(),
+            refused: Some(Vec::new()),
         };
         let same = [
             run(end("", "a"), end("", "b")),

@@ -1,9 +1,12 @@
-//! `hookjail run --as RUNTIME --rehearse`: compares a hook's bare and confined runs.
+//! `hookjail run --as RUNTIME --rehearse`: shows a hook's confined run, and with `--bare` compares it with a bare one.
 //!
 //! Confinement can silence a guard: one that cannot read its rules' directory and exits with 0 looks like one that
-//! approves. Only the comparison shows the difference, so it is made at a person's terminal.
+//! approves. The accesses that its profile refuses show that, and so does the comparison, which a person asks for by name.
 
 mod files;
+mod refused;
+#[cfg_attr(not(target_os = "linux"), path = "watch_elsewhere.rs")]
+mod watch;
 
 use std::{
     collections::BTreeSet,
@@ -26,6 +29,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use self::files::{Files, list, only_bare};
+pub(in crate::cli) use self::{
+    refused::RefusedUse,
+    watch::{Watch, Watched},
+};
 use super::{
     Context, Failure, output,
     private_server::SIGNALED,
@@ -43,6 +50,9 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 #[serde(rename_all = "camelCase")]
 pub(super) struct RunEnd {
     pub(super) exit_code: u8,
+    /// Why hookjail answers in the hook's place, if it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) failure: Option<String>,
     pub(super) stderr: String,
     pub(super) stdout: String,
     pub(super) stops: bool,
@@ -50,22 +60,25 @@ pub(super) struct RunEnd {
     pub(super) writes: Option<BTreeSet<String>>,
 }
 
-/// Both runs for one payload.
+/// The runs for one payload.
 #[derive(Debug, Deserialize, Serialize)]
 pub(super) struct Comparison {
-    /// `None` where the hook is not run bare, as it would leave something in the home.
+    /// `None` where the hook is not run bare: nobody asked for that, or it would leave something in the home.
     pub(super) bare: Option<RunEnd>,
     pub(super) confined: RunEnd,
     /// The denials of the confined run.
     pub(super) denied: Vec<String>,
     /// New paths in the home, which bare runs would make there, closed to confined ones from then on.
     pub(super) leaves: Vec<PathBuf>,
+    /// The accesses that the profile refused, none twice; `None` where they cannot be observed.
+    pub(super) refused: Option<Vec<RefusedUse>>,
 }
 
-/// Compares a hook's confined and bare runs for each payload.
+/// Runs a hook confined for each payload, and where the command line says so bare.
 ///
 /// All runs are real: files that the hook writes are written. Once a confined run has made something new in the home, none is
-/// bare: there it would stay, and be closed to confined runs. Exits with 0 where all results are the same, otherwise with 1.
+/// bare: there it would stay, and be closed to confined runs. Exits with 0 where all results are the same, or without bare runs
+/// where nothing was refused, otherwise with 1.
 ///
 /// # Errors
 ///
@@ -79,6 +92,7 @@ pub(super) fn run(
     let files = || Files::below(&workspace);
     let end = |said: HookOutput, before: &Option<Files>, after: &Option<Files>| RunEnd {
         exit_code: said.code,
+        failure: None,
         stderr: String::from_utf8_lossy(&said.stderr).into_owned(),
         stdout: String::from_utf8_lossy(&said.stdout).into_owned(),
         stops: hook.takes_for_no(&said),
@@ -87,43 +101,47 @@ pub(super) fn run(
             .zip(after.as_ref())
             .map(|(before, after)| after.since(before)),
     };
+    let is_compared = hook.run.place.bare;
     let mut before = files();
     let mut bare_payloads = payloads.clone().into_iter();
     // Confined first: it shows the paths that the bare run would leave.
-    let compared = hook.privately(context, payloads, |confined, denials, state| {
+    let compared = hook.privately(context, payloads, |ended, state| {
         let between = files();
         let payload = bare_payloads.next().unwrap_or_default();
-        let leaves = state.new_on_machine()?;
-        let denials = denials.iter().filter(|denial| !denial.incidental);
-        let denied = denials.map(denial_words).collect();
-        let confined = end(confined, &before, &between);
-        if !leaves.is_empty() {
-            before = between;
-            return Ok(Comparison {
-                bare: None,
-                confined,
-                denied,
-                leaves,
-            });
-        }
-        let bare = bare(
-            &hook.run.command,
-            &payload,
-            hook.timeout().unwrap_or(DEFAULT_TIMEOUT),
-        )?;
-        before = files();
-        Ok(Comparison {
-            bare: Some(end(bare, &between, &before)),
-            confined,
-            denied,
+        let leaves = match is_compared {
+            true => state.new_on_machine()?,
+            false => Vec::new(),
+        };
+        let denials = ended.denials.iter().filter(|denial| !denial.incidental);
+        let mut comparison = Comparison {
+            bare: None,
+            confined: RunEnd {
+                failure: ended.failure,
+                ..end(ended.said, &before, &between)
+            },
+            denied: denials.map(denial_words).collect(),
             leaves,
-        })
+            refused: ended.refused,
+        };
+        before = between;
+        if is_compared && comparison.leaves.is_empty() {
+            let limit = hook.timeout().unwrap_or(DEFAULT_TIMEOUT);
+            let bare = bare(&hook.run.command, &payload, limit)?;
+            let after = files();
+            comparison.bare = Some(end(bare, &before, &after));
+            before = after;
+        }
+        Ok(comparison)
     })?;
     let mut code = ExitCode::SUCCESS;
     for comparison in compared {
         let differ = comparison.differences();
         comparison.show(context, &differ);
-        if !differ.is_empty() || comparison.bare.is_none() {
+        let is_clean = match is_compared {
+            true => comparison.bare.is_some() && differ.is_empty(),
+            false => comparison.is_served(),
+        };
+        if !is_clean {
             code = ExitCode::FAILURE;
         }
     }
@@ -190,6 +208,12 @@ fn output_of(argv: &[OsString], payload: &[u8], limit: Duration) -> Result<Outpu
 }
 
 impl Comparison {
+    /// Returns whether confinement refused nothing, as far as is known.
+    fn is_served(&self) -> bool {
+        let is_seen = self.refused.as_ref().is_some_and(Vec::is_empty);
+        self.confined.failure.is_none() && self.denied.is_empty() && is_seen
+    }
+
     /// Returns the differences, the most important first.
     fn differences(&self) -> Vec<String> {
         let Self { bare, confined, .. } = self;
@@ -232,6 +256,7 @@ impl Comparison {
             confined,
             denied,
             leaves,
+            refused,
         } = self;
         if context.json {
             output::json_line(&json!({
@@ -240,6 +265,7 @@ impl Comparison {
                 "denied": denied,
                 "differences": differ,
                 "leaves": leaves,
+                "refused": refused,
             }));
             return;
         }
@@ -266,11 +292,25 @@ impl Comparison {
             }
             let denied = denied.iter().filter(|_| name == "confined");
             denied.for_each(|words| line("denied", words));
+            let refused = refused.iter().flatten().filter(|_| name == "confined");
+            refused.for_each(|it| line("refused", &it.words));
         }
-        text.push_str(&match (differ, leaves.as_slice()) {
+        text.push_str(&match (bare, leaves.as_slice()) {
             (_, [path, ..]) => format!("ALONE     {}\n", plain(&alone_words(path))),
-            ([], []) => "same      confinement changes nothing here\n".to_owned(),
-            (differ, []) => format!("DIFFERENT {}\n", plain(&differ.join("; "))),
+            (Some(_), []) if differ.is_empty() => {
+                "same      confinement changes nothing here\n".to_owned()
+            }
+            (Some(_), []) => format!("DIFFERENT {}\n", plain(&differ.join("; "))),
+            (None, []) if self.is_served() => {
+                "served    confinement refuses nothing here\n".to_owned()
+            }
+            (None, []) if refused.is_none() && denied.is_empty() => {
+                "UNSEEN    refused files cannot be observed here; compare with a run without confinement: --rehearse --bare\n"
+                    .to_owned()
+            }
+            (None, []) => {
+                "REFUSED   compare with a run without confinement: --rehearse --bare\n".to_owned()
+            }
         });
         output::stdout(text.as_bytes());
     }

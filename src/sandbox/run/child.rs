@@ -25,7 +25,7 @@ use crate::{
     mutants,
     policy::{
         Access, HookView, Keep, Limits, ScratchLimits, StateScope,
-        rights::{OF_FILES, Rights, TERMINALS},
+        rights::{FileRight, FileRights as GrantedRights, OF_FILES, Rights},
     },
     process::{self, Armed, Hold, Kill, Pipes, Running},
     refusal::{Fact, Fault, Reason, Refusal, Stop, canceled, lacking},
@@ -61,6 +61,14 @@ use crate::{
 /// The kernel counts them per user: without a limit, a hook under the daemon's uid could leave none for the user's
 /// other processes.
 const PENDING_SIGNALS: u64 = 256;
+
+/// Rights on the pseudo-terminals of a run with a view of its own.
+const TERMINALS: GrantedRights = GrantedRights::of(&[
+    FileRight::IoctlDevice,
+    FileRight::ReadDirectory,
+    FileRight::ReadFile,
+    FileRight::WriteFile,
+]);
 
 /// Time limit for the death of a killed child that is stuck before its exec.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);

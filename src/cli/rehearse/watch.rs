@@ -1,0 +1,97 @@
+//! What the profile of a rehearsed hook refuses, observed during its runs.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use nix::unistd::{AccessFlags, access};
+
+use super::refused::RefusedUse;
+use crate::{
+    cli::{
+        Failure,
+        observed::{find_profile, is_read_only, landlock_abi, needs, refusals, under},
+    },
+    config::Config,
+    daemon::{Assembly, own},
+    policy::{
+        explain::{GrantDecision, Operation, Target},
+        forbidden::Forbidden,
+        learned::Under,
+    },
+    sandbox::Observer,
+};
+
+/// An observer of runs whose profile is not known yet.
+pub(in crate::cli) struct Watch(Arc<Observer>);
+
+impl Watch {
+    /// Observes the runs of a daemon that is built from these parts.
+    pub(in crate::cli) fn over(assembly: Assembly) -> (Assembly, Self) {
+        let observer = Arc::new(Observer::default());
+        (assembly.observed_by(Arc::clone(&observer)), Self(observer))
+    }
+
+    /// Goes by a profile in a workspace. `files` are the hook's own.
+    ///
+    /// # Errors
+    ///
+    /// Fails where there is no such profile, or a path cannot be examined.
+    pub(in crate::cli) fn by(
+        self,
+        config: &Config,
+        (name, workspace): (&str, &Path),
+        files: Vec<PathBuf>,
+    ) -> Result<Watched, Failure> {
+        let policy = find_profile(&Assembly::registry(config)?, name)?;
+        Ok(Watched {
+            forbidden: Forbidden::locate(&own(config))?,
+            observer: self.0,
+            runtime: config.runtime.clone(),
+            under: under(policy, workspace, &files, landlock_abi())?,
+            files,
+        })
+    }
+}
+
+/// The observation of a hook's runs under one profile.
+pub(in crate::cli) struct Watched {
+    files: Vec<PathBuf>,
+    forbidden: Forbidden,
+    observer: Arc<Observer>,
+    runtime: PathBuf,
+    under: Under,
+}
+
+impl Watched {
+    /// Returns the refused accesses since the last call, without earlier ones; `None` where runs cannot be observed here.
+    pub(in crate::cli) fn refused(&self) -> Option<Vec<RefusedUse>> {
+        let needs = needs(&self.observer.take()?, &self.files, &self.runtime);
+        let refused = refusals(&needs, &self.under, &self.forbidden);
+        let refused = refused.map(|(wanted, _)| RefusedUse {
+            is_read_only: is_read_only(wanted.operation),
+            words: format!(
+                "{} {}",
+                wanted.operation.name(),
+                wanted.target.path().display()
+            ),
+        });
+        // A file that a guard looks for and does not see silences it as well.
+        let looked = needs.looks.iter().filter(|path| self.is_kept_from(path));
+        let looked = looked.map(|path| RefusedUse {
+            is_read_only: true,
+            words: format!("look at {}", path.display()),
+        });
+        Some(refused.chain(looked).collect())
+    }
+
+    /// Returns whether a path is that of a file that this user can read, and the profile refuses.
+    fn is_kept_from(&self, path: &Path) -> bool {
+        let target = Target::locate(Operation::Read, path);
+        let decision = (self.under.reach).decide(Operation::Read, &target, None, &self.forbidden);
+        path.is_file()
+            && access(path, AccessFlags::R_OK).is_ok()
+            && matches!(decision, GrantDecision::Refused(_))
+    }
+}

@@ -1,0 +1,42 @@
+//! Runs are observed on Linux alone.
+
+use std::path::{Path, PathBuf};
+
+use super::refused::RefusedUse;
+use crate::{cli::Failure, config::Config, daemon::Assembly};
+
+/// No observer.
+pub(in crate::cli) struct Watch;
+
+impl Watch {
+    /// Observes nothing.
+    pub(in crate::cli) fn over(assembly: Assembly) -> (Assembly, Self) {
+        (assembly, Self)
+    }
+
+    /// Observes nothing.
+    ///
+    /// # Errors
+    ///
+    /// Never.
+    #[expect(clippy::unnecessary_wraps, reason = "on Linux it may fail")]
+    pub(in crate::cli) fn by(
+        self,
+        _config: &Config,
+        _under: (&str, &Path),
+        _files: Vec<PathBuf>,
+    ) -> Result<Watched, Failure> {
+        Ok(Watched)
+    }
+}
+
+/// No observation.
+pub(in crate::cli) struct Watched;
+
+impl Watched {
+    /// Returns `None`: runs cannot be observed here.
+    #[expect(clippy::unused_self, reason = "on Linux it observes")]
+    pub(in crate::cli) fn refused(&self) -> Option<Vec<RefusedUse>> {
+        None
+    }
+}
