@@ -60,7 +60,7 @@ impl ReloadArgs {
                 response.profiles.len(),
                 response.hooks
             );
-            output::stdout(text.as_bytes());
+            output::text(&text);
             if !response.unconfirmed.is_empty() {
                 output::stderr(&format!(
                     "hookjail: not confirmed on this host, so every run under them is refused: {}; see `hookjail doctor`",
@@ -100,9 +100,10 @@ impl DrainArgs {
         if context.json {
             output::json_line(&json::render(&response, "hookjail.v1.DrainResponse")?);
         } else {
-            output::stdout(
-                format!("draining: {} hooks are running\n", response.running).as_bytes(),
-            );
+            output::text(&format!(
+                "draining: {} hooks are running\n",
+                response.running
+            ));
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -274,7 +274,7 @@ fn verify(context: &Context, file: Option<PathBuf>) -> Result<ExitCode, Failure>
                     style.bad("the chain does not hold"),
                     plain(&format!("{record}{broken}"))
                 );
-                output::stdout(text.as_bytes());
+                output::text(&text);
             }
             Ok(ExitCode::FAILURE)
         }
@@ -324,7 +324,7 @@ fn told(context: &Context, path: &Path, verified: &Verified) {
             "its end is unproven: a file alone does not tell whether records were cut off\n",
         );
     }
-    output::stdout(text.as_bytes());
+    output::text(&text);
 }
 
 /// Prints records, for people or as JSON.
@@ -545,7 +545,7 @@ fn stats(context: &Context, by: Vec<GroupBy>, which: WhichRecords) -> Result<Exi
         }
     }
     text.push('\n');
-    output::stdout(text.as_bytes());
+    output::text(&text);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -634,7 +634,7 @@ impl Last {
 
 fn export(context: &Context, which: WhichRecords, format: Format) -> Result<ExitCode, Failure> {
     if format == Format::Csv {
-        output::stdout(format!("{}\n", COLUMNS.join(",")).as_bytes());
+        output::text(&format!("{}\n", COLUMNS.join(",")));
     }
     let mut records = 0_u64;
     let last = read(context, which, |line, told| {
@@ -653,7 +653,7 @@ fn export(context: &Context, which: WhichRecords, format: Format) -> Result<Exit
                 sequence,
                 ..RecordFields::default()
             };
-            output::stdout(row(&told).as_bytes());
+            output::document(&row(&told));
         }
         Format::Jsonl => output::json_line(
             &json!({ "record": "export", "records": records, "sequence": sequence, "hash": hash }),

@@ -46,7 +46,7 @@ impl BenchLaneArgs {
             client: HookServiceClient::new(channel),
             request: self.request()?,
         };
-        output::stdout(b"ready\n");
+        output::text("ready\n");
         for line in io::stdin().lock().lines() {
             let line = line?;
             let words: Vec<&str> = line.split_whitespace().collect();
@@ -65,7 +65,7 @@ impl BenchLaneArgs {
                     )));
                 }
             };
-            output::stdout(format!("{answer}\n").as_bytes());
+            output::text(&format!("{answer}\n"));
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -18,7 +18,7 @@ pub(super) struct BuiltinArgs {
 impl BuiltinArgs {
     pub(super) fn run(&self) -> Result<ExitCode, Failure> {
         let findings = findings(&self.name, &self.args)?;
-        output::stdout(&serde_json::to_vec(&findings)?);
+        output::raw(&serde_json::to_vec(&findings)?);
         Ok(ExitCode::SUCCESS)
     }
 }

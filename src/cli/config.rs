@@ -39,7 +39,7 @@ impl ConfigArgs {
                 (Origin::Managed, Some(file)) => format!("managed by {}", file.display()),
             };
             let line = format!("{:width$}  {value}  ({})\n", setting.key, plain(&origin));
-            output::stdout(line.as_bytes());
+            output::text(&line);
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -461,7 +461,7 @@ fn show(response: &pb::DispatchResponse) {
     for push in &response.pushes {
         line("push", &push_words(push));
     }
-    output::stdout(text.as_bytes());
+    output::text(&text);
 }
 
 /// Describes the loop valve's state, unless it is open.

@@ -57,7 +57,7 @@ impl DoctorArgs {
         if context.json {
             output::json_line(&json::render(&status, "hookjail.v1.GetStatusResponse")?);
         } else {
-            output::stdout(describe(&status, self.verbose).as_bytes());
+            output::text(&describe(&status, self.verbose));
         }
         // The exit code tells a script whether hooks can run.
         let healthy = status.audit_problem.is_empty()

@@ -176,7 +176,7 @@ impl ExplainArgs {
         if context.json {
             output::json_line(&as_json(&asked, &policy, &spec, &answer));
         } else {
-            output::stdout(describe(&asked, &policy, &spec, &answer).as_bytes());
+            output::text(&describe(&asked, &policy, &spec, &answer));
         }
         Ok(match answer.verdict {
             Verdict::Allowed => ExitCode::SUCCESS,

@@ -154,7 +154,7 @@ fn tell(hooks: &[Registered]) {
     if hooks.is_empty() {
         text.push_str("no hooks\n");
     }
-    output::stdout(text.as_bytes());
+    output::text(&text);
 }
 
 /// Sorts hooks by their contract's points, and at each point by registration.

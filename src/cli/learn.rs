@@ -265,7 +265,7 @@ impl LearnArgs {
             for (index, step) in next.iter().enumerate() {
                 say(if index == 0 { "to use it" } else { "" }, step);
             }
-            output::stdout(diff.as_bytes());
+            output::document(&diff);
         }
         Ok(match differ.is_empty() {
             true => ExitCode::SUCCESS,

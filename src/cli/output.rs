@@ -1,19 +1,46 @@
-//! Writes to stdout and stderr.
+//! Writes to stdout and stderr. Text for people shows every character: names of others cannot steer a terminal or reorder it.
 
-use std::io::{self, IsTerminal, Write};
+use std::{
+    borrow::Cow,
+    io::{self, IsTerminal, Write},
+    sync::LazyLock,
+};
 
 use serde::Serialize;
 use serde_json::json;
+use uuid::Uuid;
 
 use super::Failure;
-use crate::daemon;
+use crate::{
+    daemon,
+    model::{visible, visible_json},
+};
 
-/// Writes to stdout. A closed stdout is ignored.
-pub(super) fn stdout(bytes: &[u8]) {
+/// The beginning of a colour in text. No text of others has it, since each process makes its own.
+static COLOR: LazyLock<String> = LazyLock::new(|| format!("\u{fdd0}{}", Uuid::now_v7().simple()));
+
+/// The end of a colour's number.
+const COLOR_END: char = 'm';
+
+/// Writes text for people to stdout. A closed stdout is ignored.
+pub(super) fn text(text: &str) {
+    raw(shown(text).as_bytes());
+}
+
+/// Writes a document to stdout: to a terminal as text, elsewhere as it is.
+pub(super) fn document(document: &str) {
+    match io::stdout().is_terminal() {
+        true => text(document),
+        false => raw(document.as_bytes()),
+    }
+}
+
+/// Writes bytes to stdout as they are. A closed stdout is ignored.
+pub(super) fn raw(bytes: &[u8]) {
     try_stdout(bytes);
 }
 
-/// Writes to stdout, and returns whether more may be written.
+/// Writes bytes to stdout as they are, and returns whether more may be written.
 pub(super) fn try_stdout(bytes: &[u8]) -> bool {
     let mut out = io::stdout().lock();
     let written = out.write_all(bytes).and_then(|()| out.flush());
@@ -25,22 +52,41 @@ pub(super) fn try_stdout(bytes: &[u8]) -> bool {
     written.is_ok()
 }
 
-/// Writes bytes to stderr unescaped. A closed stderr is ignored.
+/// Writes bytes to stderr as they are. A closed stderr is ignored.
 pub(super) fn raw_stderr(bytes: &[u8]) {
     drop(io::stderr().lock().write_all(bytes));
 }
 
-/// Writes a line to stderr. A closed stderr is ignored.
+/// Writes text for people to stderr. A closed stderr is ignored.
+pub(super) fn stderr_text(text: &str) {
+    raw_stderr(shown(text).as_bytes());
+}
+
+/// Writes a line for people to stderr. A closed stderr is ignored.
 pub(super) fn stderr(line: &str) {
-    drop(writeln!(io::stderr().lock(), "{line}"));
+    stderr_text(&format!("{line}\n"));
 }
 
 /// Writes a value as one line of JSON.
 pub(super) fn json_line(value: &impl Serialize) {
     // Serialisation fails only for keys that are not strings, and no printed value has any.
-    let mut line = serde_json::to_vec(value).unwrap_or_default();
-    line.push(b'\n');
-    stdout(&line);
+    let mut line = serde_json::to_string(value).unwrap_or_default();
+    line.push('\n');
+    raw(visible_json(&line).as_bytes());
+}
+
+/// Replaces what a reader would not see, but for the colours of [`Style`].
+fn shown(text: &str) -> Cow<'_, str> {
+    let mut parts = text.split(&**COLOR);
+    let first = visible(parts.next().unwrap_or_default());
+    let colored = parts.map(|part| match part.split_once(COLOR_END) {
+        Some((number, rest)) => format!("\x1b[{number}m{}", visible(rest)),
+        None => visible(part).into_owned(),
+    });
+    match colored.collect::<String>() {
+        colored if colored.is_empty() => first,
+        colored => Cow::Owned(format!("{first}{colored}")),
+    }
 }
 
 /// Prints why a subcommand failed: for people on stderr, for programs on stdout.
@@ -127,9 +173,30 @@ impl Style {
 
     fn paint(self, code: &str, text: &str) -> String {
         if self.colors {
-            format!("\x1b[{code}m{text}\x1b[0m")
+            let color = &*COLOR;
+            format!("{color}{code}{COLOR_END}{text}{color}0{COLOR_END}")
         } else {
             text.to_owned()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_has_the_colors_of_its_style_and_no_others() {
+        let style = Style { colors: true };
+        let text = format!("a \x1b[31m{} \u{9b}2J", style.bad("no\x1b[0m"));
+        assert_eq!(
+            shown(&text),
+            "a \u{fffd}[31m\x1b[31mno\u{fffd}[0m\x1b[0m \u{fffd}2J"
+        );
+        let plain = Style { colors: false };
+        assert_eq!(shown(&plain.bad("no")), "no");
+        // Marks of another process are text.
+        let foreign = format!("\u{fdd0}{}31m", Uuid::nil().simple());
+        assert_eq!(shown(&foreign), foreign);
     }
 }

@@ -55,7 +55,7 @@ impl ProfileArgs {
                         "toml": policy.to_toml(),
                     }));
                 } else {
-                    output::stdout(policy.to_toml().as_bytes());
+                    output::document(&policy.to_toml());
                 }
             }
             ProfileCommand::Validate { directories } => {
@@ -101,9 +101,11 @@ fn list(registry: &Registry, as_json: bool) {
                 "digest": policy.digest,
             }));
         } else {
-            output::stdout(
-                format!("{:<14} {}\n", policy.name.as_str(), policy.description).as_bytes(),
-            );
+            output::text(&format!(
+                "{:<14} {}\n",
+                policy.name.as_str(),
+                policy.description
+            ));
         }
     }
 }

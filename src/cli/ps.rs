@@ -44,7 +44,7 @@ impl PsArgs {
         if context.json {
             output::json_line(&json::render(&response, "hookjail.v1.ListRunsResponse")?);
         } else {
-            output::stdout(table(&response.runs).as_bytes());
+            output::text(&table(&response.runs));
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -86,7 +86,7 @@ impl KillArgs {
                 plain(&hook(&run)),
                 plain(&how)
             );
-            output::stdout(text.as_bytes());
+            output::text(&text);
         }
         Ok(ExitCode::SUCCESS)
     }

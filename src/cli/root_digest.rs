@@ -21,7 +21,7 @@ impl RootDigestArgs {
         if context.json {
             output::json_line(&json!({ "digest": found }));
         } else {
-            output::stdout(format!("{found}\n").as_bytes());
+            output::text(&format!("{found}\n"));
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -317,7 +317,7 @@ impl RunArgs {
 
 /// Prints the hook's output, and notes where it is incomplete.
 fn mirror(response: &pb::ExecuteResponse) {
-    output::stdout(&response.stdout);
+    output::raw(&response.stdout);
     output::raw_stderr(&response.stderr);
     if response.stdout_truncated || response.stderr_truncated || response.cut_for_reply {
         output::stderr("hookjail: the hook printed more than is kept");

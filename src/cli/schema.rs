@@ -31,7 +31,7 @@ pub(super) fn print(form: Form, as_json: bool) -> Result<ExitCode, Failure> {
     if as_json {
         output::json_line(&schema);
     } else {
-        output::stdout(format!("{}\n", serde_json::to_string_pretty(&schema)?).as_bytes());
+        output::text(&format!("{}\n", serde_json::to_string_pretty(&schema)?));
     }
     Ok(ExitCode::SUCCESS)
 }

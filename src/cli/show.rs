@@ -129,7 +129,7 @@ pub(super) fn show(
         &format!("run {}, record {}", audit.run_id, audit.sequence),
     );
     line("served by", served_by);
-    output::stdout(text.as_bytes());
+    output::text(&text);
 }
 
 /// The maximum number of characters shown of a long text.
@@ -377,7 +377,7 @@ pub(super) fn show_preview(response: &pb::PreviewResponse) {
             line("", &axis_words(axis, style));
         }
     }
-    output::stdout(text.as_bytes());
+    output::text(&text);
 }
 
 /// Describes whether a run is confined, and whether that is confirmed.

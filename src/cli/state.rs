@@ -127,7 +127,7 @@ fn show(entries: &[StateEntry], as_json: bool, line: impl Fn(&StateEntry) -> Str
         return;
     }
     for entry in entries {
-        output::stdout(format!("{}\n", plain(&line(entry))).as_bytes());
+        output::text(&format!("{}\n", plain(&line(entry))));
     }
 }
 

@@ -42,7 +42,7 @@ impl StatusArgs {
         if context.json {
             output::json_line(&json::render(&status, "hookjail.v1.StatusResponse")?);
         } else {
-            output::stdout(text(&status, Style::of_stdout()).as_bytes());
+            output::text(&text(&status, Style::of_stdout()));
         }
         Ok(if status.serving {
             ExitCode::SUCCESS

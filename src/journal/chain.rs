@@ -7,6 +7,7 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use super::{record::Record, verify::ChainBreak};
+use crate::model::visible_json;
 
 /// The largest line, newline included. Larger ones are neither written nor read.
 pub(crate) const MAX_LINE_BYTES: usize = 8 << 20;
@@ -39,7 +40,7 @@ impl Head {
         write!(line, r#"{{"sequence":{sequence},"time":"{time:.9}","instance":"{instance}","previous":"{previous}""#)
             .map_err(serde_json::Error::io)?;
         let body = line.len();
-        serde_json::to_writer(&mut line, record)?;
+        line.extend_from_slice(visible_json(&serde_json::to_string(record)?).as_bytes());
         // A record is a JSON object and never empty, since it has its kind: its opening brace becomes the comma, and
         // its closing one is dropped for the hash.
         line[body] = b',';

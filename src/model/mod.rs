@@ -23,6 +23,6 @@ pub use self::{
     limit::OnOutputLimit,
     name::{ProfileName, check_name, is_plain, is_sha256},
     peer::{Certificate, Peer, Remote},
-    shown::is_unseen,
+    shown::{is_unseen, visible, visible_json},
     users::Users,
 };

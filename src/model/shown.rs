@@ -1,4 +1,6 @@
-//! Recognises characters that a reader would not see as they are.
+//! Recognises and replaces characters that a reader would not see as they are.
+
+use std::{borrow::Cow, fmt::Write};
 
 /// Returns whether a character steers a terminal, is invisible, or reorders others.
 pub fn is_unseen(c: char) -> bool {
@@ -10,4 +12,64 @@ pub fn is_unseen(c: char) -> bool {
                 | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}'
                 | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}'
         )
+}
+
+/// Replaces the characters of a text that a reader would not see as they are, but for tabs and line ends.
+pub fn visible(text: &str) -> Cow<'_, str> {
+    let is_hidden = |c: char| is_unseen(c) && c != '\n' && c != '\t';
+    if !text.contains(is_hidden) {
+        return text.into();
+    }
+    let shown = text.chars().map(|c| match is_hidden(c) {
+        true => char::REPLACEMENT_CHARACTER,
+        false => c,
+    });
+    shown.collect::<String>().into()
+}
+
+/// Replaces them in JSON by escapes, which mean the same there.
+pub fn visible_json(json: &str) -> Cow<'_, str> {
+    // Between strings there is only white space of these, and within them none.
+    let is_hidden = |c: char| is_unseen(c) && !matches!(c, '\n' | '\r' | '\t');
+    if !json.contains(is_hidden) {
+        return json.into();
+    }
+    let mut shown = String::with_capacity(json.len() + 16);
+    for c in json.chars() {
+        if !is_hidden(c) {
+            shown.push(c);
+            continue;
+        }
+        for unit in c.encode_utf16(&mut [0; 2]) {
+            // A `String` takes everything.
+            write!(shown, "\\u{unit:04x}").unwrap_or_default();
+        }
+    }
+    shown.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HIDDEN: &str = "a\u{1b}[2J\u{7f}\u{9b}31m\u{202e}b\u{200b}\u{e0041}\tc\n\u{e4}";
+
+    #[test]
+    fn a_text_keeps_what_is_seen_tabs_and_line_ends() {
+        let expected = "a\u{fffd}[2J\u{fffd}\u{fffd}31m\u{fffd}b\u{fffd}\u{fffd}\tc\n\u{e4}";
+        assert_eq!(visible(HIDDEN), expected);
+        assert!(matches!(visible("plain\t\u{e4}\n"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn json_means_the_same_with_escapes() {
+        let value = serde_json::json!({ HIDDEN: [HIDDEN] });
+        let json = serde_json::to_string(&value).unwrap();
+        assert!(json.contains(is_unseen), "the control: {json:?}");
+        let shown = visible_json(&json);
+        assert!(!shown.contains(is_unseen), "{shown:?}");
+        let read: serde_json::Value = serde_json::from_str(&shown).unwrap();
+        assert_eq!(read, value);
+        assert!(matches!(visible_json("{\"a\": 1}\r\n"), Cow::Borrowed(_)));
+    }
 }

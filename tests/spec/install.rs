@@ -584,6 +584,82 @@ fn a_rehearsal_of_a_typed_command_is_confined_unless_the_bare_run_is_named() {
     assert_eq!(home.text(".bashrc"), "planted\n");
 }
 
+/// A name that clears a screen, colours, reorders and hides, by all the ways that a terminal has.
+const NASTY: &str = "x\u{1b}[2J\u{1b}[31m\u{9b}2J\u{7f}\u{202e}y\u{200b}\u{2066}z";
+
+#[test]
+fn no_name_of_others_steers_the_terminal_at_which_somebody_decides() {
+    let home = Home::new();
+    let script = format!("p/.claude/hooks/{NASTY}.sh");
+    home.script(&script, GUARD);
+    home.own();
+    let guard = home.path(&script).display().to_string();
+    let hook =
+        json!({"type": "command", "command": shlex::try_quote(&guard).unwrap(), "matcher": NASTY});
+    let settings = format!("p/{NASTY}.json");
+    let point = format!("Zz{NASTY}");
+    let mut both = one("PreToolUse", &hook);
+    both["hooks"][&point] = both["hooks"]["PreToolUse"].clone();
+    home.settings(&settings, &both);
+    let settings = home.path(&settings).display().to_string();
+    let list = format!("p/{NASTY}.list");
+    home.write(&list, "[{}]");
+    let list = home.path(&list).display().to_string();
+    let missing = format!("{guard}.none");
+    let is_unseen = |c: &char| {
+        let reorders = ['\u{202e}', '\u{200b}', '\u{2066}'];
+        (c.is_control() && !matches!(c, '\n' | '\t')) || reorders.contains(c)
+    };
+    for words in [
+        &[
+            "install",
+            "--claude-code",
+            "--settings",
+            &settings,
+            "--dry-run",
+        ][..],
+        &["install", "--claude-code", "--settings", &settings, "--yes"],
+        &["hooks", "check", "--contract", "claude_code", &settings],
+        &["hooks", "check", "--contract", "claude_code", &missing],
+        &["consent", "allow", "--profile", "develop", "--", &guard],
+        &["consent", "list"],
+        &["consent", "export"],
+        &["consent", "import", &list],
+        &["consent", "import", &missing],
+        &["explain", "--profile", "develop", "path", "read", &guard],
+        &["explain", "--profile", NASTY, "path", "read", &guard],
+        &["run", "--private", "--profile", NASTY, "--", "/bin/true"],
+        &["run", "--private", "--profile", "develop", "--", &missing],
+        &[
+            "run",
+            "--private",
+            "--profile",
+            "develop",
+            "--dry-run",
+            "--",
+            &guard,
+        ],
+        &["learn", "--name", NASTY, "--", &guard],
+        &["config", "show", "--config", &missing],
+        &["audit", "list"],
+    ] {
+        for json in [&[][..], &["--json"]] {
+            let done = home.hookjail(&[json, words].concat());
+            let printed = [done.stdout, done.stderr].concat();
+            let printed = String::from_utf8(printed).unwrap();
+            let unseen: Vec<_> = printed.chars().filter(is_unseen).collect();
+            assert_eq!(unseen, [], "{words:?} {json:?}: {printed:?}");
+            assert!(!printed.is_empty(), "{words:?}");
+        }
+    }
+    let journal = home.text(".local/state/hookjail/audit/journal.jsonl");
+    // The control: it is recorded, by escapes that mean the same.
+    assert!(journal.contains("\\u202e"), "{journal}");
+    assert_eq!(journal.chars().filter(is_unseen).count(), 0);
+    let verified = home.hookjail(&["audit", "verify"]);
+    assert!(verified.status.success(), "{verified:?}");
+}
+
 #[test]
 fn what_looks_confined_and_need_not_be_is_named_and_stays() {
     let home = Home::new();

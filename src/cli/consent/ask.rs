@@ -25,7 +25,7 @@ use crate::{
     wire::json,
 };
 
-const PROMPT: &[u8] = b"[a]lways, [y]es this once, [N]o: ";
+const PROMPT: &str = "[a]lways, [y]es this once, [N]o: ";
 
 /// The time for which a question is shown before an answer counts.
 ///
@@ -66,7 +66,7 @@ pub(super) fn watch(context: &Context, at: &Where) -> Result<ExitCode, Failure> 
                 "hookjail: listening; each question is answered with a, y or n, and Enter; Enter alone is a no",
             );
         }
-        let mut desk = Desk::new(output::stdout);
+        let mut desk = Desk::new(output::text);
         loop {
             let line = async {
                 match &mut lines {
@@ -101,13 +101,13 @@ pub(super) fn watch(context: &Context, at: &Where) -> Result<ExitCode, Failure> 
 /// The open questions at one terminal, oldest first; the first is shown.
 struct Desk {
     open: VecDeque<pb::PendingConsent>,
-    say: fn(&[u8]),
+    say: fn(&str),
     /// The time at which the first question was shown.
     since: Instant,
 }
 
 impl Desk {
-    fn new(say: fn(&[u8])) -> Self {
+    fn new(say: fn(&str)) -> Self {
         Self {
             open: VecDeque::new(),
             say,
@@ -133,7 +133,7 @@ impl Desk {
                     } else {
                         format!("answered elsewhere: {}", word(settled.decision()))
                     };
-                    (self.say)(format!("\n  {how}\n").as_bytes());
+                    (self.say)(&format!("\n  {how}\n"));
                     self.show();
                 }
             }
@@ -155,7 +155,7 @@ impl Desk {
             }
         };
         if self.since.elapsed() < READING_TIME {
-            (self.say)(b"  not taken: this question has only just come\n");
+            (self.say)("  not taken: this question has only just come\n");
             (self.say)(PROMPT);
             return Ok(());
         }
@@ -163,7 +163,7 @@ impl Desk {
         // Removed first, so that the event of this very answer is ignored.
         self.open.pop_front();
         if !decide(client, &asked, decision).await? {
-            (self.say)(b"  too late: it was answered elsewhere, or nobody waits any more\n");
+            (self.say)("  too late: it was answered elsewhere, or nobody waits any more\n");
         }
         self.show();
         Ok(())
@@ -172,7 +172,7 @@ impl Desk {
     /// Denies every open question, as the terminal was closed.
     async fn refuse_all(&mut self, client: &mut ConsentClient) -> Result<(), Failure> {
         while let Some(asked) = self.open.pop_front() {
-            (self.say)(b"no\n");
+            (self.say)("no\n");
             decide(client, &asked.consent_id, pb::ConsentDecision::No).await?;
         }
         Ok(())
@@ -181,7 +181,7 @@ impl Desk {
     fn show(&mut self) {
         if let Some(first) = self.open.front() {
             self.since = Instant::now();
-            (self.say)(described(first).as_bytes());
+            (self.say)(&described(first));
             (self.say)(PROMPT);
         }
     }
@@ -210,7 +210,7 @@ pub(super) fn pending(context: &Context, at: &Where) -> Result<ExitCode, Failure
             if as_json {
                 output::json_line(&json::render(&pending, "hookjail.v1.PendingConsent")?);
             } else {
-                output::stdout(described(&pending).as_bytes());
+                output::text(&described(&pending));
             }
         }
         Ok(ExitCode::SUCCESS)
@@ -231,7 +231,7 @@ pub(super) fn by_id(
     if as_json {
         output::json_line(&serde_json::json!({ "counted": counted, "id": id }));
     } else if counted {
-        output::stdout(format!("answered: {}\n", word(decision)).as_bytes());
+        output::text(&format!("answered: {}\n", word(decision)));
     } else {
         output::stderr(
             "hookjail: no such question is open: it was answered, or nobody waits any more",
@@ -261,7 +261,7 @@ pub(in crate::cli) async fn ask_about(
     let mut news = client.watch(request).await.ok()?.into_inner();
     Some(tokio::spawn(async move {
         let mut lines = lines(io::BufReader::new(terminal));
-        let mut desk = Desk::new(output::raw_stderr);
+        let mut desk = Desk::new(output::stderr_text);
         let mut is_there = true;
         loop {
             let goes_on = tokio::select! {

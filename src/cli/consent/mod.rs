@@ -35,6 +35,7 @@ use crate::{
     },
     contract::Mode,
     daemon::Assembly,
+    model::visible_json,
     pb,
     policy::{GrantPlace, HookView, Network, git_paths},
     rootfs::View,
@@ -295,7 +296,7 @@ fn allow(
         let rehearsal = format!(
             "to see what confinement refuses a guard: hookjail run --as RUNTIME --rehearse --profile {profile} -- {command} <EVENT\n"
         );
-        output::stdout(rehearsal.as_bytes());
+        output::text(&rehearsal);
     }
     if let Some(remark) = other_list(context) {
         output::stderr(&remark);
@@ -369,28 +370,31 @@ fn tell(context: &Context, profile: &str, bound: &BoundConsent) {
         }));
         return;
     }
-    output::stdout(format!("allowed under profile {profile}: {}\n", typed(command)).as_bytes());
+    output::text(&format!(
+        "allowed under profile {profile}: {}\n",
+        typed(command)
+    ));
     for digest in &entry.digests {
         let (role, sha256) = (digest.role.name(), &digest.sha256);
-        output::stdout(format!("  {role:<12} {sha256}  {}\n", digest.path).as_bytes());
+        output::text(&format!("  {role:<12} {sha256}  {}\n", digest.path));
     }
     for what in unbound {
         let line = format!("  {:<12} {}\n", "not bound", plain(what));
-        output::stdout(line.as_bytes());
+        output::text(&line);
     }
     for script in displaced {
         let line = displaced_script(script, profile);
-        output::stdout(format!("{line}\n").as_bytes());
+        output::text(&format!("{line}\n"));
     }
     if let Some(line) = named_by_git(git) {
-        output::stdout(format!("{line}\n").as_bytes());
+        output::text(&format!("{line}\n"));
     }
     for file in given {
         let file = plain(file);
         let line = format!(
             "a changed `{file}` needs a new consent; if the program only reads or formats it: --data {file}\n"
         );
-        output::stdout(line.as_bytes());
+        output::text(&line);
     }
 }
 
@@ -424,16 +428,15 @@ fn list(config: &Config, context: &Context) -> Result<ExitCode, Failure> {
             end.unwrap_or_default(),
             plain(&data.collect::<String>()),
         );
-        output::stdout(line.as_bytes());
+        output::text(&line);
     }
     Ok(ExitCode::SUCCESS)
 }
 
 fn export(config: &Config) -> Result<ExitCode, Failure> {
     let allowlist = Allowlist::load(&config.allowlist())?;
-    let mut text = serde_json::to_vec_pretty(allowlist.entries())?;
-    text.push(b'\n');
-    output::stdout(&text);
+    let text = serde_json::to_string_pretty(allowlist.entries())?;
+    output::raw(format!("{}\n", visible_json(&text)).as_bytes());
     Ok(ExitCode::SUCCESS)
 }
 
@@ -462,7 +465,7 @@ fn import(config: &Config, context: &Context, file: &Path) -> Result<ExitCode, F
     if context.json {
         output::json_line(&json!({ "imported": imported, "skipped": skipped }));
     } else {
-        output::stdout(format!("imported: {imported}\n").as_bytes());
+        output::text(&format!("imported: {imported}\n"));
         if skipped > 0 {
             output::stderr(&format!(
                 "hookjail: {skipped} entries bound to no content were left out: their commands are bound to content here"
@@ -512,7 +515,7 @@ fn revoke(config: &Config, context: &Context, words: &[OsString]) -> Result<Exit
     if context.json {
         output::json_line(&json!({ "command": command, "revoked": revoked }));
     } else {
-        output::stdout(format!("revoked: {revoked}\n").as_bytes());
+        output::text(&format!("revoked: {revoked}\n"));
         if revoked == 0 {
             output::stderr(&format!(
                 "hookjail: nothing was allowed as `{}`; `hookjail consent list` shows what is",

@@ -771,7 +771,7 @@ impl InstallArgs {
         if let Some(follow_up) = follow_up {
             text.push_str(&format!("next      {follow_up}\n"));
         }
-        output::stdout(text.as_bytes());
+        output::text(&text);
     }
 }
 
@@ -840,7 +840,7 @@ fn needs_workspace(config: &Config, profile: &str) -> bool {
 }
 
 fn agreed(question: &str) -> Result<bool, Failure> {
-    output::stdout(question.as_bytes());
+    output::text(question);
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer)?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
@@ -878,7 +878,7 @@ fn show(planned: &[Planned]) {
             }
         }
     }
-    output::stdout(text.as_bytes());
+    output::text(&text);
 }
 
 fn as_json(planned: &Planned) -> Value {

@@ -312,7 +312,7 @@ impl Comparison {
                 "REFUSED   compare with a run without confinement: --rehearse --bare\n".to_owned()
             }
         });
-        output::stdout(text.as_bytes());
+        output::text(&text);
     }
 }
 

@@ -21,6 +21,7 @@ use tracing_subscriber::{
 };
 
 use super::LogRedaction;
+use crate::model::visible;
 
 /// The address of journald.
 pub(super) const SOCKET: &str = "/run/systemd/journal/socket";
@@ -55,6 +56,11 @@ impl Journald {
         }
     }
 
+    /// Redacts a text, and shows each of its characters.
+    fn text(&self, text: String) -> String {
+        visible(&self.redaction.text(text)).into_owned()
+    }
+
     /// Renders an event without secrets.
     fn entry(&self, event: &Event<'_>) -> Entry {
         let mut message = String::new();
@@ -71,9 +77,9 @@ impl Journald {
             fields: fields
                 .0
                 .into_iter()
-                .map(|(name, value)| (name, self.redaction.text(value)))
+                .map(|(name, value)| (name, self.text(value)))
                 .collect(),
-            message: self.redaction.text(message),
+            message: self.text(message),
             priority: priority(*event.metadata().level()),
         }
     }

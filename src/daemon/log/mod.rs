@@ -4,7 +4,7 @@ mod journald;
 
 use std::{
     fs::File,
-    io::{self, IsTerminal, Write},
+    io::{self, Write},
     os::{
         fd::AsFd,
         unix::{fs::MetadataExt, net::UnixDatagram},
@@ -20,6 +20,7 @@ use tracing_subscriber::{
 use self::journald::Journald;
 use crate::{
     journal::CurrentRedaction,
+    model::{visible, visible_json},
     redact::{Cut, Redactor},
 };
 
@@ -88,8 +89,9 @@ pub(super) fn begin(format: LogFormat, redaction: &LogRedaction) -> Result<(), L
     };
     // A subscriber that reports a failed write does it on stderr, and panics where that fails, too: a full disk would end
     // every logging thread.
+    // Without colours, so that each control character in a line is somebody else's.
     let lines = fmt::layer()
-        .with_ansi(io::stderr().is_terminal())
+        .with_ansi(false)
         .with_writer(stderr)
         .log_internal_errors(false);
     match format {
@@ -146,12 +148,24 @@ impl Write for RedactedStderr {
             LogFormat::Json => json_line(redactor, line),
             LogFormat::Text => redactor.bytes(line, Cut::default()).into_owned(),
         });
-        io::stderr().write_all(clean.as_deref().unwrap_or(line))?;
+        let clean = String::from_utf8_lossy(clean.as_deref().unwrap_or(line));
+        io::stderr().write_all(one_line(self.format, &clean).as_bytes())?;
         Ok(line.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
         io::stderr().flush()
+    }
+}
+
+/// Shows each character of an event's line, which stays one line.
+fn one_line(format: LogFormat, line: &str) -> String {
+    match format {
+        LogFormat::Json => visible_json(line).into_owned(),
+        LogFormat::Text => {
+            let event = line.strip_suffix('\n').unwrap_or(line);
+            format!("{}\n", visible(event).replace('\n', " "))
+        }
     }
 }
 
@@ -175,6 +189,23 @@ mod tests {
         ] {
             assert!(!names(stream, 8, 22), "{stream}");
         }
+    }
+
+    #[test]
+    fn an_event_is_one_line_and_steers_no_terminal() {
+        let hidden = "a\u{9b}2J\u{202e}\nINFO forged\u{1b}[2J";
+        assert_eq!(
+            one_line(LogFormat::Text, &format!("{hidden}\n")),
+            "a\u{fffd}2J\u{fffd} INFO forged\u{fffd}[2J\n"
+        );
+        let json = format!("{}\n", serde_json::json!({ "message": hidden }));
+        let line = one_line(LogFormat::Json, &json);
+        assert!(
+            line.ends_with("}\n") && !line.contains('\u{9b}'),
+            "{line:?}"
+        );
+        let read: serde_json::Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(read["message"], hidden);
     }
 
     #[test]
