@@ -11,8 +11,8 @@ use std::{
 
 #[cfg(target_os = "linux")]
 use nix::sys::statfs::{
-    BTRFS_SUPER_MAGIC, EXT4_SUPER_MAGIC, F2FS_SUPER_MAGIC, OVERLAYFS_SUPER_MAGIC, TMPFS_MAGIC,
-    XFS_SUPER_MAGIC, fstatfs,
+    BTRFS_SUPER_MAGIC, EXT4_SUPER_MAGIC, F2FS_SUPER_MAGIC, FsType, OVERLAYFS_SUPER_MAGIC,
+    TMPFS_MAGIC, fstatfs,
 };
 use nix::{
     dir::{Dir, Type},
@@ -39,6 +39,10 @@ struct Listing {
 /// Maximum number of kept listings, and of the entries of each.
 const MOST_LISTINGS: usize = 512;
 const MOST_ENTRIES: usize = 1024;
+
+/// The number of XFS, which nix does not have with every C library.
+#[cfg(target_os = "linux")]
+const XFS_SUPER_MAGIC: FsType = FsType(0x5846_5342);
 
 /// Time after a change in which another one may leave the directory's time as it is: more than a tick of the coarsest clock.
 const TICK: Duration = Duration::from_millis(50);

@@ -622,10 +622,13 @@ impl InstallArgs {
                 fetch.remark()
             }
         });
-        change.remarks.extend(remarks);
+        let fetches: Vec<String> = remarks.collect();
         match self.rehearsed(config, file, &step.hook, (&change.argv, is_compared)) {
-            Ok(remarks) => change.remarks.extend(remarks),
-            Err(why) => step.becomes = Becomes::Left(why),
+            Ok(remarks) => change.remarks.extend(fetches.into_iter().chain(remarks)),
+            Err(why) => {
+                let all: Vec<_> = [why].into_iter().chain(fetches).collect();
+                step.becomes = Becomes::Left(all.join("; "));
+            }
         }
     }
 

@@ -18,7 +18,7 @@ use crate::{
     policy::{
         explain::{GrantDecision, Operation, Target},
         forbidden::Forbidden,
-        learned::Under,
+        learned::{Under, Use},
     },
     sandbox::Observer,
 };
@@ -50,6 +50,7 @@ impl Watch {
             observer: self.0,
             runtime: config.runtime.clone(),
             under: under(policy, workspace, &files, landlock_abi())?,
+            workspace: workspace.to_owned(),
             files,
         })
     }
@@ -62,6 +63,7 @@ pub(in crate::cli) struct Watched {
     observer: Arc<Observer>,
     runtime: PathBuf,
     under: Under,
+    workspace: PathBuf,
 }
 
 impl Watched {
@@ -69,6 +71,11 @@ impl Watched {
     pub(in crate::cli) fn refused(&self) -> Option<Vec<RefusedUse>> {
         let needs = needs(&self.observer.take()?, &self.files, &self.runtime);
         let refused = refusals(&needs, &self.under, &self.forbidden);
+        // Shells and runtimes find out where they are by listing what lies above.
+        let is_way = |it: &Use| {
+            it.operation == Operation::List && self.workspace.starts_with(it.target.path())
+        };
+        let refused = refused.filter(|(wanted, _)| !is_way(wanted));
         let refused = refused.map(|(wanted, _)| RefusedUse {
             is_read_only: is_read_only(wanted.operation),
             words: format!(
