@@ -21,7 +21,7 @@ use hookjail::{
         wire,
     },
 };
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Version};
 use http_body_util::BodyExt;
 use prost::Message;
 use prost_reflect::{DynamicMessage, MessageDescriptor, MethodDescriptor};
@@ -116,10 +116,11 @@ pub fn json(bytes: &[u8]) {
         assert!(timeout.as_millis() < 10_000_000_000, "{timeout:?}");
     }
     match wire::recognised(&request) {
-        Ok(method) => {
+        Ok(Some(method)) => {
             is_call(&request, &method);
             message(&method, &bytes[at + 2..]);
         }
+        Ok(None) => assert!(request.version() >= Version::HTTP_2, "HTTP/1 has no gRPC"),
         Err(refused) => is_refusal(*refused),
     }
 }

@@ -92,11 +92,9 @@ where
     }
 
     fn call(&mut self, mut request: http::Request<Body>) -> Self::Future {
-        if !is_json(request.headers()) && request.version() >= Version::HTTP_2 {
-            return Box::pin(self.0.call(request));
-        }
         let method = match recognised(&request) {
-            Ok(method) => method,
+            Ok(Some(method)) => method,
+            Ok(None) => return Box::pin(self.0.call(request)),
             Err(response) => return Box::pin(async { Ok(*response) }),
         };
         request.extensions_mut().insert(JsonCall(method));
@@ -122,27 +120,59 @@ where
     }
 }
 
-/// Returns whether the message is JSON.
-fn is_json(headers: &HeaderMap) -> bool {
-    let kind = headers.get(CONTENT_TYPE).and_then(|it| it.to_str().ok());
-    let Some((kind, parameters)) = kind.map(|it| it.split_once(';').unwrap_or((it, ""))) else {
-        return false;
-    };
-    let parameters = parameters.trim();
-    kind.trim().eq_ignore_ascii_case("application/json")
-        && (parameters.is_empty() || parameters.eq_ignore_ascii_case("charset=utf-8"))
+/// The forms of calls.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Form {
+    Grpc,
+    Json,
 }
 
-/// Returns the method of a call with JSON.
+/// Returns the form of a call by the type of its message; `None` for every other type.
+fn form(headers: &HeaderMap) -> Option<Form> {
+    let kind = headers.get(CONTENT_TYPE)?.to_str().ok()?;
+    let (kind, parameters) = kind.split_once(';').unwrap_or((kind, ""));
+    let (kind, parameters) = (kind.trim().to_ascii_lowercase(), parameters.trim());
+    match &*kind {
+        "application/json"
+            if parameters.is_empty() || parameters.eq_ignore_ascii_case("charset=utf-8") =>
+        {
+            Some(Form::Json)
+        }
+        "application/grpc" => Some(Form::Grpc),
+        kind if kind.starts_with("application/grpc+") => Some(Form::Grpc),
+        _ => None,
+    }
+}
+
+/// Returns whether a browser made a request for a web page: it sends it with whatever the user has.
+fn is_of_a_page(headers: &HeaderMap) -> bool {
+    let mut names = headers.keys().map(HeaderName::as_str);
+    names.any(|name| name == ORIGIN.as_str() || name.starts_with("sec-fetch-"))
+}
+
+/// Returns the method of a call with JSON; `None` for one over gRPC.
 ///
 /// # Errors
 ///
-/// Returns the answer to a request that is none.
+/// Returns the answer to a request that is neither.
 pub fn recognised<B>(
     request: &http::Request<B>,
-) -> Result<MethodDescriptor, Box<http::Response<Body>>> {
+) -> Result<Option<MethodDescriptor>, Box<http::Response<Body>>> {
     let headers = request.headers();
     let problem = |status| Err(Box::new(failed(&status)));
+    let form = form(headers).filter(|form| {
+        // Over HTTP/1 there is no place for gRPC's status.
+        *form == Form::Json || request.version() >= Version::HTTP_2
+    });
+    if is_of_a_page(headers) {
+        let message =
+            "requests of web pages are not served; send none with `origin` or `sec-fetch-…`";
+        let status = Status::permission_denied(message);
+        return match form {
+            Some(Form::Grpc) => Err(Box::new(status.into_http())),
+            Some(Form::Json) | None => problem(status),
+        };
+    }
     if request.method() != Method::POST {
         let status = Status::unimplemented("only POST is served");
         let mut response = failed(&status);
@@ -152,18 +182,17 @@ pub fn recognised<B>(
             .insert(ALLOW, HeaderValue::from_static("POST"));
         return Err(Box::new(response));
     }
-    if !is_json(headers) {
-        let message = "the `content-type` is not `application/json`; gRPC needs HTTP/2";
-        let mut response = failed(&Status::unimplemented(message));
-        *response.status_mut() = StatusCode::UNSUPPORTED_MEDIA_TYPE;
-        let accepted = HeaderName::from_static("accept-post");
-        response.headers_mut().insert(accepted, JSON);
-        return Err(Box::new(response));
-    }
-    if headers.contains_key(ORIGIN) {
-        // A browser sends a page's requests with whatever the user has, also where nobody wants them.
-        let message = "a request with `origin` is a web page's, and none are served";
-        return problem(Status::permission_denied(message));
+    match form {
+        Some(Form::Grpc) => return Ok(None),
+        Some(Form::Json) => {}
+        None => {
+            let message = "the `content-type` is not `application/json`; gRPC needs HTTP/2 and `application/grpc`";
+            let mut response = failed(&Status::unimplemented(message));
+            *response.status_mut() = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+            let accepted = HeaderName::from_static("accept-post");
+            response.headers_mut().insert(accepted, JSON);
+            return Err(Box::new(response));
+        }
     }
     let is = |name: &HeaderName, value: &str| headers.get(name).is_none_or(|it| it == value);
     if !is(&CONTENT_ENCODING, "identity") {
@@ -179,7 +208,7 @@ pub fn recognised<B>(
             let message = "streams are served over gRPC alone";
             problem(Status::unimplemented(message))
         }
-        Ok(Some(method)) => Ok(method),
+        Ok(Some(method)) => Ok(Some(method)),
         Ok(None) => {
             let message = "there is no such method; a path is `/hookjail.v1.HookService/Execute`";
             let mut response = failed(&Status::unimplemented(message));
@@ -343,7 +372,7 @@ async fn transcoded(
     let caller = Caller::of(&parts.extensions, &parts.headers)?;
     let mut text = Vec::new();
     while let Some(frame) = body.frame().await {
-        if let Some(piece) = frame?.data_ref() {
+        if let Some(piece) = frame.map_err(unread)?.data_ref() {
             text.extend_from_slice(piece);
         }
     }
@@ -379,6 +408,15 @@ async fn transcoded(
         Err(status) => status,
         Ok(_) => status(&refusal, ""),
     })
+}
+
+/// Returns the status of a message that could not be read to its end.
+fn unread(status: Status) -> Status {
+    // The server library's, of a body that is no HTTP.
+    if status.code() == Code::Unknown {
+        return Status::invalid_argument("the body cannot be read: it is no HTTP");
+    }
+    status
 }
 
 /// Puts gRPC's prefix before a message; `None` where it is too long for one.

@@ -1,9 +1,15 @@
 //! The proto3 JSON form of messages: for `--json`, and for callers without gRPC.
 
-use std::sync::OnceLock;
+use std::{borrow::Cow, collections::HashSet, fmt, sync::OnceLock};
 
 use prost::Message;
-use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor, MethodDescriptor};
+use prost_reflect::{
+    DescriptorPool, DynamicMessage, FieldDescriptor, MessageDescriptor, MethodDescriptor,
+};
+use serde::{
+    Deserialize, Deserializer,
+    de::{DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess, Visitor},
+};
 
 use crate::{model::json::first_repeated_key, pb};
 
@@ -105,12 +111,115 @@ pub enum JsonProblem {
 pub fn encode(descriptor: MessageDescriptor, json: &[u8]) -> Result<Vec<u8>, JsonProblem> {
     let text = std::str::from_utf8(json)?;
     let mut deserializer = serde_json::Deserializer::from_str(text);
-    let message = DynamicMessage::deserialize(descriptor, &mut deserializer)?;
+    let message = DynamicMessage::deserialize(descriptor.clone(), &mut deserializer)?;
     deserializer.end()?;
     // Readers differ in which of them counts.
-    match first_repeated_key(text) {
-        Some(at) => Err(JsonProblem::Repeated(at)),
-        None => Ok(message.encode_to_vec()),
+    if let Some(at) = first_repeated_key(text) {
+        return Err(JsonProblem::Repeated(at));
+    }
+    SpelledOnce::Message(descriptor).deserialize(&mut serde_json::Deserializer::from_str(text))?;
+    Ok(message.encode_to_vec())
+}
+
+/// Checks that no field is there twice, by both spellings of its name. Readers differ in which of them counts.
+enum SpelledOnce {
+    /// Values that are messages, by the keys of a map.
+    Map(MessageDescriptor),
+    /// A message, or a list of them.
+    Message(MessageDescriptor),
+    /// Values without fields.
+    Scalar,
+}
+
+impl SpelledOnce {
+    /// Returns the check of a field's value.
+    fn of_field(field: &FieldDescriptor) -> Self {
+        let kind = field.kind();
+        let Some(message) = kind.as_message() else {
+            return Self::Scalar;
+        };
+        if !field.is_map() {
+            return Self::Message(message.clone());
+        }
+        let value = message.map_entry_value_field().kind();
+        value.as_message().cloned().map_or(Self::Scalar, Self::Map)
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for SpelledOnce {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        match self {
+            Self::Scalar => IgnoredAny::deserialize(deserializer).map(drop),
+            Self::Map(_) | Self::Message(_) => deserializer.deserialize_any(self),
+        }
+    }
+}
+
+impl<'de> Visitor<'de> for SpelledOnce {
+    type Value = ();
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a message")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let mut known = HashSet::new();
+        while let Some(key) = map.next_key::<Cow<'_, str>>()? {
+            let value = match &self {
+                Self::Map(message) => Self::Message(message.clone()),
+                Self::Message(message) => {
+                    let field = message.get_field_by_json_name(&key);
+                    match field.or_else(|| message.get_field_by_name(&key)) {
+                        Some(field) if !known.insert(field.number()) => {
+                            let problem =
+                                format!("`{}` is there by both of its names", field.name());
+                            return Err(A::Error::custom(problem));
+                        }
+                        Some(field) => Self::of_field(&field),
+                        None => Self::Scalar,
+                    }
+                }
+                Self::Scalar => Self::Scalar,
+            };
+            map.next_value_seed(value)?;
+        }
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        let again = || match &self {
+            Self::Map(message) => Self::Map(message.clone()),
+            Self::Message(message) => Self::Message(message.clone()),
+            Self::Scalar => Self::Scalar,
+        };
+        while list.next_element_seed(again())?.is_some() {}
+        Ok(())
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
     }
 }
 
@@ -155,9 +264,18 @@ mod tests {
             r#"{"requestId":1}"#,
             r#"{"requestId":"a","requestId":"b"}"#,
             r#"{"hook":{"argv":["a"]},"hook":{"argv":["b"]}}"#,
+            r#"{"requestId":"a","request_id":"b"}"#,
+            r#"{"request_id":"a","mode":"","requestId":"a"}"#,
+            r#"{"hook":{"workingDir":"/","working_dir":"/tmp"}}"#,
         ] {
             assert!(encoded(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn keys_of_maps_are_no_names_of_fields() {
+        let json = r#"{"hook":{"env":{"requestId":"a","request_id":"b","fooBar":"c","foo_bar":"d"}},"timeout":"1s"}"#;
+        assert_eq!(encoded(json).unwrap().hook.unwrap().env.len(), 4);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "tests start curl, never a hook")]
 
 use std::{
+    fs,
     io::{ErrorKind, Read, Write},
     os::unix::net::UnixStream,
     process::Command,
@@ -351,6 +352,12 @@ async fn what_is_no_call_with_json_is_refused_as_that() {
             403,
             "permission_denied",
         ),
+        (
+            "Host:",
+            "Sec-Fetch-Mode: no-cors\r\nHost:",
+            403,
+            "permission_denied",
+        ),
     ] {
         let answer = send(&daemon, &good.replacen(from, to, 1));
         assert_eq!(
@@ -359,6 +366,16 @@ async fn what_is_no_call_with_json_is_refused_as_that() {
             "{to}"
         );
     }
+    let chunks = "Transfer-Encoding: chunked\r\n";
+    let head = good.split("Content-Length").next().unwrap();
+    let answer = send(&daemon, &format!("{head}{chunks}\r\nno length\r\n"));
+    assert_eq!(
+        (answer.status, &answer.body["code"]),
+        (400, &json!("invalid_argument"))
+    );
+    let twice = r#"{"requestId":"a","request_id":"b","hook":{"argv":["/bin/true"]}}"#;
+    let answer = send(&daemon, &request(EXECUTE, "", twice));
+    assert_eq!(info(&answer)["reason"], "INVALID_REQUEST");
     assert!(!daemon.records().contains(&"started".to_owned()));
     for (from, to) in [
         ("application/json", "Application/JSON; charset=UTF-8"),
@@ -410,5 +427,82 @@ mod with_tools {
                 "{answer}"
             );
         }
+    }
+
+    #[tokio::test]
+    #[ignore = "needs curl"]
+    async fn over_http_2_too_a_page_and_what_is_no_call_are_served_nothing() {
+        let daemon = Daemon::start().await;
+        let message = hook(["/bin/true"]).encode_to_vec();
+        let mut framed = vec![0];
+        framed.extend_from_slice(&u32::try_from(message.len()).unwrap().to_be_bytes());
+        framed.extend_from_slice(&message);
+        let file = daemon.path().join("message");
+        fs::write(&file, framed).unwrap();
+        let data = format!("@{}", file.display());
+        let ask = |words: &[&str]| {
+            let mut command = Command::new("curl");
+            command
+                .args(["--silent", "--show-error", "--http2-prior-knowledge"])
+                .args([
+                    "--max-time",
+                    "20",
+                    "--output",
+                    "/dev/null",
+                    "--dump-header",
+                    "-",
+                ])
+                .args(["--header", "te: trailers", "--unix-socket"])
+                .arg(daemon.path().join("sock"))
+                .args(words)
+                .arg(format!("http://localhost{EXECUTE}"));
+            // An answer may come before the message was read. This curl then takes the end of the stream for an error at times.
+            let mut answers = (0..50).map(|_| command.output().unwrap());
+            let answer = answers.find(|answer| answer.status.code() != Some(92));
+            let answer = answer.expect("curl gets no answer");
+            String::from_utf8_lossy(&answer.stdout).to_lowercase()
+        };
+        let grpc = ["--header", "content-type: application/grpc"];
+        let post = ["--data-binary", &data];
+        let started = || {
+            let records = daemon.records();
+            records.iter().filter(|record| *record == "started").count()
+        };
+        for (more, expected) in [
+            (
+                &["--header", "origin: https://evil.example"][..],
+                "grpc-status: 7",
+            ),
+            (&["--header", "sec-fetch-mode: no-cors"], "grpc-status: 7"),
+            (
+                &["--header", "SEC-FETCH-SITE: same-origin"],
+                "grpc-status: 7",
+            ),
+        ] {
+            let answer = ask(&[&grpc[..], &post, more].concat());
+            assert!(answer.contains(expected), "{more:?}: {answer}");
+        }
+        for (kind, method, expected) in [
+            ("content-type: text/plain", "POST", "http/2 415"),
+            ("content-type:", "POST", "http/2 415"),
+            ("content-type: application/grpc-web", "POST", "http/2 415"),
+            ("content-type: application/grpcx", "POST", "http/2 415"),
+            ("content-type: application/grpc", "GET", "http/2 405"),
+            ("content-type: application/grpc", "PUT", "http/2 405"),
+        ] {
+            let answer = ask(&[&["--header", kind, "--request", method][..], &post].concat());
+            assert!(answer.starts_with(expected), "{kind} {method}: {answer}");
+        }
+        assert_eq!(started(), 0);
+        // The control: all that was left out is what a page sends.
+        for kind in [
+            "application/grpc",
+            "application/grpc+proto",
+            "Application/gRPC",
+        ] {
+            let kind = format!("content-type: {kind}");
+            ask(&[&["--header", &kind][..], &post].concat());
+        }
+        assert_eq!(started(), 3);
     }
 }
