@@ -721,6 +721,11 @@ fn grant(text: &str) -> Result<(PathBuf, Access), String> {
         Access::WriteFile,
     ];
     let access = all.into_iter().find(|known| known.name() == access);
+    if path.contains("${") {
+        return Err(format!(
+            "`{path}` cannot be in a profile, where `${{…}}` is a reference; rename it"
+        ));
+    }
     let path = Path::new(path).canonicalize();
     let path = path.map_err(|error| format!("cannot use `{text}`: {error}"))?;
     Ok((path, access.ok_or_else(problem)?))

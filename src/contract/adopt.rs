@@ -245,17 +245,18 @@ impl Adopted {
     pub fn point(self, payload: &[u8]) -> Option<String> {
         let payload = String::from_utf8_lossy(payload);
         let members = Members::parse_at_any_depth(&payload).ok()?;
-        match members.last(self.0.facts().key_of_point?) {
-            Some(point) => text(point),
+        let key = self.0.facts().key_of_point?;
+        match members.last(key) {
+            Some(_) => text(members.only(key)?),
             None => self.0.unnamed_point(&members).map(str::to_owned),
         }
     }
 
-    /// Returns the lifecycle point that a payload names; `None` where it names none.
+    /// Returns the lifecycle point that a payload names; `None` where it names none, or several.
     pub fn named_point(self, payload: &[u8]) -> Option<String> {
         let payload = String::from_utf8_lossy(payload);
         let members = Members::parse_at_any_depth(&payload).ok()?;
-        text(members.last(self.0.facts().key_of_point?)?)
+        text(members.only(self.0.facts().key_of_point?)?)
     }
 
     /// Returns the effect of a block at a point. `None` is an unknown point, which counts as a gate.

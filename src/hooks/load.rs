@@ -4,6 +4,7 @@ use std::{
     fs::File,
     io::{self, Read},
     mem,
+    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
 };
 
@@ -183,6 +184,26 @@ fn unusable(file: &HooksFile, user: FileUser, why: &str) -> Loaded {
 /// Fails if the file cannot be read, or is not UTF-8.
 pub(crate) fn peek(path: &Path) -> io::Result<String> {
     bounded(File::open(path)?)
+}
+
+/// Reads a regular file whose path somebody else may have filled: a named pipe there is not waited for.
+///
+/// # Errors
+///
+/// Fails if there is another kind of file, or it cannot be read, or is not UTF-8.
+pub(crate) fn peek_regular(path: &Path) -> io::Result<String> {
+    let mut options = File::options();
+    let file = options
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open(path)?;
+    match file.metadata()?.is_file() {
+        true => bounded(file),
+        false => Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "it is no regular file",
+        )),
+    }
 }
 
 fn text(file: &HooksFile) -> Result<Option<String>, LoadError> {

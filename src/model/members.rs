@@ -142,6 +142,15 @@ impl<'a> Members<'a> {
         self.last_where(|key| key == name.as_bytes())
     }
 
+    /// Returns the member with a name; `None` where several have it.
+    pub(crate) fn only(&self, name: &str) -> Option<&'a RawValue> {
+        let mut named = self.0.iter().filter(|(key, _)| key.0 == name.as_bytes());
+        match (named.next(), named.next()) {
+            (Some((_, value)), None) => Some(value),
+            _ => None,
+        }
+    }
+
     /// Returns the members in order, with their names.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Cow<'_, str>, &'a RawValue)> {
         self.entries().map(|(key, value)| (key.text(), value))

@@ -1153,6 +1153,14 @@ async fn a_payload_of_nobody_is_a_no() {
     }
 }
 
+/// Returns the quoted name of the member that has a case's point.
+fn key_of_point(case: &Case) -> String {
+    let event: serde_json::Value = serde_json::from_str(case.harmless).unwrap();
+    let members = event.as_object().unwrap();
+    let mut named = members.iter().filter(|(_, value)| *value == case.point);
+    format!("{:?}", named.next().unwrap().0)
+}
+
 #[tokio::test]
 async fn what_a_payload_says_of_its_point_counts_over_a_line_that_was_copied() {
     let directory = tempfile::tempdir().unwrap();
@@ -1176,6 +1184,33 @@ async fn what_a_payload_says_of_its_point_counts_over_a_line_that_was_copied() {
             let (is, was) = (told(&output), told(&no));
             assert_ne!((is.0, is.1), (was.0, was.1), "{} {other:?}", case.runtime);
         }
+    }
+}
+
+#[tokio::test]
+async fn a_payload_that_names_two_points_is_of_an_unknown_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let missing = directory.path().join("nobody").display().to_string();
+    let naming = |case: &&Case| !matches!(case.runtime, "copilot" | "git");
+    for case in CASES.iter().filter(naming) {
+        let mut points = case.mode.points().iter();
+        let lax = points.find(|point| matches!(point.stop, Stop::Ending | Stop::Nothing));
+        let (key, named) = (key_of_point(case), format!("{:?}", case.point));
+        let words = in_place(case.runtime, &missing, &[], "/bin/true");
+        let again = format!("{named},{key}:{:?}", lax.unwrap().name);
+        let twice = case.harmless.replacen(&named, &again, 1);
+        assert_ne!(twice, case.harmless, "{}", case.runtime);
+        let no = ended(directory.path(), &words, &twice);
+        assert!(read(case, &no).stops(), "{} {twice}: {no:?}", case.runtime);
+        // The control: by the second alone the answer is another.
+        let lax = format!("{:?}", lax.unwrap().name);
+        let passes = ended(
+            directory.path(),
+            &words,
+            &case.harmless.replacen(&named, &lax, 1),
+        );
+        let (is, was) = (told(&passes), told(&no));
+        assert_ne!((is.0, is.1), (was.0, was.1), "{}", case.runtime);
     }
 }
 

@@ -13,7 +13,10 @@ use std::{
     process::{Child, Command, Output, Stdio},
 };
 
-use nix::unistd::geteuid;
+use nix::{
+    sys::stat::Mode,
+    unistd::{geteuid, mkfifo},
+};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -1440,6 +1443,15 @@ fn settings_that_hookjail_cannot_change_as_they_are_stay_and_say_what_to_do() {
     );
     assert_eq!(home.text(name), before.replace("\"m\"", "\"n\""));
     assert_eq!(home.text(&format!("{name}.before-hookjail")), before);
+
+    // A named pipe of a stranger's is not waited for.
+    fs::remove_file(home.path(name)).unwrap();
+    mkfifo(&home.path(name), Mode::S_IRWXU).unwrap();
+    home.own();
+    let done = home.hookjail(&["install", "--claude-code", "--yes"]);
+    let printed = String::from_utf8_lossy(&done.stderr);
+    assert!(printed.contains("it is no regular file"), "{done:?}");
+    fs::remove_file(home.path(name)).unwrap();
 
     // A text that stands elsewhere, a list, a block.
     for (runtime, name, text) in [

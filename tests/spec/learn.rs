@@ -328,6 +328,12 @@ fn keys_are_never_granted_and_are_named() {
     );
     let hook = home.path("p/hook.sh").display().to_string();
 
+    home.write("${home}", "x");
+    let literal = format!("--grant={}=read", home.path("${home}").display());
+    let refused = home.hookjail(&["learn", &literal, "--", &hook], "");
+    let printed = String::from_utf8_lossy(&refused.stderr);
+    assert!(printed.contains("cannot be in a profile"), "{printed}");
+
     let learned = home.learn(&[], &[&hook]);
 
     let head = "description = \"what hook.sh needs, by hookjail learn\"\n";

@@ -20,7 +20,7 @@ use crate::{
         adopt::Adopted,
         hook_file::{Origin, ReadError, Switches, read},
     },
-    hooks::{Registered, load::peek},
+    hooks::{Registered, load::peek_regular},
     model::json,
     util::trusted_file,
 };
@@ -102,7 +102,7 @@ pub(super) fn files(
     }
     let open = |(path, is_projects): (PathBuf, bool)| {
         refuse_links(&path)?;
-        let text = peek(&path)
+        let text = peek_regular(&path)
             .map_err(|error| Failure::new(format!("cannot read `{}`: {error}", path.display())))?;
         let plain = |text: &str| match runtime.takes_comments() {
             true => json::without_comments(text),
@@ -193,7 +193,7 @@ fn backup(path: &Path) -> (PathBuf, Option<String>) {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let backup = path.with_file_name(format!("{name}.{BACKUP}"));
     let is_file = backup.symlink_metadata().is_ok_and(|it| it.is_file());
-    let text = is_file.then(|| peek(&backup).ok()).flatten();
+    let text = is_file.then(|| peek_regular(&backup).ok()).flatten();
     (backup, text)
 }
 
@@ -360,7 +360,7 @@ impl SettingsFile {
             .path
             .symlink_metadata()
             .map_err(|error| failed("look at", &error))?;
-        let now = peek(&self.path).map_err(|error| failed("read", &error))?;
+        let now = peek_regular(&self.path).map_err(|error| failed("read", &error))?;
         if before.is_symlink() || now != self.text {
             return Err(failed(
                 "change",

@@ -1,6 +1,6 @@
 //! Actions of hooks that are not served, as far as a text shows them.
 
-use std::{fs, iter, path::Path};
+use std::{fs::File, io::Read, iter, path::Path};
 
 use super::consent::Serves;
 use crate::{
@@ -129,8 +129,9 @@ pub(super) fn remarks(command: &str, entry: Option<&Entry>, serves: Serves) -> V
 
 /// Reads the begin of a script; `None` for other programs.
 fn read(path: &Path) -> Option<String> {
-    let mut text = fs::read(path).ok()?;
-    text.truncate(MOST);
+    let mut text = Vec::new();
+    let file = File::open(path).ok()?;
+    file.take(MOST as u64).read_to_end(&mut text).ok()?;
     let is_binary = text.contains(&0);
     (!is_binary).then(|| String::from_utf8_lossy(&text).into_owned())
 }
