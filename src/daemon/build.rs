@@ -262,6 +262,7 @@ impl Assembly {
             observer: self.observer.clone(),
             order: config.backends.clone(),
             own: own(config),
+            references: config.references.clone(),
             root: root
                 .transpose()
                 .map_err(AssemblyError::new("use `container.root`"))?,

@@ -8,7 +8,10 @@
 use std::{
     fs::{self, Permissions},
     net::{TcpListener, UdpSocket},
-    os::unix::{fs::PermissionsExt, net::UnixListener},
+    os::unix::{
+        fs::{PermissionsExt, symlink},
+        net::UnixListener,
+    },
     path::{Path, PathBuf},
     process::Command,
 };
@@ -230,6 +233,64 @@ async fn develop_has_the_tools_of_the_home_and_a_cache_that_lasts_and_reaches_no
         assert!(!text.contains("evil"), "{file}");
     }
     assert!(!mine.path().join(".local/bin/evil").exists());
+}
+
+#[tokio::test]
+async fn a_link_in_the_place_of_what_a_part_grants_leads_to_no_keys() {
+    let mine = home();
+    let modules = mine.path().join("go/pkg/mod");
+    fs::create_dir_all(&modules).unwrap();
+    fs::write(modules.join("id"), "module\n").unwrap();
+    let request = || {
+        hook([
+            "/bin/sh",
+            "-c",
+            "cat ~/go/pkg/mod/id; cat ~/.ssh/id 2>/dev/null || echo no key; git config user.name",
+        ])
+    };
+    let mut setup = granting("develop", &[request().hook.unwrap().argv]);
+    setup.env = vec![("HOME".to_owned(), mine.path().display().to_string())];
+    let daemon = Daemon::with(setup).await;
+    let workspace = daemon.workspace();
+    if nix::unistd::geteuid().is_root() || contained() {
+        // What is granted of a home is then nobody's.
+        let (_, out, _) = outcome(&daemon, request(), "develop", Some(&workspace)).await;
+        assert!(!out.contains("module"), "{out}");
+        return;
+    }
+    let ran = async || {
+        outcome(&daemon, request(), "develop", Some(&workspace))
+            .await
+            .1
+    };
+    assert_eq!(ran().await, "module\nno key\nAda\n");
+    // The control: links to other places of the home are followed, whatever is closed there.
+    fs::rename(&modules, mine.path().join("go/modules")).unwrap();
+    symlink("../modules", &modules).unwrap();
+    fs::create_dir(mine.path().join("dotfiles")).unwrap();
+    let (configured, kept) = (".gitconfig", "dotfiles/gitconfig");
+    fs::rename(mine.path().join(configured), mine.path().join(kept)).unwrap();
+    symlink(kept, mine.path().join(configured)).unwrap();
+    assert_eq!(ran().await, "module\nno key\nAda\n");
+    let mut asked = request();
+    asked.profile = "develop".to_owned();
+    asked.hook.as_mut().unwrap().workspace = workspace.display().to_string();
+    for target in ["../../.ssh", "../..", "../../.config"] {
+        fs::create_dir_all(mine.path().join(".config")).unwrap();
+        fs::remove_file(&modules).unwrap();
+        symlink(target, &modules).unwrap();
+        let refused = daemon.run(asked.clone()).await.unwrap_err();
+        assert_eq!(reason(&refused), "GRANT_MISSING", "{target}");
+        let named = format!("granted path `{}` leads to `", modules.display());
+        assert!(refused.message().contains(&named), "{}", refused.message());
+    }
+    // A directory above it, too.
+    fs::remove_file(&modules).unwrap();
+    fs::remove_dir_all(mine.path().join("go/pkg")).unwrap();
+    fs::create_dir(mine.path().join(".ssh/mod")).unwrap();
+    symlink("../.ssh", mine.path().join("go/pkg")).unwrap();
+    let refused = daemon.run(asked).await.unwrap_err();
+    assert_eq!(reason(&refused), "GRANT_MISSING");
 }
 
 /// Prints what a shell finds of the machine, of its devices and limits, and of who started it.

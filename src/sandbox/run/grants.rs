@@ -156,7 +156,16 @@ impl KnownPlaces {
         let mut look = self.look();
         for grant in files.system.iter() {
             let GrantPlace::Entries(entries) = &grant.place else {
-                opened.extend(open_one(grant, |path| look.open(path))?);
+                let mut real = None;
+                let found = open_one(grant, |path| {
+                    let place = look.open(path)?;
+                    real = Some(place.real);
+                    Ok((place.target, place.is_directory))
+                })?;
+                if let (Some(found), Some(real)) = (&found, real) {
+                    self.stays_above_the_floor(grant, &found.path, &real)?;
+                }
+                opened.extend(found);
                 continue;
             };
             let directory = entries.directory();
@@ -170,16 +179,43 @@ impl KnownPlaces {
             {
                 let path = directory.join(name);
                 // An entry that cannot be opened, such as a link to a place of another user, serves no hook.
-                if let Ok((target, is_directory)) = look.open(&path) {
+                if let Ok(place) = look.open(&path) {
+                    self.stays_above_the_floor(grant, &path, &place.real)?;
                     opened.push(OpenGrant {
                         path,
-                        rights: Rights::of(grant.access, is_directory),
-                        target,
+                        rights: Rights::of(grant.access, place.is_directory),
+                        target: place.target,
                     });
                 }
             }
         }
         Ok(opened)
+    }
+
+    /// Checks that a granted path does not lead to what its user keeps from hooks.
+    ///
+    /// # Errors
+    ///
+    /// Refuses where it does: `GRANT_MISSING`.
+    fn stays_above_the_floor(
+        &self,
+        grant: &GrantSpec,
+        path: &Path,
+        real: &Path,
+    ) -> Result<(), Refusal> {
+        let Some(why) = self
+            .floor()
+            .forbids(path, real, grant.access.is_read_only())
+        else {
+            return Ok(());
+        };
+        let message = format!(
+            "granted path `{}` leads to `{}`, and {why}; remove the link, or name that place itself in a profile",
+            path.display(),
+            real.display()
+        );
+        Err(Refusal::new(Reason::GrantMissing, message)
+            .with(Fact::Path(path.display().to_string())))
     }
 }
 

@@ -7,6 +7,7 @@ pub(in crate::sandbox) mod child;
 pub(in crate::sandbox) mod child_spec;
 #[cfg(target_os = "linux")]
 pub(in crate::sandbox) mod denials;
+pub(in crate::sandbox) mod floor;
 pub(in crate::sandbox) mod grants;
 #[cfg(target_os = "linux")]
 pub(in crate::sandbox) mod identity;
@@ -52,7 +53,7 @@ use crate::sandbox::{
 };
 use crate::{
     model::{Peer, axis::Axis},
-    policy::{Files, Policy},
+    policy::{Files, Policy, References},
     process::{self, Supervision},
     refusal::{Fault, Reason, Refusal, Stop, canceled},
     rootfs::{Root, View},
@@ -113,6 +114,8 @@ pub(crate) struct SandboxParts {
         expect(dead_code, reason = "Seatbelt alone needs the list")
     )]
     pub own: Vec<PathBuf>,
+    /// Directories of the user whose keys and settings no grant leads to.
+    pub(crate) references: References,
     /// Root file system of containers; `None` = the host's.
     pub root: Option<Root>,
     /// User of hooks under a root daemon.

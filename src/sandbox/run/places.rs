@@ -12,7 +12,10 @@ use std::{
     time::{Duration, SystemTime},
 };
 #[cfg(target_os = "linux")]
-use std::{fs::File, os::fd::AsFd as _};
+use std::{
+    fs::File,
+    os::fd::{AsFd as _, AsRawFd as _},
+};
 
 #[cfg(target_os = "linux")]
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -22,7 +25,10 @@ use nix::{
     sys::stat::{FileStat, Mode, SFlag, fstat, lstat, stat},
 };
 
-use super::grants::{open, open_in};
+use super::{
+    floor::Floor,
+    grants::{open, open_in},
+};
 use crate::{
     rootfs::Root,
     sys::Links,
@@ -32,6 +38,7 @@ use crate::{
 /// The paths, and where they are resolved.
 #[derive(Debug)]
 pub(crate) struct KnownPlaces {
+    floor: Floor,
     known: Mutex<KnownPaths>,
     listings: Listings,
     mounts: MountEvents,
@@ -65,23 +72,52 @@ struct Known {
 }
 
 #[derive(Clone, Debug)]
-struct Place {
+pub(super) struct Place {
     inode: Inode,
-    is_directory: bool,
-    target: Arc<OwnedFd>,
+    /// Whether it is a directory.
+    pub(super) is_directory: bool,
+    /// The path without links under which it was opened.
+    pub(super) real: Arc<Path>,
+    /// The opened file or directory.
+    pub(super) target: Arc<OwnedFd>,
+}
+
+impl Place {
+    /// Examines an opened path.
+    fn new((target, is_directory): (OwnedFd, bool), path: &Path) -> Result<Self, Errno> {
+        Ok(Self {
+            inode: inode(&fstat(&target)?),
+            is_directory,
+            real: real(&target, path)?.into(),
+            target: Arc::new(target),
+        })
+    }
+}
+
+/// Returns the path without links of an opened file or directory.
+#[cfg(target_os = "linux")]
+fn real(target: &OwnedFd, _path: &Path) -> Result<PathBuf, Errno> {
+    let link = format!("/proc/self/fd/{}", target.as_raw_fd());
+    nix::fcntl::readlink(&*link).map(PathBuf::from)
+}
+
+/// Returns the path without links of what was opened at a path.
+#[cfg(not(target_os = "linux"))]
+fn real(_target: &OwnedFd, path: &Path) -> Result<PathBuf, Errno> {
+    path.canonicalize().map_err(|_| Errno::ENOENT)
 }
 
 impl Known {
-    fn get(&self) -> Result<(Arc<OwnedFd>, bool), Errno> {
-        let place = self.found.as_ref().ok_or(Errno::ENOENT)?;
-        Ok((Arc::clone(&place.target), place.is_directory))
+    fn get(&self) -> Result<Place, Errno> {
+        self.found.clone().ok_or(Errno::ENOENT)
     }
 }
 
 impl KnownPlaces {
-    /// Resolves system paths in a root; `None` = the host's.
-    pub(crate) fn new(root: Option<Root>) -> Self {
+    /// Resolves system paths in a root; `None` = the host's. None of them leads onto the floor of a home.
+    pub(in crate::sandbox) fn new(root: Option<Root>, floor: Floor) -> Self {
         Self {
+            floor,
             known: Mutex::default(),
             listings: Listings::default(),
             mounts: MountEvents::new(),
@@ -92,6 +128,11 @@ impl KnownPlaces {
     /// Returns the root of system paths, if it is not the host's.
     pub(crate) const fn root(&self) -> Option<&Root> {
         self.root.as_ref()
+    }
+
+    /// Returns what no grant leads to.
+    pub(super) const fn floor(&self) -> &Floor {
+        &self.floor
     }
 
     /// Returns the entries of a directory of the system; none where it cannot be listed.
@@ -136,14 +177,14 @@ pub(super) struct Look<'a> {
 }
 
 impl Look<'_> {
-    /// Opens a path with `O_PATH`, and returns whether it is a directory. Links are followed.
+    /// Opens a path with `O_PATH`. Links are followed.
     ///
     /// # Errors
     ///
     /// Returns the error of examining or opening it.
-    pub(super) fn open(&mut self, path: &Path) -> Result<(Arc<OwnedFd>, bool), Errno> {
+    pub(super) fn open(&mut self, path: &Path) -> Result<Place, Errno> {
         if let Some(root) = self.places.root().filter(|_| Root::has(path)) {
-            return open_in(root, path).map(|(target, is)| (Arc::new(target), is));
+            return Place::new(open_in(root, path)?, path);
         }
         let stamp = self.stamp(path);
         if let Some(known) = self.places.lock().paths.get(path)
@@ -163,18 +204,10 @@ impl Look<'_> {
         let kept = self.places.lock().paths.get(path).and_then(kept);
         let place = match kept {
             Some(place) => place,
-            None => {
-                let (target, is_directory) = open(path, Links::Followed)?;
-                Place {
-                    inode: inode(&fstat(&target)?),
-                    is_directory,
-                    target: Arc::new(target),
-                }
-            }
+            None => Place::new(open(path, Links::Followed)?, path)?,
         };
-        let found = (Arc::clone(&place.target), place.is_directory);
-        self.keep(path, stamp, Some(place));
-        Ok(found)
+        self.keep(path, stamp, Some(place.clone()));
+        Ok(place)
     }
 
     /// Keeps what was found at a path, with its directory's state from before.
@@ -271,16 +304,16 @@ mod tests {
     fn a_place_that_was_replaced_is_opened_anew_and_one_that_is_gone_is_not_found() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("file");
-        let places = KnownPlaces::new(None);
+        let places = KnownPlaces::new(None, Floor::default());
         let open = || places.look().open(&path);
         for settles in [false, true] {
             let inode = |open: &OwnedFd| fstat(open).unwrap().st_ino;
             fs::write(&path, "one").unwrap();
-            let (first, _) = open().unwrap();
+            let first = open().unwrap().target;
             if settles {
                 settle(&places, &path);
             }
-            let (again, _) = open().unwrap();
+            let again = open().unwrap().target;
             assert!(Arc::ptr_eq(&first, &again));
 
             let other = directory.path().join("other");
@@ -289,9 +322,9 @@ mod tests {
             if settles {
                 settle(&places, &path);
             }
-            let (second, is_directory) = open().unwrap();
-            assert_ne!(inode(&first), inode(&second));
-            assert!(!is_directory);
+            let second = open().unwrap();
+            assert_ne!(inode(&first), inode(&second.target));
+            assert!(!second.is_directory);
 
             fs::remove_file(&path).unwrap();
             if settles {
@@ -308,13 +341,13 @@ mod tests {
         let (path, target) = (directory.path().join("link"), elsewhere.path().join("file"));
         symlink(&target, &path).unwrap();
         fs::write(directory.path().join("other"), "").unwrap();
-        let places = KnownPlaces::new(None);
+        let places = KnownPlaces::new(None, Floor::default());
         settle(&places, &directory.path().join("other"));
         let open = || {
             places
                 .look()
                 .open(&path)
-                .map(|(opened, _)| fstat(&opened).unwrap().st_ino)
+                .map(|opened| fstat(&opened.target).unwrap().st_ino)
         };
         assert_eq!(open(), Err(Errno::ENOENT));
 

@@ -17,7 +17,7 @@ use crate::{
     sandbox::{
         SandboxParts,
         host::Launcher,
-        run::{grants::OpenGrant, places::KnownPlaces},
+        run::{floor::Floor, grants::OpenGrant, places::KnownPlaces},
     },
 };
 
@@ -58,7 +58,10 @@ impl Runner {
             granted: instance.canary_granted().to_owned(),
             granted_open: Arc::clone(instance.canary_granted_open()),
             launcher: Launcher::new(parts)?,
-            places: KnownPlaces::new(parts.root.take()),
+            places: KnownPlaces::new(
+                parts.root.take(),
+                Floor::of_user(std::mem::take(&mut parts.references)),
+            ),
         })
     }
 

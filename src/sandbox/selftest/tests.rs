@@ -14,7 +14,7 @@ use super::*;
 use crate::{
     consent::{OpenedFor, Program, digest::DigestCache},
     model::{OnOutputLimit, Peer, ProfileName, axis::Demand},
-    policy::{Metadata, Network, Registry, Spawn, environment::Variables},
+    policy::{Metadata, Network, References, Registry, Spawn, environment::Variables},
     process::Supervision,
     rootfs::View,
     sandbox::{
@@ -192,6 +192,7 @@ fn sandbox(backend: impl Backend + 'static) -> (Sandbox, TempDir) {
         #[cfg(target_os = "linux")]
         observer: None,
         own: Vec::new(),
+        references: References::default(),
         run_as: HookUsers::default(),
         state: StateStore::new(directory.path()),
         spawners: 1,

@@ -19,7 +19,7 @@ use nix::{
     dir::Type,
     errno::Errno,
     fcntl::{AT_FDCWD, AtFlags, OFlag, openat, readlinkat},
-    sys::stat::{Mode, fstat, fstatat, mkdirat},
+    sys::stat::{Mode, SFlag, fstat, fstatat, mkdirat},
     unistd::{UnlinkatFlags, symlinkat, unlinkat},
 };
 
@@ -146,14 +146,20 @@ impl<'a> Mirror<'a> {
         let leading = self.leading(at);
         for (name, kind) in self.listings.entries(real)?.iter() {
             let there = made.remove(&**name);
-            let is_directory = *kind == Type::Directory;
-            if *kind == Type::Symlink {
+            let text = OsStr::from_bytes(name.to_bytes());
+            let leads = within.is_none() && leading.contains(text);
+            let mut kind = *kind;
+            if kind == Type::Symlink && leads {
+                // What is granted by a link is shown in its place: where the link leads it may be closed.
+                kind = followed(real, name).unwrap_or(kind);
+            }
+            let is_directory = kind == Type::Directory;
+            if kind == Type::Symlink {
                 if there.is_none() {
                     copy_link(real, cover, name)?;
                 }
                 continue;
             }
-            let text = OsStr::from_bytes(name.to_bytes());
             if within.is_none() && !leading.contains(text) {
                 if there.is_none() {
                     close_missing(cover, name, is_directory)?;
@@ -164,14 +170,14 @@ impl<'a> Mirror<'a> {
             let granted = self.granted.get(&*path).map(|grant| grant.rights);
             let rights = granted.or(within);
             if is_directory && self.is_way(&path, rights) {
-                if let Ok(real) = open_directory(real, &**name) {
+                if let Ok(real) = openat(real, &**name, DIRECTORY, Mode::empty()) {
                     let existing = existing_way(cover, name, there);
                     let below = existing.map_or_else(|| way(cover.as_fd(), name, WAY), Ok)?;
                     self.level(&real, &path, &below, rights)?;
                 }
             } else if let Some(rights) = rights {
                 if let Some(source) = self.source(real, name, &path) {
-                    if there.is_none_or(|there| there != *kind) {
+                    if there.is_none_or(|there| there != kind) {
                         closed(cover.as_fd(), name, is_directory, Mode::empty())?;
                     }
                     self.exposed.push(exposed(rights, source?));
@@ -228,6 +234,20 @@ impl<'a> Mirror<'a> {
         let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         let opened = openat(real, name, flags, Mode::empty()).ok()?;
         Some(Found::of(path, opened))
+    }
+}
+
+/// How a directory of the machine's is opened, by a link too.
+const DIRECTORY: OFlag = OFlag::O_DIRECTORY
+    .union(OFlag::O_RDONLY)
+    .union(OFlag::O_CLOEXEC);
+
+/// Returns the kind of what a link leads to: a directory or a file; `None` where that is not there.
+fn followed(real: &OwnedFd, name: &CStr) -> Option<Type> {
+    let found = fstatat(real, name, AtFlags::empty()).ok()?;
+    match found.st_mode & SFlag::S_IFMT.bits() == SFlag::S_IFDIR.bits() {
+        true => Some(Type::Directory),
+        false => Some(Type::File),
     }
 }
 
