@@ -253,7 +253,7 @@ async fn a_link_in_the_place_of_what_a_part_grants_leads_to_no_keys() {
     let daemon = Daemon::with(setup).await;
     let workspace = daemon.workspace();
     if nix::unistd::geteuid().is_root() || contained() {
-        // What is granted of a home is then nobody's.
+        // Grants of a home fall away then.
         let (_, out, _) = outcome(&daemon, request(), "develop", Some(&workspace)).await;
         assert!(!out.contains("module"), "{out}");
         return;

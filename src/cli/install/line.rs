@@ -107,11 +107,11 @@ pub(super) fn may_have_been(original: &str, before: &str) -> bool {
 /// The relation of a command in settings to what `install` writes.
 #[derive(Debug, Eq, PartialEq)]
 pub(super) enum Reading {
-    /// It is what `install` writes, for this very program.
+    /// As `install` writes it, for this very program.
     Confined,
-    /// It names hookjail, and need not confine anything, for this reason.
+    /// With hookjail in it, and not confined for certain, for this reason.
     Doubtful(String),
-    /// It is another command.
+    /// Another command.
     Plain,
 }
 

@@ -368,7 +368,7 @@ mod tests {
             judge(&[run(true, &reads[..1]), run(false, &[])]).unwrap(),
             [&*remarks(1), "refused in the rehearsal: read /home/a/rules"]
         );
-        // What it could not write says nothing about what it decides.
+        // A refused write says nothing about decisions.
         let writes = [refused(false, "write /home/a/log")];
         assert_eq!(
             judge(&[run(false, &writes), run(false, &[])]).unwrap(),

@@ -63,7 +63,7 @@ pub(super) struct RunEnd {
 /// The runs for one payload.
 #[derive(Debug, Deserialize, Serialize)]
 pub(super) struct Comparison {
-    /// `None` where the hook is not run bare: nobody asked for that, or it would leave something in the home.
+    /// `None` where the hook is not run bare: without `--bare`, or where it would leave something in the home.
     pub(super) bare: Option<RunEnd>,
     pub(super) confined: RunEnd,
     /// The denials of the confined run.

@@ -1,4 +1,4 @@
-//! What the profile of a rehearsed hook refuses, observed during its runs.
+//! The accesses that a rehearsed hook is refused, observed during its runs.
 
 use std::{
     path::{Path, PathBuf},

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::policy::References;
 
-/// What a home keeps apart, by its path as it is written and without links.
+/// The kept places of a home, by its path as it is written and without links.
 #[derive(Debug, Default)]
 pub(in crate::sandbox) struct Floor {
     real: References,

@@ -251,7 +251,7 @@ fn mount_terminals(rights: TerminalRights, ruleset: Option<usize>) -> Result<boo
     let own = locate(root, TERMINAL_MAKER_HERE, resolve)?;
     if let Some(ruleset) = ruleset {
         grant(ruleset, root, rights.directory)?;
-        // It may be shown where the directory above is another.
+        // Programs may see it below another directory.
         grant(ruleset, own, rights.file)?;
     }
     // A node of the machine's, or of the file system that is covered. A link leads to the one here already.

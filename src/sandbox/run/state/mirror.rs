@@ -150,7 +150,7 @@ impl<'a> Mirror<'a> {
             let leads = within.is_none() && leading.contains(text);
             let mut kind = *kind;
             if kind == Type::Symlink && leads {
-                // What is granted by a link is shown in its place: where the link leads it may be closed.
+                // A grant by a link is shown in the link's place: where that leads may be closed.
                 kind = followed(real, name).unwrap_or(kind);
             }
             let is_directory = kind == Type::Directory;

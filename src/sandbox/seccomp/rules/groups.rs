@@ -368,7 +368,7 @@ pub(in crate::sandbox) const IOCTL_REQUESTS: [u64; 10] = [
     request(libc::TIOCOUTQ),   // Java, serial tools: how much is not written yet
 ];
 
-/// What programs ask of pseudo-terminals, where a run has its own. Nothing that types into one (`TIOCSTI`) or reads the machine's screen.
+/// Requests of programs to pseudo-terminals, where a run has its own. Nothing that types into one (`TIOCSTI`) or reads the machine's screen.
 pub(in crate::sandbox) const TERMINAL_REQUESTS: [u64; 19] = [
     request(libc::TCFLSH),      // Python, expect: what was typed is thrown away
     request(libc::TCSBRK),      // C libraries: until everything is written
@@ -379,7 +379,7 @@ pub(in crate::sandbox) const TERMINAL_REQUESTS: [u64; 19] = [
     request(libc::TCSETSW),     // the same, once everything is written
     request(libc::TCSETSW2),    // newer C libraries for `TCSETSW`
     request(libc::TCXONC),      // expect: output stops and goes on
-    request(libc::TIOCEXCL),    // `screen`, serial tools: nobody else opens it
+    request(libc::TIOCEXCL),    // `screen`, serial tools: no other process opens it
     request(libc::TIOCGPTLCK),  // C libraries: whether it can be opened
     request(libc::TIOCGPTN),    // C libraries, Go: its number
     request(libc::TIOCGPTPEER), // `script`, Go: its other end
