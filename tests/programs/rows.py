@@ -92,8 +92,6 @@ ROWS = [
 
 # Programs that behave differently under `develop`.
 DIFFERENT = {
-    "expect": "different: there are no pseudo-terminals",
     "parallel": "different: it keeps `~/.parallel`, and counts processors in /sys",
     "ps": "different: a program that a link leads to has the name of what it leads to",
-    "script": "different: there are no pseudo-terminals",
 }
