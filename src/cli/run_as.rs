@@ -522,7 +522,7 @@ impl<'a> StandInHook<'a> {
                     let profile = preview.confinement.unwrap_or_default().profile;
                     let files = preview.files.into_iter().map(|file| file.path.into());
                     let under = (profile.as_str(), &*workspace);
-                    Some(watch.by(&config, under, files.collect())?)
+                    Some(watch.under(&config, under, files.collect())?)
                 }
             };
             let mut all = Vec::new();

@@ -369,6 +369,21 @@ fn a_guard_that_confinement_would_silence_is_named_and_stays() {
         assert!(printed.contains(&why), "{printed}");
         assert_eq!(home.text(name), before);
     }
+    // A guard that looks for its own place above the project is kept from nothing that it decides by.
+    home.script(
+        "p/.claude/hooks/silent.sh",
+        "#!/bin/sh\nls / >/dev/null 2>&1\nexit 0\n",
+    );
+    home.own();
+    let done = home.hookjail(&["install", "--claude-code", "--yes"]);
+    let printed = String::from_utf8_lossy(&done.stdout);
+    assert!(done.status.success(), "{printed}");
+    assert!(printed.contains("it stops 0"), "{printed}");
+    let back = ["install", "--claude-code", "--uninstall", "--yes"];
+    assert!(home.hookjail(&back).status.success());
+    assert_eq!(home.text(name), before);
+    home.script("p/.claude/hooks/silent.sh", SILENT);
+    home.own();
     // The positive control: who wants it all the same says so.
     let done = home.hookjail(&["install", "--claude-code", "--yes", "--no-rehearsal"]);
     assert!(done.status.success(), "{done:?}");

@@ -483,11 +483,11 @@ impl InstallArgs {
         variables: &[String],
         read: impl FnOnce(&Reader<'_>) -> Reading,
     ) -> Result<Option<Becomes>, String> {
-        let own = program()?;
-        let own = own.first().map(Path::new).unwrap_or(Path::new(""));
-        let place = |path: &Path| path.metadata().ok().map(|it| (it.dev(), it.ino()));
-        let programs = [own.to_owned(), own.with_file_name(WHOLE)].map(|path| place(&path));
-        let is_this = |path: &Path| place(path).is_some_and(|it| programs.contains(&Some(it)));
+        let words = program()?;
+        let written = words.first().map(Path::new).unwrap_or(Path::new(""));
+        let inode = |path: &Path| path.metadata().ok().map(|it| (it.dev(), it.ino()));
+        let programs = [inode(written), inode(&written.with_file_name(WHOLE))];
+        let is_this = |path: &Path| inode(path).is_some_and(|it| programs.contains(&Some(it)));
         match read(&Reader {
             is_this: &is_this,
             runtime: self.runtime.name,

@@ -16,6 +16,7 @@ use crate::{
     config::Config,
     daemon::{Assembly, own},
     policy::{
+        HookView,
         explain::{GrantDecision, Operation, Target},
         forbidden::Forbidden,
         learned::{Under, Use},
@@ -38,7 +39,7 @@ impl Watch {
     /// # Errors
     ///
     /// Fails where there is no such profile, or a path cannot be examined.
-    pub(in crate::cli) fn by(
+    pub(in crate::cli) fn under(
         self,
         config: &Config,
         (name, workspace): (&str, &Path),
@@ -84,8 +85,10 @@ impl Watched {
                 wanted.target.path().display()
             ),
         });
-        // A file that a guard looks for and does not see silences it as well.
-        let looked = needs.looks.iter().filter(|path| self.is_kept_from(path));
+        // A file that a guard looks for and does not see silences it as well. Without a view each file can be seen.
+        let hides = self.under.policy.view == HookView::Own;
+        let looked = needs.looks.iter();
+        let looked = looked.filter(|path| hides && self.is_kept_from(path));
         let looked = looked.map(|path| RefusedUse {
             is_read_only: true,
             words: format!("look at {}", path.display()),

@@ -20,7 +20,7 @@ impl Watch {
     ///
     /// Never.
     #[expect(clippy::unnecessary_wraps, reason = "on Linux it may fail")]
-    pub(in crate::cli) fn by(
+    pub(in crate::cli) fn under(
         self,
         _config: &Config,
         _under: (&str, &Path),

@@ -248,22 +248,22 @@ fn mount_terminals(rights: TerminalRights, ruleset: Option<usize>) -> Result<boo
         return Err(libc::EKEYEXPIRED);
     }
     let resolve = libc::RESOLVE_BENEATH | libc::RESOLVE_NO_SYMLINKS;
-    let own = locate(root, TERMINAL_MAKER_HERE, resolve)?;
+    let shown = locate(root, TERMINAL_MAKER_HERE, resolve)?;
     if let Some(ruleset) = ruleset {
         grant(ruleset, root, rights.directory)?;
         // Programs may see it below another directory.
-        grant(ruleset, own, rights.file)?;
+        grant(ruleset, shown, rights.file)?;
     }
     // A node of the machine's, or of the file system that is covered. A link leads to the one here already.
     let leads_here = locate_here(TERMINAL_MAKER)?;
-    let is_own = stat(leads_here)?.st_dev == stat(own)?.st_dev;
+    let is_shown = stat(leads_here)?.st_dev == stat(shown)?.st_dev;
     close(leads_here)?;
     close(root)?;
-    if is_own {
+    if is_shown {
         close(maker)?;
-        close(own)?;
+        close(shown)?;
     } else {
-        attach(copy_of(own, false)?, maker)?;
+        attach(copy_of(shown, false)?, maker)?;
     }
     Ok(true)
 }

@@ -545,7 +545,7 @@ fn what_a_process_sets_of_itself_it_sets_of_no_other() {
 
 #[test]
 fn terminals_of_its_own_are_set_up_and_none_is_typed_into() {
-    let own = FilterSpec {
+    let with_view = FilterSpec {
         view: HookView::Own,
         ..WORKSPACE
     };
@@ -560,14 +560,17 @@ fn terminals_of_its_own_are_set_up_and_none_is_typed_into() {
         0x4004_5431,
         0x5441,
     ] {
-        assert!(allows(&own, nr::ioctl, &[0, request]), "{request:#x}");
+        assert!(allows(&with_view, nr::ioctl, &[0, request]), "{request:#x}");
         for spec in [STRICT, PIPELINE, NETWORK, WORKSPACE] {
             assert!(!allows(&spec, nr::ioctl, &[0, request]), "{request:#x}");
         }
     }
     // TIOCSTI, TIOCLINUX, TIOCCONS, TIOCSETD, FIOASYNC, FIOSETOWN, FS_IOC_SETFLAGS
     for request in [0x5412, 0x541c, 0x541d, 0x5423, 0x5452, 0x8901, 0x4008_6602] {
-        assert!(!allows(&own, nr::ioctl, &[0, request]), "{request:#x}");
+        assert!(
+            !allows(&with_view, nr::ioctl, &[0, request]),
+            "{request:#x}"
+        );
     }
 }
 
