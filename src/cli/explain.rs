@@ -30,7 +30,7 @@ use crate::{
         narrow::{Bindings, narrow},
     },
     sandbox::{
-        Backend, BackendName, OwnUids,
+        Backend, BackendName, Cache, Caches, OwnUids,
         explain::{
             self as kernel, Enforcer, Explanation, Transport, Verdict, number, parse_arguments,
         },
@@ -105,11 +105,13 @@ impl ExplainArgs {
         let base = profile::find(&registry, &self.profile)?;
         let mut notes = Vec::new();
         let workspace = self.workspace(&base)?;
-        let policy = narrow(
-            &base,
-            Bindings::workspace(workspace.as_deref()),
-            &Narrow::default(),
-        )?;
+        let caches = Caches::new(config.references.cache.as_deref());
+        let cache = caches.find(&base, workspace.as_deref());
+        let bound = Bindings {
+            cache: cache.as_ref().map(Cache::path),
+            ..Bindings::workspace(workspace.as_deref())
+        };
+        let policy = narrow(&base, bound, &Narrow::default())?;
         let spec = self.spec(&config, &policy, &mut notes);
         let (asked, mut answer) = match &self.question {
             ExplainQuestion::Path {
@@ -126,7 +128,7 @@ impl ExplainArgs {
                 }
                 let problem = workspace
                     .as_deref()
-                    .and_then(|bound| config.workspace_roots.admit(bound).err());
+                    .and_then(|bound| Assembly::roots(&config, &registry).admit(bound).err());
                 match (&workspace, workspace_grant(&base, true)) {
                     (Some(bound), _) => notes.extend(problem.map(|problem| {
                         format!(

@@ -55,7 +55,8 @@ pub(in crate::cli) fn under(
     abi: u32,
 ) -> Result<Under, Failure> {
     let workspace = policy.needs_workspace().then_some(workspace);
-    let narrowed = narrow(&policy, Bindings::workspace(workspace), &Narrow::default())?;
+    let mut narrowed = narrow(&policy, Bindings::workspace(workspace), &Narrow::default())?;
+    narrowed.files.grant_transcripts(&policy.files);
     let mut reach = Reach::locate(&narrowed.files, workspace, kernel::handled(abi))?;
     for file in files {
         reach = reach.with_program(file)?;

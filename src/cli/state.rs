@@ -83,7 +83,7 @@ impl WhichState {
 
 impl StateArgs {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
-        let store = StateStore::new(&context.load()?.state);
+        let store = StateStore::of_daemon(&context.load()?.state);
         match self.command {
             StateCommand::Clear { all, which } => {
                 if which.is_empty() && !all {

@@ -206,7 +206,7 @@ impl ProcessEnv {
         let usual = || Some(self.home.as_ref()?.join(".cache"));
         let caches = self.xdg_cache.clone().or_else(usual);
         References {
-            cache: caches.map(|caches| caches.join("hookjail")),
+            cache: caches.map(|caches| References::cache_in(&caches)),
             home: self.home.clone(),
         }
     }

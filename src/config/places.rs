@@ -47,7 +47,7 @@ impl Places {
             None => WorkspaceRoots {
                 homes: environment.homes(),
                 homes_of_callers: as_callers,
-                named: Vec::new(),
+                ..WorkspaceRoots::default()
             },
             Some(roots) => WorkspaceRoots {
                 named: all("hooks.workspace_roots", roots)?,

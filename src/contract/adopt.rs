@@ -2,7 +2,7 @@
 //!
 //! The differences of a runtime are in the `adapter.rs` of its folder.
 
-use std::{fmt, path::Path, time::Duration};
+use std::{collections::BTreeSet, fmt, path::Path, time::Duration};
 
 use serde_json::{Value, json};
 
@@ -101,6 +101,8 @@ pub(super) struct AdapterFacts {
     pub(super) name: &'static str,
     /// Whether its payloads name their lifecycle point at every point.
     pub(super) names_points: bool,
+    /// The paths in a project that it obeys: settings, hooks, commands, skills, rules and servers of tools. A directory ends in `/`.
+    pub(super) obeys: &'static [&'static str],
     /// The paths of its hook settings; none where a command-line argument names them.
     pub(super) settings: Settings,
     /// Whether its settings may have comments, as in JavaScript.
@@ -121,6 +123,7 @@ impl AdapterFacts {
         mode: Mode::Observe,
         name: "",
         names_points: true,
+        obeys: &[],
         settings: Settings {
             project: &[],
             user: &[],
@@ -128,6 +131,21 @@ impl AdapterFacts {
         takes_comments: false,
         variables: &[],
     };
+}
+
+/// Returns the paths in a project that any runtime obeys, sorted. A directory ends in `/`.
+pub fn obeyed() -> BTreeSet<&'static str> {
+    let all = Adopted::all().into_iter();
+    all.flat_map(|adopted| adopted.0.facts().obeys.iter().copied())
+        .collect()
+}
+
+/// Returns the names of directories in which runtimes keep what they obey.
+pub fn directories() -> BTreeSet<&'static str> {
+    Adopted::all()
+        .into_iter()
+        .flat_map(Adopted::directories)
+        .collect()
 }
 
 /// A runtime whose own hooks hookjail runs in its place.
@@ -203,6 +221,17 @@ impl Adopted {
         all.sort_by_key(|adopted| adopted.name());
         all.dedup();
         all
+    }
+
+    /// Returns the names of directories of a project in which it keeps what it obeys.
+    pub(super) fn directories(self) -> BTreeSet<&'static str> {
+        let split = self
+            .0
+            .facts()
+            .obeys
+            .iter()
+            .filter_map(|path| path.split_once('/'));
+        split.map(|(directory, _)| directory).collect()
     }
 
     /// Returns the runtime of a contract's mode; `None` where there is none.

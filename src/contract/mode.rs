@@ -1,6 +1,6 @@
 //! Public interface of a contract in one of its modes.
 
-use std::ffi::OsString;
+use std::{collections::BTreeSet, ffi::OsString, path::PathBuf};
 
 use bytes::Bytes;
 use serde_json::{Map, Value};
@@ -163,6 +163,21 @@ impl Mode {
     /// Returns the directory tree that an event names as the source of a worktree.
     pub fn source(self, event: &Event) -> Option<String> {
         self.runtime().source(event)
+    }
+
+    /// Returns the names of directories of a project in which its runtime keeps what it obeys.
+    pub fn directories(self) -> BTreeSet<&'static str> {
+        adopt::Adopted::of(self).map_or_else(BTreeSet::new, adopt::Adopted::directories)
+    }
+
+    /// Returns the paths of the transcripts that an event names: the session's, and a subagent's.
+    pub fn transcripts(self, event: &Event) -> Vec<PathBuf> {
+        const NAMES: [&str; 3] = ["agent_transcript_path", "transcriptPath", "transcript_path"];
+        let Ok(members) = Members::of_event(&event.json) else {
+            return Vec::new();
+        };
+        let named = NAMES.iter().filter_map(|name| members.last(name));
+        named.filter_map(text).map(PathBuf::from).collect()
     }
 
     /// Returns the contract's lifecycle points.

@@ -14,7 +14,7 @@ use crate::sandbox::{Absent, CgroupPlace, Cgroups, Observer};
 use crate::{
     config::{Config, Network, ProcessEnv},
     consent::{ConsentRule, Operator, OwnSettings, allowlist::command_line},
-    contract::Mode,
+    contract::{self, Mode},
     hooks::Results,
     journal::{Redaction, append::Journal},
     metrics::Metrics,
@@ -22,7 +22,7 @@ use crate::{
     pipeline::{
         Audit, Configuration, Gate, GateParts, Homes, Notifier, OperatorHook, Pipeline, Rules, Runs,
     },
-    policy::{Registry, forbidden::Forbidden},
+    policy::{Registry, WorkspaceRoots, forbidden::Forbidden},
     redact::{Redactor, secret::Registration},
     refusal::Refusal,
     rootfs::Root,
@@ -56,8 +56,8 @@ pub(super) struct Capacity {
 /// Descriptors for the daemon itself, for operators and for uids without permission.
 const OWN_DESCRIPTORS: usize = 96;
 
-/// Descriptors of a hook while it is set up, with its uid's lock and its cgroup.
-const HOOK_DESCRIPTORS: usize = 13;
+/// Descriptors of a hook while it is set up, with its uid's lock, its cgroup and the directories that take names in its workspace.
+const HOOK_DESCRIPTORS: usize = 40;
 
 impl Capacity {
     /// Returns the configured capacity, reduced to a limit of descriptors.
@@ -267,7 +267,7 @@ impl Assembly {
                 .transpose()
                 .map_err(AssemblyError::new("use `container.root`"))?,
             run_as: config.run_as.clone(),
-            state: StateStore::new(config.hook_state.as_ref().unwrap_or(&config.state)),
+            state: StateStore::of_daemon(config.hook_state.as_ref().unwrap_or(&config.state)),
             spawners: config.spawners,
         })
         .map_err(AssemblyError::new("read this process's own status"))
@@ -362,6 +362,7 @@ impl Assembly {
                 timeout: hook.timeout,
             })
         });
+        let registry = Self::registry(config)?;
         Ok(Rules {
             callers: config.callers.clone(),
             readers: config.readers.clone(),
@@ -371,9 +372,15 @@ impl Assembly {
                 .map_err(AssemblyError::new("locate the daemon's own directories"))?,
             homes: Homes::default(),
             hooks: hooks.collect::<Result<_, AssemblyError>>()?,
-            registry: Self::registry(config)?,
-            workspace_roots: config.workspace_roots.clone(),
+            workspace_roots: Self::roots(config, &registry),
+            registry,
         })
+    }
+
+    /// Returns the directories below which a workspace may lie, beside what profiles, git and agents use.
+    pub fn roots(config: &Config, registry: &Registry) -> WorkspaceRoots {
+        let obeyed = contract::adopt::directories();
+        config.workspace_roots.beside(registry, obeyed)
     }
 
     /// Builds the whole pipeline.

@@ -21,7 +21,9 @@ use crate::{
     process::Chunk,
     refusal::{Fact, Reason, Refusal, Stop},
     request::Request,
-    sandbox::{Confirmation, GrantRequest, HookTask, Opened, Prepared, Sandbox, Selected, Skipped},
+    sandbox::{
+        Cache, Confirmation, GrantRequest, HookTask, Opened, Prepared, Sandbox, Selected, Skipped,
+    },
     traces::Trace,
     util::shares::Share,
 };
@@ -107,7 +109,11 @@ impl Plan {
     pub(crate) async fn resolve(admitted: Admitted, sandbox: &Sandbox) -> Result<Box<Self>, Stop> {
         let request = &admitted.request;
         let base = &admitted.policy;
-        let policy = with_git(narrowed(base, request)?, request, admitted.git.as_ref());
+        let cache = sandbox
+            .caches()
+            .find(base, request.hook.workspace.as_deref());
+        let bound = narrowed(base, request, cache.as_ref())?;
+        let policy = with_git(bound, request, admitted.git.as_ref());
         let selected = sandbox.select(&policy, &base.digest).await?;
         if request.require_confirmed {
             check_confines(&selected)?;
@@ -117,6 +123,11 @@ impl Plan {
             let context = trace.context();
             environment.set_trace(&policy, context.parent(), &context.state);
         }
+        let creates = admitted.call.purpose == Purpose::Run;
+        if let Some(cache) = cache.filter(|_| creates) {
+            cache.make().await?;
+        }
+        let open: Vec<_> = request.contract.directories().into_iter().collect();
         let opened = Opened::of(
             sandbox.places(),
             &selected.prepared,
@@ -125,8 +136,9 @@ impl Plan {
                 hook: &request.hook,
                 of_operator: &base.files,
                 peer: &admitted.call.peer,
-                creates: admitted.call.purpose == Purpose::Run,
+                creates,
                 git: (admitted.git.as_ref()).map(|git| (&*git.common, &*git.own)),
+                open: &open,
             },
         )?;
         let stdin = request.contract.stdin(&request.event, &request.envelope)?;
@@ -224,8 +236,14 @@ impl Plan {
 }
 
 /// Returns the profile, bound to a request's directories and narrowed by it.
-fn narrowed(profile: &Policy, request: &Request) -> Result<Policy, Refusal> {
+fn narrowed(profile: &Policy, request: &Request, cache: Option<&Cache>) -> Result<Policy, Refusal> {
+    let transcripts = match profile.files.transcripts.is_empty() {
+        true => Vec::new(),
+        false => request.contract.transcripts(&request.event),
+    };
     let bound = Bindings {
+        cache: cache.map(Cache::path),
+        transcripts: &transcripts,
         source: request.hook.source.as_deref(),
         workspace: request.hook.workspace.as_deref(),
     };

@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     fs,
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
 };
 
 use super::{Access, profile::references::never_of_home};
@@ -54,7 +54,7 @@ fn collect(home: &Path, file: &Path, depth: usize, found: &mut BTreeMap<PathBuf,
         access,
         is_include,
         path,
-    } in values(&text, home, file.parent())
+    } in values(&text, home, file.parent(), None)
     {
         if !is_open(home, &path) || !path.canonicalize().is_ok_and(|real| is_open(home, &real)) {
             continue;
@@ -81,8 +81,50 @@ struct Named {
     path: PathBuf,
 }
 
-/// Reads the path values of a configuration: `git-config(1)`, "Syntax". Values that go on in the next line name no path.
-fn values(text: &str, home: &Path, directory: Option<&Path>) -> Vec<Named> {
+/// Returns the paths below a working tree that the configuration of its repository names: directories of hooks, and files that it
+/// includes and that exist. git fails where the name of one that is missing is taken.
+pub(crate) fn obeyed_in(tree: &Path, configuration: &Path) -> Vec<PathBuf> {
+    let (mut found, mut left) = (Vec::new(), vec![configuration.to_owned()]);
+    for _ in 0..DEPTH {
+        let Some(file) = left.pop() else { break };
+        let is_small = fs::metadata(&file).is_ok_and(|it| it.is_file() && it.len() <= MOST_BYTES);
+        let text = is_small.then(|| fs::read_to_string(&file).ok()).flatten();
+        for named in values(&text.unwrap_or_default(), tree, file.parent(), Some(tree)) {
+            let path = plain(&named.path);
+            let is_there = path.symlink_metadata().is_ok();
+            let is_obeyed = named.access == Access::Execute || (named.is_include && is_there);
+            let below = path.strip_prefix(tree).ok().map(Path::to_owned);
+            let Some(below) = below.filter(|it| is_obeyed && !it.as_os_str().is_empty()) else {
+                continue;
+            };
+            if found.contains(&below) {
+                continue;
+            }
+            found.push(below);
+            if named.is_include {
+                left.push(path);
+            }
+        }
+    }
+    found
+}
+
+/// Returns a path without `.` and `..`, as text.
+fn plain(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for name in path.components() {
+        match name {
+            Component::CurDir => {}
+            Component::ParentDir => drop(plain.pop()),
+            Component::Normal(_) | Component::Prefix(_) | Component::RootDir => plain.push(name),
+        }
+    }
+    plain
+}
+
+/// Reads the path values of a configuration: `git-config(1)`, "Syntax". Values that go on in the next line name no path. Relative
+/// directories of hooks begin at the top of a working tree.
+fn values(text: &str, home: &Path, directory: Option<&Path>, tree: Option<&Path>) -> Vec<Named> {
     let mut section = String::new();
     let mut named = Vec::new();
     for line in text.lines().map(str::trim) {
@@ -109,6 +151,10 @@ fn values(text: &str, home: &Path, directory: Option<&Path>) -> Vec<Named> {
             (None, _) if value.starts_with('/') => value.into(),
             // Includes are relative to the file that names them.
             (None, Some(directory)) if is_include && !value.is_empty() => directory.join(value),
+            (None, _) if access == Access::Execute && !value.is_empty() => match tree {
+                Some(tree) => tree.join(value),
+                None => continue,
+            },
             (None, _) => continue,
         };
         named.push(Named {
@@ -159,6 +205,7 @@ mod tests {
             text,
             Path::new("/home/ada"),
             Some(Path::new("/home/ada/.config/git")),
+            None,
         );
         let paths: Vec<_> = named
             .iter()
@@ -201,5 +248,26 @@ mod tests {
             .map(|path| path.strip_prefix(&home).unwrap())
             .collect();
         assert_eq!(below, [".gitconfig", "ignored", "more"].map(Path::new));
+    }
+
+    #[test]
+    fn a_repository_names_directories_of_hooks_and_files_that_it_includes_below_its_tree() {
+        let tree = tempfile::tempdir().unwrap();
+        let path = |below: &str| tree.path().join(below);
+        fs::create_dir(path(".git")).unwrap();
+        fs::write(
+            path(".git/config"),
+            "[core]\n\thooksPath = .husky/_\n[include]\n\tpath = ../shared\n\tpath = ../missing\n\tpath = /etc/gitconfig\n",
+        )
+        .unwrap();
+        fs::write(
+            path("shared"),
+            "[core]\nhooksPath = ./tools/../hooks\n[include]\npath = shared\n",
+        )
+        .unwrap();
+        let found = obeyed_in(tree.path(), &path(".git/config"));
+        let found: Vec<_> = found.iter().filter_map(|it| it.to_str()).collect();
+        assert_eq!(found, [".husky/_", "shared", "hooks"]);
+        assert!(obeyed_in(tree.path(), &path("none")).is_empty());
     }
 }

@@ -179,11 +179,15 @@ mod tests {
     fn files() -> Files {
         let hidden = [".env*", "*.pem", "secrets"].map(|text| NamePattern::parse(text).unwrap());
         Files {
+            cache: None,
             hidden: hidden.to_vec(),
             named: Vec::new(),
             read_only: Vec::new(),
             state: Vec::new(),
             system: [].into(),
+            tokens: Vec::new(),
+            transcripts: Vec::new(),
+            unchanged: Vec::new(),
         }
     }
 

@@ -17,6 +17,8 @@ pub mod registry;
 pub(crate) mod rights;
 mod start;
 pub(crate) mod state;
+pub(crate) mod tokens;
+mod transcripts;
 pub(crate) mod units;
 mod workspace_roots;
 
@@ -113,6 +115,8 @@ pub struct Environment {
 /// The files that a hook can reach.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Files {
+    /// The directory of all caches, where a grant or a variable names `${cache}`. Bound, they name the run's own below it.
+    pub cache: Option<PathBuf>,
     /// Names of files and directories of the workspace that are there and cannot be opened, wherever they lie in it.
     pub hidden: Vec<NamePattern>,
     /// Granted beside the system's: a request can narrow these.
@@ -123,12 +127,23 @@ pub struct Files {
     pub state: Vec<PathBuf>,
     /// Grants that programs need to run at all. An entry marked `optional` may be absent from a host.
     pub system: Arc<[GrantSpec]>,
+    /// Places among what is granted whose files are closed where they hold a token. A `*` stands for one name.
+    pub tokens: Vec<PathBuf>,
+    /// Places of transcripts: paths whose last names are `*`. Bound, the paths of an event's own, which may be missing.
+    pub transcripts: Vec<PathBuf>,
+    /// Paths of the workspace that stay as they are within writable grants, there or not.
+    pub unchanged: Vec<ReadOnly>,
 }
 
 impl Files {
     /// Returns whether a run under it needs mounts in its workspace.
     pub const fn keep(&self) -> bool {
-        !self.read_only.is_empty() || !self.hidden.is_empty()
+        !self.hidden.is_empty() || self.keep_unchanged()
+    }
+
+    /// Returns whether something of the workspace stays unchanged within writable grants.
+    pub const fn keep_unchanged(&self) -> bool {
+        !self.read_only.is_empty() || !self.unchanged.is_empty()
     }
 }
 

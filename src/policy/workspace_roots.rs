@@ -1,6 +1,9 @@
 //! Checks workspaces against their roots.
 
 use std::{
+    collections::BTreeSet,
+    env,
+    ffi::OsStr,
     fs,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
@@ -8,11 +11,13 @@ use std::{
 
 use nix::unistd::geteuid;
 
-use super::{located::Located, profile::references::never_of_home};
+use super::{Access, GrantPlace, Registry, located::Located, profile::references::never_of_home};
 
 /// Directories below which workspaces are accepted.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct WorkspaceRoots {
+    /// Places of the home whose files hooks of other workspaces run, and programs that others run, in every spelling.
+    pub executed: Vec<PathBuf>,
     /// The spellings of the user's home, where the configuration names no roots. A workspace may be any directory in
     /// it, except those with keys and those whose files are later run unconfined. And any directory of the user's elsewhere, but for
     /// those of the system.
@@ -21,29 +26,110 @@ pub struct WorkspaceRoots {
     pub homes_of_callers: bool,
     /// The operator's roots.
     pub named: Vec<PathBuf>,
+    /// Names of directories whose files git or an agent obeys: no workspace is one, or lies in one.
+    pub obeyed: BTreeSet<&'static str>,
 }
 
 impl WorkspaceRoots {
+    /// Returns the roots without what a registry's profiles, or the search path for programs, execute in the home, and without
+    /// directories that are obeyed.
+    #[must_use]
+    pub fn beside(&self, registry: &Registry, obeyed: BTreeSet<&'static str>) -> Self {
+        let policies = registry.iter();
+        let granted = policies.flat_map(|policy| {
+            let named = policy.files.named.iter();
+            let named = named.filter(|grant| grant.access == Access::Execute);
+            policy.files.system.iter().chain(named)
+        });
+        let granted = granted.filter_map(|grant| match &grant.place {
+            GrantPlace::Path(path) => Some(path.clone()),
+            GrantPlace::Entries(_) | GrantPlace::Source { .. } | GrantPlace::Workspace { .. } => {
+                None
+            }
+        });
+        let searched = env::var_os("PATH").unwrap_or_default();
+        let all = granted.chain(env::split_paths(&searched));
+        let in_home = |path: &PathBuf| self.homes.iter().any(|home| path.starts_with(home));
+        let mut executed: Vec<PathBuf> = all
+            .filter(in_home)
+            .flat_map(|path| [path.canonicalize().ok(), Some(path)])
+            .flatten()
+            .collect();
+        executed.sort();
+        executed.dedup();
+        Self {
+            executed,
+            obeyed,
+            ..self.clone()
+        }
+    }
+
     /// Returns an error where a workspace may not be here, compared as text.
     ///
     /// # Errors
     ///
     /// Returns the reason, worded to follow the path, and the operator's fix.
     pub fn admit(&self, workspace: &Path) -> Result<(), String> {
-        if self.named.iter().any(|root| workspace.starts_with(root)) {
-            return Ok(());
-        }
+        let mut named = self.named.iter();
         let mut homes = self.homes.iter();
-        match homes.find_map(|home| workspace.strip_prefix(home).ok()) {
-            None if self.is_users_own(workspace) => Ok(()),
-            None => Err("lies below no root of `hooks.workspace_roots`".to_owned()),
-            Some(below) => match never_of_home(below, false) {
+        let not_unless = |why: &str| {
+            Err(format!(
+                "is no workspace unless `hooks.workspace_roots` names it: {why}"
+            ))
+        };
+        if let Some(below) = named.find_map(|root| workspace.strip_prefix(root).ok()) {
+            return match self.obeyed_in(below) {
                 None => Ok(()),
-                Some(why) => Err(format!(
-                    "is no workspace unless `hooks.workspace_roots` names it: {why}"
-                )),
-            },
+                Some(why) => not_unless(&why),
+            };
         }
+        let Some(below) = homes.find_map(|home| workspace.strip_prefix(home).ok()) else {
+            return match self.obeyed_in(workspace) {
+                Some(why) => not_unless(&why),
+                None if self.is_users_own(workspace) => Ok(()),
+                None => Err("lies below no root of `hooks.workspace_roots`".to_owned()),
+            };
+        };
+        let meets = |one: &Path, other: &Path| one.starts_with(other) || other.starts_with(one);
+        let mut programs = PROGRAMS.iter().map(Path::new);
+        let programs = programs.find(|it| meets(it, below));
+        let mut executed = self.executed.iter().map(PathBuf::as_path);
+        let executed = executed.find(|it| meets(it, workspace)).or(programs);
+        if let Some(why) = never_of_home(below, false) {
+            not_unless(why)
+        } else if let Some(why) = hidden_in(below) {
+            not_unless(&why)
+        } else if let Some(executed) = executed {
+            let executed = executed.display();
+            not_unless(&format!("programs of `{executed}` are run elsewhere"))
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Returns an error where a directory of git's that belongs to a workspace may not be here: its repository has to be accepted.
+    ///
+    /// # Errors
+    ///
+    /// As [`WorkspaceRoots::admit`].
+    pub fn admit_git(&self, directory: &Path) -> Result<(), String> {
+        // `.git` and what it is called where a repository has nothing else, such as `.bare`.
+        let is_hidden = |it: &Path| it.file_name().is_some_and(is_dotted);
+        let outermost = directory.ancestors().filter(|it| is_hidden(it)).last();
+        let repository = outermost.and_then(Path::parent).unwrap_or(directory);
+        let is_home = self.homes.iter().any(|home| home == repository);
+        self.admit(if is_home { directory } else { repository })
+    }
+
+    /// Returns why no project lies here: git, or an agent, obeys a directory on the way. Working trees that they make are projects.
+    fn obeyed_in(&self, path: &Path) -> Option<String> {
+        let names: Vec<&OsStr> = path.iter().collect();
+        let obeyed = (0..names.len()).find(|&index| {
+            let name = names[index].to_string_lossy().to_lowercase();
+            (name == ".git" || self.obeyed.contains(&*name)) && !makes_trees(&names, index)
+        })?;
+        let name = names[obeyed].display();
+        Some(format!("git or an agent obeys files of `{name}`"))
     }
 
     /// Returns whether a directory beside the home belongs to the daemon's user, who is not root, and is neither the system's nor
@@ -68,6 +154,37 @@ impl WorkspaceRoots {
             && Located::find(workspace)
                 .is_ok_and(|found| found.path() == workspace && !is_home(&found))
     }
+}
+
+/// Directories of a home with programs that others run.
+const PROGRAMS: [&str; 4] = ["bin", "go/bin", "sbin", "snap"];
+
+fn is_dotted(name: &OsStr) -> bool {
+    name.as_encoded_bytes().starts_with(b".")
+}
+
+/// Returns why no project lies here in a home: a name begins with a dot.
+fn hidden_in(below: &Path) -> Option<String> {
+    let names: Vec<&OsStr> = below.iter().collect();
+    let hidden =
+        (0..names.len()).find(|&index| is_dotted(names[index]) && !makes_trees(&names, index))?;
+    let name = names[hidden].display();
+    Some(format!("tools keep their own in places such as `{name}`"))
+}
+
+/// Returns whether a name is that of a project's directory in which tools make working trees: `.worktrees/NAME`, `.claude/worktrees/NAME`.
+fn makes_trees(names: &[&OsStr], index: usize) -> bool {
+    let is_projects = index > 0;
+    let below: Vec<_> = names[index..]
+        .iter()
+        .map(|name| name.to_string_lossy())
+        .collect();
+    is_projects
+        && match below.iter().map(|name| &**name).collect::<Vec<_>>()[..] {
+            [".worktrees", _, ..] => true,
+            [first, "worktrees", _, ..] => first != ".git",
+            _ => false,
+        }
 }
 
 /// Where the system keeps its own, whoever owns it.
@@ -109,11 +226,85 @@ mod tests {
     }
 
     #[test]
+    fn what_is_executed_elsewhere_or_obeyed_is_no_workspace_and_neither_are_places_of_tools() {
+        let references = crate::policy::References {
+            cache: None,
+            home: Some("/home/ada".into()),
+        };
+        let registry = Registry::load(&[], &[], &references).unwrap();
+        let roots = WorkspaceRoots {
+            homes: vec!["/home/ada".into()],
+            named: vec!["/srv".into(), "/home/ada/p/.claude/hooks".into()],
+            ..WorkspaceRoots::default()
+        };
+        let roots = roots.beside(&registry, [".claude", ".github"].into());
+        for taken in [
+            "/home/ada/p",
+            "/home/ada/go/src/example.com/p",
+            "/home/ada/p/.worktrees/one",
+            "/home/ada/p/.claude/worktrees/one",
+            "/home/ada/p/.claude/worktrees/one/src",
+            "/home/ada/binary",
+            "/srv/p",
+            "/srv/p/.cache/x",
+            "/home/ada/p/.claude/hooks",
+        ] {
+            assert_eq!(roots.admit(Path::new(taken)), Ok(()), "{taken}");
+        }
+        for (refused, why) in [
+            // Executed: by the profiles' own grants, and by whoever looks for programs.
+            ("/home/ada/go", "run elsewhere"),
+            ("/home/ada/go/bin", "run elsewhere"),
+            ("/home/ada/go/pkg", "run elsewhere"),
+            ("/home/ada/go/pkg/mod/x", "run elsewhere"),
+            ("/home/ada/bin", "run elsewhere"),
+            ("/home/ada/bin/x", "run elsewhere"),
+            // Of tools.
+            ("/home/ada/.rbenv", "tools keep their own"),
+            ("/home/ada/.config/kitty", "tools keep their own"),
+            ("/home/ada/.vscode/extensions/x", "tools keep their own"),
+            ("/home/ada/.worktrees/x", "tools keep their own"),
+            ("/home/ada/p/.cache/x", "tools keep their own"),
+            // Obeyed, wherever it lies.
+            ("/home/ada/p/.git", "tools keep their own"),
+            ("/home/ada/p/.claude", "tools keep their own"),
+            ("/home/ada/p/.claude/worktrees", "tools keep their own"),
+            ("/home/ada/p/.git/worktrees/one", "tools keep their own"),
+            ("/srv/p/.git", "obeys"),
+            ("/srv/p/.GIT/hooks", "obeys"),
+            ("/srv/p/.claude/hooks", "obeys"),
+            ("/srv/.github", "obeys"),
+            ("/home/ada/p/.claude/hooks/.git", "obeys"),
+        ] {
+            let problem = roots.admit(Path::new(refused)).unwrap_err();
+            assert!(problem.contains(why), "{refused}: {problem}");
+        }
+        // What belongs to the repository of an accepted working tree is granted with it.
+        for (git, is_accepted) in [
+            ("/home/ada/p/.git", true),
+            ("/home/ada/p/.git/worktrees/one", true),
+            ("/home/ada/p/.bare", true),
+            ("/home/ada/repositories/p.git", true),
+            ("/srv/p/.git/modules/sub", true),
+            ("/home/ada/.git", false),
+            ("/home/ada/.dotfiles/.git", false),
+            ("/home/ada/go/.git", false),
+            ("/elsewhere/.git", false),
+        ] {
+            assert_eq!(
+                roots.admit_git(Path::new(git)).is_ok(),
+                is_accepted,
+                "{git}"
+            );
+        }
+    }
+
+    #[test]
     fn a_home_is_open_but_for_what_keeps_keys_or_is_run_later() {
         let roots = WorkspaceRoots {
             homes: vec!["/home/ada".into(), "/mnt/home/ada".into()],
-            homes_of_callers: false,
             named: vec!["/srv".into(), "/home/ada/.config/nvim".into()],
+            ..WorkspaceRoots::default()
         };
         for taken in [
             "/home/ada/project",

@@ -43,6 +43,7 @@ pub(crate) use self::{
     noop::Noop,
     run::{
         End, EndedHook, Evidence, Released, RunAs, SandboxParts, Setup, Started, StartedHook,
+        cache::{Cache, Caches, Fetching},
         cgroup::{CgroupPlace, Controllers},
         grants::{GrantRequest, Opened},
         runner::Runner,

@@ -821,6 +821,46 @@ fn packages_are_fetched_confined_once_somebody_agrees_and_without_a_run_of_the_h
 }
 
 #[test]
+fn packages_of_the_users_hooks_are_fetched_for_every_project() {
+    let home = Home::new();
+    let fetcher = "#!/bin/sh\nmkdir -p $npm_config_cache\necho got \"$*\" >>$npm_config_cache/got\nls -A >$npm_config_cache/beside\n";
+    home.script(".local/bin/npx", fetcher);
+    home.write("p/.npmrc", "registry = http://127.0.0.1:1\n");
+    let settings = json!({"hooks": {"PostToolUse": [{"matcher": "Bash", "hooks": [
+        {"type": "command", "command": "npx prettier --check ."},
+    ]}]}});
+    home.settings(".claude/settings.json", &settings);
+    let found = |project: &str| {
+        fs::create_dir_all(home.path(project)).unwrap();
+        let mut command = home.command(&[
+            program().to_str().unwrap(),
+            "run",
+            "--private",
+            "--mirror",
+            "--profile",
+            "develop",
+            "--",
+            "/bin/sh",
+            "-c",
+            "cat $npm_config_cache/got $npm_config_cache/beside || echo none",
+        ]);
+        #[expect(clippy::disallowed_methods, reason = "it is the program under test")]
+        let done = command.current_dir(home.path(project)).output().unwrap();
+        String::from_utf8(done.stdout).unwrap()
+    };
+    // A cache that is there already is filled as well.
+    assert_eq!(found("q"), "none\n");
+
+    let (done, said) = install_at_terminal(&home, "", &["--fetch", "--yes"]);
+
+    assert!(done.status.success(), "{said}");
+    for project in ["q", "r"] {
+        let got = "got --yes --package prettier --call true\n";
+        assert_eq!(found(project), got, "{said}");
+    }
+}
+
+#[test]
 fn packages_are_fetched_without_a_question_by_the_option_alone() {
     let home = with_packages();
     let question = "Fetch 3 packages";

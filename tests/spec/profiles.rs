@@ -235,6 +235,125 @@ async fn develop_has_the_tools_of_the_home_and_a_cache_that_lasts_and_reaches_no
     assert!(!mine.path().join(".local/bin/evil").exists());
 }
 
+/// Leaves a file in a cache, links it into the project, and prints what is there.
+const IN_CACHE: &str = "echo $XDG_CACHE_HOME; cat $XDG_CACHE_HOME/uv/six.py 2>/dev/null || echo none; mkdir -p $XDG_CACHE_HOME/uv
+    echo planted >$XDG_CACHE_HOME/uv/six.py; ln $XDG_CACHE_HOME/uv/six.py six.py 2>/dev/null && echo linked || echo not linked
+    (echo planted >>$(cat other)/uv/six.py) 2>/dev/null && echo changed || echo not changed";
+
+#[tokio::test]
+async fn a_cache_is_of_one_workspace_and_no_hard_link_leads_out_of_it() {
+    let mine = home();
+    let beside = mine.path().join("beside");
+    fs::create_dir_all(beside.join("uv")).unwrap();
+    fs::write(mine.path().join("other"), beside.to_str().unwrap()).unwrap();
+    let bare = Command::new("/bin/sh")
+        .args(["-c", IN_CACHE])
+        .current_dir(mine.path())
+        .env("XDG_CACHE_HOME", mine.path().join("bare"))
+        .output()
+        .unwrap();
+    let bare = String::from_utf8(bare.stdout).unwrap();
+    assert!(bare.ends_with("none\nlinked\nchanged\n"), "{bare}");
+
+    let request = || hook(["/bin/sh", "-c", IN_CACHE]);
+    let mut setup = granting("develop", &[request().hook.unwrap().argv]);
+    setup.env = vec![
+        ("HOME".to_owned(), mine.path().display().to_string()),
+        (
+            "XDG_CACHE_HOME".to_owned(),
+            mine.path().join("caches").display().to_string(),
+        ),
+    ];
+    let daemon = Daemon::with(setup).await;
+    if nix::unistd::geteuid().is_root() || contained() {
+        // Such hooks have no cache.
+        let workspace = daemon.workspace();
+        let (_, out, _) = outcome(&daemon, request(), "develop", Some(&workspace)).await;
+        assert!(out.starts_with('\n'), "{out}");
+        return;
+    }
+    let all = mine.path().join("caches/hookjail");
+    let mut other = beside.display().to_string();
+    for project in ["a", "b"] {
+        let workspace = daemon.workspace().join(project);
+        fs::create_dir(&workspace).unwrap();
+        fs::write(workspace.join("other"), &other).unwrap();
+        for found in ["none", "planted"] {
+            let ran = outcome(&daemon, request(), "develop", Some(&workspace)).await;
+            let (cache, rest) = ran.1.split_once('\n').unwrap();
+            assert_eq!(
+                rest,
+                format!("{found}\nnot linked\nnot changed\n"),
+                "{project}"
+            );
+            assert!(Path::new(cache).starts_with(&all), "{cache}");
+            cache.clone_into(&mut other);
+        }
+        assert!(!workspace.join("six.py").exists());
+    }
+}
+
+/// Files of tools and of clones, with what they may hold: an address or a setting, and the same with a token.
+const OF_TOOLS: [(&str, &str, &str); 4] = [
+    (
+        ".cargo/config.toml",
+        "[build]\njobs = 2\n",
+        "[registries.own]\ntoken = \"hidden\"\n",
+    ),
+    (
+        ".cargo/git/db/a/config",
+        "[remote \"origin\"]\nurl = https://forge.example/a\n",
+        "[remote \"origin\"]\nurl = https://ada:hidden@forge.example/a\n",
+    ),
+    (
+        ".claude/plugins/marketplaces/m/.git/config",
+        "[remote \"origin\"]\nurl = git@forge.example:m\n",
+        "[remote \"origin\"]\nurl = https://hidden@forge.example/m\n",
+    ),
+    (
+        ".local/share/uv/tools/t/uv-receipt.toml",
+        "[tool]\nrequirements = []\n",
+        "[tool]\nindex = \"https://ada:hidden@own.example/simple\"\n",
+    ),
+];
+
+#[tokio::test]
+async fn files_of_tools_and_clones_are_closed_where_they_hold_a_token() {
+    let mine = home();
+    let lay = |with_token: bool| {
+        for (path, text, with) in OF_TOOLS {
+            let path = mine.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, if with_token { with } else { text }).unwrap();
+        }
+    };
+    let paths = OF_TOOLS.map(|(path, ..)| format!("~/{path}")).join(" ");
+    let script = format!(
+        "for file in {paths}; do cat $file >$TMPDIR/it 2>/dev/null && cat $TMPDIR/it || echo closed; done"
+    );
+    let request = || hook(["/bin/sh", "-c", &script]);
+    let mut setup = granting("develop", &[request().hook.unwrap().argv]);
+    setup.env = vec![("HOME".to_owned(), mine.path().display().to_string())];
+    let daemon = Daemon::with(setup).await;
+    let workspace = daemon.workspace();
+    let said = async || {
+        outcome(&daemon, request(), "develop", Some(&workspace))
+            .await
+            .1
+    };
+    lay(false);
+    let open = said().await;
+    lay(true);
+    let closed = said().await;
+    assert!(!closed.contains("hidden"), "{closed}");
+    if nix::unistd::geteuid().is_root() || contained() {
+        // Grants of a home fall away then.
+        return;
+    }
+    assert_eq!(open, OF_TOOLS.map(|(_, text, _)| text).concat());
+    assert_eq!(closed, "closed\n".repeat(OF_TOOLS.len()));
+}
+
 #[tokio::test]
 async fn a_link_in_the_place_of_what_a_part_grants_leads_to_no_keys() {
     let mine = home();

@@ -555,7 +555,7 @@ async fn where_there_is_no_repository_there_is_nothing_to_keep_and_a_worktrees_f
         "mkdir .git && echo x > .git/config",
         &workspace,
     );
-    assert_eq!(kept(make).await, (Some(0), false));
+    assert_eq!(kept(make).await, (Some(0), !contained()));
 
     let workspace = repository(&daemon, "worktree");
     fs::remove_dir_all(workspace.join(".git")).unwrap();
@@ -721,4 +721,310 @@ mod with_tools {
     async fn git_answers_in_a_linked_tree_and_what_it_runs_next_stays_read_only() {
         git_in_a_linked_tree().await;
     }
+}
+
+/// Ways to what agents and editors obey, there or not. Of `.claude` the settings are there, of `.github` nothing that is obeyed.
+const PLANTING: [(&str, &str); 24] = [
+    ("change settings", "echo x >> .claude/settings.json"),
+    ("remove settings", "rm -f .claude/settings.json"),
+    (
+        "put a file in the place of settings",
+        "echo x > new && mv -f new .claude/settings.json",
+    ),
+    ("make settings", "echo x > .claude/settings.local.json"),
+    (
+        "move settings there",
+        "echo x > new && mv -T new .claude/settings.local.json",
+    ),
+    (
+        "link settings there",
+        "echo x > new && ln -T new .claude/settings.local.json",
+    ),
+    (
+        "lay a link there",
+        "ln -sT ../new .claude/settings.local.json",
+    ),
+    (
+        "make a directory there",
+        "mkdir .claude/settings.local.json && test -w .claude/settings.local.json",
+    ),
+    (
+        "make a command",
+        "mkdir -p .claude/commands && echo x > .claude/commands/x.md",
+    ),
+    (
+        "move commands there",
+        "mkdir new && echo x > new/x.md && mv -T new .claude/commands",
+    ),
+    (
+        "replace the directory",
+        "mv .claude moved && mkdir .claude && echo x > .claude/settings.json",
+    ),
+    ("remove the directory", "rm -rf .claude; test ! -e .claude"),
+    ("make servers of tools", "echo x > .mcp.json"),
+    (
+        "remove what takes the name",
+        "rmdir .mcp.json 2>/dev/null; echo x > .mcp.json",
+    ),
+    (
+        "move away what takes the name",
+        "mv .mcp.json moved 2>/dev/null; echo x > .mcp.json",
+    ),
+    (
+        "open what takes the name to all",
+        "chmod 777 .mcp.json 2>/dev/null; echo x > .mcp.json",
+    ),
+    (
+        "exchange what takes the name",
+        "mkdir new; echo x > new/x; mv --exchange new .mcp.json 2>/dev/null || mv -T new .mcp.json",
+    ),
+    (
+        "make another agent's settings",
+        "mkdir -p .gemini && echo x > .gemini/settings.json",
+    ),
+    (
+        "make another agent's directory a link",
+        "mkdir new && echo x > new/hooks.json && ln -sT new .codex",
+    ),
+    (
+        "make a hook of another agent",
+        "mkdir -p .github/hooks && echo x > .github/hooks/x.json",
+    ),
+    (
+        "make a task",
+        "mkdir -p .vscode && echo x > .vscode/tasks.json",
+    ),
+    ("make an environment", "echo x > .envrc"),
+    (
+        "make a hook of git",
+        "mkdir -p .husky && echo x > .husky/pre-commit",
+    ),
+    (
+        "make a container",
+        "mkdir -p .devcontainer && echo x > .devcontainer/devcontainer.json",
+    ),
+];
+
+/// Makes a repository that an agent works in.
+fn of_an_agent(daemon: &Daemon, name: &str) -> PathBuf {
+    let workspace = repository(daemon, name);
+    for (path, text) in [
+        (".claude/settings.json", "{}"),
+        (".github/ci.yml", "on: push"),
+    ] {
+        let path = workspace.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    open_to_all(&workspace);
+    workspace
+}
+
+/// Returns what an agent or an editor finds of what it obeys, and everything that begins with a dot.
+fn obeyed(workspace: &Path) -> Vec<String> {
+    fn look(path: &Path, seen: &mut Vec<String>) {
+        let found = fs::symlink_metadata(path).unwrap();
+        let content = fs::read(path).unwrap_or_default();
+        seen.push(format!("{} {:o} {content:?}", path.display(), found.mode()));
+        if found.is_dir() {
+            let entries = fs::read_dir(path)
+                .unwrap()
+                .map(|entry| entry.unwrap().path());
+            entries.for_each(|entry| look(&entry, seen));
+        }
+    }
+    let mut seen = Vec::new();
+    for entry in fs::read_dir(workspace).unwrap() {
+        let entry = entry.unwrap();
+        if entry.file_name().as_encoded_bytes().starts_with(b".") && entry.file_name() != ".git" {
+            look(&entry.path(), &mut seen);
+        }
+    }
+    seen.sort();
+    seen
+}
+
+/// Waits until what a run has made for itself in a workspace is gone.
+async fn until_left(workspace: &Path) -> Vec<String> {
+    let takes_name = |it: &String| it.contains(" 41555 ");
+    until("the end of what takes names", || {
+        !obeyed(workspace).iter().any(takes_name)
+    })
+    .await;
+    obeyed(workspace)
+}
+
+#[tokio::test]
+async fn what_agents_and_editors_obey_is_neither_changed_nor_made() {
+    let daemon = daemon().await;
+    for (index, (what, script)) in PLANTING.into_iter().enumerate() {
+        let workspace = of_an_agent(&daemon, &format!("without-{index}"));
+        let before = obeyed(&workspace);
+        let seen = run(&daemon, in_workspace("without", script, &workspace)).await;
+        assert_eq!(seen.0, Some(0), "{what}: {seen:?}");
+        assert_ne!(obeyed(&workspace), before, "{what}");
+
+        let workspace = of_an_agent(&daemon, &format!("kept-{index}"));
+        let seen = run(&daemon, in_workspace("workspace-rw", script, &workspace)).await;
+        assert_ne!(seen.0, Some(0), "{what}: {seen:?}");
+        assert_eq!(
+            until_left(&workspace).await,
+            obeyed_in_place_of(&before, index),
+            "{what}"
+        );
+    }
+}
+
+/// Returns what was found without confinement, as it would be in the other workspace.
+fn obeyed_in_place_of(before: &[String], index: usize) -> Vec<String> {
+    let (without, kept) = (format!("without-{index}/"), format!("kept-{index}/"));
+    before
+        .iter()
+        .map(|it| it.replace(&without, &kept))
+        .collect()
+}
+
+#[tokio::test]
+async fn a_hook_makes_files_of_its_own_beside_what_its_agent_obeys() {
+    let daemon = daemon().await;
+    let script = "mkdir -p .claude/edited && echo x > .claude/edited/f && echo x > .claude/loop.md
+        (mkdir -p .claude/commands && echo x > .claude/commands/x.md) 2>/dev/null || echo kept";
+    let request = |script: &str, workspace: &Path| {
+        let mut request = in_workspace("workspace-rw", script, workspace);
+        request.contract = "claude_code".to_owned();
+        request.event.get_or_insert_default().point = "PreToolUse".to_owned();
+        request
+    };
+    for name in ["there", "missing"] {
+        let workspace = of_an_agent(&daemon, name);
+        if name == "missing" {
+            fs::remove_dir_all(workspace.join(".claude")).unwrap();
+        }
+        let before = obeyed(&workspace);
+        run(&daemon, request(":", &workspace)).await;
+        assert_eq!(until_left(&workspace).await, before, "{name}");
+        let seen = run(&daemon, request(script, &workspace)).await;
+        assert_eq!((seen.0, seen.1.as_str()), (Some(0), "kept\n"), "{seen:?}");
+        until_left(&workspace).await;
+        assert!(workspace.join(".claude/edited/f").exists());
+        assert!(workspace.join(".claude/loop.md").exists());
+        assert!(!workspace.join(".claude/commands").exists());
+    }
+}
+
+#[tokio::test]
+async fn runs_share_what_takes_a_name_and_the_last_one_removes_it() {
+    let daemon = daemon().await;
+    let workspace = of_an_agent(&daemon, "shared");
+    let gate = workspace.join("gate");
+    nix::unistd::mkfifo(&gate, nix::sys::stat::Mode::from_bits_truncate(0o666)).unwrap();
+    open_to_all(&workspace);
+    // What a killed daemon leaves, and a directory of the user's.
+    fs::create_dir(workspace.join(".envrc")).unwrap();
+    fs::set_permissions(workspace.join(".envrc"), fs::Permissions::from_mode(0o1555)).unwrap();
+    fs::create_dir(workspace.join(".idea")).unwrap();
+
+    let waits = "echo begun > begun; read x < gate; (echo x > .mcp.json) 2>/dev/null || echo kept";
+    let long = in_workspace("workspace-rw", waits, &workspace);
+    let (long, ()) = tokio::join!(run(&daemon, long), async {
+        until("the hook's beginning", || workspace.join("begun").exists()).await;
+        for _ in 0..3 {
+            let short = in_workspace("workspace-rw", "echo x > .mcp.json", &workspace);
+            assert_ne!(run(&daemon, short).await.0, Some(0));
+        }
+        assert!(workspace.join(".mcp.json").is_dir());
+        tokio::fs::write(&gate, "x\n").await.unwrap();
+    });
+    assert_eq!((long.0, long.1.as_str()), (Some(0), "kept\n"));
+
+    let left = until_left(&workspace).await;
+    let names = [
+        ".claude",
+        ".claude/settings.json",
+        ".github",
+        ".github/ci.yml",
+        ".idea",
+    ];
+    assert_eq!(left.len(), names.len(), "{left:?}");
+    for name in names {
+        assert!(workspace.join(name).exists(), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_link_among_what_is_obeyed_stays_or_is_refused_by_name_and_a_profile_takes_paths_back() {
+    let unset = "description = \"x\"\nextends = \"workspace-rw\"\n[files]\nunset = [\"${workspace}/.mcp.json\"]\n";
+    let daemon = Daemon::with(Setup {
+        profiles: vec![("unset".to_owned(), unset.to_owned())],
+        ..Setup::default()
+    })
+    .await;
+    let workspace = of_an_agent(&daemon, "links");
+    fs::create_dir(workspace.join("skills")).unwrap();
+    symlink("../skills", workspace.join(".claude/skills")).unwrap();
+    open_to_all(&workspace.join("skills"));
+    let script = "rm .claude/skills && mkdir .claude/skills && echo x > .claude/skills/x";
+    let seen = run(&daemon, in_workspace("workspace-rw", script, &workspace)).await;
+    assert_ne!(seen.0, Some(0), "{seen:?}");
+    assert!(workspace.join(".claude/skills").is_symlink());
+
+    let make = "echo x > .mcp.json";
+    let made = run(&daemon, in_workspace("unset", make, &workspace)).await;
+    assert_eq!(made.0, Some(0), "{made:?}");
+    fs::rename(workspace.join(".mcp.json"), workspace.join("servers")).unwrap();
+    symlink("servers", workspace.join(".mcp.json")).unwrap();
+    let (reason, message, facts) =
+        refused(&daemon, in_workspace("workspace-rw", make, &workspace)).await;
+    let path = workspace.join(".mcp.json").display().to_string();
+    assert_eq!(
+        (reason.as_str(), &facts["path"]),
+        ("POLICY_UNENFORCEABLE", &path)
+    );
+    assert!(message.contains("`files.unset`"), "{message}");
+    let made = run(&daemon, in_workspace("unset", make, &workspace)).await;
+    assert_eq!(made.0, Some(0), "{made:?}");
+}
+
+#[tokio::test]
+async fn what_the_configuration_of_git_names_stays_and_a_hook_with_a_second_name_is_refused() {
+    let daemon = daemon().await;
+    let attempts = [
+        ("hooks of a team", "echo x > .team/pre-commit"),
+        ("an included file", "echo x > .gitshared"),
+        (
+            "hooks that an included file names",
+            "mkdir -p more && echo x > more/pre-push",
+        ),
+    ];
+    for (index, (what, script)) in attempts.into_iter().enumerate() {
+        for (profile, changes) in [("without", true), ("workspace-rw", false)] {
+            let workspace = repository(&daemon, &format!("{profile}-{index}"));
+            let named = "[core]\nhooksPath = .team\n[include]\npath = ../.gitshared\n";
+            fs::write(workspace.join(".git/config"), named).unwrap();
+            fs::write(workspace.join(".gitshared"), "[core]\nhooksPath = more\n").unwrap();
+            fs::create_dir(workspace.join(".team")).unwrap();
+            open_to_all(&workspace);
+            let seen = run(&daemon, in_workspace(profile, script, &workspace)).await;
+            assert_eq!(seen.0 == Some(0), changes, "{what}: {seen:?}");
+        }
+    }
+    let workspace = repository(&daemon, "linked");
+    let (sample, second) = (
+        workspace.join(".git/hooks/sample"),
+        workspace.join("second"),
+    );
+    fs::hard_link(&sample, &second).unwrap();
+    open_to_all(&workspace);
+    let change = "echo x >> second";
+    let (reason, message, facts) =
+        refused(&daemon, in_workspace("workspace-rw", change, &workspace)).await;
+    let path = sample.display().to_string();
+    assert_eq!(
+        (reason.as_str(), &facts["path"]),
+        ("POLICY_UNENFORCEABLE", &path)
+    );
+    assert!(message.contains("hard link"), "{message}");
+    fs::remove_file(&second).unwrap();
+    let seen = run(&daemon, in_workspace("workspace-rw", change, &workspace)).await;
+    assert_eq!(seen.0, Some(0), "{seen:?}");
 }

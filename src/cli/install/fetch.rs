@@ -91,7 +91,7 @@ impl Fetch {
         )
     }
 
-    /// Runs the command, confined, in a directory that is its workspace.
+    /// Runs the command, confined, in a directory that is its workspace, with a directory for its caches.
     ///
     /// # Errors
     ///
@@ -100,7 +100,12 @@ impl Fetch {
         clippy::disallowed_methods,
         reason = "hookjail itself, as a private daemon is started before any thread"
     )]
-    pub(super) fn run(&self, config: Option<&PathBuf>, directory: &Path) -> Result<(), String> {
+    pub(super) fn run(
+        &self,
+        config: Option<&PathBuf>,
+        directory: &Path,
+        caches: Option<&Path>,
+    ) -> Result<(), String> {
         let program = env::current_exe().map_err(|error| error.to_string())?;
         let mut command = Command::new(program);
         if let Some(file) = config {
@@ -109,6 +114,7 @@ impl Fetch {
         command.args(["run", "--private", "--mirror", "--profile", PROFILE]);
         command.args(["--timeout", TIMEOUT, "--"]).args(&self.words);
         command.stdin(Stdio::null()).stdout(Stdio::null());
+        command.envs(caches.map(|caches| ("XDG_CACHE_HOME", caches)));
         let ended = command.current_dir(directory).status();
         match ended.map_err(|error| error.to_string())? {
             status if status.success() => Ok(()),

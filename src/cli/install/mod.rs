@@ -31,7 +31,7 @@ use self::{
 use super::{
     Context, Failure,
     consent::{self, BoundConsent, Terms},
-    on_demand, output,
+    on_demand, output, profile,
     program::resolve_program,
     show::plain,
     thin::{THIN, WHOLE},
@@ -46,6 +46,7 @@ use crate::{
     daemon::Assembly,
     hooks::{Action, Registered, variables::words},
     model::{Command, ProfileName},
+    sandbox::{Caches, Fetching},
 };
 
 /// The profile that usual hooks need: formatters, linters, tests, commits.
@@ -201,7 +202,11 @@ impl InstallArgs {
         if !self.uninstall && hooks.any(|hooks| !hooks.is_empty()) {
             self.choose_profile(context)?;
         }
-        let no_workspace = config.workspace_roots.admit(&project).err();
+        let roots = match Assembly::registry(&config) {
+            Ok(registry) => Assembly::roots(&config, &registry),
+            Err(_) => config.workspace_roots.clone(),
+        };
+        let no_workspace = roots.admit(&project).err();
         let empty = no_workspace.is_some().then(Empty::new).transpose()?;
         let binds = needs_workspace(&config, &self.profile);
         let mut planned = Vec::new();
@@ -592,16 +597,58 @@ impl InstallArgs {
                 return Ok(BTreeSet::new());
             }
         }
+        let mut fetched = BTreeSet::new();
+        for is_projects in [true, false] {
+            let files = planned.iter();
+            let files = files.filter(|planned| planned.file.is_projects == is_projects);
+            let changes = files.flat_map(Planned::changes);
+            let fetches: BTreeSet<_> = changes.flat_map(|change| &change.fetches).collect();
+            let place = is_projects.then_some(directory);
+            fetched.extend(self.fetch_all(config, &fetches, place)?);
+        }
+        Ok(fetched)
+    }
+
+    /// Fetches packages: in a project for its hooks there, or for the user's hooks everywhere, far from whatever a project says of
+    /// packages. Returns those that are there now.
+    fn fetch_all(
+        &self,
+        config: &Config,
+        fetches: &BTreeSet<&Fetch>,
+        project: Option<&Path>,
+    ) -> Result<BTreeSet<Fetch>, Failure> {
+        if fetches.is_empty() {
+            return Ok(BTreeSet::new());
+        }
+        let all = config.references.cache.as_deref();
+        let (empty, fetching) = (Empty::new()?, all.map(Fetching::begin).transpose()?);
+        let caches = fetching.as_ref().map(Fetching::path);
+        let directory = project.unwrap_or(empty.path());
         let run = |fetch: &&Fetch| {
             let line = plain(&fetch.line());
             output::stderr(&format!("fetching    {line}"));
-            let ended = fetch.run(config.file.as_ref(), directory);
+            let ended = fetch.run(config.file.as_ref(), directory, caches);
             if let Err(why) = &ended {
                 output::stderr(&format!("NOT fetched {line}: {why}"));
             }
             ended.is_ok()
         };
-        Ok(fetches.into_iter().filter(run).cloned().collect())
+        let fetched: BTreeSet<Fetch> = fetches.iter().copied().filter(run).cloned().collect();
+        // Root's hooks have no cache.
+        let Some(fetching) = fetching else {
+            return Ok(fetched);
+        };
+        let Some(project) = project else {
+            fetching.publish()?;
+            return Ok(fetched);
+        };
+        let registry = Assembly::registry(config)?;
+        let policy = profile::find(&registry, &self.profile)?;
+        let bound = policy.needs_workspace().then_some(project);
+        if let Some(cache) = Caches::new(all).find(&policy, bound) {
+            fetching.fill(&cache)?;
+        }
+        Ok(fetched)
     }
 
     /// Adds the remarks on packages, and rehearses the hook where it is a guard. A guard that decides differently is left.

@@ -12,6 +12,18 @@ const ADAPTER: AdapterFacts = AdapterFacts {
     after_a_change: Some("Claude Code reads its hooks when a session starts: start another"),
     mode: Mode::ClaudeCode,
     name: "claude-code",
+    obeys: &[
+        ".claude/agents/",
+        ".claude/commands/",
+        ".claude/hooks/",
+        ".claude/output-styles/",
+        ".claude/rules/",
+        ".claude/settings.json",
+        ".claude/settings.local.json",
+        ".claude/skills/",
+        ".claude/workflows/",
+        ".mcp.json",
+    ],
     settings: Settings {
         project: &[".claude/settings.json", ".claude/settings.local.json"],
         user: &[".claude/settings.json"],

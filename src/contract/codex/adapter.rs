@@ -18,6 +18,7 @@ const ADAPTER: AdapterFacts = AdapterFacts {
     ),
     mode: Mode::Codex,
     name: "codex",
+    obeys: &[".agents/", ".codex/"],
     settings: Settings {
         project: &[".codex/hooks.json"],
         user: &[".codex/hooks.json"],

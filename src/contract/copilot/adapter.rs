@@ -17,6 +17,14 @@ const ADAPTER: AdapterFacts = AdapterFacts {
     mode: Mode::Copilot,
     name: "copilot",
     names_points: false,
+    obeys: &[
+        ".github/agents/",
+        ".github/copilot/",
+        ".github/hooks/",
+        ".github/instructions/",
+        ".github/prompts/",
+        ".github/skills/",
+    ],
     settings: Settings {
         project: &[".github/hooks/*.json"],
         user: &[".copilot/hooks/*.json"],

@@ -15,6 +15,7 @@ use crate::contract::{
 const ADAPTER: AdapterFacts = AdapterFacts {
     mode: Mode::Cursor,
     name: "cursor",
+    obeys: &[".cursor/"],
     settings: Settings {
         project: &[".cursor/hooks.json"],
         user: &[".cursor/hooks.json"],

@@ -19,6 +19,15 @@ const ADAPTER: AdapterFacts = AdapterFacts {
     failure_code: WARNING,
     mode: Mode::GeminiCli,
     name: "gemini-cli",
+    obeys: &[
+        ".gemini/agents/",
+        ".gemini/commands/",
+        ".gemini/extensions/",
+        ".gemini/hooks/",
+        ".gemini/policies/",
+        ".gemini/settings.json",
+        ".gemini/skills/",
+    ],
     settings: Settings {
         project: &[".gemini/settings.json"],
         user: &[".gemini/settings.json"],

@@ -12,6 +12,7 @@ const ADAPTER: AdapterFacts = AdapterFacts {
     key_of_point: Some("hook"),
     mode: Mode::Infer,
     name: "infer",
+    obeys: &[".infer/"],
     ..AdapterFacts::NONE
 };
 

@@ -17,6 +17,14 @@ pub(super) struct QwenCode;
 const ADAPTER: AdapterFacts = AdapterFacts {
     mode: Mode::ClaudeCode,
     name: "qwen-code",
+    obeys: &[
+        ".qwen/agents/",
+        ".qwen/commands/",
+        ".qwen/extensions/",
+        ".qwen/hooks/",
+        ".qwen/settings.json",
+        ".qwen/skills/",
+    ],
     settings: Settings {
         project: &[".qwen/settings.json"],
         user: &[".qwen/settings.json"],

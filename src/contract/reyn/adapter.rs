@@ -13,6 +13,7 @@ const ADAPTER: AdapterFacts = AdapterFacts {
     line_keys: &["exec", "exec_capture", "shell_exec", "shell_push"],
     mode: Mode::ReynPush,
     name: "reyn",
+    obeys: &[".reyn/"],
     ..AdapterFacts::NONE
 };
 

@@ -138,7 +138,8 @@ impl Rules {
         let bound = [("hook.source", source), ("hook.workspace", workspace)];
         for (field, directory) in bound {
             if let Some(directory) = directory {
-                self.admit_directory(field, directory, peer)?;
+                let in_root = self.in_root(directory, peer, WorkspaceRoots::admit);
+                self.admit_directory(field, directory, peer, in_root)?;
             }
         }
         Ok(())
@@ -186,14 +187,15 @@ impl Rules {
             found
         };
         for place in [&found.own, &found.common] {
-            if let Err(refusal) = self.admit_directory("hook.workspace", place, peer) {
+            let in_root = self.in_root(place, peer, WorkspaceRoots::admit_git);
+            if let Err(refusal) = self.admit_directory("hook.workspace", place, peer, in_root) {
                 return Err(refused(place, refusal.message));
             }
         }
         Ok(Some(found))
     }
 
-    /// Checks a directory with the caller's rights.
+    /// Checks a directory with the caller's rights, after the check against the roots.
     ///
     /// A directory that the caller cannot reach is refused alike whether it exists or not.
     fn admit_directory(
@@ -201,10 +203,11 @@ impl Rules {
         name: &'static str,
         directory: &Path,
         peer: &Peer,
+        in_root: Result<(), String>,
     ) -> Result<(), Refusal> {
         let shown = directory.display();
         let field = |problem: String| Refusal::from(InvalidField::new(name, problem));
-        self.in_root(directory, peer).map_err(|problem| {
+        in_root.map_err(|problem| {
             let root = toml::Value::from(shown.to_string());
             let lines = format!("[hooks]\nworkspace_roots = [{root}]");
             let refusal = field(format!("`{shown}` {problem}"));
@@ -228,24 +231,30 @@ impl Rules {
     }
 
     /// Returns an error where a caller's workspace may not be here.
-    fn in_root(&self, directory: &Path, peer: &Peer) -> Result<(), String> {
+    fn in_root(
+        &self,
+        directory: &Path,
+        peer: &Peer,
+        admit: impl FnOnce(&WorkspaceRoots, &Path) -> Result<(), String>,
+    ) -> Result<(), String> {
         let roots = &self.workspace_roots;
         if !roots.homes_of_callers {
-            return roots.admit(directory);
+            return admit(roots, directory);
         }
         let homes = self.homes.of(peer);
-        WorkspaceRoots {
+        let roots = WorkspaceRoots {
             homes,
             ..roots.clone()
-        }
-        .admit(directory)
+        };
+        admit(&roots, directory)
     }
 
     /// Returns whether a directory that an event names may be bound.
     ///
     /// Otherwise it is ignored, and the request is not refused.
     pub(crate) fn may_bind(&self, directory: &Path, peer: &Peer) -> bool {
-        if !is_plain(directory) || self.in_root(directory, peer).is_err() {
+        let in_root = self.in_root(directory, peer, WorkspaceRoots::admit);
+        if !is_plain(directory) || in_root.is_err() {
             return false;
         }
         let _as_caller = FileRights::of(peer.uid, peer.gid, &peer.groups);

@@ -15,19 +15,29 @@ pub(super) struct MountPoint {
     place: Located,
 }
 
-/// Finds the mount points for a run, by [`Files::read_only`] and [`Files::hidden`].
+/// Finds the mount points for a run, by [`Files::read_only`], [`Files::unchanged`] and [`Files::hidden`].
 pub(super) fn mounts(files: &Files, workspace: Option<&Path>) -> io::Result<Vec<MountPoint>> {
     let Some(workspace) = workspace else {
         return Ok(Vec::new());
     };
     let mut mounts: Vec<MountPoint> = Vec::new();
-    for kept in &files.read_only {
+    let missing = files.unchanged.iter().map(|kept| (kept, true));
+    for (kept, takes_name) in files
+        .read_only
+        .iter()
+        .map(|kept| (kept, false))
+        .chain(missing)
+    {
         let mut way: Vec<_> = kept.below.ancestors().collect();
         way.pop();
         for below in way.into_iter().rev() {
             let path = workspace.join(below);
             let place = Located::name(&path)?;
             if !place.exists() {
+                if takes_name {
+                    let keep = Keep::Unchanged;
+                    raise(&mut mounts, MountPoint { keep, place });
+                }
                 break;
             }
             let is_directory = FileKind::at(&path, false) == FileKind::Directory;
@@ -108,9 +118,7 @@ impl Reach {
             let mut mounts = self.mounts.iter();
             mounts.any(|mount| mount.place.path() == place.path())
         };
-        if matches!(operation, Operation::Remove | Operation::Rename)
-            && let Some(at) = names.iter().map(|name| &name.object).find(is_point)
-        {
+        if let Some(at) = names.iter().map(|name| &name.object).find(is_point) {
             return Some((at, How::MountPoint));
         }
         let beside = &destination?.parent;

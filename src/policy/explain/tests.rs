@@ -37,11 +37,15 @@ impl Ground {
 
 fn files(system: Vec<GrantSpec>, named: Vec<GrantSpec>) -> Files {
     Files {
+        cache: None,
         hidden: Vec::new(),
         named,
         read_only: Vec::new(),
         state: Vec::new(),
         system: system.into(),
+        tokens: Vec::new(),
+        transcripts: Vec::new(),
+        unchanged: Vec::new(),
     }
 }
 
@@ -331,6 +335,7 @@ fn what_stays_read_only_is_neither_changed_nor_moved_and_the_rest_of_the_workspa
         directory: false,
     };
     let files = Files {
+        cache: None,
         hidden: Vec::new(),
         named: vec![GrantSpec {
             access: Access::Write,
@@ -341,6 +346,9 @@ fn what_stays_read_only_is_neither_changed_nor_moved_and_the_rest_of_the_workspa
         read_only: vec![kept(".git/config"), kept(".git/hooks")],
         state: Vec::new(),
         system: [].into(),
+        tokens: Vec::new(),
+        transcripts: Vec::new(),
+        unchanged: Vec::new(),
     };
     let reach = Reach::locate(&files, Some(&workspace), ALL).unwrap();
     let decide = |operation: Operation, path: &str, to: Option<&str>| {
@@ -400,6 +408,7 @@ fn what_is_hidden_is_opened_in_no_way_and_keeps_its_name() {
         std::fs::write(workspace.join(file), "").unwrap();
     }
     let files = Files {
+        cache: None,
         hidden: [".env*", "vault"]
             .map(|it| crate::policy::NamePattern::parse(it).unwrap())
             .into(),

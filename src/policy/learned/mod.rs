@@ -129,6 +129,7 @@ pub(crate) struct Draft {
     parts: Vec<&'static str>,
     /// Read-only paths of the workspace that its base does not have.
     read_only: Vec<ReadOnly>,
+    unchanged: Vec<ReadOnly>,
     /// The references by which it names the user's directories.
     references: References,
     spawn: Spawn,
@@ -162,7 +163,7 @@ impl Draft {
             description: description.to_owned(),
             grants: Default::default(),
             home: false,
-            keeps: !widest.policy.files.read_only.is_empty(),
+            keeps: widest.policy.files.keep_unchanged(),
             metadata: match needs.metadata {
                 true => widest.policy.metadata,
                 false => Metadata::Keep,
@@ -174,6 +175,7 @@ impl Draft {
             notify: needs.notices && widest.policy.notify,
             parts: Vec::new(),
             read_only: Vec::new(),
+            unchanged: Vec::new(),
             references: site.references.clone(),
             spawn: match needs.processes {
                 true => widest.policy.spawn,
@@ -191,10 +193,16 @@ impl Draft {
         for level in [Workspace::None, Workspace::Execute, Workspace::Write] {
             draft.workspace = level;
             draft.read_only.clear();
+            draft.unchanged.clear();
             if level == Workspace::Write {
-                let kept = under(&draft)?.policy.files.read_only.clone();
-                let all = widest.policy.files.read_only.iter().cloned();
-                draft.read_only = all.filter(|it| !kept.contains(it)).collect();
+                let (kept, all) = (under(&draft)?, &widest.policy.files);
+                let lacks = |all: &[ReadOnly], kept: &[ReadOnly]| {
+                    let lacks = all.iter().filter(|it| !kept.contains(it));
+                    lacks.cloned().collect()
+                };
+                let kept = &kept.policy.files;
+                draft.read_only = lacks(&all.read_only, &kept.read_only);
+                draft.unchanged = lacks(&all.unchanged, &kept.unchanged);
             }
             let under = under(&draft)?;
             if in_workspace.iter().all(|it| it.is_allowed(&under.reach)) {
@@ -394,7 +402,12 @@ impl fmt::Display for Draft {
                 Some(Err(_)) | None => quoted(&place.to_string_lossy()).to_string(),
             })
             .collect();
-        if lists.peek().is_some() || !self.read_only.is_empty() || !state.is_empty() {
+        let kept = [
+            ("read_only", &self.read_only),
+            ("unchanged", &self.unchanged),
+        ];
+        let mut kept = kept.iter().filter(|(_, list)| !list.is_empty()).peekable();
+        if lists.peek().is_some() || kept.peek().is_some() || !state.is_empty() {
             writeln!(f, "\n[files]")?;
         }
         for (key, list) in lists {
@@ -405,10 +418,10 @@ impl fmt::Display for Draft {
             }
             writeln!(f, "]")?;
         }
-        if !self.read_only.is_empty() {
-            let kept = self.read_only.iter();
+        for (key, list) in kept {
+            let kept = list.iter();
             let kept: Vec<_> = kept.map(|it| quoted(&it.to_string()).to_string()).collect();
-            writeln!(f, "read_only = [{}]", kept.join(", "))?;
+            writeln!(f, "{key} = [{}]", kept.join(", "))?;
         }
         if !state.is_empty() {
             writeln!(f, "state = [{}]", state.join(", "))?;

@@ -63,7 +63,8 @@ impl Home {
         };
         let bound = policy.files.named.iter().any(needs_one);
         let bound = bound.then_some(workspace.as_path());
-        let narrowed = narrow(policy, Bindings::workspace(bound), &Narrow::default()).unwrap();
+        let mut narrowed = narrow(policy, Bindings::workspace(bound), &Narrow::default()).unwrap();
+        narrowed.files.grant_transcripts(&policy.files);
         let all = FileRights::of(&FileRight::ALL);
         Ok(Under {
             policy: Arc::clone(policy),
@@ -277,10 +278,17 @@ fn what_the_widest_profile_keeps_read_only_stays_so() {
     };
     let files = "\n[files]\nnamed = [\n    { path = \"${workspace}\", access = \"write\" },\n]\n";
     let online = "extends = \"develop\"\nnetwork = \"outbound\"";
+    let unchanged = home
+        .under("description = \"x\"\nextends = \"develop\"")
+        .unwrap();
+    let unchanged = unchanged.policy.files.unchanged.iter();
+    let unchanged: Vec<_> = unchanged.map(|path| format!("\"{path}\"")).collect();
+    assert!(unchanged.len() > 1);
     assert_eq!(
         home.learn(online, &needs(true)),
         format!(
-            "extends = \"network\"\n\ngranted_by = \"operator\"\nworking_dir = \"workspace\"\n{files}read_only = [\"${{workspace}}/.git/config\", \"${{workspace}}/.git/hooks/\"]\n"
+            "extends = \"network\"\n\ngranted_by = \"operator\"\nworking_dir = \"workspace\"\n{files}read_only = [\"${{workspace}}/.git/config\", \"${{workspace}}/.git/hooks/\"]\nunchanged = [{}]\n",
+            unchanged.join(", ")
         )
     );
     let more = "extends = \"develop\"\n[files]\nread_only = [\"${workspace}/kept/\"]";

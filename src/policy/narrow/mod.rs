@@ -2,11 +2,14 @@
 //!
 //! Pure: paths are compared as text. Links are refused later, when the path is opened.
 
-use std::path::{Component, Path, PathBuf};
+use std::{
+    path::{Component, Path, PathBuf},
+    sync::Arc,
+};
 
 use super::{
     Access, Files, GrantPlace, GrantSpec, Network, Policy, Spawn, WorkingDir,
-    profile::grants::ungrantable,
+    profile::grants::ungrantable, transcripts,
 };
 use crate::{
     model::{Narrow, ProfileName},
@@ -16,8 +19,12 @@ use crate::{
 /// The values of a request's references.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Bindings<'a> {
+    /// The run's own cache. Without one, `${cache}` stands for the directory of all caches.
+    pub cache: Option<&'a Path>,
     /// `${source}`.
     pub source: Option<&'a Path>,
+    /// The transcripts that the event names.
+    pub transcripts: &'a [PathBuf],
     /// `${workspace}`.
     pub workspace: Option<&'a Path>,
 }
@@ -26,7 +33,9 @@ impl<'a> Bindings<'a> {
     /// Binds the workspace alone, if there is one.
     pub const fn workspace(workspace: Option<&'a Path>) -> Self {
         Self {
+            cache: None,
             source: None,
+            transcripts: &[],
             workspace,
         }
     }
@@ -69,16 +78,22 @@ pub fn narrow(policy: &Policy, bound: Bindings<'_>, narrow: &Narrow) -> Result<P
     if narrow.without_named_grants {
         named.clear();
     }
+    // A request that lists what is read reads nothing else.
+    let is_open = narrow.read.is_empty() && !narrow.without_named_grants;
     named.sort();
     named.dedup();
 
     let mut narrowed = Policy {
         files: Files {
+            cache: policy.files.cache.clone(),
             hidden: policy.files.hidden.clone(),
             named,
             read_only: policy.files.read_only.clone(),
             state: policy.files.state.clone(),
             system: policy.files.system.clone(),
+            tokens: policy.files.tokens.clone(),
+            transcripts: Vec::new(),
+            unchanged: policy.files.unchanged.clone(),
         },
         ..policy.clone()
     };
@@ -86,6 +101,7 @@ pub fn narrow(policy: &Policy, bound: Bindings<'_>, narrow: &Narrow) -> Result<P
         None => {
             narrowed.files.hidden.clear();
             narrowed.files.read_only.clear();
+            narrowed.files.unchanged.clear();
         }
         Some(workspace) => narrowed
             .files
@@ -126,7 +142,49 @@ pub fn narrow(policy: &Policy, bound: Bindings<'_>, narrow: &Narrow) -> Result<P
     }) {
         narrowed.working_dir = WorkingDir::Scratch;
     }
+    if is_open {
+        let places = policy.files.transcripts.iter();
+        let opened = places.flat_map(|place| {
+            let named = bound.transcripts.iter();
+            named.filter_map(|transcript| transcripts::opened(place, transcript))
+        });
+        narrowed.files.transcripts = opened.collect();
+    }
+    if let (Some(all), Some(cache)) = (&policy.files.cache, bound.cache) {
+        bind_cache(&mut narrowed, all, cache);
+    }
     Ok(narrowed)
+}
+
+/// Makes the grants and the variables that name the directory of all caches name one of them.
+fn bind_cache(policy: &mut Policy, all: &Path, cache: &Path) {
+    let bound = |path: &Path| {
+        Some(
+            cache
+                .join(path.strip_prefix(all).ok()?)
+                .components()
+                .collect(),
+        )
+    };
+    for grant in &mut policy.files.named {
+        if let GrantPlace::Path(path) = &mut grant.place
+            && let Some(bound) = bound(path)
+        {
+            *path = bound;
+            // A dry run makes none.
+            grant.optional = true;
+        }
+    }
+    let environment = Arc::make_mut(&mut policy.environment);
+    for path in &mut environment.path {
+        *path = bound(path).unwrap_or_else(|| path.clone());
+    }
+    for value in environment.set.values_mut() {
+        let bound: Option<PathBuf> = bound(Path::new(value));
+        if let Some(bound) = bound.as_deref().and_then(Path::to_str) {
+            bound.clone_into(value);
+        }
+    }
 }
 
 /// Error of a request that exceeds its profile, or lacks a binding for it.
@@ -242,11 +300,15 @@ fn bind(policy: &Policy, bound: Bindings<'_>) -> Result<Vec<GrantSpec>, Widened>
         });
     }
     let files = Files {
+        cache: None,
         hidden: Vec::new(),
         named,
         read_only: Vec::new(),
         state: Vec::new(),
         system: policy.files.system.clone(),
+        tokens: Vec::new(),
+        transcripts: Vec::new(),
+        unchanged: Vec::new(),
     };
     check_below_writable(&files, WORKSPACE)?;
     Ok(files.named)

@@ -3,7 +3,7 @@ use std::sync::LazyLock;
 use proptest::{prelude::*, sample::select};
 
 use super::*;
-use crate::policy::registry::Registry;
+use crate::policy::{References, registry::Registry};
 
 #[test]
 fn the_workspace_is_bound() {
@@ -264,13 +264,53 @@ fn network_spawn_and_named_grants_can_be_taken_away() {
 }
 
 #[test]
+fn a_cache_is_bound_in_grants_and_variables_and_by_no_other_path() {
+    let references = References {
+        cache: Some("/all".into()),
+        home: Some("/home/ada".into()),
+    };
+    let registry = Registry::load(&[], &[], &references).unwrap();
+    let develop = registry
+        .find(&ProfileName::parse("develop").unwrap())
+        .unwrap();
+    let cached = |bound| {
+        let narrowed = narrow(develop, bound, &Narrow::default()).unwrap();
+        let mut named = narrowed.files.named.iter();
+        let grant = named.find(|grant| grant.place.to_string().starts_with("/all"));
+        let grant = grant.map(|grant| (grant.place.to_string(), grant.optional));
+        (
+            grant.unwrap(),
+            narrowed.environment.set["UV_CACHE_DIR"].clone(),
+        )
+    };
+    let workspace = Bindings::workspace(Some(Path::new("/w")));
+    let unbound = (("/all".to_owned(), false), "/all/uv".to_owned());
+    assert_eq!(cached(workspace), unbound);
+    let bound = Bindings {
+        cache: Some(Path::new("/all/a/files")),
+        ..workspace
+    };
+    let own = (
+        ("/all/a/files".to_owned(), true),
+        "/all/a/files/uv".to_owned(),
+    );
+    assert_eq!(cached(bound), own);
+    let mut other = (**develop).clone();
+    other.files.cache = None;
+    let narrowed = narrow(&other, bound, &Narrow::default()).unwrap();
+    assert_eq!(narrowed.environment.set["UV_CACHE_DIR"], "/all/uv");
+}
+
+#[test]
 fn a_source_is_bound_beside_the_workspace_and_falls_away_where_there_is_none() {
     let named = |bound: Bindings<'_>| {
         let narrowed = narrow(&profile("worktree"), bound, &Narrow::default());
         narrowed.map(|policy| policy.files.named)
     };
     let bound = |source: &'static str| Bindings {
+        cache: None,
         source: Some(Path::new(source)),
+        transcripts: &[],
         workspace: Some(Path::new("/w/tree")),
     };
     let env = GrantSpec {
@@ -318,14 +358,20 @@ proptest! {
     ) {
         let mut policy = NETWORK.clone();
         policy.files = Files {
+            cache: None,
             hidden: Vec::new(),
             named,
             read_only: Vec::new(),
             state: Vec::new(),
             system: system.into(),
+            tokens: Vec::new(),
+            transcripts: Vec::new(),
+            unchanged: Vec::new(),
         };
 
         let bound = Bindings {
+            cache: None,
+            transcripts: &[],
             source: source.as_deref(),
             workspace: workspace.as_deref(),
         };

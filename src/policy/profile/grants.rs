@@ -14,7 +14,10 @@ use super::{
     references::{Reference, References, never_of_home},
 };
 use crate::{
-    policy::{Access, Entries, Files, GrantPlace, GrantSpec, NamePattern, Network, ReadOnly},
+    policy::{
+        Access, Entries, Files, GrantPlace, GrantSpec, NamePattern, Network, ReadOnly, tokens,
+        transcripts,
+    },
     util::outermost::Outermost,
 };
 
@@ -56,6 +59,23 @@ pub(super) struct FilesSection {
     /// Grants of the system's files, which programs need to start.
     #[schemars(with = "Vec<SystemEntry>")]
     system: Vec<SystemGrant>,
+    /// Files among what is granted that are closed where they hold a token or a password: paths below `${home}`, or absolute. A `*`
+    /// stands for one name.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tokens: Vec<String>,
+    /// Places of transcripts, of which a hook reads what its event names: paths below `${home}`, or absolute, whose last names are
+    /// `*`. None under a profile with a network.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    transcripts: Vec<String>,
+    /// What stays as it is in a workspace that `named` makes writable, there or not: paths below `${workspace}`. One that ends in
+    /// `/` is a directory. What is missing cannot be made.
+    #[schemars(with = "Vec<String>")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unchanged: Vec<ReadOnlyPath>,
+    /// Paths under `unchanged` and `read_only` of what it extends that this profile does not keep.
+    #[schemars(with = "Vec<String>")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unset: Vec<ReadOnlyPath>,
 }
 
 impl FilesSection {
@@ -72,6 +92,12 @@ impl FilesSection {
             self.read_only.iter().map(|path| path.0.to_string()),
         )?;
         once("files.state", self.state.iter().cloned())?;
+        for (key, list) in [
+            ("files.unchanged", &self.unchanged),
+            ("files.unset", &self.unset),
+        ] {
+            once(key, list.iter().map(|path| path.0.to_string()))?;
+        }
         if let Some(path) = self.state.iter().find(|path| !is_state_place(path)) {
             let rule = format!(
                 "names `{path}`; name `${{home}}`, a directory below, or an absolute one, not `/`"
@@ -81,7 +107,30 @@ impl FilesSection {
         once(
             "files.system",
             self.system.iter().map(|grant| grant.0.to_string()),
-        )
+        )?;
+        once("files.tokens", self.tokens.iter().cloned())?;
+        if let Some(path) = self
+            .tokens
+            .iter()
+            .find(|it| !is_below(it, tokens::is_place))
+        {
+            let rule = format!(
+                "names `{path}`; name a file below `${{home}}`, or an absolute one, with `*` for whole names alone"
+            );
+            return Err(broken("files.tokens", rule));
+        }
+        once("files.transcripts", self.transcripts.iter().cloned())?;
+        if let Some(path) = self
+            .transcripts
+            .iter()
+            .find(|it| !is_below(it, transcripts::is_place))
+        {
+            let rule = format!(
+                "names `{path}`; name a path below `${{home}}`, or an absolute one, whose last names are `*`"
+            );
+            return Err(broken("files.transcripts", rule));
+        }
+        Ok(())
     }
 
     /// Returns the paths of the system's grants that a host may lack.
@@ -122,8 +171,14 @@ impl FilesSection {
                 .into_iter()
                 .filter(|grant| !system.contains(&grant.0.to_string())),
         );
-        self.read_only.extend(parent.read_only);
+        let unset = |path: &ReadOnlyPath| self.unset.iter().any(|unset| unset.0 == path.0);
+        let read_only = parent.read_only.into_iter().filter(|path| !unset(path));
+        self.read_only.extend(read_only);
+        let unchanged = parent.unchanged.into_iter().filter(|path| !unset(path));
+        self.unchanged.extend(unchanged);
         self.state.extend(parent.state);
+        self.tokens.extend(parent.tokens);
+        self.transcripts.extend(parent.transcripts);
         self
     }
 
@@ -152,6 +207,9 @@ impl FilesSection {
             kept.directory |= same && later.directory;
             same
         });
+        let mut unchanged: Vec<_> = self.unchanged.into_iter().map(|path| path.0).collect();
+        unchanged.sort();
+        unchanged.dedup();
         let state = self.state.iter();
         let mut state: Vec<_> = state
             .filter_map(|path| Some(PathBuf::from(references.bind(path)?)))
@@ -163,12 +221,34 @@ impl FilesSection {
             let rule = format!("has {} directories; name at most {MOST_STATE}", state.len());
             return Err(broken("files.state", rule));
         }
+        // What was said in a project, and in others by whoever names them, is sent nowhere.
+        let is_offline = network != Some(Network::Outbound);
+        let bound = |places: &[String]| {
+            let bound = places.iter().filter_map(|place| references.bind(place));
+            let bound: BTreeSet<PathBuf> = bound.map(PathBuf::from).collect();
+            bound.into_iter().collect::<Vec<_>>()
+        };
+        let tokens = bound(&self.tokens);
+        let transcripts = match is_offline {
+            true => bound(&self.transcripts),
+            false => Vec::new(),
+        };
+        let is_cache = |grant: &GrantSpec| {
+            let cache = references.cache.as_deref();
+            cache.is_some_and(
+                |cache| matches!(&grant.place, GrantPlace::Path(path) if path.starts_with(cache)),
+            )
+        };
         let mut files = Files {
+            cache: (references.cache.clone()).filter(|_| named.iter().any(is_cache)),
             hidden,
             named,
             read_only,
             state,
             system: system.into(),
+            tokens,
+            transcripts,
+            unchanged,
         };
         files.keep_read_only(Path::new(WORKSPACE), |place| match place {
             GrantPlace::Entries(_) | GrantPlace::Path(_) | GrantPlace::Source { .. } => None,
@@ -213,6 +293,14 @@ impl FilesSection {
                 .iter()
                 .map(|it| SystemGrant(it.into()))
                 .collect(),
+            tokens: (files.tokens.iter())
+                .map(|path| path.display().to_string())
+                .collect(),
+            transcripts: (files.transcripts.iter())
+                .map(|path| path.display().to_string())
+                .collect(),
+            unchanged: files.unchanged.iter().cloned().map(ReadOnlyPath).collect(),
+            unset: Vec::new(),
         }
     }
 }
@@ -233,7 +321,7 @@ impl Files {
         named.any(|grant| matches!(grant.place, GrantPlace::Workspace { .. }))
     }
 
-    /// Keeps the `read_only` paths that a writable grant contains or that contain one. Others cannot be written anyway.
+    /// Keeps the `read_only` and `unchanged` paths that a writable grant contains or that contain one. Others cannot be written anyway.
     /// `path` resolves a place, if it is known; `workspace` is the workspace's path.
     pub(in crate::policy) fn keep_read_only(
         &mut self,
@@ -245,11 +333,13 @@ impl Files {
             .iter()
             .filter(|grant| !grant.access.is_read_only());
         let writable: Vec<_> = writable.filter_map(|grant| path(&grant.place)).collect();
-        self.read_only.retain(|kept| {
+        let is_writable = |kept: &ReadOnly| {
             let kept = workspace.join(&kept.below);
             let meets = |grant: &PathBuf| kept.starts_with(grant) || grant.starts_with(&kept);
             writable.iter().any(meets)
-        });
+        };
+        self.read_only.retain(is_writable);
+        self.unchanged.retain(is_writable);
     }
 
     /// Returns a read-only grant at or below a writable one, and the writable one. The kernel allows the union of all
@@ -470,6 +560,16 @@ fn is_state_place(text: &str) -> bool {
     absolute(rest).is_ok_and(|path| path.parent().is_some())
 }
 
+/// Returns whether a path, absolute or below `${home}`, is as a list takes it.
+fn is_below(text: &str, is_place: fn(&Path) -> bool) -> bool {
+    let rest = match Reference::split(text) {
+        Some((Reference::Cache, _)) => return false,
+        Some((Reference::Home, rest)) => rest,
+        None => text,
+    };
+    absolute(rest).is_ok_and(|path| is_place(&path))
+}
+
 /// Parses the path after a reference; `None` where it is no plain path.
 fn below(rest: &str) -> Option<PathBuf> {
     if rest.is_empty() {
@@ -522,8 +622,7 @@ struct SystemGrant(GrantEntry);
 #[derive(Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 struct SystemEntry {
-    /// An absolute path, or one below `${home}` or `${cache}`. The last part of an absolute one may have one `*`, which stands for any
-    /// letters: it grants each entry of that name that exists when a run begins.
+    /// An absolute path, or one below `${home}`. The last part of an absolute one may have one `*`, which stands for any letters: it grants each entry of that name that exists when a run begins.
     path: String,
     /// The access; not `write`.
     access: Access,
@@ -543,6 +642,12 @@ impl TryFrom<SystemEntry> for SystemGrant {
             ));
         }
         let mut spot = spot(&entry.path, entry.access)?;
+        if let GrantSpot::Below(Reference::Cache, _) = &spot {
+            return Err(format!(
+                "`{}` differs with each workspace; move it to `files.named`",
+                entry.path
+            ));
+        }
         if let GrantSpot::Elsewhere(GrantPlace::Path(path)) = &spot {
             let entries = Entries::parse(path);
             if let Some(entries) = entries.map_err(|rule| format!("`{}` {rule}", entry.path))? {

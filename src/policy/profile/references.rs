@@ -7,7 +7,7 @@ use crate::policy::{Access, GrantPlace};
 /// Values of references. Entries of a profile that name an unbound reference are dropped.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct References {
-    /// `${cache}`: a directory that hooks share and that outlasts them.
+    /// The directory of the caches that `${cache}` stands for: one for each workspace, as a run begins.
     pub cache: Option<PathBuf>,
     /// `${home}`: the home of the daemon's user, where hooks run as that user.
     pub home: Option<PathBuf>,
@@ -41,6 +41,11 @@ impl Reference {
 }
 
 impl References {
+    /// Returns the directory of hooks' caches among the caches of a user.
+    pub(crate) fn cache_in(caches: &Path) -> PathBuf {
+        caches.join("hookjail")
+    }
+
     /// Returns the reference's directory, if it is bound.
     pub(super) fn place(&self, reference: Reference) -> Option<&Path> {
         match reference {

@@ -47,6 +47,7 @@ fn a_whole_profile_becomes_a_policy() {
     assert_eq!(
         policy.files,
         Files {
+            cache: None,
             hidden: Vec::new(),
             named: vec![
                 grant(Access::Write, GrantPlace::Path("/srv/data".into())),
@@ -65,6 +66,9 @@ fn a_whole_profile_becomes_a_policy() {
                 grant(Access::Execute, GrantPlace::Path("/usr".into())),
             ]
             .into(),
+            tokens: Vec::new(),
+            transcripts: Vec::new(),
+            unchanged: Vec::new(),
         }
     );
     assert_eq!(

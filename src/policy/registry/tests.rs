@@ -541,6 +541,7 @@ fn no_shipped_profile_reaches_keys_and_none_writes_what_others_run() {
         files: Files {
             hidden: Vec::new(),
             read_only: Vec::new(),
+            unchanged: Vec::new(),
             // They are shown by views alone.
             state: open.files.state.clone(),
             ..develop.files.clone()

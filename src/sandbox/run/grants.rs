@@ -19,13 +19,20 @@ use nix::{
 
 use crate::{
     model::{Hook, InvalidField, Peer},
-    policy::{Access, Files, GrantPlace, GrantSpec, Policy, git_paths, rights::Rights, starts_in},
+    policy::{
+        Access, Files, GrantPlace, GrantSpec, HookView, Policy, git_paths, rights::Rights,
+        starts_in, tokens,
+    },
     refusal::{Fact, Reason, Refusal},
     rootfs::{Root, View},
     sandbox::{
         Prepared,
         host::LACKING,
-        run::{places::KnownPlaces, read_only::Kept, task::WorkingDir},
+        run::{
+            places::{KnownPlaces, real},
+            read_only::{Kept, Making},
+            task::WorkingDir,
+        },
     },
     sys::{BY_NAME, FileRights, Links, locate, open_beneath},
 };
@@ -65,13 +72,36 @@ impl Opened {
             None => None,
             Some(workspace) => {
                 let _as_caller = asked.rights();
-                Kept::find_with_git(workspace, &policy.files, asked.git)?
+                let making = Making {
+                    open: asked.open,
+                    makes: asked.creates,
+                };
+                Kept::find_with_git(workspace, &policy.files, asked.git, making)?
             }
+        };
+        // Where nothing is mounted, those that are granted by their own paths are left out all the same.
+        let tokens = match prepared.confines() {
+            true => tokens::found_at(&policy.files.tokens),
+            false => Vec::new(),
+        };
+        let mounts = policy.files.keep() || policy.view == HookView::Own;
+        let kept = if mounts {
+            Kept::close(kept, &tokens)?
+        } else {
+            kept
         };
         Ok(Self {
             kept,
             grants: if prepared.confines() {
-                known.open_all(&policy.files, asked)?
+                let mut grants = known.open_all(&policy.files, asked)?;
+                if !tokens.is_empty() {
+                    let is_one =
+                        |path: &Path| path.canonicalize().is_ok_and(|it| tokens.contains(&it));
+                    grants.retain(|grant| {
+                        !matches!(grant.rights, Rights::File(_)) || !is_one(&grant.path)
+                    });
+                }
+                grants
             } else {
                 Vec::new()
             },
@@ -102,6 +132,8 @@ pub(crate) struct GrantRequest<'a> {
     pub creates: bool,
     /// The directories of git that belong to the workspace and lie elsewhere: the common one, and the workspace's own.
     pub git: Option<(&'a Path, &'a Path)>,
+    /// Names of directories of the workspace in which the hook's runtime has files of its own.
+    pub open: &'a [&'a str],
 }
 
 impl GrantRequest<'_> {
@@ -131,6 +163,7 @@ impl KnownPlaces {
     fn open_all(&self, files: &Files, asked: GrantRequest<'_>) -> Result<Vec<OpenGrant>, Refusal> {
         let mut opened = self.open_system(files)?;
         opened.extend(named_by_git(&opened));
+        opened.extend(self.open_transcripts(files));
         for grant in &files.named {
             if grant.create && !make(grant, asked)? {
                 continue;
@@ -190,6 +223,22 @@ impl KnownPlaces {
             }
         }
         Ok(opened)
+    }
+
+    /// Opens an event's own transcripts. One that is missing, or leads to what its user keeps from hooks, is not granted.
+    fn open_transcripts(&self, files: &Files) -> Vec<OpenGrant> {
+        let on_host = |path: &&PathBuf| self.root().is_none() || !Root::has(path);
+        let opened = files.transcripts.iter().filter(on_host).filter_map(|path| {
+            let (target, is_directory) = open(path, Links::Followed).ok()?;
+            let real = real(&target, path).ok()?;
+            let why = self.floor().forbids(path, &real, true);
+            why.is_none().then(|| OpenGrant {
+                path: path.clone(),
+                rights: Rights::of(Access::Read, is_directory),
+                target: Arc::new(target),
+            })
+        });
+        opened.collect()
     }
 
     /// Checks that a granted path does not lead to what its user keeps from hooks.

@@ -1,6 +1,7 @@
 //! Starts a task's child confined and runs it to its end.
 
 mod ahead;
+pub(in crate::sandbox) mod cache;
 pub(in crate::sandbox) mod cgroup;
 #[cfg(target_os = "linux")]
 pub(in crate::sandbox) mod child;
@@ -62,6 +63,7 @@ use crate::{
         host::{Identities, Known, Lease, Notes, Until},
         run::{
             ahead::Refill,
+            cache::Caches,
             child_spec::Execution,
             litter::{Litter, RunResources},
             notices::Notices,
@@ -431,6 +433,11 @@ impl Sandbox {
         &self.runner.places
     }
 
+    /// Returns the caches of hooks.
+    pub(crate) const fn caches(&self) -> &Caches {
+        &self.runner.caches
+    }
+
     /// Returns the file system in which a hook with these grants finds its paths.
     pub(crate) fn view<'a>(&'a self, files: &'a Files) -> View<'a> {
         View::of(self.places().root(), files)
@@ -576,15 +583,17 @@ impl Sandbox {
         let state = self
             .state_of(hook, identity.as_ref())
             .map_err(|e| Fault::new("cannot make the directories of files that last", e))?;
+        let kept = hook.opened.kept.as_ref();
+        let placeholders = kept.map(|kept| Arc::clone(&kept.placeholders));
         let task = Task {
             action: Action::Execute(execution(directory, identity.as_ref())?),
             caller,
             directory,
             grants: hook.opened.grants.iter().collect(),
             identity,
-            kept: hook.opened.kept.as_ref(),
+            kept,
             policy: hook.policy,
-            resources: Arc::clone(&run) as _,
+            resources: Arc::new((Arc::clone(&run), placeholders)),
             state,
             stdin: hook.stdin.clone(),
             until: Until {

@@ -96,14 +96,14 @@ impl Place {
 
 /// Returns the path without links of an opened file or directory.
 #[cfg(target_os = "linux")]
-fn real(target: &OwnedFd, _path: &Path) -> Result<PathBuf, Errno> {
+pub(super) fn real(target: &OwnedFd, _path: &Path) -> Result<PathBuf, Errno> {
     let link = format!("/proc/self/fd/{}", target.as_raw_fd());
     nix::fcntl::readlink(&*link).map(PathBuf::from)
 }
 
 /// Returns the path without links of what was opened at a path.
 #[cfg(not(target_os = "linux"))]
-fn real(_target: &OwnedFd, path: &Path) -> Result<PathBuf, Errno> {
+pub(super) fn real(_target: &OwnedFd, path: &Path) -> Result<PathBuf, Errno> {
     path.canonicalize().map_err(|_| Errno::ENOENT)
 }
 

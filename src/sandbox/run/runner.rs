@@ -17,7 +17,7 @@ use crate::{
     sandbox::{
         SandboxParts,
         host::Launcher,
-        run::{floor::Floor, grants::OpenGrant, places::KnownPlaces},
+        run::{cache::Caches, floor::Floor, grants::OpenGrant, places::KnownPlaces},
     },
 };
 
@@ -38,6 +38,7 @@ pub(crate) struct Runner {
     granted_open: Arc<OwnedFd>,
     pub(in crate::sandbox) launcher: Launcher,
     pub(in crate::sandbox) places: KnownPlaces,
+    pub(in crate::sandbox) caches: Caches,
 }
 
 impl Runner {
@@ -49,6 +50,7 @@ impl Runner {
     pub(in crate::sandbox) fn new(parts: &mut SandboxParts) -> io::Result<Self> {
         let instance = &parts.instance;
         Ok(Self {
+            caches: Caches::new(parts.references.cache.as_deref()),
             #[cfg(target_os = "linux")]
             cgroups: parts.cgroups.as_ref().ok().cloned(),
             #[cfg(target_os = "linux")]

@@ -446,7 +446,7 @@ fn remove_empty(path: &Path) -> bool {
     unlinkat(AT_FDCWD, path, UnlinkatFlags::RemoveDir).is_ok()
 }
 
-fn lock(path: &Path, how: FlockArg) -> io::Result<Flock<File>> {
+pub(super) fn lock(path: &Path, how: FlockArg) -> io::Result<Flock<File>> {
     let file = File::options()
         .write(true)
         .create(true)

@@ -5,6 +5,7 @@ use std::{
     io,
     os::{fd::AsFd, unix::fs::PermissionsExt},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use crate::{
@@ -108,8 +109,9 @@ impl Fixture {
         let points = points.map(|(below, keep)| (below.into(), keep));
         Ok(Kept {
             hides_directories: false,
+            placeholders: Arc::default(),
             points: points.into(),
-            target,
+            target: Arc::new(target),
             workspace,
         })
     }

@@ -194,7 +194,7 @@ fn sandbox(backend: impl Backend + 'static) -> (Sandbox, TempDir) {
         own: Vec::new(),
         references: References::default(),
         run_as: HookUsers::default(),
-        state: StateStore::new(directory.path()),
+        state: StateStore::of_daemon(directory.path()),
         spawners: 1,
     });
     (sandbox.unwrap(), directory)

@@ -103,11 +103,15 @@ impl Model {
     /// Returns what a profile says, as it is written, to a hook with this workspace.
     pub(super) fn of(policy: &Policy, workspace: &Path, program: &Path) -> Self {
         let Files {
+            cache: _,
             hidden: _,
             named,
             read_only: _,
             state: _,
             system,
+            tokens: _,
+            transcripts: _,
+            unchanged: _,
         } = &policy.files;
         let mut grants = Grants::default();
         for GrantSpec { access, place, .. } in system.iter().chain(named) {

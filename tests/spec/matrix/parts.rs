@@ -14,6 +14,7 @@ use std::{
 };
 
 use hookjail::pb;
+use serde_json::json;
 
 use crate::{
     attempts::{Probe, as_user, result},
@@ -39,17 +40,32 @@ const MADE: [(&str, &str, &[&str], &[&str]); 10] = [
         "ESC-323",
         "claude-code-home",
         &["pipeline", "claude-code-home"],
-        &["claude-code-home"],
+        &["claude-code-home", "claude-transcripts"],
     ),
     (
         "ESC-324",
         "agents-home",
         &["pipeline", "agents-home"],
-        &["agents-home"],
+        &["agents-home", "agents-transcripts"],
     ),
     ("ESC-330", "machine", &["pipeline", "machine"], &["machine"]),
     ("ESC-325", "online", &["pipeline", "online"], &["online"]),
-    ("ESC-326", "develop", &["develop"], &DEVELOP),
+    (
+        "ESC-326",
+        "develop",
+        &["develop"],
+        &[
+            DEVELOP[0],
+            DEVELOP[1],
+            DEVELOP[2],
+            DEVELOP[3],
+            DEVELOP[4],
+            DEVELOP[5],
+            DEVELOP[6],
+            "claude-transcripts",
+            "agents-transcripts",
+        ],
+    ),
     (
         "ESC-327",
         "develop-online",
@@ -64,8 +80,16 @@ const MADE: [(&str, &str, &[&str], &[&str]); 10] = [
         "develop-open-git",
         &["develop-open-git"],
         &[
-            DEVELOP[0], DEVELOP[1], DEVELOP[2], DEVELOP[3], DEVELOP[4], DEVELOP[5], DEVELOP[6],
+            DEVELOP[0],
+            DEVELOP[1],
+            DEVELOP[2],
+            DEVELOP[3],
+            DEVELOP[4],
+            DEVELOP[5],
+            DEVELOP[6],
             "git",
+            "claude-transcripts",
+            "agents-transcripts",
         ],
     ),
 ];
@@ -147,7 +171,8 @@ const TRIED: &[(&str, &str, &str)] = &[
     ("read", "~/go/pkg/mod/m/m.go", "toolchains"),
     ("write", "~/go/pkg/mod/m/m.go", NOTHING),
     // The cache of hooks, and those of the user.
-    ("write", "~/.cache/hookjail/kept", "caches"),
+    ("cache", "~/.cache", "caches"),
+    ("write", "~/.cache/hookjail/kept", NOTHING),
     ("read", "~/.cache/pip/wheel", NOTHING),
     ("write", "~/.cache/pip/wheel", NOTHING),
     // Who commits.
@@ -162,18 +187,22 @@ const TRIED: &[(&str, &str, &str)] = &[
     ("write", "~/.claude/hooks/guard.sh", NOTHING),
     ("execute", "~/.claude/plugins/p/hook.sh", "claude-code-home"),
     ("write", "~/.claude/plugins/p/hook.sh", NOTHING),
-    ("read", "~/.claude/projects/p/t.jsonl", "claude-code-home"),
+    ("read", "~/.claude/projects/p/t.jsonl", "claude-transcripts"),
+    ("read", "~/.claude/projects/p/earlier.jsonl", "claude-transcripts"),
+    ("read", "~/.claude/projects/other/t.jsonl", NOTHING),
     ("write", "~/.claude/projects/p/t.jsonl", NOTHING),
     ("variable", "CLAUDE_CODE_ENTRYPOINT", "claude-code-home"),
     ("execute", "~/.codex/hooks/guard.sh", "agents-home"),
     ("write", "~/.codex/hooks/guard.sh", NOTHING),
-    ("read", "~/.codex/sessions/t.jsonl", "agents-home"),
+    ("read", "~/.codex/sessions/2026/11/27/t.jsonl", "agents-transcripts"),
+    ("read", "~/.codex/sessions/2026/11/27/other.jsonl", NOTHING),
     ("variable", "GEMINI_PLANS_DIR", "agents-home"),
     ("execute", "~/.copilot/hooks/guard.sh", "agents-home"),
     ("write", "~/.copilot/hooks/guard.sh", NOTHING),
     ("execute", "~/.gemini/extensions/e/run.sh", "agents-home"),
     ("write", "~/.gemini/extensions/e/run.sh", NOTHING),
-    ("read", "~/.gemini/tmp/t", "agents-home"),
+    ("read", "~/.gemini/tmp/p/t", "agents-transcripts"),
+    ("read", "~/.gemini/tmp/other/t", NOTHING),
     ("execute", "~/.qwen/hooks/guard.sh", "agents-home"),
     ("write", "~/.qwen/hooks/guard.sh", NOTHING),
     // Keys that runtimes have in their environment.
@@ -192,6 +221,16 @@ const TRIED: &[(&str, &str, &str)] = &[
     ("read", "/etc/passwd", "machine"),
     ("read", "/etc/resolv.conf", "online"),
     ("connect", "{tcp}", "online"),
+];
+
+/// The transcripts that the event names.
+const TRANSCRIPTS: [(&str, &str); 3] = [
+    (
+        "agent_transcript_path",
+        "~/.codex/sessions/2026/11/27/t.jsonl",
+    ),
+    ("transcriptPath", "~/.gemini/tmp/p/t"),
+    ("transcript_path", "~/.claude/projects/p/t.jsonl"),
 ];
 
 /// What a file holds that can be read, and a variable.
@@ -222,7 +261,9 @@ impl Places<'_> {
         for (does, written, _) in TRIED {
             let path = self.path(written);
             let path = Path::new(&path);
-            if matches!(*does, "connect" | "list" | "variable") || path.starts_with("/etc") {
+            if matches!(*does, "cache" | "connect" | "list" | "variable")
+                || path.starts_with("/etc")
+            {
                 continue;
             }
             fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -243,6 +284,7 @@ impl Places<'_> {
                 "execute" => format!("test \"$('{path}')\" = {SECRET}"),
                 "list" => format!("test -n \"$(ls -A '{path}')\""),
                 "write" => format!("echo more >>'{path}'"),
+                "cache" => "echo more >>$XDG_CACHE_HOME/kept".to_owned(),
                 "variable" => format!("test \"${written}\" = {SECRET}"),
                 _ => return String::new(),
             };
@@ -327,6 +369,7 @@ async fn each_part_opens_what_it_is_for_and_nothing_else() {
     let user = probe.user(&daemon).await;
     let mut bare = Command::new("/bin/sh");
     bare.args(["-c", &places.script()]).current_dir(&workspace);
+    bare.env("XDG_CACHE_HOME", home.path().join(".cache"));
     let bare = as_user(bare.envs(variables()), user).output().unwrap();
     let mut done = numbers(&String::from_utf8(bare.stdout).unwrap());
     let words = ["tcp".to_owned(), places.port()];
@@ -354,6 +397,12 @@ async fn each_part_opens_what_it_is_for_and_nothing_else() {
             };
             request.offer = Some(offer);
             request.hook.as_mut().unwrap().workspace = workspace.display().to_string();
+            let named = TRANSCRIPTS.map(|(name, path)| (name, json!(places.path(path))));
+            let event: serde_json::Map<_, _> = named
+                .map(|(name, path)| (name.to_owned(), path))
+                .into_iter()
+                .collect();
+            request.event.get_or_insert_default().json = json!(event).to_string().into();
             request
         };
         let response = daemon

@@ -2,30 +2,33 @@
 
 #[cfg(target_os = "linux")]
 mod closed;
+mod placeholder;
 
-#[cfg(target_os = "linux")]
-use std::sync::Arc;
 use std::{
     collections::BTreeMap,
+    ffi::{OsStr, OsString},
     io,
-    os::fd::OwnedFd,
+    os::{fd::OwnedFd, unix::ffi::OsStrExt},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use libc::mode_t;
 use nix::{
+    dir::Dir,
     errno::Errno,
-    fcntl::OFlag,
-    sys::stat::{Mode, SFlag, fstat, mkdirat},
+    fcntl::{AtFlags, OFlag},
+    sys::stat::{Mode, SFlag, fstat, fstatat, mkdirat},
 };
 
+use self::placeholder::{Placeholder, Way};
 #[cfg(target_os = "linux")]
 use crate::policy::{Access, rights::Rights};
 #[cfg(target_os = "linux")]
 use crate::sandbox::run::grants::OpenGrant;
 use crate::{
     model::axis::Axis,
-    policy::{Files, Keep, ReadOnly, hidden::Unsearchable},
+    policy::{Files, Keep, ReadOnly, git_paths, hidden::Unsearchable},
     refusal::{Fact, Reason, Refusal},
     sandbox::run::grants,
     sys::{BY_NAME, Links, open_beneath},
@@ -39,16 +42,35 @@ pub(in crate::sandbox) use self::closed::Closed;
 pub(in crate::sandbox) struct Kept {
     /// Whether directories are among what is hidden.
     pub hides_directories: bool,
+    /// The directories that take missing names. They have to last as long as the run's processes.
+    pub placeholders: Arc<Placeholders>,
     /// The paths below the tree. A path inside another comes after it.
     pub points: BTreeMap<PathBuf, Keep>,
     /// The workspace, or the directory that holds it and the directories of git that belong to it.
-    pub target: OwnedFd,
+    pub target: Arc<OwnedFd>,
     /// Its path.
     pub workspace: PathBuf,
 }
 
+/// Directories that are made for a run, and removed after it.
+#[derive(Debug, Default)]
+pub(in crate::sandbox) struct Placeholders {
+    /// Dropped before the directories that hold them.
+    taken: Vec<Placeholder>,
+    ways: Vec<Way>,
+}
+
+/// The making of directories in a workspace.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::sandbox) struct Making<'a> {
+    /// Names of directories in which the hook's runtime has files of its own, and where hooks may make more.
+    pub open: &'a [&'a str],
+    /// Whether any is made; not in a dry run.
+    pub makes: bool,
+}
+
 impl Kept {
-    /// Finds the paths to keep in a workspace; `None` if there are none.
+    /// Finds the paths to keep in a workspace, and `more` that stay as they are; `None` if there are none.
     ///
     /// With the caller's rights. A missing directory that must be read-only is created, because a hook could create it
     /// otherwise.
@@ -60,8 +82,11 @@ impl Kept {
     pub(in crate::sandbox) fn find(
         workspace: &Path,
         files: &Files,
+        more: &[ReadOnly],
+        making: Making<'_>,
     ) -> Result<Option<Self>, Refusal> {
         let mut kept = Self::unchanged(workspace, &files.read_only)?;
+        kept.keep_missing(files.unchanged.iter().chain(more), making)?;
         kept.hide(files)?;
         Ok(kept.or_none())
     }
@@ -98,7 +123,10 @@ impl Kept {
                     Err(errno) => return Err(unseen(&path, errno)),
                 };
                 match kind {
-                    Found::Directory => {
+                    Found::Directory(_) => {
+                        if last && let Some(name) = second_name(&target, below) {
+                            return Err(unkept(&path.join(name), &asked(kept), NAMES));
+                        }
                         let keep = if last { Keep::Unchanged } else { Keep::Name };
                         raise(&mut points, below, keep);
                     }
@@ -113,10 +141,105 @@ impl Kept {
         }
         Ok(Self {
             hides_directories: false,
+            placeholders: Arc::default(),
             points,
-            target,
+            target: Arc::new(target),
             workspace: workspace.to_owned(),
         })
+    }
+
+    /// Adds paths that stay as they are, there or not.
+    fn keep_missing<'a>(
+        &mut self,
+        list: impl Iterator<Item = &'a ReadOnly>,
+        making: Making<'_>,
+    ) -> Result<(), Refusal> {
+        let mut made = Placeholders::default();
+        for kept in list {
+            let names = kept.below.components().count();
+            let mut depth = 1;
+            let mut attempts = ATTEMPTS;
+            while depth <= names {
+                let Some(below) = kept.below.ancestors().nth(names - depth) else {
+                    break;
+                };
+                let (path, is_last) = (self.workspace.join(below), depth == names);
+                let unseen = |errno| unseen(&path, errno);
+                match self.points.get(below) {
+                    Some(Keep::Name) if !is_last => {
+                        depth += 1;
+                        continue;
+                    }
+                    Some(Keep::Unchanged | Keep::Hidden) => break,
+                    Some(Keep::Name) | None => {}
+                }
+                match find(&self.target, below) {
+                    Ok(Found::Directory(mode)) if !is_last && !Placeholder::is(mode) => {
+                        if Way::is(mode) && making.makes {
+                            made.ways.push(Way::share(&self.target, below));
+                        }
+                        raise(&mut self.points, below, Keep::Name);
+                        depth += 1;
+                    }
+                    Ok(Found::Directory(mode)) if !Placeholder::is(mode) => {
+                        if let Some(name) = second_name(&self.target, below) {
+                            return Err(unkept(&path.join(name), &asked_to_keep(kept), NAMES));
+                        }
+                        raise(&mut self.points, below, Keep::Unchanged);
+                        break;
+                    }
+                    Ok(Found::Directory(_)) | Err(Errno::ENOENT) => {
+                        let is_open = !is_last
+                            && depth == 1
+                            && making.open.iter().any(|name| below == Path::new(name));
+                        if !making.makes {
+                            break;
+                        }
+                        attempts = attempts
+                            .checked_sub(1)
+                            .ok_or_else(|| unseen(Errno::EAGAIN))?;
+                        let taken = match is_open {
+                            true => Way::make(&self.target, below).map(|()| None),
+                            false => Placeholder::take(&self.target, below),
+                        };
+                        match taken {
+                            Ok(Some(taken)) => {
+                                raise(&mut self.points, below, Keep::Unchanged);
+                                made.taken.push(taken);
+                                break;
+                            }
+                            // Something is there now.
+                            Ok(None) => {}
+                            // The directory that led there is gone.
+                            Err(Errno::ENOENT) => {
+                                self.points.retain(|point, _| !below.starts_with(point));
+                                depth = 1;
+                            }
+                            // Whoever calls cannot make it, and neither can the hook.
+                            Err(Errno::EACCES | Errno::EPERM | Errno::EROFS) => break,
+                            Err(errno) => return Err(unseen(errno)),
+                        }
+                    }
+                    Ok(Found::Named(false)) => {
+                        raise(&mut self.points, below, Keep::Unchanged);
+                        break;
+                    }
+                    Ok(Found::Named(true)) => {
+                        return Err(unkept(&path, &asked_to_keep(kept), NAMES));
+                    }
+                    // The link stays with the directory that holds it.
+                    Err(Errno::ELOOP) if depth > 1 => {
+                        let parent = below.parent().unwrap_or(below);
+                        raise(&mut self.points, parent, Keep::Unchanged);
+                        break;
+                    }
+                    Err(Errno::ELOOP) => return Err(unkept(&path, &asked_to_keep(kept), LINK)),
+                    Err(errno) => return Err(unseen(errno)),
+                }
+            }
+        }
+        self.placeholders = Arc::new(made);
+        Ok(())
     }
 
     /// Adds the paths that are hidden, and the directories that lead to them.
@@ -131,7 +254,7 @@ impl Kept {
                 Ok(Found::Named(true)) => {
                     return Err(unkept(&path, &asked_to_hide(files, &below), NAMES));
                 }
-                Ok(Found::Directory) => self.hides_directories = true,
+                Ok(Found::Directory(_)) => self.hides_directories = true,
                 Ok(Found::Named(false)) => {}
             }
             let way = below.ancestors().skip(1);
@@ -162,8 +285,26 @@ impl Kept {
         workspace: &Path,
         files: &Files,
         git: Option<(&Path, &Path)>,
+        making: Making<'_>,
     ) -> Result<Option<Self>, Refusal> {
-        let kept = Self::find(workspace, files)?;
+        let configuration = files
+            .read_only
+            .iter()
+            .find(|kept| kept.below.ends_with(".git/config"));
+        let configurations = configuration.into_iter().flat_map(|kept| {
+            let common = git.map(|(common, _)| common.join("config"));
+            [Some(workspace.join(&kept.below)), common]
+                .into_iter()
+                .flatten()
+        });
+        let named = configurations.flat_map(|path| git_paths::obeyed_in(workspace, &path));
+        let named: Vec<_> = named
+            .map(|below| ReadOnly {
+                below,
+                directory: false,
+            })
+            .collect();
+        let kept = Self::find(workspace, files, &named, making)?;
         let of_git = files.read_only.iter().filter_map(|kept| {
             let below = kept.below.strip_prefix(".git").ok()?;
             Some(ReadOnly {
@@ -201,9 +342,40 @@ impl Kept {
         Self::joined(all)
     }
 
+    /// Adds files that are closed because they hold a token, wherever they lie.
+    ///
+    /// # Errors
+    ///
+    /// Refuses where the directory that holds all cannot be opened: `GRANT_MISSING`.
+    pub(in crate::sandbox) fn close(
+        kept: Option<Self>,
+        files: &[PathBuf],
+    ) -> Result<Option<Self>, Refusal> {
+        let root = Path::new("/");
+        let points = files.iter().filter_map(|file| file.strip_prefix(root).ok());
+        let points: BTreeMap<_, _> = points
+            .map(|below| (below.to_owned(), Keep::Hidden))
+            .collect();
+        if points.is_empty() {
+            return Ok(kept);
+        }
+        let (target, _) =
+            grants::open(root, Links::Refused).map_err(|errno| unseen(root, errno))?;
+        let closed = Self {
+            hides_directories: false,
+            placeholders: Arc::default(),
+            points,
+            target: Arc::new(target),
+            workspace: root.to_owned(),
+        };
+        Self::joined(kept.into_iter().chain([closed]).collect())
+    }
+
     /// Joins the paths of several trees, below the directory that holds all of them.
     fn joined(all: Vec<Self>) -> Result<Option<Self>, Refusal> {
         let hides_directories = all.iter().any(|kept| kept.hides_directories);
+        // Of the workspace: directories of git have none.
+        let placeholders = all.first().map(|kept| Arc::clone(&kept.placeholders));
         let mut trees = all.iter().map(|kept| kept.workspace.as_path());
         let Some(first) = trees.next() else {
             return Ok(None);
@@ -221,8 +393,9 @@ impl Kept {
         }
         Ok(Some(Self {
             hides_directories,
+            placeholders: placeholders.unwrap_or_default(),
             points,
-            target,
+            target: Arc::new(target),
             workspace: above,
         }))
     }
@@ -268,7 +441,8 @@ fn unseen(path: &Path, errno: Errno) -> Refusal {
 
 /// Target of a path.
 enum Found {
-    Directory,
+    /// A directory, with its permissions.
+    Directory(mode_t),
     /// A file, and whether it has other hard links.
     Named(bool),
 }
@@ -277,9 +451,23 @@ fn find(workspace: &OwnedFd, below: &Path) -> Result<Found, Errno> {
     let opened = open_beneath(workspace, below, BY_NAME, Mode::empty(), Links::Refused)?;
     let found = fstat(&opened)?;
     Ok(if is_directory(found.st_mode) {
-        Found::Directory
+        Found::Directory(found.st_mode)
     } else {
         Found::Named(found.st_nlink > 1)
+    })
+}
+
+/// Returns the name of a file with a second name (a hard link) in a directory of hooks. That of others is not looked for: tools keep
+/// whole trees of linked files there.
+fn second_name(tree: &OwnedFd, below: &Path) -> Option<OsString> {
+    below.file_name().filter(|name| *name == "hooks")?;
+    let flags = OFlag::O_DIRECTORY | OFlag::O_RDONLY | OFlag::O_CLOEXEC;
+    let opened = open_beneath(tree, below, flags, Mode::empty(), Links::Refused).ok()?;
+    let mut listed = Dir::from_fd(opened.try_clone().ok()?).ok()?;
+    listed.iter().flatten().find_map(|entry| {
+        let found = fstatat(&opened, entry.file_name(), AtFlags::AT_SYMLINK_NOFOLLOW).ok()?;
+        let has_another = found.st_nlink > 1 && !is_directory(found.st_mode);
+        has_another.then(|| OsStr::from_bytes(entry.file_name().to_bytes()).to_owned())
     })
 }
 
@@ -309,6 +497,9 @@ fn make(workspace: &OwnedFd, below: &Path) -> Result<(), Errno> {
         Err(errno) => Err(errno),
     }
 }
+
+/// Number of times that a path is looked at anew, because other runs make and remove directories.
+const ATTEMPTS: usize = 16;
 
 const LINK: &str = "it is a symbolic link, and what that leads to could be replaced; put what it leads to in its place";
 const MISSING: &str = "it is missing, and a hook could make it; make it";
@@ -354,6 +545,16 @@ fn asked(kept: &ReadOnly) -> Asked {
         key: "files.read_only",
         kept: "kept read-only",
         way_out: "take a profile without `files.read_only`",
+    }
+}
+
+fn asked_to_keep(kept: &ReadOnly) -> Asked {
+    Asked {
+        axis: Axis::Write,
+        entry: kept.to_string(),
+        key: "files.unchanged",
+        kept: "kept unchanged",
+        way_out: "name it under `files.unset` in a profile that extends this one",
     }
 }
 

@@ -3,6 +3,11 @@ use std::{fs, os::unix::fs::symlink};
 use super::*;
 use crate::policy::NamePattern;
 
+const MAKING: Making<'_> = Making {
+    open: &[],
+    makes: true,
+};
+
 fn files(hidden: &[&str]) -> Files {
     let kept = |below: &str, directory| ReadOnly {
         below: below.into(),
@@ -10,16 +15,20 @@ fn files(hidden: &[&str]) -> Files {
     };
     let hidden = hidden.iter().map(|text| NamePattern::parse(text).unwrap());
     Files {
+        cache: None,
         hidden: hidden.collect(),
         named: Vec::new(),
         read_only: vec![kept(".git/config", false), kept(".git/hooks", true)],
         state: Vec::new(),
         system: [].into(),
+        tokens: Vec::new(),
+        transcripts: Vec::new(),
+        unchanged: Vec::new(),
     }
 }
 
 fn points(workspace: &Path) -> Option<Vec<(String, Keep)>> {
-    let kept = Kept::find(workspace, &files(&[])).unwrap()?;
+    let kept = Kept::find(workspace, &files(&[]), &[], MAKING).unwrap()?;
     let points = kept.points.into_iter();
     Some(
         points
@@ -88,7 +97,7 @@ fn what_cannot_be_kept_is_refused_by_name() {
         assert!(points(workspace.path()).is_some());
         broken(&git);
 
-        let refusal = Kept::find(workspace.path(), &files(&[])).unwrap_err();
+        let refusal = Kept::find(workspace.path(), &files(&[]), &[], MAKING).unwrap_err();
 
         assert_eq!(refusal.reason, Reason::PolicyUnenforceable, "{refusal}");
         assert!(refusal.message.contains(why), "{refusal}");
@@ -103,7 +112,7 @@ fn what_is_hidden_is_a_point_and_so_is_its_way() {
     let path = workspace.path().canonicalize().unwrap();
     fs::create_dir_all(path.join("a/b")).unwrap();
     fs::write(path.join("a/b/.env"), "").unwrap();
-    let kept = || Kept::find(&path, &files(&[".env*"]));
+    let kept = || Kept::find(&path, &files(&[".env*"]), &[], MAKING);
     let points = kept().unwrap().unwrap().points;
 
     let expected = [
@@ -120,4 +129,101 @@ fn what_is_hidden_is_a_point_and_so_is_its_way() {
     for words in ["hard link", "`files.hidden` has `.env*`", "project-secrets"] {
         assert!(refusal.message.contains(words), "{refusal}");
     }
+}
+
+#[test]
+fn a_missing_name_is_taken_for_as_long_as_any_run_lasts_and_in_no_dry_run() {
+    let workspace = tempfile::tempdir().unwrap();
+    let path = |below: &str| workspace.path().join(below);
+    fs::create_dir(path(".b")).unwrap();
+    let unchanged = |below: &str| ReadOnly {
+        below: below.into(),
+        directory: false,
+    };
+    let files = Files {
+        unchanged: [".a", ".b/one", ".c/two", ".d/three"].map(unchanged).into(),
+        ..files(&[])
+    };
+    let open = [".d"];
+    let find = |makes| {
+        let making = Making { open: &open, makes };
+        Kept::find(workspace.path(), &files, &[], making)
+            .unwrap()
+            .unwrap()
+    };
+    let points = |kept: &Kept| {
+        let points = kept.points.iter();
+        let points = points.map(|(below, keep)| (below.display().to_string(), *keep));
+        points.collect::<Vec<_>>()
+    };
+    let at = |below: &str, keep| (below.to_owned(), keep);
+
+    assert_eq!(points(&find(false)), [at(".b", Keep::Name)]);
+    assert!(!path(".a").exists() && !path(".d").exists());
+
+    let first = find(true);
+    let taken = [
+        at(".a", Keep::Unchanged),
+        at(".b", Keep::Name),
+        at(".b/one", Keep::Unchanged),
+        at(".c", Keep::Unchanged),
+        at(".d", Keep::Name),
+        at(".d/three", Keep::Unchanged),
+    ];
+    assert_eq!(points(&first), taken);
+    let second = find(true);
+    assert_eq!(points(&second), taken);
+    drop(first);
+    for below in [".a", ".b/one", ".c", ".d/three"] {
+        assert!(path(below).is_dir(), "{below}");
+    }
+    drop(second);
+    assert!(path(".b").is_dir());
+    for below in [".a", ".b/one", ".c", ".d"] {
+        assert!(!path(below).exists(), "{below}");
+    }
+
+    // With something in it, or in the place of it, it is another's.
+    let third = find(true);
+    fs::set_permissions(
+        path(".a"),
+        std::os::unix::fs::PermissionsExt::from_mode(0o755),
+    )
+    .unwrap();
+    fs::write(path(".a/file"), "").unwrap();
+    fs::remove_dir(path(".c")).unwrap();
+    fs::create_dir(path(".c")).unwrap();
+    drop(third);
+    assert!(path(".a/file").exists() && path(".c").is_dir());
+}
+
+#[test]
+fn runs_that_begin_and_end_at_the_same_time_all_have_the_name() {
+    let workspace = tempfile::tempdir().unwrap();
+    let files = Files {
+        unchanged: vec![ReadOnly {
+            below: ".a/b".into(),
+            directory: false,
+        }],
+        ..files(&[])
+    };
+    let making = Making {
+        open: &[".a"],
+        makes: true,
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..200 {
+                    let kept = Kept::find(workspace.path(), &files, &[], making)
+                        .unwrap()
+                        .unwrap();
+                    let keep = kept.points.get(Path::new(".a/b"));
+                    assert_eq!(keep, Some(&Keep::Unchanged));
+                    assert!(workspace.path().join(".a/b").is_dir());
+                }
+            });
+        }
+    });
+    assert_eq!(fs::read_dir(workspace.path()).unwrap().count(), 0);
 }

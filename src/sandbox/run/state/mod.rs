@@ -31,6 +31,9 @@ use crate::{
 /// Time after which an unused session's files are removed.
 const FORGET: Duration = Duration::from_secs(24 * 60 * 60);
 
+/// Time after which an unused cache is removed.
+const FORGET_CACHE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
 /// Interval of the searches for unused sessions.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(60 * 60);
 
@@ -78,7 +81,7 @@ impl BriefState {
     /// are closed to hooks that begin without these files.
     pub(crate) fn new_on_machine(&self) -> io::Result<Vec<PathBuf>> {
         let mut found = Vec::new();
-        for entry in StateStore::new(&self.0).list()? {
+        for entry in StateStore::of_daemon(&self.0).list()? {
             if entry.owner.session.is_empty() {
                 let files = entry.path.join(FILES);
                 find_new(&files, Path::new("/"), MOST_LEVELS, &mut found);
@@ -126,8 +129,29 @@ impl Drop for BriefState {
 #[derive(Debug)]
 pub(crate) struct StateStore {
     base: PathBuf,
+    kept: Kept,
     listings: Arc<Listings>,
     swept: Mutex<Option<Instant>>,
+}
+
+/// The kind of a store's files.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Kept {
+    /// Files that programs fetch or compute again.
+    Cache,
+    /// Files of hooks.
+    State,
+}
+
+impl Kept {
+    /// Returns the time after which an unused directory is removed; `None` = never.
+    const fn forgets(self, owner: &StateOwner) -> Option<Duration> {
+        match self {
+            Self::Cache => Some(FORGET_CACHE),
+            Self::State if owner.session.is_empty() => None,
+            Self::State => Some(FORGET),
+        }
+    }
 }
 
 /// The hooks that share a directory.
@@ -248,9 +272,15 @@ impl OpenDirectory {
 
 impl StateStore {
     /// Names the store of a daemon, by its directory for state. Nothing is made yet.
-    pub(crate) fn new(state: &Path) -> Self {
+    pub(crate) fn of_daemon(state: &Path) -> Self {
+        Self::new(&state.join("hooks"), Kept::State)
+    }
+
+    /// Names a store by its directory. Nothing is made yet.
+    pub(crate) fn new(base: &Path, kept: Kept) -> Self {
         Self {
-            base: state.join("hooks"),
+            base: base.to_owned(),
+            kept,
             listings: Arc::default(),
             swept: Mutex::default(),
         }
@@ -289,6 +319,26 @@ impl StateStore {
             temporary: temporary.transpose()?,
             workspace: key.workspace.map(Path::to_owned),
         }))
+    }
+
+    /// Returns the directory of all.
+    pub(in crate::sandbox) fn base(&self) -> &Path {
+        &self.base
+    }
+
+    /// Returns the directory of an owner's files, which may be missing.
+    pub(in crate::sandbox) fn place(&self, owner: &StateOwner) -> PathBuf {
+        self.base.join(owner.id()).join(FILES)
+    }
+
+    /// Makes, where it is missing, and returns the directory of an owner's files.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of making it.
+    pub(in crate::sandbox) fn make(&self, owner: &StateOwner) -> io::Result<PathBuf> {
+        self.sweep();
+        self.directory(owner, FILES, None)
     }
 
     /// Returns a directory of an owner, made where it is missing.
@@ -362,25 +412,25 @@ impl StateStore {
         }
         *swept = Some(Instant::now());
         drop(swept);
-        let store = Self {
-            base: self.base.clone(),
-            listings: Arc::default(),
-            swept: Mutex::default(),
-        };
+        let store = Self::new(&self.base, self.kept);
         let started = thread::Builder::new()
             .name("state".to_owned())
-            .spawn(move || store.forget(FORGET));
+            .spawn(move || store.forget(SystemTime::now()));
         if let Err(error) = started {
             tracing::warn!(%error, "files of unused sessions cannot be looked for");
         }
     }
 
-    /// Removes the files of sessions that were unused for so long.
-    fn forget(&self, unused: Duration) {
+    /// Removes the directories that were unused for too long at a time.
+    fn forget(&self, now: SystemTime) {
+        let is_over = |entry: &StateEntry| {
+            let unused = now.duration_since(entry.used).unwrap_or_default();
+            (self.kept.forgets(&entry.owner)).is_some_and(|forgets| unused > forgets)
+        };
         let entries = self.list().unwrap_or_default().into_iter();
-        for entry in entries.filter(|entry| entry.is_unused(unused)) {
+        for entry in entries.filter(is_over) {
             if let Err(error) = self.clear(&entry) {
-                tracing::warn!(%error, path = %entry.path.display(), "files of an unused session cannot be removed");
+                tracing::warn!(%error, path = %entry.path.display(), "unused files of hooks cannot be removed");
             }
         }
     }
@@ -408,8 +458,9 @@ impl StateEntry {
         size
     }
 
-    fn is_unused(&self, unused: Duration) -> bool {
-        !self.owner.session.is_empty() && self.used.elapsed().is_ok_and(|since| since > unused)
+    /// Returns the directory of the files that are not a session's temporary ones.
+    pub(crate) fn files(&self) -> PathBuf {
+        self.path.join(FILES)
     }
 }
 
@@ -456,7 +507,7 @@ mod tests {
     #[test]
     fn a_directory_is_of_one_owner_and_lasts_until_it_is_cleared() {
         let base = tempfile::tempdir().unwrap();
-        let store = StateStore::new(base.path());
+        let store = StateStore::of_daemon(base.path());
         assert!(store.list().unwrap().is_empty());
         let one = store.directory(&owner("a"), TEMPORARY, None).unwrap();
         fs::write(one.join("count"), "12").unwrap();
@@ -486,7 +537,7 @@ mod tests {
     fn paths_that_hooks_have_made_and_the_machine_lacks_are_found_but_for_data() {
         let base = tempfile::tempdir().unwrap();
         let brief = BriefState::make(base.path()).unwrap();
-        let store = StateStore::new(brief.path());
+        let store = StateStore::of_daemon(brief.path());
         let files = store.directory(&owner(""), FILES, None).unwrap();
         let machine = base.path().canonicalize().unwrap().join("home");
         let made = files.join(machine.strip_prefix("/").unwrap());
@@ -511,7 +562,7 @@ mod tests {
     fn those_who_make_a_directory_at_the_same_moment_all_get_it() {
         const AT_ONCE: usize = 8;
         let base = tempfile::tempdir().unwrap();
-        let store = StateStore::new(base.path());
+        let store = StateStore::of_daemon(base.path());
         let barrier = Barrier::new(AT_ONCE);
         for round in 0..50 {
             let make = || {
@@ -534,19 +585,22 @@ mod tests {
     #[test]
     fn unused_sessions_are_forgotten_and_projects_are_not() {
         let base = tempfile::tempdir().unwrap();
-        let store = StateStore::new(base.path());
+        let store = StateStore::of_daemon(base.path());
         let session = store.directory(&owner("a"), TEMPORARY, None).unwrap();
         let project = store.directory(&owner(""), FILES, None).unwrap();
-        store.forget(FORGET);
+        let caches = StateStore::new(&base.path().join("caches"), Kept::Cache);
+        fs::create_dir(caches.base()).unwrap();
+        let cache = caches.make(&owner("")).unwrap();
+        let forget_after = |unused: Duration| {
+            for store in [&store, &caches] {
+                store.forget(SystemTime::now() + unused);
+            }
+        };
+        forget_after(FORGET - USED);
         assert!(session.exists());
-        for path in [&session, &project] {
-            let about = path.with_file_name(ABOUT);
-            let about = File::options().append(true).open(about).unwrap();
-            about
-                .set_modified(SystemTime::now() - FORGET - USED)
-                .unwrap();
-        }
-        store.forget(FORGET);
-        assert!(!session.exists() && project.exists());
+        forget_after(FORGET + USED);
+        assert!(!session.exists() && cache.exists());
+        forget_after(FORGET_CACHE + USED);
+        assert!(!cache.exists() && project.exists());
     }
 }
