@@ -14,6 +14,9 @@ use crate::policy::environment;
 /// The most words that are looked up as files where they need not name one.
 const MAX_NAMED: usize = 4096;
 
+/// The longest path of Linux, bytes.
+const MAX_PATH_BYTES: usize = 4096;
+
 /// The most parts that are named as not bound.
 const MAX_UNBOUND: usize = 64;
 
@@ -46,9 +49,13 @@ pub(super) enum FileUse {
     Executed,
     /// A library by name, or a file of code by its path.
     Library,
+    /// A script's path, or a name under which an interpreter finds code.
+    Found,
     /// Code if it is a file: an unknown option stands before it.
     Likely,
-    /// An option's value, which may be a file.
+    /// As `Perhaps`, but other text follows in the word.
+    Part,
+    /// An option's value, or its end: code if it is a file.
     Perhaps,
     /// The interpreter reads it as its script.
     Script,
@@ -71,217 +78,305 @@ pub(super) struct CommandReading {
     pub(super) line: Option<OsString>,
     /// The words that may name files, in their order.
     pub(super) named: Vec<NamedFile>,
+    /// The path of a program that has words and is neither an interpreter nor a starter.
+    pub(super) other: Option<OsString>,
     /// Descriptions of code that cannot be bound to content.
     pub(super) unbound: Vec<String>,
 }
 
-/// An interpreter: how its options take code and files. An option of one letter is written with one dash, and may stand
-/// in a cluster; a long one has two dashes, or one, by the interpreter's convention.
+/// An interpreter: the exceptions to the reading that the words of all interpreters have.
+///
+/// Up to the script, a file that a word or a part of a word names is bound. An option that is not listed takes nothing,
+/// or where [`Self::takes_next`] perhaps the next word.
 struct Interpreter {
-    /// Whether several options of one letter may share a word.
-    clustered: bool,
     /// Names, without a version at their end.
-    names: &'static [&'static str],
-    /// Options that take a file of code, or a library by name.
-    files: &'static [&'static str],
-    /// Options that take code: there is no script then.
-    inline: &'static [&'static str],
-    /// Long options that take nothing.
-    plain: &'static [&'static str],
+    names: &'static str,
+    /// The listed options. A shortened long option stands for the first that it begins.
+    options: &'static [(OptionKind, &'static str)],
     /// The position of the script among the words that are no options.
     script: ScriptPosition,
-    /// Options that take a file of code by its path. With one, the first word is no script.
-    scripts: &'static [&'static str],
-    /// Options that take the rest of their word, which may be empty.
-    suffixed: &'static [&'static str],
-    /// Options that take another value.
-    valued: &'static [&'static str],
+    spelling: Spelling,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum OptionKind {
+    /// Takes code: there is no script then.
+    Code,
+    /// As `Code`, and all words after the code are its own.
+    CodeBeforeWords,
+    /// Takes a value that names no code: a mode, a number, a file that is written.
+    Data,
+    /// Takes nothing, or text in its word that names no code.
+    Flag,
+    /// Takes a file of code, or a library by name.
+    Library,
+    /// Takes the name of a long option.
+    Long,
+    /// Takes a name under which the interpreter finds code. All words after it are that code's own.
+    Module,
+    /// Takes a file of code by its path. With one, the first word is no script.
+    Script,
+    /// Takes another value.
+    Value,
+    /// Takes the rest of its word, which may be empty.
+    Within,
 }
 
 #[derive(Clone, Copy, Eq, PartialEq)]
 enum ScriptPosition {
-    /// Code comes by option, or is the first word itself.
-    None,
     /// As `First`; a word of these may come before it.
-    After(&'static [&'static str]),
+    After(&'static str),
     /// The first word.
     First,
+    /// As `First`, or the word is a name under which the interpreter finds code. `@FILE` is a file of arguments.
+    Found,
+    /// Code comes by option, or is the first word itself. Options may stand after it.
+    None,
     /// As `First`, but with `-c` before it the first word is the code. With `-s` there is no script.
     OfAShell,
 }
 
-const fn interpreter(names: &'static [&'static str], script: ScriptPosition) -> Interpreter {
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum Spelling {
+    /// An option with one dash is a letter, and several may share a word. A listed long option may have one dash, too.
+    Letters,
+    /// An option with one dash has a whole name.
+    Names,
+}
+
+/// Returns an interpreter of which several options may share a word.
+const fn lettered(
+    names: &'static str,
+    script: ScriptPosition,
+    options: &'static [(OptionKind, &'static str)],
+) -> Interpreter {
     Interpreter {
-        clustered: true,
         names,
-        files: &[],
-        inline: &[],
-        plain: &[],
+        options,
         script,
-        scripts: &[],
-        suffixed: &[],
-        valued: &[],
+        spelling: Spelling::Letters,
+    }
+}
+
+/// Returns an interpreter whose options have whole names, with one dash or two.
+const fn named(
+    names: &'static str,
+    script: ScriptPosition,
+    options: &'static [(OptionKind, &'static str)],
+) -> Interpreter {
+    Interpreter {
+        names,
+        options,
+        script,
+        spelling: Spelling::Names,
     }
 }
 
 const INTERPRETERS: &[Interpreter] = &[
-    Interpreter {
-        plain: &[
-            "--debug",
-            "--debugger",
-            "--login",
-            "--noediting",
-            "--noprofile",
-            "--norc",
-            "--posix",
-            "--restricted",
-            "--verbose",
+    lettered(
+        "ash bash csh dash ksh lksh mksh oksh posh rbash sh tcsh yash zsh",
+        ScriptPosition::OfAShell,
+        &[
+            (OptionKind::Script, "--init-file --rcfile"),
+            (OptionKind::Data, "-O -o +O +o --emulate"),
+            (OptionKind::Flag, BASH_FLAGS),
         ],
-        scripts: &["--init-file", "--rcfile"],
-        valued: &["-O", "-o", "+O", "+o"],
-        ..interpreter(
-            &[
-                "ash", "bash", "csh", "dash", "ksh", "lksh", "mksh", "oksh", "posh", "rbash", "sh",
-                "tcsh", "yash", "zsh",
-            ],
-            ScriptPosition::OfAShell,
-        )
-    },
+    ),
     // Of a shell's line.
-    interpreter(&[".", "source"], ScriptPosition::First),
-    Interpreter {
-        inline: &["-c", "--command"],
-        valued: &["-C", "-d", "-f", "-o", "--features", "--init-command"],
-        ..interpreter(&["fish"], ScriptPosition::First)
-    },
-    Interpreter {
-        // What `-m` names is a module: no file.
-        inline: &["-c", "-m"],
-        valued: &["-W", "-X", "--check-hash-based-pycs"],
-        ..interpreter(&["pypy", "python"], ScriptPosition::First)
-    },
-    Interpreter {
-        files: &[
-            "-r",
-            "--experimental-loader",
-            "--import",
-            "--loader",
-            "--require",
+    lettered(". source", ScriptPosition::First, &[]),
+    lettered(
+        "fish",
+        ScriptPosition::First,
+        &[
+            (OptionKind::Code, "-c --command"),
+            (OptionKind::Data, "-C -d -f -o --features --init-command"),
+            (OptionKind::Flag, "--interactive --login --private"),
         ],
-        inline: &["-e", "-p", "--eval", "--print", "--run"],
-        plain: &[
-            "--check",
-            "--enable-source-maps",
-            "--experimental-strip-types",
-            "--interactive",
-            "--no-deprecation",
-            "--no-warnings",
-            "--permission",
-            "--preserve-symlinks",
-            "--test",
-            "--trace-warnings",
-            "--watch",
+    ),
+    lettered(
+        "pypy python",
+        ScriptPosition::First,
+        &[
+            (OptionKind::CodeBeforeWords, "-c"),
+            (OptionKind::Module, "-m"),
+            (OptionKind::Data, "-W --check-hash-based-pycs"),
+            (OptionKind::Value, "-X"),
         ],
-        valued: &[
-            "-C",
-            "--conditions",
-            "--disable-warning",
-            "--dns-result-order",
-            "--env-file",
-            "--env-file-if-exists",
-            "--icu-data-dir",
-            "--input-type",
-            "--openssl-config",
-            "--redirect-warnings",
-            "--title",
-            "--unhandled-rejections",
+    ),
+    lettered(
+        "node nodejs",
+        ScriptPosition::First,
+        &[
+            (
+                OptionKind::Library,
+                "-r --experimental-loader --import --loader --require",
+            ),
+            (OptionKind::Code, "-e -p --eval --print"),
+            (OptionKind::Module, "--run"),
+            (
+                OptionKind::Data,
+                "-C --conditions --disable-warning --dns-result-order --input-type --redirect-warnings --title --unhandled-rejections",
+            ),
+            (
+                OptionKind::Value,
+                "--env-file --env-file-if-exists --icu-data-dir --openssl-config",
+            ),
+            (
+                OptionKind::Flag,
+                "--check --enable-source-maps --experimental-strip-types --interactive --permission --preserve-symlinks --test --trace-warnings --watch",
+            ),
         ],
-        ..interpreter(&["node", "nodejs"], ScriptPosition::First)
-    },
-    Interpreter {
-        files: &["-r", "--import", "--preload", "--require"],
-        inline: &["-e", "-p", "--eval", "--print"],
-        valued: &["-c", "--config", "--cwd", "--env-file"],
-        ..interpreter(&["bun"], ScriptPosition::After(&["run", "test"]))
-    },
-    Interpreter {
-        files: &["--import", "--preload", "--require"],
-        plain: &[
-            "--allow-all",
-            "--allow-env",
-            "--allow-ffi",
-            "--allow-net",
-            "--allow-read",
-            "--allow-run",
-            "--allow-sys",
-            "--allow-write",
-            "--cached-only",
-            "--no-check",
-            "--no-lock",
-            "--no-npm",
-            "--no-prompt",
-            "--no-remote",
-            "--quiet",
+    ),
+    lettered(
+        "bun",
+        ScriptPosition::After("run test"),
+        &[
+            (OptionKind::Library, "-r --import --preload --require"),
+            (OptionKind::Code, "-e -p --eval --print"),
+            (OptionKind::Value, "-c --config --cwd --env-file"),
         ],
-        valued: &["-c", "-L", "--cert", "--config", "--import-map", "--lock"],
-        ..interpreter(&["deno"], ScriptPosition::After(&["run", "serve", "test"]))
-    },
-    Interpreter {
-        inline: &["-E", "-e"],
-        suffixed: &["-C", "-D", "-F", "-M", "-i", "-m", "-x"],
-        valued: &["-I"],
-        ..interpreter(&["perl"], ScriptPosition::First)
-    },
-    Interpreter {
-        files: &["-r", "--require"],
-        inline: &["-e"],
-        suffixed: &["-0", "-E", "-F", "-K", "-T", "-W", "-i", "-x"],
-        valued: &["-C", "-I", "-X", "--encoding"],
-        ..interpreter(&["ruby"], ScriptPosition::First)
-    },
-    Interpreter {
-        inline: &["-B", "-E", "-R", "-r", "--run"],
-        scripts: &["-F", "-f", "--file", "--process-file"],
-        valued: &["-S", "-c", "-d", "-t", "-z", "--define", "--php-ini"],
-        ..interpreter(&["php"], ScriptPosition::First)
-    },
-    Interpreter {
-        files: &["-l"],
-        valued: &["-e"],
-        ..interpreter(&["lua", "luajit"], ScriptPosition::First)
-    },
-    Interpreter {
-        clustered: false,
-        valued: &["-encoding"],
-        ..interpreter(&["tclsh"], ScriptPosition::First)
-    },
-    Interpreter {
-        clustered: false,
-        inline: &["-Command", "-EncodedCommand", "-c", "-e", "-ec"],
-        scripts: &["-File", "-f"],
-        valued: &["-ExecutionPolicy", "-WorkingDirectory", "-ep", "-ex", "-wd"],
-        ..interpreter(&["pwsh"], ScriptPosition::First)
-    },
-    Interpreter {
-        files: &["-i", "--include"],
-        inline: &["-e", "--source"],
-        scripts: &["-E", "-f", "--exec", "--file"],
-        valued: &["-F", "-l", "-v", "--assign", "--field-separator"],
-        ..interpreter(&["awk", "gawk", "mawk", "nawk"], ScriptPosition::None)
-    },
-    Interpreter {
-        inline: &["-e", "--expression"],
-        scripts: &["-f", "--file"],
-        suffixed: &["-i"],
-        valued: &["-l", "--line-length"],
-        ..interpreter(&["gsed", "sed"], ScriptPosition::None)
-    },
-    Interpreter {
-        scripts: &["-f", "--from-file"],
-        valued: &["-L", "--indent"],
-        ..interpreter(&["jq"], ScriptPosition::None)
-    },
+    ),
+    lettered(
+        "deno",
+        ScriptPosition::After("run serve test"),
+        &[
+            (OptionKind::Library, "--import --preload --require"),
+            (OptionKind::Data, "-L --log-level"),
+            (OptionKind::Value, "-c --cert --config --import-map --lock"),
+            (
+                OptionKind::Flag,
+                "--allow-all --allow-env --allow-ffi --allow-net --allow-read --allow-run --allow-sys --allow-write --cached-only --quiet",
+            ),
+        ],
+    ),
+    lettered(
+        "perl",
+        ScriptPosition::First,
+        &[
+            (OptionKind::Code, "-E -e"),
+            (OptionKind::Value, "-I"),
+            (OptionKind::Within, "-C -D -F -M -i -m -x"),
+        ],
+    ),
+    lettered(
+        "ruby",
+        ScriptPosition::First,
+        &[
+            (OptionKind::Library, "-r --require"),
+            (OptionKind::Code, "-e"),
+            (OptionKind::Data, "--encoding"),
+            (OptionKind::Value, "-C -I -X"),
+            (OptionKind::Within, "-0 -E -F -K -T -W -i -x"),
+        ],
+    ),
+    lettered(
+        "php",
+        ScriptPosition::First,
+        &[
+            (OptionKind::Script, "-F -f --file --process-file"),
+            (OptionKind::Code, "-B -E -R -r --run"),
+            (OptionKind::Data, "-S"),
+            (OptionKind::Value, "-c -d -t -z --define --php-ini"),
+        ],
+    ),
+    lettered(
+        "lua luajit",
+        ScriptPosition::First,
+        &[
+            (OptionKind::Library, "-l"),
+            // A script may follow the code.
+            (OptionKind::Data, "-e"),
+        ],
+    ),
+    named(
+        "tclsh",
+        ScriptPosition::First,
+        &[(OptionKind::Data, "-encoding")],
+    ),
+    named(
+        "pwsh",
+        ScriptPosition::First,
+        &[
+            (OptionKind::Script, "-File -f"),
+            (
+                OptionKind::CodeBeforeWords,
+                "-Command -EncodedCommand -c -e -ec",
+            ),
+            (
+                OptionKind::Data,
+                "-ExecutionPolicy -WorkingDirectory -ep -ex -wd",
+            ),
+        ],
+    ),
+    lettered(
+        "awk gawk mawk nawk",
+        ScriptPosition::None,
+        &[
+            (OptionKind::Script, "-E -f --exec --file"),
+            (OptionKind::Library, "-l --load"),
+            (OptionKind::Value, "-i --include"),
+            (OptionKind::Code, "-e --source"),
+            (OptionKind::Data, "-F -v --assign --field-separator"),
+            // The files that gawk writes.
+            (
+                OptionKind::Flag,
+                "-d -o -p --dump-variables --pretty-print --profile",
+            ),
+            (OptionKind::Long, "-W"),
+        ],
+    ),
+    lettered(
+        "gsed sed",
+        ScriptPosition::None,
+        &[
+            (OptionKind::Script, "-f --file"),
+            (OptionKind::Code, "-e --expression"),
+            (OptionKind::Data, "-l --line-length"),
+            (OptionKind::Within, "-i"),
+        ],
+    ),
+    lettered(
+        "jq",
+        ScriptPosition::None,
+        &[
+            (OptionKind::Script, "-f --from-file"),
+            (
+                OptionKind::Data,
+                "--arg --argfile --argjson --indent --rawfile --slurpfile",
+            ),
+            (OptionKind::Value, "-L"),
+        ],
+    ),
+    named(
+        "java",
+        ScriptPosition::Found,
+        &[
+            (OptionKind::Script, "-jar"),
+            (OptionKind::Module, "-m --module"),
+            (
+                OptionKind::Data,
+                "--add-exports --add-modules --add-opens --add-reads --limit-modules --source",
+            ),
+            (
+                OptionKind::Value,
+                "-classpath -cp -p --class-path --module-path --patch-module --upgrade-module-path",
+            ),
+            (
+                OptionKind::Flag,
+                "--dry-run --enable-preview --show-version",
+            ),
+        ],
+    ),
+    // Each option of these may take a word.
+    named(
+        "Rscript elixir escript expect groovy guile julia nu osascript racket runghc runhaskell rust-script",
+        ScriptPosition::Found,
+        &[],
+    ),
 ];
+
+/// The long options of bash that take nothing. With one dash they are no letters.
+const BASH_FLAGS: &str = "--debug --debugger --dump-po-strings --dump-strings --help --login --noediting --noprofile --norc --posix --pretty-print --protected --restricted --verbose --version --wordexp";
 
 /// A program that starts what its words name.
 struct Starter {
@@ -331,11 +426,13 @@ const STARTERS: &[Starter] = &[
     },
 ];
 
-/// Endings of files that interpreters read.
-const ENDINGS: [&str; 35] = [
-    "awk", "bash", "bats", "cjs", "csh", "cts", "exp", "exs", "fish", "jar", "jl", "jq", "js",
-    "jsx", "ksh", "lua", "mjs", "mts", "nu", "php", "pl", "pm", "ps1", "py", "pyc", "pyz", "r",
-    "rb", "scm", "sh", "tcl", "ts", "tsx", "wasm", "zsh",
+/// Endings of files that interpreters, and compilers that start what they compile, read.
+const ENDINGS: &[&str] = &[
+    "awk", "bash", "bats", "cjs", "clj", "cr", "cs", "csh", "csx", "cts", "dart", "erl", "escript",
+    "ex", "exp", "exs", "fish", "go", "groovy", "hs", "jar", "java", "jl", "jq", "js", "jsx",
+    "ksh", "kts", "lhs", "lua", "mjs", "mts", "nim", "nu", "php", "pl", "pm", "ps1", "py", "pyc",
+    "pyz", "r", "raku", "rb", "rs", "sc", "scala", "scm", "sed", "sh", "swift", "tcl", "ts", "tsx",
+    "wasm", "zsh",
 ];
 
 /// Returns whether a path has a script's extension.
@@ -374,11 +471,49 @@ pub(super) fn read(argv: &[OsString]) -> CommandReading {
         spot: WordSpot::argument(argument),
         text: text.as_bytes().to_vec(),
     });
-    let mut reader = WordReader {
-        is_sure: true,
-        reading: CommandReading::default(),
-    };
+    let mut reader = WordReader::default();
     reader.command(&words.collect::<Vec<_>>());
+    reader.reading
+}
+
+/// Reads the argument in a script's first line.
+///
+/// The files that it names are those of argument 1, before the script's own path. Words that `env -S` makes of it are
+/// no arguments, so no other files can take their places.
+pub(super) fn first_line(interpreter: &Path, argument: &OsStr) -> CommandReading {
+    let text = argument.as_bytes();
+    let spot = WordSpot::argument(1);
+    let word = |text: &[u8]| Word {
+        spot: spot.clone(),
+        text: text.to_vec(),
+    };
+    let script = Word {
+        spot: WordSpot::argument(2),
+        text: b"script".to_vec(),
+    };
+    let split = [&b"-S"[..], b"--split-string="];
+    let split = split.iter().find_map(|it| text.strip_prefix(*it));
+    let mut reader = WordReader::default();
+    match (Sort::of(interpreter.as_os_str().as_bytes()), split) {
+        (Sort::Interpreter(interpreter), _) => {
+            reader.interpreted(interpreter, &[word(text), script]);
+        }
+        (Sort::Starter(_), Some(line)) => {
+            let words = line.split(u8::is_ascii_whitespace);
+            let words = words.filter(|it| !it.is_empty()).map(word);
+            let words: Vec<_> = words.chain([script]).collect();
+            let command = reader.assigned(&words);
+            reader.command(command);
+            for named in &mut reader.reading.named {
+                named.used = FileUse::Part;
+            }
+        }
+        (Sort::Starter(_) | Sort::Other, _) if text.contains(&b'/') => {
+            reader.name(&word(text), 0, FileUse::Perhaps);
+        }
+        (Sort::Starter(_) | Sort::Other, _) => {}
+    }
+    reader.reading.named.retain(|it| it.spot.argument == 1);
     reader.reading
 }
 
@@ -406,7 +541,9 @@ impl Sort {
         if let Some(starter) = STARTERS.iter().find(|starter| starter.name == stem) {
             return Self::Starter(starter);
         }
-        let interpreter = INTERPRETERS.iter().find(|it| it.names.contains(&stem));
+        let interpreter = INTERPRETERS
+            .iter()
+            .find(|it| it.names.split(' ').any(|name| name == stem));
         interpreter.map_or(Self::Other, Self::Interpreter)
     }
 }
@@ -414,7 +551,7 @@ impl Sort {
 /// Returns whether the text after a dash in a program's name is its version.
 fn of_a_version(rest: &str) -> bool {
     let first = rest.split('-').next().unwrap_or_default();
-    first == "dbg" || first.contains(|c: char| c.is_ascii_digit())
+    matches!(first, "dbg" | "static") || first.contains(|c: char| c.is_ascii_digit())
 }
 
 /// One word of a command.
@@ -453,78 +590,182 @@ impl Word {
 }
 
 /// The effect of one option.
+#[derive(Clone, Copy)]
 enum Took {
     /// Nothing but itself.
     Itself,
     /// The next word too.
     Next(OptionKind),
-    /// An unknown option, which may take the next word.
-    Unknown,
+    /// An option that is not listed.
+    Unlisted,
     /// A value in its own word, from this byte on.
     Within(usize, OptionKind),
 }
 
-#[derive(Clone, Copy, Eq, PartialEq)]
-enum OptionKind {
-    File,
-    Inline,
-    Script,
-    Value,
+/// The effect of one option, with the word that has its value.
+enum Effect<'a> {
+    None,
+    Unlisted,
+    /// The value begins at this byte of the word.
+    Value(&'a Word, usize, OptionKind),
+}
+
+impl ScriptPosition {
+    /// Returns whether a word begins with the sign of an option.
+    fn is_option(self, word: &[u8]) -> bool {
+        match word {
+            [b'-', _, ..] => true,
+            [b'+', _, ..] => self == Self::OfAShell,
+            [b'@', _, ..] => self == Self::Found,
+            _ => false,
+        }
+    }
+
+    /// Returns whether a word may come before the script.
+    fn is_before(self, word: &[u8]) -> bool {
+        match self {
+            Self::After(subcommands) => subcommands.split(' ').any(|it| it.as_bytes() == word),
+            Self::First | Self::Found | Self::None | Self::OfAShell => false,
+        }
+    }
+}
+
+impl OptionKind {
+    /// Returns the effect of an option without a value in its word.
+    const fn alone(self) -> Took {
+        match self {
+            Self::Flag | Self::Within => Took::Itself,
+            Self::Code
+            | Self::CodeBeforeWords
+            | Self::Data
+            | Self::Library
+            | Self::Long
+            | Self::Module
+            | Self::Script
+            | Self::Value => Took::Next(self),
+        }
+    }
 }
 
 impl Interpreter {
-    fn kind(&self, option: &str) -> Option<OptionKind> {
-        let lists = [
-            (self.files, OptionKind::File),
-            (self.inline, OptionKind::Inline),
-            (self.scripts, OptionKind::Script),
-            (self.valued, OptionKind::Value),
-        ];
-        let list = lists.into_iter().find(|(list, _)| list.contains(&option));
-        list.map(|(_, kind)| kind)
+    /// Returns the kind of the first listed option that a test admits.
+    fn find(&self, admits: impl Fn(&[u8]) -> bool) -> Option<OptionKind> {
+        let mut listed = self.options.iter();
+        let listed = listed.find(|(_, names)| names.split(' ').any(|name| admits(name.as_bytes())));
+        listed.map(|(kind, _)| *kind)
     }
 
-    /// Reads a word that begins with a dash or a plus.
-    fn option(&self, word: &[u8]) -> Took {
-        let Ok(text) = std::str::from_utf8(word) else {
-            return Took::Unknown;
-        };
-        // A long option, or a listed one with one dash and several letters.
-        if let Some(kind) = self.kind(text) {
-            return Took::Next(kind);
+    fn kind(&self, option: &[u8]) -> Option<OptionKind> {
+        self.find(|name| name == option)
+    }
+
+    /// Returns the kind of an option with a name of several letters.
+    fn long_kind(&self, option: &[u8]) -> Option<OptionKind> {
+        let is_it = |name: &[u8]| name == option || name.strip_prefix(b"-") == Some(option);
+        self.find(is_it).or_else(|| {
+            let is_shortened = |name: &[u8]| name.starts_with(b"--") && abbreviates(option, name);
+            self.find(is_shortened)
+        })
+    }
+
+    /// Returns whether a word is an option with a name of several letters.
+    fn is_long(&self, word: &[u8]) -> bool {
+        let is_listed = |name: &[u8]| name.len() > 2 && name.strip_prefix(b"-") == Some(word);
+        word.starts_with(b"--")
+            || self.spelling == Spelling::Names
+            || self.find(is_listed).is_some()
+    }
+
+    /// Returns whether an option that is not listed may take the next word.
+    fn takes_next(&self, option: &[u8]) -> bool {
+        if option.contains(&b'=') {
+            return false;
         }
-        if text.starts_with("--") {
-            return match text.split_once('=') {
-                Some((name, _)) => {
-                    let kind = self.kind(name).unwrap_or(OptionKind::Value);
-                    Took::Within(name.len() + 1, kind)
-                }
-                None if self.plain.contains(&text) => Took::Itself,
-                None => Took::Unknown,
+        match self.script {
+            ScriptPosition::After(_) | ScriptPosition::First => {
+                option.starts_with(b"--") && !option.starts_with(b"--no-")
+            }
+            ScriptPosition::Found => self.options.is_empty() && option.starts_with(b"-"),
+            ScriptPosition::None | ScriptPosition::OfAShell => false,
+        }
+    }
+
+    /// Returns the effect of the option at a word, and the position behind it and its value.
+    fn effect<'a>(&self, words: &'a [Word], at: usize) -> (Effect<'a>, usize) {
+        let word = &words[at];
+        match self.option(&word.text) {
+            Took::Itself => (Effect::None, at + 1),
+            Took::Next(OptionKind::Long) => match words.get(at + 1) {
+                Some(name) => self.named_effect(name, 0, words, at + 2),
+                None => (Effect::None, at + 1),
+            },
+            Took::Next(kind) => next_value(words, at + 1, kind),
+            Took::Unlisted => (Effect::Unlisted, at + 1),
+            Took::Within(from, OptionKind::Long) => self.named_effect(word, from, words, at + 1),
+            Took::Within(from, kind) => (Effect::Value(word, from, kind), at + 1),
+        }
+    }
+
+    /// Returns the same of a long option whose name, without dashes, a word has from this byte on.
+    fn named_effect<'a>(
+        &self,
+        word: &'a Word,
+        from: usize,
+        words: &'a [Word],
+        next: usize,
+    ) -> (Effect<'a>, usize) {
+        let spelled = [b"--", &word.text[from..]].concat();
+        match self.option(&spelled) {
+            Took::Itself | Took::Unlisted => (Effect::None, next),
+            Took::Next(kind) => next_value(words, next, kind),
+            Took::Within(value, kind) => (Effect::Value(word, from + value - 2, kind), next),
+        }
+    }
+
+    /// Reads a word that begins with the sign of an option.
+    fn option(&self, word: &[u8]) -> Took {
+        if self.is_long(word) {
+            let name = word.split(|byte| *byte == b'=').next().unwrap_or(word);
+            return match self.long_kind(name) {
+                None => Took::Unlisted,
+                Some(kind) if name.len() < word.len() => Took::Within(name.len() + 1, kind),
+                Some(kind) => kind.alone(),
             };
         }
-        if !self.clustered {
-            return Took::Itself;
-        }
-        // A cluster: the first option that takes a value takes the rest of the word, or else the next word.
-        let sign = &text[..1];
-        for (at, letter) in text.char_indices().skip(1) {
-            let option = format!("{sign}{letter}");
-            if self.suffixed.contains(&option.as_str()) {
-                return Took::Itself;
+        // The first option that takes a value takes the rest of the word, or else the next word.
+        for (at, letter) in word.iter().enumerate().skip(1) {
+            if !letter.is_ascii_alphanumeric() {
+                break;
             }
-            if let Some(kind) = self.kind(&option) {
-                let rest = at + letter.len_utf8();
-                return match rest == text.len() {
-                    true => Took::Next(kind),
-                    // A shell's `-o` takes the next word wherever it stands in its cluster.
-                    false if self.script == ScriptPosition::OfAShell => Took::Next(kind),
-                    false => Took::Within(rest, kind),
-                };
+            let Some(kind) = self.kind(&[word[0], *letter]) else {
+                continue;
+            };
+            // A shell's `-o` takes the next word wherever it stands in its cluster.
+            if at + 1 == word.len() || self.script == ScriptPosition::OfAShell {
+                return kind.alone();
             }
+            return Took::Within(at + 1, kind);
         }
-        Took::Itself
+        Took::Unlisted
     }
+}
+
+/// Returns the effect of an option whose value is the next word, if there is one.
+fn next_value(words: &[Word], at: usize, kind: OptionKind) -> (Effect<'_>, usize) {
+    match words.get(at) {
+        Some(value) => (Effect::Value(value, 0, kind), at + 1),
+        None => (Effect::None, at),
+    }
+}
+
+/// Returns whether a byte separates the parts of a word.
+const fn is_separator(byte: u8) -> bool {
+    matches!(byte, b'=' | b':' | b'@')
+}
+
+/// Returns whether a text is the beginning of a long option's name.
+fn abbreviates(text: &[u8], name: &[u8]) -> bool {
+    text.len() > 2 && text.starts_with(b"--") && name.starts_with(text)
 }
 
 /// Reads the words of one command.
@@ -532,6 +773,15 @@ struct WordReader {
     /// Whether the words are a command's for certain. Behind an unknown program they only look like it.
     is_sure: bool,
     reading: CommandReading,
+}
+
+impl Default for WordReader {
+    fn default() -> Self {
+        Self {
+            is_sure: true,
+            reading: CommandReading::default(),
+        }
+    }
 }
 
 impl WordReader {
@@ -545,7 +795,12 @@ impl WordReader {
                     self.interpreted(interpreter, rest);
                     None
                 }
-                Sort::Other => self.others(rest),
+                Sort::Other => {
+                    if self.reading.other.is_none() && !rest.is_empty() {
+                        self.reading.other = Some(OsString::from_vec(program.text.clone()));
+                    }
+                    self.others(rest)
+                }
                 Sort::Starter(starter) => self.started(starter, rest),
             };
             if let Some(started) = next {
@@ -558,15 +813,19 @@ impl WordReader {
     fn name(&mut self, word: &Word, from: usize, used: FileUse) {
         let used = match (self.is_sure, used) {
             (false, FileUse::Executed) => FileUse::Trailing,
-            (false, FileUse::Script) => FileUse::Likely,
+            (false, FileUse::Found | FileUse::Script) => FileUse::Likely,
             (true | false, used) => used,
         };
+        self.push(used, || word.names(from, used));
+    }
+
+    fn push(&mut self, used: FileUse, named: impl FnOnce() -> NamedFile) {
         let must_be = matches!(used, FileUse::Executed | FileUse::Library | FileUse::Script);
         if !must_be && self.reading.named.len() >= MAX_NAMED {
             let why = format!("what words beyond the first {MAX_NAMED} name");
             return self.note_unbound(why);
         }
-        self.reading.named.push(word.names(from, used));
+        self.reading.named.push(named());
     }
 
     fn note_unbound(&mut self, why: impl Into<String>) {
@@ -615,12 +874,17 @@ impl WordReader {
                 Some(_) | None => "",
             };
             let last = letters.chars().last().map(|letter| format!("-{letter}"));
-            let takes = |option: &str| starter.valued.contains(&option);
+            let takes = |option: &str| {
+                let mut valued = starter.valued.iter();
+                valued.any(|it| *it == option || abbreviates(option.as_bytes(), it.as_bytes()))
+            };
+            let name = text.split('=').next().unwrap_or_default().as_bytes();
+            let elsewhere = [&b"--chdir"[..], b"--split-string"];
             if takes(&text) || last.is_some_and(|last| takes(&last)) {
                 at += 1;
-            } else if starter.name == "env" && letters.contains(['C', 'S'])
-                || text.starts_with("--split-string")
-                || text.starts_with("--chdir")
+            } else if starter.name == "env"
+                && (letters.contains(['C', 'S'])
+                    || elsewhere.iter().any(|it| abbreviates(name, it)))
             {
                 self.note_unbound(format!("what `{} {text}` starts", starter.name));
                 return None;
@@ -662,115 +926,183 @@ impl WordReader {
     }
 
     fn interpreted(&mut self, interpreter: &Interpreter, words: &[Word]) {
+        let script = interpreter.script;
+        let is_shell = script == ScriptPosition::OfAShell;
         let mut at = 0;
         let (mut has_code, mut has_script, mut unsure) = (false, false, 0);
+        // The first word that is no option, where options may stand anywhere.
+        let mut early = None;
         while let Some(word) = words.get(at) {
             let text = &word.text[..];
-            let ends = text == b"--";
-            let is_option = matches!(text, [b'-', _, ..])
-                || (interpreter.script == ScriptPosition::OfAShell
-                    && matches!(text, [b'+', _, ..]));
-            if ends {
+            if text == b"--" {
                 at += 1;
                 break;
             }
-            if text == b"-" {
+            if text == b"-" && script != ScriptPosition::None {
                 self.note_unbound("the script on stdin");
                 return self.trailing(&words[at + 1..]);
             }
-            if !is_option {
-                match interpreter.script {
-                    ScriptPosition::After(before)
-                        if before.iter().any(|it| it.as_bytes() == text) =>
-                    {
-                        at += 1;
-                        continue;
+            if !script.is_option(text) {
+                at += 1;
+                if script == ScriptPosition::None {
+                    if early.is_none() && !has_code && !has_script {
+                        early = Some(word);
                     }
-                    ScriptPosition::After(_)
-                    | ScriptPosition::First
-                    | ScriptPosition::None
-                    | ScriptPosition::OfAShell => break,
+                    self.name(word, 0, FileUse::Trailing);
+                } else if !script.is_before(text) {
+                    at -= 1;
+                    break;
                 }
+                continue;
             }
-            at += 1;
-            if interpreter.script == ScriptPosition::OfAShell && !text.starts_with(b"--") {
+            if is_shell && !interpreter.is_long(text) {
                 if text.starts_with(b"-") && text.contains(&b's') {
                     self.note_unbound("the script on stdin");
-                    return self.trailing(&words[at..]);
+                    return self.trailing(&words[at + 1..]);
                 }
                 has_code |= text.starts_with(b"-") && text.contains(&b'c');
             }
-            match interpreter.option(text) {
-                Took::Itself => {}
-                Took::Unknown => unsure += 1,
-                Took::Within(from, kind) => {
-                    has_script |= kind == OptionKind::Script;
-                    has_code |= self.value(word, from, kind);
+            let (effect, next) = interpreter.effect(words, at);
+            at = next;
+            match effect {
+                Effect::None => {}
+                Effect::Unlisted => {
+                    self.unlisted(interpreter, word);
+                    unsure += usize::from(interpreter.takes_next(text));
                 }
-                Took::Next(kind) => {
-                    if let Some(next) = words.get(at) {
-                        has_script |= kind == OptionKind::Script;
-                        has_code |= self.value(next, 0, kind);
-                        at += 1;
+                Effect::Value(value, from, kind) => {
+                    has_code |= kind == OptionKind::Code;
+                    has_script |= kind == OptionKind::Script;
+                    self.value(value, from, kind);
+                    if matches!(kind, OptionKind::CodeBeforeWords | OptionKind::Module) {
+                        if kind == OptionKind::Module {
+                            self.note_unbound(format!("the code that `{}` names", word.shown()));
+                        }
+                        return self.trailing(words.get(at..).unwrap_or_default());
                     }
                 }
             }
-            if has_code && interpreter.script != ScriptPosition::OfAShell {
-                let is_module = text.contains(&b'm') && !text.contains(&b'c');
-                if is_module && interpreter.names.contains(&"python") {
-                    self.note_unbound("the module that `-m` names");
-                } else if text.starts_with(b"--run") && interpreter.names.contains(&"node") {
-                    self.note_unbound("the command of `package.json` that `--run` names");
-                }
-                return self.trailing(words.get(at..).unwrap_or_default());
-            }
         }
         let rest = words.get(at..).unwrap_or_default();
-        let is_shell = interpreter.script == ScriptPosition::OfAShell;
+        if script == ScriptPosition::None {
+            // With its option for a file, jq takes the first word for that file, wherever the option stands.
+            if let Some(early) = early.filter(|_| has_script) {
+                self.name(early, 0, FileUse::Likely);
+            }
+            return self.trailing(rest);
+        }
         let Some((first, trailing)) = rest.split_first() else {
-            if interpreter.script != ScriptPosition::None && (is_shell || !has_script) {
+            if is_shell || !has_code && !has_script {
                 self.note_unbound("what comes on stdin, where that is taken for the script");
             }
             return;
         };
-        match interpreter.script {
-            ScriptPosition::OfAShell if has_code => {
-                self.line(first);
-                self.trailing(trailing);
+        if is_shell && has_code {
+            self.line(first);
+            self.trailing(trailing);
+        } else if !is_shell && (has_code || has_script) {
+            self.trailing(rest);
+        } else if unsure > 0 {
+            // Each of these options may have taken a word, and the next word is the script.
+            let mut left = unsure + 1;
+            for word in rest {
+                let is_likely = left > 0 && !script.is_before(&word.text);
+                left -= usize::from(is_likely);
+                let used = if is_likely {
+                    FileUse::Likely
+                } else {
+                    FileUse::Trailing
+                };
+                self.name(word, 0, used);
             }
-            ScriptPosition::None => self.trailing(rest),
-            ScriptPosition::After(_) | ScriptPosition::First if has_script => self.trailing(rest),
-            // Each unknown option may have taken a word, and the next word is the script.
-            ScriptPosition::After(_) | ScriptPosition::First | ScriptPosition::OfAShell
-                if unsure > 0 =>
-            {
-                let (likely, trailing) = rest.split_at(rest.len().min(unsure + 1));
-                for word in likely {
-                    self.name(word, 0, FileUse::Likely);
+        } else {
+            let used = match script {
+                ScriptPosition::Found => FileUse::Found,
+                ScriptPosition::After(_)
+                | ScriptPosition::First
+                | ScriptPosition::None
+                | ScriptPosition::OfAShell => FileUse::Script,
+            };
+            self.name(first, 0, used);
+            self.trailing(trailing);
+        }
+    }
+
+    /// Records the files that an option's value names.
+    fn value(&mut self, word: &Word, from: usize, kind: OptionKind) {
+        match kind {
+            OptionKind::Code
+            | OptionKind::CodeBeforeWords
+            | OptionKind::Data
+            | OptionKind::Flag
+            | OptionKind::Module => {}
+            OptionKind::Library => self.name(word, from, FileUse::Library),
+            OptionKind::Script if &word.text[from..] == b"-" => {
+                self.note_unbound("the script on stdin");
+            }
+            OptionKind::Script => self.name(word, from, FileUse::Script),
+            OptionKind::Long | OptionKind::Value | OptionKind::Within => self.parts(word, from),
+        }
+    }
+
+    /// Records the files that an option names which is not listed.
+    fn unlisted(&mut self, interpreter: &Interpreter, word: &Word) {
+        let text = &word.text[..];
+        if text.starts_with(b"@") {
+            return self.parts(word, 1);
+        }
+        let value = text
+            .iter()
+            .skip(1)
+            .position(|it| !it.is_ascii_alphanumeric());
+        match value {
+            // Letters alone are a cluster of options.
+            Some(at) if !interpreter.is_long(text) => {
+                self.parts(word, text.len().min(2));
+                if at > 1 {
+                    self.part(word, 1 + at);
                 }
-                self.trailing(trailing);
             }
-            ScriptPosition::After(_) | ScriptPosition::First | ScriptPosition::OfAShell => {
-                self.name(first, 0, FileUse::Script);
-                self.trailing(trailing);
+            Some(_) | None => self.parts_behind(word, 1),
+        }
+    }
+
+    /// Records the files that a word may name from this byte on.
+    fn parts(&mut self, word: &Word, from: usize) {
+        self.part(word, from);
+        self.parts_behind(word, from);
+    }
+
+    /// Records the files that a word may name behind its separators.
+    fn parts_behind(&mut self, word: &Word, from: usize) {
+        for (at, byte) in word.text.iter().enumerate().skip(from) {
+            if is_separator(*byte) {
+                self.part(word, at + 1);
             }
         }
     }
 
-    /// Records an option's value, and returns whether it is code.
-    fn value(&mut self, word: &Word, from: usize, kind: OptionKind) -> bool {
-        let used = match kind {
-            OptionKind::Inline => return true,
-            OptionKind::File => FileUse::Library,
-            OptionKind::Script if &word.text[from..] == b"-" => {
-                self.note_unbound("the script on stdin");
-                return false;
-            }
-            OptionKind::Script => FileUse::Script,
-            OptionKind::Value => FileUse::Perhaps,
-        };
-        self.name(word, from, used);
-        false
+    /// Records the file that a word may name from this byte to its end, or to a separator.
+    fn part(&mut self, word: &Word, from: usize) {
+        let rest = &word.text[from..];
+        // What follows a URL's scheme is no path of its own.
+        if rest.starts_with(b"//") {
+            return;
+        }
+        // Each end of a long word, with the text before it, would take quadratic time.
+        let is_long = word.text.len() > MAX_PATH_BYTES;
+        let end = rest.iter().position(|byte| is_separator(*byte));
+        let length = end.unwrap_or(rest.len());
+        if (end.is_some() || is_long) && (1..=MAX_PATH_BYTES).contains(&length) {
+            self.push(FileUse::Part, || NamedFile {
+                path: OsString::from_vec(rest[..length].to_vec()),
+                spot: word.spot.clone(),
+                used: FileUse::Part,
+            });
+        }
+        if !is_long && !rest.is_empty() {
+            self.name(word, from, FileUse::Perhaps);
+        }
     }
 
     /// Reads a shell's line, if it is one plain command.
@@ -795,6 +1127,14 @@ impl WordReader {
             },
             text,
         });
+        let words: Vec<_> = words.collect();
+        let command = self.assigned(&words);
+        self.executed(command);
+        self.command(command);
+    }
+
+    /// Records the variables that are set before a command, and returns the command's words.
+    fn assigned<'a>(&mut self, words: &'a [Word]) -> &'a [Word] {
         let is_assignment = |word: &Word| {
             let name = word.text.split(|byte| *byte == b'=').next();
             name.is_some_and(|name| {
@@ -802,14 +1142,12 @@ impl WordReader {
                     && name.iter().all(|b| b.is_ascii_alphanumeric() || *b == b'_')
             })
         };
-        let words: Vec<_> = words.collect();
         let set = words.iter().take_while(|word| is_assignment(word)).count();
         let (variables, command) = words.split_at(set);
         for variable in variables {
             self.variable(&variable.text);
         }
-        self.executed(command);
-        self.command(command);
+        command
     }
 }
 
@@ -921,6 +1259,99 @@ mod tests {
             &["ruby", "-ne", "p 1", "x"],
         ] {
             assert_eq!(named(words), [], "{words:?}");
+        }
+    }
+
+    /// A name of one letter more or less is another option, so each spelling stands beside the file that it names.
+    #[test]
+    fn each_part_of_a_word_before_the_script_may_name_a_file() {
+        for (words, used, argument, prefix) in [
+            (
+                &["node", "--env-file=/f", "/s"][..],
+                FileUse::Perhaps,
+                1,
+                "--env-file=",
+            ),
+            (&["node", "--env-file", "/f", "/s"], FileUse::Perhaps, 2, ""),
+            (&["node", "--new=/f", "/s"], FileUse::Perhaps, 1, "--new="),
+            (
+                &["node", "--new=a:/f", "/s"],
+                FileUse::Perhaps,
+                1,
+                "--new=a:",
+            ),
+            (&["sed", "--fil", "/f"], FileUse::Script, 2, ""),
+            (&["sed", "--fil=/f"], FileUse::Script, 1, "--fil="),
+            (&["sed", "-nf/f"], FileUse::Script, 1, "-nf"),
+            (&["sed", "x", "-f", "/f"], FileUse::Script, 3, ""),
+            (&["sed", "-e", "p", "-f", "/f"], FileUse::Script, 4, ""),
+            (&["jq", "/f", "-f", "x"], FileUse::Likely, 1, ""),
+            (&["mawk", "-Wexec", "/f"], FileUse::Script, 2, ""),
+            (&["mawk", "-W", "exec", "/f"], FileUse::Script, 3, ""),
+            (&["gawk", "-Wfile=/f"], FileUse::Script, 1, "-Wfile="),
+            (&["perl", "-X/f", "/s"], FileUse::Perhaps, 1, "-X"),
+            (&["perl", "-wI/f", "/s"], FileUse::Perhaps, 1, "-wI"),
+            (&["php", "-d", "x=/f", "/s"], FileUse::Perhaps, 2, "x="),
+            (&["bash", "-posix", "/f"], FileUse::Script, 2, ""),
+            (&["bash", "-restricted", "/f"], FileUse::Script, 2, ""),
+            (&["bash", "-rcfile", "/f", "/s"], FileUse::Script, 2, ""),
+            (&["java", "@/f", "/s"], FileUse::Perhaps, 1, "@"),
+            (&["java", "/f"], FileUse::Found, 1, ""),
+            (&["java", "-cp", "/f:/x", "C"], FileUse::Part, 2, ""),
+            (&["java", "-cp", "/x:/f", "C"], FileUse::Perhaps, 2, "/x:"),
+            (&["java", "-javaagent:/f=x", "/s"], FileUse::Part, 1, ""),
+            (&["java", "-jar", "/f"], FileUse::Script, 2, ""),
+            (&["guile", "-l", "/f", "/s"], FileUse::Likely, 2, ""),
+            (
+                &["timeout", "--sig", "KILL", "5", "/f"],
+                FileUse::Executed,
+                4,
+                "",
+            ),
+        ] {
+            let expected = (used, argument, prefix.to_owned(), "/f".to_owned());
+            assert!(
+                named(words).contains(&expected),
+                "{words:?}: {:?}",
+                named(words)
+            );
+        }
+        // A script stays the script behind each of them.
+        for words in [
+            &["node", "--env-file", "/f", "/s"][..],
+            &["node", "--no-warnings", "/s", "/log"],
+            &["node", "--new=/f", "/s", "/log"],
+            &["perl", "-X/f", "/s", "/log"],
+            &["bash", "-norc", "/s", "/log"],
+        ] {
+            let script = words.iter().position(|it| *it == "/s").unwrap();
+            let expected = one(FileUse::Script, script, "/s");
+            assert!(
+                named(words).contains(&expected),
+                "{words:?}: {:?}",
+                named(words)
+            );
+        }
+        // Data by the option, by the place, and by the script.
+        for words in [
+            &["bash", "-o", "/log", "/s"][..],
+            &["node", "--redirect-warnings=/log", "/s"],
+            &["awk", "-v", "x=/log", "1"],
+            &["gawk", "--profile=/log", "1"],
+            &["jq", "--slurpfile", "x", "/log", "."],
+            &["jq", "-r", ".", "/log"],
+            &["sed", "-n", "p", "/log"],
+            &["python3", "/s", "--config=/log"],
+            &["python3", "-c", "x", "--config=/log"],
+            &["node", "-u", "/s", "/log"],
+        ] {
+            let is_bound =
+                |it: &(FileUse, usize, String, String)| it.0 != FileUse::Trailing && it.3 == "/log";
+            assert!(
+                !named(words).iter().any(is_bound),
+                "{words:?}: {:?}",
+                named(words)
+            );
         }
     }
 

@@ -21,7 +21,7 @@ use nix::{errno::Errno, fcntl::OFlag};
 use super::{
     allowlist::{Digest, Role},
     digest::{DigestCache, HashError},
-    interpreter::{self, FileUse, NamedFile, WordSpot},
+    interpreter::{self, CommandReading, FileUse, NamedFile, WordSpot},
 };
 use crate::{
     model::{InvalidField, Peer, is_plain},
@@ -236,39 +236,37 @@ impl Program {
             opened.argv.push(path.into_os_string());
             let own = opened.argv.len();
             opened.argv.extend_from_slice(arguments);
-            // The argument in the first line may name a file, and so may the script's own arguments: by its name the
+            // The argument in the first line may name files, and so may the script's own arguments: by its name the
             // script can be an interpreter itself, as one that selects a version.
-            let first = opened.argv[1..own - 1].iter().enumerate();
-            let first = first.map(|(at, word)| NamedFile {
-                path: word.clone(),
-                spot: WordSpot::argument(1 + at),
-                used: FileUse::Perhaps,
-            });
-            let first: Vec<_> = first.collect();
+            if let Some(argument) = &shebang.argument {
+                opened.bind_all(
+                    interpreter::first_line(&shebang.interpreter, argument),
+                    &opener,
+                )?;
+            }
             let mut reading = interpreter::read(&words(known, arguments));
             for named in &mut reading.named {
                 named.spot.argument += own - 1;
             }
-            opened.bind_all(first, &opener)?;
-            opened.unbound.extend(reading.unbound);
-            opened.bind_all(reading.named, &opener)?;
+            opened.bind_all(reading, &opener)?;
             return Ok(opened);
         }
         // The kernel opens a script itself whose interpreter is a script or cannot be opened.
-        opened.bind_interpreters(shebang, &opener)?;
         opened.argv = vec![name.clone()];
         opened.argv.extend_from_slice(arguments);
-        let reading = interpreter::read(&words(known, arguments));
-        opened.unbound.extend(reading.unbound);
-        opened.bind_all(reading.named, &opener)?;
+        opened.bind_interpreters(shebang, &opener)?;
+        opened.bind_all(interpreter::read(&words(known, arguments)), &opener)?;
         Ok(opened)
     }
 
     /// Returns program and arguments with other files in the places of scripts, by index.
     pub(crate) fn argv_with(&self, mut others: Vec<(usize, PathBuf)>) -> Vec<OsString> {
         let mut argv = self.argv.clone();
-        // From the end of a line to its beginning, so that the ranges before stay valid.
-        let start = |index: usize| self.scripts[index].spot.line.as_ref().map(|it| it.start);
+        // From the end to the beginning, so that indexes of arguments and ranges in lines stay valid.
+        let start = |index: usize| {
+            let spot = &self.scripts[index].spot;
+            (spot.argument, spot.line.as_ref().map(|it| it.start))
+        };
         others.sort_by_key(|(index, _)| Reverse(start(*index)));
         for (index, path) in others {
             let script = &self.scripts[index];
@@ -279,16 +277,16 @@ impl Program {
             } = &script.spot;
             let mut word = prefix.clone();
             word.push(path);
-            argv[*argument] = match line {
-                None => word,
+            let words = script.interpreter.iter().cloned().chain([word]);
+            match line {
+                None => drop(argv.splice(*argument..=*argument, words)),
                 Some(range) => {
-                    let before = script.interpreter.iter().map(|it| shell_quoted(it));
-                    let words: Vec<_> = before.chain([shell_quoted(&word)]).collect();
+                    let words: Vec<_> = words.map(|it| shell_quoted(&it)).collect();
                     let mut text = argv[*argument].as_bytes().to_vec();
                     text.splice(range.clone(), words.join(&b' '));
-                    OsString::from_vec(text)
+                    argv[*argument] = OsString::from_vec(text);
                 }
-            };
+            }
         }
         argv
     }
@@ -433,61 +431,104 @@ impl Opened {
         })
     }
 
-    fn bind_all(&mut self, named: Vec<NamedFile>, opener: &Opener<'_>) -> Result<(), Refusal> {
-        named.iter().try_for_each(|named| self.bind(named, opener))
+    /// Binds the code that a command's words name.
+    fn bind_all(&mut self, reading: CommandReading, opener: &Opener<'_>) -> Result<(), Refusal> {
+        let CommandReading {
+            line: _,
+            named,
+            other,
+            unbound,
+        } = reading;
+        self.unbound.extend(unbound);
+        named
+            .iter()
+            .try_for_each(|named| self.bind(named, opener))?;
+        let Some(other) = other else {
+            return Ok(());
+        };
+        // A script's text is bound, and its words are its own; of a program that `PATH` finds nothing is bound.
+        let path = opener.resolve(Path::new(&other));
+        let files = self.files.iter();
+        if let Some(file) = files.rev().find(|it| Some(&it.path) == path.as_ref())
+            && Shebang::of_program(&file.file)?.is_none()
+        {
+            let why = format!(
+                "files and commands that the words of `{}` name",
+                other.display()
+            );
+            self.unbound.push(why);
+        }
+        Ok(())
     }
 
     /// Opens and binds the file that a word names, if it is code.
     fn bind(&mut self, named: &NamedFile, opener: &Opener<'_>) -> Result<(), Refusal> {
         let written = Path::new(&named.path);
-        let shown = written.display();
-        let is_whole = named.spot == WordSpot::argument(named.spot.argument);
-        let is_given = named.used == FileUse::Trailing && is_whole;
-        if is_given && opener.data.contains(&named.path) {
-            let why = format!("`{shown}`, which is data to its program by the operator's word");
-            self.unbound.push(why);
-            self.data.push(named.path.clone());
-            return Ok(());
-        }
-        let is_certain = matches!(
-            named.used,
-            FileUse::Executed | FileUse::Library | FileUse::Script
-        );
+        let (shown, argument) = (written.display(), named.spot.argument);
         // A relative path is one in the hook's start directory, which the caller passes if it is known.
-        let is_path = match named.used {
-            FileUse::Executed | FileUse::Likely | FileUse::Script | FileUse::Trailing => true,
+        match named.used {
             FileUse::Library => {
-                written.is_absolute() || [".", ".."].iter().any(|dots| written.starts_with(dots))
+                let is_relative = [".", ".."].iter().any(|dots| written.starts_with(dots));
+                if !is_relative && !written.is_absolute() {
+                    self.unbound.push(format!("the library `{shown}`"));
+                    return Ok(());
+                }
             }
-            FileUse::Perhaps => named.path.as_bytes().contains(&b'/'),
-        };
-        if !is_path {
-            if named.used == FileUse::Library {
-                self.unbound.push(format!("the library `{shown}`"));
+            FileUse::Part | FileUse::Perhaps | FileUse::Trailing => {
+                let word = &self.argv[argument];
+                if named.spot.line.is_none() && opener.data.contains(word) {
+                    let why = format!(
+                        "`{}`, which is data to its program by the operator's word",
+                        word.display()
+                    );
+                    if !self.data.contains(word) {
+                        self.unbound.push(why);
+                        self.data.push(word.clone());
+                    }
+                    return Ok(());
+                }
+            }
+            FileUse::Executed | FileUse::Found | FileUse::Likely | FileUse::Script => {}
+        }
+        let Some(path) = opener.resolve(written) else {
+            match named.used {
+                FileUse::Executed
+                | FileUse::Found
+                | FileUse::Library
+                | FileUse::Likely
+                | FileUse::Script => {
+                    let why = format!("`{shown}`: where the hook starts is not known here");
+                    self.unbound.push(why);
+                }
+                FileUse::Part | FileUse::Perhaps | FileUse::Trailing => {}
             }
             return Ok(());
-        }
-        let path = match opener.working_dir {
-            _ if written.is_absolute() => written.to_owned(),
-            Some(directory) => directory.join(written).components().collect(),
-            None if is_certain || named.used == FileUse::Likely => {
-                let why = format!("`{shown}`: where the hook starts is not known here");
-                self.unbound.push(why);
-                return Ok(());
-            }
-            None => return Ok(()),
         };
-        let field = format!("hook.argv[{}]", named.spot.argument);
-        match look(opener.view, &path)? {
-            Ok(found) if found.is_file() => {}
-            Ok(_) if is_certain => {
-                let why = format!("`{shown}`, which is no regular file");
-                self.unbound.push(why);
+        let field = format!("hook.argv[{argument}]");
+        let found = look(opener.view, &path)?;
+        if !found.as_ref().is_ok_and(Metadata::is_file) {
+            let why = match named.used {
+                FileUse::Executed | FileUse::Library | FileUse::Script => {
+                    let why = format!("`{shown}`, which is no regular file");
+                    // Refused below: a missing file that is certainly used may be there a moment later.
+                    found.is_ok().then_some(why)
+                }
+                FileUse::Found => Some(format!("the code that `{shown}` names")),
+                FileUse::Likely | FileUse::Part | FileUse::Perhaps => {
+                    let is_directory = found.is_ok_and(|it| it.is_dir());
+                    is_directory.then(|| format!("files in the directory `{shown}`"))
+                }
+                FileUse::Trailing => None,
+            };
+            let is_looked_for = matches!(
+                named.used,
+                FileUse::Executed | FileUse::Library | FileUse::Script
+            );
+            if why.is_some() || !is_looked_for {
+                let why = why.filter(|why| !self.unbound.contains(why));
+                self.unbound.extend(why);
                 return Ok(());
             }
-            // Refused below: a missing file that is certainly used may be there a moment later.
-            Err(_) if is_certain => {}
-            Ok(_) | Err(_) => return Ok(()),
         }
         let (file, metadata) = match named.used {
             // It may be data that only the hook may read.
@@ -496,22 +537,33 @@ impl Opened {
                 None => return Ok(()),
             },
             FileUse::Executed
+            | FileUse::Found
             | FileUse::Library
             | FileUse::Likely
+            | FileUse::Part
             | FileUse::Perhaps
             | FileUse::Script => opener.open(&path, &field)?,
         };
-        let shebang = Shebang::read(&file)?;
+        let shebang = match named.used {
+            FileUse::Executed => Shebang::of_program(&file)?,
+            FileUse::Found
+            | FileUse::Library
+            | FileUse::Likely
+            | FileUse::Part
+            | FileUse::Perhaps
+            | FileUse::Script
+            | FileUse::Trailing => Shebang::read(&file)?,
+        };
         let is_script = shebang.is_some() || interpreter::ends_like_a_script(&path);
         let is_binary = metadata.permissions().mode() & 0o111 != 0 && is_binary(&file)?;
         if named.used == FileUse::Trailing && !is_script && !is_binary {
             return Ok(());
         }
-        if is_given {
+        if named.used == FileUse::Trailing && named.spot == WordSpot::argument(argument) {
             self.given.push(named.path.clone());
         }
         if self.files.len() >= MAX_FILES {
-            if named.used == FileUse::Trailing {
+            if matches!(named.used, FileUse::Part | FileUse::Trailing) {
                 let why = format!("files of code beyond the first {MAX_FILES}");
                 if !self.unbound.contains(&why) {
                     self.unbound.push(why);
@@ -521,27 +573,30 @@ impl Opened {
             let problem = format!("names more than {MAX_FILES} files of code");
             return Err(InvalidField::new(field, problem).into());
         }
-        let mut script = Some((named.spot.clone(), Vec::new()));
-        if named.used == FileUse::Trailing && !is_script {
+        let script = match named.used {
+            // The kernel opens the file and its interpreter by path, so the interpreter is named before the bound file.
+            FileUse::Executed => shebang
+                .as_ref()
+                .map(|shebang| (named.spot.clone(), shebang.words())),
+            // Text behind the path stays as it is, and so does the path.
+            FileUse::Part => None,
             // A binary is executed by its path; no interpreter reads a copy of it.
-            script = None;
-        }
+            FileUse::Trailing if !is_script => None,
+            FileUse::Found
+            | FileUse::Library
+            | FileUse::Likely
+            | FileUse::Perhaps
+            | FileUse::Script
+            | FileUse::Trailing => Some((named.spot.clone(), Vec::new())),
+        };
         if named.used == FileUse::Executed {
-            // The kernel opens the file and its interpreter by path. In a shell's line, the interpreter can be named
-            // before the bound file instead; elsewhere there is no place for it.
-            script = None;
-            if let Some(shebang) = &shebang
-                && named.spot.line.is_some()
-            {
-                script = Some((named.spot.clone(), shebang.words()));
-            }
             self.bind_interpreters(shebang, opener)?;
         }
         self.push(file, &metadata, path, script);
         Ok(())
     }
 
-    /// Binds the interpreters that the kernel opens by path for a script.
+    /// Binds the interpreters that the kernel opens by path for a script, and the files that its first line names.
     fn bind_interpreters(
         &mut self,
         mut shebang: Option<Shebang>,
@@ -551,6 +606,14 @@ impl Opened {
             let Some(found) = shebang.take() else {
                 break;
             };
+            if let Some(argument) = &found.argument {
+                let mut reading = interpreter::first_line(&found.interpreter, argument);
+                for named in &mut reading.named {
+                    // It is no argument of the command, so no other file can take its place.
+                    (named.spot, named.used) = (WordSpot::argument(0), FileUse::Part);
+                }
+                self.bind_all(reading, opener)?;
+            }
             match opener.try_open(&found.interpreter)? {
                 Some((file, metadata)) => {
                     shebang = Shebang::read(&file)?;
@@ -710,6 +773,15 @@ struct Opener<'a> {
 }
 
 impl Opener<'_> {
+    /// Returns the absolute path of a written one, if the directory that a relative one starts from is known.
+    fn resolve(&self, written: &Path) -> Option<PathBuf> {
+        if written.is_absolute() {
+            return Some(written.to_owned());
+        }
+        let directory = self.working_dir?;
+        Some(directory.join(written).components().collect())
+    }
+
     /// Opens like [`Self::open`]; returns `None` where that refuses because of the file.
     fn try_open(&self, path: &Path) -> Result<Option<(File, Metadata)>, Refusal> {
         match self.open(path, "hook.argv") {
@@ -1040,7 +1112,7 @@ mod tests {
             (one.data, one.given),
             (vec!["a.py".into()], vec!["b.py".into()])
         );
-        assert_eq!(one.unbound.len(), 1);
+        assert!(one.unbound[0].contains("`a.py`, which is data"));
         for argv in [
             &["/bin/sh", "a.py"][..],
             &["/usr/bin/env", "/bin/sh", "a.py"],
@@ -1156,6 +1228,10 @@ mod tests {
         argv.resize(200_000, OsStr::new("env"));
         let found = opened(&argv, Some(directory.path())).unwrap();
         assert_eq!((found.files.len(), found.unbound.len()), (1, 1));
+        // A word of many parts, too.
+        let parts = format!("--{}", "a=".repeat(1 << 20));
+        let found = opened(&[OsStr::new("/bin/sh"), OsStr::new(&parts)], None).unwrap();
+        assert_eq!((found.files.len(), found.unbound.len()), (1, 2));
         let names = (0..2 * MAX_FILES).map(|it| directory.path().join(format!("{it}.sh")));
         let names: Vec<_> = names.collect();
         for name in &names {
@@ -1164,7 +1240,92 @@ mod tests {
         let names = names.iter().map(|name| name.as_os_str());
         let argv: Vec<_> = [OsStr::new("/bin/true")].into_iter().chain(names).collect();
         let found = opened(&argv, None).unwrap();
-        assert_eq!((found.files.len(), found.unbound.len()), (MAX_FILES, 1));
+        assert_eq!(found.files.len(), MAX_FILES);
+        assert_eq!(found.unbound.len(), 2, "{:?}", found.unbound);
+    }
+
+    /// A first line is no part of the command: its words are bound where the file that has it runs.
+    #[test]
+    fn files_that_a_first_line_names_are_bound() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        let write = |name: &str, text: &str| {
+            std::fs::write(path(name), text).unwrap();
+            std::fs::set_permissions(path(name), std::fs::Permissions::from_mode(0o755)).unwrap();
+        };
+        std::os::unix::fs::symlink("/bin/sh", path("node")).unwrap();
+        write("reader", "#!/bin/sh\n");
+        write(".env", "A=b\n");
+        std::fs::create_dir(path("lib")).unwrap();
+        let node = path("node").display().to_string();
+        let reader = path("reader").display().to_string();
+        let bound = |first: &str, before: &[&str]| {
+            write("hook", &format!("#!{first}\n"));
+            let hook = path("hook");
+            let before = before.iter().map(OsStr::new);
+            let argv: Vec<_> = before.chain([hook.as_os_str()]).collect();
+            let program = hashed(opened(&argv, Some(directory.path())).unwrap());
+            let digests = program.digests.iter();
+            let is_it = digests.filter(|it| Path::new(&it.path) == path(".env"));
+            (is_it.count(), program.unbound)
+        };
+        for first in [
+            format!("{node} --env-file=.env"),
+            format!("{reader} ./.env"),
+            "/usr/bin/env -S node --env-file=.env".to_owned(),
+            "/usr/bin/env -S A=b node --env-file .env".to_owned(),
+        ] {
+            assert_eq!(bound(&first, &[]).0, 1, "{first}");
+            assert_eq!(bound(&first, &["/usr/bin/env"]).0, 1, "env {first}");
+        }
+        assert_eq!(bound(&node, &[]), (0, Vec::new()));
+        assert_eq!(bound("/usr/bin/env node", &[]), (0, Vec::new()));
+        for (first, expected) in [
+            ("/usr/bin/perl -Ilib", "files in the directory `lib`"),
+            ("/usr/bin/env -S NODE_OPTIONS=x node", "`NODE_OPTIONS`"),
+        ] {
+            let (_, unbound) = bound(first, &[]);
+            assert!(unbound.concat().contains(expected), "{first}: {unbound:?}");
+        }
+    }
+
+    /// What a program makes of its words is its own business, and a script's text is bound.
+    #[test]
+    fn other_programs_words_are_named_as_not_bound() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        for (name, text) in [
+            ("tool", &b"\x7fELF"[..]),
+            ("node", b"\x7fELF"),
+            ("hook", b"#!/bin/sh\n"),
+        ] {
+            std::fs::write(path(name), text).unwrap();
+            std::fs::set_permissions(path(name), std::fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        let named = |argv: &[&str]| {
+            let program = path(argv[0]);
+            let rest = argv[1..].iter().map(OsStr::new);
+            let argv: Vec<_> = [program.as_os_str()].into_iter().chain(rest).collect();
+            let unbound = opened(&argv, Some(directory.path())).unwrap().unbound;
+            let is_it = |it: &&String| it.contains("the words of");
+            unbound.iter().filter(is_it).count()
+        };
+        for argv in [
+            &["tool", "-c", "alias.x=!sh hook"][..],
+            &["/usr/bin/env", "./tool", "--x"],
+            &["/bin/sh", "-c", "./tool --x"],
+        ] {
+            assert_eq!(named(argv), 1, "{argv:?}");
+        }
+        for argv in [
+            &["tool"][..],
+            &["hook", "--x"],
+            &["node", "hook", "--x"],
+            &["/usr/bin/env", "./hook", "--x"],
+            &["/bin/sh", "-c", "./hook --x"],
+        ] {
+            assert_eq!(named(argv), 0, "{argv:?}");
+        }
     }
 
     #[test]
@@ -1206,5 +1367,17 @@ mod tests {
 
         assert_eq!(argv[2], word(r"A=1 '/bin/sh' '-e' '/it'\''s' x"));
         assert_eq!(program.argv[2], word(&line));
+
+        // Where a program starts the script, each word stands for itself.
+        let script = path("a b.sh");
+        let words = [word("/usr/bin/env"), word("A=1"), script.as_os_str()];
+        let argv = [&words[..], &[word("x")]].concat();
+        let program = hashed(opened(&argv, None).unwrap());
+        assert_eq!(program.unbound, [""; 0]);
+
+        let argv = program.argv_with(vec![(0, PathBuf::from("/copy"))]);
+
+        let expected = ["/usr/bin/env", "A=1", "/bin/sh", "-e", "/copy", "x"];
+        assert_eq!(argv, expected);
     }
 }

@@ -432,6 +432,205 @@ async fn a_script_is_bound_whatever_starts_it_and_wherever_that_is() {
     }
 }
 
+/// Prints each file that its words, or parts of them, name.
+const READER: &str = r##"#!/bin/sh
+for word; do
+    for name in "$word" "${word#@}" "${word#*=}" "${word%%:*}" "${word#*:}"; do
+        [ -f "$name" ] && cat "$name"
+    done
+done
+exit 0
+"##;
+
+/// Stand-ins for programs read what their words name, so that a test needs none of these programs.
+async fn with_stand_ins(names: &str) -> (Daemon, PathBuf) {
+    let daemon = asking().await;
+    let workspace = daemon.workspace().to_owned();
+    fs::create_dir(workspace.join("bin")).unwrap();
+    fs::create_dir(workspace.join("lib")).unwrap();
+    for name in names.split(' ') {
+        let path = workspace.join("bin").join(name);
+        fs::write(&path, READER).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+    }
+    (daemon, workspace)
+}
+
+/// Allows a command in a workspace, and returns its request and what is not bound.
+fn allowed_there(
+    daemon: &Daemon,
+    workspace: &Path,
+    command: &str,
+) -> (pb::ExecuteRequest, Vec<String>) {
+    let mut words: Vec<String> = command.split(' ').map(str::to_owned).collect();
+    if !words[0].starts_with('/') {
+        words[0] = workspace.join("bin").join(&words[0]).display().to_string();
+    }
+    let place = workspace.to_str().unwrap();
+    let allow = [
+        "consent",
+        "allow",
+        "--json",
+        "--profile=workspace-ro",
+        "--within",
+        place,
+        "--",
+    ];
+    let rest = words.iter().map(String::as_str);
+    let allow: Vec<_> = allow.into_iter().chain(rest).collect();
+    let answer = command_line(daemon, &allow);
+    assert!(answer.status.success(), "{command}: {answer:?}");
+    // The command as it is typed stands last.
+    let answer = String::from_utf8(answer.stdout).unwrap();
+    let answer: serde_json::Value =
+        serde_json::from_str(answer.lines().last().unwrap_or_default()).unwrap();
+    let unbound = answer["unbound"].clone();
+    let mut request = pb::ExecuteRequest {
+        profile: "workspace-ro".to_owned(),
+        ..hook_of(words.iter().map(String::as_str))
+    };
+    let hook = request.hook.as_mut().unwrap();
+    hook.workspace = place.to_owned();
+    hook.working_dir = place.to_owned();
+    (request, serde_json::from_value(unbound).unwrap())
+}
+
+/// Each row is a command and the file that changes.
+#[tokio::test]
+async fn whatever_spelling_names_a_file_of_code_binds_it() {
+    let names = "dotnet elixir expect go groovy java kotlin mawk node php runghc rustc sed";
+    let (daemon, workspace) = with_stand_ins(names).await;
+    let mut ran = Vec::new();
+    for (command, changed) in [
+        ("node --env-file=.env hook.js", ".env"),
+        ("node --env-file .env hook.js", ".env"),
+        ("node --env-file .env hook.js", "hook.js"),
+        ("node --env-file .env code", "code"),
+        ("node --new=code hook.js", "code"),
+        ("sed --fil code", "code"),
+        ("sed --fil=code", "code"),
+        ("sed -n .env -f code", "code"),
+        ("sed -e p -f code", "code"),
+        ("mawk -Wexec code", "code"),
+        ("mawk -W exec code", "code"),
+        ("/bin/bash -posix code", "code"),
+        ("/bin/bash -restricted code", "code"),
+        ("php -d auto_prepend_file=code hook.js", "code"),
+        ("java Hook.java", "Hook.java"),
+        ("java @code Main", "code"),
+        ("java -cp code:.env Main", "code"),
+        ("java -cp code:.env Main", ".env"),
+        ("expect -x code", "code"),
+        ("go run hook.go", "hook.go"),
+        ("kotlin hook.kts", "hook.kts"),
+        ("groovy hook.groovy", "hook.groovy"),
+        ("rustc hook.rs", "hook.rs"),
+        ("dotnet run hook.cs", "hook.cs"),
+        ("elixir hook.ex", "hook.ex"),
+        ("runghc hook.hs", "hook.hs"),
+        ("/usr/bin/timeout --sig KILL 5 /bin/sh code", "code"),
+    ] {
+        for word in [".env", "code", "hook.js"] {
+            fs::write(workspace.join(word), "true\n").unwrap();
+        }
+        fs::write(workspace.join(changed), "echo good\n").unwrap();
+        let (request, _) = allowed_there(&daemon, &workspace, command);
+        let response = daemon.run(request.clone()).await.unwrap();
+        let stdout = String::from_utf8_lossy(&response.stdout);
+        assert!(stdout.contains("good"), "{command}: {stdout} {response:?}");
+
+        fs::write(workspace.join(changed), "echo evil\n").unwrap();
+
+        match daemon.run(request).await {
+            Ok(_) => ran.push((command, changed)),
+            Err(refusal) => assert_eq!(reason(&refusal), "DIGEST_MISMATCH", "{command}"),
+        }
+    }
+    assert_eq!(ran, []);
+}
+
+/// A hook that is handed its own log would otherwise never be allowed twice.
+#[tokio::test]
+async fn data_may_change_from_run_to_run() {
+    let (daemon, workspace) = with_stand_ins("awk jq node python3 sed tee").await;
+    for command in [
+        "python3 -u hook.py --config=data",
+        "python3 hook.py data",
+        "python3 -c 1 --config=data",
+        "node --no-warnings hook.py data",
+        "node --redirect-warnings=data hook.py",
+        "awk 1 data",
+        "awk -v x=data 1",
+        "jq --slurpfile x data .",
+        "jq -r . data",
+        "sed -n p data",
+        "tee -a data",
+        "/bin/bash -eu hook.py data",
+    ] {
+        fs::write(workspace.join("hook.py"), "true\n").unwrap();
+        fs::write(workspace.join("data"), "one\n").unwrap();
+        let (request, _) = allowed_there(&daemon, &workspace, command);
+        daemon.run(request.clone()).await.unwrap();
+
+        fs::write(workspace.join("data"), "two\n").unwrap();
+
+        let response = daemon.run(request).await;
+        assert!(response.is_ok(), "{command}: {response:?}");
+    }
+}
+
+#[tokio::test]
+async fn directories_and_words_that_cannot_be_bound_are_named_when_a_command_is_allowed() {
+    let (daemon, workspace) = with_stand_ins("hook.sh java perl").await;
+    fs::copy("/bin/true", workspace.join("bin/git")).unwrap();
+    for (command, named) in [
+        ("perl -I lib -MFoo hook.pl", "files in the directory `lib`"),
+        ("perl -Ilib -MFoo hook.pl", "files in the directory `lib`"),
+        ("java -cp lib Main", "files in the directory `lib`"),
+        ("java -cp lib Main", "the code that `Main` names"),
+        ("git -c alias.x=!sh\tF x", "the words of"),
+        (
+            "/usr/bin/tar --checkpoint-action=exec=sh\tF -c hook.pl",
+            "the words of",
+        ),
+    ] {
+        fs::write(workspace.join("hook.pl"), "1;\n").unwrap();
+        let (request, unbound) = allowed_there(&daemon, &workspace, command);
+        let lines = unbound.iter().filter(|it| it.contains(named));
+        assert_eq!(lines.count(), 1, "{command}: {unbound:?}");
+        daemon.run(request).await.unwrap();
+    }
+    for command in ["perl hook.pl --x", "hook.sh --x", "git"] {
+        let (_, unbound) = allowed_there(&daemon, &workspace, command);
+        assert_eq!(unbound, [""; 0], "{command}");
+    }
+}
+
+/// Between the check and the start, another file can take a script's name: the script that runs is a copy.
+#[tokio::test]
+async fn a_script_that_another_program_starts_runs_as_it_was_checked() {
+    let (daemon, workspace) = with_stand_ins("reader").await;
+    let path = workspace.join("tool");
+    for text in ["#!/bin/sh -e\necho \"good $0\"\n", "echo \"good $0\"\n"] {
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+        for command in ["/usr/bin/env", "/usr/bin/env -i A=b", "/usr/bin/timeout 5"] {
+            let command = format!("{command} {} x", path.display());
+            let (request, unbound) = allowed_there(&daemon, &workspace, &command);
+            assert_eq!(unbound, [""; 0], "{command}");
+
+            let response = daemon.run(request).await.unwrap();
+
+            let stdout = String::from_utf8_lossy(&response.stdout);
+            assert!(stdout.starts_with("good "), "{command}: {response:?}");
+            assert!(
+                !stdout.contains(path.to_str().unwrap()),
+                "{command}: {stdout}"
+            );
+        }
+    }
+}
+
 /// Whoever may ask names a command, allowed or not, and it can be long.
 #[tokio::test]
 async fn a_command_of_many_words_and_files_harms_nobody() {
