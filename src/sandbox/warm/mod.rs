@@ -1,8 +1,8 @@
 //! Warm interpreters and slots: confined ahead, each waits for one run.
 //!
-//! An interpreter itself runs the script, as ever: a file of hookjail's, which it reads before, only makes it wait for the
-//! run's variables. Until a run has its start record its script is not in its place, so that nothing of a hook can run. Then
-//! stdin carries the variables, and after them the event.
+//! An interpreter itself runs the script, as ever: a file of hookjail's, which it reads before anything of the user's, only makes
+//! it wait for the run's variables. Until a run has its start record its script is not in its place, so that nothing of a hook
+//! can run. Then stdin carries the variables, and after them the event.
 //!
 //! A slot is for programs that cannot wait by themselves: a few instructions, which read the run's arguments and variables, and
 //! execute the hook's program.
@@ -10,19 +10,17 @@
 //! What waits belongs to one command with one [`Key`], and ends with its run. It is killed by its own deadline when it has waited
 //! too long.
 
+mod interpreter;
 mod key;
 mod python_modules;
 #[cfg_attr(not(target_os = "linux"), path = "no_slot.rs")]
 pub(in crate::sandbox) mod slot;
 
 use std::{
-    ffi::{CString, OsString},
+    ffi::CString,
     fs::{self, File},
     io::{self, Read as _},
-    os::{
-        fd::OwnedFd,
-        unix::{ffi::OsStrExt, fs::PermissionsExt},
-    },
+    os::{fd::OwnedFd, unix::fs::PermissionsExt},
     path::Path,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -54,8 +52,8 @@ const AVAILABLE: u64 = 10;
 
 /// The files that make interpreters wait.
 const WAITERS: [(&str, &str); 2] = [
-    ("sitecustomize.py", include_str!("sitecustomize.py")),
-    ("wait.js", include_str!("wait.js")),
+    ("encodings/__init__.py", include_str!("encodings.py")),
+    ("wait.cjs", include_str!("wait.cjs")),
 ];
 
 /// Writes the files that make interpreters wait into a new directory.
@@ -64,14 +62,17 @@ const WAITERS: [(&str, &str); 2] = [
 ///
 /// Returns the first error.
 pub(in crate::sandbox) fn write_waiters(directory: &Path) -> io::Result<()> {
-    fs::create_dir(directory)?;
+    let package = directory.join("encodings");
+    for made in [directory, &package] {
+        fs::create_dir(made)?;
+        fs::set_permissions(made, PermissionsExt::from_mode(0o755))?;
+    }
     for (name, text) in WAITERS {
         let path = directory.join(name);
         fs::write(&path, text)?;
         fs::set_permissions(&path, PermissionsExt::from_mode(0o444))?;
     }
-    slot::write(directory)?;
-    fs::set_permissions(directory, PermissionsExt::from_mode(0o755))
+    slot::write(directory)
 }
 
 /// What waits for a run.
@@ -86,27 +87,6 @@ pub(in crate::sandbox) enum Waiter {
 }
 
 impl Waiter {
-    /// Returns the kind of the interpreter that runs a command's script, from the words before it.
-    fn of(words: &[OsString]) -> Option<Self> {
-        let (first, rest) = words.split_first()?;
-        let name = |word: &OsString| Path::new(word).file_name().map(|it| it.to_owned());
-        let mut named = name(first)?;
-        if named == "env" {
-            named = name(
-                rest.iter()
-                    .find(|word| !word.as_bytes().starts_with(b"-"))?,
-            )?;
-        }
-        match named.to_str()? {
-            "node" | "nodejs" => Some(Self::Node),
-            name => {
-                let version = name.strip_prefix("python")?;
-                let is_version = |c: char| c.is_ascii_digit() || c == '.';
-                version.chars().all(is_version).then_some(Self::Python)
-            }
-        }
-    }
-
     /// Sets the variables by which an interpreter reads the file that makes it wait, and what that file loads ahead.
     pub(in crate::sandbox) fn wait(
         self,
@@ -114,31 +94,20 @@ impl Waiter {
         directory: &Path,
         script: &[u8],
     ) {
-        let (name, value) = match self {
+        let line = match self {
             Self::Node => {
-                let file = directory.join("wait.js").display().to_string();
+                let file = directory.join("wait.cjs").display().to_string();
                 let quoted = file.replace('\\', "\\\\").replace('"', "\\\"");
-                ("NODE_OPTIONS", format!("--require \"{quoted}\""))
+                format!("NODE_OPTIONS=--require \"{quoted}\"")
             }
-            Self::Python => ("PYTHONPATH", directory.display().to_string()),
+            Self::Python => {
+                let names = python_modules::imported(script).join(" ");
+                environment.extend(CString::new(format!("HOOKJAIL_WARM={names}")));
+                format!("PYTHONPATH={}", directory.display())
+            }
             Self::Slot => return,
         };
-        let prefix = format!("{name}=");
-        let own = environment
-            .iter()
-            .position(|it| it.to_bytes().starts_with(prefix.as_bytes()));
-        let own = own.map(|at| environment.remove(at));
-        let mut line = format!("{prefix}{value}").into_bytes();
-        if let Some(own) = own {
-            line.push(if self == Self::Node { b' ' } else { b':' });
-            line.extend(&own.to_bytes()[prefix.len()..]);
-        }
         environment.extend(CString::new(line));
-        let names = match self {
-            Self::Node | Self::Slot => Vec::new(),
-            Self::Python => python_modules::imported(script),
-        };
-        environment.extend(CString::new(format!("HOOKJAIL_WARM={}", names.join(" "))));
     }
 }
 
@@ -387,51 +356,19 @@ mod tests {
     }
 
     #[test]
-    fn interpreters_are_told_by_their_names() {
-        let kind = |words: &[&str]| {
-            let words: Vec<_> = words.iter().map(OsString::from).collect();
-            Waiter::of(&words)
-        };
-        for python in [
-            "/usr/bin/python3",
-            "python",
-            "/opt/python3.13",
-            "/v/bin/python3",
-        ] {
-            assert_eq!(kind(&[python, "-u"]), Some(Waiter::Python), "{python}");
-        }
-        assert_eq!(kind(&["/usr/bin/env", "python3"]), Some(Waiter::Python));
-        assert_eq!(kind(&["/usr/bin/env", "-S", "node"]), Some(Waiter::Node));
-        assert_eq!(kind(&["/usr/bin/nodejs"]), Some(Waiter::Node));
-        for other in [
-            "/bin/sh",
-            "python3-config",
-            "nodemon",
-            "/usr/bin/env",
-            "pythonista",
-        ] {
-            assert_eq!(kind(&[other]), None, "{other}");
-        }
-        assert_eq!(kind(&[]), None);
-    }
-
-    #[test]
-    fn a_value_of_the_hooks_own_stays_beside_that_of_hookjail() {
-        let set = |waiter: Waiter, own: &str| {
-            let mut environment = vec![CString::new("A=b").unwrap(), CString::new(own).unwrap()];
+    fn an_interpreter_reads_the_file_that_makes_it_wait() {
+        let set = |waiter: Waiter| {
+            let mut environment = vec![CString::new("A=b").unwrap()];
             waiter.wait(&mut environment, Path::new("/run/a \"b\""), b"import json");
             let text = environment
                 .iter()
                 .map(|line| line.to_str().unwrap().to_owned());
             text.collect::<Vec<_>>()
         };
-        let python = set(Waiter::Python, "PYTHONPATH=/mine");
-        assert_eq!(
-            python,
-            ["A=b", "PYTHONPATH=/run/a \"b\":/mine", "HOOKJAIL_WARM=json"]
-        );
-        let node = set(Waiter::Node, "NODE_OPTIONS=--no-warnings");
-        let expected = "NODE_OPTIONS=--require \"/run/a \\\"b\\\"/wait.js\" --no-warnings";
-        assert_eq!(node, ["A=b", expected, "HOOKJAIL_WARM="]);
+        let python = ["A=b", "HOOKJAIL_WARM=json", "PYTHONPATH=/run/a \"b\""];
+        assert_eq!(set(Waiter::Python), python);
+        let node = "NODE_OPTIONS=--require \"/run/a \\\"b\\\"/wait.cjs\"";
+        assert_eq!(set(Waiter::Node), ["A=b", node]);
+        assert_eq!(set(Waiter::Slot), ["A=b"]);
     }
 }
