@@ -1,6 +1,7 @@
 //! Planning: policy, command, limits and backend of one run, resolved.
 
 use std::{
+    future::ready,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -108,7 +109,8 @@ impl Plan {
         let request = &admitted.request;
         let base = &admitted.policy;
         let policy = with_git(narrowed(base, request)?, request, admitted.git.as_ref());
-        let selected = sandbox.select(&policy, &base.digest).await?;
+        let select = || async { Ok(sandbox.select(&policy, &base.digest).await?) };
+        let selected = sandbox.obtain(admitted.deadline, select).await?;
         if request.require_confirmed {
             check_confines(&selected)?;
         }
@@ -117,18 +119,18 @@ impl Plan {
             let context = trace.context();
             environment.set_trace(&policy, context.parent(), &context.state);
         }
-        let opened = Opened::of(
-            sandbox.places(),
-            &selected.prepared,
-            &policy,
-            GrantRequest {
+        let open = || {
+            let wanted = GrantRequest {
                 hook: &request.hook,
                 of_operator: &base.files,
                 peer: &admitted.call.peer,
                 creates: admitted.call.purpose == Purpose::Run,
                 git: (admitted.git.as_ref()).map(|git| (&*git.common, &*git.own)),
-            },
-        )?;
+            };
+            let opened = Opened::of(sandbox.places(), &selected.prepared, &policy, wanted);
+            ready(opened.map_err(Stop::from))
+        };
+        let opened = sandbox.obtain(admitted.deadline, open).await?;
         let stdin = request.contract.stdin(&request.event, &request.envelope)?;
         let start = (environment, opened, stdin);
         Ok(Box::new(Self::of(admitted, policy, selected, start)))

@@ -554,7 +554,7 @@ mod with_tools {
         let modules = readable();
         let file = modules.path().join("early.cjs").display().to_string();
         let directory = modules.path().display().to_string();
-        let says = "try { console.log(globalThis.SAYS ?? require('early').SAYS) } catch { console.log('none') }";
+        let says = "try { console.log(globalThis.SAYS ?? require('early').SAYS) } catch { console.log('missing') }";
         for (name, value) in [
             ("NODE_OPTIONS", format!("--require {file}")),
             ("NODE_OPTIONS", format!("--import {file}")),
@@ -815,6 +815,40 @@ mod with_tools {
         assert_eq!(reason(&status), "CONSENT_REQUIRED");
     }
 
+    /// Leaves a process so many numbers of descriptors that are free.
+    fn leave_descriptors(pid: u32, free: usize) {
+        let open: Vec<usize> = fs::read_dir(format!("/proc/{pid}/fd"))
+            .unwrap()
+            .map(|it| it.unwrap().file_name().to_str().unwrap().parse().unwrap())
+            .collect();
+        let is_free = |number: &usize| !open.contains(number);
+        let last = (0..).filter(is_free).nth(free - 1).unwrap();
+        let done = std::process::Command::new("prlimit")
+            .args([format!("--pid={pid}"), format!("--nofile={}:", last + 1)])
+            .status();
+        assert!(done.unwrap().success());
+    }
+
+    #[tokio::test]
+    #[ignore = "needs python3"]
+    async fn a_run_gets_the_descriptors_of_what_waits() {
+        needs_no_container();
+        let daemon = Daemon::with(setup_of_eight("")).await;
+        let request = script(&daemon, PYTHON, "has-descriptors.py", "print('ran')");
+        until_eight_wait(&daemon, &request).await;
+        // Fewer than a hook needs: its three pipes have six ends.
+        leave_descriptors(daemon.pid(), 4);
+        let mut other = hook(["/bin/echo", "ran"]);
+        other.profile = "strict".to_owned();
+        for _ in 0..4 {
+            let response = daemon.run(other.clone()).await.unwrap();
+            assert_eq!(printed(&response)[0], "ran\n");
+            daemon.run(request.clone()).await.unwrap();
+        }
+        assert_eq!(told(&daemon, &request, "a process waits"), 8);
+        until("none waits", || waiting("has-descriptors.py") == 0).await;
+    }
+
     /// The probe is executed by a script, which a warm interpreter runs: from then on everything is tried that is tried in other hooks.
     #[tokio::test]
     #[ignore = "needs python3"]
@@ -836,6 +870,68 @@ mod with_tools {
             }
         })
         .await;
+    }
+}
+
+/// Returns a set-up under whose profiles up to eight processes wait for a command.
+fn setup_of_eight(config: &str) -> Setup {
+    let mut setup = setup("");
+    for (_, text) in &mut setup.profiles {
+        *text = text.replace("warm = 1", "warm = 8");
+    }
+    Setup {
+        config: config.to_owned(),
+        ..setup
+    }
+}
+
+/// Runs a hook twice, and waits until eight processes wait for its next runs.
+async fn until_eight_wait(daemon: &Daemon, request: &pb::ExecuteRequest) {
+    for _ in 0..2 {
+        daemon.run(request.clone()).await.unwrap();
+    }
+    let came = || told(daemon, request, "a process waits");
+    until("eight processes wait", || came() == 8).await;
+}
+
+mod as_root {
+    use super::*;
+    use crate::{
+        callers::as_root::client_as,
+        support::needs_root,
+        witness::{NOBODY, a_hooks_uid},
+    };
+
+    #[tokio::test]
+    #[ignore = "needs root"]
+    async fn a_run_gets_the_uid_of_what_waits_for_another_caller() {
+        needs_root();
+        needs_no_container();
+        let (uid, _) = a_hooks_uid();
+        let config = format!(
+            "[server]\ncallers = [{NOBODY}]\n[hooks]\nmax_concurrent = 8\nuid_range = [{uid}, {}]\n",
+            uid + 7
+        );
+        let daemon = Daemon::with(setup_of_eight(&config)).await;
+        let request = script(&daemon, PYTHON, "has-all-uids.py", "print('ran')");
+        until_eight_wait(&daemon, &request).await;
+        let (other, _somebody) = client_as(NOBODY, &daemon).await;
+
+        let mut calls = tokio::task::JoinSet::new();
+        for _ in 0..8 {
+            let mut other = other.clone();
+            calls.spawn(async move { other.execute(hook(["/bin/true"])).await.map(drop) });
+        }
+        let answers = calls.join_all().await;
+        assert!(answers.iter().all(Result::is_ok), "{answers:?}");
+        // The next runs of the command do not take them again.
+        for _ in 0..4 {
+            daemon.run(request.clone()).await.unwrap();
+            let mut other = other.clone();
+            other.execute(hook(["/bin/true"])).await.unwrap();
+        }
+        assert_eq!(told(&daemon, &request, "a process waits"), 8);
+        until("none waits", || waiting("has-all-uids.py") == 0).await;
     }
 }
 

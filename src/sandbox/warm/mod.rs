@@ -29,6 +29,9 @@ use std::{
     time::{Duration, Instant},
 };
 
+use nix::sys::resource::{Resource, getrlimit};
+use tokio_util::sync::CancellationToken;
+
 pub(in crate::sandbox) use self::key::Key;
 use crate::sandbox::{
     Released,
@@ -46,6 +49,9 @@ pub(in crate::sandbox) const LIFETIME: Duration = Duration::from_secs(300);
 
 /// How long they may take to start.
 pub(in crate::sandbox) const LOADING: Duration = Duration::from_secs(20);
+
+/// How long none is started after a run lacked a resource that they may hold.
+const HOLD_OFF: Duration = LIFETIME;
 
 /// The part of the host's memory that must be available for anything to wait: a tenth.
 const AVAILABLE: u64 = 10;
@@ -183,6 +189,18 @@ pub(in crate::sandbox) struct Warm {
     commands: Mutex<Vec<Command>>,
     /// The runs that began in one.
     runs: AtomicU64,
+    want: Mutex<Want>,
+}
+
+/// The wants of runs.
+#[derive(Debug, Default)]
+struct Want {
+    /// When any were given up last.
+    given_up: Option<Instant>,
+    /// When a run lacked something last.
+    lacked: Option<Instant>,
+    /// Ends those that are being started.
+    starts: CancellationToken,
 }
 
 impl Warm {
@@ -225,9 +243,10 @@ impl Warm {
             waiting: Vec::new(),
         });
         command.asked = now;
+        let is_held_off = self.is_held_off(now);
         let is_unfit = command.unfit_until.is_some_and(|until| now < until);
         let starting: usize = commands.iter().map(|it| it.starting).sum();
-        let missing = if is_new || is_unfit {
+        let missing = if is_new || is_unfit || is_held_off {
             0
         } else {
             let has = command.starting + command.waiting.len();
@@ -256,12 +275,14 @@ impl Warm {
 
     /// Keeps what came to wait. Where it did not, and would not the next time, no other is started for some time.
     pub(in crate::sandbox) fn started(&self, key: &Key, waiting: Result<Waiting, Unfit>) {
+        let is_held_off = self.is_held_off(Instant::now());
         let mut commands = self.lock();
         let Some(command) = commands.iter_mut().find(|it| it.key == *key) else {
             return;
         };
         command.starting = command.starting.saturating_sub(1);
         match waiting {
+            Ok(_) if is_held_off => {}
             Ok(waiting) => command.waiting.push(waiting),
             Err(Unfit::Always) => command.unfit_until = Some(Instant::now() + LIFETIME),
             Err(Unfit::Now) => {}
@@ -285,9 +306,45 @@ impl Warm {
             .for_each(|it| it.waiting.retain(is_young));
     }
 
-    /// Kills all that wait.
-    pub(in crate::sandbox) fn clear(&self) {
-        self.lock().clear();
+    /// Kills all that wait or are being started, of any caller, and has none started for [`HOLD_OFF`]: a run lacks a resource
+    /// that they may hold. Returns whether there were any.
+    pub(in crate::sandbox) fn give_up(&self) -> bool {
+        let starts = {
+            let mut want = self.want();
+            want.lacked = Some(Instant::now());
+            std::mem::take(&mut want.starts)
+        };
+        starts.cancel();
+        let mut commands = self.lock();
+        let held = |it: &Command| it.starting + it.waiting.len();
+        let any = commands.iter().any(|it| held(it) > 0);
+        commands.iter_mut().for_each(|it| it.waiting.clear());
+        drop(commands);
+        if any {
+            self.want().given_up = Some(Instant::now());
+        }
+        any
+    }
+
+    /// Returns whether any were given up less than some time ago: their resources may not be free yet.
+    pub(in crate::sandbox) fn gave_up_within(&self, time: Duration) -> bool {
+        let given_up = self.want().given_up;
+        given_up.is_some_and(|given_up| given_up.elapsed() < time)
+    }
+
+    /// Returns what ends those that are being started now.
+    pub(in crate::sandbox) fn starts(&self) -> CancellationToken {
+        self.want().starts.clone()
+    }
+
+    fn is_held_off(&self, now: Instant) -> bool {
+        let lacked = self.want().lacked;
+        lacked.is_some_and(|lacked| now.duration_since(lacked) < HOLD_OFF)
+    }
+
+    fn want(&self) -> MutexGuard<'_, Want> {
+        // Each change is one assignment.
+        self.want.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Command>> {
@@ -303,6 +360,15 @@ pub(in crate::sandbox) enum Unfit {
     Always,
     /// It could not be started.
     Now,
+}
+
+/// Returns whether more than half of the descriptors that this process may have are open, or that is not known.
+pub(in crate::sandbox) fn are_descriptors_scarce() -> bool {
+    let open = fs::read_dir("/dev/fd").map(Iterator::count);
+    match (open, getrlimit(Resource::RLIMIT_NOFILE)) {
+        (Ok(open), Ok((limit, _))) => open > usize::try_from(limit).unwrap_or(usize::MAX) / 2,
+        (Err(_), _) | (_, Err(_)) => true,
+    }
 }
 
 /// Returns whether less than a part of the host's memory is available, or that is not known.
@@ -341,6 +407,28 @@ mod tests {
         warm.started(&Key::of_test("a"), Err(Unfit::Always));
         assert_eq!(asked(&warm, "a", 2), 0);
         assert_eq!(asked(&warm, "b", 0), 0);
+    }
+
+    #[test]
+    fn after_a_want_those_that_are_started_end_and_none_is_started_for_some_time() {
+        let warm = Warm::default();
+        assert!(!warm.give_up(), "there is none");
+        warm.want().lacked = None;
+        assert_eq!(asked(&warm, "a", 2), 0);
+        assert_eq!(asked(&warm, "a", 2), 2);
+        let starts = warm.starts();
+        assert!(!starts.is_cancelled());
+
+        assert!(warm.give_up());
+
+        assert!(starts.is_cancelled());
+        assert!(!warm.starts().is_cancelled());
+        warm.not_started(&Key::of_test("a"), 2);
+        assert!(!warm.give_up());
+        assert_eq!(asked(&warm, "a", 2), 0);
+        let before = |age: Duration| Instant::now().checked_sub(age).unwrap();
+        warm.want().lacked = Some(before(HOLD_OFF));
+        assert_eq!(asked(&warm, "a", 2), 2);
     }
 
     #[test]
