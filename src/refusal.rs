@@ -388,6 +388,18 @@ pub enum Stop {
     Refusal(#[from] Refusal),
 }
 
+impl Stop {
+    /// Returns whether something was lacking that others may give back. Nothing of the hook has run.
+    pub(crate) fn lacks_something(&self) -> bool {
+        match self {
+            Self::Fault(_) => false,
+            Self::Refusal(refusal) => {
+                refusal.reason == Reason::Overloaded && !refusal.is_released()
+            }
+        }
+    }
+}
+
 impl From<Fault> for Stop {
     /// Converts a fault; one caused by an exhausted resource becomes `OVERLOADED`.
     fn from(fault: Fault) -> Self {
@@ -522,6 +534,21 @@ mod tests {
                 assert!(refusal.message.starts_with("cannot do it: "), "{refusal}");
             }
         }
+    }
+
+    #[test]
+    fn every_resource_that_may_be_given_back_is_lacking_until_a_hook_has_run() {
+        for errno in SCARCE {
+            let stop = Stop::from(Fault::new("cannot do it", io(errno)));
+            assert!(stop.lacks_something(), "{stop}");
+            let Stop::Refusal(refusal) = stop else {
+                panic!("{stop:?}");
+            };
+            assert!(!Stop::from(refusal.released()).lacks_something(), "{errno}");
+        }
+        let wrong = Stop::from(Fault::new("cannot do it", io(Errno::EACCES)));
+        assert!(!wrong.lacks_something());
+        assert!(!Stop::from(canceled()).lacks_something());
     }
 
     #[test]

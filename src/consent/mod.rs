@@ -20,5 +20,5 @@ pub(crate) use self::{
 
 pub(crate) use self::{
     interpreter::{is_interpreter, shell_line},
-    program::only_roots,
+    program::{only_roots, roots_alone},
 };

@@ -673,11 +673,14 @@ fn not_hashed(path: &Path, error: HashError) -> Stop {
 
 /// Returns an opened file's path without links, if only root can replace the file.
 pub(crate) fn only_roots(named: &Path, opened: &File) -> Option<PathBuf> {
-    let path = named.canonicalize().ok()?;
+    let path = roots_alone(named)?;
     let (found, opened) = (path.metadata().ok()?, opened.metadata().ok()?);
-    if (found.dev(), found.ino()) != (opened.dev(), opened.ino()) {
-        return None;
-    }
+    ((found.dev(), found.ino()) == (opened.dev(), opened.ino())).then_some(path)
+}
+
+/// Returns a path without links, if only root can replace what is there.
+pub(crate) fn roots_alone(named: &Path) -> Option<PathBuf> {
+    let path = named.canonicalize().ok()?;
     let roots = |path: &Path| {
         path.metadata()
             .is_ok_and(|metadata| metadata.uid() == 0 && metadata.mode() & 0o022 == 0)

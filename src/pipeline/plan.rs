@@ -1,6 +1,7 @@
 //! Planning: policy, command, limits and backend of one run, resolved.
 
 use std::{
+    future::ready,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -114,7 +115,8 @@ impl Plan {
             .find(base, request.hook.workspace.as_deref());
         let bound = narrowed(base, request, cache.as_ref())?;
         let policy = with_git(bound, request, admitted.git.as_ref());
-        let selected = sandbox.select(&policy, &base.digest).await?;
+        let select = || async { Ok(sandbox.select(&policy, &base.digest).await?) };
+        let selected = sandbox.obtain(admitted.deadline, select).await?;
         if request.require_confirmed {
             check_confines(&selected)?;
         }
@@ -127,20 +129,20 @@ impl Plan {
         if let Some(cache) = cache.filter(|_| creates) {
             cache.make().await?;
         }
-        let open: Vec<_> = request.contract.directories().into_iter().collect();
-        let opened = Opened::of(
-            sandbox.places(),
-            &selected.prepared,
-            &policy,
-            GrantRequest {
+        let directories: Vec<_> = request.contract.directories().into_iter().collect();
+        let open = || {
+            let wanted = GrantRequest {
                 hook: &request.hook,
                 of_operator: &base.files,
                 peer: &admitted.call.peer,
                 creates,
                 git: (admitted.git.as_ref()).map(|git| (&*git.common, &*git.own)),
-                open: &open,
-            },
-        )?;
+                open: &directories,
+            };
+            let opened = Opened::of(sandbox.places(), &selected.prepared, &policy, wanted);
+            ready(opened.map_err(Stop::from))
+        };
+        let opened = sandbox.obtain(admitted.deadline, open).await?;
         let stdin = request.contract.stdin(&request.event, &request.envelope)?;
         let start = (environment, opened, stdin);
         Ok(Box::new(Self::of(admitted, policy, selected, start)))

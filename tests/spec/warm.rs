@@ -5,7 +5,12 @@
     reason = "tests start the command line, never a hook"
 )]
 
-use std::{fs, os::unix::fs::PermissionsExt, time::Duration};
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use hookjail::pb;
 use tokio::time::sleep;
@@ -125,7 +130,7 @@ fn printed(response: &pb::ExecuteResponse) -> [String; 2] {
 }
 
 /// Scripts, by what they show. Each prints it, or ends by it.
-const PYTHON_SCRIPTS: [(&str, &str); 14] = [
+const PYTHON_SCRIPTS: [(&str, &str); 15] = [
     (
         "arguments",
         "import sys; print(sys.argv, sys.orig_argv, sys.flags)",
@@ -133,6 +138,10 @@ const PYTHON_SCRIPTS: [(&str, &str); 14] = [
     (
         "places",
         "import os, sys; print(__file__, sys.path, os.getcwd(), __name__, __spec__, type(__loader__).__name__, sorted(globals()))",
+    ),
+    (
+        "site",
+        "import re, sys\ns, e = (sys.modules[name] for name in ('site', 'encodings'))\nprint(re.sub('0x[0-9a-f]+', '', repr((s.__spec__, s.__loader__, sorted(vars(s)), s.ENABLE_USER_SITE, s.USER_SITE, e.__spec__, e.__file__, sys.meta_path, sys.prefix, sys.base_prefix))))",
     ),
     (
         "modules",
@@ -405,40 +414,172 @@ mod with_tools {
         assert_eq!(count("started"), count("ended"));
     }
 
+    /// Makes a virtual environment in the workspace, with a `.pth` file. Returns its interpreter and that file.
+    fn virtual_environment(daemon: &Daemon, pth: &str) -> (String, PathBuf) {
+        let place = daemon.workspace().join(".venv");
+        let made = std::process::Command::new(PYTHON)
+            .args(["-m", "venv", "--without-pip", "--symlinks"])
+            .arg(&place)
+            .output()
+            .unwrap();
+        assert!(made.status.success(), "{made:?}");
+        let library = fs::read_dir(place.join("lib")).unwrap().next();
+        let file = library.unwrap().unwrap().path();
+        let file = file.join("site-packages/planted.pth");
+        fs::write(&file, pth).unwrap();
+        (place.join("bin/python3").display().to_string(), file)
+    }
+
     #[tokio::test]
     #[ignore = "needs python3"]
     async fn an_interpreter_that_does_not_wait_runs_no_script_ahead() {
         needs_no_container();
         let daemon = Daemon::with(setup("")).await;
-        // Without its site module, and without variables, Python reads nothing of hookjail's.
-        for (at, option) in ["-S", "-E", "-I"].into_iter().enumerate() {
-            let mut request = script(
-                &daemon,
-                PYTHON,
-                "alone.py",
-                "import sys; print(len(sys.stdin.read()))",
-            );
-            request
-                .hook
-                .as_mut()
-                .unwrap()
-                .argv
-                .insert(1, option.to_owned());
-            for run in 0..4 {
-                let response = daemon.run(request.clone()).await.unwrap();
-                if run == 1 {
-                    let tried = || told(&daemon, &request, "no process waits unfit=Always");
-                    until("one is tried", || tried() == at + 1).await;
-                }
-                assert_eq!(waited(&response), None);
-                assert_eq!(
-                    printed(&response),
-                    ["16\n".to_owned(), String::new()],
-                    "{option}"
-                );
+        let (python, _) = virtual_environment(&daemon, "");
+        let text = "import sys; print(len(sys.stdin.read()), sys.prefix != sys.base_prefix)";
+        let request = in_workspace(&daemon, script(&daemon, &python, "alone.py", text));
+        for run in 0..4 {
+            let response = daemon.run(request.clone()).await.unwrap();
+            if run == 1 {
+                let tried = || told(&daemon, &request, "no process waits unfit=Always");
+                until("one is tried", || tried() == 1).await;
             }
+            assert_eq!(waited(&response), None);
+            let expected = ["16 True\n".to_owned(), String::new()];
+            assert_eq!(printed(&response), expected);
         }
         until("none of them is left", || waiting("alone.py") == 0).await;
+    }
+
+    /// Runs a hook until something may wait for it, changes what it loads, and returns what it printed before and after.
+    async fn before_and_after(
+        daemon: &Daemon,
+        request: &pb::ExecuteRequest,
+        change: impl FnOnce(),
+    ) -> [String; 2] {
+        let before = daemon.run(request.clone()).await.unwrap();
+        daemon.run(request.clone()).await.unwrap();
+        let tried = || told(daemon, request, "process waits");
+        until("something waits, or cannot", || tried() > 0).await;
+        change();
+        let after = daemon.run(request.clone()).await.unwrap();
+        [before, after].map(|response| printed(&response)[0].clone())
+    }
+
+    #[tokio::test]
+    #[ignore = "needs python3"]
+    async fn what_a_virtual_environment_executes_is_executed_with_the_run_alone() {
+        needs_no_container();
+        let daemon = Daemon::with(setup("")).await;
+        let state = daemon.workspace().join("state");
+        fs::write(&state, "one").unwrap();
+        let line = format!("import builtins; builtins.SEEN = open({state:?}).read()\n");
+        let (python, planted) = virtual_environment(&daemon, &line);
+        let text = "import builtins; print(getattr(builtins, 'SEEN', 'nothing'))";
+        let request = in_workspace(&daemon, script(&daemon, &python, "planted.py", text));
+
+        let change = || fs::write(&state, "two").unwrap();
+        let seen = before_and_after(&daemon, &request, change).await;
+        assert_eq!(seen, ["one\n", "two\n"]);
+        fs::remove_file(planted).unwrap();
+        let response = daemon.run(request).await.unwrap();
+        assert_eq!(printed(&response).concat(), "nothing\n");
+    }
+
+    #[tokio::test]
+    #[ignore = "needs python3"]
+    async fn what_python_loads_by_itself_is_loaded_with_the_run() {
+        needs_no_container();
+        let daemon = Daemon::with(setup("")).await;
+        let text = "import sys\nloaded = sys.modules.get('usercustomize')\nprint(sys.modules['site'].USER_SITE, getattr(loaded, 'SAYS', 'none'))";
+        let request = script(&daemon, PYTHON, "by-itself.py", text);
+        let (cold, warm) = cold_and_warm(&daemon, &request).await;
+        let said = printed(&cold)[0].clone();
+        assert_eq!(printed(&warm)[0], said);
+        let (place, said) = said.trim_end().split_once(' ').unwrap();
+        assert_eq!(said, "none");
+        let (_, place) = place.split_once("/.local/").unwrap();
+        until_another_waits(&daemon, &request, 1).await;
+
+        // Its own scratch directory, which is its home, belongs to this run alone.
+        let (pid, _) = processes_that(|line| line.contains("by-itself.py"))
+            .next()
+            .unwrap();
+        let variables = fs::read_to_string(format!("/proc/{pid}/environ")).unwrap();
+        let home = variables
+            .split('\0')
+            .find_map(|it| it.strip_prefix("HOME="));
+        let place = Path::new(home.unwrap()).join(".local").join(place);
+        fs::create_dir_all(&place).unwrap();
+        fs::write(place.join("usercustomize.py"), "SAYS = 'here'").unwrap();
+
+        let response = daemon.run(request).await.unwrap();
+        assert!(waited(&response).is_some());
+        let said = printed(&response).concat();
+        assert!(said.ends_with(" here\n"), "{said}");
+    }
+
+    /// Returns a set-up whose profiles set a variable, and let hooks read a directory.
+    fn with_variable(name: &str, value: &str, directory: &Path) -> Setup {
+        setup(&format!(
+            "set = {{ {name} = {value:?} }}\n[files]\nnamed = [{{ path = {directory:?}, access = \"read\" }}]\n"
+        ))
+    }
+
+    /// Makes a directory that hooks can read.
+    fn readable() -> tempfile::TempDir {
+        let directory = tempfile::tempdir().unwrap();
+        fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        directory
+    }
+
+    #[tokio::test]
+    #[ignore = "needs python3"]
+    async fn modules_that_a_profile_puts_before_pythons_own_are_those_of_the_run() {
+        needs_no_container();
+        let modules = readable();
+        let path = modules.path().display().to_string();
+        let daemon = Daemon::with(with_variable("PYTHONPATH", &path, modules.path())).await;
+        let request = script(&daemon, PYTHON, "path.py", "import json; print(json.SAYS)");
+        let write = |text: &str| fs::write(modules.path().join("json.py"), text).unwrap();
+        write("SAYS = 'one'");
+        let seen = before_and_after(&daemon, &request, || write("SAYS = 'two'")).await;
+        assert_eq!(seen, ["one\n", "two\n"]);
+    }
+
+    #[tokio::test]
+    #[ignore = "needs node"]
+    async fn modules_that_a_profile_has_node_load_are_those_of_the_run() {
+        needs_no_container();
+        let modules = readable();
+        let file = modules.path().join("early.cjs").display().to_string();
+        let directory = modules.path().display().to_string();
+        let says = "try { console.log(globalThis.SAYS ?? require('early').SAYS) } catch { console.log('missing') }";
+        for (name, value) in [
+            ("NODE_OPTIONS", format!("--require {file}")),
+            ("NODE_OPTIONS", format!("--import {file}")),
+            ("NODE_OPTIONS", format!("--experimental-loader {file}")),
+            ("NODE_PATH", directory),
+        ] {
+            let daemon = Daemon::with(with_variable(name, &value, modules.path())).await;
+            let request = script(&daemon, NODE, "early.js", says);
+            let write = |text: &str| {
+                fs::write(
+                    &file,
+                    format!("globalThis.SAYS = '{text}'; console.log('early {text}')"),
+                )
+                .unwrap();
+                let module = format!("exports.SAYS = '{text}'");
+                fs::write(modules.path().join("early.js"), module).unwrap();
+            };
+            write("one");
+            let [before, after] = before_and_after(&daemon, &request, || write("two")).await;
+            assert!(
+                before.contains("one") && !before.contains("two"),
+                "{value}: {before}"
+            );
+            assert_eq!(after, before.replace("one", "two"), "{value}");
+        }
     }
 
     #[tokio::test]
@@ -674,6 +815,40 @@ mod with_tools {
         assert_eq!(reason(&status), "CONSENT_REQUIRED");
     }
 
+    /// Leaves a process so many numbers of descriptors that are free.
+    fn leave_descriptors(pid: u32, free: usize) {
+        let open: Vec<usize> = fs::read_dir(format!("/proc/{pid}/fd"))
+            .unwrap()
+            .map(|it| it.unwrap().file_name().to_str().unwrap().parse().unwrap())
+            .collect();
+        let is_free = |number: &usize| !open.contains(number);
+        let last = (0..).filter(is_free).nth(free - 1).unwrap();
+        let done = std::process::Command::new("prlimit")
+            .args([format!("--pid={pid}"), format!("--nofile={}:", last + 1)])
+            .status();
+        assert!(done.unwrap().success());
+    }
+
+    #[tokio::test]
+    #[ignore = "needs python3"]
+    async fn a_run_gets_the_descriptors_of_what_waits() {
+        needs_no_container();
+        let daemon = Daemon::with(setup_of_eight("")).await;
+        let request = script(&daemon, PYTHON, "has-descriptors.py", "print('ran')");
+        until_eight_wait(&daemon, &request).await;
+        // Fewer than a hook needs: its three pipes have six ends.
+        leave_descriptors(daemon.pid(), 4);
+        let mut other = hook(["/bin/echo", "ran"]);
+        other.profile = "strict".to_owned();
+        for _ in 0..4 {
+            let response = daemon.run(other.clone()).await.unwrap();
+            assert_eq!(printed(&response)[0], "ran\n");
+            daemon.run(request.clone()).await.unwrap();
+        }
+        assert_eq!(told(&daemon, &request, "a process waits"), 8);
+        until("none waits", || waiting("has-descriptors.py") == 0).await;
+    }
+
     /// The probe is executed by a script, which a warm interpreter runs: from then on everything is tried that is tried in other hooks.
     #[tokio::test]
     #[ignore = "needs python3"]
@@ -695,6 +870,68 @@ mod with_tools {
             }
         })
         .await;
+    }
+}
+
+/// Returns a set-up under whose profiles up to eight processes wait for a command.
+fn setup_of_eight(config: &str) -> Setup {
+    let mut setup = setup("");
+    for (_, text) in &mut setup.profiles {
+        *text = text.replace("warm = 1", "warm = 8");
+    }
+    Setup {
+        config: config.to_owned(),
+        ..setup
+    }
+}
+
+/// Runs a hook twice, and waits until eight processes wait for its next runs.
+async fn until_eight_wait(daemon: &Daemon, request: &pb::ExecuteRequest) {
+    for _ in 0..2 {
+        daemon.run(request.clone()).await.unwrap();
+    }
+    let came = || told(daemon, request, "a process waits");
+    until("eight processes wait", || came() == 8).await;
+}
+
+mod as_root {
+    use super::*;
+    use crate::{
+        callers::as_root::client_as,
+        support::needs_root,
+        witness::{NOBODY, a_hooks_uid},
+    };
+
+    #[tokio::test]
+    #[ignore = "needs root"]
+    async fn a_run_gets_the_uid_of_what_waits_for_another_caller() {
+        needs_root();
+        needs_no_container();
+        let (uid, _) = a_hooks_uid();
+        let config = format!(
+            "[server]\ncallers = [{NOBODY}]\n[hooks]\nmax_concurrent = 8\nuid_range = [{uid}, {}]\n",
+            uid + 7
+        );
+        let daemon = Daemon::with(setup_of_eight(&config)).await;
+        let request = script(&daemon, PYTHON, "has-all-uids.py", "print('ran')");
+        until_eight_wait(&daemon, &request).await;
+        let (other, _somebody) = client_as(NOBODY, &daemon).await;
+
+        let mut calls = tokio::task::JoinSet::new();
+        for _ in 0..8 {
+            let mut other = other.clone();
+            calls.spawn(async move { other.execute(hook(["/bin/true"])).await.map(drop) });
+        }
+        let answers = calls.join_all().await;
+        assert!(answers.iter().all(Result::is_ok), "{answers:?}");
+        // The next runs of the command do not take them again.
+        for _ in 0..4 {
+            daemon.run(request.clone()).await.unwrap();
+            let mut other = other.clone();
+            other.execute(hook(["/bin/true"])).await.unwrap();
+        }
+        assert_eq!(told(&daemon, &request, "a process waits"), 8);
+        until("none waits", || waiting("has-all-uids.py") == 0).await;
     }
 }
 

@@ -237,8 +237,12 @@ impl Gate {
             let place = self.place(&call, deadline).await?;
             call.reach(RunStage::Starting, deadline);
             queued += waiting.elapsed();
-            let program = self.open(&candidate, deadline).await?;
-            let decision = self.consent(&candidate, &program, answer.as_ref()).await?;
+            let opened = sandbox.obtain(deadline, || async {
+                let program = self.open(&candidate, deadline).await?;
+                let decision = self.consent(&candidate, &program, answer.as_ref()).await?;
+                Ok((program, decision))
+            });
+            let (program, decision) = opened.await?;
             let question = match decision {
                 ConsentDecision::Ask(question) => *question,
                 ConsentDecision::Run(consent) => {

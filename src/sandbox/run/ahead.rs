@@ -86,13 +86,16 @@ impl Refill {
     /// Starts them in the background, one after another, and lets go of them when they have waited too long.
     pub(super) fn start(mut self: Box<Self>) {
         tokio::spawn(async move {
+            let starts = self.sandbox.warm.starts();
             sleep(ANSWERED).await;
             if warm::is_memory_scarce() {
-                self.sandbox.warm.clear();
+                self.sandbox.warm.give_up();
+            }
+            if warm::are_descriptors_scarce() {
                 return;
             }
-            while self.missing > 0 {
-                let waiting = self.sandbox.start_ahead(&self).await;
+            while self.missing > 0 && !starts.is_cancelled() {
+                let waiting = self.sandbox.start_ahead(&self, &starts).await;
                 let (argv, waiter) = (&self.template.program.argv, self.key.waiter);
                 let unfit = waiting.as_ref().err().copied();
                 self.missing -= 1;
@@ -201,11 +204,15 @@ impl Sandbox {
         Ok(None)
     }
 
-    /// Starts an interpreter or a slot and waits until it waits.
-    async fn start_ahead(&self, refill: &Refill) -> Result<Waiting, Unfit> {
+    /// Starts an interpreter or a slot and waits until it waits, unless it is to end before.
+    async fn start_ahead(
+        &self,
+        refill: &Refill,
+        ends: &CancellationToken,
+    ) -> Result<Waiting, Unfit> {
         let task = HookTask {
             caller: &refill.template.caller,
-            cancel: &CancellationToken::new(),
+            cancel: ends,
             deadline: Instant::now() + LIFETIME,
             environment: &refill.template.environment,
             opened: &refill.template.opened,
@@ -241,6 +248,9 @@ impl Sandbox {
         let loaded = turn.spend(SETUP_TURN, Box::pin(set_up)).await;
         let (mut released, run) = loaded.map_err(|stop| {
             tracing::debug!(%stop, "nothing can be started ahead");
+            if stop.lacks_something() {
+                self.warm.give_up();
+            }
             Unfit::Now
         })?;
         let Start::Running(hook) = &mut released.start else {
@@ -248,7 +258,11 @@ impl Sandbox {
         };
         let child = hook.as_waiting().ok_or(Unfit::Always)?;
         let waits = timeout(LOADING, child.waits(WAITS, task.deadline));
-        match turn.spend(LOADING_TURN, waits).await {
+        let waits = tokio::select! {
+            waits = turn.spend(LOADING_TURN, waits) => waits,
+            () = ends.cancelled() => return Err(Unfit::Now),
+        };
+        match waits {
             Ok(Ok(true)) => {}
             Ok(_) => return Err(Unfit::Always),
             Err(_) => return Err(Unfit::Now),

@@ -45,7 +45,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio::time::timeout_at;
+use tokio::time::{sleep, timeout_at};
 
 #[cfg(target_os = "linux")]
 use crate::sandbox::{
@@ -74,7 +74,7 @@ use crate::{
             task::{Action, HookTask, Task},
         },
         selftest::Confirmations,
-        warm::{SlotReport, Warm},
+        warm::{Key, SlotReport, Warm},
     },
     sys::{Identity, Keeper, WaitStatus},
     util::{
@@ -90,6 +90,12 @@ const SETUP_TURN: Duration = Duration::from_millis(250);
 ///
 /// Hundreds of programs that load at once would take the processors from other callers' hooks, and from the daemon.
 const LOADING_TURN: Duration = Duration::from_millis(5);
+
+/// How long a resource may take to be free, after waiting processes were killed for a run that lacks it.
+const GIVING_UP: Duration = Duration::from_secs(2);
+
+/// How long after a want the same is asked for again.
+const AGAIN: Duration = Duration::from_millis(5);
 
 /// Parts of a [`Sandbox`].
 #[derive(Debug)]
@@ -473,19 +479,10 @@ impl Sandbox {
             () = task.cancel.cancelled() => return Err(canceled().into()),
         };
         let key = self.warm_key(task);
-        let begun = key
-            .as_ref()
-            .map(|key| self.begin_warm(key, task))
-            .transpose()?;
-        let ((released, run), notices, report) = match begun.flatten() {
-            Some((begun, report)) => (begun, None, report),
-            // Boxed, and created after the wait: thousands may wait for their turn.
-            None => {
-                let begun = turn.spend(SETUP_TURN, Box::pin(self.set_up(task)));
-                let (begun, notices) = begun.await?;
-                (begun, notices, None)
-            }
-        };
+        // Boxed, and created after the wait: thousands may wait for their turn.
+        let begun = self.obtain(task.deadline, || Box::pin(self.begin(key.as_ref(), task)));
+        let begun = turn.spend(SETUP_TURN, Box::pin(begun));
+        let ((released, run), notices, report) = begun.await?;
         let refill = key.and_then(|key| Refill::of(self, key, task));
         let Released {
             notes,
@@ -502,6 +499,51 @@ impl Sandbox {
             setup,
             turn,
         })
+    }
+
+    /// Asks for a resource of a run. Where it is lacking, all processes that wait for other runs are killed, and it is asked for
+    /// again for [`GIVING_UP`] at most.
+    ///
+    /// # Errors
+    ///
+    /// Returns the last error: of a resource that is still lacking, or any other.
+    pub(crate) async fn obtain<T, F>(
+        &self,
+        deadline: Instant,
+        mut ask: impl FnMut() -> F,
+    ) -> Result<T, Stop>
+    where
+        F: Future<Output = Result<T, Stop>>,
+    {
+        let mut until = None;
+        loop {
+            let stop = match ask().await {
+                Err(stop) if stop.lacks_something() => stop,
+                end => return end,
+            };
+            let now = Instant::now();
+            // Another run's want may have killed them a moment ago.
+            let is_given_up = self.warm.give_up() || self.warm.gave_up_within(GIVING_UP);
+            let until = *until.get_or_insert((now + GIVING_UP).min(deadline));
+            if !is_given_up || now + AGAIN >= until {
+                return Err(stop);
+            }
+            sleep(AGAIN).await;
+        }
+    }
+
+    /// Hands a hook's run over to what waits for it, or starts it.
+    async fn begin(
+        &self,
+        key: Option<&Key>,
+        task: HookTask<'_>,
+    ) -> Result<(Begun, Option<Box<Notices>>, Option<SlotReport>), Stop> {
+        let begun = key.map(|key| self.begin_warm(key, task)).transpose()?;
+        if let Some((begun, report)) = begun.flatten() {
+            return Ok((begun, None, report));
+        }
+        let (begun, notices) = self.set_up(task).await?;
+        Ok((begun, notices, None))
     }
 
     /// Returns the remedy for a gap on an axis that cgroups limit; empty for other axes.
@@ -560,12 +602,7 @@ impl Sandbox {
         execution: impl FnOnce(&RunDir, Option<&Identity>) -> Result<Execution, Stop>,
     ) -> Result<Begun, Stop> {
         let caller = hook.caller.uid;
-        let lease = self.lease(caller).inspect_err(|_| {
-            // What waits has uids, too, and a hook comes first.
-            if !waits {
-                self.warm.clear();
-            }
-        })?;
+        let lease = self.lease(caller)?;
         let identity = lease
             .as_ref()
             .map(|lease| match self.parts.run_as.of(&hook.policy.line) {

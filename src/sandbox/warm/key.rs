@@ -9,7 +9,7 @@ use std::{
 
 use nix::{errno::Errno, sys::stat::fstat};
 
-use super::{Waiter, slot};
+use super::{Waiter, interpreter::Interpreter, slot};
 use crate::{
     model::{Peer, ProfileName},
     policy::{
@@ -61,8 +61,10 @@ impl Key {
             return None;
         }
         let mut environment = environment.with_scratch(Path::new(""));
-        let interpreter = program.words_before_script().and_then(Waiter::of);
-        let waiter = match interpreter {
+        let words = program.words_before_script();
+        let interpreter = words.and_then(|words| Interpreter::of(words, &environment));
+        let interpreter = interpreter.filter(|it| it.is_roots(program, &environment));
+        let waiter = match interpreter.map(|it| it.waiter) {
             // Node.js reads text alone.
             Some(Waiter::Node) if environment.values().any(|it| it.to_str().is_none()) => None,
             other => other,

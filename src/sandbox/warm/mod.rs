@@ -1,8 +1,8 @@
 //! Warm interpreters and slots: confined ahead, each waits for one run.
 //!
-//! An interpreter itself runs the script, as ever: a file of hookjail's, which it reads before, only makes it wait for the
-//! run's variables. Until a run has its start record its script is not in its place, so that nothing of a hook can run. Then
-//! stdin carries the variables, and after them the event.
+//! An interpreter itself runs the script, as ever: a file of hookjail's, which it reads before anything of the user's, only makes
+//! it wait for the run's variables. Until a run has its start record its script is not in its place, so that nothing of a hook
+//! can run. Then stdin carries the variables, and after them the event.
 //!
 //! A slot is for programs that cannot wait by themselves: a few instructions, which read the run's arguments and variables, and
 //! execute the hook's program.
@@ -10,19 +10,17 @@
 //! What waits belongs to one command with one [`Key`], and ends with its run. It is killed by its own deadline when it has waited
 //! too long.
 
+mod interpreter;
 mod key;
 mod python_modules;
 #[cfg_attr(not(target_os = "linux"), path = "no_slot.rs")]
 pub(in crate::sandbox) mod slot;
 
 use std::{
-    ffi::{CString, OsString},
+    ffi::CString,
     fs::{self, File},
     io::{self, Read as _},
-    os::{
-        fd::OwnedFd,
-        unix::{ffi::OsStrExt, fs::PermissionsExt},
-    },
+    os::{fd::OwnedFd, unix::fs::PermissionsExt},
     path::Path,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -30,6 +28,9 @@ use std::{
     },
     time::{Duration, Instant},
 };
+
+use nix::sys::resource::{Resource, getrlimit};
+use tokio_util::sync::CancellationToken;
 
 pub(in crate::sandbox) use self::key::Key;
 use crate::sandbox::{
@@ -49,13 +50,16 @@ pub(in crate::sandbox) const LIFETIME: Duration = Duration::from_secs(300);
 /// How long they may take to start.
 pub(in crate::sandbox) const LOADING: Duration = Duration::from_secs(20);
 
+/// How long none is started after a run lacked a resource that they may hold.
+const HOLD_OFF: Duration = LIFETIME;
+
 /// The part of the host's memory that must be available for anything to wait: a tenth.
 const AVAILABLE: u64 = 10;
 
 /// The files that make interpreters wait.
 const WAITERS: [(&str, &str); 2] = [
-    ("sitecustomize.py", include_str!("sitecustomize.py")),
-    ("wait.js", include_str!("wait.js")),
+    ("encodings/__init__.py", include_str!("encodings.py")),
+    ("wait.cjs", include_str!("wait.cjs")),
 ];
 
 /// Writes the files that make interpreters wait into a new directory.
@@ -64,14 +68,17 @@ const WAITERS: [(&str, &str); 2] = [
 ///
 /// Returns the first error.
 pub(in crate::sandbox) fn write_waiters(directory: &Path) -> io::Result<()> {
-    fs::create_dir(directory)?;
+    let package = directory.join("encodings");
+    for made in [directory, &package] {
+        fs::create_dir(made)?;
+        fs::set_permissions(made, PermissionsExt::from_mode(0o755))?;
+    }
     for (name, text) in WAITERS {
         let path = directory.join(name);
         fs::write(&path, text)?;
         fs::set_permissions(&path, PermissionsExt::from_mode(0o444))?;
     }
-    slot::write(directory)?;
-    fs::set_permissions(directory, PermissionsExt::from_mode(0o755))
+    slot::write(directory)
 }
 
 /// What waits for a run.
@@ -86,27 +93,6 @@ pub(in crate::sandbox) enum Waiter {
 }
 
 impl Waiter {
-    /// Returns the kind of the interpreter that runs a command's script, from the words before it.
-    fn of(words: &[OsString]) -> Option<Self> {
-        let (first, rest) = words.split_first()?;
-        let name = |word: &OsString| Path::new(word).file_name().map(|it| it.to_owned());
-        let mut named = name(first)?;
-        if named == "env" {
-            named = name(
-                rest.iter()
-                    .find(|word| !word.as_bytes().starts_with(b"-"))?,
-            )?;
-        }
-        match named.to_str()? {
-            "node" | "nodejs" => Some(Self::Node),
-            name => {
-                let version = name.strip_prefix("python")?;
-                let is_version = |c: char| c.is_ascii_digit() || c == '.';
-                version.chars().all(is_version).then_some(Self::Python)
-            }
-        }
-    }
-
     /// Sets the variables by which an interpreter reads the file that makes it wait, and what that file loads ahead.
     pub(in crate::sandbox) fn wait(
         self,
@@ -114,31 +100,20 @@ impl Waiter {
         directory: &Path,
         script: &[u8],
     ) {
-        let (name, value) = match self {
+        let line = match self {
             Self::Node => {
-                let file = directory.join("wait.js").display().to_string();
+                let file = directory.join("wait.cjs").display().to_string();
                 let quoted = file.replace('\\', "\\\\").replace('"', "\\\"");
-                ("NODE_OPTIONS", format!("--require \"{quoted}\""))
+                format!("NODE_OPTIONS=--require \"{quoted}\"")
             }
-            Self::Python => ("PYTHONPATH", directory.display().to_string()),
+            Self::Python => {
+                let names = python_modules::imported(script).join(" ");
+                environment.extend(CString::new(format!("HOOKJAIL_WARM={names}")));
+                format!("PYTHONPATH={}", directory.display())
+            }
             Self::Slot => return,
         };
-        let prefix = format!("{name}=");
-        let own = environment
-            .iter()
-            .position(|it| it.to_bytes().starts_with(prefix.as_bytes()));
-        let own = own.map(|at| environment.remove(at));
-        let mut line = format!("{prefix}{value}").into_bytes();
-        if let Some(own) = own {
-            line.push(if self == Self::Node { b' ' } else { b':' });
-            line.extend(&own.to_bytes()[prefix.len()..]);
-        }
         environment.extend(CString::new(line));
-        let names = match self {
-            Self::Node | Self::Slot => Vec::new(),
-            Self::Python => python_modules::imported(script),
-        };
-        environment.extend(CString::new(format!("HOOKJAIL_WARM={}", names.join(" "))));
     }
 }
 
@@ -214,6 +189,18 @@ pub(in crate::sandbox) struct Warm {
     commands: Mutex<Vec<Command>>,
     /// The runs that began in one.
     runs: AtomicU64,
+    want: Mutex<Want>,
+}
+
+/// The wants of runs.
+#[derive(Debug, Default)]
+struct Want {
+    /// When any were given up last.
+    given_up: Option<Instant>,
+    /// When a run lacked something last.
+    lacked: Option<Instant>,
+    /// Ends those that are being started.
+    starts: CancellationToken,
 }
 
 impl Warm {
@@ -256,9 +243,10 @@ impl Warm {
             waiting: Vec::new(),
         });
         command.asked = now;
+        let is_held_off = self.is_held_off(now);
         let is_unfit = command.unfit_until.is_some_and(|until| now < until);
         let starting: usize = commands.iter().map(|it| it.starting).sum();
-        let missing = if is_new || is_unfit {
+        let missing = if is_new || is_unfit || is_held_off {
             0
         } else {
             let has = command.starting + command.waiting.len();
@@ -287,12 +275,14 @@ impl Warm {
 
     /// Keeps what came to wait. Where it did not, and would not the next time, no other is started for some time.
     pub(in crate::sandbox) fn started(&self, key: &Key, waiting: Result<Waiting, Unfit>) {
+        let is_held_off = self.is_held_off(Instant::now());
         let mut commands = self.lock();
         let Some(command) = commands.iter_mut().find(|it| it.key == *key) else {
             return;
         };
         command.starting = command.starting.saturating_sub(1);
         match waiting {
+            Ok(_) if is_held_off => {}
             Ok(waiting) => command.waiting.push(waiting),
             Err(Unfit::Always) => command.unfit_until = Some(Instant::now() + LIFETIME),
             Err(Unfit::Now) => {}
@@ -316,9 +306,45 @@ impl Warm {
             .for_each(|it| it.waiting.retain(is_young));
     }
 
-    /// Kills all that wait.
-    pub(in crate::sandbox) fn clear(&self) {
-        self.lock().clear();
+    /// Kills all that wait or are being started, of any caller, and has none started for [`HOLD_OFF`]: a run lacks a resource
+    /// that they may hold. Returns whether there were any.
+    pub(in crate::sandbox) fn give_up(&self) -> bool {
+        let starts = {
+            let mut want = self.want();
+            want.lacked = Some(Instant::now());
+            std::mem::take(&mut want.starts)
+        };
+        starts.cancel();
+        let mut commands = self.lock();
+        let held = |it: &Command| it.starting + it.waiting.len();
+        let any = commands.iter().any(|it| held(it) > 0);
+        commands.iter_mut().for_each(|it| it.waiting.clear());
+        drop(commands);
+        if any {
+            self.want().given_up = Some(Instant::now());
+        }
+        any
+    }
+
+    /// Returns whether any were given up less than some time ago: their resources may not be free yet.
+    pub(in crate::sandbox) fn gave_up_within(&self, time: Duration) -> bool {
+        let given_up = self.want().given_up;
+        given_up.is_some_and(|given_up| given_up.elapsed() < time)
+    }
+
+    /// Returns what ends those that are being started now.
+    pub(in crate::sandbox) fn starts(&self) -> CancellationToken {
+        self.want().starts.clone()
+    }
+
+    fn is_held_off(&self, now: Instant) -> bool {
+        let lacked = self.want().lacked;
+        lacked.is_some_and(|lacked| now.duration_since(lacked) < HOLD_OFF)
+    }
+
+    fn want(&self) -> MutexGuard<'_, Want> {
+        // Each change is one assignment.
+        self.want.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Command>> {
@@ -334,6 +360,15 @@ pub(in crate::sandbox) enum Unfit {
     Always,
     /// It could not be started.
     Now,
+}
+
+/// Returns whether more than half of the descriptors that this process may have are open, or that is not known.
+pub(in crate::sandbox) fn are_descriptors_scarce() -> bool {
+    let open = fs::read_dir("/dev/fd").map(Iterator::count);
+    match (open, getrlimit(Resource::RLIMIT_NOFILE)) {
+        (Ok(open), Ok((limit, _))) => open > usize::try_from(limit).unwrap_or(usize::MAX) / 2,
+        (Err(_), _) | (_, Err(_)) => true,
+    }
 }
 
 /// Returns whether less than a part of the host's memory is available, or that is not known.
@@ -375,6 +410,28 @@ mod tests {
     }
 
     #[test]
+    fn after_a_want_those_that_are_started_end_and_none_is_started_for_some_time() {
+        let warm = Warm::default();
+        assert!(!warm.give_up(), "there is none");
+        warm.want().lacked = None;
+        assert_eq!(asked(&warm, "a", 2), 0);
+        assert_eq!(asked(&warm, "a", 2), 2);
+        let starts = warm.starts();
+        assert!(!starts.is_cancelled());
+
+        assert!(warm.give_up());
+
+        assert!(starts.is_cancelled());
+        assert!(!warm.starts().is_cancelled());
+        warm.not_started(&Key::of_test("a"), 2);
+        assert!(!warm.give_up());
+        assert_eq!(asked(&warm, "a", 2), 0);
+        let before = |age: Duration| Instant::now().checked_sub(age).unwrap();
+        warm.want().lacked = Some(before(HOLD_OFF));
+        assert_eq!(asked(&warm, "a", 2), 2);
+    }
+
+    #[test]
     fn the_commands_asked_for_longest_ago_make_room() {
         let warm = Warm::default();
         for number in 0..=MOST_COMMANDS {
@@ -387,51 +444,19 @@ mod tests {
     }
 
     #[test]
-    fn interpreters_are_told_by_their_names() {
-        let kind = |words: &[&str]| {
-            let words: Vec<_> = words.iter().map(OsString::from).collect();
-            Waiter::of(&words)
-        };
-        for python in [
-            "/usr/bin/python3",
-            "python",
-            "/opt/python3.13",
-            "/v/bin/python3",
-        ] {
-            assert_eq!(kind(&[python, "-u"]), Some(Waiter::Python), "{python}");
-        }
-        assert_eq!(kind(&["/usr/bin/env", "python3"]), Some(Waiter::Python));
-        assert_eq!(kind(&["/usr/bin/env", "-S", "node"]), Some(Waiter::Node));
-        assert_eq!(kind(&["/usr/bin/nodejs"]), Some(Waiter::Node));
-        for other in [
-            "/bin/sh",
-            "python3-config",
-            "nodemon",
-            "/usr/bin/env",
-            "pythonista",
-        ] {
-            assert_eq!(kind(&[other]), None, "{other}");
-        }
-        assert_eq!(kind(&[]), None);
-    }
-
-    #[test]
-    fn a_value_of_the_hooks_own_stays_beside_that_of_hookjail() {
-        let set = |waiter: Waiter, own: &str| {
-            let mut environment = vec![CString::new("A=b").unwrap(), CString::new(own).unwrap()];
+    fn an_interpreter_reads_the_file_that_makes_it_wait() {
+        let set = |waiter: Waiter| {
+            let mut environment = vec![CString::new("A=b").unwrap()];
             waiter.wait(&mut environment, Path::new("/run/a \"b\""), b"import json");
             let text = environment
                 .iter()
                 .map(|line| line.to_str().unwrap().to_owned());
             text.collect::<Vec<_>>()
         };
-        let python = set(Waiter::Python, "PYTHONPATH=/mine");
-        assert_eq!(
-            python,
-            ["A=b", "PYTHONPATH=/run/a \"b\":/mine", "HOOKJAIL_WARM=json"]
-        );
-        let node = set(Waiter::Node, "NODE_OPTIONS=--no-warnings");
-        let expected = "NODE_OPTIONS=--require \"/run/a \\\"b\\\"/wait.js\" --no-warnings";
-        assert_eq!(node, ["A=b", expected, "HOOKJAIL_WARM="]);
+        let python = ["A=b", "HOOKJAIL_WARM=json", "PYTHONPATH=/run/a \"b\""];
+        assert_eq!(set(Waiter::Python), python);
+        let node = "NODE_OPTIONS=--require \"/run/a \\\"b\\\"/wait.cjs\"";
+        assert_eq!(set(Waiter::Node), ["A=b", node]);
+        assert_eq!(set(Waiter::Slot), ["A=b"]);
     }
 }

@@ -1,4 +1,4 @@
-// Read by Node.js when it starts, before the script: waits for the run's variables and for the script to be in its place.
+// Read by Node.js before the script and all else that it is to load: waits for the run's variables and for the script to be in its place.
 'use strict';
 const { isMainThread } = require('worker_threads');
 delete require.cache[__filename];
