@@ -11,15 +11,17 @@ use hyper_util::rt::TokioIo;
 use nix::unistd::geteuid;
 use tokio::{net::UnixStream, runtime::Runtime};
 use tonic::{
-    Code, Status,
+    Code, Response, Status,
     transport::{Channel, Endpoint},
 };
 use tonic_types::StatusExt;
 use tower::service_fn;
+use uuid::Uuid;
 
 use super::Failure;
 use crate::{
     config::ProcessEnv,
+    pb::{self, hook_service_client::HookServiceClient},
     policy::environment::{TRACE_PARENT, TRACE_STATE},
 };
 
@@ -129,6 +131,74 @@ pub(super) fn in_trace<T>(message: T) -> tonic::Request<T> {
         }
     }
     request
+}
+
+/// A request under an id of this process.
+pub(super) trait Named {
+    /// Returns the request's id, which may be empty.
+    fn id(&mut self) -> &mut String;
+}
+
+impl Named for pb::ExecuteRequest {
+    fn id(&mut self) -> &mut String {
+        &mut self.request_id
+    }
+}
+
+impl Named for pb::DispatchRequest {
+    fn id(&mut self) -> &mut String {
+        &mut self.request_id
+    }
+}
+
+/// Makes a request, under a new id where the request has none, and returns the answer that carries the same id.
+///
+/// # Errors
+///
+/// Returns the daemon's refusal, and an error for the answer to another request.
+pub(super) async fn answer<Q: Named, R>(
+    mut request: tonic::Request<Q>,
+    call: impl AsyncFnOnce(tonic::Request<Q>) -> Result<Response<R>, Status>,
+    answered: impl FnOnce(&R) -> &str,
+) -> Result<Response<R>, Status> {
+    let id = request.get_mut().id();
+    if id.is_empty() {
+        *id = Uuid::now_v7().to_string();
+    }
+    let id = id.clone();
+    let answer = call(request).await?;
+    match answered(answer.get_ref()) {
+        answered if answered == id => Ok(answer),
+        answered => Err(Status::internal(format!(
+            "the answer belongs to request {answered:?}, not to this one, {id:?}; restart the daemon"
+        ))),
+    }
+}
+
+/// Runs a hook by a daemon.
+///
+/// # Errors
+///
+/// As [`answer`].
+pub(super) async fn execute(
+    service: &mut HookServiceClient<Channel>,
+    request: tonic::Request<pb::ExecuteRequest>,
+) -> Result<Response<pb::ExecuteResponse>, Status> {
+    let call = async |request| service.execute(request).await;
+    answer(request, call, |answer| &answer.request_id).await
+}
+
+/// Runs the hooks of a point by a daemon.
+///
+/// # Errors
+///
+/// As [`answer`].
+pub(super) async fn dispatch(
+    service: &mut HookServiceClient<Channel>,
+    request: tonic::Request<pb::DispatchRequest>,
+) -> Result<Response<pb::DispatchResponse>, Status> {
+    let call = async |request| service.dispatch(request).await;
+    answer(request, call, |answer| &answer.request_id).await
 }
 
 /// Converts a daemon's refusal to a failure.

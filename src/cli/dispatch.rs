@@ -279,7 +279,8 @@ async fn ask(
     request: pb::DispatchRequest,
 ) -> Result<pb::DispatchResponse, Failure> {
     let mut service = HookServiceClient::new(channel);
-    private_server::until_interrupted(service.dispatch(client::in_trace(request))).await
+    private_server::until_interrupted(client::dispatch(&mut service, client::in_trace(request)))
+        .await
 }
 
 /// Calls as [`ask`] does, and shows consent questions at this terminal.

@@ -515,8 +515,8 @@ impl Bench {
         let mut client = HookServiceClient::new(channel.clone());
         let mut ends = Vec::new();
         for event in &self.events {
-            let request = self.request(policy, event)?;
-            ends.push(until_interrupted(client.execute(request)).await?);
+            let request = tonic::Request::new(self.request(policy, event)?);
+            ends.push(until_interrupted(client::execute(&mut client, request)).await?);
         }
         let preview = pb::PreviewRequest {
             request: Some(self.request(policy, self.events.first().map_or(&[], Vec::as_slice))?),

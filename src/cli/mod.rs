@@ -18,6 +18,7 @@ mod interpret;
 mod learn;
 #[cfg(target_os = "linux")]
 mod observed;
+mod offered;
 mod on_demand;
 mod output;
 mod private_server;

@@ -53,6 +53,24 @@ pub(super) fn daemon(context: &Context, named: Option<&Path>) -> Option<PathBuf>
     sockets.into_iter().find(|socket| socket.exists())
 }
 
+/// Returns the daemon's address for a runtime's hook. One over the network is the named one: a project's settings may set variables.
+///
+/// # Errors
+///
+/// Fails where a variable names an address over the network.
+pub(super) fn daemon_of_runtime(
+    context: &Context,
+    named: Option<&Path>,
+) -> Result<Option<PathBuf>, Failure> {
+    let daemon = daemon(context, named);
+    match daemon.as_deref().and_then(client::url) {
+        Some(_) if named.is_none() => Err(Failure::new(
+            "`HOOKJAIL_ADDR` is an address over the network; a runtime's hook takes one from `--connect` alone",
+        )),
+        Some(_) | None => Ok(daemon),
+    }
+}
+
 /// Returns the daemon's socket for a call, `None` if it is served privately. It is where that is the option, or where the daemon at
 /// the usual place lets nobody of this user's connect.
 pub(super) fn of_call(

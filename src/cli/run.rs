@@ -215,8 +215,9 @@ impl RunArgs {
     pub(super) fn stand_in(&self, context: &Context) -> Option<ExitCode> {
         let runtime = run_as::parse(self.place.runtime.as_deref()?).ok()?;
         // The small program has no TLS.
-        let daemon = private_server::daemon(context, self.connect.as_deref());
-        let is_remote = daemon.is_some_and(|address| client::url(&address).is_some());
+        let named = self.connect.as_deref();
+        let named = named.and_then(|address| client::socket(context.environment(), address));
+        let is_remote = named.is_some_and(|address| client::url(&address).is_some());
         (!self.place.rehearse && !is_remote).then(|| run_as::run(self, runtime, context))
     }
 
@@ -420,7 +421,8 @@ async fn ask(
     request: pb::ExecuteRequest,
 ) -> Result<pb::ExecuteResponse, Failure> {
     let mut service = HookServiceClient::new(channel);
-    private_server::until_interrupted(service.execute(client::in_trace(request))).await
+    private_server::until_interrupted(client::execute(&mut service, client::in_trace(request)))
+        .await
 }
 
 /// Calls as [`ask`] does, and shows consent questions at this terminal.

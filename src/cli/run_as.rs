@@ -14,7 +14,9 @@ use clap::CommandFactory;
 use tonic::transport::Channel;
 
 use super::{
-    Arguments, Context, Failure, client, on_demand, output, private_server,
+    Arguments, Context, Failure, client,
+    offered::{self, ServerPlace},
+    on_demand, output, private_server,
     rehearse::{self, RefusedUse, Watch, Watched},
     run::{RunArgs, exit_code},
     show::plain,
@@ -474,12 +476,16 @@ impl<'a> StandInHook<'a> {
         let socket = if self.run.place.start {
             on_demand::daemon(context, self.post.left())?
         } else {
-            let set_up = private_server::daemon(context, self.run.connect.as_deref());
+            let set_up = private_server::daemon_of_runtime(context, self.run.connect.as_deref())?;
             set_up.ok_or_else(|| {
                 Failure::new("no daemon is set up here; nothing is run without one")
             })?
         };
-        let request = self.request(context, payload)?;
+        let server = match client::url(&socket) {
+            Some(_) => ServerPlace::Network,
+            None => ServerPlace::Socket,
+        };
+        let request = self.request(context, payload, server)?;
         private_server::by_daemon(&socket, request, async |channel, request| {
             call(channel, request, self.post.left()).await
         })
@@ -498,7 +504,7 @@ impl<'a> StandInHook<'a> {
         mut then: impl FnMut(ConfinedEnd, &BriefState) -> Result<T, Failure>,
     ) -> Result<Vec<T>, Failure> {
         let requests = payloads.into_iter();
-        let requests = requests.map(|payload| self.request(context, payload));
+        let requests = requests.map(|payload| self.request(context, payload, ServerPlace::Process));
         let requests = requests.collect::<Result<Vec<_>, _>>()?;
         let Some(first) = requests.first().cloned() else {
             return Ok(Vec::new());
@@ -581,7 +587,12 @@ impl<'a> StandInHook<'a> {
         self.post.allowance()?.hook
     }
 
-    fn request(&self, context: &Context, payload: Vec<u8>) -> Result<pb::ExecuteRequest, Failure> {
+    fn request(
+        &self,
+        context: &Context,
+        payload: Vec<u8>,
+        server: ServerPlace,
+    ) -> Result<pb::ExecuteRequest, Failure> {
         let mode = self.runtime.mode();
         let place = &self.run.place;
         let point = self.post.point.as_deref();
@@ -589,11 +600,8 @@ impl<'a> StandInHook<'a> {
         let mut request = self.run.request(context, Vec::new(), |directory| {
             project(self.runtime, directory, home)
         })?;
-        // The runtime's variables; the daemon drops those that the profile does not admit.
-        let told = env::vars_os().filter_map(|(name, value)| {
-            Some((name.into_string().ok()?, value.into_string().ok()?))
-        });
-        request.offer.get_or_insert_default().env = told.collect();
+        let offer = request.offer.get_or_insert_default();
+        offered::offer(offer, server, offered::variables());
         Ok(pb::ExecuteRequest {
             contract: super::run::contract(mode.contract_name())?.into(),
             event: Some(pb::Event {
@@ -695,10 +703,28 @@ fn complaint(stderr: &[u8]) -> String {
     }
 }
 
+/// Calls, and once more with the values that the daemon's profile admits beside those of shipped profiles.
+async fn call(
+    channel: Channel,
+    mut request: pb::ExecuteRequest,
+    left: Option<Duration>,
+) -> Result<pb::ExecuteResponse, Failure> {
+    let since = Instant::now();
+    let response = call_once(channel.clone(), request.clone(), left).await?;
+    let wanted = &response.wanted_variables;
+    if wanted.is_empty() {
+        return Ok(response);
+    }
+    let offer = request.offer.get_or_insert_default();
+    offered::add(offer, wanted, |name| env::var(name).ok());
+    let left = left.map(|left| left.saturating_sub(since.elapsed()));
+    call_once(channel, request, left).await
+}
+
 /// Calls with the remaining time as the timeout.
 ///
 /// The daemon then starts no hook that would end too late, and waits no longer for a consent.
-async fn call(
+async fn call_once(
     channel: Channel,
     request: pb::ExecuteRequest,
     left: Option<Duration>,
@@ -710,7 +736,7 @@ async fn call(
         request.set_timeout(left);
     }
     let answer = async {
-        let answered = service.execute(request).await;
+        let answered = client::execute(&mut service, request).await;
         answered
             .map(tonic::Response::into_inner)
             .map_err(|status| client::refused(&status))

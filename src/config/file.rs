@@ -169,6 +169,8 @@ pub(super) struct ConsentEntry {
     pub(super) accept_hooks: bool,
     /// Users who may answer questions, beside the daemon's own user.
     pub(super) operators: Vec<UserEntry>,
+    /// Whether operators may answer, allow and revoke at run time, by `ConsentService`.
+    pub(super) runtime: bool,
     /// The time for which a question stays open: up to 1 h.
     pub(super) wait: Span,
 }
@@ -178,6 +180,7 @@ impl Default for ConsentEntry {
         Self {
             accept_hooks: true,
             operators: Vec::new(),
+            runtime: true,
             wait: Span(Duration::from_secs(60)),
         }
     }

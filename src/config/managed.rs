@@ -37,11 +37,12 @@ enum Rule {
 }
 
 /// The keys that can be managed.
-const RULES: [(&str, Rule); 15] = [
+const RULES: [(&str, Rule); 16] = [
     ("audit.readers", Rule::Within),
     ("backends.order", Rule::Within),
     ("consent.accept_hooks", Rule::Kept(false)),
     ("consent.operators", Rule::Within),
+    ("consent.runtime", Rule::Kept(false)),
     ("hooks.disabled", Rule::Kept(true)),
     ("hooks.event_max", Rule::AtMost),
     ("hooks.max_concurrent", Rule::AtMost),
@@ -243,6 +244,7 @@ mod tests {
             ("consent.accept_hooks", "false", "false", "true"),
             ("consent.accept_hooks", "true", "false", ""),
             ("consent.operators", "[]", "[]", "[0]"),
+            ("consent.runtime", "false", "false", "true"),
             ("hooks.disabled", "true", "true", "false"),
             ("hooks.disabled", "false", "true", ""),
             ("hooks.event_max", "\"1MiB\"", "1048576", "\"1025KiB\""),

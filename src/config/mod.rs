@@ -136,8 +136,8 @@ pub struct Config {
     pub(crate) on_hook_turn_limit: OnLimit,
     /// The runtimes' own allowlists, by contract; each counts for hooks of its contract.
     pub(crate) own_allowlists: BTreeMap<&'static str, PathBuf>,
-    /// Who may answer for the operator, besides the daemon's own user.
-    pub(crate) operators: Users,
+    /// Users that may answer for the operator, besides the daemon's own; `None`: no user, and not the daemon's own.
+    pub(crate) operators: Option<Users>,
     /// Whether a call may be served without a daemon.
     pub(crate) private_runs: bool,
     /// Directories with profiles of the operator's.
@@ -285,7 +285,7 @@ impl Config {
             drain: Duration::ZERO,
             metrics: None,
             network: None,
-            operators: Users::default(),
+            operators: self.operators.as_ref().map(|_| Users::default()),
             readers: Users::default(),
             socket: Some(socket.to_owned()),
             socket_mode: 0o600,
@@ -398,7 +398,10 @@ impl Config {
             readers: users::read("audit.readers", &audit.readers)?,
             audit: audit.read()?,
             backends,
-            operators: users::read("consent.operators", &consent.operators)?,
+            operators: match users::read("consent.operators", &consent.operators)? {
+                operators if consent.runtime => Some(operators),
+                _ => None,
+            },
             consent_wait: consent.wait.0,
             bytes_in_flight,
             connections: server.max_connections,

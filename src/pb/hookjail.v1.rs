@@ -790,6 +790,10 @@ pub struct Offer {
     /// Where the hook starts if that workspace is bound and `hook.working_dir` says nothing. Absolute.
     #[prost(string, tag = "3")]
     pub working_dir: ::prost::alloc::string::String,
+    /// Names of variables that the caller has beside `env`. Where the profile admits one of these, nothing is run, and the response has
+    /// its name in `wanted_variables`.
+    #[prost(string, repeated, tag = "4")]
+    pub names: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 /// The end of one hook.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -855,6 +859,10 @@ pub struct ExecuteResponse {
     /// ending that is part of its name, the first line that is missing.
     #[prost(string, tag = "21")]
     pub exec_problem: ::prost::alloc::string::String,
+    /// The names among `offer.names` that the profile admits. With one, nothing was run or recorded: make the request again, with their
+    /// values in `offer.env`.
+    #[prost(string, repeated, tag = "22")]
+    pub wanted_variables: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 /// One hook to run, streamed.
 #[derive(Clone, PartialEq, ::prost::Message)]

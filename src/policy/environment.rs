@@ -217,7 +217,8 @@ pub(crate) fn is_name(name: &str) -> bool {
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-fn matches(pattern: &str, name: &str) -> bool {
+/// Returns whether a name matches a pattern, in which a trailing `*` stands for any text.
+pub(crate) fn matches(pattern: &str, name: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(prefix) => name.starts_with(prefix),
         None => pattern == name,

@@ -1,8 +1,9 @@
-//! Removes registered secrets from texts: values, their encodings, and matches of patterns.
+//! Removes registered secrets from texts: values, however their characters are encoded, their base64, and matches of patterns.
 //!
 //! Pure: only [`secret`] reads values, and the use of a redacted text is not known here. `docs/threat-model.md` lists
 //! the covered encodings; a secret in another one is not found.
 
+mod decoded;
 mod forms;
 mod json;
 pub(crate) mod secret;
@@ -13,7 +14,13 @@ use aho_corasick::{AhoCorasick, BuildError};
 use regex::bytes::Regex;
 
 pub(crate) use self::json::rewrite_strings;
-use self::secret::{Needle, Secret};
+use self::{
+    decoded::{Decoded, MAX_EXPANSION, decode},
+    secret::{Needle, Secret},
+};
+
+/// How often a text is decoded: JSON in JSON in a URL is.
+const MAX_LAYERS: usize = 3;
 
 /// The longest part of a pattern's match that may be hidden by a cut end.
 const PATTERN_REACH: usize = 4096;
@@ -29,7 +36,7 @@ pub(crate) struct Redactor {
     /// The secret of each literal.
     owners: Vec<usize>,
     patterns: Vec<(usize, Regex)>,
-    /// One less than the longest literal. So much of a secret may be at a cut end without being found.
+    /// One less than the longest value may be in an encoded text. So much of a secret may be at a cut end without being found.
     reach: usize,
 }
 
@@ -78,6 +85,7 @@ impl Redactor {
     pub(crate) fn new(secrets: Vec<Secret>) -> Result<Self, RedactorError> {
         let markers: Vec<_> = secrets.iter().map(Secret::marker).collect();
         let (mut literals, mut owners, mut patterns) = (Vec::new(), Vec::new(), Vec::new());
+        let mut longest = 0;
         for (owner, secret) in secrets.into_iter().enumerate() {
             let Secret { name, what } = secret;
             let value = match what {
@@ -95,14 +103,14 @@ impl Redactor {
                     secret: name,
                 });
             }
+            longest = longest.max(value.len());
             for form in forms::of(&value) {
                 literals.push(form);
                 owners.push(owner);
             }
         }
-        let longest = literals.iter().map(Vec::len).max();
-        let literals = longest
-            .map(|_| AhoCorasick::new(literals))
+        let literals = (!literals.is_empty())
+            .then(|| AhoCorasick::new(literals))
             .transpose()
             .map_err(RedactorError::TooLarge)?;
         let patterns_reach = if patterns.is_empty() {
@@ -111,7 +119,9 @@ impl Redactor {
             PATTERN_REACH
         };
         Ok(Self {
-            reach: longest.map_or(0, |longest| longest - 1).max(patterns_reach),
+            reach: (MAX_EXPANSION * longest)
+                .saturating_sub(1)
+                .max(patterns_reach),
             literals,
             markers,
             owners,
@@ -203,16 +213,36 @@ impl Redactor {
         }
     }
 
+    /// Returns the places of secrets in a text, and whose they are.
+    ///
+    /// Values are also searched in what decoding makes of the text, again and again, with the places in the text itself.
     fn spans(&self, bytes: &[u8]) -> Vec<(Range<usize>, usize)> {
-        let literals = self.literals.iter().flat_map(|literals| {
-            let found = literals.find_overlapping_iter(bytes);
-            found.map(|found| (found.range(), self.owners[found.pattern().as_usize()]))
-        });
         let patterns = self.patterns.iter().flat_map(|(owner, pattern)| {
             let found = pattern.find_iter(bytes).filter(|found| !found.is_empty());
             found.map(|found| (found.range(), *owner))
         });
-        literals.chain(patterns).collect()
+        let mut spans: Vec<_> = patterns.collect();
+        let Some(literals) = &self.literals else {
+            return spans;
+        };
+        let found = |text: &[u8]| {
+            let found = literals.find_overlapping_iter(text);
+            let found = found.map(|found| (found.range(), self.owners[found.pattern().as_usize()]));
+            found.collect::<Vec<_>>()
+        };
+        spans.extend(found(bytes));
+        let mut layers: Vec<Decoded> = Vec::new();
+        while layers.len() < MAX_LAYERS
+            && let Some(decoded) = decode(layers.last().map_or(bytes, |layer| &layer.bytes))
+        {
+            let within = found(&decoded.bytes);
+            layers.push(decoded);
+            spans.extend(within.into_iter().map(|(span, owner)| {
+                let layers = layers.iter().rev();
+                (layers.fold(span, |span, layer| layer.source(span)), owner)
+            }));
+        }
+        spans
     }
 }
 

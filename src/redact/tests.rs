@@ -69,6 +69,79 @@ fn each_listed_encoding_is_found() {
     }
 }
 
+/// Spells a character in every way that is listed.
+fn spellings(c: char) -> Vec<String> {
+    let mut utf8 = [0; 4];
+    let bytes = c.encode_utf8(&mut utf8).as_bytes();
+    let hex = |prefix: &str, digits: fn(u8) -> String| {
+        let bytes = bytes
+            .iter()
+            .map(|byte| format!("{prefix}{}", digits(*byte)));
+        bytes.collect::<String>()
+    };
+    let mut utf16 = [0; 2];
+    let units = c.encode_utf16(&mut utf16).iter();
+    let number = u32::from(c);
+    vec![
+        c.to_string(),
+        hex("%", |byte| format!("{byte:02x}")),
+        hex("%", |byte| format!("{byte:02X}")),
+        hex("\\x", |byte| format!("{byte:02x}")),
+        units.clone().map(|unit| format!("\\u{unit:04x}")).collect(),
+        units.map(|unit| format!("\\u{unit:04X}")).collect(),
+        format!("&#{number};"),
+        format!("&#{number:05};"),
+        format!("&#x{number:x};"),
+        format!("&#X{number:04X};"),
+    ]
+}
+
+/// Returns the secret with each character spelled in one way, for each way, and each of these spelled once more.
+fn wholly_encoded(value: &str) -> Vec<String> {
+    let ways = spellings('a').len();
+    let spelled = |text: &str, way: usize| {
+        let spelled = text.chars().map(|c| spellings(c)[way].clone());
+        spelled.collect::<String>()
+    };
+    let once = (0..ways).map(|way| spelled(value, way));
+    let once: Vec<_> = once.collect();
+    let json = once
+        .iter()
+        .map(|once| serde_json::Value::from(&**once).to_string());
+    let html = once.iter().map(|once| once.replace('&', "&amp;"));
+    once.iter().cloned().chain(json).chain(html).collect()
+}
+
+#[test]
+fn a_secret_of_which_every_character_is_encoded_is_found() {
+    for value in ["sup3r-s3cret", "k\u{e9}y/\u{1f511}+%41 &amp;\\u0041\"x"] {
+        let redactor = redactor(&[("key", value.as_bytes())]);
+        for written in wholly_encoded(value) {
+            let clean = redactor.text(&written);
+            assert_eq!(clean.trim_matches('"'), "[redacted:key]", "{written}");
+            let around = redactor.text(&format!("<{written}>")).into_owned();
+            assert_eq!(around.replace('"', ""), "<[redacted:key]>", "{written}");
+        }
+        // What is encoded and no secret stays as it is.
+        for other in wholly_encoded("sup3r-secret") {
+            assert_eq!(redactor.text(&other), *other);
+        }
+    }
+}
+
+#[test]
+fn an_entity_with_a_name_and_what_only_looks_encoded_are_found() {
+    let redactor = redactor(&[("key", br#"a&<">'b-c%d"#), ("odd", br"\q&x;%zz\u12")]);
+    for (written, clean) in [
+        ("a&amp;&lt;&quot;&gt;&apos;b-c%d", "[redacted:key]"),
+        ("a&#38;%3C\\u0022\\x3e'b-c%25d", "[redacted:key]"),
+        (r"\q&x;%zz\u12", "[redacted:odd]"),
+        (r"\\q&amp;x;%25zz\\u12", "[redacted:odd]"),
+    ] {
+        assert_eq!(redactor.text(written), clean, "{written}");
+    }
+}
+
 #[test]
 fn a_secret_that_is_no_text_is_found_in_bytes_and_in_their_rendering() {
     let value = b"\xff\xfetoken\x00\x80\x81";
@@ -91,8 +164,10 @@ fn nothing_of_a_secret_is_left_at_a_cut_end() {
     let value = b"0123456789abcdef";
     let redactor = redactor(&[("key", value)]);
     let filler = vec![b'-'; 200];
-    // The longest form decides how much is dropped, so each is cut in every place.
-    for form in forms::of(value) {
+    let encoded = wholly_encoded("0123456789abcdef").into_iter();
+    let encoded = encoded.map(String::into_bytes);
+    // Each is cut in every place.
+    for form in forms::of(value).into_iter().chain(encoded) {
         for cut in 1..form.len() {
             let head = [&filler, &form[..cut]].concat();
             let after = Cut {
@@ -111,7 +186,8 @@ fn nothing_of_a_secret_is_left_at_a_cut_end() {
         }
     }
     // What reaches from the part that is kept into the one that is dropped was found whole, and keeps its marker.
-    let whole = [&filler, &value[..], b"----------"].concat();
+    let rest = vec![b'-'; redactor.reach() - 6];
+    let whole = [&filler, &value[..], &rest].concat();
     let after = Cut {
         after: true,
         ..Cut::default()
@@ -195,6 +271,26 @@ proptest! {
             let around = (before.len() * 4).div_ceil(3) + (after.len() * 4).div_ceil(3);
             prop_assert!(left <= around + 2, "{clean}");
         }
+    }
+
+    /// Each character is spelled in a way of its own.
+    #[test]
+    fn no_mixture_of_encodings_hides_a_secret(
+        value in "[ -~\u{e0}-\u{ff}\u{1f511}]{8,24}",
+        ways in proptest::collection::vec(any::<proptest::sample::Index>(), 24),
+        before in "[a-z<>=]{0,8}",
+        after in "[a-z<>=]{0,8}",
+    ) {
+        prop_assume!(!"[redacted:key]".contains(&value));
+        let redactor = redactor(&[("key", value.as_bytes())]);
+        // A writer that encodes anything encodes the characters by which an encoded one begins.
+        let spelled = value.chars().zip(ways).map(|(c, way)| {
+            let begins = usize::from("%&+\\".contains(c));
+            way.get(&spellings(c)[begins..]).clone()
+        });
+        let text = spelled.collect::<String>();
+        let clean = redactor.text(&format!("{before}{text}{after}")).into_owned();
+        prop_assert_eq!(clean, format!("{before}[redacted:key]{after}"));
     }
 
     /// Overlapping secrets leave none of their bytes behind at a cut.

@@ -89,6 +89,7 @@ fn response(interpreted: &Interpreted, audit: pb::AuditReference) -> pb::Execute
             hook.denied.is_denied() || interpreted.outcome == OutcomeKind::EscapeAttempt,
             request.contract.context_lifetime(&request.event.point),
         )),
+        wanted_variables: Vec::new(),
     }
 }
 

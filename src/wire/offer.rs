@@ -1,5 +1,7 @@
 //! Applies a caller's offer as far as the profile needs it. The caller need not know the profile.
 
+use std::collections::BTreeSet;
+
 use super::decode;
 use crate::{
     model::ProfileName,
@@ -17,6 +19,28 @@ pub(super) fn settle(message: &mut pb::ExecuteRequest, registry: &Registry) {
     if let Some(policy) = profile(message, registry) {
         take(message.hook.get_or_insert_default(), offer, policy);
     }
+}
+
+/// Returns the names that a caller offers without values, and that the profile admits and the request does not set, sorted.
+///
+/// Under an unknown profile there are none.
+pub(super) fn wanted(message: &pb::ExecuteRequest, registry: &Registry) -> Vec<String> {
+    let Some(offer) = message.offer.as_ref().filter(|it| !it.names.is_empty()) else {
+        return Vec::new();
+    };
+    let Some(policy) = profile(message, registry) else {
+        return Vec::new();
+    };
+    let set = message.hook.as_ref().map(|hook| &hook.env);
+    let is_set = |name: &String| set.is_some_and(|set| set.contains_key(name));
+    let names = offer.names.iter().filter(|name| {
+        !is_set(name) && !offer.env.contains_key(*name) && environment::admits(policy, name)
+    });
+    names
+        .cloned()
+        .collect::<BTreeSet<_>>()
+        .into_iter()
+        .collect()
 }
 
 fn profile<'a>(message: &pb::ExecuteRequest, registry: &'a Registry) -> Option<&'a Policy> {
@@ -61,6 +85,7 @@ mod tests {
             hook: Some(hook),
             offer: Some(pb::Offer {
                 env: vars.map(|(name, value)| (name.into(), value.into())).into(),
+                names: Vec::new(),
                 workspace: "/home/a/project".to_owned(),
                 working_dir: "/home/a/project/below".to_owned(),
             }),
@@ -111,6 +136,30 @@ mod tests {
         let taken = offered("workspace-rw", starts.clone());
         assert_eq!(taken.working_dir, starts.working_dir);
         assert_eq!(taken.workspace, "/home/a/project");
+    }
+
+    #[test]
+    fn a_value_is_wanted_of_a_name_that_the_profile_admits_and_nothing_sets() {
+        let names = ["TZ", "SECRET", "TZ", "LANG", "CI", "LD_PRELOAD", "HOOK_A"];
+        let mut message = pb::ExecuteRequest {
+            hook: Some(pb::Hook {
+                env: [("CI".to_owned(), "1".to_owned())].into(),
+                ..pb::Hook::default()
+            }),
+            offer: Some(pb::Offer {
+                env: [("LANG".to_owned(), "C".to_owned())].into(),
+                names: names.map(str::to_owned).into(),
+                ..pb::Offer::default()
+            }),
+            profile: "strict".to_owned(),
+            ..pb::ExecuteRequest::default()
+        };
+        let registry = Registry::builtin().unwrap();
+        assert_eq!(wanted(&message, &registry), ["HOOK_A", "TZ"]);
+        message.profile = "none-such".to_owned();
+        assert!(wanted(&message, &registry).is_empty());
+        message.offer = None;
+        assert!(wanted(&message, &registry).is_empty());
     }
 
     #[test]

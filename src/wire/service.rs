@@ -103,7 +103,7 @@ impl HookServer {
                 run,
             } = match decoded.await {
                 Ok(decoded) => decoded,
-                Err(recorded) => return self.encode(&recorded),
+                Err(reply) => return reply,
             };
             match self.once(&self.executed, named, guard, run).await {
                 Ok(reply) => reply,
@@ -119,13 +119,13 @@ impl HookServer {
     ///
     /// # Errors
     ///
-    /// Refuses a malformed request.
+    /// Returns the reply where nothing is to run: to a malformed request, and to one whose offer lacks values that the profile admits.
     async fn decode_call(
         &self,
         message: pb::ExecuteRequest,
         caller: Caller,
         chunks: Option<mpsc::Sender<Chunk>>,
-    ) -> Result<DecodedCall, Recorded> {
+    ) -> Result<DecodedCall, Reply<Executed>> {
         let cancel = self.stop.child_token();
         let method = match chunks {
             Some(_) => Method::ExecuteStream,
@@ -137,12 +137,23 @@ impl HookServer {
         let (contract, point) = decode::named(message.contract, message.event.as_ref());
         if let Some(invalid) = invalid {
             let about = About::malformed(&call, &message.request_id).at(contract, point);
-            return Err(self.pipeline.malformed(about, invalid.into()).await);
+            let recorded = self.pipeline.malformed(about, invalid.into()).await;
+            return Err(self.encode(&recorded));
+        }
+        // Of the policy learn only uids with permission.
+        let Pipeline { gate, sandbox, .. } = &*self.pipeline;
+        let rules = gate.rules();
+        let wanted_variables = offer::wanted(&message, &rules.registry);
+        if !wanted_variables.is_empty() && gate.admit_peer(&call.peer, sandbox).is_ok() {
+            return Err(Ok(Box::new(pb::ExecuteResponse {
+                request_id: message.request_id,
+                wanted_variables,
+                ..pb::ExecuteResponse::default()
+            })));
         }
         // A generated id cannot be repeated.
         let named = !message.request_id.is_empty();
         let (bytes, limits, peer) = (message.encoded_len(), self.limits, call.peer.clone());
-        let rules = self.pipeline.gate.rules();
         let read = move || {
             let mut message = message;
             offer::settle(&mut message, &rules.registry);
@@ -158,8 +169,8 @@ impl HookServer {
                     request_id,
                 } = *malformed;
                 let about = About::malformed(&call, &request_id).at(contract, point);
-                let recorded = self.pipeline.malformed(about, refusal);
-                return Err(recorded.await);
+                let recorded = self.pipeline.malformed(about, refusal).await;
+                return Err(self.encode(&recorded));
             }
         };
         call.named = fingerprint.map(|it| it.recorded);

@@ -869,7 +869,7 @@ static const struct { const char *name; long number; } CALLS[] = {
 	{ "setdomainname", SYS_setdomainname }, { "sethostname", SYS_sethostname }, { "swapoff", SYS_swapoff },
 	{ "swapon", SYS_swapon },
 	{ "fanotify_init", SYS_fanotify_init },
-	{ "setpgid", SYS_setpgid },
+	{ "setpgid", SYS_setpgid }, { "setsockopt", SYS_setsockopt },
 	{ "socketpair", SYS_socketpair },
 #ifdef __x86_64__
 	{ "fork", SYS_fork },
@@ -979,6 +979,27 @@ static int another_filter(char **a)
 	TRY(prctl(PR_SET_SECCOMP, 2, &program, 0, 0));
 	say("loaded");
 	return 0;
+}
+static int socket_option(int option, void *value, socklen_t length, const char *done)
+{
+	int pair[2];
+	TRY(socketpair(AF_UNIX, SOCK_STREAM, 0, pair));
+	TRY(setsockopt(pair[0], SOL_SOCKET, option, value, length));
+	say(done);
+	return 0;
+}
+static int socket_filter(char **a)
+{
+	struct { uint16_t code; uint8_t jt, jf; uint32_t k; } allow = { 6, 0, 0, 0xffffffff };
+	struct { uint16_t length; void *filter; } program = { 1, &allow };
+	(void)a;
+	return socket_option(SO_ATTACH_FILTER, &program, sizeof program, "attached");
+}
+static int socket_size(char **a)
+{
+	int size = 65536;
+	(void)a;
+	return socket_option(SO_RCVBUF, &size, sizeof size, "set");
 }
 static int process_control(char **a)
 {
@@ -1185,7 +1206,7 @@ static const struct name NAMES[] = {
 	{ "signal-all", signal_all }, { "signal-all-deadly", signal_all_deadly }, { "signal-by-io", signal_by_io },
 	{ "signal-descriptor", signal_descriptor }, { "signal-queued", signal_queued },
 	{ "signal-thread", signal_thread }, { "signal-thread-unsafely", signal_thread_unsafely },
-	{ "socket-file", socket_file }, { "socket-file-at", socket_file_at }, { "stand-in", stand_in }, { "start-alike", start_alike }, { "start-beside", start_beside },
+	{ "socket-file", socket_file }, { "socket-file-at", socket_file_at }, { "socket-filter", socket_filter }, { "socket-size", socket_size }, { "stand-in", stand_in }, { "start-alike", start_alike }, { "start-beside", start_beside },
 	{ "start-by-clone3", start_by_clone3 }, { "start-by-vfork", start_by_vfork },
 	{ "start-process", start_process }, { "state", state }, { "stream-sendto", stream_sendto },
 	{ "symbolic-link", symbolic_link }, { "take-descriptor", take_descriptor }, { "tcp", tcp },

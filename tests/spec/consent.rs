@@ -621,6 +621,56 @@ async fn a_daemon_that_ends_asks_nobody_any_more() {
     assert!(listener.0.message().await.unwrap().is_none());
 }
 
+/// Returns the keys on consent of the configuration in the sidecar's manifest.
+fn of_the_sidecar() -> String {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/kubernetes/sidecar.yaml");
+    let text = fs::read_to_string(file).unwrap();
+    let (_, keys) = text.split_once("[consent]\n").unwrap();
+    let (keys, _) = keys.split_once("\n\n").unwrap();
+    format!("[consent]\n{keys}\n")
+}
+
+#[tokio::test]
+async fn no_consent_is_given_at_run_time_where_that_is_configured_and_the_list_counts() {
+    let daemon = daemon(&of_the_sidecar()).await;
+    let path = script(&daemon, "echo ran");
+    let argv = vec![path.to_str().unwrap().to_owned()];
+    let allow = pb::AllowRequest {
+        argv,
+        ..pb::AllowRequest::default()
+    };
+    let revoke = pb::RevokeRequest {
+        command: path.to_str().unwrap().to_owned(),
+    };
+    let mut client = operator(&daemon);
+    let refusals = [
+        client.allow(allow.clone()).await.err(),
+        client.decide(pb::DecideRequest::default()).await.err(),
+        client.list_allowed(pb::ListAllowedRequest {}).await.err(),
+        client.revoke(revoke.clone()).await.err(),
+        client.watch(pb::WatchRequest::default()).await.err(),
+    ];
+    for refusal in refusals {
+        let refusal = refusal.unwrap();
+        assert_eq!(refusal.code(), Code::PermissionDenied, "{refusal}");
+        assert_eq!(reason(&refusal), "PEER_NOT_ALLOWED", "{refusal}");
+        assert!(refusal.message().contains("consent.runtime"), "{refusal}");
+    }
+    let refusal = daemon.run(run_script(&path)).await.unwrap_err();
+    assert_eq!(reason(&refusal), "CONSENT_REQUIRED", "{refusal}");
+
+    // The controls: the file's owner allows it there, and without the key a client does.
+    let config = daemon.path().join("hookjail.toml");
+    let words = ["consent", "allow", "--", path.to_str().unwrap()];
+    let allowed = hookjail(&config, &words).output().unwrap();
+    assert!(allowed.status.success(), "{allowed:?}");
+    let response = daemon.run(run_script(&path)).await.unwrap();
+    assert_eq!(response.stdout, &b"ran\n"[..]);
+    let daemon = self::daemon("").await;
+    operator(&daemon).allow(allow).await.unwrap();
+    operator(&daemon).revoke(revoke).await.unwrap();
+}
+
 #[tokio::test]
 async fn consents_are_given_listed_and_taken_back_over_the_wire() {
     let daemon = daemon("").await;

@@ -48,6 +48,7 @@ mod logs;
 mod metrics;
 mod network;
 mod notify;
+mod offered;
 mod once;
 mod operate;
 mod output;

@@ -781,7 +781,9 @@ async fn the_command_line_calls_a_daemon_over_the_network() {
     );
 
     // The small program has no TLS, and passes on what needs it.
-    let mut thin = caller.command(&thin(), &["--as", "claude-code", "--", "/bin/echo", "{}"]);
+    let words = ["--as", "claude-code", "--connect", &caller.url];
+    let words = [&words[..], &["--", "/bin/echo", "{}"]].concat();
+    let mut thin = caller.command(&thin(), &words);
     thin.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut thin = thin.spawn().unwrap();
     let event = r#"{"hook_event_name":"PreToolUse","session_id":"s","cwd":"/","tool_name":"Bash","tool_input":{"command":"ls"}}"#;

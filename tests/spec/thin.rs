@@ -1,5 +1,7 @@
 //! `hookjail-run` is `hookjail run --as RUNTIME`, started in a fraction of the time.
 
+use std::{fs, io::Read, path::Path};
+
 use crate::{
     adopt::{CASES, assert_is_no, ended, in_place, places, told, written},
     support::{Daemon, directory, program, thin},
@@ -92,5 +94,33 @@ async fn what_it_does_not_do_is_done_by_the_program_beside_it_and_is_a_no_withou
     let mut words = in_place(CASES[0].runtime, &socket, &[], hook);
     words[0] = &alone;
     let output = ended(&here, &words, CASES[0].harmless);
+    assert!(output.status.success(), "{output:?}");
+}
+
+/// Returns whether a program starts without a loader, which opens files first.
+fn is_static(program: &Path) -> bool {
+    let mut head = Vec::new();
+    let file = fs::File::open(program).unwrap();
+    file.take(4096).read_to_end(&mut head).unwrap();
+    !head.windows(4).any(|part| part == b"/ld-")
+}
+
+#[tokio::test]
+async fn it_is_a_no_under_every_limit_on_descriptors_that_its_start_survives() {
+    let daemon = Daemon::start().await;
+    let (socket, here) = places(&daemon);
+    let case = &CASES[0];
+    let words = in_place(case.runtime, &socket, &[], "/bin/true");
+    let ended = |limit: &str| {
+        let limited = ["/bin/sh", "-c", "ulimit -n $0 && exec \"$@\"", limit];
+        ended(&here, &[&limited, &words[..]].concat(), case.harmless)
+    };
+    // A loader needs one beside the three that are open, and ends with 127 without it.
+    let least = if is_static(&thin()) { 0 } else { 4 };
+    for limit in least..9 {
+        assert_is_no(case, &ended(&limit.to_string()));
+    }
+    // The control.
+    let output = ended("64");
     assert!(output.status.success(), "{output:?}");
 }

@@ -381,7 +381,8 @@ impl Gate {
     /// Returns whether a peer is neither the daemon's own user nor listed for anything.
     pub(crate) fn is_stranger(&self, peer: &Peer) -> bool {
         let rules = self.rules();
-        let mut listed = [&rules.callers, &rules.operators, &rules.readers].into_iter();
+        let listed = [&rules.callers, &rules.readers].into_iter();
+        let mut listed = listed.chain(&rules.operators);
         peer.uid != nix::unistd::geteuid().as_raw() && !listed.any(|users| users.contain(peer))
     }
 
@@ -389,14 +390,19 @@ impl Gate {
     ///
     /// # Errors
     ///
-    /// Refuses hooks, and users that are neither the daemon's own nor listed for it.
+    /// Refuses hooks, users that are neither the daemon's own nor listed for it, and all where no consent is given at run time.
     pub(crate) fn admit_operator(&self, peer: &Peer, sandbox: &Sandbox) -> Result<(), Refusal> {
         if sandbox.is_hook(peer) {
             let message = "a hook may not answer for the operator";
             return Err(Refusal::new(Reason::CallerIsAHook, message));
         }
+        let rules = self.rules();
+        let Some(operators) = &rules.operators else {
+            let message = "`consent.runtime` is false, so no consent is given at run time; allow commands in the daemon's allowlist by `hookjail consent allow`";
+            return Err(Refusal::new(Reason::PeerNotAllowed, message));
+        };
         let own = nix::unistd::geteuid().as_raw();
-        if peer.uid != own && !self.rules().operators.contain(peer) {
+        if peer.uid != own && !operators.contain(peer) {
             let message = format!(
                 "uid {} may not answer for the operator; add it to `consent.operators`",
                 peer.uid

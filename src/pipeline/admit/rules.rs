@@ -81,8 +81,8 @@ pub(crate) struct Rules {
     pub homes: Homes,
     /// The operator's configuration of commands.
     pub hooks: Vec<OperatorHook>,
-    /// Users that may answer for the operator, besides the daemon's own.
-    pub operators: Users,
+    /// Users that may answer for the operator, besides the daemon's own; `None`: no user, and not the daemon's own.
+    pub operators: Option<Users>,
     /// Users that may read the records of all requests, besides the daemon's own.
     pub readers: Users,
     /// The profiles.

@@ -22,6 +22,7 @@ pub(in crate::sandbox) fn parameters(number: u32) -> &'static [&'static str] {
         nr::ioprio_set | nr::setpriority => &["which", "who", "value"],
         nr::renameat2 => &["olddirfd", "oldpath", "newdirfd", "newpath", "flags"],
         nr::sendto => &["fd", "buffer", "length", "flags", "address"],
+        nr::setsockopt => &["fd", "level", "option"],
         nr::socket | nr::socketpair => &["domain", "type", "protocol"],
         nr::tgkill => &["tgid", "tid", "sig"],
         _ => &[],
@@ -44,6 +45,8 @@ pub(in crate::sandbox) fn constants(number: u32, index: u8) -> &'static [(&'stat
         (nr::sched_setscheduler, 1) => &POLICY,
         (nr::setpriority, 0) => &PRIO,
         (nr::renameat2, 4) => &RENAME,
+        // The names of options differ by level.
+        (nr::setsockopt, 1) => &LEVEL,
         (nr::socket | nr::socketpair, 0) => &DOMAIN,
         (nr::socket | nr::socketpair, 1) => &TYPE,
         (nr::socket | nr::socketpair, 2) => &PROTOCOL,
@@ -83,6 +86,7 @@ table!(OPEN: O_RDONLY O_WRONLY O_RDWR O_APPEND O_CLOEXEC O_CREAT O_DIRECTORY O_E
 table!(PRCTL: PR_CAPBSET_READ PR_GET_DUMPABLE PR_GET_NAME PR_GET_NO_NEW_PRIVS PR_GET_SECCOMP PR_SET_NAME
     PR_SET_NO_NEW_PRIVS PR_SET_VMA PR_GET_CHILD_SUBREAPER PR_GET_PDEATHSIG PR_SET_DUMPABLE PR_SET_PDEATHSIG PR_SET_SECCOMP PR_SET_PTRACER
     PR_SET_CHILD_SUBREAPER PR_SET_KEEPCAPS PR_SET_SECUREBITS PR_CAPBSET_DROP PR_CAP_AMBIENT PR_SET_MM PR_SET_THP_DISABLE);
+table!(LEVEL: SOL_SOCKET IPPROTO_IP IPPROTO_IPV6 IPPROTO_TCP IPPROTO_UDP);
 table!(DOMAIN: AF_UNIX AF_INET AF_INET6 AF_NETLINK AF_PACKET AF_VSOCK AF_ALG AF_KEY);
 table!(TYPE: SOCK_STREAM SOCK_DGRAM SOCK_RAW SOCK_SEQPACKET SOCK_CLOEXEC SOCK_NONBLOCK);
 table!(PROTOCOL: IPPROTO_TCP IPPROTO_UDP IPPROTO_ICMP IPPROTO_ICMPV6 IPPROTO_SCTP IPPROTO_UDPLITE IPPROTO_MPTCP IPPROTO_RAW);

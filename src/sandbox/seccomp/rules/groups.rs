@@ -176,14 +176,103 @@ const IDENTITY: [u32; 30] = [
 ];
 
 /// Both halves of a socket pair, which nothing outside can reach.
-const LOCAL_SOCKETS: [u32; 7] = [
+const LOCAL_SOCKETS: [u32; 6] = [
     nr::getpeername, // Node's and Python's pipes
     nr::getsockname, // Node's and Python's pipes
     nr::getsockopt,  // Node, Python, Go: the kind of an inherited socket
     nr::recvfrom,    // Node, Rust: reading a socket pair
     nr::recvmsg,     // Node, Python: reading a socket pair
-    nr::setsockopt,  // Node, Go
     nr::shutdown,    // Node: to end a stream half-way
+];
+
+/// Options of every socket: sizes, times and ends. Not those that load programs into the kernel (`SO_ATTACH_…`), nor those that take a
+/// capability.
+pub(super) const SOCKET_OPTIONS: [libc::c_int; 11] = [
+    libc::SO_KEEPALIVE, // everybody with long connections
+    libc::SO_LINGER,    // Java, servers
+    libc::SO_PASSCRED,  // D-Bus, systemd's libraries
+    libc::SO_PEEK_OFF,  // CRIU, Rust
+    libc::SO_RCVBUF,    // Node, Java: the room of a socket pair
+    libc::SO_RCVLOWAT,  // libevent
+    libc::SO_RCVTIMEO,  // Perl, curl, Rust
+    libc::SO_REUSEADDR, // everybody who listens
+    libc::SO_REUSEPORT, // Node, nginx
+    libc::SO_SNDBUF,    // Node, Java, iproute2
+    libc::SO_SNDTIMEO,  // as `SO_RCVTIMEO`
+];
+
+/// The same of sockets to other hosts.
+pub(super) const NETWORK_OPTIONS: [libc::c_int; 9] = [
+    libc::SO_BINDTODEVICE, // curl, ping
+    libc::SO_BROADCAST,    // Go, Java
+    libc::SO_DONTROUTE,    // traceroute
+    libc::SO_OOBINLINE,    // telnet, Java
+    libc::SO_PRIORITY,     // Java, QUIC
+    libc::SO_RXQ_OVFL,     // QUIC
+    libc::SO_TIMESTAMP,    // ping, NTP clients
+    libc::SO_TIMESTAMPNS,  // NTP clients
+    libc::SO_ZEROCOPY,     // QUIC, gRPC
+];
+
+/// Options of IPv4.
+pub(super) const IP_OPTIONS: [libc::c_int; 14] = [
+    libc::IP_ADD_MEMBERSHIP,       // mDNS of Node, Java and avahi
+    libc::IP_BIND_ADDRESS_NO_PORT, // curl, Go
+    libc::IP_DROP_MEMBERSHIP,      // as `IP_ADD_MEMBERSHIP`
+    libc::IP_MTU_DISCOVER,         // QUIC, traceroute
+    libc::IP_MULTICAST_ALL,        // libuv, Java
+    libc::IP_MULTICAST_IF,         // Java, mDNS
+    libc::IP_MULTICAST_LOOP,       // Java, mDNS
+    libc::IP_MULTICAST_TTL,        // Java, mDNS
+    libc::IP_PKTINFO,              // resolvers, QUIC
+    libc::IP_RECVERR,              // glibc's resolver, libuv
+    libc::IP_RECVTOS,              // QUIC
+    libc::IP_RECVTTL,              // traceroute
+    libc::IP_TOS,                  // ssh, Java
+    libc::IP_TTL,                  // traceroute, Node
+];
+
+/// Options of IPv6.
+pub(super) const IPV6_OPTIONS: [libc::c_int; 12] = [
+    libc::IPV6_ADD_MEMBERSHIP,  // as of IPv4, here and below
+    libc::IPV6_DROP_MEMBERSHIP, // as `IPV6_ADD_MEMBERSHIP`
+    libc::IPV6_MTU_DISCOVER,    // QUIC
+    libc::IPV6_MULTICAST_HOPS,  // Java, mDNS
+    libc::IPV6_MULTICAST_IF,    // Java, mDNS
+    libc::IPV6_MULTICAST_LOOP,  // Java, mDNS
+    libc::IPV6_RECVERR,         // glibc's resolver, libuv
+    libc::IPV6_RECVPKTINFO,     // resolvers, QUIC
+    libc::IPV6_RECVTCLASS,      // QUIC
+    libc::IPV6_TCLASS,          // ssh, Java
+    libc::IPV6_UNICAST_HOPS,    // traceroute, Node
+    libc::IPV6_V6ONLY,          // Node, Go, Java, Python
+];
+
+/// Options of TCP. Not `TCP_ULP`, which attaches another protocol.
+pub(super) const TCP_OPTIONS: [libc::c_int; 16] = [
+    libc::TCP_CONGESTION,       // iperf, Java
+    libc::TCP_CORK,             // nginx, libcurl
+    libc::TCP_DEFER_ACCEPT,     // Bun
+    libc::TCP_FASTOPEN,         // resolvers
+    libc::TCP_FASTOPEN_CONNECT, // curl, resolvers
+    libc::TCP_KEEPCNT,          // curl, Go, libpq
+    libc::TCP_KEEPIDLE,         // curl, Go, Node
+    libc::TCP_KEEPINTVL,        // curl, Go, Node
+    libc::TCP_LINGER2,          // servers
+    libc::TCP_MAXSEG,           // iperf
+    libc::TCP_NODELAY,          // every client
+    libc::TCP_NOTSENT_LOWAT,    // browsers, HTTP/2
+    libc::TCP_QUICKACK,         // Java, databases
+    libc::TCP_SYNCNT,           // databases
+    libc::TCP_USER_TIMEOUT,     // gRPC, libpq
+    libc::TCP_WINDOW_CLAMP,     // iperf
+];
+
+/// Options of UDP. Not `UDP_ENCAP`, which attaches another protocol.
+pub(super) const UDP_OPTIONS: [libc::c_int; 3] = [
+    libc::UDP_CORK,    // media players
+    libc::UDP_GRO,     // QUIC
+    libc::UDP_SEGMENT, // QUIC
 ];
 
 /// The hook's own memory.

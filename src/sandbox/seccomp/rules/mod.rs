@@ -7,8 +7,9 @@ mod groups;
 use serde::{Deserialize, Serialize};
 
 use self::groups::{
-    FCNTL_COMMANDS, GROUPS, IOCTL_REQUESTS, KILLED, METADATA, MISSING, OUTBOUND, PATHS,
-    PRCTL_OPTIONS, TERMINAL_REQUESTS, WATCHES, XATTR_READS,
+    FCNTL_COMMANDS, GROUPS, IOCTL_REQUESTS, IP_OPTIONS, IPV6_OPTIONS, KILLED, METADATA, MISSING,
+    NETWORK_OPTIONS, OUTBOUND, PATHS, PRCTL_OPTIONS, SOCKET_OPTIONS, TCP_OPTIONS,
+    TERMINAL_REQUESTS, UDP_OPTIONS, WATCHES, XATTR_READS,
 };
 use crate::{
     model::axis::Axis,
@@ -179,6 +180,8 @@ fn specified(spec: &FilterSpec, nr: u32) -> Rule {
             ArgTest::int(0, PRIO_PROCESS),
             ArgTest::int(1, 0),
         ]]),
+        // Node, Go.
+        nr::setsockopt => Rule::when(socket_options(spec.network)),
         // Node and Python, for pipes to children. A datagram half could be addressed to any socket of the host by its path; a half of one of these is connected for good. Rust
         // starts processes with the second.
         nr::socketpair => Rule::when(
@@ -426,6 +429,27 @@ fn internet_sockets() -> Vec<Vec<ArgTest>> {
         }
     }
     ways
+}
+
+/// Returns the ways to set an option of a socket.
+fn socket_options(network: Network) -> Vec<Vec<ArgTest>> {
+    let every: &[(_, &[_])] = &[(libc::SOL_SOCKET, &SOCKET_OPTIONS)];
+    let outbound: &[(_, &[_])] = match network {
+        Network::None => &[],
+        Network::Outbound => &[
+            (libc::SOL_SOCKET, &NETWORK_OPTIONS),
+            (libc::IPPROTO_IP, &IP_OPTIONS),
+            (libc::IPPROTO_IPV6, &IPV6_OPTIONS),
+            (libc::IPPROTO_TCP, &TCP_OPTIONS),
+            (libc::IPPROTO_UDP, &UDP_OPTIONS),
+        ],
+    };
+    let levels = every.iter().chain(outbound);
+    let ways = levels.flat_map(|&(level, options)| {
+        let options = options.iter();
+        options.map(move |&option| vec![int(1, level), int(2, option)])
+    });
+    ways.collect()
 }
 
 const fn socket_type(kind: libc::c_int) -> ArgTest {

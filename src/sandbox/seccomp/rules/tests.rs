@@ -317,7 +317,13 @@ fn pipeline_adds_processes_and_nothing_else() {
 #[test]
 fn outbound_network_adds_clients_and_nothing_else() {
     let added = [
-        "connect", "recvmmsg", "sendmmsg", "sendmsg", "sendto", "socket",
+        "connect",
+        "recvmmsg",
+        "sendmmsg",
+        "sendmsg",
+        "sendto",
+        "setsockopt",
+        "socket",
     ];
     assert_eq!(differences(&PIPELINE, &NETWORK), present(&added));
     for nr in [nr::bind, nr::listen, nr::accept, nr::accept4] {
@@ -443,6 +449,38 @@ fn tested_arguments_are_those_the_table_names() {
         [1, stream | 1 << 4],
     ] {
         assert!(!allows(&STRICT, nr::socketpair, &refused), "{refused:?}");
+    }
+
+    let option = |spec, level: i32, option: i32| {
+        let [level, option] = [level, option].map(|it| it.cast_unsigned().into());
+        // The kernel ignores the upper halves.
+        let dirt = 1 << 32;
+        let allowed = allows(spec, nr::setsockopt, &[3, level, option]);
+        let dirty = allows(spec, nr::setsockopt, &[3, level | dirt, option | dirt]);
+        assert_eq!(allowed, dirty, "{level} {option}");
+        allowed
+    };
+    for spec in [&STRICT, &NETWORK] {
+        assert!(option(spec, libc::SOL_SOCKET, libc::SO_RCVBUF));
+        for program in [
+            libc::SO_ATTACH_FILTER,
+            libc::SO_ATTACH_BPF,
+            libc::SO_ATTACH_REUSEPORT_CBPF,
+            libc::SO_ATTACH_REUSEPORT_EBPF,
+        ] {
+            assert!(!option(spec, libc::SOL_SOCKET, program), "{program}");
+        }
+        assert!(!option(spec, libc::IPPROTO_TCP, libc::TCP_ULP));
+        let is_network = spec.network == Network::Outbound;
+        assert_eq!(
+            option(spec, libc::IPPROTO_TCP, libc::TCP_NODELAY),
+            is_network
+        );
+        // The number of `SO_ATTACH_FILTER`.
+        assert_eq!(
+            option(spec, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY),
+            is_network
+        );
     }
 
     assert!(allows(&STRICT, nr::sendto, &[3, 0, 0, 0, 0, 9]));

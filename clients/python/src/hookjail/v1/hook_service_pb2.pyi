@@ -142,7 +142,7 @@ class ExecuteRequest(_message.Message):
     def __init__(self, request_id: _Optional[str] = ..., hook: _Optional[_Union[Hook, _Mapping]] = ..., contract: _Optional[_Union[_types_pb2.Contract, str]] = ..., event: _Optional[_Union[Event, _Mapping]] = ..., mode: _Optional[str] = ..., profile: _Optional[str] = ..., narrow: _Optional[_Union[Narrow, _Mapping]] = ..., timeout: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., require_confirmed: bool = ..., on_disconnect: _Optional[_Union[OnDisconnect, str]] = ..., on_failure: _Optional[_Union[OnFailure, str]] = ..., session_id: _Optional[str] = ..., max_reply_bytes: _Optional[int] = ..., depth: _Optional[int] = ..., offer: _Optional[_Union[Offer, _Mapping]] = ...) -> None: ...
 
 class Offer(_message.Message):
-    __slots__ = ("env", "workspace", "working_dir")
+    __slots__ = ("env", "workspace", "working_dir", "names")
     class EnvEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -153,13 +153,15 @@ class Offer(_message.Message):
     ENV_FIELD_NUMBER: _ClassVar[int]
     WORKSPACE_FIELD_NUMBER: _ClassVar[int]
     WORKING_DIR_FIELD_NUMBER: _ClassVar[int]
+    NAMES_FIELD_NUMBER: _ClassVar[int]
     env: _containers.ScalarMap[str, str]
     workspace: str
     working_dir: str
-    def __init__(self, env: _Optional[_Mapping[str, str]] = ..., workspace: _Optional[str] = ..., working_dir: _Optional[str] = ...) -> None: ...
+    names: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, env: _Optional[_Mapping[str, str]] = ..., workspace: _Optional[str] = ..., working_dir: _Optional[str] = ..., names: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ExecuteResponse(_message.Message):
-    __slots__ = ("request_id", "outcome", "stdout", "stdout_tail", "stdout_total_bytes", "stdout_truncated", "stderr", "stderr_tail", "stderr_total_bytes", "stderr_truncated", "verdict", "confinement", "denials", "usage", "audit", "events", "contract_version", "cut_for_reply", "denial_sources", "exec_problem")
+    __slots__ = ("request_id", "outcome", "stdout", "stdout_tail", "stdout_total_bytes", "stdout_truncated", "stderr", "stderr_tail", "stderr_total_bytes", "stderr_truncated", "verdict", "confinement", "denials", "usage", "audit", "events", "contract_version", "cut_for_reply", "denial_sources", "exec_problem", "wanted_variables")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     OUTCOME_FIELD_NUMBER: _ClassVar[int]
     STDOUT_FIELD_NUMBER: _ClassVar[int]
@@ -180,6 +182,7 @@ class ExecuteResponse(_message.Message):
     CUT_FOR_REPLY_FIELD_NUMBER: _ClassVar[int]
     DENIAL_SOURCES_FIELD_NUMBER: _ClassVar[int]
     EXEC_PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    WANTED_VARIABLES_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     outcome: _types_pb2.Outcome
     stdout: bytes
@@ -200,7 +203,8 @@ class ExecuteResponse(_message.Message):
     cut_for_reply: bool
     denial_sources: _containers.RepeatedScalarFieldContainer[str]
     exec_problem: str
-    def __init__(self, request_id: _Optional[str] = ..., outcome: _Optional[_Union[_types_pb2.Outcome, _Mapping]] = ..., stdout: _Optional[bytes] = ..., stdout_tail: _Optional[bytes] = ..., stdout_total_bytes: _Optional[int] = ..., stdout_truncated: bool = ..., stderr: _Optional[bytes] = ..., stderr_tail: _Optional[bytes] = ..., stderr_total_bytes: _Optional[int] = ..., stderr_truncated: bool = ..., verdict: _Optional[_Union[_types_pb2.Verdict, _Mapping]] = ..., confinement: _Optional[_Union[_types_pb2.Confinement, _Mapping]] = ..., denials: _Optional[_Iterable[_Union[_types_pb2.Denial, _Mapping]]] = ..., usage: _Optional[_Union[_types_pb2.Usage, _Mapping]] = ..., audit: _Optional[_Union[_types_pb2.AuditReference, _Mapping]] = ..., events: _Optional[_Iterable[_Union[_types_pb2.ContractEvent, _Mapping]]] = ..., contract_version: _Optional[str] = ..., cut_for_reply: bool = ..., denial_sources: _Optional[_Iterable[str]] = ..., exec_problem: _Optional[str] = ...) -> None: ...
+    wanted_variables: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, request_id: _Optional[str] = ..., outcome: _Optional[_Union[_types_pb2.Outcome, _Mapping]] = ..., stdout: _Optional[bytes] = ..., stdout_tail: _Optional[bytes] = ..., stdout_total_bytes: _Optional[int] = ..., stdout_truncated: bool = ..., stderr: _Optional[bytes] = ..., stderr_tail: _Optional[bytes] = ..., stderr_total_bytes: _Optional[int] = ..., stderr_truncated: bool = ..., verdict: _Optional[_Union[_types_pb2.Verdict, _Mapping]] = ..., confinement: _Optional[_Union[_types_pb2.Confinement, _Mapping]] = ..., denials: _Optional[_Iterable[_Union[_types_pb2.Denial, _Mapping]]] = ..., usage: _Optional[_Union[_types_pb2.Usage, _Mapping]] = ..., audit: _Optional[_Union[_types_pb2.AuditReference, _Mapping]] = ..., events: _Optional[_Iterable[_Union[_types_pb2.ContractEvent, _Mapping]]] = ..., contract_version: _Optional[str] = ..., cut_for_reply: bool = ..., denial_sources: _Optional[_Iterable[str]] = ..., exec_problem: _Optional[str] = ..., wanted_variables: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ExecuteStreamRequest(_message.Message):
     __slots__ = ("request",)
