@@ -891,7 +891,7 @@ async fn a_hook_makes_files_of_its_own_beside_what_its_agent_obeys() {
         (mkdir -p .claude/commands && echo x > .claude/commands/x.md) 2>/dev/null || echo kept";
     let request = |script: &str, workspace: &Path| {
         let mut request = in_workspace("workspace-rw", script, workspace);
-        request.contract = "claude_code".to_owned();
+        request.contract = pb::Contract::ClaudeCode.into();
         request.event.get_or_insert_default().point = "PreToolUse".to_owned();
         request
     };
