@@ -56,8 +56,8 @@ pub(super) struct Capacity {
 /// Descriptors for the daemon itself, for operators and for uids without permission.
 const OWN_DESCRIPTORS: usize = 96;
 
-/// Descriptors of a hook while it is set up, with its uid's lock, its cgroup and the directories that take names in its workspace.
-const HOOK_DESCRIPTORS: usize = 40;
+/// Descriptors of a hook while it is set up, with its uid's lock, its cgroup and the lock in its workspace.
+const HOOK_DESCRIPTORS: usize = 14;
 
 impl Capacity {
     /// Returns the configured capacity, reduced to a limit of descriptors.
@@ -588,14 +588,14 @@ mod tests {
             room.map(|room| (room.hooks, room.connections))
         };
         assert_eq!(room(65_536), Ok((256, 4096)));
-        assert_eq!(room(4096), Ok((230, 1000)));
-        assert_eq!(room(1024), Ok((53, 232)));
-        assert_eq!(room(256), Ok((9, 40)));
+        assert_eq!(room(4096), Ok((214, 1000)));
+        assert_eq!(room(1024), Ok((49, 232)));
+        assert_eq!(room(256), Ok((8, 40)));
         assert_eq!(room(120), Ok((1, 6)));
         for too_few in [0, 96, 99, 110] {
-            assert_eq!(room(too_few), Err(113), "{too_few}");
+            assert_eq!(room(too_few), Err(114), "{too_few}");
         }
-        for descriptors in 113..5000 {
+        for descriptors in 114..5000 {
             let Ok((hooks, connections)) = room(descriptors) else {
                 continue;
             };

@@ -183,6 +183,8 @@ pub enum Keep {
     Name,
     /// It stays read-only, with everything below it.
     Unchanged,
+    /// An empty directory lies in its place.
+    Empty,
     /// It cannot be opened.
     Hidden,
 }

@@ -113,12 +113,16 @@ impl WorkspaceRoots {
     ///
     /// As [`WorkspaceRoots::admit`].
     pub fn admit_git(&self, directory: &Path) -> Result<(), String> {
-        // `.git` and what it is called where a repository has nothing else, such as `.bare`.
-        let is_hidden = |it: &Path| it.file_name().is_some_and(is_dotted);
-        let outermost = directory.ancestors().filter(|it| is_hidden(it)).last();
-        let repository = outermost.and_then(Path::parent).unwrap_or(directory);
-        let is_home = self.homes.iter().any(|home| home == repository);
-        self.admit(if is_home { directory } else { repository })
+        // `.git`, and what it is called where a repository has nothing else, such as `.bare`.
+        let hidden = directory
+            .ancestors()
+            .filter(|it| it.file_name().is_some_and(is_dotted));
+        let mut repositories = hidden.filter_map(Path::parent);
+        let own = self.admit(directory);
+        match own.is_err() && repositories.any(|repository| self.admit(repository).is_ok()) {
+            true => Ok(()),
+            false => own,
+        }
     }
 
     /// Returns why no project lies here: git, or an agent, obeys a directory on the way. Working trees that they make are projects.
@@ -286,6 +290,8 @@ mod tests {
             ("/home/ada/p/.bare", true),
             ("/home/ada/repositories/p.git", true),
             ("/srv/p/.git/modules/sub", true),
+            ("/srv/.p/q/.git/modules/.sub", true),
+            ("/srv/p/.claude/worktrees/one/.git", true),
             ("/home/ada/.git", false),
             ("/home/ada/.dotfiles/.git", false),
             ("/home/ada/go/.git", false),

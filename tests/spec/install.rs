@@ -823,7 +823,8 @@ fn packages_are_fetched_confined_once_somebody_agrees_and_without_a_run_of_the_h
 #[test]
 fn packages_of_the_users_hooks_are_fetched_for_every_project() {
     let home = Home::new();
-    let fetcher = "#!/bin/sh\nmkdir -p $npm_config_cache\necho got \"$*\" >>$npm_config_cache/got\nls -A >$npm_config_cache/beside\n";
+    fs::create_dir_all(home.path(".local/bin")).unwrap();
+    let fetcher = "#!/bin/sh\nmkdir -p $npm_config_cache\necho got \"$*\" >>$npm_config_cache/got\ncat .npmrc >$npm_config_cache/beside 2>&1\n";
     home.script(".local/bin/npx", fetcher);
     home.write("p/.npmrc", "registry = http://127.0.0.1:1\n");
     let settings = json!({"hooks": {"PostToolUse": [{"matcher": "Bash", "hooks": [
@@ -855,7 +856,8 @@ fn packages_of_the_users_hooks_are_fetched_for_every_project() {
 
     assert!(done.status.success(), "{said}");
     for project in ["q", "r"] {
-        let got = "got --yes --package prettier --call true\n";
+        let got =
+            "got --yes --package prettier --call true\ncat: .npmrc: No such file or directory\n";
         assert_eq!(found(project), got, "{said}");
     }
 }

@@ -214,9 +214,9 @@ fn a_tool_of_the_home_and_what_claude_code_keeps_there_come_by_their_parts() {
     let home = Home::new();
     home.write(
         ".local/bin/tool",
-        "#!/bin/sh\nread -r x < ~/.claude/projects/t.jsonl\n",
+        "#!/bin/sh\nread -r x < ~/.claude/hooks/t.json\n",
     );
-    home.write(".claude/projects/t.jsonl", "{}\n");
+    home.write(".claude/hooks/t.json", "{}\n");
 
     learns(
         &home,

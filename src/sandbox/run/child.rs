@@ -39,7 +39,7 @@ use crate::{
             child_spec::{Execution, pipes, scratch_fd},
             denials::Denials,
             grants::OpenGrant,
-            read_only::{Closed, Kept},
+            read_only::{Closed, Instead, Kept},
             state::mirror::shown,
             task::Action,
             view::{Cover, Placement, private, without_links},
@@ -887,6 +887,7 @@ fn read_only_of(kept: &Kept, closed: &Closed) -> io::Result<ReadOnly> {
         Bind::new(
             below,
             match keep {
+                Keep::Empty => BindKind::Empty,
                 Keep::Hidden => BindKind::Hidden,
                 Keep::Name => BindKind::Name,
                 Keep::Unchanged => BindKind::ReadOnly,
@@ -894,19 +895,18 @@ fn read_only_of(kept: &Kept, closed: &Closed) -> io::Result<ReadOnly> {
         )
     });
     let binds: Option<Vec<_>> = binds.collect();
-    let hides = kept.points.values().any(|keep| *keep == Keep::Hidden);
-    let closed = |is_directory| -> io::Result<Found> {
-        let (path, opened) = closed.instead_of(is_directory)?;
-        Found::of(path, opened)
+    let has = |keep: Keep| kept.points.values().any(|it| *it == keep);
+    let closed = |instead, is_needed: bool| {
+        let entry = is_needed.then(|| closed.get(instead)).transpose()?;
+        let found = entry.map(|(path, opened)| Found::of(path, opened));
+        found.transpose()
     };
     Ok(ReadOnly {
         binds: binds.ok_or(io::ErrorKind::InvalidInput)?,
-        closed: match hides {
-            false => None,
-            true => Some(ClosedPaths {
-                directory: kept.hides_directories.then(|| closed(true)).transpose()?,
-                file: closed(false)?,
-            }),
+        closed: ClosedPaths {
+            directory: closed(Instead::Directory, kept.hides_directories)?,
+            empty: closed(Instead::Empty, has(Keep::Empty))?,
+            file: closed(Instead::File, has(Keep::Hidden))?,
         },
         workspace: Found::of(&kept.workspace, &kept.target)?,
     })

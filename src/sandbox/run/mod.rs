@@ -621,7 +621,7 @@ impl Sandbox {
             .state_of(hook, identity.as_ref())
             .map_err(|e| Fault::new("cannot make the directories of files that last", e))?;
         let kept = hook.opened.kept.as_ref();
-        let placeholders = kept.map(|kept| Arc::clone(&kept.placeholders));
+        let placeholders = kept.and_then(|kept| kept.placeholders.clone());
         let task = Task {
             action: Action::Execute(execution(directory, identity.as_ref())?),
             caller,

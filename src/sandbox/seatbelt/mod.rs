@@ -135,7 +135,7 @@ pub fn profile(policy: &Policy, places: &Places<'_>) -> Result<Generated, Inexpr
         match kept.keep {
             Keep::Hidden => hidden.push(Filter::Subpath(value)),
             Keep::Name => names.push(Filter::Literal(value)),
-            Keep::Unchanged => read_only.push(Filter::Subpath(value)),
+            Keep::Empty | Keep::Unchanged => read_only.push(Filter::Subpath(value)),
         }
     }
     if !names.is_empty() || !read_only.is_empty() {

@@ -109,7 +109,7 @@ impl Fixture {
         let points = points.map(|(below, keep)| (below.into(), keep));
         Ok(Kept {
             hides_directories: false,
-            placeholders: Arc::default(),
+            placeholders: None,
             points: points.into(),
             target: Arc::new(target),
             workspace,

@@ -17,19 +17,21 @@ use super::mounts::{
 pub(crate) struct ReadOnly {
     /// In order: a path comes after the one that contains it.
     pub binds: Vec<Bind>,
-    /// The mounts of hidden paths, if there are any.
-    pub closed: Option<ClosedPaths>,
+    /// What lies in the places of others.
+    pub closed: ClosedPaths,
     /// The workspace.
     pub workspace: Found,
 }
 
-/// Paths that cannot be opened.
+/// What lies in the places of others, as far as it is needed.
 #[derive(Debug)]
 pub(crate) struct ClosedPaths {
-    /// An empty directory, if directories are hidden.
+    /// An empty directory that cannot be opened.
     pub directory: Option<Found>,
-    /// An empty file.
-    pub file: Found,
+    /// An empty directory.
+    pub empty: Option<Found>,
+    /// An empty file that cannot be opened.
+    pub file: Option<Found>,
 }
 
 /// A mount point.
@@ -44,6 +46,8 @@ pub(crate) struct Bind {
 /// A mount on a path.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum BindKind {
+    /// An empty directory.
+    Empty,
     /// Something that cannot be opened.
     Hidden,
     /// The path itself.
@@ -67,7 +71,7 @@ pub(super) fn make(read_only: &ReadOnly) -> Result<(), i32> {
     let workspace = enter(&read_only.workspace)?;
     for bind in &read_only.binds {
         match bind.kind {
-            BindKind::Hidden => hide(workspace, bind, read_only.closed.as_ref())?,
+            BindKind::Empty | BindKind::Hidden => hide(workspace, bind, &read_only.closed)?,
             BindKind::Name | BindKind::ReadOnly => make_bind(workspace, bind)?,
         }
     }
@@ -91,18 +95,19 @@ fn make_bind(workspace: usize, bind: &Bind) -> Result<(), i32> {
     close(seen)
 }
 
-/// Puts what cannot be opened in the place of a path's target, found without links. One that is gone needs nothing: whoever
+/// Puts what is empty, or cannot be opened, in the place of a path's target, found without links. One that is gone needs nothing: whoever
 /// removed it can also make another, at any time.
-fn hide(workspace: usize, bind: &Bind, closed: Option<&ClosedPaths>) -> Result<(), i32> {
-    let closed = closed.ok_or(libc::EINVAL)?;
+fn hide(workspace: usize, bind: &Bind, closed: &ClosedPaths) -> Result<(), i32> {
     let target = match locate(workspace, &bind.below, BENEATH) {
         Err(libc::ENOENT) => return Ok(()),
         target => target?,
     };
-    let closed = match is_directory(target)? {
-        false => &closed.file,
-        true => closed.directory.as_ref().ok_or(libc::ESTALE)?,
+    let closed = match (bind.kind, is_directory(target)?) {
+        (BindKind::Empty, true) => &closed.empty,
+        (_, true) => &closed.directory,
+        (_, false) => &closed.file,
     };
+    let closed = closed.as_ref().ok_or(libc::ESTALE)?;
     let source = enter(closed)?;
     let tree = copy_mount(source, false)?;
     close(source)?;

@@ -1,4 +1,4 @@
-//! The empty file and the empty directory that nobody opens, in the places of what is hidden.
+//! What lies in the places of paths that are hidden or not to be touched: an empty file and empty directories.
 
 use std::{
     fs::{self, File, Permissions},
@@ -15,51 +15,62 @@ use nix::{
 
 use crate::sys::BY_NAME;
 
-/// An empty file and an empty directory without a permission, opened by their names. They are made when they are first asked for.
+/// An empty file and empty directories, opened by their names. They are made when they are first asked for.
 #[derive(Debug)]
 pub(in crate::sandbox) struct Closed {
     at: PathBuf,
-    directory: OnceLock<Entry>,
-    file: OnceLock<Entry>,
+    entries: [OnceLock<Entry>; 3],
+}
+
+/// What lies in the place of something.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(in crate::sandbox) enum Instead {
+    /// A directory that cannot be opened.
+    Directory,
+    /// A directory that can be listed, and is another one than what it covers.
+    Empty,
+    /// A file that cannot be opened.
+    File,
 }
 
 /// A path and what it leads to.
 type Entry = (PathBuf, Arc<OwnedFd>);
 
 impl Closed {
-    /// Names both in a directory.
+    /// Names them in a directory.
     pub(in crate::sandbox) fn below(at: &Path) -> Self {
         Self {
             at: at.to_owned(),
-            directory: OnceLock::new(),
-            file: OnceLock::new(),
+            entries: Default::default(),
         }
     }
 
-    /// Returns the one for the place of a directory, or of anything else.
+    /// Returns one of them.
     ///
     /// # Errors
     ///
     /// Returns the error of making it.
-    pub(in crate::sandbox) fn instead_of(&self, is_directory: bool) -> io::Result<&Entry> {
-        let (entry, name) = match is_directory {
-            false => (&self.file, "closed-file"),
-            true => (&self.directory, "closed-directory"),
+    pub(in crate::sandbox) fn get(&self, instead: Instead) -> io::Result<&Entry> {
+        let (index, name, mode) = match instead {
+            Instead::Directory => (0, "closed-directory", 0o0),
+            Instead::Empty => (1, "empty-directory", 0o555),
+            Instead::File => (2, "closed-file", 0o0),
         };
+        let entry = &self.entries[index];
         if let Some(made) = entry.get() {
             return Ok(made);
         }
         let path = self.at.join(name);
-        let made = match is_directory {
-            false => File::create_new(&path).map(drop),
-            true => fs::create_dir(&path),
+        let made = match instead {
+            Instead::File => File::create_new(&path).map(drop),
+            Instead::Directory | Instead::Empty => fs::create_dir(&path),
         };
         match made {
             // Another run has just made it.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             made => made?,
         }
-        fs::set_permissions(&path, Permissions::from_mode(0o0))?;
+        fs::set_permissions(&path, Permissions::from_mode(mode))?;
         let flags = BY_NAME | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         let opened = open(&path, flags, Mode::empty())?;
         Ok(entry.get_or_init(|| (path, Arc::new(opened))))

@@ -21,7 +21,7 @@ use nix::{
     sys::stat::{Mode, SFlag, fstat, fstatat, mkdirat},
 };
 
-use self::placeholder::{Placeholder, Way};
+use self::placeholder::{Placeholders, SHARED, is_way, takes_name};
 #[cfg(target_os = "linux")]
 use crate::policy::{Access, rights::Rights};
 #[cfg(target_os = "linux")]
@@ -35,7 +35,7 @@ use crate::{
 };
 
 #[cfg(target_os = "linux")]
-pub(in crate::sandbox) use self::closed::Closed;
+pub(in crate::sandbox) use self::closed::{Closed, Instead};
 
 /// A tree with paths that stay read-only, or are hidden.
 #[derive(Debug)]
@@ -43,21 +43,13 @@ pub(in crate::sandbox) struct Kept {
     /// Whether directories are among what is hidden.
     pub hides_directories: bool,
     /// The directories that take missing names. They have to last as long as the run's processes.
-    pub placeholders: Arc<Placeholders>,
+    pub placeholders: Option<Arc<Placeholders>>,
     /// The paths below the tree. A path inside another comes after it.
     pub points: BTreeMap<PathBuf, Keep>,
     /// The workspace, or the directory that holds it and the directories of git that belong to it.
     pub target: Arc<OwnedFd>,
     /// Its path.
     pub workspace: PathBuf,
-}
-
-/// Directories that are made for a run, and removed after it.
-#[derive(Debug, Default)]
-pub(in crate::sandbox) struct Placeholders {
-    /// Dropped before the directories that hold them.
-    taken: Vec<Placeholder>,
-    ways: Vec<Way>,
 }
 
 /// The making of directories in a workspace.
@@ -141,7 +133,7 @@ impl Kept {
         }
         Ok(Self {
             hides_directories: false,
-            placeholders: Arc::default(),
+            placeholders: None,
             points,
             target: Arc::new(target),
             workspace: workspace.to_owned(),
@@ -154,7 +146,7 @@ impl Kept {
         list: impl Iterator<Item = &'a ReadOnly>,
         making: Making<'_>,
     ) -> Result<(), Refusal> {
-        let mut made = Placeholders::default();
+        let mut made: Option<Placeholders> = None;
         for kept in list {
             let names = kept.below.components().count();
             let mut depth = 1;
@@ -170,75 +162,82 @@ impl Kept {
                         depth += 1;
                         continue;
                     }
-                    Some(Keep::Unchanged | Keep::Hidden) => break,
+                    Some(Keep::Unchanged | Keep::Empty | Keep::Hidden) => break,
                     Some(Keep::Name) | None => {}
                 }
-                match find(&self.target, below) {
-                    Ok(Found::Directory(mode)) if !is_last && !Placeholder::is(mode) => {
-                        if Way::is(mode) && making.makes {
-                            made.ways.push(Way::share(&self.target, below));
-                        }
-                        raise(&mut self.points, below, Keep::Name);
-                        depth += 1;
-                    }
-                    Ok(Found::Directory(mode)) if !Placeholder::is(mode) => {
-                        if let Some(name) = second_name(&self.target, below) {
-                            return Err(unkept(&path.join(name), &asked_to_keep(kept), NAMES));
-                        }
-                        raise(&mut self.points, below, Keep::Unchanged);
-                        break;
-                    }
-                    Ok(Found::Directory(_)) | Err(Errno::ENOENT) => {
-                        let is_open = !is_last
-                            && depth == 1
-                            && making.open.iter().any(|name| below == Path::new(name));
-                        if !making.makes {
+                match (find(&self.target, below), &mut made) {
+                    (Ok(Found::Directory(mode)), Some(made))
+                        if takes_name(mode) || is_way(mode) =>
+                    {
+                        let leads = is_way(mode) && !is_last;
+                        let keep = if leads { Keep::Name } else { Keep::Unchanged };
+                        raise(&mut self.points, below, keep);
+                        made.removes(below);
+                        if !leads {
                             break;
                         }
+                        depth += 1;
+                    }
+                    (Ok(Found::Directory(mode)), _)
+                        if !making.makes || !(takes_name(mode) || is_way(mode)) =>
+                    {
+                        if is_last && let Some(name) = second_name(&self.target, below) {
+                            return Err(unkept(&path.join(name), &asked_to_keep(kept), NAMES));
+                        }
+                        let keep = if is_last { Keep::Unchanged } else { Keep::Name };
+                        raise(&mut self.points, below, keep);
+                        depth += 1;
+                    }
+                    (Err(Errno::ENOENT), _) if !making.makes => break,
+                    (Ok(Found::Directory(_)) | Err(Errno::ENOENT), None) => {
+                        match Placeholders::begin(&self.target) {
+                            Ok(begun) => {
+                                raise(&mut self.points, Path::new(SHARED), Keep::Empty);
+                                made = Some(begun);
+                            }
+                            Err(errno) if is_closed(errno) => return Ok(()),
+                            Err(errno) => return Err(unseen(errno)),
+                        }
+                    }
+                    (Ok(Found::Directory(_)) | Err(Errno::ENOENT), Some(made)) => {
                         attempts = attempts
                             .checked_sub(1)
                             .ok_or_else(|| unseen(Errno::EAGAIN))?;
-                        let taken = match is_open {
-                            true => Way::make(&self.target, below).map(|()| None),
-                            false => Placeholder::take(&self.target, below),
-                        };
-                        match taken {
-                            Ok(Some(taken)) => {
-                                raise(&mut self.points, below, Keep::Unchanged);
-                                made.taken.push(taken);
-                                break;
-                            }
-                            // Something is there now.
-                            Ok(None) => {}
+                        let leads = !is_last
+                            && depth == 1
+                            && making.open.iter().any(|name| below == Path::new(name));
+                        match made.make(below, leads) {
+                            Ok(()) => {}
                             // The directory that led there is gone.
                             Err(Errno::ENOENT) => {
                                 self.points.retain(|point, _| !below.starts_with(point));
                                 depth = 1;
                             }
-                            // Whoever calls cannot make it, and neither can the hook.
-                            Err(Errno::EACCES | Errno::EPERM | Errno::EROFS) => break,
+                            Err(errno) if is_closed(errno) => break,
                             Err(errno) => return Err(unseen(errno)),
                         }
                     }
-                    Ok(Found::Named(false)) => {
+                    (Ok(Found::Named(false)), _) => {
                         raise(&mut self.points, below, Keep::Unchanged);
                         break;
                     }
-                    Ok(Found::Named(true)) => {
+                    (Ok(Found::Named(true)), _) => {
                         return Err(unkept(&path, &asked_to_keep(kept), NAMES));
                     }
                     // The link stays with the directory that holds it.
-                    Err(Errno::ELOOP) if depth > 1 => {
+                    (Err(Errno::ELOOP), _) if depth > 1 => {
                         let parent = below.parent().unwrap_or(below);
                         raise(&mut self.points, parent, Keep::Unchanged);
                         break;
                     }
-                    Err(Errno::ELOOP) => return Err(unkept(&path, &asked_to_keep(kept), LINK)),
-                    Err(errno) => return Err(unseen(errno)),
+                    (Err(Errno::ELOOP), _) => {
+                        return Err(unkept(&path, &asked_to_keep(kept), LINK));
+                    }
+                    (Err(errno), _) => return Err(unseen(errno)),
                 }
             }
         }
-        self.placeholders = Arc::new(made);
+        self.placeholders = made.map(Arc::new);
         Ok(())
     }
 
@@ -266,6 +265,11 @@ impl Kept {
         }
         Ok(())
     }
+}
+
+/// Returns whether an error is that of a directory in which whoever calls makes nothing, and so neither does the hook.
+const fn is_closed(errno: Errno) -> bool {
+    matches!(errno, Errno::EACCES | Errno::EPERM | Errno::EROFS)
 }
 
 /// Keeps a path at least in a way.
@@ -363,7 +367,7 @@ impl Kept {
             grants::open(root, Links::Refused).map_err(|errno| unseen(root, errno))?;
         let closed = Self {
             hides_directories: false,
-            placeholders: Arc::default(),
+            placeholders: None,
             points,
             target: Arc::new(target),
             workspace: root.to_owned(),
@@ -375,7 +379,7 @@ impl Kept {
     fn joined(all: Vec<Self>) -> Result<Option<Self>, Refusal> {
         let hides_directories = all.iter().any(|kept| kept.hides_directories);
         // Of the workspace: directories of git have none.
-        let placeholders = all.first().map(|kept| Arc::clone(&kept.placeholders));
+        let placeholders = all.first().and_then(|kept| kept.placeholders.clone());
         let mut trees = all.iter().map(|kept| kept.workspace.as_path());
         let Some(first) = trees.next() else {
             return Ok(None);
@@ -393,7 +397,7 @@ impl Kept {
         }
         Ok(Some(Self {
             hides_directories,
-            placeholders: placeholders.unwrap_or_default(),
+            placeholders,
             points,
             target: Arc::new(target),
             workspace: above,
@@ -413,10 +417,14 @@ impl Kept {
             let opened = open_beneath(&self.target, below, BY_NAME, Mode::empty(), Links::Refused)?;
             let is_directory = is_directory(fstat(&opened)?.st_mode);
             let (access, target) = match keep {
-                Keep::Hidden => (
-                    Access::Read,
-                    Arc::clone(&closed.instead_of(is_directory)?.1),
-                ),
+                Keep::Empty => (Access::Read, Arc::clone(&closed.get(Instead::Empty)?.1)),
+                Keep::Hidden => {
+                    let instead = match is_directory {
+                        false => Instead::File,
+                        true => Instead::Directory,
+                    };
+                    (Access::Read, Arc::clone(&closed.get(instead)?.1))
+                }
                 Keep::Name => (Access::Write, Arc::new(opened)),
                 Keep::Unchanged => (Access::Execute, Arc::new(opened)),
             };

@@ -1,7 +1,7 @@
-//! Directories that take names in a workspace while a run lasts, so that a hook cannot make anything there.
+//! Directories that take names in a workspace while runs last, so that no hook can make anything there.
 //!
-//! An empty directory is what git and editors overlook. Runs share one by a lock on it, in whatever daemon they are: the last of
-//! them removes it. A run that was killed leaves one behind, which the next run takes over.
+//! An empty directory is what git and editors overlook. Runs in a workspace share them, in whatever daemon they are, by a lock on
+//! one more directory; the last run removes all. What a killed daemon leaves is taken over by the next run.
 
 use std::{
     fs::File,
@@ -20,72 +20,99 @@ use nix::{
 
 use crate::sys::{BY_NAME, Links, open_beneath};
 
+/// The directory whose lock runs share.
+pub(super) const SHARED: &str = ".hookjail";
+
+/// Permissions by which a directory is known as one that takes a name: no user's has them.
+const TAKEN: mode_t = 0o1555;
+
+/// Permissions by which a directory is known as one that leads to others, and that hooks may fill.
+const WAY: mode_t = 0o1755;
+
+/// Number of attempts to share what another run is about to remove.
+const ATTEMPTS: usize = 16;
+
 const DIRECTORY: OFlag = OFlag::O_DIRECTORY
     .union(OFlag::O_RDONLY)
     .union(OFlag::O_CLOEXEC);
 
-/// Permissions by which a directory is known as one of these: no user's has them.
-const MODE: mode_t = 0o1555;
-
-/// Number of attempts to share one that another run is about to remove.
-const ATTEMPTS: usize = 16;
-
-/// A directory that takes a name, until the last run that shares it drops it.
+/// The directories that are made for a run in a workspace. The last run there removes them when it drops this.
 #[derive(Debug)]
-pub(in crate::sandbox) struct Placeholder {
-    below: PathBuf,
+pub(in crate::sandbox) struct Placeholders {
     lock: Flock<File>,
+    /// Those that lead to others come after these.
+    made: Vec<PathBuf>,
     tree: Arc<OwnedFd>,
 }
 
-impl Placeholder {
-    /// Returns whether a directory is one of these.
-    pub(super) const fn is(mode: mode_t) -> bool {
-        mode & 0o1222 == 0o1000
-    }
+/// Returns whether a directory only takes a name.
+pub(super) const fn takes_name(mode: mode_t) -> bool {
+    mode & 0o1222 == 0o1000
+}
 
-    /// Takes a missing name below an opened directory, or shares what has taken it. `None` where there is something else now.
+/// Returns whether a directory was made to lead to others.
+pub(super) const fn is_way(mode: mode_t) -> bool {
+    mode & 0o1222 == 0o1200
+}
+
+impl Placeholders {
+    /// Begins to make directories in a workspace. Until this is dropped no other run removes any.
     ///
     /// # Errors
     ///
-    /// Returns the error of making, opening or locking it.
-    pub(super) fn take(tree: &Arc<OwnedFd>, below: &Path) -> Result<Option<Self>, Errno> {
+    /// Returns the error of making, opening or locking the directory that is shared.
+    pub(super) fn begin(tree: &Arc<OwnedFd>) -> Result<Self, Errno> {
+        let shared = Path::new(SHARED);
         for _ in 0..ATTEMPTS {
-            match in_parent(tree, below, |parent, name| {
-                mkdirat(parent, name, Mode::from_bits_truncate(MODE))
-            }) {
+            match mkdirat(&**tree, shared, Mode::from_bits_truncate(TAKEN)) {
                 Ok(()) | Err(Errno::EEXIST) => {}
                 Err(errno) => return Err(errno),
             }
-            let opened = match open_beneath(tree, below, DIRECTORY, Mode::empty(), Links::Refused) {
-                Ok(opened) => opened,
+            let opened = match open_beneath(tree, shared, DIRECTORY, Mode::empty(), Links::Refused)
+            {
                 Err(Errno::ENOENT) => continue,
-                Err(Errno::ENOTDIR | Errno::ELOOP) => return Ok(None),
-                Err(errno) => return Err(errno),
+                opened => opened?,
             };
-            if !Self::is(fstat(&opened)?.st_mode) {
-                return Ok(None);
-            }
-            // Another run has it alone for as long as it takes to remove it.
+            // Another run has it alone for as long as it takes to remove all of them. No hook reaches it.
             let lock = Flock::lock(File::from(opened), FlockArg::LockShared);
-            let taken = Self {
-                below: below.to_owned(),
+            let begun = Self {
                 lock: lock.map_err(|(_, errno)| errno)?,
+                made: Vec::new(),
                 tree: Arc::clone(tree),
             };
-            if taken.is_there()? {
-                return Ok(Some(taken));
+            if begun.is_there()? {
+                return Ok(begun);
             }
         }
         Err(Errno::EAGAIN)
     }
 
-    /// Returns whether the name still leads to it.
+    /// Takes a missing name, or makes a directory that leads to others, unless something is there.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of making it.
+    pub(super) fn make(&mut self, below: &Path, leads: bool) -> Result<(), Errno> {
+        let mode = Mode::from_bits_truncate(if leads { WAY } else { TAKEN });
+        match in_parent(&self.tree, below, |parent, name| {
+            mkdirat(parent, name, mode)
+        }) {
+            Ok(()) | Err(Errno::EEXIST) => Ok(()),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// Has a directory removed at the end.
+    pub(super) fn removes(&mut self, below: &Path) {
+        self.made.push(below.to_owned());
+    }
+
+    /// Returns whether the shared directory is still in its place.
     fn is_there(&self) -> Result<bool, Errno> {
         let key = |status: FileStat| (status.st_dev, status.st_ino);
         match open_beneath(
             &self.tree,
-            &self.below,
+            Path::new(SHARED),
             BY_NAME,
             Mode::empty(),
             Links::Refused,
@@ -97,13 +124,20 @@ impl Placeholder {
     }
 }
 
-impl Drop for Placeholder {
+impl Drop for Placeholders {
     fn drop(&mut self) {
-        // Where another run shares it, that one removes it.
+        // Where another run shares them, that one removes them.
         let is_last = self.lock.relock(FlockArg::LockExclusiveNonblock).is_ok();
-        if is_last && self.is_there().unwrap_or(false) {
-            remove(&self.tree, &self.below);
+        if !is_last || !self.is_there().unwrap_or(false) {
+            return;
         }
+        // The deepest first, and what is shared last.
+        self.made
+            .sort_by_key(|below| std::cmp::Reverse(below.components().count()));
+        for below in &self.made {
+            remove(&self.tree, below);
+        }
+        remove(&self.tree, Path::new(SHARED));
     }
 }
 
@@ -123,8 +157,13 @@ fn in_parent(
     }
 }
 
-/// Removes a directory of a workspace unless something lies in it: files of a hook, or what another run uses.
+/// Removes a directory that was made for runs, unless something lies in it or it is no such directory any more.
 fn remove(tree: &OwnedFd, below: &Path) {
+    let opened = open_beneath(tree, below, BY_NAME, Mode::empty(), Links::Refused);
+    let mode = opened.and_then(|opened| Ok(fstat(&opened)?.st_mode));
+    if !mode.is_ok_and(|mode| takes_name(mode) || is_way(mode)) {
+        return;
+    }
     let removed = in_parent(tree, below, |parent, name| {
         unlinkat(parent, name, UnlinkatFlags::RemoveDir)
     });
@@ -133,48 +172,5 @@ fn remove(tree: &OwnedFd, below: &Path) {
         Err(errno) => {
             tracing::warn!(%errno, name = %below.display(), "an empty directory is left behind in a workspace");
         }
-    }
-}
-
-/// Permissions by which a directory is known as one that leads to others: writable, and as no user makes them.
-const WAY: mode_t = 0o1755;
-
-/// A directory that leads to names that are taken, and that hooks may fill. It is removed after the run if nothing lies in it.
-#[derive(Debug)]
-pub(in crate::sandbox) struct Way {
-    below: PathBuf,
-    tree: Arc<OwnedFd>,
-}
-
-impl Way {
-    /// Returns whether a directory is one of these.
-    pub(super) const fn is(mode: mode_t) -> bool {
-        mode & 0o1222 == 0o1200
-    }
-
-    /// Makes a directory of a workspace, unless it exists.
-    ///
-    /// # Errors
-    ///
-    /// Returns the error of making it.
-    pub(super) fn make(tree: &OwnedFd, name: &Path) -> Result<(), Errno> {
-        match mkdirat(tree, name, Mode::from_bits_truncate(WAY)) {
-            Err(Errno::EEXIST) => Ok(()),
-            made => made,
-        }
-    }
-
-    /// Shares one with other runs.
-    pub(super) fn share(tree: &Arc<OwnedFd>, below: &Path) -> Self {
-        Self {
-            below: below.to_owned(),
-            tree: Arc::clone(tree),
-        }
-    }
-}
-
-impl Drop for Way {
-    fn drop(&mut self) {
-        remove(&self.tree, &self.below);
     }
 }

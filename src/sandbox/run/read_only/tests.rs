@@ -159,7 +159,7 @@ fn a_missing_name_is_taken_for_as_long_as_any_run_lasts_and_in_no_dry_run() {
     let at = |below: &str, keep| (below.to_owned(), keep);
 
     assert_eq!(points(&find(false)), [at(".b", Keep::Name)]);
-    assert!(!path(".a").exists() && !path(".d").exists());
+    assert!(!path(".a").exists() && !path(".d").exists() && !path(".hookjail").exists());
 
     let first = find(true);
     let taken = [
@@ -169,6 +169,7 @@ fn a_missing_name_is_taken_for_as_long_as_any_run_lasts_and_in_no_dry_run() {
         at(".c", Keep::Unchanged),
         at(".d", Keep::Name),
         at(".d/three", Keep::Unchanged),
+        at(".hookjail", Keep::Empty),
     ];
     assert_eq!(points(&first), taken);
     let second = find(true);
@@ -179,7 +180,7 @@ fn a_missing_name_is_taken_for_as_long_as_any_run_lasts_and_in_no_dry_run() {
     }
     drop(second);
     assert!(path(".b").is_dir());
-    for below in [".a", ".b/one", ".c", ".d"] {
+    for below in [".a", ".b/one", ".c", ".d", ".hookjail"] {
         assert!(!path(below).exists(), "{below}");
     }
 
@@ -195,6 +196,10 @@ fn a_missing_name_is_taken_for_as_long_as_any_run_lasts_and_in_no_dry_run() {
     fs::create_dir(path(".c")).unwrap();
     drop(third);
     assert!(path(".a/file").exists() && path(".c").is_dir());
+    let fourth = find(true);
+    assert_eq!(fourth.points.get(Path::new(".c")), Some(&Keep::Name));
+    drop(fourth);
+    assert!(path(".c").is_dir() && !path(".c/two").exists());
 }
 
 #[test]
