@@ -214,7 +214,7 @@ impl Scene {
             match kept.keep {
                 Keep::Hidden => is_used && path.starts_with(&kept.path),
                 Keep::Name => is_entry && path == kept.path,
-                Keep::Unchanged => {
+                Keep::Empty | Keep::Unchanged => {
                     is_changed && path.starts_with(&kept.path) || is_entry && path == kept.path
                 }
             }
