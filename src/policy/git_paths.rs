@@ -109,6 +109,20 @@ pub(crate) fn obeyed_in(tree: &Path, configuration: &Path) -> Vec<PathBuf> {
     found
 }
 
+/// Returns the paths below a working tree that its repository, or those of its submodules, are steered by, beside the configuration
+/// and the hooks of its own, as far as they exist.
+pub(crate) fn steering_in(tree: &Path) -> Vec<PathBuf> {
+    let modules = Path::new(".git/modules");
+    let entries = fs::read_dir(tree.join(modules)).into_iter().flatten();
+    let of_modules = entries.flatten().flat_map(|entry| {
+        let module = modules.join(entry.file_name());
+        ["config", "hooks"].map(|name| module.join(name))
+    });
+    let all = of_modules.chain([".git/config.worktree".into()]);
+    all.filter(|below| tree.join(below).symlink_metadata().is_ok())
+        .collect()
+}
+
 /// Returns a path without `.` and `..`, as text.
 fn plain(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();

@@ -176,7 +176,8 @@ fn hidden_in(below: &Path) -> Option<String> {
     Some(format!("tools keep their own in places such as `{name}`"))
 }
 
-/// Returns whether a name is that of a project's directory in which tools make working trees: `.worktrees/NAME`, `.claude/worktrees/NAME`.
+/// Returns whether a name is that of a project's directory in which tools make working trees: `.worktrees/NAME`, or `worktrees/NAME`
+/// in another one that begins with a dot.
 fn makes_trees(names: &[&OsStr], index: usize) -> bool {
     let is_projects = index > 0;
     let below: Vec<_> = names[index..]

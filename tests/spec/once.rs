@@ -23,7 +23,9 @@ fn leaving(daemon: &Daemon, id: &str) -> pb::ExecuteRequest {
 }
 
 fn runs(daemon: &Daemon) -> usize {
-    std::fs::read_dir(daemon.workspace()).unwrap().count()
+    let entries = std::fs::read_dir(daemon.workspace()).unwrap().flatten();
+    let is_visible = |name: &std::ffi::OsStr| !name.as_encoded_bytes().starts_with(b".");
+    entries.filter(|it| is_visible(&it.file_name())).count()
 }
 
 fn fact(status: &Status, name: &str) -> Option<String> {

@@ -847,7 +847,7 @@ fn obeyed(workspace: &Path) -> Vec<String> {
 /// Waits until what a run has made for itself in a workspace is gone.
 async fn until_left(workspace: &Path) -> Vec<String> {
     until("the end of what takes names", || {
-        !workspace.join(".hookjail").exists()
+        !workspace.join(".hookjail-run").exists()
     })
     .await;
     obeyed(workspace)
@@ -994,6 +994,18 @@ async fn what_the_configuration_of_git_names_stays_and_a_hook_with_a_second_name
             "hooks that an included file names",
             "mkdir -p more && echo x > more/pre-push",
         ),
+        (
+            "the configuration of a working tree",
+            "echo x > .git/config.worktree",
+        ),
+        (
+            "the configuration of a submodule",
+            "echo x > .git/modules/m/config",
+        ),
+        (
+            "a hook of a submodule",
+            "echo x > .git/modules/m/hooks/pre-commit",
+        ),
     ];
     for (index, (what, script)) in attempts.into_iter().enumerate() {
         for (profile, changes) in [("without", true), ("workspace-rw", false)] {
@@ -1002,6 +1014,10 @@ async fn what_the_configuration_of_git_names_stays_and_a_hook_with_a_second_name
             fs::write(workspace.join(".git/config"), named).unwrap();
             fs::write(workspace.join(".gitshared"), "[core]\nhooksPath = more\n").unwrap();
             fs::create_dir(workspace.join(".team")).unwrap();
+            fs::create_dir_all(workspace.join(".git/modules/m/hooks")).unwrap();
+            for configuration in ["config.worktree", "modules/m/config"] {
+                fs::write(workspace.join(".git").join(configuration), "").unwrap();
+            }
             open_to_all(&workspace);
             let seen = run(&daemon, in_workspace(profile, script, &workspace)).await;
             assert_eq!(seen.0 == Some(0), changes, "{what}: {seen:?}");

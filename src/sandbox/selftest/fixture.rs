@@ -5,7 +5,6 @@ use std::{
     io,
     os::{fd::AsFd, unix::fs::PermissionsExt},
     path::{Path, PathBuf},
-    sync::Arc,
 };
 
 use crate::{
@@ -111,7 +110,7 @@ impl Fixture {
             hides_directories: false,
             placeholders: None,
             points: points.into(),
-            target: Arc::new(target),
+            target,
             workspace,
         })
     }

@@ -47,7 +47,7 @@ pub(in crate::sandbox) struct Kept {
     /// The paths below the tree. A path inside another comes after it.
     pub points: BTreeMap<PathBuf, Keep>,
     /// The workspace, or the directory that holds it and the directories of git that belong to it.
-    pub target: Arc<OwnedFd>,
+    pub target: OwnedFd,
     /// Its path.
     pub workspace: PathBuf,
 }
@@ -135,7 +135,7 @@ impl Kept {
             hides_directories: false,
             placeholders: None,
             points,
-            target: Arc::new(target),
+            target,
             workspace: workspace.to_owned(),
         })
     }
@@ -146,7 +146,19 @@ impl Kept {
         list: impl Iterator<Item = &'a ReadOnly>,
         making: Making<'_>,
     ) -> Result<(), Refusal> {
-        let mut made: Option<Placeholders> = None;
+        let mut list = list.peekable();
+        let mut made = None;
+        if making.makes && list.peek().is_some() {
+            match Placeholders::begin(&self.target) {
+                Ok(begun) => {
+                    raise(&mut self.points, Path::new(SHARED), Keep::Empty);
+                    made = Some(begun);
+                }
+                // Whoever calls makes nothing there.
+                Err(errno) if is_closed(errno) => {}
+                Err(errno) => return Err(unseen(&self.workspace.join(SHARED), errno)),
+            }
+        }
         for kept in list {
             let names = kept.below.components().count();
             let mut depth = 1;
@@ -178,9 +190,7 @@ impl Kept {
                         }
                         depth += 1;
                     }
-                    (Ok(Found::Directory(mode)), _)
-                        if !making.makes || !(takes_name(mode) || is_way(mode)) =>
-                    {
+                    (Ok(Found::Directory(_)), _) => {
                         if is_last && let Some(name) = second_name(&self.target, below) {
                             return Err(unkept(&path.join(name), &asked_to_keep(kept), NAMES));
                         }
@@ -188,25 +198,15 @@ impl Kept {
                         raise(&mut self.points, below, keep);
                         depth += 1;
                     }
-                    (Err(Errno::ENOENT), _) if !making.makes => break,
-                    (Ok(Found::Directory(_)) | Err(Errno::ENOENT), None) => {
-                        match Placeholders::begin(&self.target) {
-                            Ok(begun) => {
-                                raise(&mut self.points, Path::new(SHARED), Keep::Empty);
-                                made = Some(begun);
-                            }
-                            Err(errno) if is_closed(errno) => return Ok(()),
-                            Err(errno) => return Err(unseen(errno)),
-                        }
-                    }
-                    (Ok(Found::Directory(_)) | Err(Errno::ENOENT), Some(made)) => {
+                    (Err(Errno::ENOENT), None) => break,
+                    (Err(Errno::ENOENT), Some(made)) => {
                         attempts = attempts
                             .checked_sub(1)
                             .ok_or_else(|| unseen(Errno::EAGAIN))?;
                         let leads = !is_last
                             && depth == 1
                             && making.open.iter().any(|name| below == Path::new(name));
-                        match made.make(below, leads) {
+                        match made.make(&self.target, below, leads) {
                             Ok(()) => {}
                             // The directory that led there is gone.
                             Err(Errno::ENOENT) => {
@@ -267,6 +267,20 @@ impl Kept {
     }
 }
 
+/// Returns what git obeys in a workspace beside the configuration and the hooks of its repository.
+fn steered_by(workspace: &Path, common: Option<&Path>) -> Vec<ReadOnly> {
+    let own = workspace.join(".git/config");
+    let configurations = [Some(own), common.map(|common| common.join("config"))];
+    let configurations = configurations.iter().flatten();
+    let named = configurations.flat_map(|path| git_paths::obeyed_in(workspace, path));
+    let all = named.chain(git_paths::steering_in(workspace));
+    all.map(|below| ReadOnly {
+        below,
+        directory: false,
+    })
+    .collect()
+}
+
 /// Returns whether an error is that of a directory in which whoever calls makes nothing, and so neither does the hook.
 const fn is_closed(errno: Errno) -> bool {
     matches!(errno, Errno::EACCES | Errno::EPERM | Errno::EROFS)
@@ -291,23 +305,14 @@ impl Kept {
         git: Option<(&Path, &Path)>,
         making: Making<'_>,
     ) -> Result<Option<Self>, Refusal> {
-        let configuration = files
+        let keeps_git = files
             .read_only
             .iter()
-            .find(|kept| kept.below.ends_with(".git/config"));
-        let configurations = configuration.into_iter().flat_map(|kept| {
-            let common = git.map(|(common, _)| common.join("config"));
-            [Some(workspace.join(&kept.below)), common]
-                .into_iter()
-                .flatten()
-        });
-        let named = configurations.flat_map(|path| git_paths::obeyed_in(workspace, &path));
-        let named: Vec<_> = named
-            .map(|below| ReadOnly {
-                below,
-                directory: false,
-            })
-            .collect();
+            .any(|kept| kept.below == Path::new(".git/config"));
+        let named = match keeps_git {
+            true => steered_by(workspace, git.map(|(common, _)| common)),
+            false => Vec::new(),
+        };
         let kept = Self::find(workspace, files, &named, making)?;
         let of_git = files.read_only.iter().filter_map(|kept| {
             let below = kept.below.strip_prefix(".git").ok()?;
@@ -369,7 +374,7 @@ impl Kept {
             hides_directories: false,
             placeholders: None,
             points,
-            target: Arc::new(target),
+            target,
             workspace: root.to_owned(),
         };
         Self::joined(kept.into_iter().chain([closed]).collect())
@@ -399,7 +404,7 @@ impl Kept {
             hides_directories,
             placeholders,
             points,
-            target: Arc::new(target),
+            target,
             workspace: above,
         }))
     }

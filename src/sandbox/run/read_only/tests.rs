@@ -158,8 +158,9 @@ fn a_missing_name_is_taken_for_as_long_as_any_run_lasts_and_in_no_dry_run() {
     };
     let at = |below: &str, keep| (below.to_owned(), keep);
 
-    assert_eq!(points(&find(false)), [at(".b", Keep::Name)]);
-    assert!(!path(".a").exists() && !path(".d").exists() && !path(".hookjail").exists());
+    let found = points(&find(false));
+    assert_eq!(found, [at(".b", Keep::Name)]);
+    assert!(!path(".a").exists() && !path(".d").exists() && !path(".hookjail-run").exists());
 
     let first = find(true);
     let taken = [
@@ -169,7 +170,7 @@ fn a_missing_name_is_taken_for_as_long_as_any_run_lasts_and_in_no_dry_run() {
         at(".c", Keep::Unchanged),
         at(".d", Keep::Name),
         at(".d/three", Keep::Unchanged),
-        at(".hookjail", Keep::Empty),
+        at(".hookjail-run", Keep::Empty),
     ];
     assert_eq!(points(&first), taken);
     let second = find(true);
@@ -180,7 +181,7 @@ fn a_missing_name_is_taken_for_as_long_as_any_run_lasts_and_in_no_dry_run() {
     }
     drop(second);
     assert!(path(".b").is_dir());
-    for below in [".a", ".b/one", ".c", ".d", ".hookjail"] {
+    for below in [".a", ".b/one", ".c", ".d", ".hookjail-run"] {
         assert!(!path(below).exists(), "{below}");
     }
 
