@@ -59,8 +59,8 @@ def uv_prompt(box):
 
 @hook("a uv script with a package that hooks have fetched", "UserPromptSubmit", "uv run --script .hooks/uv_prompt.py", env=CACHED)
 def uv_fetched(box):
-    # As a run with a network leaves it.
-    cache = box.home / ".cache/hookjail"
+    # As `install` leaves it for the hooks of all projects.
+    cache = box.home / ".cache/hookjail/fetched/1"
     box.write(cache / ".keep", "")
     shutil.copytree(box.home / ".cache/uv", cache / "uv", symlinks=True)
     for path in [cache / "uv", *(cache / "uv").rglob("*")]:
