@@ -1085,7 +1085,7 @@ impl WordReader {
     /// Records the file that a word may name from this byte to its end, or to a separator.
     fn part(&mut self, word: &Word, from: usize) {
         let rest = &word.text[from..];
-        // What follows a URL's scheme is no path of its own.
+        // The text behind a URL's scheme is no path.
         if rest.starts_with(b"//") {
             return;
         }

@@ -1292,7 +1292,7 @@ mod tests {
         }
     }
 
-    /// What a program makes of its words is its own business, and a script's text is bound.
+    /// The words of a program that is no interpreter cannot be bound as code; a script's text is bound.
     #[test]
     fn other_programs_words_are_named_as_not_bound() {
         let directory = tempfile::tempdir().unwrap();

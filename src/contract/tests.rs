@@ -963,7 +963,7 @@ proptest! {
 
 #[test]
 fn what_every_runtime_obeys_stays_unchanged_under_the_profiles_that_write_a_workspace() {
-    // What editors, shells and git's helpers run by themselves.
+    // Files that editors, shells and tools around git run by themselves.
     const OTHERS: [&str; 6] = [
         ".devcontainer/",
         ".devcontainer.json",

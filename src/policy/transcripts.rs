@@ -15,8 +15,8 @@ pub(in crate::policy) fn opened(place: &Path, transcript: &Path) -> Option<PathB
         .components()
         .all(|it| matches!(it, Component::Normal(_)));
     let count = below.components().count();
-    let own = transcript.ancestors().nth(count.checked_sub(levels)?)?;
-    is_plain.then(|| own.to_owned())
+    let granted = transcript.ancestors().nth(count.checked_sub(levels)?)?;
+    is_plain.then(|| granted.to_owned())
 }
 
 /// Returns whether a path ends in `*`, and has them nowhere else.

@@ -118,10 +118,10 @@ impl WorkspaceRoots {
             .ancestors()
             .filter(|it| it.file_name().is_some_and(is_dotted));
         let mut repositories = hidden.filter_map(Path::parent);
-        let own = self.admit(directory);
-        match own.is_err() && repositories.any(|repository| self.admit(repository).is_ok()) {
+        let direct = self.admit(directory);
+        match direct.is_err() && repositories.any(|repository| self.admit(repository).is_ok()) {
             true => Ok(()),
-            false => own,
+            false => direct,
         }
     }
 
@@ -284,7 +284,7 @@ mod tests {
             let problem = roots.admit(Path::new(refused)).unwrap_err();
             assert!(problem.contains(why), "{refused}: {problem}");
         }
-        // What belongs to the repository of an accepted working tree is granted with it.
+        // The directories of a repository are granted with its accepted working tree.
         for (git, is_accepted) in [
             ("/home/ada/p/.git", true),
             ("/home/ada/p/.git/worktrees/one", true),

@@ -147,7 +147,7 @@ fn escaped(text: &[u8]) -> Option<(Character, u8)> {
     Some((Character::Char(decoded.next()?.ok()?), 12))
 }
 
-/// Returns the character of a number in HTML, by the text after a prefix of so many bytes.
+/// Returns the character of a number in HTML, by the text after a prefix of that length in bytes.
 fn numbered(text: &[u8], radix: u32, prefix: usize) -> Option<(Character, u8)> {
     let digits = text
         .iter()

@@ -290,11 +290,11 @@ fn a_cache_is_bound_in_grants_and_variables_and_by_no_other_path() {
         cache: Some(Path::new("/all/a/files")),
         ..workspace
     };
-    let own = (
+    let of_run = (
         ("/all/a/files".to_owned(), true),
         "/all/a/files/uv".to_owned(),
     );
-    assert_eq!(cached(bound), own);
+    assert_eq!(cached(bound), of_run);
     let mut other = (**develop).clone();
     other.files.cache = None;
     let narrowed = narrow(&other, bound, &Narrow::default()).unwrap();

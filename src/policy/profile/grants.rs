@@ -67,7 +67,7 @@ pub(super) struct FilesSection {
     /// `*`. None under a profile with a network.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     transcripts: Vec<String>,
-    /// What stays as it is in a workspace that `named` makes writable, there or not: paths below `${workspace}`. One that ends in
+    /// Paths below `${workspace}` that stay as they are where `named` makes it writable, whether they exist or not. One that ends in
     /// `/` is a directory. What is missing cannot be made.
     #[schemars(with = "Vec<String>")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -108,27 +108,25 @@ impl FilesSection {
             "files.system",
             self.system.iter().map(|grant| grant.0.to_string()),
         )?;
-        once("files.tokens", self.tokens.iter().cloned())?;
-        if let Some(path) = self
-            .tokens
-            .iter()
-            .find(|it| !is_below(it, tokens::is_place))
-        {
-            let rule = format!(
-                "names `{path}`; name a file below `${{home}}`, or an absolute one, with `*` for whole names alone"
-            );
-            return Err(broken("files.tokens", rule));
-        }
-        once("files.transcripts", self.transcripts.iter().cloned())?;
-        if let Some(path) = self
-            .transcripts
-            .iter()
-            .find(|it| !is_below(it, transcripts::is_place))
-        {
-            let rule = format!(
-                "names `{path}`; name a path below `${{home}}`, or an absolute one, whose last names are `*`"
-            );
-            return Err(broken("files.transcripts", rule));
+        let placed: [(_, _, fn(&Path) -> bool, _); 2] = [
+            (
+                "files.tokens",
+                &self.tokens,
+                tokens::is_place,
+                "a file below `${home}`, or an absolute one, with `*` for whole names alone",
+            ),
+            (
+                "files.transcripts",
+                &self.transcripts,
+                transcripts::is_place,
+                "a path below `${home}`, or an absolute one, whose last names are `*`",
+            ),
+        ];
+        for (key, list, is_place, kind) in placed {
+            once(key, list.iter().cloned())?;
+            if let Some(path) = list.iter().find(|path| !is_below(path, is_place)) {
+                return Err(broken(key, format!("names `{path}`; name {kind}")));
+            }
         }
         Ok(())
     }
@@ -221,7 +219,7 @@ impl FilesSection {
             let rule = format!("has {} directories; name at most {MOST_STATE}", state.len());
             return Err(broken("files.state", rule));
         }
-        // What was said in a project, and in others by whoever names them, is sent nowhere.
+        // Transcripts hold secrets that were pasted or printed, and a network could send them.
         let is_offline = network != Some(Network::Outbound);
         let bound = |places: &[String]| {
             let bound = places.iter().filter_map(|place| references.bind(place));
