@@ -113,6 +113,26 @@ fn a_broken_rule_is_refused_with_key_and_rule() {
         ),
         (
             "\"/usr\"",
+            "\"${cache}/x\"",
+            &["files.system[0]", "differs with each workspace"],
+        ),
+        (
+            "[files]",
+            "[files]\ntokens = [\"/a/x*\"]",
+            &["`files.tokens`", "names `/a/x*`", "whole names"],
+        ),
+        (
+            "[files]",
+            "[files]\ntranscripts = [\"/a/b\"]",
+            &["`files.transcripts`", "names `/a/b`", "last names"],
+        ),
+        (
+            "[files]",
+            "[files]\nunchanged = [\"/a\"]",
+            &["files.unchanged", "below `${workspace}`"],
+        ),
+        (
+            "\"/usr\"",
             "\"/usr/\"",
             &["files.system[0]", "absolute path without"],
         ),
