@@ -108,11 +108,11 @@ impl FilesSection {
             "files.system",
             self.system.iter().map(|grant| grant.0.to_string()),
         )?;
-        let placed: [(_, _, fn(&Path) -> bool, _); 2] = [
+        let placed = [
             (
                 "files.tokens",
                 &self.tokens,
-                tokens::is_place,
+                tokens::is_place as fn(&Path) -> bool,
                 "a file below `${home}`, or an absolute one, with `*` for whole names alone",
             ),
             (
