@@ -26,7 +26,7 @@ pages:
 test *args:
     if command -v cargo-nextest >/dev/null; then cargo nextest run --all-features {{args}} && cargo test --doc; else cargo test --all-features {{args}}; fi
 
-# Writes src/pb anew from the .proto files.
+# Writes crates/proto/src anew from the .proto files.
 proto:
     cargo run --manifest-path proto/codegen/Cargo.toml
 

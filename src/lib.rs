@@ -26,7 +26,7 @@ mod metrics;
 pub mod model;
 mod mutants;
 mod notices;
-pub mod pb;
+pub use hookjail_proto as pb;
 mod pipeline;
 pub mod policy;
 mod process;

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Writes hookjailpb anew, from the descriptors in src/pb and with the generators in Debian 13's packages.
+# Writes hookjailpb anew, from the descriptors in crates/proto/src and with the generators in Debian 13's packages.
 set -eu
 cd "$(dirname "$0")"
 . ./toolchain.sh

@@ -45,5 +45,5 @@ CONF
 # Writes hookjailpb into a directory: `generate DIRECTORY`, after `toolchain`.
 generate() {
   go build -o "$debian/bin/" ./internal/generate google.golang.org/protobuf/cmd/protoc-gen-go google.golang.org/grpc/cmd/protoc-gen-go-grpc
-  "$debian/bin/generate" ../../src/pb/descriptors.bin "$1" "$debian/bin/protoc-gen-go" "$debian/bin/protoc-gen-go-grpc"
+  "$debian/bin/generate" ../../crates/proto/src/descriptors.bin "$1" "$debian/bin/protoc-gen-go" "$debian/bin/protoc-gen-go-grpc"
 }

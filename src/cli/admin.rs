@@ -9,10 +9,11 @@ use std::{
 use clap::Args;
 use tonic::{Response, Status, transport::Channel};
 
+use hookjail_proto::{self as pb, admin_service_client::AdminServiceClient};
+
 use super::{Context, Failure, client, output, private_server::by_daemon, run::parse_span};
 use crate::{
     config::{ConfigError, admin_beside},
-    pb::{self, admin_service_client::AdminServiceClient},
     refusal::chain,
     wire::json,
 };

@@ -17,6 +17,8 @@ use jiff::Timestamp;
 use serde_json::json;
 use tonic::{Status, Streaming};
 
+use hookjail_proto::{self as pb, audit_service_client::AuditServiceClient};
+
 use super::{Context, Failure, client, output, output::Style, show::plain};
 use crate::{
     contract,
@@ -27,7 +29,6 @@ use crate::{
         stats::{GroupBy, Stats, StatsGroup},
         verify::{Tail, Verified, VerifyError, verify_file, verify_journal},
     },
-    pb::{self, audit_service_client::AuditServiceClient},
 };
 
 /// Verifies, queries, follows and exports the journal.

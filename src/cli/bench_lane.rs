@@ -13,9 +13,9 @@ use clap::Args;
 use tokio::task::JoinSet;
 use tonic::transport::Channel;
 
-use super::{Context, Failure, client, output};
-use crate::pb::{self, hook_service_client::HookServiceClient};
+use hookjail_proto::{self as pb, hook_service_client::HookServiceClient};
 
+use super::{Context, Failure, client, output};
 /// Size of the event, bytes.
 const EVENT_BYTES: usize = 1024;
 

@@ -18,10 +18,11 @@ use tonic_types::StatusExt;
 use tower::service_fn;
 use uuid::Uuid;
 
+use hookjail_proto::{self as pb, hook_service_client::HookServiceClient};
+
 use super::Failure;
 use crate::{
     config::ProcessEnv,
-    pb::{self, hook_service_client::HookServiceClient},
     policy::environment::{TRACE_PARENT, TRACE_STATE},
 };
 

@@ -11,6 +11,8 @@ use clap::Args;
 use tonic::transport::Channel;
 use uuid::Uuid;
 
+use hookjail_proto::{self as pb, hook_service_client::HookServiceClient};
+
 use super::{
     Context, Failure, client,
     consent::ask_about,
@@ -26,7 +28,6 @@ use crate::{
     daemon::operator,
     hooks::Owner,
     model::Users,
-    pb::{self, hook_service_client::HookServiceClient},
     wire::json,
 };
 

@@ -7,6 +7,8 @@ use std::{
 
 use clap::Args;
 
+use hookjail_proto::{self as pb, sandbox_service_client::SandboxServiceClient};
+
 use super::{
     Context, Failure, client,
     output::{self, Style},
@@ -15,7 +17,6 @@ use super::{
 };
 use crate::{
     daemon::Assembly,
-    pb::{self, sandbox_service_client::SandboxServiceClient},
     policy::Registry,
     sandbox::Sandbox,
     wire::{backend_statuses, json, profile_status},

@@ -21,6 +21,8 @@ use clap::Args;
 use serde_json::json;
 use tonic::transport::Channel;
 
+use hookjail_proto::{self as pb, hook_service_client::HookServiceClient};
+
 use super::{
     Context, Failure, client,
     observed::{find_profile, is_read_only, landlock_abi, needs, refusals, under},
@@ -37,7 +39,6 @@ use crate::{
     contract::{Envelope, adopt::Adopted},
     daemon::{Assembly, own},
     model::{Event, ProfileName, Users},
-    pb::{self, hook_service_client::HookServiceClient},
     policy::{
         Access, GrantSpec, Network, Policy, References, Registry, SHARED, environment,
         explain::Remedy,

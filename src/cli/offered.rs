@@ -2,7 +2,9 @@
 
 use std::{collections::BTreeMap, env};
 
-use crate::{pb, policy::environment};
+use hookjail_proto as pb;
+
+use crate::policy::environment;
 
 /// The names that shipped profiles admit, a line each; a trailing `*` stands for any text.
 const ADMITTED: &str = include_str!("offered.txt");

@@ -6,6 +6,8 @@ use clap::Args;
 use nix::unistd::{Uid, User};
 use tonic::transport::Channel;
 
+use hookjail_proto::{self as pb, admin_service_client::AdminServiceClient};
+
 use super::{
     Context, Failure,
     admin::{answered, socket},
@@ -13,10 +15,7 @@ use super::{
     private_server::by_daemon,
     show::plain,
 };
-use crate::{
-    pb::{self, admin_service_client::AdminServiceClient},
-    wire::json,
-};
+use crate::wire::json;
 
 /// How much of a command a line shows, characters.
 const COMMAND_CHARS: usize = 60;

@@ -16,6 +16,8 @@ use nix::poll::{PollFd, PollFlags, poll};
 use tonic::transport::Channel;
 use uuid::Uuid;
 
+use hookjail_proto::{self as pb, hook_service_client::HookServiceClient};
+
 use super::{
     Context, FAILED, Failure, client,
     consent::ask_about,
@@ -26,12 +28,7 @@ use super::{
     show::{plain, show, show_preview},
 };
 use crate::{
-    config::Config,
-    consent::ConsentRule,
-    contract::is_spelled,
-    model::Users,
-    pb::{self, hook_service_client::HookServiceClient},
-    policy::units::Span,
+    config::Config, consent::ConsentRule, contract::is_spelled, model::Users, policy::units::Span,
     wire::json,
 };
 

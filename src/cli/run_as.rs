@@ -13,6 +13,8 @@ use std::{
 use clap::CommandFactory;
 use tonic::transport::Channel;
 
+use hookjail_proto::{self as pb, hook_service_client::HookServiceClient};
+
 use super::{
     Arguments, Context, Failure, client,
     offered::{self, ServerPlace},
@@ -28,7 +30,6 @@ use crate::{
         is_spelled,
     },
     daemon::Assembly,
-    pb::{self, hook_service_client::HookServiceClient},
     sandbox::BriefState,
     sys::{
         LastAnswer, answer_signals, give_last_answer, give_last_answer_after, hold_no_signals,

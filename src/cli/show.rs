@@ -2,11 +2,12 @@
 
 use std::{io, time::Duration};
 
+use hookjail_proto as pb;
+
 use super::{output, output::Style};
 use crate::{
     contract::{EndKind, may_be_why},
     model::is_unseen,
-    pb,
     policy::units::{Size, Span},
 };
 

@@ -6,6 +6,8 @@ use clap::Args;
 use jiff::Timestamp;
 use tonic::transport::Channel;
 
+use hookjail_proto::{self as pb, admin_service_client::AdminServiceClient};
+
 use super::{
     Context, Failure,
     admin::{answered, socket_of_running},
@@ -14,10 +16,7 @@ use super::{
     ps::length,
     show::plain,
 };
-use crate::{
-    pb::{self, admin_service_client::AdminServiceClient},
-    wire::json,
-};
+use crate::wire::json;
 
 /// The exit code of a daemon that is there and serves nothing.
 const NOT_SERVING: u8 = 1;

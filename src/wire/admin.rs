@@ -14,12 +14,13 @@ use tokio::{sync::Notify, time::timeout};
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
 
+use hookjail_proto::{self as pb, admin_service_server::AdminService};
+
 use super::{
     Identities, Incoming, NetworkPlace, backend_statuses, health::Health, service::peer, status,
 };
 use crate::{
     model::{InvalidField, Peer, ProfileName},
-    pb::{self, admin_service_server::AdminService},
     pipeline::{NotFound, Pipeline, RunStage, RunSummary},
     policy::Policy,
     refusal::{Reason, Refusal},

@@ -8,6 +8,8 @@ use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
 
+use hookjail_proto::{self as pb, audit_service_server::AuditService};
+
 use super::{
     decode::DEFAULT_REPLY_BYTES,
     doorway::too_much,
@@ -21,7 +23,6 @@ use crate::{
         read::JournalReader,
     },
     model::InvalidField,
-    pb::{self, audit_service_server::AuditService},
     pipeline::Pipeline,
     refusal::{Fact, Reason, Refusal},
     util::{shares::Share, turns::Turns},

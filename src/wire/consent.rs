@@ -12,6 +12,8 @@ use tokio::sync::mpsc;
 use tokio_stream::{Stream, wrappers::ReceiverStream};
 use tonic::{Request, Response, Status};
 
+use hookjail_proto::{self as pb, consent_service_server::ConsentService};
+
 use super::{axis_report, decode, host::timestamp, service::peer, status};
 use crate::{
     consent::{
@@ -20,7 +22,6 @@ use crate::{
         pending::{Decided, Listening, News, OpenQuestion, OperatorAnswer, Question, Subject},
     },
     model::{InvalidField, Peer, ProfileName, is_plain},
-    pb::{self, consent_service_server::ConsentService},
     pipeline::Pipeline,
     refusal::{Reason, Refusal, Stop, chain},
     rootfs::View,

@@ -6,6 +6,8 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use uuid::Uuid;
 
+use hookjail_proto as pb;
+
 use super::WireLimits;
 use crate::{
     contract::{Entry, Envelope, Mode, ends_something},
@@ -15,7 +17,6 @@ use crate::{
         event::{EventError, parse_event},
         is_plain,
     },
-    pb,
     refusal::{Fact, Reason, Refusal},
     request::Request,
 };

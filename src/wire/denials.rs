@@ -1,9 +1,10 @@
 //! Encodes the denials of a hook, with the rules behind them.
 
+use hookjail_proto as pb;
+
 use super::encode::{ReplyBudget, axis_message};
 use crate::{
     journal::record::OutcomeKind,
-    pb,
     pipeline::Interpreted,
     sandbox::{
         self, BackendName, explain,

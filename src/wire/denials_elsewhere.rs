@@ -1,6 +1,8 @@
 //! Denials on systems other than Linux: none, as only Linux reports them.
 
-use crate::{pb, pipeline::Interpreted};
+use hookjail_proto as pb;
+
+use crate::pipeline::Interpreted;
 
 pub(super) const fn denials(_: &Interpreted) -> Vec<pb::Denial> {
     Vec::new()

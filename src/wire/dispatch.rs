@@ -6,6 +6,8 @@ use jiff::Timestamp;
 use prost::Message;
 use serde_json::{Map, Value};
 
+use hookjail_proto as pb;
+
 use super::{
     HookServer, WireLimits, decode, encode,
     facts::facts,
@@ -18,7 +20,6 @@ use crate::{
     dispatch::{Dispatch, Dispatched, HookResult},
     hooks::{Action, Configured, Matcher, Owner, Registered, Scope, valve},
     model::{Event, InvalidField, OnDisconnect, Peer, check_name},
-    pb,
     pipeline::{About, Answer, Rules},
     refusal::Refusal,
     traces::Method,

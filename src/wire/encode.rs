@@ -3,12 +3,13 @@
 use bytes::Bytes;
 use tonic::Status;
 
+use hookjail_proto as pb;
+
 use super::{denials::denials, status};
 use crate::{
     contract::{BlockedBy, ContractEvent, Decision, Json, Lifetime, Push, Reminder, Verdict},
     journal::record::OutcomeKind,
     model::axis::{Axis, Coverage, Demand},
-    pb,
     pipeline::{Answer, Interpreted, Recorded, Redacted, Run, usage},
     process::Captured,
     sandbox::{self, EndedHook},

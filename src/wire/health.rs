@@ -5,9 +5,9 @@ use std::sync::Arc;
 use tokio::sync::Mutex;
 use tonic_health::{ServingStatus, server::HealthReporter};
 
-use super::service::HookServer;
-use crate::pb::hook_service_server::HookServiceServer;
+use hookjail_proto::hook_service_server::HookServiceServer;
 
+use super::service::HookServer;
 /// The health of the server as a whole and of the hooks' service.
 #[derive(Clone, Debug)]
 pub(super) struct Health {

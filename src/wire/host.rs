@@ -2,10 +2,11 @@
 
 use jiff::Timestamp;
 
+use hookjail_proto as pb;
+
 use super::axis_report;
 use crate::{
     model::axis::Axis,
-    pb,
     policy::Policy,
     sandbox::{AxisProof, BackendStatus, Prepared, ProbeResult, Sandbox, Skipped},
 };

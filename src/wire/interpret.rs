@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use serde_json::Map;
 
+use hookjail_proto as pb;
+
 use super::{decode, encode};
 use crate::{
     contract::{ContractEvent, ExternalEnd, Folded, Push, Reading, ReportedKind, Verdict, read},
     model::InvalidField,
-    pb,
     refusal::Refusal,
 };
 

@@ -11,7 +11,9 @@ use serde::{
     de::{DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess, Visitor},
 };
 
-use crate::{model::json::first_repeated_key, pb};
+use hookjail_proto as pb;
+
+use crate::model::json::first_repeated_key;
 
 /// A message has no JSON form: the build is broken.
 #[derive(Debug, thiserror::Error)]

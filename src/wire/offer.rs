@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use hookjail_proto as pb;
+
 use super::decode;
 use crate::{
     model::ProfileName,
-    pb,
     policy::{Policy, Registry, environment},
 };
 

@@ -4,6 +4,8 @@ use std::path::Path;
 
 use tonic::Status;
 
+use hookjail_proto as pb;
+
 use super::{axis_report, encode::passed_over_message, facts::facts, host::timestamp, status};
 use crate::{
     consent::allowlist::typed,
@@ -11,7 +13,6 @@ use crate::{
         OnOutputLimit,
         axis::{Axis, Coverage},
     },
-    pb,
     pipeline::{Admission, Plan, Preview, Run},
     policy::{
         Access, Limits,

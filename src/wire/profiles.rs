@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use tonic::{Request, Response, Status};
 
+use hookjail_proto::{self as pb, sandbox_service_server::SandboxService};
+
 use super::{backend_statuses, health::Health, profile_status, service::peer, status};
 use crate::{
     model::{Peer, ProfileName},
-    pb::{self, sandbox_service_server::SandboxService},
     pipeline::{Pipeline, Rules},
     policy::Policy,
     refusal::{Reason, Refusal},

@@ -15,10 +15,11 @@ use tokio_util::sync::DropGuard;
 use tonic::Status;
 use tonic_types::StatusExt;
 
+use hookjail_proto as pb;
+
 use super::status;
 use crate::{
     journal::RETENTION,
-    pb,
     refusal::{Reason, Refusal},
     util::shares::{Share, Shares},
 };

@@ -26,6 +26,12 @@ use tonic::{
 use tonic_reflection::server::Builder;
 use tower::layer::util::{Identity, Stack};
 
+use hookjail_proto::{
+    self as pb, admin_service_server::AdminServiceServer, audit_service_server::AuditServiceServer,
+    consent_service_server::ConsentServiceServer, hook_service_server::HookServiceServer,
+    sandbox_service_server::SandboxServiceServer,
+};
+
 use super::{
     HookServer, Profiles, Steering, WireLimits,
     admin::{Admin, Drain},
@@ -41,11 +47,6 @@ use super::{
 use crate::{
     hooks::{Configured, valve::Valve},
     journal::Problem,
-    pb::{
-        self, admin_service_server::AdminServiceServer, audit_service_server::AuditServiceServer,
-        consent_service_server::ConsentServiceServer, hook_service_server::HookServiceServer,
-        sandbox_service_server::SandboxServiceServer,
-    },
     pipeline::Pipeline,
     util::{presence::Presence, swap::Current},
 };

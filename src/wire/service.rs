@@ -16,6 +16,8 @@ use tokio_util::{
 use tonic::{Extensions, Request, Response, Status, codegen::http::HeaderMap};
 use uuid::Uuid;
 
+use hookjail_proto::{self as pb, hook_service_server::HookService};
+
 use super::{
     MalformedRequest, WireLimits,
     connections::ConnectedPeer,
@@ -29,7 +31,6 @@ use crate::{
     hooks::{Configured, valve::Valve},
     journal::conflict,
     model::{InvalidField, OnDisconnect, Peer},
-    pb::{self, hook_service_server::HookService},
     pipeline::{About, Call, Pipeline, Purpose, Recorded, Rules},
     policy::environment::{TRACE_PARENT, TRACE_STATE},
     process::{Chunk, Stream as Output},

@@ -1,4 +1,4 @@
-//! Writes the messages, clients, servers and descriptors of `hookjail.v1` to `src/pb`, without `protoc` on the machine.
+//! Writes the messages, clients, servers and descriptors of `hookjail.v1` to `crates/proto/src`, without `protoc` on the machine.
 //!
 //! From the repository's root: `cargo run --manifest-path proto/codegen/Cargo.toml [DIRECTORY]`. The generated files are
 //! committed, so that a build of hookjail compiles no protocol compiler; tier 12 of `.ci/run` shows that they are fresh.
@@ -14,7 +14,7 @@ const PROTOS: [&str; 6] = [
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let out = PathBuf::from(env::args().nth(1).unwrap_or_else(|| "src/pb".to_owned()));
+    let out = PathBuf::from(env::args().nth(1).unwrap_or_else(|| "crates/proto/src".to_owned()));
     let mut compiler = protox::Compiler::new(["proto"])?;
     compiler
         .include_imports(true)

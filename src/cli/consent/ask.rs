@@ -13,17 +13,17 @@ use clap::Args;
 use tokio::sync::mpsc;
 use tonic::transport::Channel;
 
+use hookjail_proto::{
+    self as pb, consent_service_client::ConsentServiceClient, watch_response::News,
+};
+
 use super::super::{
     Context, Failure, client, output,
     output::Style,
     private_server::{by_daemon, daemon},
     show::{axis_words, plain},
 };
-use crate::{
-    consent::allowlist::typed,
-    pb::{self, consent_service_client::ConsentServiceClient, watch_response::News},
-    wire::json,
-};
+use crate::{consent::allowlist::typed, wire::json};
 
 const PROMPT: &str = "[a]lways, [y]es this once, [N]o: ";
 

@@ -20,6 +20,8 @@ use serde_json::json;
 
 use self::ask::Where;
 pub(super) use self::ask::ask_about;
+use hookjail_proto as pb;
+
 use super::{
     Context, Failure, output, private_server, profile,
     program::{resolve_name, resolve_script, spellings},
@@ -36,7 +38,6 @@ use crate::{
     contract::Mode,
     daemon::Assembly,
     model::visible_json,
-    pb,
     policy::{GrantPlace, HookView, Network, git_paths},
     rootfs::View,
 };

@@ -1,4 +1,4 @@
-// Generate writes hookjailpb anew, from the descriptors in src/pb and with the generators that its arguments name.
+// Generate writes hookjailpb anew, from the descriptors in crates/proto/src and with the generators that its arguments name.
 //
 // The descriptors are those that the daemon serves, with the comments of the .proto files, so no protocol compiler is needed.
 package main
