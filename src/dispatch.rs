@@ -11,26 +11,29 @@ use serde_json::{Map, Value};
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
-use crate::{
-    consent::pending::{Question, Subject},
-    contract::{
-        AgentMode, ContractEvent, Decision, End, EndKind, Entry, Envelope, Folded, Lifetime,
-        Members, Mode, Moment, Push, Scheduling, Skip, Stop, Verdict, text,
-    },
-    hooks::{
-        Action, Configured, Lists, Occasion, Registered, Scope,
-        http::Denied,
-        variables::{Known, expanded},
-    },
+use hookjail_base::{
     model::{
         Backing, Command, Event, Hook, InvalidField, Narrow, OnDisconnect, OnFailure, Peer,
         ProfileName,
     },
-    pipeline::{Answer, Call, Pipeline, Purpose, Recorded, Rules},
     refusal::{Reason, Refusal},
+    util::heavy,
+};
+use hookjail_contract::{
+    AgentMode, ContractEvent, Decision, End, EndKind, Entry, Envelope, Folded, Lifetime, Members,
+    Mode, Moment, Push, Scheduling, Skip, Stop, Verdict, text,
+};
+
+use crate::{
+    consent::pending::{Question, Subject},
+    hooks::{
+        Action, HookList, Lists, Occasion, Registered, Scope,
+        http::Denied,
+        variables::{Known, expanded},
+    },
+    pipeline::{Answer, Call, Pipeline, Purpose, Recorded, Rules},
     request::Request,
     traces::Facts,
-    util::heavy,
 };
 
 mod builtin;
@@ -146,7 +149,7 @@ impl Dispatch {
     pub(crate) async fn run(
         self,
         pipeline: &Arc<Pipeline>,
-        hooks: Arc<Configured>,
+        hooks: Arc<HookList>,
         call: &Call,
     ) -> Result<Dispatched, Refusal> {
         let lists = Arc::clone(&hooks);
@@ -230,7 +233,7 @@ impl Dispatch {
     }
 
     /// Returns the hooks that are due, those of the request last.
-    fn due(&self, hooks: &Configured, uid: u32) -> Result<Vec<Registered>, InvalidField> {
+    fn due(&self, hooks: &HookList, uid: u32) -> Result<Vec<Registered>, InvalidField> {
         let event = Members::of_event(&self.event.json)?;
         let occasion = Occasion {
             agent: &self.envelope.agent,

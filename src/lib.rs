@@ -17,21 +17,19 @@
 mod cli;
 mod config;
 mod consent;
-pub mod contract;
+pub use hookjail_contract as contract;
 mod daemon;
 mod dispatch;
 mod hooks;
 mod journal;
 mod metrics;
-pub mod model;
+pub use hookjail_base::model;
 mod mutants;
 mod notices;
 pub use hookjail_proto as pb;
 mod pipeline;
 pub mod policy;
 mod process;
-mod redact;
-mod refusal;
 mod request;
 mod rootfs;
 mod sandbox;
@@ -40,7 +38,6 @@ mod sys;
 #[doc(hidden)]
 pub mod testing;
 mod traces;
-mod util;
 mod wire;
 
 pub use cli::{main, stand_in};

@@ -12,14 +12,17 @@ use prometheus::{
     Registry, TextEncoder, core::Collector,
 };
 
-use crate::{
-    contract::{Decision, Mode},
-    journal::{record::OutcomeKind, writer::Tally},
+use hookjail_base::{
     model::{
         ProfileName,
         axis::{Axes, Axis, Coverage},
     },
     refusal::Reason,
+};
+use hookjail_contract::{Decision, Mode};
+
+use crate::{
+    journal::{record::OutcomeKind, writer::Tally},
     sandbox::WaitingLevels,
 };
 

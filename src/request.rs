@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use crate::{
-    contract::{Entry, Envelope, Mode, Moment},
-    model::{Backing, Event, Hook, Narrow, OnDisconnect, OnFailure, ProfileName},
-};
+use hookjail_base::model::{Backing, Event, Hook, Narrow, OnDisconnect, OnFailure, ProfileName};
+use hookjail_contract::{Entry, Envelope, Mode, Moment};
 
 /// A request to run one hook.
 #[derive(Clone, Debug)]

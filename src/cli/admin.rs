@@ -11,10 +11,11 @@ use tonic::{Response, Status, transport::Channel};
 
 use hookjail_proto::{self as pb, admin_service_client::AdminServiceClient};
 
+use hookjail_base::refusal::chain;
+
 use super::{Context, Failure, client, output, private_server::by_daemon, run::parse_span};
 use crate::{
     config::{ConfigError, admin_beside},
-    refusal::chain,
     wire::json,
 };
 

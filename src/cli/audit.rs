@@ -19,16 +19,15 @@ use tonic::{Status, Streaming};
 
 use hookjail_proto::{self as pb, audit_service_client::AuditServiceClient};
 
+use hookjail_contract as contract;
+
 use super::{Context, Failure, client, output, output::Style, show::plain};
-use crate::{
-    contract,
-    journal::{
-        query::{RecordFields, RecordFilter, RecordMatcher, RequestEnd},
-        read::JournalReader,
-        record::EventLine,
-        stats::{GroupBy, Stats, StatsGroup},
-        verify::{Tail, Verified, VerifyError, verify_file, verify_journal},
-    },
+use crate::journal::{
+    query::{RecordFields, RecordFilter, RecordMatcher, RequestEnd},
+    read::JournalReader,
+    record::EventLine,
+    stats::{GroupBy, Stats, StatsGroup},
+    verify::{Tail, Verified, VerifyError, verify_file, verify_journal},
 };
 
 /// Verifies, queries, follows and exports the journal.

@@ -16,6 +16,7 @@ use tonic::transport::Channel;
 use hookjail_proto::{self as pb, hook_service_client::HookServiceClient};
 
 use super::{Context, Failure, client, output};
+
 /// Size of the event, bytes.
 const EVENT_BYTES: usize = 1024;
 

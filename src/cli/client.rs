@@ -90,7 +90,7 @@ pub(super) async fn connect(socket: &Path) -> Result<Channel, Failure> {
         Failure::new(format!(
             "cannot reach the daemon at `{}`: {}{}",
             socket.display(),
-            crate::refusal::chain(&error),
+            hookjail_base::refusal::chain(&error),
             hint(socket, socket.exists())
         ))
     })

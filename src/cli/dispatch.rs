@@ -13,6 +13,9 @@ use uuid::Uuid;
 
 use hookjail_proto::{self as pb, hook_service_client::HookServiceClient};
 
+use hookjail_base::model::Users;
+use hookjail_contract::{Members, text};
+
 use super::{
     Context, Failure, client,
     consent::ask_about,
@@ -22,14 +25,7 @@ use super::{
     run::{UNCONFINED, contract, directory, event, parse_span},
     show::{Refusals, may_be_hindered, plain, push_words, texts},
 };
-use crate::{
-    consent::ConsentRule,
-    contract::{Members, text},
-    daemon::operator,
-    hooks::Owner,
-    model::Users,
-    wire::json,
-};
+use crate::{consent::ConsentRule, daemon::operator, hooks::Owner, wire::json};
 
 /// The exit code where a hook stopped the operation at its point.
 const EXIT_STOPPED: u8 = 2;

@@ -14,6 +14,8 @@ use clap::{
 use nix::errno::Errno;
 use serde_json::json;
 
+use hookjail_base::model::Narrow;
+
 use super::{
     Context, Failure,
     output::{self, Style},
@@ -22,7 +24,6 @@ use super::{
 use crate::{
     config::Config,
     daemon::{Assembly, own},
-    model::Narrow,
     policy::{
         GrantPlace, GrantSpec, GrantedBy, Policy,
         explain::{FileKind, Operation, Reach, Target},

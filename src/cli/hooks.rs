@@ -8,16 +8,17 @@ use std::{
 use clap::{Args, Subcommand};
 use serde_json::json;
 
+use hookjail_base::refusal::chain;
+use hookjail_contract::{
+    Mode,
+    hook_file::{Origin, read},
+};
+
 use super::{Context, Failure, output};
 use crate::{
-    contract::{
-        Mode,
-        hook_file::{Origin, read},
-    },
     daemon::{Assembly, noteworthy},
     hooks::{Registered, load::peek, lookup, redirection, show},
     policy::Registry,
-    refusal::chain,
 };
 
 /// Lists the configured hooks, and checks files of hooks.

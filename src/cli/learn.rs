@@ -23,6 +23,12 @@ use tonic::transport::Channel;
 
 use hookjail_proto::{self as pb, hook_service_client::HookServiceClient};
 
+use hookjail_base::{
+    model::{Event, ProfileName, Users},
+    util::diff::unified,
+};
+use hookjail_contract::{Envelope, adopt::Adopted};
+
 use super::{
     Context, Failure, client,
     observed::{find_profile, is_read_only, landlock_abi, needs, refusals, under},
@@ -36,9 +42,7 @@ use super::{
 use crate::{
     config::Config,
     consent::ConsentRule,
-    contract::{Envelope, adopt::Adopted},
     daemon::{Assembly, own},
-    model::{Event, ProfileName, Users},
     policy::{
         Access, GrantSpec, Network, Policy, References, Registry, SHARED, environment,
         explain::Remedy,
@@ -46,7 +50,6 @@ use crate::{
         learned::{Draft, Needs, PARTS, Site, Under},
     },
     sandbox::{BriefState, Observer, Seen},
-    util::diff::unified,
 };
 
 /// The widest profile where none is named, which suits usual hooks.

@@ -43,10 +43,9 @@ use clap::{Parser, Subcommand};
 use nix::sys::stat::{Mode, umask};
 
 pub use self::thin::stand_in;
-use crate::{
-    config::{Config, ConfigError, ConfigSource, ProcessEnv},
-    refusal::chain,
-};
+use hookjail_base::refusal::chain;
+
+use crate::config::{Config, ConfigError, ConfigSource, ProcessEnv};
 
 /// The exit code where hookjail failed or refused.
 const FAILED: u8 = 125;

@@ -7,9 +7,10 @@ use std::{
 
 use nix::unistd::{AccessFlags, access};
 
+use hookjail_base::model::{Narrow, ProfileName};
+
 use super::Failure;
 use crate::{
-    model::{Narrow, ProfileName},
     notices::PROGRAMS,
     policy::{
         Policy, Registry,

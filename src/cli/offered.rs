@@ -4,6 +4,8 @@ use std::{collections::BTreeMap, env};
 
 use hookjail_proto as pb;
 
+use hookjail_base::model::variable;
+
 use crate::policy::environment;
 
 /// The names that shipped profiles admit, a line each; a trailing `*` stands for any text.
@@ -46,7 +48,7 @@ fn parted(
     for (name, value) in variables {
         if ADMITTED
             .lines()
-            .any(|pattern| environment::matches(pattern, &name))
+            .any(|pattern| variable::matches(pattern, &name))
         {
             admitted.insert(name, value);
         } else if !environment::is_closed_to_requests(&name) {

@@ -10,11 +10,10 @@ use serde::Serialize;
 use serde_json::json;
 use uuid::Uuid;
 
+use hookjail_base::model::{visible, visible_json};
+
 use super::Failure;
-use crate::{
-    daemon,
-    model::{visible, visible_json},
-};
+use crate::daemon;
 
 /// The beginning of a colour in text. No text of others has it, since each process makes its own.
 static COLOR: LazyLock<String> = LazyLock::new(|| format!("\u{fdd0}{}", Uuid::now_v7().simple()));

@@ -24,13 +24,14 @@ use tonic::{
 };
 use tower::service_fn;
 
+use hookjail_base::util::swap::Current;
+
 use super::{Context, Failure, client, output};
 use crate::{
     config::Config,
     consent::ConsentRule,
     daemon::Assembly,
-    hooks::{Configured, valve::Valve},
-    util::swap::Current,
+    hooks::{HookList, valve::Valve},
     wire::{Incoming, ServeError, Server, WireLimits},
 };
 
@@ -195,7 +196,7 @@ impl PrivateServer {
         let server = Server {
             network: None,
             hurry: CancellationToken::new(),
-            configured: Arc::new(Current::new(Configured::new(
+            configured: Arc::new(Current::new(HookList::new(
                 config.registered,
                 config.lists.load()?,
             ))),

@@ -5,10 +5,11 @@ use std::{path::PathBuf, process::ExitCode, sync::Arc};
 use clap::{Args, Subcommand};
 use serde_json::json;
 
+use hookjail_base::model::ProfileName;
+
 use super::{Context, Failure, output, schema};
 use crate::{
     daemon::Assembly,
-    model::ProfileName,
     policy::{Policy, Registry},
     schema::Form,
 };

@@ -20,8 +20,9 @@ use tokio_rustls::TlsConnector;
 use tonic::transport::Endpoint;
 use tower::service_fn;
 
+use hookjail_base::util::pem::{self, PemProblem};
+
 use super::{Failure, client::Connecting, output};
-use crate::util::pem::{self, PemProblem};
 
 /// The variable with the authorities of the daemon's certificate.
 const CA: &str = "HOOKJAIL_CACERT";
@@ -59,7 +60,7 @@ pub(super) fn connect(url: &str) -> Connecting<'_> {
         let endpoint = Endpoint::from_static("http://localhost");
         let channel = endpoint.connect_with_connector(connect).await;
         channel.map_err(|error| {
-            let problem = crate::refusal::chain(&error);
+            let problem = hookjail_base::refusal::chain(&error);
             Failure::new(format!("cannot reach the daemon at `{url}`: {problem}"))
         })
     })

@@ -18,6 +18,9 @@ use uuid::Uuid;
 
 use hookjail_proto::{self as pb, hook_service_client::HookServiceClient};
 
+use hookjail_base::model::Users;
+use hookjail_contract::is_spelled;
+
 use super::{
     Context, FAILED, Failure, client,
     consent::ask_about,
@@ -27,10 +30,7 @@ use super::{
     run_as,
     show::{plain, show, show_preview},
 };
-use crate::{
-    config::Config, consent::ConsentRule, contract::is_spelled, model::Users, policy::units::Span,
-    wire::json,
-};
+use crate::{config::Config, consent::ConsentRule, policy::units::Span, wire::json};
 
 /// The exit code of a run that exceeded its timeout.
 const TIMED_OUT: u8 = 124;

@@ -15,6 +15,12 @@ use tonic::transport::Channel;
 
 use hookjail_proto::{self as pb, hook_service_client::HookServiceClient};
 
+use hookjail_contract::{
+    MAY_BE_WHY,
+    adopt::{Adopted, HookOutput, Stakes},
+    is_spelled,
+};
+
 use super::{
     Arguments, Context, Failure, client,
     offered::{self, ServerPlace},
@@ -24,11 +30,6 @@ use super::{
     show::plain,
 };
 use crate::{
-    contract::{
-        MAY_BE_WHY,
-        adopt::{Adopted, HookOutput, Stakes},
-        is_spelled,
-    },
     daemon::Assembly,
     sandbox::BriefState,
     sys::{

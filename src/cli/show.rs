@@ -4,12 +4,11 @@ use std::{io, time::Duration};
 
 use hookjail_proto as pb;
 
+use hookjail_base::model::is_unseen;
+use hookjail_contract::{EndKind, may_be_why};
+
 use super::{output, output::Style};
-use crate::{
-    contract::{EndKind, may_be_why},
-    model::is_unseen,
-    policy::units::{Size, Span},
-};
+use crate::policy::units::{Size, Span};
 
 /// Prints a response and its server, for people.
 ///

@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use hookjail_base::model::is_plain;
+
 use super::{ConfigProblem, file::ContainerEntry};
 use crate::{
-    model::is_plain,
     rootfs::{RootSpec, TreeDigest},
     sandbox::{BackendName, Order, Runtime, RuntimeKind},
 };

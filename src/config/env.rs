@@ -10,11 +10,10 @@ use std::{
 
 use nix::unistd::{AccessFlags, access};
 
+use hookjail_contract::{Mode, OwnConsent, hook_file::Switches};
+
 use super::ConfigProblem;
-use crate::{
-    contract::{Mode, OwnConsent, hook_file::Switches},
-    policy::{References, environment::DEPTH},
-};
+use crate::policy::{References, environment::DEPTH};
 
 const SYSTEM_SOCKET: &str = "/run/hookjail/hookjail.sock";
 

@@ -5,8 +5,9 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, de::IgnoredAny};
 
+use hookjail_contract::hook_file::contracts;
+
 use crate::{
-    contract::hook_file::contracts,
     hooks::valve::OnLimit,
     journal::append::Settings,
     policy::units::{Size, Span},

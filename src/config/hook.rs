@@ -7,15 +7,17 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use hookjail_base::model::{
+    Command, InvalidField, OnFailure, ProfileName, is_plain, variable::settable,
+};
+use hookjail_contract::{CommandStyle, Entry, Mode, Stop, hook_file::contracts};
+
 use super::{
     ConfigProblem, ConfiguredHook,
     file::{CommandWords, HookEntry, HooksFileEntry, RuleEntry},
 };
 use crate::{
-    contract::{CommandStyle, Entry, Mode, Stop, hook_file::contracts},
     hooks::{Action, Matcher, Owner, Registered, Template, load::HooksFile, rule::Rule},
-    model::{Command, InvalidField, OnFailure, ProfileName, is_plain},
-    policy::environment::settable,
     sandbox::{CgroupPlace, HookUsers, RunAs},
 };
 

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use hookjail_base::redact::secret::{Registration, SecretSource};
+
 use super::{ConfigProblem, file::HttpEntry};
 use crate::{
     hooks::http::{Egress, Url},
     policy::environment::is_name,
-    redact::secret::{Registration, SecretSource},
 };
 
 /// Reads the entry.

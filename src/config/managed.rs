@@ -11,12 +11,11 @@ use std::{
 
 use toml::{Table, Value};
 
+use hookjail_base::util::trusted_file::{self, Untrusted};
+use hookjail_contract::Url;
+
 use super::{ConfigError, ConfigProblem, deserialize, read_table};
-use crate::{
-    contract::Url,
-    policy::units::Size,
-    util::trusted_file::{self, Untrusted},
-};
+use crate::policy::units::Size;
 
 /// Where it is. No user and no variable of the environment decides that.
 pub(super) const FILE: &str = "/etc/hookjail/managed.toml";

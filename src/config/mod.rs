@@ -25,8 +25,17 @@ pub(crate) use self::{
     traces::Traces,
     view::{Origin, Setting},
 };
+use hookjail_base::{
+    model::{ProfileName, Users},
+    redact::secret::Registration,
+    util::{
+        keyed_toml,
+        trusted_file::{self, Untrusted},
+    },
+};
+use hookjail_contract::{WrittenLists, hook_file::Switches};
+
 use crate::{
-    contract::{WrittenLists, hook_file::Switches},
     hooks::{
         Registered,
         http::{Egress, decide},
@@ -35,15 +44,9 @@ use crate::{
         valve::OnLimit,
     },
     journal::{Capture, append::Settings},
-    model::{ProfileName, Users},
     notices::Means,
     policy::{References, WorkspaceRoots, units::Size},
-    redact::secret::Registration,
     sandbox::{CgroupPlace, HookUsers, Order, RunAs, Runtime},
-    util::{
-        keyed_toml,
-        trusted_file::{self, Untrusted},
-    },
 };
 
 mod audit;

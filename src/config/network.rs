@@ -4,14 +4,13 @@ use std::{ffi::CString, io, net::SocketAddr, path::PathBuf};
 
 use nix::unistd::{Uid, User};
 
+use hookjail_base::model::{Client, Clients, LocalUser, is_plain};
+
 use super::{
     ConfigProblem,
     file::{NetworkClientEntry, NetworkEntry, UserEntry},
 };
-use crate::{
-    model::{Client, Clients, LocalUser, is_plain},
-    sys,
-};
+use crate::sys;
 
 /// The listener over the network.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -2,12 +2,13 @@
 
 use regex::bytes::RegexBuilder;
 
-use super::{ConfigProblem, file::SecretEntry};
-use crate::{
+use hookjail_base::{
     model::is_plain,
-    policy::environment::is_name,
     redact::secret::{MAX_NAME, MAX_SECRETS, Registration, SecretSource},
 };
+
+use super::{ConfigProblem, file::SecretEntry};
+use hookjail_base::model::variable::is_name;
 
 /// The largest compiled pattern.
 const PATTERN_BYTES: usize = 1 << 20;

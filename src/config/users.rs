@@ -2,8 +2,10 @@
 
 use nix::unistd::{Group, Uid, User};
 
+use hookjail_base::model::Users;
+
 use super::{ConfigProblem, file::UserEntry};
-use crate::{hooks::load::FileUser, model::Users};
+use crate::hooks::load::FileUser;
 
 /// The group whose members may call a root daemon where the configuration names no callers: that of the shipped socket.
 const USUAL_GROUP: &str = "hookjail";

@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use toml::{Table, Value};
 
+use hookjail_base::model::Users;
+
 use super::{
     Config, ConfigError, ConfigProblem, ProcessEnv, deserialize,
     managed::{self, Managed},
     read, read_table,
 };
-use crate::model::Users;
 
 /// A key's value and its origin.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -13,11 +13,12 @@ use std::{
 
 use sha2::{Digest, Sha256};
 
-use super::allowlist::Allowlist;
-use crate::{
+use hookjail_base::{
     model::is_sha256,
     util::{diff::unified, trusted_file},
 };
+
+use super::allowlist::Allowlist;
 
 /// The largest text that is kept.
 const MAX_TEXT_BYTES: usize = 256 * 1024;

@@ -17,6 +17,12 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
+use hookjail_base::{
+    model::command_line,
+    model::{Backing, Consent, Peer},
+    refusal::{Fact, Fault, Reason, Refusal, Stop, chain},
+};
+
 use super::{
     allowlist::{
         self, Allowlist, AllowlistError, Check, Digest, Entry, Lookup, Role, command_line,
@@ -27,9 +33,7 @@ use super::{
     program::{Program, Script, only_roots},
 };
 use crate::{
-    model::{Backing, Consent, Peer},
     policy::{Policy, starts_in},
-    refusal::{Fact, Fault, Reason, Refusal, Stop, chain},
     request::Request,
 };
 

@@ -12,13 +12,14 @@ use std::{
 use tokio::{task::spawn_blocking, time::timeout_at};
 use tokio_util::sync::CancellationToken;
 
+use hookjail_base::{
+    refusal::{Fault, Reason, Refusal, Stop},
+    util::turns::Turns,
+};
+
 use super::{
     digest::DigestCache,
     program::{Opened, Program},
-};
-use crate::{
-    refusal::{Fault, Reason, Refusal, Stop},
-    util::turns::Turns,
 };
 
 /// The most bytes that are hashed without another thread. That takes less time than two thread switches under load.

@@ -18,14 +18,17 @@ use std::{
 
 use nix::{errno::Errno, fcntl::OFlag};
 
+use hookjail_base::{
+    model::{InvalidField, Peer, is_plain},
+    refusal::{Fault, Reason, Refusal, Stop, unless_lacking},
+};
+
 use super::{
     allowlist::{Digest, Role},
     digest::{DigestCache, HashError},
     interpreter::{self, CommandReading, FileUse, NamedFile, WordSpot},
 };
 use crate::{
-    model::{InvalidField, Peer, is_plain},
-    refusal::{Fault, Reason, Refusal, Stop, unless_lacking},
     rootfs::View,
     sys::{FileRights, keep_writers_out},
 };

@@ -9,22 +9,27 @@ use std::{
 };
 
 use super::{metrics::MAX_CONNECTIONS, traces};
+
 #[cfg(target_os = "linux")]
 use crate::sandbox::{Absent, CgroupPlace, Cgroups, Observer};
+use hookjail_base::{
+    model::ProfileName,
+    model::command_line,
+    redact::{Redactor, secret::Registration},
+    refusal::Refusal,
+};
+use hookjail_contract::{self as contract, Mode};
+
 use crate::{
     config::{Config, Network, ProcessEnv},
-    consent::{ConsentRule, Operator, OwnSettings, allowlist::command_line},
-    contract::{self, Mode},
+    consent::{ConsentRule, Operator, OwnSettings},
     hooks::Results,
     journal::{Redaction, append::Journal},
     metrics::Metrics,
-    model::ProfileName,
     pipeline::{
         Audit, Configuration, Gate, GateParts, Homes, Notifier, OperatorHook, Pipeline, Rules, Runs,
     },
     policy::{Registry, WorkspaceRoots, forbidden::Forbidden},
-    redact::{Redactor, secret::Registration},
-    refusal::Refusal,
     rootfs::Root,
     sandbox::{
         BackendName, BackendStatus, Identities, InstanceDir, OwnUids, RunAs, Sandbox, SandboxParts,

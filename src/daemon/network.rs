@@ -8,9 +8,10 @@ use rustls::{
     server::{NoServerSessionStorage, VerifierBuilderError, WebPkiClientVerifier},
 };
 
+use hookjail_base::util::pem::{self, PemProblem};
+
 use crate::{
     config::{Access, Network, Tls},
-    util::pem::{self, PemProblem},
     wire::{Identities, NetworkListener, NetworkPlace},
 };
 

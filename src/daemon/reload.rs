@@ -7,6 +7,12 @@ use std::{
 
 use tokio::sync::Mutex;
 
+use hookjail_base::{
+    refusal::{Fact, Reason, Refusal, chain},
+    util::swap::Current,
+};
+use hookjail_contract::hook_file::Switches;
+
 use super::{
     build::{Assembly, confirm_all},
     manager::Manager,
@@ -15,19 +21,16 @@ use super::{
 use crate::{
     config::{Config, ConfigSource},
     consent::allowlist::Allowlist,
-    contract::hook_file::Switches,
-    hooks::{self, Configured, Lists, Registered, load::Loaded, lookup, redirection},
+    hooks::{self, HookList, Lists, Registered, load::Loaded, lookup, redirection},
     pipeline::Pipeline,
     policy::Registry,
-    refusal::{Fact, Reason, Refusal, chain},
-    util::swap::Current,
     wire::{Control, DaemonPlaces, DaemonReport, Reloaded},
 };
 
 /// The reload of a daemon's configuration, whole or not at all.
 #[derive(Debug)]
 pub(super) struct Reloader {
-    pub(super) configured: Arc<Current<Configured>>,
+    pub(super) configured: Arc<Current<HookList>>,
     pub(super) source: ConfigSource,
     /// The configuration in force; locked while it is replaced.
     pub(super) in_force: Mutex<Config>,
@@ -144,7 +147,7 @@ pub(super) fn registered(
     config: &Config,
     switches: &Switches,
     profiles: &Registry,
-) -> Result<(Configured, usize), hooks::load::LoadError> {
+) -> Result<(HookList, usize), hooks::load::LoadError> {
     let Loaded {
         disabled,
         hooks,
@@ -159,7 +162,7 @@ pub(super) fn registered(
         tracing::info!("no hooks: {disabled}");
     }
     let count = hooks.len();
-    Ok((Configured::new(hooks, lists), count))
+    Ok((HookList::new(hooks, lists), count))
 }
 
 /// Returns warnings about hooks and lists that may behave unexpectedly.

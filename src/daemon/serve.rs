@@ -17,6 +17,11 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
+use hookjail_base::{
+    refusal::lacking,
+    util::{presence::Presence, swap::Current},
+};
+
 use super::{
     build::{Assembly, AssemblyError, confirm_all, make_cache, operator},
     disks::Disks,
@@ -33,9 +38,7 @@ use crate::{
     consent::allowlist::{Allowlist, AllowlistError},
     hooks::{load::LoadError, valve::Valve},
     pipeline::Pipeline,
-    refusal::lacking,
     sys::{self, Keeper},
-    util::{presence::Presence, swap::Current},
     wire::{
         DaemonPlaces, Incoming, ServeError, Server, ServerError, Steering, TracesPlace, WireLimits,
     },

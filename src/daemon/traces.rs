@@ -22,11 +22,12 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tonic::transport::{Channel, Endpoint};
 
+use hookjail_base::util::seldom::Seldom;
+
 use crate::{
     config::Traces,
     metrics::Metrics,
     traces::{LastExport, Queue, Tracer, request},
-    util::seldom::Seldom,
 };
 
 /// How long spans wait for others to go with.

@@ -6,12 +6,13 @@ use jiff::Timestamp;
 use nix::unistd::geteuid;
 use tokio::{task, time::timeout};
 
+use hookjail_base::util::{heavy, turns::Turns};
+use hookjail_contract::{Mode, Verdict};
+
 use crate::{
-    contract::{Mode, Verdict},
     hooks::{Builtin, Payload, ResultsOf, Save, Scene},
     pipeline::{Call, Pipeline},
     request::Request,
-    util::{heavy, turns::Turns},
 };
 
 /// The maximum number of threads with file access at once.

@@ -2,11 +2,10 @@
 
 use std::{fs::File, path::PathBuf};
 
+use hookjail_base::util::trusted_file;
+use hookjail_contract::{Lists, WrittenLists};
+
 use super::load::{LoadError, bounded};
-use crate::{
-    contract::{Lists, WrittenLists},
-    util::trusted_file,
-};
 
 /// The operator's configuration of the lists. A list that is absent is that of the runtime's own configuration, or the
 /// default.
@@ -55,7 +54,7 @@ mod tests {
     use std::{fs, os::unix::fs::PermissionsExt};
 
     use super::*;
-    use crate::contract::AgentMode;
+    use hookjail_contract::AgentMode;
 
     const MODES: [AgentMode; 5] = [
         AgentMode::Auto,

@@ -1,4 +1,4 @@
-//! Loads the operator's hook files at start. [`crate::contract::hook_file`] parses their content.
+//! Loads the operator's hook files at start. [`hookjail_contract::hook_file`] parses their content.
 
 use std::{
     fs::File,
@@ -8,23 +8,24 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use hookjail_base::{
+    model::{Command, ProfileName},
+    refusal::chain,
+    util::trusted_file::{self, Untrusted},
+};
+use hookjail_contract::{
+    Mode, Point,
+    hook_file::{
+        MAX_BYTES, Origin, ReadError, ReadFile, Switches, may_be_absent, plugins_name, read,
+    },
+};
+
 use super::{
     Action, Owner, Registered,
     rule::{self, Rule},
     variables::set_plugin_directory,
 };
-use crate::{
-    contract::{
-        Mode, Point,
-        hook_file::{
-            MAX_BYTES, Origin, ReadError, ReadFile, Switches, may_be_absent, plugins_name, read,
-        },
-    },
-    model::{Command, ProfileName},
-    refusal::chain,
-    sys::FileRights,
-    util::trusted_file::{self, Untrusted},
-};
+use crate::sys::FileRights;
 
 /// A file of hooks that the operator names.
 #[derive(Clone, Debug, Eq, PartialEq)]

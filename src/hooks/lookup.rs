@@ -2,11 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use hookjail_base::model::{Command, ProfileName};
+
 use super::{Action, Registered, http::CURL};
-use crate::{
-    model::{Command, ProfileName},
-    policy::{Policy, Registry},
-};
+use crate::policy::{Policy, Registry};
 
 /// Warns of hooks without a shell whose program is missing. Relative paths are resolved at `base`, if known.
 pub(crate) fn missing(
@@ -87,7 +86,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::contract::hook_file::{Origin, Switches, read};
+    use hookjail_contract::hook_file::{Origin, Switches, read};
 
     #[test]
     fn programs_that_are_not_there_are_named_and_those_that_are_may_run() {

@@ -6,10 +6,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use hookjail_base::model::{Command, ProfileName};
+
 use super::{Action, Registered};
 use crate::{
     consent::shell_line,
-    model::{Command, ProfileName},
     policy::{Access, GrantPlace, GrantSpec, Policy, Registry, WorkingDir, explain::Remedy},
 };
 
@@ -165,7 +166,7 @@ fn word(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract::hook_file::{Origin, Switches, read};
+    use hookjail_contract::hook_file::{Origin, Switches, read};
 
     #[test]
     fn literal_targets_of_redirections_are_found_and_nothing_else_is_taken_for_one() {

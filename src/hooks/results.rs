@@ -26,11 +26,9 @@ use nix::{
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use crate::{
-    model::Peer,
-    redact::Redactor,
-    sys::{FileRights, Links, locate, open_beneath},
-};
+use hookjail_base::{model::Peer, redact::Redactor};
+
+use crate::sys::{FileRights, Links, locate, open_beneath};
 
 /// The maximum age of a result whose session does not end.
 const AGE: Duration = Duration::from_secs(24 * 60 * 60);
@@ -269,7 +267,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::redact::secret::Secret;
+    use hookjail_base::redact::secret::Secret;
 
     fn own() -> Peer {
         Peer {

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use hookjail_base::model::{OnFailure, ProfileName};
+
 use super::Registered;
-use crate::model::{OnFailure, ProfileName};
 
 /// A rule about hooks of a file: selection and settings.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -57,7 +58,7 @@ pub(crate) fn apply(rules: &[Rule], hook: &mut Registered) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract::hook_file::{Origin, Switches, read};
+    use hookjail_contract::hook_file::{Origin, Switches, read};
 
     const INFER: &str = "enabled: true\nhooks:\n\
         - {name: fmt, hook: post_tool, command: 'gofmt  -l .', timeout: 3}\n\

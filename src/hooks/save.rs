@@ -11,52 +11,46 @@ use std::{
 
 use nix::{fcntl::OFlag, sys::stat::Mode};
 
+use hookjail_base::model::Peer;
+use hookjail_contract::Verdict;
+
 use super::Save;
-use crate::{
-    contract::Verdict,
-    model::Peer,
-    sys::{FileRights, Links, locate, open_beneath},
-};
+use crate::sys::{FileRights, Links, locate, open_beneath};
 
 /// The maximum size of the file, bytes.
 const MAX_FILE_BYTES: u64 = 256 << 20;
 
-impl Save {
-    /// Appends an event with a caller's rights, and returns an observer's verdict. `None` stands for the daemon's own
-    /// rights. A failure becomes a warning.
-    pub(crate) fn write(&self, event: &str, writer: Option<&Peer>) -> Verdict {
-        let saved = self.append(event, writer);
-        self.verdict(saved.err().map(|error| error.to_string()))
-    }
+/// Appends an event with a caller's rights, and returns an observer's verdict. `None` stands for the daemon's own
+/// rights. A failure becomes a warning.
+pub(crate) fn write(save: &Save, event: &str, writer: Option<&Peer>) -> Verdict {
+    let saved = append(save, event, writer);
+    save.verdict(saved.err().map(|error| error.to_string()))
+}
 
-    fn append(&self, event: &str, writer: Option<&Peer>) -> io::Result<()> {
-        let _rights = writer.map(|peer| FileRights::of(peer.uid, peer.gid, &peer.groups));
-        let directory = locate(&self.directory, OFlag::O_DIRECTORY, Links::FollowedByName)?;
-        // Nonblocking, so that a FIFO in the file's place does not block; it is refused below.
-        let flags = OFlag::O_WRONLY
-            | OFlag::O_APPEND
-            | OFlag::O_CREAT
-            | OFlag::O_NONBLOCK
-            | OFlag::O_NOCTTY;
-        let mode = Mode::S_IRUSR | Mode::S_IWUSR;
-        let file = open_beneath(&directory, &self.path, flags, mode, Links::Refused)?;
-        let mut file = File::from(file);
-        let metadata = file.metadata()?;
-        if !metadata.is_file() {
-            return Err(io::Error::other("it is no regular file"));
-        }
-        // A thread that takes a caller's rights keeps the daemon's groups, so other users' files are refused.
-        if writer.is_some_and(|peer| metadata.uid() != peer.uid) {
-            return Err(io::Error::other("it belongs to somebody else"));
-        }
-        if metadata.len().saturating_add(event.len() as u64) >= MAX_FILE_BYTES {
-            return Err(io::Error::other(format!(
-                "it would be larger than {MAX_FILE_BYTES} bytes"
-            )));
-        }
-        // One call, so that lines of several writers do not mix.
-        file.write_all(format!("{event}\n").as_bytes())
+fn append(save: &Save, event: &str, writer: Option<&Peer>) -> io::Result<()> {
+    let _rights = writer.map(|peer| FileRights::of(peer.uid, peer.gid, &peer.groups));
+    let directory = locate(&save.directory, OFlag::O_DIRECTORY, Links::FollowedByName)?;
+    // Nonblocking, so that a FIFO in the file's place does not block; it is refused below.
+    let flags =
+        OFlag::O_WRONLY | OFlag::O_APPEND | OFlag::O_CREAT | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
+    let mode = Mode::S_IRUSR | Mode::S_IWUSR;
+    let file = open_beneath(&directory, &save.path, flags, mode, Links::Refused)?;
+    let mut file = File::from(file);
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        return Err(io::Error::other("it is no regular file"));
     }
+    // A thread that takes a caller's rights keeps the daemon's groups, so other users' files are refused.
+    if writer.is_some_and(|peer| metadata.uid() != peer.uid) {
+        return Err(io::Error::other("it belongs to somebody else"));
+    }
+    if metadata.len().saturating_add(event.len() as u64) >= MAX_FILE_BYTES {
+        return Err(io::Error::other(format!(
+            "it would be larger than {MAX_FILE_BYTES} bytes"
+        )));
+    }
+    // One call, so that lines of several writers do not mix.
+    file.write_all(format!("{event}\n").as_bytes())
 }
 
 #[cfg(test)]
@@ -66,7 +60,7 @@ mod tests {
     use nix::unistd::mkfifo;
 
     use super::*;
-    use crate::contract::{Decision, Payload};
+    use hookjail_contract::{Decision, Payload};
 
     fn payload() -> Payload {
         Payload {

@@ -2,15 +2,14 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Action, Owner, Registered, http::PostDecision};
-use crate::{
-    contract::{
-        Entry, OnError,
-        hook_file::{ReadFile, shown},
-    },
-    model::{Command, OnFailure},
-    policy::units::Span,
+use hookjail_base::model::{Command, OnFailure};
+use hookjail_contract::{
+    Entry, OnError,
+    hook_file::{ReadFile, shown},
 };
+
+use super::{Action, Owner, Registered, http::PostDecision};
+use crate::policy::units::Span;
 
 /// Returns the content of a hook file as one JSON object.
 pub fn file(read: &ReadFile) -> Value {

@@ -3,11 +3,10 @@
 
 use std::{collections::BTreeMap, ffi::OsString, path::Path};
 
+use hookjail_base::model::{Command, Event};
+use hookjail_contract::{Envelope, Members, Mode, adopt::Adopted, settings::Holds, text};
+
 use super::{Owner, Registered};
-use crate::{
-    contract::{Envelope, Members, Mode, adopt::Adopted, settings::Holds, text},
-    model::{Command, Event},
-};
 
 /// The maximum length of a value, bytes.
 const MAX_VALUE: usize = 4096;

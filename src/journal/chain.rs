@@ -6,8 +6,9 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
+use hookjail_base::model::visible_json;
+
 use super::{record::Record, verify::ChainBreak};
-use crate::model::visible_json;
 
 /// The largest line, newline included. Larger ones are neither written nor read.
 pub(crate) const MAX_LINE_BYTES: usize = 8 << 20;

@@ -17,13 +17,14 @@ use serde::Deserialize;
 use tokio::sync::Mutex;
 use uuid::Uuid;
 
+use hookjail_base::{
+    refusal::{Fact, Reason, Refusal, chain},
+    util::heavy,
+};
+
 use super::{
     read::JournalReader,
     record::{OutcomeKind, PeerLine},
-};
-use crate::{
-    refusal::{Fact, Reason, Refusal, chain},
-    util::heavy,
 };
 
 /// The retention of an id's run, from the last record or reply.

@@ -14,8 +14,9 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
+use hookjail_base::util::trusted_file::{self, Untrusted};
+
 use super::{chain::sha256, files};
-use crate::util::trusted_file::{self, Untrusted};
 
 /// The end of a chain, as the head file has it.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]

@@ -10,7 +10,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::{
+use hookjail_base::{
     model::{
         Consent,
         axis::{Axis, Coverage, Demand},

@@ -4,12 +4,13 @@ use std::{borrow::Cow, sync::Arc};
 
 use serde_json::Value;
 
-use super::record::{self, CapturedText, Record};
-use crate::{
-    process::Captured,
+use hookjail_base::{
     redact::{Cut, Redactor},
     util::swap::Current,
 };
+
+use super::record::{self, CapturedText, Record};
+use crate::process::Captured;
 
 /// The registered secrets, and the texts of runs that the journal keeps.
 #[derive(Debug, Default)]
@@ -68,7 +69,7 @@ impl Redaction {
         let lossy = std::str::from_utf8(&clean).is_err();
         let mut text = match clean {
             Cow::Borrowed(bytes) => String::from_utf8_lossy(bytes).into_owned(),
-            Cow::Owned(bytes) => crate::redact::lossy(bytes),
+            Cow::Owned(bytes) => hookjail_base::redact::lossy(bytes),
         };
         let fits = text.len().min(self.capture.max_bytes);
         let fits = (0..=fits).rev().find(|at| text.is_char_boundary(*at));
@@ -224,7 +225,7 @@ fn each_string(value: &mut Value, act: &mut impl FnMut(&mut String)) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::redact::secret::Secret;
+    use hookjail_base::redact::secret::Secret;
 
     fn keeping(max_bytes: usize) -> Redaction {
         let secret = Secret::new("key", b"s3cr3t-value".to_vec()).unwrap();

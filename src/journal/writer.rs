@@ -15,11 +15,12 @@ use std::{
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 
+use hookjail_base::refusal::chain;
+
 use super::{
     append::{Appended, Journal, JournalError},
     record::Record,
 };
-use crate::refusal::chain;
 
 /// The most starts and refusals in the queue; more wait for room. End records need none: their number is bounded by the
 /// running hooks.

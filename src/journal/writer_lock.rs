@@ -12,7 +12,7 @@ use nix::{
 };
 use uuid::Uuid;
 
-use crate::util::trusted_file::{self, Untrusted};
+use hookjail_base::util::trusted_file::{self, Untrusted};
 
 /// A locked mark, as writers' lock files are called: this process's own, or a dead writer's.
 ///

@@ -4,7 +4,7 @@ mod options;
 
 use std::{ffi::OsString, iter, path::PathBuf};
 
-use crate::model::is_unseen;
+use hookjail_base::model::is_unseen;
 
 /// The program of desktop notices.
 pub(crate) const NOTIFY_SEND: &str = "notify-send";

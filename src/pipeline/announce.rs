@@ -2,6 +2,11 @@
 
 use tokio::{sync::mpsc, time::sleep_until};
 
+use hookjail_base::{
+    refusal::{Fact, Reason, Refusal, Stop, canceled},
+    util::heavy,
+};
+
 use super::{
     Plan, Run,
     record::{Audit, hex, known, trace_id, unavailable},
@@ -14,9 +19,7 @@ use crate::{
         record::{self, AxisLine, Record},
     },
     process::Chunk,
-    refusal::{Fact, Reason, Refusal, Stop, canceled},
     sandbox::{HookTask, Skipped},
-    util::heavy,
 };
 
 /// A plan whose start record is written.

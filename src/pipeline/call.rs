@@ -8,12 +8,12 @@ use std::{
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use hookjail_base::{model::Peer, util::shares::Share};
+
 use super::runs::{RunInWork, RunStage};
 use crate::{
-    model::Peer,
     process::Chunk,
     traces::{self, Stage, Trace},
-    util::shares::Share,
 };
 
 /// The time reserved before the caller's own timeout, so that the answer still arrives.

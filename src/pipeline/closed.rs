@@ -18,8 +18,9 @@ use nix::{
 };
 
 use super::Run;
+
 #[cfg(target_os = "linux")]
-use crate::contract::refusals;
+use hookjail_contract::refusals;
 
 /// The most lines, and the most names in one of them, that are looked at.
 #[cfg(target_os = "linux")]

@@ -5,14 +5,17 @@ use std::{borrow::Cow, sync::Arc};
 use jiff::Timestamp;
 use nix::errno::Errno;
 
+use hookjail_base::{
+    model::Command,
+    model::command_line,
+    redact::{MARKER_BYTES, Redactor},
+};
+use hookjail_contract::{Bearing, ContractEvent, End as ContractEnd, EndKind, Entry, Verdict};
+
 use super::{Ended, Run, closed};
 use crate::{
-    consent::allowlist::command_line,
-    contract::{Bearing, ContractEvent, End as ContractEnd, EndKind, Entry, Verdict},
-    journal::{RedactedOutput, Redaction, record},
-    model::Command,
+    consent::journal::{RedactedOutput, Redaction, record},
     process::{Captured, Cause},
-    redact::{MARKER_BYTES, Redactor},
     sandbox::{End, EndedHook},
     sys::WaitStatus,
 };

@@ -35,14 +35,17 @@ pub use self::{
 
 use std::sync::Arc;
 
+use hookjail_base::{
+    refusal::{Refusal, Stop},
+    util::heavy,
+};
+
 use crate::{
     hooks::Results,
     metrics::Metrics,
-    refusal::{Refusal, Stop},
     request::Request,
     sandbox::Sandbox,
     traces::{self, Stage, Tracer},
-    util::heavy,
 };
 
 /// The stages of every request.

@@ -17,11 +17,12 @@ use nix::{
     unistd::{AccessFlags, Pid, access},
 };
 
+use hookjail_base::redact::Redactor;
+
 use super::Run;
 use crate::{
     metrics::{Metrics, NoticeOutcome},
     notices::{Asked, Means, NOTIFY_SEND, Notice, shown_name},
-    redact::Redactor,
 };
 
 /// Notices that a caller's session has at once, and the time after which it has one more: twenty a minute.

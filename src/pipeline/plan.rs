@@ -10,23 +10,26 @@ use bytes::Bytes;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use hookjail_base::{
+    model::{Consent, InvalidField, Peer},
+    refusal::{Fact, Reason, Refusal, Stop},
+    util::shares::Share,
+};
+
 use super::{Admitted, Call, Purpose, admit::GitPlaces, places::Place, runs::RunInWork};
 use crate::{
     consent::Program,
-    model::{Consent, InvalidField, Peer},
     policy::{
         GrantPlace, GrantSpec, Policy,
         environment::Variables,
         narrow::{Bindings, narrow},
     },
     process::Chunk,
-    refusal::{Fact, Reason, Refusal, Stop},
     request::Request,
     sandbox::{
         Cache, Confirmation, GrantRequest, HookTask, Opened, Prepared, Sandbox, Selected, Skipped,
     },
     traces::Trace,
-    util::shares::Share,
 };
 
 /// A run as planned: the data that later stages and the reply read.

@@ -2,8 +2,10 @@
 
 use std::{ffi::OsString, time::Duration};
 
+use hookjail_base::{model::Consent, refusal::Stop};
+
 use super::{Admitted, Plan};
-use crate::{consent::allowlist::Digest, model::Consent, refusal::Stop};
+use crate::consent::allowlist::Digest;
 
 /// A request, previewed without announcement or start.
 ///

@@ -4,13 +4,19 @@ use std::{io, path::Path, sync::Arc, time::Duration};
 
 use tokio::{sync::watch, time::timeout};
 
+use hookjail_base::{
+    model::{Command, Peer},
+    refusal::{Fact, Reason, Refusal, Stop, chain},
+    util::heavy,
+};
+use hookjail_contract::Json;
+
 use super::{
     Call, Interpreted, Run,
     refusal_log::{RefusalLog, RefusedCall},
 };
 use crate::{
     consent::allowlist::typed,
-    contract::Json,
     journal::{
         CurrentRedaction, Problem, Redaction,
         append::{Appended, Journal},
@@ -20,13 +26,10 @@ use crate::{
         writer::{Tally, Writer},
     },
     metrics::{Metrics, RunFacts},
-    model::{Command, Peer},
     process::Captured,
-    refusal::{Fact, Reason, Refusal, Stop, chain},
     request::Request,
     sandbox::{End, EndedHook},
     traces::{self, Facts, Stage, Trace},
-    util::heavy,
 };
 
 /// The journal of the pipeline. While an end cannot be written, no run is announced.

@@ -7,7 +7,7 @@ use std::{
 
 use tracing::Level;
 
-use crate::{
+use hookjail_base::{
     model::Peer,
     refusal::Reason,
     util::seldom::{Lines, WINDOW},

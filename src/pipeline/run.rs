@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 
+use hookjail_base::refusal::Stop;
+
 use super::{Announced, Run, runs::RunStage};
 use crate::{
     process::{Chunk, Supervision},
-    refusal::Stop,
     sandbox::{EndedHook, Sandbox, StartedHook},
     traces::{self, Stage},
 };

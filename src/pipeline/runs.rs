@@ -9,14 +9,17 @@ use std::{
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use hookjail_base::{
+    model::Peer,
+    refusal::{Reason, Refusal, Stop},
+};
+
 use super::{
     Call,
     record::{About, Answer, Recorded},
 };
 use crate::{
     journal::{Redaction, query::RequestEnd},
-    model::Peer,
-    refusal::{Reason, Refusal, Stop},
     request::Request,
 };
 

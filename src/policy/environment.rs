@@ -9,8 +9,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use hookjail_base::model::{
+    Hook, InvalidField, is_plain,
+    variable::{is_closed, matches, settable},
+};
+
 use super::{Access, GrantPlace, Policy};
-use crate::model::{Hook, InvalidField, is_plain};
 
 /// The nesting depth: how many hooks led to this process. A runtime that a hook starts passes it on in its requests.
 pub(crate) const DEPTH: &str = "HOOKJAIL_DEPTH";
@@ -174,29 +178,9 @@ pub(crate) fn admits(policy: &Policy, name: &str) -> bool {
     !is_closed_to_requests(name) && listed.any(|pattern| matches(pattern, name))
 }
 
-/// Returns an error where the operator cannot set a variable for a hook.
-///
-/// # Errors
-///
-/// Returns the problem of its name.
-pub(crate) fn settable(name: &str) -> Result<(), &'static str> {
-    if !is_name(name) {
-        return Err("is no name of a variable: letters, digits and `_`, not first a digit");
-    }
-    if is_closed(name) {
-        return Err(
-            "decides what code is found or loaded, or is the daemon's to set; nobody can set it for a hook",
-        );
-    }
-    Ok(())
-}
-
 /// Returns whether no request can set a variable, whatever its profile allows.
 pub(crate) fn is_closed_to_requests(name: &str) -> bool {
-    CLOSED
-        .iter()
-        .chain(&PROFILE_ONLY)
-        .any(|pattern| matches(pattern, name))
+    is_closed(name) || PROFILE_ONLY.iter().any(|pattern| matches(pattern, name))
 }
 
 /// Returns whether an interpreter may read a variable when it starts: what no request can set, and the locale.
@@ -205,49 +189,6 @@ pub(crate) fn matters_at_start(name: &OsStr) -> bool {
     let name = name.to_string_lossy();
     is_closed_to_requests(&name) || LOCALE.iter().any(|pattern| matches(pattern, &name))
 }
-
-/// Returns whether not even a profile can set a variable.
-pub(super) fn is_closed(name: &str) -> bool {
-    CLOSED.iter().any(|pattern| matches(pattern, name))
-}
-
-/// Returns whether a shell could set this name: `[A-Za-z_][A-Za-z0-9_]*`.
-pub(crate) fn is_name(name: &str) -> bool {
-    name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
-}
-
-/// Returns whether a name matches a pattern, in which a trailing `*` stands for any text.
-pub(crate) fn matches(pattern: &str, name: &str) -> bool {
-    match pattern.strip_suffix('*') {
-        Some(prefix) => name.starts_with(prefix),
-        None => pattern == name,
-    }
-}
-
-/// Variables that neither requests nor profiles set. They change what the loader or a shell runs before the hook's first line, or
-/// the daemon sets them.
-const CLOSED: [&str; 19] = [
-    "BASHOPTS",
-    "BASH_ENV",
-    "BASH_FUNC_*",
-    "BASH_LOADABLES_PATH",
-    "DYLD_*",
-    "ENV",
-    "GCONV_PATH",
-    "GETCONF_DIR",
-    "GLIBC_TUNABLES",
-    "HOME",
-    "HOOKJAIL_*",
-    "IFS",
-    "LD_*",
-    "PATH",
-    "PS4",
-    "SHELLOPTS",
-    "TEMP",
-    "TMP",
-    "TMPDIR",
-];
 
 /// Variables that a profile can set, since operators write it, and no request can. They make interpreters and common
 /// tools load code, read other files or start other programs.
@@ -359,10 +300,9 @@ mod tests {
     use std::{os::unix::ffi::OsStringExt, sync::Arc};
 
     use super::*;
-    use crate::{
-        model::{Command, ProfileName},
-        policy::registry::Registry,
-    };
+    use hookjail_base::model::{Command, ProfileName};
+
+    use crate::policy::registry::Registry;
 
     fn build(
         policy: &Policy,

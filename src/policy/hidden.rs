@@ -14,8 +14,9 @@ use nix::{
     sys::stat::Mode,
 };
 
+use hookjail_base::util::listing::{entries, open_directory};
+
 use super::{Files, NamePattern};
-use crate::util::listing::{entries, open_directory};
 
 /// Directories of dependencies and of builds, in which no name is hidden.
 const UNSEARCHED: [&str; 7] = [

@@ -31,7 +31,7 @@ use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc, time::Duration};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{
+use hookjail_base::model::{
     OnOutputLimit, ProfileName,
     axis::{Axes, Demand},
 };

@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
+use hookjail_base::model::Hook;
+
 use super::{GrantPlace, Policy, WorkingDir};
-use crate::model::Hook;
 
 /// Returns a hook's start directory; `None` = its scratch directory.
 pub fn starts_in<'a>(policy: &Policy, hook: &'a Hook) -> Option<&'a Path> {

@@ -10,7 +10,7 @@ use tokio::{
     task::yield_now,
 };
 
-use crate::util::shares::Share;
+use hookjail_base::util::shares::Share;
 
 /// Bytes kept of a cut output's end.
 const TAIL: usize = 64 * 1024;
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn an_output_is_cut_where_its_caller_has_no_memory_left_but_never_its_beginning() {
-        let memory = Arc::new(crate::util::shares::Shares::new(ALWAYS));
+        let memory = Arc::new(hookjail_base::util::shares::Shares::new(ALWAYS));
         let other = memory.share(2);
         assert!(other.grow(1));
         let share = Arc::new(memory.share(1));

@@ -19,15 +19,13 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
+use hookjail_base::{model::OnOutputLimit, util::shares::Share};
+
 use super::{
     capture::{Capture, Captured, Chunk, Stream},
     deadlines::{Armed, Hold, Kill, kill_group},
 };
-use crate::{
-    model::OnOutputLimit,
-    sys::{self, Process, Reaped, WaitStatus, Watched, exited},
-    util::shares::Share,
-};
+use crate::sys::{self, Process, Reaped, WaitStatus, Watched, exited};
 
 /// Time limit for the end of an output after the tree's death. No process of the run is left by then, so it only passes
 /// where a foreign process holds the pipe.

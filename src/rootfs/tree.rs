@@ -10,7 +10,7 @@ use std::{
 
 use sha2::{Digest, Sha256};
 
-use crate::util::trusted_file::{self, Untrusted};
+use hookjail_base::util::trusted_file::{self, Untrusted};
 
 /// The prefix of a digest's 64 hexadecimal digits.
 const PREFIX: &str = "sha256:";
@@ -23,7 +23,7 @@ impl TreeDigest {
     /// Parses a digest.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let digits = text.strip_prefix(PREFIX)?;
-        crate::model::is_sha256(digits).then(|| Self(digits.to_owned()))
+        hookjail_base::model::is_sha256(digits).then(|| Self(digits.to_owned()))
     }
 }
 

@@ -5,10 +5,13 @@ use std::{borrow::Cow, fmt, pin::Pin};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-use crate::{
+use hookjail_base::{
     model::axis::{Axes, Axis, Coverage, Demand},
-    policy::Policy,
     refusal::Stop,
+};
+
+use crate::{
+    policy::Policy,
     sandbox::{
         host::FilterSpec,
         run::{Started, runner::Runner, task::Task},

@@ -2,8 +2,10 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use hookjail_base::model::ProfileName;
+
 use super::{BackendName, RunAs};
-use crate::{model::ProfileName, policy::Policy};
+use crate::policy::Policy;
 
 /// A value for all profiles, and others for some of them and those that extend them.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]

@@ -10,14 +10,13 @@ pub(in crate::sandbox) use crate::sandbox::{
     },
     seccomp::{FilterSpec, Until},
 };
-use crate::{
-    refusal::Stop,
-    sandbox::{
-        Backend, BackendName, Controllers, Noop, Runner, Started, Task,
-        container::{Container, Runtime},
-        landlock::Landlock,
-        run::child::start,
-    },
+use hookjail_base::refusal::Stop;
+
+use crate::sandbox::{
+    Backend, BackendName, Controllers, Noop, Runner, Started, Task,
+    container::{Container, Runtime},
+    landlock::Landlock,
+    run::child::start,
 };
 
 /// A device that every system has and no shipped profile grants.

@@ -33,8 +33,10 @@ use std::ops::RangeInclusive;
 
 #[cfg(target_os = "linux")]
 use self::linux as host;
+
 #[cfg(not(target_os = "linux"))]
 use self::portable as host;
+
 #[cfg(not(target_os = "linux"))]
 pub(crate) use self::portable::{Identities, Runtime, RuntimeKind, backend};
 pub(crate) use self::{

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::refusal::{Fact, Reason, Refusal};
+use hookjail_base::refusal::{Fact, Reason, Refusal};
 
 /// A cause around the daemon, and the remedy for an operator.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -35,13 +35,12 @@ impl Backend for Noop {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        model::{
-            ProfileName,
-            axis::{Axes, Axis, Coverage, Demand},
-        },
-        policy::Registry,
+    use hookjail_base::model::{
+        ProfileName,
+        axis::{Axes, Axis, Coverage, Demand},
     };
+
+    use crate::policy::Registry;
 
     #[test]
     fn it_takes_a_policy_that_requires_nothing_and_none_that_requires_any_one_axis() {

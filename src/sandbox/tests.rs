@@ -2,11 +2,12 @@
 
 use std::{fs, path::Path};
 
+use hookjail_base::model::{
+    ProfileName,
+    axis::{Axes, Axis, Coverage, Demand},
+};
+
 use crate::{
-    model::{
-        ProfileName,
-        axis::{Axes, Axis, Coverage, Demand},
-    },
     policy::{Policy, Registry},
     sandbox::{
         Backend, HookUsers, Noop, OwnUids, Runtime, RuntimeKind,

@@ -23,6 +23,7 @@ use std::{
         atomic::{AtomicI32, AtomicU8, Ordering},
     },
 };
+
 #[cfg(target_os = "linux")]
 use std::{os::unix::ffi::OsStrExt, path::Path};
 

@@ -25,10 +25,12 @@ mod shared;
 pub(crate) use self::keeper::{NOTES_BEGIN, NotedGroup};
 #[cfg(target_os = "linux")]
 use self::linux as host;
+
 #[cfg(target_os = "linux")]
 pub use self::linux::*;
 #[cfg(not(target_os = "linux"))]
 use self::portable as host;
+
 #[cfg(not(target_os = "linux"))]
 pub(crate) use self::portable::*;
 pub(crate) use self::{

@@ -15,7 +15,10 @@ use tokio::sync::mpsc;
 
 use self::context::SpanId;
 pub(crate) use self::{context::TraceContext, spans::request};
-use crate::{contract::Decision, journal::record::OutcomeKind, metrics::Metrics, refusal::cut};
+use hookjail_base::refusal::cut;
+use hookjail_contract::Decision;
+
+use crate::{journal::record::OutcomeKind, metrics::Metrics};
 
 /// The longest problem of an export that is kept, bytes.
 const MAX_PROBLEM: usize = 512;

@@ -296,7 +296,9 @@ fn attribute(key: &str, value: Value) -> KeyValue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{contract::Decision, traces::RunFacts};
+    use hookjail_contract::Decision;
+
+    use crate::traces::RunFacts;
 
     /// Returns stages that begin a millisecond after each other, and when the last ends.
     fn noted<const N: usize>(stages: [Stage; N]) -> (Vec<(Stage, Instant)>, Instant) {

@@ -16,14 +16,17 @@ use tonic::{Request, Response, Status};
 
 use hookjail_proto::{self as pb, admin_service_server::AdminService};
 
+use hookjail_base::{
+    model::{InvalidField, Peer, ProfileName},
+    refusal::{Reason, Refusal},
+};
+
 use super::{
     Identities, Incoming, NetworkPlace, backend_statuses, health::Health, service::peer, status,
 };
 use crate::{
-    model::{InvalidField, Peer, ProfileName},
     pipeline::{NotFound, Pipeline, RunStage, RunSummary},
     policy::Policy,
-    refusal::{Reason, Refusal},
     traces::LastExport,
 };
 

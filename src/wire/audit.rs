@@ -10,6 +10,12 @@ use tonic::{Request, Response, Status};
 
 use hookjail_proto::{self as pb, audit_service_server::AuditService};
 
+use hookjail_base::{
+    model::InvalidField,
+    refusal::{Fact, Reason, Refusal},
+    util::{shares::Share, turns::Turns},
+};
+
 use super::{
     decode::DEFAULT_REPLY_BYTES,
     doorway::too_much,
@@ -22,10 +28,7 @@ use crate::{
         query::{RecordFields, RecordFilter, RecordMatcher, RequestEnd},
         read::JournalReader,
     },
-    model::InvalidField,
     pipeline::Pipeline,
-    refusal::{Fact, Reason, Refusal},
-    util::{shares::Share, turns::Turns},
 };
 
 /// `hookjail.v1.AuditService` over a pipeline's journal.

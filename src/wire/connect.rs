@@ -27,18 +27,19 @@ use tonic::{
 };
 use tower::{Layer, Service, ServiceExt};
 
+use hookjail_base::{
+    model::InvalidField,
+    refusal::{Reason, Refusal},
+    util::heavy,
+};
+
 use super::{
     doorway::too_much,
     encode, json,
     service::{Caller, connect_timeout, peer},
     status,
 };
-use crate::{
-    model::InvalidField,
-    pipeline::{About, Pipeline},
-    refusal::{Reason, Refusal},
-    util::heavy,
-};
+use crate::pipeline::{About, Pipeline};
 
 /// The type of messages.
 const JSON: HeaderValue = HeaderValue::from_static("application/json");

@@ -17,17 +17,17 @@ use tokio::{
 use tokio_stream::{Stream, StreamExt};
 use tonic::transport::server::Connected;
 
-use super::network::{Duplex, NetworkPeer};
-use crate::{
+use hookjail_base::{
     model::Peer,
-    pipeline::Pipeline,
     refusal::{Reason, Refusal},
-    sys::peer_groups,
     util::{
         seldom::Seldom,
         shares::{Share, Shares},
     },
 };
+
+use super::network::{Duplex, NetworkPeer};
+use crate::{pipeline::Pipeline, sys::peer_groups};
 
 /// The timeout for a handshake of TLS, and for the preface of HTTP/2. From then on keep-alive pings are sent.
 pub(super) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);

@@ -14,16 +14,20 @@ use tonic::{Request, Response, Status};
 
 use hookjail_proto::{self as pb, consent_service_server::ConsentService};
 
+use hookjail_base::{
+    model::command_line,
+    model::{InvalidField, Peer, ProfileName, is_plain},
+    refusal::{Reason, Refusal, Stop, chain},
+};
+
 use super::{axis_report, decode, host::timestamp, service::peer, status};
 use crate::{
     consent::{
         Consents, OpenedFor, Program,
-        allowlist::{Digest, Entry, Role, command_line},
+        allowlist::{Digest, Entry, Role},
         pending::{Decided, Listening, News, OpenQuestion, OperatorAnswer, Question, Subject},
     },
-    model::{InvalidField, Peer, ProfileName, is_plain},
     pipeline::Pipeline,
-    refusal::{Reason, Refusal, Stop, chain},
     rootfs::View,
 };
 
@@ -241,7 +245,7 @@ fn given_digest(index: usize, digest: pb::Digest) -> Result<Digest, InvalidField
         |name: &str, problem: &str| InvalidField::new(format!("digests[{index}].{name}"), problem);
     let role = Role::parse(&digest.role)
         .ok_or_else(|| field("role", "must be `program`, `interpreter` or `argument`"))?;
-    if !crate::model::is_sha256(&digest.sha256) {
+    if !hookjail_base::model::is_sha256(&digest.sha256) {
         return Err(field("sha256", "is not 64 lower-case hexadecimal digits"));
     }
     if !is_plain(std::path::Path::new(&digest.path)) {

@@ -8,9 +8,7 @@ use uuid::Uuid;
 
 use hookjail_proto as pb;
 
-use super::WireLimits;
-use crate::{
-    contract::{Entry, Envelope, Mode, ends_something},
+use hookjail_base::{
     model::{
         Backing, Command, Event, Hook, InvalidField, Narrow, OnDisconnect, OnFailure, ProfileName,
         check_name,
@@ -18,8 +16,11 @@ use crate::{
         is_plain,
     },
     refusal::{Fact, Reason, Refusal},
-    request::Request,
 };
+use hookjail_contract::{Entry, Envelope, Mode, ends_something};
+
+use super::WireLimits;
+use crate::request::Request;
 
 /// The size up to which copying is cheaper than keeping the whole message, bytes.
 const COPY_BYTES: usize = 64 * 1024;

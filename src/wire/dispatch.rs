@@ -8,6 +8,13 @@ use serde_json::{Map, Value};
 
 use hookjail_proto as pb;
 
+use hookjail_base::{
+    model::{Event, InvalidField, OnDisconnect, Peer, check_name},
+    refusal::Refusal,
+    util::heavy,
+};
+use hookjail_contract::{AgentMode, Budget, Envelope, Json, Lifetime, Members, Mode, Tool, text};
+
 use super::{
     HookServer, WireLimits, decode, encode,
     facts::facts,
@@ -16,14 +23,10 @@ use super::{
     status,
 };
 use crate::{
-    contract::{AgentMode, Budget, Envelope, Json, Lifetime, Members, Mode, Tool, text},
     dispatch::{Dispatch, Dispatched, HookResult},
-    hooks::{Action, Configured, Matcher, Owner, Registered, Scope, valve},
-    model::{Event, InvalidField, OnDisconnect, Peer, check_name},
+    hooks::{Action, HookList, Matcher, Owner, Registered, Scope, valve},
     pipeline::{About, Answer, Rules},
-    refusal::Refusal,
     traces::Method,
-    util::heavy,
 };
 
 /// The most hooks in one dispatch. Each has an expression to compile, whose size is bounded.
@@ -438,7 +441,7 @@ fn loop_valve(state: valve::State) -> pb::LoopValve {
 /// Refuses an unknown contract.
 pub(super) fn list(
     message: &pb::ListHooksRequest,
-    configured: &Configured,
+    configured: &HookList,
     peer: &Peer,
 ) -> Result<pb::ListHooksResponse, Refusal> {
     let contract = decode::known(pb::Contract::try_from(message.contract), "contract")?;

@@ -15,6 +15,12 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tonic::{Status, body::Body, codegen::http};
 use tower::{Layer, Service};
 
+use hookjail_base::{
+    model::{InvalidField, Peer},
+    refusal::{Reason, Refusal},
+    util::shares::{Share, Shares},
+};
+
 use super::{
     WireLimits,
     connect::JsonCall,
@@ -22,12 +28,7 @@ use super::{
     service::{Caller, peer},
     status,
 };
-use crate::{
-    model::{InvalidField, Peer},
-    pipeline::{About, Pipeline},
-    refusal::{Reason, Refusal},
-    util::shares::{Share, Shares},
-};
+use crate::pipeline::{About, Pipeline};
 
 /// The timeout of a message, from its headers to its last byte.
 const MESSAGE: Duration = Duration::from_secs(30);
@@ -505,7 +506,7 @@ mod tests {
     use http_body::Body as _;
 
     use super::*;
-    use crate::util::shares::Shares;
+    use hookjail_base::util::shares::Shares;
 
     /// A message of which nothing comes.
     struct Silent;

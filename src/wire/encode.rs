@@ -5,11 +5,14 @@ use tonic::Status;
 
 use hookjail_proto as pb;
 
+use hookjail_base::model::axis::{Axis, Coverage, Demand};
+use hookjail_contract::{
+    BlockedBy, ContractEvent, Decision, Json, Lifetime, Push, Reminder, Verdict,
+};
+
 use super::{denials::denials, status};
 use crate::{
-    contract::{BlockedBy, ContractEvent, Decision, Json, Lifetime, Push, Reminder, Verdict},
     journal::record::OutcomeKind,
-    model::axis::{Axis, Coverage, Demand},
     pipeline::{Answer, Interpreted, Recorded, Redacted, Run, usage},
     process::Captured,
     sandbox::{self, EndedHook},

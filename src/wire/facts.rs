@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, collections::BTreeMap};
 
-use crate::refusal::{Fact, Refusal};
+use hookjail_base::refusal::{Fact, Refusal};
 
 /// Returns the facts of a refusal by their stable names, as they are sent.
 pub(super) fn facts(refusal: &Refusal) -> BTreeMap<String, String> {

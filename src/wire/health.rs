@@ -8,6 +8,7 @@ use tonic_health::{ServingStatus, server::HealthReporter};
 use hookjail_proto::hook_service_server::HookServiceServer;
 
 use super::service::HookServer;
+
 /// The health of the server as a whole and of the hooks' service.
 #[derive(Clone, Debug)]
 pub(super) struct Health {

@@ -4,9 +4,10 @@ use jiff::Timestamp;
 
 use hookjail_proto as pb;
 
+use hookjail_base::model::axis::Axis;
+
 use super::axis_report;
 use crate::{
-    model::axis::Axis,
     policy::Policy,
     sandbox::{AxisProof, BackendStatus, Prepared, ProbeResult, Sandbox, Skipped},
 };

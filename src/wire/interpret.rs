@@ -6,12 +6,12 @@ use serde_json::Map;
 
 use hookjail_proto as pb;
 
-use super::{decode, encode};
-use crate::{
-    contract::{ContractEvent, ExternalEnd, Folded, Push, Reading, ReportedKind, Verdict, read},
-    model::InvalidField,
-    refusal::Refusal,
+use hookjail_base::{model::InvalidField, refusal::Refusal};
+use hookjail_contract::{
+    ContractEvent, ExternalEnd, Folded, Push, Reading, ReportedKind, Verdict, read,
 };
+
+use super::{decode, encode};
 
 /// Interprets ends of hooks.
 ///

@@ -13,7 +13,7 @@ use serde::{
 
 use hookjail_proto as pb;
 
-use crate::model::json::first_repeated_key;
+use hookjail_base::model::json::first_repeated_key;
 
 /// A message has no JSON form: the build is broken.
 #[derive(Debug, thiserror::Error)]

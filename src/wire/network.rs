@@ -22,12 +22,13 @@ use tokio_rustls::TlsAcceptor;
 use tokio_stream::{Stream, StreamExt, wrappers::ReceiverStream};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::connections::{ACCEPT_RETRY, Connection, Crowd, HANDSHAKE_TIMEOUT};
-use crate::{
+use hookjail_base::{
     model::{Certificate, Clients, LocalUser, NoUser, Peer, Remote, is_unseen},
     refusal::{Reason, Refusal, cut},
     util::{seldom::Seldom, swap::Current},
 };
+
+use super::connections::{ACCEPT_RETRY, Connection, Crowd, HANDSHAKE_TIMEOUT};
 
 /// The most handshakes at once. One more ends the oldest of the address that has most.
 pub(crate) const MAX_HANDSHAKES: usize = 128;

@@ -4,11 +4,10 @@ use std::collections::BTreeSet;
 
 use hookjail_proto as pb;
 
+use hookjail_base::model::ProfileName;
+
 use super::decode;
-use crate::{
-    model::ProfileName,
-    policy::{Policy, Registry, environment},
-};
+use crate::policy::{Policy, Registry, environment};
 
 /// Moves the parts of the offer that the profile needs into the hook, drops the rest.
 ///

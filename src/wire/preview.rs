@@ -6,13 +6,17 @@ use tonic::Status;
 
 use hookjail_proto as pb;
 
-use super::{axis_report, encode::passed_over_message, facts::facts, host::timestamp, status};
-use crate::{
-    consent::allowlist::typed,
+use hookjail_base::{
     model::{
         OnOutputLimit,
         axis::{Axis, Coverage},
     },
+    refusal::{Fault, Reason, Refusal, Stop, chain},
+};
+
+use super::{axis_report, encode::passed_over_message, facts::facts, host::timestamp, status};
+use crate::{
+    consent::allowlist::typed,
     pipeline::{Admission, Plan, Preview, Run},
     policy::{
         Access, Limits,
@@ -20,7 +24,6 @@ use crate::{
         rights::{FileRight, FileRights},
         starts_in,
     },
-    refusal::{Fault, Reason, Refusal, Stop, chain},
     sandbox::{BackendName, Prepared},
 };
 

@@ -6,13 +6,16 @@ use tonic::{Request, Response, Status};
 
 use hookjail_proto::{self as pb, sandbox_service_server::SandboxService};
 
-use super::{backend_statuses, health::Health, profile_status, service::peer, status};
-use crate::{
+use hookjail_base::{
     model::{Peer, ProfileName},
-    pipeline::{Pipeline, Rules},
-    policy::Policy,
     refusal::{Reason, Refusal},
     util::turns::Turns,
+};
+
+use super::{backend_statuses, health::Health, profile_status, service::peer, status};
+use crate::{
+    pipeline::{Pipeline, Rules},
+    policy::Policy,
 };
 
 /// `hookjail.v1.SandboxService` over a pipeline.

@@ -17,12 +17,13 @@ use tonic_types::StatusExt;
 
 use hookjail_proto as pb;
 
-use super::status;
-use crate::{
-    journal::RETENTION,
+use hookjail_base::{
     refusal::{Reason, Refusal},
     util::shares::{Share, Shares},
 };
+
+use super::status;
+use crate::journal::RETENTION;
 
 /// The most bytes of retained answers, divided among the uids of their callers.
 const MAX_BYTES: usize = 64 * 1024 * 1024;

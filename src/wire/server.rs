@@ -32,6 +32,8 @@ use hookjail_proto::{
     sandbox_service_server::SandboxServiceServer,
 };
 
+use hookjail_base::util::{presence::Presence, swap::Current};
+
 use super::{
     HookServer, Profiles, Steering, WireLimits,
     admin::{Admin, Drain},
@@ -45,10 +47,9 @@ use super::{
     unreadable::ReadableLayer,
 };
 use crate::{
-    hooks::{Configured, valve::Valve},
+    hooks::{HookList, valve::Valve},
     journal::Problem,
     pipeline::Pipeline,
-    util::{presence::Presence, swap::Current},
 };
 
 /// The time for clients to fetch their answers once everything else has ended.
@@ -177,7 +178,7 @@ pub enum ServeError {
 #[derive(Debug)]
 pub struct Server {
     /// The configured hooks.
-    pub configured: Arc<Current<Configured>>,
+    pub configured: Arc<Current<HookList>>,
     /// Whether any profile is confirmed: without one, the health is not serving.
     pub confirmed: bool,
     /// The time that running hooks get once `shutdown` is cancelled.
@@ -460,7 +461,7 @@ async fn steer(admin: Admin, steering: Steering, doorway: DoorwayLayer, over: Ca
     tokio::select! {
         served = serve => {
             if let Err(error) = served {
-                tracing::error!(error = crate::refusal::chain(&error), "the admin socket is served no more");
+                tracing::error!(error = hookjail_base::refusal::chain(&error), "the admin socket is served no more");
             }
         }
         () = reloads => {}

@@ -18,6 +18,12 @@ use uuid::Uuid;
 
 use hookjail_proto::{self as pb, hook_service_server::HookService};
 
+use hookjail_base::{
+    model::{InvalidField, OnDisconnect, Peer},
+    refusal::Refusal,
+    util::{heavy, shares::Share, swap::Current},
+};
+
 use super::{
     MalformedRequest, WireLimits,
     connections::ConnectedPeer,
@@ -28,16 +34,13 @@ use super::{
     status,
 };
 use crate::{
-    hooks::{Configured, valve::Valve},
+    hooks::{HookList, valve::Valve},
     journal::conflict,
-    model::{InvalidField, OnDisconnect, Peer},
     pipeline::{About, Call, Pipeline, Purpose, Recorded, Rules},
     policy::environment::{TRACE_PARENT, TRACE_STATE},
     process::{Chunk, Stream as Output},
-    refusal::Refusal,
     request,
     traces::{Method, Trace, TraceContext},
-    util::{heavy, shares::Share, swap::Current},
 };
 
 /// The answer to a request. Boxed: futures keep room for one from the beginning.
@@ -51,7 +54,7 @@ const MAX_CHUNKS: usize = 16;
 pub(crate) struct HookServer {
     pub(super) limits: WireLimits,
     pub(super) pipeline: Arc<Pipeline>,
-    pub(super) configured: Arc<Current<Configured>>,
+    pub(super) configured: Arc<Current<HookList>>,
     pub(super) dispatched: Arc<Retained<pb::DispatchResponse>>,
     executed: Arc<Retained<Executed>>,
     /// Ends every run when cancelled: the drain time is over.
@@ -64,7 +67,7 @@ impl HookServer {
     /// Creates the service. Runs are tasks of `tasks`, so that end records are written even if clients disconnect.
     pub(crate) fn new(
         pipeline: Arc<Pipeline>,
-        configured: Arc<Current<Configured>>,
+        configured: Arc<Current<HookList>>,
         valve: Arc<Valve>,
         limits: WireLimits,
         stop: CancellationToken,

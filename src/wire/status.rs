@@ -5,11 +5,12 @@ use std::{borrow::Cow, collections::HashMap, time::Duration};
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
-use super::facts::facts;
-use crate::{
+use hookjail_base::{
     model::InvalidField,
     refusal::{Reason, Refusal, cut},
 };
+
+use super::facts::facts;
 
 /// Returns the domain of every `ErrorInfo`.
 pub(crate) const fn domain() -> &'static str {

@@ -10,12 +10,13 @@ use tokio_util::sync::CancellationToken;
 use tonic::{Code, Status, body::Body, codegen::http};
 use tower::{Layer, Service};
 
-use super::{encode, service::Caller};
-use crate::{
+use hookjail_base::{
     model::InvalidField,
-    pipeline::{About, Pipeline},
     refusal::{Reason, Refusal},
 };
+
+use super::{encode, service::Caller};
+use crate::pipeline::{About, Pipeline};
 
 /// A layer that wraps a service in [`Readable`].
 #[derive(Clone, Debug)]

@@ -22,22 +22,25 @@ use self::ask::Where;
 pub(super) use self::ask::ask_about;
 use hookjail_proto as pb;
 
+use hookjail_base::model::visible_json;
+use hookjail_contract::Mode;
+
 use super::{
     Context, Failure, output, private_server, profile,
     program::{resolve_name, resolve_script, spellings},
     run::directory,
     show::plain,
 };
+use hookjail_base::model::command_line;
+
 use crate::{
     config::Config,
     consent::{
         self as admission, OpenedFor, Program,
-        allowlist::{Allowlist, Entry, command_line, typed},
+        allowlist::{Allowlist, Entry, typed},
         digest::DigestCache,
     },
-    contract::Mode,
     daemon::Assembly,
-    model::visible_json,
     policy::{GrantPlace, HookView, Network, git_paths},
     rootfs::View,
 };

@@ -2,13 +2,14 @@
 
 use std::{collections::BTreeMap, ffi::OsString, path::Path, time::Duration};
 
+use hookjail_base::model::ProfileName;
+
 use crate::{
     cli::{
         run::parse_span,
         thin::{THIN, WHOLE},
     },
     hooks::variables::words,
-    model::ProfileName,
     policy::units::Span,
 };
 

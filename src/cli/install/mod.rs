@@ -22,6 +22,12 @@ use clap::{ArgAction, ArgMatches, Args};
 use nix::unistd::{AccessFlags, access};
 use serde_json::{Value, json};
 
+use hookjail_base::model::{Command, ProfileName};
+use hookjail_contract::{
+    CommandStyle,
+    adopt::{Adopted, Stakes},
+};
+
 use self::{
     edit::Edit,
     fetch::Fetch,
@@ -39,13 +45,8 @@ use super::{
 use crate::{
     config::Config,
     consent::allowlist::Allowlist,
-    contract::{
-        CommandStyle,
-        adopt::{Adopted, Stakes},
-    },
     daemon::Assembly,
     hooks::{Action, Registered, variables::words},
-    model::{Command, ProfileName},
     sandbox::{Caches, Fetching},
 };
 

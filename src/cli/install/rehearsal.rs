@@ -12,12 +12,13 @@ use serde::Deserialize;
 use serde_json::Value;
 use uuid::Uuid;
 
+use hookjail_base::model::Event;
+use hookjail_contract::{Envelope, adopt::Adopted};
+
 use crate::{
     cli::rehearse::{Comparison, alone_words, difference_of_files},
     config::Config,
-    contract::{Envelope, adopt::Adopted},
     hooks::Registered,
-    model::Event,
 };
 
 /// Maximum number of named denials.

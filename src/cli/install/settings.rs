@@ -10,19 +10,19 @@ use std::{
 use nix::unistd::{AccessFlags, access, geteuid, mkdtemp};
 use serde_json::{Value, json};
 
+use hookjail_base::{model::json, util::trusted_file};
+use hookjail_contract::{
+    adopt::Adopted,
+    hook_file::{Origin, ReadError, Switches, read},
+};
+
 use super::{
     edit::{self, Edit, Syntax},
     line::may_have_been,
 };
 use crate::{
     cli::{Context, Failure},
-    contract::{
-        adopt::Adopted,
-        hook_file::{Origin, ReadError, Switches, read},
-    },
     hooks::{Registered, load::peek_regular},
-    model::json,
-    util::trusted_file,
 };
 
 /// The suffix of backups.

@@ -2,10 +2,11 @@
 
 use std::{fs::File, io::Read, iter, path::Path};
 
+use hookjail_contract::Mode;
+
 use super::consent::Serves;
 use crate::{
     consent::allowlist::{Entry, Role},
-    contract::Mode,
     notices::PROGRAMS,
 };
 

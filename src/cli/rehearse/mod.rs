@@ -33,6 +33,8 @@ pub(in crate::cli) use self::{
     refused::RefusedUse,
     watch::{Watch, Watched},
 };
+use hookjail_contract::adopt::HookOutput;
+
 use super::{
     Context, Failure, output,
     private_server::SIGNALED,
@@ -40,7 +42,6 @@ use super::{
     run_as::StandInHook,
     show::{denial_words, plain},
 };
-use crate::contract::adopt::HookOutput;
 
 /// The timeout of a bare hook without one of command line or contract.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);

@@ -21,12 +21,13 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::digest::{Stamp, settled};
-use crate::{
+use hookjail_base::{
     model::is_unseen,
-    policy::Policy,
     util::trusted_file::{self, Untrusted},
 };
+
+use super::digest::{Stamp, settled};
+use crate::policy::Policy;
 
 /// The consents as the file held them when it was read.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -230,7 +231,7 @@ impl Allowlist {
 /// A command to look up.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lookup<'a> {
-    /// The command, as [`command_line`] writes it, its program by absolute path.
+    /// The command, as [`hookjail_base::model::command_line`] writes it, its program by absolute path.
     pub command: &'a str,
     /// The digests of its files.
     pub digests: &'a [Digest],
@@ -251,7 +252,7 @@ pub(crate) struct Lookup<'a> {
 /// One consent.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Entry {
-    /// The command, as [`command_line`] writes it.
+    /// The command, as [`hookjail_base::model::command_line`] writes it.
     pub(crate) command: String,
     /// The time at which it was given: ISO 8601, in UTC.
     pub(crate) approved_at: String,
@@ -525,17 +526,7 @@ impl AllowlistError {
     }
 }
 
-/// Joins program and arguments to the command's text in the allowlist. Returns `None` if they are not UTF-8.
-///
-/// The quoting is that of Python's `shlex.join`, character by character: a runtime compares these texts.
-/// Why not render what is not UTF-8 with replacement characters: two commands would share one consent.
-#[must_use]
-pub(crate) fn command_line(argv: &[OsString]) -> Option<String> {
-    let words: Option<Vec<_>> = argv.iter().map(|word| word.to_str().map(quote)).collect();
-    Some(words?.join(" "))
-}
-
-/// Makes a command quoted by [`command_line`] printable on one line. Invisible characters become escapes in `$'…'`,
+/// Makes a command quoted by [`hookjail_base::model::command_line`] printable on one line. Invisible characters become escapes in `$'…'`,
 /// which shells read back.
 #[must_use]
 pub(crate) fn typed(command: &str) -> String {
@@ -580,14 +571,6 @@ fn escaped(word: &str) -> String {
     }
     out.push('\'');
     out
-}
-
-fn quote(word: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_@%+=:,./-".contains(&byte);
-    if !word.is_empty() && word.bytes().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r#"'"'"'"#))
 }
 
 fn directory(path: &Path) -> &Path {

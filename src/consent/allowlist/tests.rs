@@ -6,6 +6,8 @@ use std::{
 use proptest::prelude::*;
 use tempfile::TempDir;
 
+use hookjail_base::model::command_line;
+
 use super::*;
 
 /// The digest of every profile here.

@@ -14,8 +14,10 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use hookjail_base::model::Peer;
+
 use super::allowlist::Digest;
-use crate::{model::Peer, policy::Policy};
+use crate::policy::Policy;
 
 /// The most questions that may be open at once.
 const MAX_OPEN: usize = 256;

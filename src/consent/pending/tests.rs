@@ -1,5 +1,7 @@
+use hookjail_base::model::ProfileName;
+
 use super::*;
-use crate::{model::ProfileName, policy::Registry};
+use crate::policy::Registry;
 
 fn somebody() -> Peer {
     Peer {

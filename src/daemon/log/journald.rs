@@ -20,8 +20,9 @@ use tracing_subscriber::{
     layer::Context,
 };
 
+use hookjail_base::model::visible;
+
 use super::LogRedaction;
-use crate::model::visible;
 
 /// The address of journald.
 pub(super) const SOCKET: &str = "/run/systemd/journal/socket";
@@ -174,10 +175,9 @@ mod tests {
     use tracing_subscriber::{layer::SubscriberExt, registry};
 
     use super::*;
-    use crate::{
-        journal::{CurrentRedaction, Redaction},
-        redact::{Redactor, secret::Secret},
-    };
+    use hookjail_base::redact::{Redactor, secret::Secret};
+
+    use crate::journal::{CurrentRedaction, Redaction};
 
     /// What stands in for journald.
     struct Receiver {

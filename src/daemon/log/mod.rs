@@ -17,12 +17,13 @@ use tracing_subscriber::{
     util::SubscriberInitExt,
 };
 
-use self::journald::Journald;
-use crate::{
-    journal::CurrentRedaction,
+use hookjail_base::{
     model::{visible, visible_json},
     redact::{Cut, Redactor},
 };
+
+use self::journald::Journald;
+use crate::journal::CurrentRedaction;
 
 /// The form of the log.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -179,7 +180,7 @@ fn json_line(redactor: &Redactor, line: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::redact::secret::Secret;
+    use hookjail_base::redact::secret::Secret;
 
     #[test]
     fn only_the_stream_that_systemd_made_is_journald() {

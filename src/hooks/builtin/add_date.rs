@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use crate::contract::Verdict;
+use hookjail_contract::Verdict;
 
 /// Returns the date in UTC as context. The runtime's time zone is not known here.
 pub(super) fn verdict(now: Timestamp) -> Verdict {

@@ -1,7 +1,8 @@
 //! `add_directory_listing`: adds a listing of the working directory at the start of a session.
 
+use hookjail_contract::{Findings, plain};
+
 use super::findings::{Named, Place};
-use crate::contract::{Findings, plain};
 
 /// The maximum number of listed entries.
 const NAMED: usize = 100;

@@ -3,8 +3,9 @@
 //! The runtime connects over a socket of this machine, so its system and processor are the daemon's own. The user's
 //! shell, which the runtime's newest code names too, is left out: the daemon does not know it.
 
+use hookjail_contract::{Findings, plain};
+
 use super::findings::Place;
-use crate::contract::{Findings, plain};
 
 /// Returns working directory, repository and system as context. A repository whose root is above the workspace does not
 /// count.

@@ -2,8 +2,9 @@
 //!
 //! Its runtime also reads files in the user's home directory and above the workspace. Neither is read here.
 
+use hookjail_contract::{Findings, plain};
+
 use super::findings::{Content, Place, read};
-use crate::contract::{Findings, plain};
 
 /// The longest file that is read, bytes.
 const BYTES: usize = 64 * 1024;

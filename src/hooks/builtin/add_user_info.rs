@@ -5,7 +5,7 @@
 
 use nix::unistd::{Uid, User, gethostname};
 
-use crate::contract::{Verdict, plain};
+use hookjail_contract::{Verdict, plain};
 
 /// Returns user name, full name and host name as context. Those unknown to the system are left out.
 pub(super) fn verdict(uid: u32) -> Verdict {

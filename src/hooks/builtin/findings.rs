@@ -11,11 +11,10 @@ use std::{
 
 use nix::errno::Errno;
 
+use hookjail_base::model::InvalidField;
+use hookjail_contract::{Findings, Look};
+
 use super::{add_directory_listing, add_environment_info, add_prompt_files, query::WORKSPACE};
-use crate::{
-    contract::{Findings, Look},
-    model::InvalidField,
-};
 
 /// A directory and the workspace in which it lies.
 #[derive(Debug)]

@@ -2,10 +2,9 @@
 //!
 //! The whole is kept in a file that the agent can read, until its session ends ([`ResultsOf`]).
 
-use crate::{
-    contract::{Json, Members, Verdict, text},
-    hooks::ResultsOf,
-};
+use hookjail_contract::{Json, Members, Verdict, text};
+
+use crate::hooks::ResultsOf;
 
 /// The kinds of tools with results of any length; all others bound theirs.
 const CATEGORIES: [&str; 4] = ["a2a", "filesystem", "mcp", "shell"];

@@ -6,8 +6,9 @@ use std::num::NonZeroU64;
 
 use serde_json::value::RawValue;
 
+use hookjail_contract::{BlockedBy, Decision, Members, Verdict};
+
 use super::warning;
-use crate::contract::{BlockedBy, Decision, Members, Verdict};
 
 /// Blocks a call beyond the limit.
 pub(super) fn verdict(limit: NonZeroU64, event: &Members<'_>) -> Verdict {

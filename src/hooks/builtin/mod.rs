@@ -5,11 +5,10 @@
 
 use jiff::Timestamp;
 
-use crate::{
-    contract::{Builtin, Members, Verdict},
-    hooks::ResultsOf,
-    model::InvalidField,
-};
+use hookjail_base::model::InvalidField;
+use hookjail_contract::{Builtin, Members, Verdict};
+
+use crate::hooks::ResultsOf;
 
 mod add_date;
 mod add_directory_listing;
@@ -38,34 +37,32 @@ pub(crate) struct Scene<'a> {
     pub uid: u32,
 }
 
-impl Builtin {
-    /// Runs a built-in hook on an event, a command hook's stdin. At other than its points it does nothing, and a
-    /// warning reports that.
-    ///
-    /// # Errors
-    ///
-    /// The event is not one JSON object.
-    pub(crate) fn run(
-        &self,
-        point: &str,
-        event: &[u8],
-        scene: &Scene<'_>,
-    ) -> Result<Verdict, InvalidField> {
-        let event = Members::of_event(event)?;
-        if !self.points().contains(&point) {
-            return Ok(does_nothing(self.name()));
-        }
-        Ok(match self {
-            Self::AddDate => add_date::verdict(scene.now),
-            Self::AddUserInfo => add_user_info::verdict(scene.uid),
-            Self::LimitLargeToolResults => {
-                limit_large_tool_results::verdict(point, &event, scene.results)
-            }
-            Self::MaxIterations(limit) => max_iterations::verdict(*limit, &event),
-            Self::RedactSecrets => redact_secrets::verdict(point, &event),
-            Self::SaferShell => safer_shell::verdict(&event),
-        })
+/// Runs a built-in hook on an event, a command hook's stdin. At other than its points it does nothing, and a
+/// warning reports that.
+///
+/// # Errors
+///
+/// The event is not one JSON object.
+pub(crate) fn run(
+    builtin: &Builtin,
+    point: &str,
+    event: &[u8],
+    scene: &Scene<'_>,
+) -> Result<Verdict, InvalidField> {
+    let event = Members::of_event(event)?;
+    if !builtin.points().contains(&point) {
+        return Ok(does_nothing(builtin.name()));
     }
+    Ok(match builtin {
+        Builtin::AddDate => add_date::verdict(scene.now),
+        Builtin::AddUserInfo => add_user_info::verdict(scene.uid),
+        Builtin::LimitLargeToolResults => {
+            limit_large_tool_results::verdict(point, &event, scene.results)
+        }
+        Builtin::MaxIterations(limit) => max_iterations::verdict(*limit, &event),
+        Builtin::RedactSecrets => redact_secrets::verdict(point, &event),
+        Builtin::SaferShell => safer_shell::verdict(&event),
+    })
 }
 
 /// Returns the warning for a built-in hook at a point without effect.

@@ -10,12 +10,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use hookjail_base::model::{InvalidField, is_plain};
+use hookjail_contract::{Members, Query, Verdict, text};
+
 use super::{does_nothing, warning};
-use crate::{
-    contract::{Members, Query, Verdict, text},
-    model::{InvalidField, is_plain},
-    request::Request,
-};
+use crate::request::Request;
 
 /// The default profile of these hooks. It allows reading the workspace, and no new process.
 pub(crate) const PROFILE: &str = "strict";
@@ -23,54 +22,52 @@ pub(crate) const PROFILE: &str = "strict";
 /// The variable that names the workspace to hookjail as such a hook.
 pub(super) const WORKSPACE: &str = "HOOK_WORKSPACE";
 
-impl Query {
-    /// Sets a request's environment and its start directory, the entry's or the runtime's. A returned verdict is the
-    /// whole answer; the command then does not run.
-    ///
-    /// # Errors
-    ///
-    /// The event is not one JSON object.
-    pub fn put(&self, request: &mut Request) -> Result<Option<Verdict>, InvalidField> {
-        let event = request.contract.stdin(&request.event, &request.envelope)?;
-        let event = Members::of_event(&event)?;
-        if request.event.point != self.point() {
-            return Ok(Some(does_nothing(self.name())));
-        }
-        let hook = &mut request.hook;
-        let sees_nothing = |why| {
-            Ok(Some(warning(format!(
-                "`{}` sees nothing: {why}",
-                self.name()
-            ))))
-        };
-        let Some(workspace) = hook.workspace.as_deref() else {
-            return sees_nothing("the request binds no workspace");
-        };
-        let Some(directory) = directory(&event, hook.working_dir.as_deref(), workspace) else {
-            return sees_nothing("the runtime's working directory does not lie in the workspace");
-        };
-        hook.configured_env = match self {
-            Self::Look(_) => BTreeMap::from([(WORKSPACE.to_owned(), workspace.into())]),
-            Self::Commits(_) | Self::Diff | Self::DiffStat | Self::Status => {
-                environment_of_git(workspace)
-            }
-        };
-        hook.working_dir = Some(directory);
-        request.entry.report = Some(self.report());
-        Ok(None)
+/// Sets a request's environment and its start directory, the entry's or the runtime's. A returned verdict is the
+/// whole answer; the command then does not run.
+///
+/// # Errors
+///
+/// The event is not one JSON object.
+pub fn put(query: &Query, request: &mut Request) -> Result<Option<Verdict>, InvalidField> {
+    let event = request.contract.stdin(&request.event, &request.envelope)?;
+    let event = Members::of_event(&event)?;
+    if request.event.point != query.point() {
+        return Ok(Some(does_nothing(query.name())));
     }
+    let hook = &mut request.hook;
+    let sees_nothing = |why| {
+        Ok(Some(warning(format!(
+            "`{}` sees nothing: {why}",
+            query.name()
+        ))))
+    };
+    let Some(workspace) = hook.workspace.as_deref() else {
+        return sees_nothing("the request binds no workspace");
+    };
+    let Some(directory) = directory(&event, hook.working_dir.as_deref(), workspace) else {
+        return sees_nothing("the runtime's working directory does not lie in the workspace");
+    };
+    hook.configured_env = match query {
+        Query::Look(_) => BTreeMap::from([(WORKSPACE.to_owned(), workspace.into())]),
+        Query::Commits(_) | Query::Diff | Query::DiffStat | Query::Status => {
+            environment_of_git(workspace)
+        }
+    };
+    hook.working_dir = Some(directory);
+    request.entry.report = Some(query.report());
+    Ok(None)
+}
 
-    /// Returns the command's words; for hookjail itself, with the path of this program.
-    pub(crate) fn command(&self) -> Vec<OsString> {
-        let mut words: Vec<_> = self.argv().into_iter().map(OsString::from).collect();
-        if matches!(self, Self::Look(_))
-            && let Ok(own) = env::current_exe()
-            && let Some(program) = words.first_mut()
-        {
-            *program = own.into();
-        }
-        words
+/// Returns the command's words; for hookjail itself, with the path of this program.
+pub(crate) fn command(query: &Query) -> Vec<OsString> {
+    let mut words: Vec<_> = query.argv().into_iter().map(OsString::from).collect();
+    if matches!(query, Query::Look(_))
+        && let Ok(own) = env::current_exe()
+        && let Some(program) = words.first_mut()
+    {
+        *program = own.into();
     }
+    words
 }
 
 /// Returns a hook's start directory: the entry's, else the event's, else the workspace. `None` where it does not lie in

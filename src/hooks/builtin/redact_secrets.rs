@@ -2,8 +2,9 @@
 
 use serde_json::value::RawValue;
 
+use hookjail_contract::{Json, Members, Verdict, text};
+
 use super::{secrets::redacted_json, warning};
-use crate::contract::{Json, Members, Verdict, text};
 
 /// Opaque members of a message: images, attachments, and data signed by providers. A change there would break it.
 const OPAQUE: [&str; 5] = [

@@ -1,7 +1,8 @@
 //! `safer_shell`: asks for approval of shell commands that are not known to be read-only.
 
+use hookjail_contract::{Decision, Json, Members, Verdict, text};
+
 use super::commands::{Class, class};
-use crate::contract::{Decision, Json, Members, Verdict, text};
 
 /// The tool that runs shell commands.
 const TOOL: &str = "shell";

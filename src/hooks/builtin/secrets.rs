@@ -7,7 +7,7 @@ use std::{ops::Range, sync::LazyLock};
 
 use regex::{Regex, RegexSet};
 
-use crate::redact::{lossy, replaced, rewrite_strings};
+use hookjail_base::redact::{lossy, replaced, rewrite_strings};
 
 /// The replacement of a secret. No pattern matches it.
 const MARKER: &str = "[REDACTED]";

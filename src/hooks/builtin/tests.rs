@@ -1,16 +1,15 @@
 use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
 use serde_json::{Value, json};
 
+use hookjail_base::model::InvalidField;
+use hookjail_contract::{BlockedBy, Decision, Json, NOT_SERVED, SERVED, shorthand};
+
 use super::{
     commands::{Class, class},
     secrets::{redacted, redacted_json},
     *,
 };
-use crate::{
-    contract::{BlockedBy, Decision, Json, NOT_SERVED, SERVED, shorthand},
-    hooks::Action,
-    model::InvalidField,
-};
+use crate::hooks::Action;
 
 fn now() -> Timestamp {
     "2026-11-21T23:59:59.5Z".parse().unwrap()

@@ -7,18 +7,17 @@
 use std::{collections::BTreeMap, ffi::OsString, fs::File, os::unix::ffi::OsStringExt, path::Path};
 
 use super::{Action, Registered, load::Loaded};
-pub(crate) use crate::contract::{Allowed, Denied, Post, PostDecision, Url};
-use crate::{
-    consent::only_roots,
-    contract::{Piece, pieces},
+use hookjail_base::{
     model::{Backing, Command, ProfileName},
     redact::secret::Registration,
     refusal::chain,
-    request::Request,
 };
+pub(crate) use hookjail_contract::{Allowed, Denied, Post, PostDecision, Url};
+use hookjail_contract::{Piece, pieces};
+
+use crate::{consent::only_roots, request::Request};
 
 /// The profile of all HTTP hooks: the smallest with outbound network.
-pub(crate) const PROFILE: &str = "network";
 
 /// The program that posts.
 pub(super) const CURL: &str = "/usr/bin/curl";
@@ -61,99 +60,96 @@ pub(crate) struct Egress {
     pub variables: BTreeMap<String, Registration>,
 }
 
-impl Post {
-    /// Sets a request's command to post the event. Its words and profile come from hookjail and the operator's
-    /// configuration, and nothing of the workspace is granted.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the operator's configuration denies the post, or was not applied to it.
-    pub(crate) fn put(&self, request: &mut Request) -> Result<(), Denied> {
-        let allowed = match &self.standing {
-            PostDecision::Allowed(allowed) => allowed,
-            PostDecision::Denied(denied) => return Err(denied.clone()),
-            PostDecision::Unasked => {
-                return Err(Denied::never("nobody was asked whether it may be posted"));
-            }
-        };
-        let by = allowed.by.to_string();
-        // A webhook only forwards a payload: the server's reply must not reach the agent.
-        let kind = if self.payload.is_none() {
-            "http"
-        } else {
-            "webhook"
-        };
-        let words = [SHELL, "-c", SCRIPT, kind, &by];
-        request.hook.command = Command::Argv(words.iter().map(OsString::from).collect());
-        let carried = OsString::from_vec(allowed.request.clone());
-        request.hook.configured_env = BTreeMap::from([(VARIABLE.to_owned(), carried)]);
-        request.narrow.without_named_grants = true;
-        // As for the shell: a curl that another user can replace needs a consent.
-        let is_roots =
-            File::open(CURL).is_ok_and(|file| only_roots(Path::new(CURL), &file).is_some());
-        if is_roots {
-            request.backing = Backing::Own;
+/// Sets a request's command to post the event. Its words and profile come from hookjail and the operator's
+/// configuration, and nothing of the workspace is granted.
+///
+/// # Errors
+///
+/// Fails if the operator's configuration denies the post, or was not applied to it.
+pub(crate) fn put(post: &Post, request: &mut Request) -> Result<(), Denied> {
+    let allowed = match &post.standing {
+        PostDecision::Allowed(allowed) => allowed,
+        PostDecision::Denied(denied) => return Err(denied.clone()),
+        PostDecision::Unasked => {
+            return Err(Denied::never("nobody was asked whether it may be posted"));
         }
-        Ok(())
+    };
+    let by = allowed.by.to_string();
+    // A webhook only forwards a payload: the server's reply must not reach the agent.
+    let kind = if post.payload.is_none() {
+        "http"
+    } else {
+        "webhook"
+    };
+    let words = [SHELL, "-c", SCRIPT, kind, &by];
+    request.hook.command = Command::Argv(words.iter().map(OsString::from).collect());
+    let carried = OsString::from_vec(allowed.request.clone());
+    request.hook.configured_env = BTreeMap::from([(VARIABLE.to_owned(), carried)]);
+    request.narrow.without_named_grants = true;
+    // As for the shell: a curl that another user can replace needs a consent.
+    let is_roots = File::open(CURL).is_ok_and(|file| only_roots(Path::new(CURL), &file).is_some());
+    if is_roots {
+        request.backing = Backing::Own;
     }
+    Ok(())
+}
 
-    /// Returns the decision of the operator's configuration on a hook.
-    fn judged(
-        &self,
-        egress: &Egress,
-        environment: impl Fn(&str) -> Option<OsString>,
-    ) -> Result<Allowed, Denied> {
-        let mut entries = egress.allow.iter();
-        let Some(by) = entries.find(|entry| self.url.is_within(entry)) else {
-            let url = self.url.to_string();
-            return Err(Denied {
-                lines: format!("[http]\nallow = [{}]", toml::Value::from(url.clone())),
-                why: format!("the operator does not let hooks be posted to `{url}` (`http.allow`)"),
-            });
-        };
-        let mut text = Vec::new();
-        set(&mut text, "url", self.url.whole().as_bytes());
-        let has = |name: &str| {
-            self.headers
-                .iter()
-                .any(|(own, _)| own.eq_ignore_ascii_case(name))
-        };
-        if !has("content-type") {
-            set(&mut text, "header", b"Content-Type: application/json");
-        }
-        // Without it curl waits a second before it sends a large body.
-        set(&mut text, "header", b"Expect:");
-        for (name, value) in &self.headers {
-            let mut filled = Vec::new();
-            for piece in pieces(value) {
-                match piece {
-                    Piece::Text(text) => filled.extend_from_slice(text.as_bytes()),
-                    Piece::Variable(variable) if self.variables.iter().any(|it| it == variable) => {
-                        filled.extend(egress.value(variable, &environment)?);
-                    }
-                    // A variable that is not declared is empty, as in the runtimes.
-                    Piece::Variable(_) => {}
-                }
-            }
-            let blank = filled.iter().all(u8::is_ascii_whitespace);
-            let line = if blank {
-                // With a colon curl would send no such header.
-                format!("{name};").into_bytes()
-            } else {
-                [format!("{name}: ").as_bytes(), &filled].concat()
-            };
-            set(&mut text, "header", &line);
-        }
-        if text.len() > MAX_BYTES {
-            return Err(Denied::never(format!(
-                "its URL and headers have more than {MAX_BYTES} bytes"
-            )));
-        }
-        Ok(Allowed {
-            by: by.clone(),
-            request: text,
-        })
+/// Returns the decision of the operator's configuration on a hook.
+fn judged(
+    post: &Post,
+    egress: &Egress,
+    environment: impl Fn(&str) -> Option<OsString>,
+) -> Result<Allowed, Denied> {
+    let mut entries = egress.allow.iter();
+    let Some(by) = entries.find(|entry| post.url.is_within(entry)) else {
+        let url = post.url.to_string();
+        return Err(Denied {
+            lines: format!("[http]\nallow = [{}]", toml::Value::from(url.clone())),
+            why: format!("the operator does not let hooks be posted to `{url}` (`http.allow`)"),
+        });
+    };
+    let mut text = Vec::new();
+    set(&mut text, "url", post.url.whole().as_bytes());
+    let has = |name: &str| {
+        post.headers
+            .iter()
+            .any(|(own, _)| own.eq_ignore_ascii_case(name))
+    };
+    if !has("content-type") {
+        set(&mut text, "header", b"Content-Type: application/json");
     }
+    // Without it curl waits a second before it sends a large body.
+    set(&mut text, "header", b"Expect:");
+    for (name, value) in &post.headers {
+        let mut filled = Vec::new();
+        for piece in pieces(value) {
+            match piece {
+                Piece::Text(text) => filled.extend_from_slice(text.as_bytes()),
+                Piece::Variable(variable) if post.variables.iter().any(|it| it == variable) => {
+                    filled.extend(egress.value(variable, &environment)?);
+                }
+                // A variable that is not declared is empty, as in the runtimes.
+                Piece::Variable(_) => {}
+            }
+        }
+        let blank = filled.iter().all(u8::is_ascii_whitespace);
+        let line = if blank {
+            // With a colon curl would send no such header.
+            format!("{name};").into_bytes()
+        } else {
+            [format!("{name}: ").as_bytes(), &filled].concat()
+        };
+        set(&mut text, "header", &line);
+    }
+    if text.len() > MAX_BYTES {
+        return Err(Denied::never(format!(
+            "its URL and headers have more than {MAX_BYTES} bytes"
+        )));
+    }
+    Ok(Allowed {
+        by: by.clone(),
+        request: text,
+    })
 }
 
 impl Egress {
@@ -195,7 +191,7 @@ pub(crate) fn decide(
         let Action::Http(post) = &mut hook.action else {
             continue;
         };
-        match post.judged(egress, &environment) {
+        match judged(post, egress, &environment) {
             Ok(allowed) => {
                 post.standing = PostDecision::Allowed(allowed);
                 grant(hook);
@@ -211,7 +207,7 @@ pub(crate) fn decide(
 /// Grants the profile of HTTP hooks. No other is of use to them, so a profile that the operator sets for a file applies
 /// to its commands only.
 fn grant(hook: &mut Registered) {
-    hook.profile = ProfileName::parse(PROFILE);
+    hook.profile = ProfileName::parse(POST_PROFILE);
     hook.profile_granted = true;
 }
 

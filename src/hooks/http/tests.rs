@@ -1,5 +1,6 @@
+use hookjail_base::redact::secret::SecretSource;
+
 use super::*;
-use crate::redact::secret::SecretSource;
 
 fn post(headers: &[(&str, &str)], variables: &[&str]) -> Post {
     let headers = headers.iter().copied().collect();

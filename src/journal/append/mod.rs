@@ -19,6 +19,11 @@ use std::{
 #[expect(deprecated, reason = "see `hold`")]
 use nix::fcntl::{FlockArg, flock};
 
+use hookjail_base::{
+    refusal::chain,
+    util::trusted_file::{self, Untrusted},
+};
+
 use self::{
     state::WriterState,
     sync::{Synced, Ticker},
@@ -29,10 +34,6 @@ use super::{
     read::JournalReader,
     record::{Interrupted, Record},
     writer_lock::{WriterLock, WriterLockError},
-};
-use crate::{
-    refusal::chain,
-    util::trusted_file::{self, Untrusted},
 };
 
 pub use self::sync::Fsync;

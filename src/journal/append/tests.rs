@@ -8,16 +8,15 @@ use std::{
 use proptest::prelude::*;
 use tempfile::TempDir;
 
+use hookjail_base::model::Consent;
+
 use super::*;
-use crate::{
-    journal::{
-        files::Older,
-        record::{
-            CommandLine, Ended, Lost, OutcomeKind, PeerLine, Refused, Started, Stream, Torn, Usage,
-        },
-        verify::{BrokenAt, ChainBreak, Tail, Verified, VerifyError, verify_journal},
+use crate::journal::{
+    files::Older,
+    record::{
+        CommandLine, Ended, Lost, OutcomeKind, PeerLine, Refused, Started, Stream, Torn, Usage,
     },
-    model::Consent,
+    verify::{BrokenAt, ChainBreak, Tail, Verified, VerifyError, verify_journal},
 };
 
 #[test]
@@ -1043,12 +1042,12 @@ pub(in crate::journal) fn started(run: &str) -> Record {
         backend: "landlock".into(),
         passed_over: Vec::new(),
         unconfined: false,
-        axes: crate::model::axis::Axis::ALL
+        axes: hookjail_base::model::axis::Axis::ALL
             .map(|axis| {
-                let coverage = crate::model::axis::Coverage::Enforced { by: "landlock" };
+                let coverage = hookjail_base::model::axis::Coverage::Enforced { by: "landlock" };
                 crate::journal::record::AxisLine::new(
                     axis,
-                    crate::model::axis::Demand::Required,
+                    hookjail_base::model::axis::Demand::Required,
                     &coverage,
                 )
             })

@@ -7,13 +7,17 @@ use std::{
     time::Duration,
 };
 
+use hookjail_base::{
+    model::command_line,
+    model::{Command, Hook, InvalidField, Peer, is_plain},
+    refusal::Refusal,
+};
+use hookjail_contract::{CommandStyle, Defaults};
+
 use super::rules::OperatorHook;
 use crate::{
-    consent::{Program, allowlist::command_line, interpreter},
-    contract::{CommandStyle, Defaults},
-    model::{Command, Hook, InvalidField, Peer, is_plain},
+    consent::{Program, interpreter},
     policy::Policy,
-    refusal::Refusal,
     request::Request,
     rootfs::View,
     sys::FileRights,

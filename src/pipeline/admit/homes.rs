@@ -10,10 +10,9 @@ use std::{
 
 use nix::unistd::{Uid, User};
 
-use crate::{
-    model::{Peer, is_plain},
-    sys::FileRights,
-};
+use hookjail_base::model::{Peer, is_plain};
+
+use crate::sys::FileRights;
 
 /// Homes of callers, by uid, as the system's database had them at the first request.
 #[derive(Debug, Default)]

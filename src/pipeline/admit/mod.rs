@@ -22,6 +22,12 @@ pub(crate) use self::{
     homes::Homes,
     rules::{Configuration, OperatorHook, Rules},
 };
+use hookjail_base::{
+    model::{Consent, Peer},
+    refusal::{Reason, Refusal, Stop, canceled},
+    util::{shares::Shares, swap::Current},
+};
+
 use super::{
     call::{Call, Purpose, early},
     places::{Full, Place, Places},
@@ -34,12 +40,9 @@ use crate::{
         hashing::{Hashing, UNALLOWED_BYTES},
         pending::Decided,
     },
-    model::{Consent, Peer},
     policy::{Policy, starts_in},
-    refusal::{Reason, Refusal, Stop, canceled},
     request::Request,
     sandbox::Sandbox,
-    util::{shares::Shares, swap::Current},
 };
 
 /// The maximum nesting depth of hooks. It ends the recursion of a hook that starts a runtime which runs hooks.

@@ -7,12 +7,16 @@ use std::{
     time::Duration,
 };
 
+use hookjail_base::{
+    model::command_line,
+    model::{Hook, InvalidField, Peer, ProfileName, Users, is_plain},
+    refusal::{Fact, Reason, Refusal},
+};
+
 use super::{command::defaults, git::GitPlaces, homes::Homes};
 use crate::{
-    consent::{allowlist::command_line, decide::ALLOW},
-    model::{Hook, InvalidField, Peer, ProfileName, Users, is_plain},
+    consent::decide::ALLOW,
     policy::{GrantPlace, GrantedBy, Policy, Registry, WorkspaceRoots, forbidden::Forbidden},
-    refusal::{Fact, Reason, Refusal},
     request::Request,
     sandbox::BackendName,
     sys::FileRights,

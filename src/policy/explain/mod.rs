@@ -18,6 +18,7 @@ use self::{
     mounts::{MountPoint, mounts},
     operation::needs,
 };
+
 pub use self::{
     operation::{FileKind, Operation, Target},
     remedy::Remedy,

@@ -1,14 +1,13 @@
 use std::fs;
 
+use hookjail_base::model::{Narrow, ProfileName};
+
 use super::*;
-use crate::{
-    model::{Narrow, ProfileName},
-    policy::{
-        Registry,
-        narrow::{Bindings, narrow},
-        registry::ProfileError,
-        rights::{FileRight, FileRights},
-    },
+use crate::policy::{
+    Registry,
+    narrow::{Bindings, narrow},
+    registry::ProfileError,
+    rights::{FileRight, FileRights},
 };
 
 const NAME: &str = "learned";

@@ -7,13 +7,14 @@ use std::{
     sync::Arc,
 };
 
+use hookjail_base::{
+    model::{Narrow, ProfileName},
+    refusal::Reason,
+};
+
 use super::{
     Access, Files, GrantPlace, GrantSpec, Network, Policy, Spawn, WorkingDir,
     profile::grants::ungrantable, transcripts,
-};
-use crate::{
-    model::{Narrow, ProfileName},
-    refusal::Reason,
 };
 
 /// The values of a request's references.

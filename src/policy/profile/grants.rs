@@ -9,16 +9,15 @@ use std::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use hookjail_base::util::outermost::Outermost;
+
 use super::{
     ProfileCause, broken, once,
     references::{Reference, References, never_of_home},
 };
-use crate::{
-    policy::{
-        Access, Entries, Files, GrantPlace, GrantSpec, NamePattern, Network, ReadOnly, tokens,
-        transcripts,
-    },
-    util::outermost::Outermost,
+use crate::policy::{
+    Access, Entries, Files, GrantPlace, GrantSpec, NamePattern, Network, ReadOnly, tokens,
+    transcripts,
 };
 
 /// Names that profiles with a network hide where they do not say which.

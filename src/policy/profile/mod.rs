@@ -17,6 +17,14 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use hookjail_base::{
+    model::{
+        OnOutputLimit, ProfileName,
+        axis::{Axes, Axis, Demand},
+    },
+    util::keyed_toml::{self, KeyedTomlError},
+};
+
 use self::{
     grants::{FilesSection, absolute},
     references::References,
@@ -25,13 +33,6 @@ use super::{
     Environment, GrantedBy, HookView, Limits, Metadata, Network, Policy, ScratchLimits, Spawn,
     StateScope, Time, WorkingDir, environment,
     units::{OptionalCpus, OptionalSize, Size, Span},
-};
-use crate::{
-    model::{
-        OnOutputLimit, ProfileName,
-        axis::{Axes, Axis, Demand},
-    },
-    util::keyed_toml::{self, KeyedTomlError},
 };
 
 /// A profile file, as written. One that extends nothing must have every key that has no default.
@@ -525,7 +526,7 @@ impl EnvironmentSection {
         }
         for pattern in &self.allow {
             let stem = pattern.strip_suffix('*').unwrap_or(pattern);
-            if !environment::is_name(stem) {
+            if !variable::is_name(stem) {
                 let rule = format!(
                     "has `{pattern}`, which is neither a name (`[A-Za-z_][A-Za-z0-9_]*`) nor the start of one and `*`"
                 );
@@ -541,10 +542,10 @@ impl EnvironmentSection {
         }
         for (name, value) in &self.set {
             let key = || format!("environment.set.{name}");
-            if !environment::is_name(name) {
+            if !variable::is_name(name) {
                 return Err(broken(key(), "is not a name (`[A-Za-z_][A-Za-z0-9_]*`)"));
             }
-            if environment::is_closed(name) {
+            if variable::is_closed(name) {
                 return Err(broken(
                     key(),
                     "is not for profiles to set: it decides what code is loaded, or the daemon sets it",

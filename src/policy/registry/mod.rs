@@ -12,12 +12,13 @@ use std::{
 
 use nix::unistd::Uid;
 
+use hookjail_base::model::ProfileName;
+
 use super::{
     GrantPlace, Policy,
     forbidden::Forbidden,
     profile::{ProfileCause, ProfileFile, references::References},
 };
-use crate::model::ProfileName;
 
 /// The profiles, resolved.
 #[derive(Clone, Debug)]

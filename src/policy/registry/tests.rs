@@ -5,10 +5,11 @@ use std::{
 
 use tempfile::TempDir;
 
+use hookjail_base::model::axis::{Axis, Demand};
+
 use super::*;
-use crate::{
-    model::axis::{Axis, Demand},
-    policy::{Access, Files, GrantSpec, GrantedBy, HookView, Metadata, Network, Spawn, WorkingDir},
+use crate::policy::{
+    Access, Files, GrantSpec, GrantedBy, HookView, Metadata, Network, Spawn, WorkingDir,
 };
 
 #[test]

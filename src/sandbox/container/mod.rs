@@ -20,8 +20,9 @@ use std::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use hookjail_base::{model::axis::Coverage, util::trusted_file};
+
 use crate::{
-    model::axis::Coverage,
     policy::{HookView, Metadata, Network, Policy},
     rootfs::RootSpec,
     sandbox::{
@@ -30,7 +31,6 @@ use crate::{
         landlock::{NEWEST_ABI, cpu, memory, nesting, pids},
         seccomp::FilterSpec,
     },
-    util::trusted_file,
 };
 
 /// Which command line a runtime understands.

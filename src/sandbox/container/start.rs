@@ -26,11 +26,14 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::{
+use hookjail_base::{
     model::{OnOutputLimit, axis::Axis},
+    refusal::{Fact, Fault, Reason, Refusal, Stop, canceled, lacking},
+};
+
+use crate::{
     policy::{Limits, Network},
     process::{self, Captured, Cause, Hold, Pipes, Supervision},
-    refusal::{Fact, Fault, Reason, Refusal, Stop, canceled, lacking},
     rootfs::Root,
     sandbox::{
         BackendName, Evidence, Released, Runner, Setup, Started, Task,

@@ -12,14 +12,17 @@ use landlock::{
     RulesetAttr, RulesetCreatedAttr, RulesetError, Scope,
 };
 
-use crate::{
+use hookjail_base::{
     model::axis::{Axis, Coverage},
+    refusal::Fault,
+};
+
+use crate::{
     mutants,
     policy::{
         Metadata, Network, Policy, Spawn,
         rights::{FileRight, FileRights, Rights},
     },
-    refusal::Fault,
     sandbox::{
         Absent, Backend, BackendName, Claims, Controllers, Host, OwnUids, Prepared, Runner,
         Starting, Task, Unenforceable, run::child::start, seccomp::FilterSpec,

@@ -142,7 +142,7 @@ pub(in crate::sandbox) fn of_filters(errno: Option<i32>) -> Option<Cause> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::refusal::{Reason, Refusal};
+    use hookjail_base::refusal::{Reason, Refusal};
 
     #[test]
     fn apparmor_is_named_with_its_two_commands_where_it_restricts() {

@@ -2,8 +2,9 @@
 
 use std::os::unix::fs::MetadataExt;
 
+use hookjail_base::model::axis::{Axes, Axis};
+
 use crate::{
-    model::axis::{Axes, Axis},
     policy::Policy,
     sandbox::{
         Absent, Backend, BackendName, Claims, Host, Prepared, Runner, Starting, Task,

@@ -23,11 +23,14 @@ use nix::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::{
+use hookjail_base::{
     model::OnOutputLimit,
+    refusal::{Fault, Reason, Refusal, Stop},
+};
+
+use crate::{
     policy::{Limits, Policy},
     process::{Hold, Pipes, Supervision},
-    refusal::{Fault, Reason, Refusal, Stop},
     sandbox::{
         Evidence, Released, Runner, SandboxParts, Setup, Started, Task,
         portable::{

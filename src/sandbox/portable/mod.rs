@@ -24,9 +24,12 @@ pub(in crate::sandbox) use self::{
     launcher::{Launcher, Notes},
     start::Until,
 };
-use crate::{
+use hookjail_base::{
     model::{Peer, axis::Axis},
     refusal::Stop,
+};
+
+use crate::{
     rootfs::RootSpec,
     sandbox::{Backend, BackendName, Controllers, Noop, OwnUids, Runner, Started, Task},
     sys::Identity,

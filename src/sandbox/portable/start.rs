@@ -22,10 +22,13 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::{
+use hookjail_base::{
     model::OnOutputLimit,
-    process::{self, Hold, Kill, Pipes, Running, Supervision},
     refusal::{Fault, Reason, Refusal, Stop, canceled},
+};
+
+use crate::{
+    process::{self, Hold, Kill, Pipes, Running, Supervision},
     sandbox::{
         run::{Finish, RunningHook},
         seatbelt::{

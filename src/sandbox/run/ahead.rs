@@ -10,12 +10,15 @@ use bytes::Bytes;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
+use hookjail_base::{
+    model::Peer,
+    refusal::{Fault, Stop},
+};
+
 use super::{Begun, Evidence, LOADING_TURN, SETUP_TURN, Sandbox, Start};
 use crate::{
     consent::Program,
-    model::Peer,
     policy::{Access, Policy, environment::Variables},
-    refusal::{Fault, Stop},
     sandbox::{
         HookTask, Opened, Prepared,
         run::child_spec::{Execution, arguments, copies_in, own_directory, variables},

@@ -16,15 +16,14 @@ use std::{
 use nix::fcntl::FlockArg;
 use uuid::Uuid;
 
+use hookjail_base::refusal::{Fact, Reason, Refusal};
+
 use self::copy::copy_missing;
 use super::{
     scratch::{lock, remove},
     state::{Kept, StateOwner, StateStore},
 };
-use crate::{
-    policy::{Access, GrantPlace, Policy, References},
-    refusal::{Fact, Reason, Refusal},
-};
+use crate::policy::{Access, GrantPlace, Policy, References};
 
 /// Directory of packages that were fetched for every cache, below that of all caches.
 const FETCHED: &str = "fetched";
@@ -234,7 +233,7 @@ mod tests {
         let registry = registry(&all);
         let caches = Caches::new(Some(&all));
         let find = |profile: &str, workspace: Option<&str>| {
-            let name = crate::model::ProfileName::parse(profile).unwrap();
+            let name = hookjail_base::model::ProfileName::parse(profile).unwrap();
             let policy = registry.find(&name).unwrap();
             let cache = caches.find(policy, workspace.map(Path::new));
             cache.map(|cache| cache.path().to_owned())
@@ -255,7 +254,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let all = directory.path().join("all");
         let registry = registry(&all);
-        let develop = crate::model::ProfileName::parse("develop").unwrap();
+        let develop = hookjail_base::model::ProfileName::parse("develop").unwrap();
         let policy = registry.find(&develop).unwrap();
         let caches = Caches::new(Some(&all));
         let find = |workspace: &str| caches.find(policy, Some(Path::new(workspace))).unwrap();

@@ -20,15 +20,18 @@ use tokio::{
     time::{sleep_until, timeout},
 };
 
-use crate::{
+use hookjail_base::{
     model::{InvalidField, axis::Axis},
+    refusal::{Fact, Fault, Reason, Refusal, Stop, canceled, lacking},
+};
+
+use crate::{
     mutants,
     policy::{
         Access, HookView, Keep, Limits, ScratchLimits, StateScope,
         rights::{FileRight, FileRights as GrantedRights, OF_FILES, Rights},
     },
     process::{self, Armed, Hold, Kill, Pipes, Running},
-    refusal::{Fact, Fault, Reason, Refusal, Stop, canceled, lacking},
     sandbox::{
         BackendName, Evidence, Released, Runner, SandboxParts, Setup, Started, Status, Task,
         landlock::{Grant, kernel_rights, nesting::of_step, ruleset, without_log},

@@ -24,6 +24,11 @@ use nix::{
 };
 use tokio::{net::unix::pipe, task::block_in_place};
 
+use hookjail_base::{
+    model::{InvalidField, is_plain},
+    refusal::{Fault, Reason, Refusal, Stop, unless_lacking},
+};
+
 use crate::{
     consent::{
         ContentGuard, Program, Script,
@@ -31,10 +36,8 @@ use crate::{
         digest::hash_file,
         only_roots,
     },
-    model::{InvalidField, is_plain},
     policy::{self, Access, environment::matters_at_start, rights::Rights},
     process::Pipes,
-    refusal::{Fault, Reason, Refusal, Stop, unless_lacking},
     sandbox::run::{
         grants::{self, OpenGrant},
         scratch::{Around, Copied, Level, RunDir},
@@ -42,6 +45,7 @@ use crate::{
     },
     sys::{FileRights, Identity, Links, pipe as make_pipe},
 };
+
 #[cfg(target_os = "linux")]
 use crate::{
     policy::HookView,

@@ -15,8 +15,9 @@ use nix::{
     poll::{PollFd, PollFlags, PollTimeout, poll},
 };
 
+use hookjail_base::model::axis::Axis;
+
 use crate::{
-    model::axis::Axis,
     sandbox::{
         run::{membership::Membership, observe::Observer},
         seccomp::{

@@ -17,13 +17,16 @@ use nix::{
     unistd::geteuid,
 };
 
-use crate::{
+use hookjail_base::{
     model::{Hook, InvalidField, Peer},
+    refusal::{Fact, Reason, Refusal},
+};
+
+use crate::{
     policy::{
         Access, Files, GrantPlace, GrantSpec, HookView, Policy, git_paths, rights::Rights,
         starts_in, tokens,
     },
-    refusal::{Fact, Reason, Refusal},
     rootfs::{Root, View},
     sandbox::{
         Prepared,

@@ -20,8 +20,9 @@ use nix::{
     fcntl::{Flock, FlockArg},
 };
 
+use hookjail_base::model::Peer;
+
 use crate::{
-    model::Peer,
     sandbox::{
         Status,
         run::left_running::{Found, processes},

@@ -14,10 +14,9 @@ use std::{
 
 use tokio::sync::Notify;
 
-use crate::{
-    refusal::lacking,
-    sandbox::{host::Lease, run::scratch::RunDir},
-};
+use hookjail_base::refusal::lacking;
+
+use crate::sandbox::{host::Lease, run::scratch::RunDir};
 
 /// Limit on a caller's directories awaiting removal before its next hook has to wait.
 pub(in crate::sandbox) const BACKLOG: usize = 64;

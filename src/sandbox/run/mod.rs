@@ -52,11 +52,18 @@ use crate::sandbox::{
     Absent,
     run::{cgroup::Cgroups, observe::Observer},
 };
-use crate::{
+use hookjail_base::{
     model::{Peer, axis::Axis},
+    refusal::{Fault, Reason, Refusal, Stop, canceled},
+    util::{
+        presence::Presence,
+        turns::{Turn, Turns},
+    },
+};
+
+use crate::{
     policy::{Files, Policy, References},
     process::{self, Supervision},
-    refusal::{Fault, Reason, Refusal, Stop, canceled},
     rootfs::{Root, View},
     sandbox::{
         Backend, BackendName, HookUsers, InstanceDir, Order,
@@ -77,10 +84,6 @@ use crate::{
         warm::{Key, SlotReport, Warm},
     },
     sys::{Identity, Keeper, WaitStatus},
-    util::{
-        presence::Presence,
-        turns::{Turn, Turns},
-    },
 };
 
 /// The longest time for which one hook's set-up delays others. Set-ups usually take some milliseconds.

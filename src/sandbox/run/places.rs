@@ -11,6 +11,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, SystemTime},
 };
+
 #[cfg(target_os = "linux")]
 use std::{
     fs::File,
@@ -25,15 +26,13 @@ use nix::{
     sys::stat::{FileStat, Mode, SFlag, fstat, lstat, stat},
 };
 
+use hookjail_base::util::listing::{Entries, Listings, change_time, is_settled, shows_changes};
+
 use super::{
     floor::Floor,
     grants::{open, open_in},
 };
-use crate::{
-    rootfs::Root,
-    sys::Links,
-    util::listing::{Entries, Listings, change_time, is_settled, shows_changes},
-};
+use crate::{rootfs::Root, sys::Links};
 
 /// The paths, and where they are resolved.
 #[derive(Debug)]

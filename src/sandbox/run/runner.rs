@@ -10,10 +10,11 @@ use crate::{
         read_only::Closed,
     },
 };
+use hookjail_base::refusal::{Reason, Refusal};
+
 use crate::{
     policy::{Access, rights::Rights},
     process::{Deadlines, Hold},
-    refusal::{Reason, Refusal},
     sandbox::{
         SandboxParts,
         host::Launcher,

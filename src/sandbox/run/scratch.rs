@@ -25,10 +25,11 @@ use uuid::Uuid;
 
 #[cfg(target_os = "linux")]
 use crate::sandbox::run::read_only::Closed;
+use hookjail_base::util::presence::Presence;
+
 use crate::{
     sandbox::{host, run::notices, warm},
     sys::{BY_NAME, Identity, keep_writers_out},
-    util::presence::Presence,
 };
 
 /// Name prefix of instance directories.

@@ -11,9 +11,10 @@ use std::{
 use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 
+use hookjail_base::model::Peer;
+
 use crate::{
     consent::Program,
-    model::Peer,
     policy::{Policy, environment::Variables},
     sandbox::{
         Opened, Prepared,

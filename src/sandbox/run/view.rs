@@ -9,11 +9,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use hookjail_base::util::outermost::Outermost;
+
 use crate::{
     policy::{Access, SHARED, rights::Rights},
     sandbox::run::{grants::OpenGrant, state::mirror::make_place},
     sys::{Exposed, Found, MAX_EXPOSED, Private},
-    util::outermost::Outermost,
 };
 
 /// The shared directory that programs use unless a variable names another.

@@ -20,12 +20,11 @@ use std::{
 pub use self::place::{Granted, Kept, Places};
 use self::rules::{Filter, Operation, Rule, Section, Value};
 pub(crate) use self::{place::Inexpressible, rules::Parameter};
-use crate::{
-    model::axis::{Axes, Coverage},
-    policy::{
-        Access, Keep, Metadata, Network, Policy, Spawn,
-        rights::{FileRight, FileRights, Rights},
-    },
+use hookjail_base::model::axis::{Axes, Coverage};
+
+use crate::policy::{
+    Access, Keep, Metadata, Network, Policy, Spawn,
+    rights::{FileRight, FileRights, Rights},
 };
 
 /// Program that applies a profile to itself and executes another one. By its absolute path: no `PATH` decides what it is.

@@ -6,10 +6,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{
-    policy::{Access, Keep, rights::Rights},
-    refusal::{Fact, Reason, Refusal},
-};
+use hookjail_base::refusal::{Fact, Reason, Refusal};
+
+use crate::policy::{Access, Keep, rights::Rights};
 
 /// Paths of one run, as the kernel names the opened files (`F_GETPATH`).
 ///

@@ -1,9 +1,12 @@
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::PathBuf};
 
-use crate::{
+use hookjail_base::{
     model::ProfileName,
-    policy::Registry,
     refusal::{Reason, Refusal},
+};
+
+use crate::{
+    policy::Registry,
     sandbox::seatbelt::{place::Problem, rules::quote, *},
 };
 

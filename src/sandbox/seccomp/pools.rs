@@ -9,9 +9,10 @@ use std::{
     sync::{Arc, Mutex, Once, PoisonError},
 };
 
+use hookjail_base::refusal::{Reason, Refusal, chain};
+
 use crate::{
     mutants,
-    refusal::{Reason, Refusal, chain},
     sandbox::{
         landlock::nesting::of_filters,
         nesting::Cause,

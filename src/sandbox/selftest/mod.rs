@@ -22,11 +22,14 @@ use tokio_util::sync::CancellationToken;
 
 #[cfg(target_os = "linux")]
 use crate::policy::ScratchLimits;
-use crate::{
+use hookjail_base::{
     model::axis::{Axes, Axis, Coverage},
+    refusal::{Fact, Fault, Reason, Refusal, Stop, chain, unless_lacking},
+};
+
+use crate::{
     mutants,
     policy::{Limits, Metadata, Network, Policy, Spawn},
-    refusal::{Fact, Fault, Reason, Refusal, Stop, chain, unless_lacking},
     sandbox::{
         Backend, BackendName, Noop, Prepared, Sandbox, Started,
         backend::is_claimed,

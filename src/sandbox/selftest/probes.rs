@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 
 use nix::unistd;
 
+use hookjail_base::model::axis::{Axes, Axis, Coverage};
+
 use super::fixture::{Fixture, HIDDEN_FILE, KEPT_DIRECTORY, KEPT_FILE, WORKSPACE};
 use crate::{
-    model::axis::{Axes, Axis, Coverage},
     policy::{HookView, Metadata, Network, Policy, Spawn},
     sandbox::host::{OUTBOUND_HAS_UNIX_SOCKETS, UNGRANTED_DEVICE},
     sys::Attempt,

@@ -10,10 +10,11 @@ use std::{
 
 use tempfile::TempDir;
 
+use hookjail_base::model::{OnOutputLimit, Peer, ProfileName, axis::Demand};
+
 use super::*;
 use crate::{
     consent::{OpenedFor, Program, digest::DigestCache},
-    model::{OnOutputLimit, Peer, ProfileName, axis::Demand},
     policy::{Metadata, Network, References, Registry, Spawn, environment::Variables},
     process::Supervision,
     rootfs::View,

@@ -9,9 +9,10 @@ use std::{
 
 use nix::{errno::Errno, sys::stat::fstat};
 
+use hookjail_base::model::{Peer, ProfileName};
+
 use super::{Waiter, interpreter::Interpreter, slot};
 use crate::{
-    model::{Peer, ProfileName},
     policy::{
         HookView, Limits, Metadata, Network, Spawn, environment::matters_at_start, rights::Rights,
     },
@@ -135,7 +136,7 @@ impl Key {
                 cpus: None,
                 file_size: 0,
                 memory: None,
-                on_output_limit: crate::model::OnOutputLimit::Drain,
+                on_output_limit: hookjail_base::model::OnOutputLimit::Drain,
                 open_files: 16,
                 output_bytes: 0,
                 scratch: None,

@@ -18,6 +18,8 @@ use nix::{
 };
 use uuid::Uuid;
 
+use hookjail_base::util::trusted_file::{self, Untrusted};
+
 use super::{
     CgroupPlace, Controllers,
     delegated::delegated,
@@ -27,7 +29,6 @@ use crate::{
     policy::Limits,
     sandbox::Absent,
     sys::{self, WaitStatus},
-    util::trusted_file::{self, Untrusted},
 };
 
 /// Controllers that runs need. The one of processor time is used where it is to be had.

@@ -22,14 +22,19 @@ use nix::{
 };
 
 use self::placeholder::{Placeholders, SHARED, is_way, takes_name};
+
 #[cfg(target_os = "linux")]
 use crate::policy::{Access, rights::Rights};
+
 #[cfg(target_os = "linux")]
 use crate::sandbox::run::grants::OpenGrant;
-use crate::{
+use hookjail_base::{
     model::axis::Axis,
-    policy::{Files, Keep, ReadOnly, git_paths, hidden::Unsearchable},
     refusal::{Fact, Reason, Refusal},
+};
+
+use crate::{
+    policy::{Files, Keep, ReadOnly, git_paths, hidden::Unsearchable},
     sandbox::run::grants,
     sys::{BY_NAME, Links, open_beneath},
 };

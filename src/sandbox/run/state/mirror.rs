@@ -23,6 +23,8 @@ use nix::{
     unistd::{UnlinkatFlags, symlinkat, unlinkat},
 };
 
+use hookjail_base::util::listing::{Listings, entries, kind_of, open_directory};
+
 use super::{MOST_LEVELS, RunState, make, remove};
 use crate::{
     policy::{rights::Rights, state::is_data},
@@ -31,7 +33,6 @@ use crate::{
         view::{Placement, exposed, is_writable},
     },
     sys::{Exposed, Found, MAX_EXPOSED, Private},
-    util::listing::{Listings, entries, kind_of, open_directory},
 };
 
 /// Mode of a directory that leads to what is shown: the sticky bit, which changes nothing for its owner, marks it.

@@ -21,11 +21,12 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
+use hookjail_base::util::listing::Listings;
+
 use super::scratch::remove;
 use crate::{
     policy::{Policy, StateScope, state::is_data},
     sys::Identity,
-    util::listing::Listings,
 };
 
 /// Time after which an unused session's files are removed.

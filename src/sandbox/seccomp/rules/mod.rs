@@ -6,13 +6,14 @@ mod groups;
 
 use serde::{Deserialize, Serialize};
 
+use hookjail_base::model::axis::Axis;
+
 use self::groups::{
     FCNTL_COMMANDS, GROUPS, IOCTL_REQUESTS, IP_OPTIONS, IPV6_OPTIONS, KILLED, METADATA, MISSING,
     NETWORK_OPTIONS, OUTBOUND, PATHS, PRCTL_OPTIONS, SOCKET_OPTIONS, TCP_OPTIONS,
     TERMINAL_REQUESTS, UDP_OPTIONS, WATCHES, XATTR_READS,
 };
 use crate::{
-    model::axis::Axis,
     mutants,
     policy::{HookView, Metadata, Network, Policy, Spawn},
     sandbox::seccomp::{

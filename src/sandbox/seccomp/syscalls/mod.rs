@@ -45,6 +45,7 @@ mod x86_64;
 
 #[cfg(target_arch = "aarch64")]
 use self::aarch64 as here;
+
 #[cfg(target_arch = "x86_64")]
 use self::x86_64 as here;
 

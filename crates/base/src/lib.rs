@@ -1,0 +1,13 @@
+//! Values that every part of hookjail shares: requests' fields, JSON as it was written, refusals, redaction, tools of a daemon.
+//!
+//! Pure, but for reading files that a daemon trusts ([`util::trusted_file`]) and threads for large work ([`util::heavy`]).
+
+#![expect(
+    missing_docs,
+    reason = "inner to hookjail: a variant that names itself has no sentence about that"
+)]
+
+pub mod model;
+pub mod redact;
+pub mod refusal;
+pub mod util;

@@ -1,0 +1,31 @@
+//! Values that the stages and the libraries share. Imports no other module.
+
+pub mod axis;
+mod clients;
+mod consent;
+pub mod event;
+mod field;
+mod hook;
+pub mod json;
+mod limit;
+pub mod members;
+mod name;
+mod peer;
+mod shown;
+mod users;
+pub mod variable;
+mod words;
+
+pub use self::clients::{Client, Clients, NoUser};
+pub use self::{
+    clients::LocalUser,
+    consent::Consent,
+    field::InvalidField,
+    hook::{Backing, Command, Event, Hook, Narrow, OnDisconnect, OnFailure},
+    limit::OnOutputLimit,
+    name::{ProfileName, check_name, is_plain, is_sha256},
+    peer::{Certificate, Peer, Remote},
+    shown::{is_unseen, visible, visible_json},
+    users::Users,
+    words::command_line,
+};

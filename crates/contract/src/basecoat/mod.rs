@@ -1,0 +1,455 @@
+//! Base Coat lifecycle hooks, by its specification; there is no reference implementation.
+//!
+//! A hook blocks only where it says so, well-formed and with exit 0. Everything else passes, with a warning.
+
+use std::{str, time::Duration};
+
+use bytes::Bytes;
+use serde_json::{Map, Value, json, value::RawValue};
+
+use hookjail_base::model::{Event, InvalidField};
+
+use super::{
+    BlockedBy, CommandStyle, Configured, Decision, Defaults, End, EndKind, Envelope, Facts, Folded,
+    Json, Point, Runtime, Scheduling, Skip, Stop, Verdict,
+    adopt::base_coats,
+    entry::Key,
+    envelope::known,
+    hook_file::HookFile,
+    members::{Fault, Members, is_null, number, text, texts},
+    stdin,
+};
+
+mod adapter;
+mod hook_file;
+
+pub(super) struct Basecoat;
+
+/// The default priority of entries and responses.
+const PRIORITY: f64 = 50.0;
+
+/// The lifecycle points. Any may be blocked; the runtime decides what that means there.
+const POINTS: [Point; 8] = [
+    point("SessionStart"),
+    Point {
+        name: "SessionEnd",
+        stop: Stop::Ending,
+    },
+    point("PreToolUse"),
+    point("PostToolUse"),
+    point("PreCompact"),
+    point("PostCompact"),
+    point("OnError"),
+    point("OnBudgetExceeded"),
+];
+
+const KEYS: [(&str, Key); 8] = [
+    ("allowed", Key::Allowed),
+    ("command", Key::Carried),
+    ("contextLimit", Key::ContextChars),
+    ("name", Key::Carried),
+    ("on_failure", Key::OnFailure),
+    ("priority", Key::Priority),
+    ("timeout", Key::TimeoutSeconds),
+    ("tool", Key::Carried),
+];
+
+/// Measurements of hooks at each point, as the specification names them. They have the spelling of its other members.
+const MEASURES: [(&str, &[(&str, Kind)]); 8] = [
+    (
+        "SessionStart",
+        &[
+            ("memoryHits", Kind::Number),
+            ("sessionBootstrapLatency", Kind::Number),
+        ],
+    ),
+    (
+        "SessionEnd",
+        &[
+            ("persistedFacts", Kind::Number),
+            ("handoffSize", Kind::Number),
+        ],
+    ),
+    (
+        "PreToolUse",
+        &[
+            ("toolCategory", Kind::Word),
+            ("policyChecks", Kind::Number),
+            ("warningsInjected", Kind::Number),
+        ],
+    ),
+    (
+        "PostToolUse",
+        &[
+            ("duration", Kind::Number),
+            ("successRate", Kind::Number),
+            ("retryCount", Kind::Number),
+            ("loopScore", Kind::Number),
+        ],
+    ),
+    (
+        "PreCompact",
+        &[
+            ("preCompactionTokenLoad", Kind::Number),
+            ("handoffSize", Kind::Number),
+        ],
+    ),
+    (
+        "PostCompact",
+        &[
+            ("retainedAnchors", Kind::Number),
+            ("compressionRatio", Kind::Number),
+        ],
+    ),
+    (
+        "OnError",
+        &[
+            ("normalizedErrorClass", Kind::Word),
+            ("recurrenceCount", Kind::Number),
+        ],
+    ),
+    (
+        "OnBudgetExceeded",
+        &[
+            ("triggerThreshold", Kind::Number),
+            ("rotationFrequency", Kind::Number),
+        ],
+    ),
+];
+
+/// The correlation id of a session's telemetry. The specification has hooks at its start make it.
+const CORRELATION: (&str, Kind) = ("correlationId", Kind::Word);
+
+/// Type of a measurement.
+#[derive(Clone, Copy)]
+enum Kind {
+    Number,
+    /// An identifier: letters, digits and a few marks, so that no free text of a hook is stored as a measurement.
+    Word,
+}
+
+impl Kind {
+    fn takes(self, value: &Value) -> bool {
+        match (self, value) {
+            (Self::Number, Value::Number(_)) => true,
+            (Self::Word, Value::String(word)) => {
+                let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:/".contains(&byte);
+                (1..=LONGEST_WORD).contains(&word.len()) && word.bytes().all(is_plain)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// The maximum length of a word that is kept as a measurement, bytes.
+const LONGEST_WORD: usize = 64;
+
+const fn point(name: &'static str) -> Point {
+    Point {
+        name,
+        stop: Stop::Operation,
+    }
+}
+
+const FACTS: Facts = Facts {
+    adapter: Some(&Basecoat),
+    contract: "basecoat",
+    keys: &KEYS,
+    last_points: &["SessionEnd"],
+    points: &POINTS,
+    priority: PRIORITY,
+    // Returns the session's members in events of any runtime, as its hooks are for all.
+    session: &["sessionId", "session_id"],
+    version: "basecoat/1",
+    ..Facts::NONE
+};
+
+impl Runtime for Basecoat {
+    fn facts(&self) -> &'static Facts {
+        &FACTS
+    }
+
+    /// Converts a point from any runtime's spelling, as its hooks are for all.
+    fn spelled<'a>(&self, point: &'a str) -> &'a str {
+        base_coats(point)
+    }
+
+    /// Returns the defaults: the specification has neither command style nor timeout. It suggests one to three seconds.
+    fn defaults(&self, _point: &str) -> Defaults {
+        Defaults {
+            command: CommandStyle::Argv,
+            profile: "strict",
+            timeout: Some(Duration::from_secs(3)),
+        }
+    }
+
+    fn stdin(&self, event: &Event, envelope: &Envelope) -> Result<Bytes, InvalidField> {
+        let budget = envelope.budget.map(|budget| {
+            Json::from(
+                json!({"usedTokens": budget.used_tokens, "effectiveLimit": budget.effective_limit}),
+            )
+        });
+        let beside = [
+            ("timestamp", envelope.iso_time()),
+            ("sessionId", known(&envelope.session)),
+            ("agent", known(&envelope.agent)),
+            ("repository", known(&envelope.repository)),
+            ("branch", known(&envelope.branch)),
+            ("budget", budget),
+            ("tool", tool(envelope)),
+        ];
+        stdin::object("basecoat", event, "hook", &beside)
+    }
+
+    fn interpret(&self, end: &End<'_>) -> Verdict {
+        let priority = end.entry.priority;
+        let verdict = if end.entry.allowed == Some(false) {
+            passed(Skip::ConsentRefused, "the hook was not allowed to run")
+        } else if let Some(skip) = end.kind.failure() {
+            passed(skip, how(end.kind))
+        } else {
+            response(end).unwrap_or_else(|skip| {
+                if skip == Skip::EmptyStdout {
+                    // An absent action is `passThrough`.
+                    return Verdict {
+                        skip: Some(skip),
+                        ..Verdict::default()
+                    };
+                }
+                passed(skip, &format!("the hook's response is not valid: {skip}"))
+            })
+        };
+        Verdict {
+            priority: verdict.priority.or(priority),
+            ..verdict
+        }
+    }
+
+    /// Reads the measurements from the members of `metadata`; members of other names or kinds are ignored.
+    fn measures(&self, point: &str, verdict: &Verdict) -> Map<String, Value> {
+        let of_point = MEASURES.iter().filter(|(name, _)| *name == point);
+        let kinds = of_point.flat_map(|(_, measures)| *measures);
+        let kinds: Vec<_> = kinds.chain([&CORRELATION]).collect();
+        let members = verdict.metadata.as_ref().and_then(Json::members);
+        let members = members.into_iter().flatten();
+        let measure = |(name, json): (String, Json)| {
+            let (_, kind) = kinds.iter().find(|(known, _)| *known == name)?;
+            let value = serde_json::from_str(json.as_str()).ok()?;
+            kind.takes(&value).then_some((name, value))
+        };
+        members.filter_map(measure).collect()
+    }
+
+    fn scheduling(&self, _point: &str) -> Scheduling {
+        Scheduling::PriorityUntilBlock
+    }
+
+    /// Passes the payload of `modify` to the next hook. It becomes `tool.input` and `tool.output`, wherever the tool
+    /// was described.
+    fn hand_on(&self, verdict: &Verdict, event: &mut Event, envelope: &mut Envelope) {
+        let rewritten = [
+            ("input", &verdict.updated_input),
+            ("output", &verdict.updated_output),
+        ];
+        for (name, value) in rewritten {
+            let Some(value) = value else { continue };
+            // An event's own `tool` hides the envelope's.
+            let known = tool(envelope).filter(|_| !has_tool(event));
+            if let Some(tool) = known {
+                stdin::put(event, &["tool"], &tool);
+            }
+            stdin::put(event, &["tool", name], value);
+        }
+    }
+
+    /// Merges contexts, warnings and metadata of all hooks that ran. The payload is that of the last that modified; the
+    /// first block counts.
+    fn fold(&self, _point: &str, hooks: &[(&str, &Verdict)]) -> Folded {
+        let mut answer = Verdict::default();
+        let mut blocked_by_hook = String::new();
+        let mut metadata: Vec<(String, Json)> = Vec::new();
+        for (name, verdict) in hooks {
+            answer.failed |= verdict.failed;
+            let context = verdict.additional_context.iter().cloned();
+            answer.additional_context.extend(context);
+            answer.warnings.extend(verdict.warnings.iter().cloned());
+            if let Some(members) = verdict.metadata.as_ref().and_then(Json::members) {
+                for (key, value) in members {
+                    metadata.retain(|(known, _)| *known != key);
+                    metadata.push((key, value));
+                }
+            }
+            if verdict.updated_input.is_some() {
+                answer.updated_input.clone_from(&verdict.updated_input);
+            }
+            if verdict.updated_output.is_some() {
+                answer.updated_output.clone_from(&verdict.updated_output);
+            }
+            if verdict.decision.stops() {
+                answer.blocked_by = verdict.blocked_by;
+                answer.decision = verdict.decision;
+                answer.reason.clone_from(&verdict.reason);
+                (*name).clone_into(&mut blocked_by_hook);
+                break;
+            }
+        }
+        answer.metadata = (!metadata.is_empty()).then(|| Json::object(&metadata));
+        Folded {
+            answer,
+            blocked_by_hook,
+            ..Folded::default()
+        }
+    }
+}
+
+impl Configured for Basecoat {
+    fn hook_file(&self) -> Option<&'static dyn HookFile> {
+        Some(&Self)
+    }
+}
+
+fn has_tool(event: &Event) -> bool {
+    Members::of_event(&event.json).is_ok_and(|members| members.last("tool").is_some())
+}
+
+/// Returns the tool with `tool.input` and `tool.output`. The envelope has no named field for them, although `modify`
+/// rewrites them.
+fn tool(envelope: &Envelope) -> Option<Json> {
+    let tool = envelope.tool.as_ref()?;
+    let members = [
+        ("name", known(&tool.name)),
+        ("success", tool.success.map(|success| json!(success).into())),
+        (
+            "durationMs",
+            tool.duration_ms.map(|duration| json!(duration).into()),
+        ),
+        ("input", tool.input.clone()),
+        ("output", tool.response.clone()),
+    ];
+    let members = members
+        .into_iter()
+        .filter_map(|(key, value)| Some((key.to_owned(), value?)));
+    Some(Json::object(&members.collect::<Vec<_>>()))
+}
+
+/// Builds the verdict of a hook that failed.
+fn passed(skip: Skip, warning: &str) -> Verdict {
+    Verdict {
+        failed: true,
+        warnings: vec![warning.to_owned()],
+        ..Verdict::skipped(skip)
+    }
+}
+
+const fn how(kind: EndKind) -> &'static str {
+    match kind {
+        EndKind::Canceled => "the hook was canceled",
+        EndKind::ExecFailed => "the hook could not be started",
+        EndKind::Exited(_) => "the hook failed: its exit code is not 0",
+        EndKind::Killed => "an operator killed the hook",
+        EndKind::OutputLimit => "the hook printed more than it may",
+        EndKind::Signaled(_) => "the hook was ended by a signal",
+        EndKind::TimedOut => "the hook timed out",
+    }
+}
+
+/// Parses a response as a whole, or not at all.
+fn response(end: &End<'_>) -> Result<Verdict, Skip> {
+    if end.stdout_truncated {
+        return Err(Skip::InvalidJson);
+    }
+    // Bytes that are not UTF-8 are not replaced: the text would not be the hook's.
+    let stdout = str::from_utf8(end.stdout).map_err(|_| Skip::InvalidJson)?;
+    if stdout.trim().is_empty() {
+        return Err(Skip::EmptyStdout);
+    }
+    let members = Members::parse(stdout).map_err(|fault| match fault {
+        Fault::NotJson | Fault::TooDeep => Skip::InvalidJson,
+        Fault::NotObject => Skip::NotObject,
+    })?;
+    // A repeated member is ambiguous.
+    if members.repeat() {
+        return Err(Skip::InvalidJson);
+    }
+    // Many writers use `null` for an absent value: a rewrite to it would be an accident.
+    let given = |name| members.last(name).filter(|value| !is_null(value));
+    let mut verdict = Verdict {
+        priority: typed(given("priority"), "priority", number)?,
+        reason: typed(given("reason"), "reason", text)?.unwrap_or_default(),
+        warnings: typed(given("warnings"), "warnings", texts)?.unwrap_or_default(),
+        ..Verdict::default()
+    };
+    let metadata = typed(given("metadata"), "metadata", Members::of)?;
+    verdict.metadata = metadata.and_then(|_| given("metadata")).map(Json::of);
+    let (context, is_single) = match given("additionalContext") {
+        None => (Vec::new(), false),
+        Some(value) => match (texts(value), text(value)) {
+            (Some(list), _) => (list, false),
+            (None, Some(single)) => (vec![single], true),
+            (None, None) => return Err(Skip::WrongType("additionalContext")),
+        },
+    };
+    if is_single {
+        let warning = "`additionalContext` is a string; it should be a list of strings";
+        verdict.warnings.push(warning.to_owned());
+    }
+    // A hook without findings prints an empty list.
+    let has_context = given("additionalContext").is_some();
+    cap(&mut verdict, context, end.entry.context_chars);
+
+    let action = typed(given("action"), "action", text)?;
+    let payload = |name| given(name).map(Json::of);
+    let (input, output) = (payload("modifiedInput"), payload("modifiedOutput"));
+    let has_payload = input.is_some() || output.is_some();
+    match action.as_deref() {
+        Some("modify") if !has_payload => return Err(Skip::MissingField("modifiedInput")),
+        Some("modify") => (verdict.updated_input, verdict.updated_output) = (input, output),
+        Some("injectContext") if !has_context => {
+            return Err(Skip::MissingField("additionalContext"));
+        }
+        None | Some("passThrough" | "injectContext" | "block") if has_payload => {
+            let warning = "a modified input or output counts only with the action `modify`";
+            verdict.warnings.push(warning.to_owned());
+        }
+        None | Some("passThrough" | "injectContext" | "block") => {}
+        Some(_) => return Err(Skip::WrongType("action")),
+    }
+    if action.as_deref() == Some("block") {
+        verdict.decision = Decision::Block;
+        verdict.blocked_by = Some(BlockedBy::Decision);
+        if verdict.reason.is_empty() {
+            verdict.warnings.push("the block has no reason".to_owned());
+        }
+    }
+    Ok(verdict)
+}
+
+fn typed<'a, T>(
+    value: Option<&'a RawValue>,
+    name: &'static str,
+    read: impl Fn(&'a RawValue) -> Option<T>,
+) -> Result<Option<T>, Skip> {
+    let read = |value| read(value).ok_or(Skip::WrongType(name));
+    value.map(read).transpose()
+}
+
+/// Truncates context to the maximum length.
+fn cap(verdict: &mut Verdict, context: Vec<String>, chars: usize) {
+    let mut room = chars;
+    let mut is_cut = false;
+    for mut text in context {
+        let end = text.char_indices().nth(room).map(|(end, _)| end);
+        if let Some(end) = end {
+            text.truncate(end);
+            is_cut = true;
+        }
+        room -= text.chars().count();
+        if !text.is_empty() || !is_cut {
+            verdict.additional_context.push(text);
+        }
+    }
+    if is_cut {
+        let warning = format!("the context is longer than {chars} characters; the rest is cut off");
+        verdict.warnings.push(warning);
+    }
+}

@@ -1,0 +1,405 @@
+//! Claude Code command hooks, by its reference as quoted in October 2026.
+//!
+//! A hook that fails stops nothing, unless its entry has `onFailure: "block"`. Which of its events can be stopped is
+//! inferred from their purpose where no page documents it.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use hookjail_base::model::{Event, InvalidField};
+
+use super::{
+    BlockedBy, Configured, Decision, Defaults, End, Envelope, Equality, Facts, Folded, Json,
+    Matcher, Point, Runtime, Scheduling, Skip, Stop, Subject, Verdict,
+    entry::Key,
+    envelope::known,
+    fields::{Faults, Fields, Said, broke, failure, refused, said, settled, silent, stop_of},
+    hook_file::HookFile,
+    merge::{INTERRUPT, decide, halt, hand_on, merged, stop, weight},
+    stdin, tighten,
+};
+
+mod adapter;
+pub(super) mod filter;
+mod hook_file;
+
+use self::filter::Filter;
+
+pub(super) struct ClaudeCode;
+
+const POINTS: [Point; 32] = [
+    point("SessionStart", Stop::Nothing),
+    point("Setup", Stop::Nothing),
+    point("UserPromptSubmit", Stop::Operation),
+    point("UserPromptExpansion", Stop::Operation),
+    point("PreToolUse", Stop::Call),
+    point("PermissionRequest", Stop::Call),
+    point("PermissionDenied", Stop::Nothing),
+    // The tool has run; a stop keeps the model from continuing with its result.
+    point("PostToolUse", Stop::Operation),
+    point("PostToolUseFailure", Stop::Nothing),
+    point("PostToolBatch", Stop::Operation),
+    point("Notification", Stop::Nothing),
+    point("MessageDisplay", Stop::Nothing),
+    point("SubagentStart", Stop::Nothing),
+    point("SubagentStop", Stop::Ending),
+    point("TaskCreated", Stop::Operation),
+    point("TaskCompleted", Stop::Ending),
+    point("Stop", Stop::Ending),
+    point("StopFailure", Stop::Nothing),
+    point("TeammateIdle", Stop::Ending),
+    point("InstructionsLoaded", Stop::Nothing),
+    point("ConfigChange", Stop::Operation),
+    point("CwdChanged", Stop::Nothing),
+    point("FileChanged", Stop::Nothing),
+    point("WorktreeCreate", Stop::Operation),
+    point("WorktreeRemove", Stop::Nothing),
+    point("PreCompact", Stop::Operation),
+    point("PostCompact", Stop::Nothing),
+    point("Elicitation", Stop::Operation),
+    point("ElicitationResult", Stop::Operation),
+    point("SessionEnd", Stop::Nothing),
+    point("PreModelSwitch", Stop::Operation),
+    point("PostModelSwitch", Stop::Nothing),
+];
+
+const KEYS: [(&str, Key); 16] = [
+    ("allowed", Key::Allowed),
+    ("allowedEnvVars", Key::Carried),
+    ("args", Key::Carried),
+    ("async", Key::Background),
+    ("command", Key::Carried),
+    ("headers", Key::Carried),
+    ("if", Key::Carried),
+    ("matcher", Key::Carried),
+    ("name", Key::Carried),
+    ("onFailure", Key::OnFailure),
+    ("once", Key::Carried),
+    ("shell", Key::Carried),
+    ("statusMessage", Key::Carried),
+    ("timeout", Key::TimeoutSeconds),
+    ("type", Key::Carried),
+    ("url", Key::Carried),
+];
+
+/// The warning for a deferred call, which the runtime delays until a decision. It is passed on as a question.
+const DEFERRED: &str = "the hook defers the call; it is passed on as a question";
+
+/// The member with the path of a new worktree.
+const WORKTREE: &str = "worktreePath";
+
+const DEPRECATED: &str =
+    "`decision` is deprecated at `PreToolUse`; `permissionDecision` replaces it";
+
+/// Members of an answer that are read at some points only.
+const ELSEWHERE: [&str; 6] = [
+    "decision",
+    "permissionDecision",
+    "permissionDecisionReason",
+    "updatedInput",
+    "updatedMCPToolOutput",
+    "updatedToolOutput",
+];
+
+const fn point(name: &'static str, stop: Stop) -> Point {
+    Point { name, stop }
+}
+
+const FACTS: Facts = Facts {
+    agent_commands: &["claude -p", "claude --print"],
+    session_files: &["CLAUDE_ENV_FILE"],
+    adapter: Some(&ClaudeCode),
+    contract: "claude_code",
+    equality: Equality::ButForTime,
+    expands_words: true,
+    keys: &KEYS,
+    last_points: &["SessionEnd"],
+    // New events come with nearly every release; an exit 2 at one of them must not be lost.
+    other_points: Some(Stop::Operation),
+    points: &POINTS,
+    shared_points: &[("OnError", "PostToolUseFailure")],
+    version: "claude_code/2026-10",
+    warned_points: &[
+        "PostToolBatch",
+        "PostToolUse",
+        "PreCompact",
+        "UserPromptExpansion",
+        "UserPromptSubmit",
+    ],
+    ..Facts::NONE
+};
+
+impl Runtime for ClaudeCode {
+    fn facts(&self) -> &'static Facts {
+        &FACTS
+    }
+
+    fn defaults(&self, point: &str) -> Defaults {
+        let timeout = match point {
+            "MessageDisplay" => Duration::from_secs(10),
+            "PostModelSwitch" | "PreModelSwitch" | "UserPromptSubmit" => Duration::from_secs(30),
+            "SessionEnd" => Duration::from_millis(1500),
+            _ => Duration::from_secs(600),
+        };
+        Defaults::shell("/bin/sh", "-c", timeout)
+    }
+
+    fn stdin(&self, event: &Event, envelope: &Envelope) -> Result<Bytes, InvalidField> {
+        let tool = envelope.tool.as_ref();
+        let after = tool.filter(|_| event.point == "PostToolUse");
+        let failed = tool.filter(|_| event.point == "PostToolUseFailure");
+        let beside = [
+            ("session_id", known(&envelope.session)),
+            ("cwd", known(&envelope.cwd)),
+            ("tool_name", tool.and_then(|tool| known(&tool.name))),
+            ("tool_input", tool.and_then(|tool| tool.input.clone())),
+            ("tool_use_id", tool.and_then(|tool| known(&tool.use_id))),
+            (
+                "tool_response",
+                after.and_then(|tool| tool.response.clone()),
+            ),
+            ("error", failed.map(|tool| Json::text(&tool.error))),
+        ];
+        stdin::object(FACTS.contract, event, "hook_event_name", &beside)
+    }
+
+    fn interpret(&self, end: &End<'_>) -> Verdict {
+        if end.entry.background {
+            return Verdict::skipped(failure(end).unwrap_or(Skip::OutputIgnored));
+        }
+        let stop = stop_of(self, end.point);
+        let verdict = match said(end) {
+            Said::Broke(skip) => broke(end, skip, |text| answer(end.point, stop, text)),
+            Said::Nothing => silent(Skip::EmptyStdout),
+            Said::Refused(stderr) => refused(stop, stderr),
+            Said::Text(text) if text.starts_with('{') => answer(end.point, stop, text),
+            Said::Text(_) if end.entry.objects_only => Verdict::skipped(Skip::InvalidJson),
+            Said::Text(text) => plain(end.point, text),
+        };
+        if end.point == "WorktreeCreate" {
+            return created(verdict, end.error);
+        }
+        verdict
+    }
+
+    /// Returns a renamed tool's former names, which still match it.
+    fn other_names(&self, tool: &str) -> &'static [&'static str] {
+        match tool {
+            "Agent" => &["Task"],
+            "TaskOutput" => &["AgentOutputTool", "BashOutputTool"],
+            "TaskStop" => &["KillShell"],
+            _ => &[],
+        }
+    }
+
+    /// Returns the subject of matchers at a point.
+    ///
+    /// At the ten events without matchers, a configured matcher hides no hook. The subject of a new event is unknown,
+    /// unless it names a tool.
+    fn subject(&self, point: &str) -> Subject {
+        match point {
+            "ConfigChange" | "SessionStart" => Subject::Member(&["source"]),
+            "CwdChanged" | "MessageDisplay" | "PostToolBatch" | "Stop" | "TaskCompleted"
+            | "TaskCreated" | "TeammateIdle" | "UserPromptSubmit" | "WorktreeCreate"
+            | "WorktreeRemove" => Subject::Nothing,
+            "Elicitation" | "ElicitationResult" => Subject::Member(&["mcp_server_name"]),
+            "FileChanged" => Subject::FileName("file_path"),
+            "InstructionsLoaded" => Subject::Member(&["load_reason"]),
+            "Notification" => Subject::Member(&["notification_type"]),
+            "PostCompact" | "PreCompact" | "Setup" => Subject::Member(&["trigger"]),
+            "SessionEnd" => Subject::Member(&["reason"]),
+            "StopFailure" => Subject::Member(&["error"]),
+            "SubagentStart" | "SubagentStop" => Subject::Member(&["agent_type"]),
+            "UserPromptExpansion" => Subject::Member(&["command_name"]),
+            _ => Subject::Tool,
+        }
+    }
+
+    fn scheduling(&self, _point: &str) -> Scheduling {
+        Scheduling::AtOnce
+    }
+
+    /// Merges verdicts: deny outweighs defer, defer ask, and ask allow.
+    fn fold(&self, _point: &str, hooks: &[(&str, &Verdict)]) -> Folded {
+        merged(hooks, |verdict| {
+            let is_deferred = verdict.warnings.iter().any(|warning| warning == DEFERRED);
+            weight(verdict) + u8::from(is_deferred)
+        })
+    }
+}
+
+impl Configured for ClaudeCode {
+    fn hook_file(&self) -> Option<&'static dyn HookFile> {
+        Some(&Self)
+    }
+
+    /// Parses a matcher: a list of plain names, or a pattern.
+    fn matcher(&self, _subject: Subject, text: &str) -> Result<Matcher, InvalidField> {
+        if text.chars().all(is_of_a_list) {
+            return Ok(Matcher::names(text, &['|', ',']));
+        }
+        Matcher::pattern(text)
+    }
+
+    fn filter(&self, rule: &str) -> Option<Filter> {
+        Filter::parse(rule)
+    }
+}
+
+/// Reads output that is no object.
+fn plain(point: &str, text: &str) -> Verdict {
+    match point {
+        "SessionStart" | "UserPromptExpansion" | "UserPromptSubmit" => Verdict {
+            additional_context: vec![text.to_owned()],
+            ..Verdict::default()
+        },
+        "WorktreeCreate" => {
+            let path = (WORKTREE.to_owned(), Json::text(text));
+            Verdict {
+                metadata: Some(Json::object(&[path])),
+                ..Verdict::default()
+            }
+        }
+        _ => silent(Skip::OutputIgnored),
+    }
+}
+
+/// Blocks a creation without a directory. The hook makes the directory and prints its path.
+fn created(verdict: Verdict, error: &str) -> Verdict {
+    let members = verdict.metadata.as_ref().and_then(Json::members);
+    let has_path = members.is_some_and(|members| members.iter().any(|(name, _)| name == WORKTREE));
+    if verdict.decision.stops() || (has_path && !verdict.failed) {
+        return verdict;
+    }
+    let skip = match verdict.skip {
+        Some(skip) if verdict.failed => skip,
+        Some(_) | None => Skip::MissingField(WORKTREE),
+    };
+    let verdict = Verdict {
+        failed: true,
+        skip: Some(skip),
+        ..verdict
+    };
+    tighten(verdict, Decision::Block, error)
+}
+
+fn answer(point: &str, at: Stop, text: &str) -> Verdict {
+    let faults = Faults::default();
+    let fields = match Fields::parse(text, &faults) {
+        Ok(fields) => fields,
+        Err(skip) => return Verdict::skipped(skip),
+    };
+    let mut verdict = fields.universal();
+    let reason = fields.text("reason").unwrap_or_default();
+    if fields.boolean("continue") == Some(false) {
+        // Output after a failed turn is ignored.
+        halt(&mut verdict, at, point == "StopFailure", &reason);
+    }
+    let mut beside = Vec::new();
+    if let Some(own) = fields.within("hookSpecificOutput") {
+        match own.text("hookEventName") {
+            Some(name) if name == point => {
+                beside = specific(point, &own, &faults, &mut verdict);
+                beside.extend(own.unread());
+            }
+            Some(_) => faults.note(Skip::WrongType("hookEventName")),
+            None => faults.note(Skip::MissingField("hookEventName")),
+        }
+    }
+    let blocks = fields.word("decision", &[("approve", false), ("block", true)]);
+    if blocks.is_some() && point == "PreToolUse" {
+        verdict.warnings.push(DEPRECATED.to_owned());
+    }
+    match blocks {
+        Some(true) => stop(&mut verdict, at, BlockedBy::Decision, &reason),
+        Some(false) if point == "PreToolUse" => {
+            decide(&mut verdict, Decision::Allow, BlockedBy::Decision, &reason);
+        }
+        Some(false) | None => {}
+    }
+    hand_on(&mut verdict, [fields.unread(), beside].concat(), &ELSEWHERE);
+    settled(verdict, &faults)
+}
+
+/// Reads the members specific to an event. Returns those to pass on although they were read or are nested.
+fn specific(
+    point: &str,
+    own: &Fields<'_, '_>,
+    faults: &Faults,
+    verdict: &mut Verdict,
+) -> Vec<(String, Json)> {
+    verdict.additional_context = own.context("additionalContext");
+    match point {
+        "Elicitation" | "ElicitationResult" => return elicitation(own, verdict),
+        "PermissionRequest" => return permission(own, faults, verdict),
+        "PostToolUse" => {
+            let of_mcp = own.value("updatedMCPToolOutput");
+            verdict.updated_output = own.value("updatedToolOutput").or(of_mcp);
+        }
+        "PreToolUse" => {
+            let reason = own.text("permissionDecisionReason").unwrap_or_default();
+            let by = BlockedBy::PermissionDecision;
+            let input = own.object("updatedInput");
+            let words = [
+                ("allow", (Decision::Allow, false)),
+                ("ask", (Decision::Ask, false)),
+                ("defer", (Decision::Ask, true)),
+                ("deny", (Decision::Deny, false)),
+            ];
+            let word = own.word("permissionDecision", &words);
+            let (decision, is_deferred) = word.unwrap_or_default();
+            decide(verdict, decision, by, &reason);
+            if is_deferred {
+                verdict.warnings.push(DEFERRED.to_owned());
+            } else {
+                verdict.updated_input = input;
+            }
+        }
+        _ => {}
+    }
+    Vec::new()
+}
+
+/// Reads the answer in a user's place.
+///
+/// Its kind is kept beside the decision, as `decline` and `cancel` both stop.
+fn elicitation(own: &Fields<'_, '_>, verdict: &mut Verdict) -> Vec<(String, Json)> {
+    let words = [
+        ("accept", Decision::Allow),
+        ("cancel", Decision::Block),
+        ("decline", Decision::Block),
+    ];
+    let decision = own.word("action", &words).unwrap_or_default();
+    decide(verdict, decision, BlockedBy::Decision, "");
+    let action = own.value("action");
+    action
+        .map(|action| ("action".to_owned(), action))
+        .into_iter()
+        .collect()
+}
+
+fn permission(own: &Fields<'_, '_>, faults: &Faults, verdict: &mut Verdict) -> Vec<(String, Json)> {
+    let Some(decision) = own.within("decision") else {
+        return Vec::new();
+    };
+    let message = decision.text("message").unwrap_or_default();
+    verdict.updated_input = decision.object("updatedInput");
+    let words = [("allow", Decision::Allow), ("deny", Decision::Deny)];
+    match decision.word("behavior", &words) {
+        Some(behavior) => decide(verdict, behavior, BlockedBy::PermissionDecision, &message),
+        None => faults.note(Skip::MissingField("behavior")),
+    }
+    if decision.boolean("interrupt") == Some(true) {
+        verdict.warnings.push(INTERRUPT.to_owned());
+    }
+    // Only an approval may grant permissions.
+    match verdict.decision {
+        Decision::Allow => decision.unread(),
+        Decision::Ask | Decision::Block | Decision::Deny | Decision::None => Vec::new(),
+    }
+}
+
+fn is_of_a_list(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | ',' | '|' | ' ')
+}

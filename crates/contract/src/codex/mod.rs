@@ -1,0 +1,388 @@
+//! OpenAI Codex command hooks, by its page and output parser of 2026.
+//!
+//! An answer is taken whole or not at all: a field that is unknown, of the wrong type or not supported at its point
+//! makes a failed run, and a failed run stops nothing.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde_json::Value;
+
+use hookjail_base::model::{Event, InvalidField};
+
+use super::{
+    BlockedBy, Configured, Decision, Defaults, End, Envelope, Facts, Folded, Matcher, Point,
+    Runtime, Scheduling, Skip, Stop, Subject, Verdict,
+    entry::Key,
+    envelope::known,
+    fields::{Faults, Fields, Said, refused, said, silent, stop_of},
+    hook_file::HookFile,
+    merge::{decide, halt, hand_on, join_reasons, merged, stop, weight},
+    stdin,
+};
+
+mod adapter;
+mod hook_file;
+
+pub(super) struct Codex;
+
+const TIMEOUT: Duration = Duration::from_secs(600);
+
+const POINTS: [Point; 13] = [
+    point("SessionStart", Stop::Nothing),
+    point("UserPromptSubmit", Stop::Operation),
+    point("PreToolUse", Stop::Call),
+    point("PermissionRequest", Stop::Call),
+    // The tool has run; a stop keeps the model from continuing with its result.
+    point("PostToolUse", Stop::Operation),
+    point("PreCompact", Stop::Operation),
+    point("PostCompact", Stop::Nothing),
+    point("SubagentStart", Stop::Nothing),
+    point("SubagentStop", Stop::Ending),
+    point("Stop", Stop::Ending),
+    point("Interrupt", Stop::Nothing),
+    point("StopFailure", Stop::Nothing),
+    point("SessionEnd", Stop::Nothing),
+];
+
+const KEYS: [(&str, Key); 7] = [
+    ("allowed", Key::Allowed),
+    ("command", Key::Carried),
+    ("matcher", Key::Carried),
+    ("name", Key::Carried),
+    ("statusMessage", Key::Carried),
+    ("timeout", Key::TimeoutSeconds),
+    ("type", Key::Carried),
+];
+
+const FIELDS: [&str; 7] = [
+    "continue",
+    "decision",
+    "hookSpecificOutput",
+    "reason",
+    "stopReason",
+    "suppressOutput",
+    "systemMessage",
+];
+
+const PERMISSION: [&str; 5] = [
+    "behavior",
+    "interrupt",
+    "message",
+    "updatedInput",
+    "updatedPermissions",
+];
+
+/// The member with the recovery after a failure.
+const RECOVERY: &str = "recovery";
+
+const fn point(name: &'static str, stop: Stop) -> Point {
+    Point { name, stop }
+}
+
+const FACTS: Facts = Facts {
+    agent_commands: &["codex exec"],
+    adapter: Some(&Codex),
+    contract: "codex",
+    keys: &KEYS,
+    last_points: &["SessionEnd"],
+    points: &POINTS,
+    version: "codex/2026",
+    warned_points: &["PostToolUse", "PreCompact", "UserPromptSubmit"],
+    ..Facts::NONE
+};
+
+impl Runtime for Codex {
+    fn facts(&self) -> &'static Facts {
+        &FACTS
+    }
+
+    /// Returns the defaults, with a login shell, as the user's own shell is unknown.
+    fn defaults(&self, _point: &str) -> Defaults {
+        Defaults::shell("/bin/sh", "-lc", TIMEOUT)
+    }
+
+    fn stdin(&self, event: &Event, envelope: &Envelope) -> Result<Bytes, InvalidField> {
+        let tool = envelope.tool.as_ref();
+        let after = tool.filter(|_| event.point == "PostToolUse");
+        let beside = [
+            ("session_id", known(&envelope.session)),
+            // A required member, `null` without a transcript.
+            ("transcript_path", Some(Value::Null.into())),
+            ("cwd", known(&envelope.cwd)),
+            ("tool_name", tool.and_then(|tool| known(&tool.name))),
+            ("tool_input", tool.and_then(|tool| tool.input.clone())),
+            ("tool_use_id", tool.and_then(|tool| known(&tool.use_id))),
+            (
+                "tool_response",
+                after.and_then(|tool| tool.response.clone()),
+            ),
+        ];
+        stdin::object(FACTS.contract, event, "hook_event_name", &beside)
+    }
+
+    fn interpret(&self, end: &End<'_>) -> Verdict {
+        let at = stop_of(self, end.point);
+        match said(end) {
+            Said::Broke(skip) => Verdict::skipped(skip),
+            Said::Nothing => silent(Skip::EmptyStdout),
+            Said::Refused(stderr) if stderr.is_empty() => Verdict::skipped(Skip::NonzeroExit),
+            Said::Refused(stderr) => refused(at, stderr),
+            Said::Text(text) if text.starts_with(['{', '[']) => answer(end.point, at, text),
+            Said::Text(text) => plain(end.point, text),
+        }
+    }
+
+    /// Returns other runtimes' names of its only tool for changes.
+    fn other_names(&self, tool: &str) -> &'static [&'static str] {
+        match tool {
+            "apply_patch" => &["Edit", "Write"],
+            _ => &[],
+        }
+    }
+
+    fn subject(&self, point: &str) -> Subject {
+        match point {
+            "Interrupt" | "Stop" | "UserPromptSubmit" => Subject::Nothing,
+            "PostCompact" | "PreCompact" => Subject::Member(&["trigger"]),
+            "SessionEnd" => Subject::Member(&["reason"]),
+            "SessionStart" => Subject::Member(&["source"]),
+            "StopFailure" => Subject::Member(&["error"]),
+            "SubagentStart" | "SubagentStop" => Subject::Member(&["agent_type"]),
+            _ => Subject::Tool,
+        }
+    }
+
+    fn scheduling(&self, _point: &str) -> Scheduling {
+        Scheduling::AtOnce
+    }
+
+    /// Merges verdicts; of several rewrites the last counts. Ends are assumed to be in the order of completion.
+    fn fold(&self, point: &str, hooks: &[(&str, &Verdict)]) -> Folded {
+        let mut folded = merged(hooks, weight);
+        if stop_of(self, point) == Stop::Ending {
+            join_reasons(&mut folded, hooks, "\n\n");
+        }
+        folded
+    }
+}
+
+impl Configured for Codex {
+    fn hook_file(&self) -> Option<&'static dyn HookFile> {
+        Some(&Self)
+    }
+
+    /// Parses a matcher: a list of plain names, or a pattern.
+    fn matcher(&self, _subject: Subject, text: &str) -> Result<Matcher, InvalidField> {
+        if text.chars().all(is_of_names) {
+            return Ok(Matcher::names(text, &['|']));
+        }
+        Matcher::pattern(text)
+    }
+}
+
+/// Reads output that is neither object nor array.
+fn plain(point: &str, text: &str) -> Verdict {
+    match point {
+        "Interrupt" | "Stop" | "StopFailure" | "SubagentStop" => {
+            Verdict::skipped(Skip::InvalidJson)
+        }
+        "SessionStart" | "SubagentStart" | "UserPromptSubmit" => Verdict {
+            additional_context: vec![text.to_owned()],
+            ..Verdict::default()
+        },
+        _ => silent(Skip::OutputIgnored),
+    }
+}
+
+fn answer(point: &str, at: Stop, text: &str) -> Verdict {
+    let faults = Faults::default();
+    let read = Fields::parse(text, &faults).and_then(|fields| {
+        let mut verdict = universal(point, at, &fields)?;
+        let mut has_own_decision = false;
+        if let Some(own) = fields.within("hookSpecificOutput") {
+            specific(point, &own, &mut verdict)?;
+            has_own_decision = own.has("permissionDecision");
+        }
+        if !has_own_decision {
+            reasoned(point, &fields)?;
+        }
+        legacy(point, at, &fields, &mut verdict)?;
+        Ok(verdict)
+    });
+    let read = faults.first().map_or(read, Err);
+    let mut verdict = read.unwrap_or_else(Verdict::skipped);
+    if verdict.decision.stops() {
+        verdict.updated_input = None;
+    }
+    verdict
+}
+
+/// Reads the members that every event has.
+fn universal(point: &str, at: Stop, fields: &Fields<'_, '_>) -> Result<Verdict, Skip> {
+    match point {
+        "Interrupt" => only(fields, &["systemMessage"])?,
+        "StopFailure" => only(fields, &["hookSpecificOutput", RECOVERY, "systemMessage"])?,
+        _ => only(fields, &FIELDS)?,
+    }
+    let goes_on = fields.boolean("continue").unwrap_or(true);
+    if matches!(point, "PermissionRequest" | "PreToolUse") {
+        supported(goes_on, "continue")?;
+        supported(!fields.has("stopReason"), "stopReason")?;
+    }
+    if matches!(point, "PermissionRequest" | "PostToolUse" | "PreToolUse") {
+        let is_quiet = fields.boolean("suppressOutput") == Some(true);
+        supported(!is_quiet, "suppressOutput")?;
+    }
+    let mut verdict = fields.universal();
+    if !goes_on {
+        let reason = fields.text("reason").unwrap_or_default();
+        let ignores = matches!(point, "SessionEnd" | "SubagentStart");
+        halt(&mut verdict, at, ignores, &reason);
+    }
+    recovery(fields, &mut verdict);
+    Ok(verdict)
+}
+
+/// Passes on a hook's proposal after a failure.
+fn recovery(fields: &Fields<'_, '_>, verdict: &mut Verdict) {
+    let value = fields.value(RECOVERY);
+    hand_on(
+        verdict,
+        value
+            .map(|value| (RECOVERY.to_owned(), value))
+            .into_iter()
+            .collect(),
+        &[],
+    );
+}
+
+/// Fails where a reason is given without a decision about the call.
+fn reasoned(point: &str, fields: &Fields<'_, '_>) -> Result<(), Skip> {
+    let halts = fields.boolean("continue") == Some(false);
+    let needs_decision = match point {
+        "PostToolUse" => !halts,
+        "PreToolUse" => true,
+        _ => false,
+    };
+    if needs_decision && fields.has("reason") && !fields.has("decision") {
+        return Err(Skip::MissingField("decision"));
+    }
+    Ok(())
+}
+
+/// Reads the members specific to an event.
+fn specific(point: &str, own: &Fields<'_, '_>, verdict: &mut Verdict) -> Result<(), Skip> {
+    let (fields, has_context): (&[&str], bool) = match point {
+        "PermissionRequest" => (&["decision"], false),
+        "PostToolUse" => (&["updatedMCPToolOutput", "updatedToolOutput"], true),
+        "PreToolUse" => (
+            &[
+                "permissionDecision",
+                "permissionDecisionReason",
+                "updatedInput",
+            ],
+            true,
+        ),
+        "StopFailure" => (&[RECOVERY], false),
+        _ => (&[], true),
+    };
+    let mut known = vec!["hookEventName"];
+    known.extend(fields);
+    known.extend(has_context.then_some("additionalContext"));
+    only(own, &known)?;
+    match own.text("hookEventName") {
+        Some(name) => supported(name == point, "hookEventName")?,
+        None => return Err(Skip::MissingField("hookEventName")),
+    }
+    verdict.additional_context = own.context("additionalContext");
+    match point {
+        "PermissionRequest" => match own.within("decision") {
+            Some(decision) => request(&decision, verdict),
+            None => Ok(()),
+        },
+        "PreToolUse" => call(own, verdict),
+        "StopFailure" => {
+            recovery(own, verdict);
+            Ok(())
+        }
+        _ => {
+            let of_mcp = own.value("updatedMCPToolOutput");
+            verdict.updated_output = own.value("updatedToolOutput").or(of_mcp);
+            Ok(())
+        }
+    }
+}
+
+/// Reads the decision on a tool call.
+fn call(own: &Fields<'_, '_>, verdict: &mut Verdict) -> Result<(), Skip> {
+    let is_reasoned = own.has("permissionDecisionReason");
+    let reason = own.text("permissionDecisionReason").unwrap_or_default();
+    let input = own.value("updatedInput");
+    let words = [("allow", Decision::Allow), ("deny", Decision::Deny)];
+    let decision = own.word("permissionDecision", &words);
+    match (decision, input) {
+        (Some(Decision::Deny), _) if reason.trim().is_empty() => {
+            return Err(Skip::MissingField("permissionDecisionReason"));
+        }
+        (Some(Decision::Allow), None) => return Err(Skip::MissingField("updatedInput")),
+        (None, input) if is_reasoned || input.is_some() => {
+            return Err(Skip::MissingField("permissionDecision"));
+        }
+        (_, input) => verdict.updated_input = input,
+    }
+    let decision = decision.unwrap_or_default();
+    decide(verdict, decision, BlockedBy::PermissionDecision, &reason);
+    Ok(())
+}
+
+/// Reads the decision on a permission.
+fn request(decision: &Fields<'_, '_>, verdict: &mut Verdict) -> Result<(), Skip> {
+    only(decision, &PERMISSION)?;
+    supported(!decision.has("updatedInput"), "updatedInput")?;
+    supported(!decision.has("updatedPermissions"), "updatedPermissions")?;
+    supported(decision.boolean("interrupt") != Some(true), "interrupt")?;
+    let message = decision.text("message").unwrap_or_default();
+    let words = [("allow", Decision::Allow), ("deny", Decision::Deny)];
+    let behavior = decision.word("behavior", &words);
+    let behavior = behavior.ok_or(Skip::MissingField("behavior"))?;
+    decide(verdict, behavior, BlockedBy::PermissionDecision, &message);
+    Ok(())
+}
+
+/// Reads `decision` and `reason`, which can only block.
+///
+/// They are not supported where nothing can be blocked, and on permissions, which have a decision of their own.
+fn legacy(
+    point: &str,
+    at: Stop,
+    fields: &Fields<'_, '_>,
+    verdict: &mut Verdict,
+) -> Result<(), Skip> {
+    let reason = fields.text("reason").unwrap_or_default();
+    if !fields.has("decision") {
+        return Ok(());
+    }
+    let is_block = fields.word("decision", &[("block", ())]).is_some();
+    let is_known = at != Stop::Nothing && point != "PermissionRequest";
+    supported(is_block && is_known, "decision")?;
+    if reason.trim().is_empty() {
+        return Err(Skip::MissingField("reason"));
+    }
+    stop(verdict, at, BlockedBy::Decision, &reason);
+    Ok(())
+}
+
+fn supported(is: bool, field: &'static str) -> Result<(), Skip> {
+    is.then_some(()).ok_or(Skip::WrongType(field))
+}
+
+/// Fails where a field is not known.
+fn only(fields: &Fields<'_, '_>, known: &[&str]) -> Result<(), Skip> {
+    let all_known = fields.names().all(|name| known.contains(&&*name));
+    all_known.then_some(()).ok_or(Skip::InvalidJson)
+}
+
+fn is_of_names(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '_' | '|')
+}

@@ -1,0 +1,279 @@
+//! Parses the output of hooks whose contracts expect one JSON object.
+//!
+//! Only the common parts are here: which ends are read at all, and values by their type. Each contract defines its
+//! fields, their meaning, and whether an unreadable one invalidates the others.
+
+use std::{
+    borrow::Cow,
+    cell::{Cell, RefCell},
+    collections::BTreeSet,
+    str,
+};
+
+use serde_json::{Value, value::RawValue};
+
+use hookjail_base::model::json;
+
+use super::{
+    BlockedBy, Decision, End, EndKind, Json, Runtime, Skip, Stop, Verdict,
+    members::{Fault, Members, boolean, is_null, text},
+};
+
+/// The interpretable part of an end.
+pub(super) enum Said<'a> {
+    /// The hook failed, or its output is not valid text.
+    Broke(Skip),
+    /// Exit code 0 and blank stdout.
+    Nothing,
+    /// Exit code 2, with its stderr, trimmed.
+    Refused(String),
+    /// Exit code 0 with its stdout, trimmed, never empty.
+    Text(&'a str),
+}
+
+/// Returns the interpretable part of an end.
+pub(super) fn said<'a>(end: &End<'a>) -> Said<'a> {
+    match failure(end) {
+        Some(Skip::NonzeroExit) if end.kind == EndKind::Exited(2) => {
+            return Said::Refused(complaint(end));
+        }
+        Some(skip) => return Said::Broke(skip),
+        None => {}
+    }
+    match printed(end) {
+        Ok("") => Said::Nothing,
+        Ok(text) => Said::Text(text),
+        Err(skip) => Said::Broke(skip),
+    }
+}
+
+/// Returns why an end's output is not read; `None` for exit 0.
+pub(super) fn failure(end: &End<'_>) -> Option<Skip> {
+    if end.entry.allowed == Some(false) {
+        return Some(Skip::ConsentRefused);
+    }
+    end.kind.failure()
+}
+
+/// Returns stdout, trimmed.
+///
+/// # Errors
+///
+/// Fails where stdout was truncated, as its meaning could differ from the hook's, or is not UTF-8.
+pub(super) fn printed<'a>(end: &End<'a>) -> Result<&'a str, Skip> {
+    if end.stdout_truncated {
+        return Err(Skip::InvalidJson);
+    }
+    let stdout = str::from_utf8(end.stdout).map_err(|_| Skip::InvalidJson)?;
+    // A byte order mark is white space to JavaScript.
+    Ok(stdout.trim_matches(|c: char| c.is_whitespace() || c == '\u{feff}'))
+}
+
+/// Returns stderr, trimmed.
+pub(super) fn complaint(end: &End<'_>) -> String {
+    String::from_utf8_lossy(end.stderr).trim().to_owned()
+}
+
+/// Returns what a hook may stop at a point.
+pub(super) fn stop_of(rules: &dyn Runtime, point: &str) -> Stop {
+    rules.facts().stop_at(point).unwrap_or(Stop::Nothing)
+}
+
+/// Builds the verdict of a hook with blank output, which is no failure.
+pub(super) fn silent(skip: Skip) -> Verdict {
+    Verdict {
+        skip: Some(skip),
+        ..Verdict::default()
+    }
+}
+
+/// Builds the verdict of a failed hook whose answer counts under any exit code.
+///
+/// Only an answer that stops is kept.
+pub(super) fn broke(end: &End<'_>, skip: Skip, answer: impl FnOnce(&str) -> Verdict) -> Verdict {
+    if matches!(skip, Skip::NonzeroExit | Skip::Signal)
+        && let Ok(text) = printed(end)
+        && text.starts_with('{')
+    {
+        let verdict = answer(text);
+        if verdict.decision.stops() {
+            return verdict;
+        }
+    }
+    Verdict::skipped(skip)
+}
+
+/// Builds the verdict for exit code 2. Where nothing can be stopped it is a failure like any other.
+pub(super) fn refused(stop: Stop, reason: String) -> Verdict {
+    match stop.decision() {
+        Some(decision) => Verdict::stopped(decision, BlockedBy::ExitCode, reason),
+        None => Verdict {
+            reason,
+            ..Verdict::skipped(Skip::NonzeroExit)
+        },
+    }
+}
+
+/// Reduces a verdict with an unreadable field to a stop or a question.
+///
+/// Of any other verdict only texts for the user remain: an approval must not come from an answer that was only half
+/// parsed.
+pub(super) fn settled(verdict: Verdict, faults: &Faults) -> Verdict {
+    let holds = verdict.decision.stops() || verdict.decision == Decision::Ask;
+    let mut verdict = match faults.first() {
+        None => verdict,
+        Some(skip) if holds => {
+            let mut verdict = verdict;
+            let warning = format!("a field of the hook's answer is not valid: {skip}");
+            verdict.warnings.push(warning);
+            verdict
+        }
+        Some(skip) => Verdict {
+            suppress_output: verdict.suppress_output,
+            system_message: verdict.system_message,
+            warnings: verdict.warnings,
+            ..Verdict::skipped(skip)
+        },
+    };
+    if verdict.decision.stops() {
+        verdict.updated_input = None;
+    }
+    verdict
+}
+
+/// The first unreadable field of an answer.
+#[derive(Debug, Default)]
+pub(super) struct Faults(Cell<Option<Skip>>);
+
+impl Faults {
+    /// Returns the first fault.
+    pub(super) fn first(&self) -> Option<Skip> {
+        self.0.get()
+    }
+
+    /// Records a fault, unless there is an earlier one.
+    pub(super) fn note(&self, skip: Skip) {
+        self.0.set(self.0.get().or(Some(skip)));
+    }
+}
+
+/// The members of an object, read by type.
+///
+/// `null` counts as absent. Of several with one name the last counts, as in JavaScript, but the repetition is a fault:
+/// such an answer is ambiguous.
+pub(super) struct Fields<'a, 'f> {
+    faults: &'f Faults,
+    members: Members<'a>,
+    /// The names that have been read.
+    read: RefCell<BTreeSet<&'static str>>,
+}
+
+impl<'a, 'f> Fields<'a, 'f> {
+    /// Parses a document.
+    pub(super) fn parse(text: &'a str, faults: &'f Faults) -> Result<Self, Skip> {
+        let members = Members::parse(text).map_err(|fault| match fault {
+            Fault::NotJson | Fault::TooDeep => Skip::InvalidJson,
+            Fault::NotObject => Skip::NotObject,
+        })?;
+        if json::first_repeated_key(text).is_some() {
+            faults.note(Skip::InvalidJson);
+        }
+        Ok(Self {
+            faults,
+            members,
+            read: RefCell::default(),
+        })
+    }
+
+    /// Reads `true` and `false`.
+    pub(super) fn boolean(&self, name: &'static str) -> Option<bool> {
+        self.typed(name, boolean)
+    }
+
+    /// Reads a text for the model, if it is not empty.
+    pub(super) fn context(&self, name: &'static str) -> Vec<String> {
+        let text = self.text(name).filter(|text| !text.is_empty());
+        text.into_iter().collect()
+    }
+
+    /// Returns whether a member is present.
+    pub(super) fn has(&self, name: &'static str) -> bool {
+        self.given(name).is_some()
+    }
+
+    /// Returns the members' names.
+    pub(super) fn names(&self) -> impl Iterator<Item = Cow<'_, str>> {
+        self.members.iter().map(|(name, _)| name)
+    }
+
+    /// Reads an object that is passed on verbatim.
+    pub(super) fn object(&self, name: &'static str) -> Option<Json> {
+        self.typed(name, |value| Members::of(value).map(|_| Json::of(value)))
+    }
+
+    /// Reads a string.
+    pub(super) fn text(&self, name: &'static str) -> Option<String> {
+        self.typed(name, text)
+    }
+
+    /// Reads the common fields beside a decision, which several runtimes share.
+    pub(super) fn universal(&self) -> Verdict {
+        Verdict {
+            stop_reason: self.text("stopReason").unwrap_or_default(),
+            suppress_output: self.boolean("suppressOutput").unwrap_or_default(),
+            system_message: self.text("systemMessage").unwrap_or_default(),
+            ..Verdict::default()
+        }
+    }
+
+    /// Returns the members that have not been read, by name.
+    ///
+    /// Members that many parsers reject (half of a surrogate pair, a number beyond any type) are left out.
+    pub(super) fn unread(&self) -> Vec<(String, Json)> {
+        let read = self.read.borrow();
+        let members = self.members.iter();
+        let is_readable = |value: &RawValue| serde_json::from_str::<Value>(value.get()).is_ok();
+        members
+            .filter(|(name, value)| !read.contains(name.as_ref()) && !is_null(value))
+            .filter(|(_, value)| is_readable(value))
+            .map(|(name, value)| (name.into_owned(), Json::of(value)))
+            .collect()
+    }
+
+    /// Reads any value.
+    pub(super) fn value(&self, name: &'static str) -> Option<Json> {
+        self.given(name).map(Json::of)
+    }
+
+    /// Reads an object's members.
+    pub(super) fn within(&self, name: &'static str) -> Option<Self> {
+        let members = self.typed(name, Members::of)?;
+        Some(Self {
+            faults: self.faults,
+            members,
+            read: RefCell::default(),
+        })
+    }
+
+    /// Reads a string out of a set of names.
+    pub(super) fn word<T: Copy>(&self, name: &'static str, words: &[(&str, T)]) -> Option<T> {
+        self.typed(name, |value| {
+            let word = text(value)?;
+            let (_, meant) = words.iter().find(|(known, _)| *known == word)?;
+            Some(*meant)
+        })
+    }
+
+    fn given(&self, name: &'static str) -> Option<&'a RawValue> {
+        self.read.borrow_mut().insert(name);
+        self.members.last(name).filter(|value| !is_null(value))
+    }
+
+    fn typed<T>(&self, name: &'static str, read: impl Fn(&'a RawValue) -> Option<T>) -> Option<T> {
+        let read = read(self.given(name)?);
+        if read.is_none() {
+            self.faults.note(Skip::WrongType(name));
+        }
+        read
+    }
+}

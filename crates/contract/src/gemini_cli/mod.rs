@@ -1,0 +1,355 @@
+//! Gemini CLI hooks, by its reference and its hook runner.
+//!
+//! Text is an approval with a message for the user, except invalid JSON that begins like an object or an array: it may
+//! be the rest of an answer that denied.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use bytes::Bytes;
+use serde_json::json;
+
+use hookjail_base::model::{Event, InvalidField};
+
+use super::{
+    BlockedBy, Configured, Decision, Defaults, End, EndKind, Envelope, Equality, Facts, Folded,
+    Json, Matcher, Point, Runtime, Scheduling, Skip, Stop, Subject, Verdict,
+    entry::Key,
+    envelope::known,
+    fields::{Faults, Fields, Said, complaint, refused, said, settled, silent, stop_of},
+    hook_file::HookFile,
+    members::{self, Members},
+    merge::{decide, halt, hand_on, join_reasons, merged, stop, weight},
+    patch::{over_input, over_member, patched},
+    stdin,
+};
+pub(super) mod adapter;
+mod hook_file;
+
+pub(super) struct GeminiCli;
+
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+const POINTS: [Point; 11] = [
+    point("SessionStart", Stop::Nothing),
+    point("SessionEnd", Stop::Nothing),
+    point("BeforeAgent", Stop::Operation),
+    point("AfterAgent", Stop::Ending),
+    point("BeforeModel", Stop::Operation),
+    point("AfterModel", Stop::Operation),
+    point("BeforeToolSelection", Stop::Nothing),
+    point("BeforeTool", Stop::Call),
+    point("AfterTool", Stop::Operation),
+    point("PreCompress", Stop::Nothing),
+    point("Notification", Stop::Nothing),
+];
+
+const KEYS: [(&str, Key); 9] = [
+    ("allowed", Key::Allowed),
+    ("command", Key::Carried),
+    ("description", Key::Carried),
+    ("env", Key::Carried),
+    ("matcher", Key::Carried),
+    ("name", Key::Carried),
+    ("sequential", Key::InTurn),
+    ("timeout", Key::TimeoutMillis),
+    ("type", Key::Carried),
+];
+
+/// The member with the tools that the model may call.
+const TOOL_CONFIG: &str = "toolConfig";
+
+const fn point(name: &'static str, stop: Stop) -> Point {
+    Point { name, stop }
+}
+
+const FACTS: Facts = Facts {
+    agent_commands: &["gemini -p", "gemini --prompt"],
+    adapter: Some(&GeminiCli),
+    contract: "gemini_cli",
+    equality: Equality::ButForTime,
+    keys: &KEYS,
+    last_points: &["SessionEnd"],
+    points: &POINTS,
+    shared_points: &[
+        ("PreToolUse", "BeforeTool"),
+        ("PostToolUse", "AfterTool"),
+        ("PreCompact", "PreCompress"),
+    ],
+    version: "gemini_cli/2026",
+    warned_points: &["AfterTool", "BeforeAgent"],
+    ..Facts::NONE
+};
+
+impl Runtime for GeminiCli {
+    fn facts(&self) -> &'static Facts {
+        &FACTS
+    }
+
+    fn defaults(&self, _point: &str) -> Defaults {
+        Defaults::shell("/bin/bash", "-c", TIMEOUT)
+    }
+
+    fn stdin(&self, event: &Event, envelope: &Envelope) -> Result<Bytes, InvalidField> {
+        let tool = envelope.tool.as_ref();
+        let after = tool.filter(|_| event.point == "AfterTool");
+        let beside = [
+            ("session_id", known(&envelope.session)),
+            ("cwd", known(&envelope.cwd)),
+            ("timestamp", envelope.iso_time()),
+            ("tool_name", tool.and_then(|tool| known(&tool.name))),
+            ("tool_input", tool.and_then(|tool| tool.input.clone())),
+            (
+                "tool_response",
+                after.and_then(|tool| tool.response.clone()),
+            ),
+        ];
+        stdin::object(FACTS.contract, event, "hook_event_name", &beside)
+    }
+
+    fn interpret(&self, end: &End<'_>) -> Verdict {
+        let at = stop_of(self, end.point);
+        match said(end) {
+            Said::Broke(skip) => broke(end, at, skip),
+            Said::Nothing => match answered(end, at) {
+                Some(verdict) if verdict.decision.stops() => verdict,
+                Some(_) | None => silent(Skip::EmptyStdout),
+            },
+            Said::Refused(stderr) => exit_2(end, at, stderr),
+            Said::Text(text) => printed(at, text),
+        }
+    }
+
+    fn subject(&self, point: &str) -> Subject {
+        match point {
+            "AfterTool" | "BeforeTool" => Subject::Tool,
+            "PreCompress" => Subject::Member(&["trigger"]),
+            "SessionEnd" => Subject::Member(&["reason"]),
+            "SessionStart" => Subject::Member(&["source"]),
+            _ => Subject::Nothing,
+        }
+    }
+
+    /// Returns the default scheduling; a group may be sequential: [`super::Entry::in_turn`].
+    fn scheduling(&self, _point: &str) -> Scheduling {
+        Scheduling::AtOnce
+    }
+
+    /// Applies rewrites of input or request to the next hook of a sequential group. They are merged over the old
+    /// values; context for an agent is appended to the prompt.
+    fn hand_on(&self, verdict: &Verdict, event: &mut Event, envelope: &mut Envelope) {
+        if let Some(patch) = &verdict.updated_input {
+            let input = over_input(patch, event, envelope);
+            stdin::put(event, &["tool_input"], &input);
+        }
+        if let Some(request) = &verdict.updated_messages {
+            let request = over_member("llm_request", request, event);
+            stdin::put(event, &["llm_request"], &request);
+        }
+        if event.point == "BeforeAgent" && !verdict.additional_context.is_empty() {
+            let members = Members::of_event(&event.json).unwrap_or_default();
+            let Some(prompt) = members.last("prompt").and_then(members::text) else {
+                return;
+            };
+            let context = verdict.additional_context.join("\n\n");
+            let prompt = Json::text(&format!("{prompt}\n\n{context}"));
+            stdin::put(event, &["prompt"], &prompt);
+        }
+    }
+
+    fn fold(&self, _point: &str, hooks: &[(&str, &Verdict)]) -> Folded {
+        let mut folded = merged(hooks, weight);
+        join_reasons(&mut folded, hooks, "\n");
+        let configs = hooks.iter().filter_map(|(_, verdict)| {
+            let members = verdict.metadata.as_ref()?.members()?;
+            members.into_iter().find(|(name, _)| name == TOOL_CONFIG)
+        });
+        let configs: Vec<_> = configs.map(|(_, config)| config).collect();
+        if !configs.is_empty() {
+            let config = (TOOL_CONFIG.to_owned(), united(&configs));
+            let rest = folded.answer.metadata.take().and_then(|all| all.members());
+            let rest = rest.unwrap_or_default().into_iter();
+            let rest = rest.filter(|(name, _)| name != TOOL_CONFIG);
+            let all: Vec<_> = rest.chain([config]).collect();
+            folded.answer.metadata = Some(Json::object(&all));
+        }
+        if folded.answer.updated_input.is_some() {
+            let inputs = hooks.iter().map(|(_, verdict)| &verdict.updated_input);
+            folded.answer.updated_input = patched(inputs.flatten());
+        }
+        folded
+    }
+}
+
+impl Configured for GeminiCli {
+    fn hook_file(&self) -> Option<&'static dyn HookFile> {
+        Some(&Self)
+    }
+
+    fn matcher(&self, subject: Subject, text: &str) -> Result<Matcher, InvalidField> {
+        if subject != Subject::Tool {
+            return Ok(Matcher::names(text, &[]));
+        }
+        Matcher::pattern(text)
+    }
+}
+
+/// Merges hooks' lists of tools that the model may call: empty if any hook allows none, else the union.
+fn united(configs: &[Json]) -> Json {
+    let mut modes = BTreeSet::new();
+    let mut names = BTreeSet::new();
+    for config in configs {
+        let members = Members::of(config.raw()).unwrap_or_default();
+        modes.extend(members.last("mode").and_then(members::text));
+        let allowed = members.last("allowedFunctionNames");
+        names.extend(allowed.and_then(members::texts).unwrap_or_default());
+    }
+    let mode = ["NONE", "ANY"]
+        .into_iter()
+        .find(|mode| modes.contains(*mode));
+    if mode == Some("NONE") {
+        names.clear();
+    }
+    json!({ "mode": mode.unwrap_or("AUTO"), "allowedFunctionNames": names }).into()
+}
+
+/// Builds the verdict for exit code 2, which stops whatever the output. An answer has the reason in its own field.
+fn exit_2(end: &End<'_>, at: Stop, stderr: String) -> Verdict {
+    match answered(end, at) {
+        Some(verdict) if verdict.decision.stops() => verdict,
+        Some(verdict) if end.stdout.trim_ascii().is_empty() => refused(at, verdict.reason),
+        Some(_) | None => refused(at, stderr),
+    }
+}
+
+/// Builds the verdict of a failed hook.
+///
+/// Gemini CLI reads its JSON nevertheless, and takes text for a block unless the exit code is 0 or 1. An end by a
+/// signal has no exit code there, and counts as 0.
+fn broke(end: &End<'_>, at: Stop, skip: Skip) -> Verdict {
+    // The output of a hook that was not run, or that took too long, is not read.
+    if !matches!(skip, Skip::NonzeroExit | Skip::Signal) {
+        return Verdict::skipped(skip);
+    }
+    let answered = answered(end, at);
+    let is_json = answered.is_some();
+    if let Some(verdict) = answered.filter(|verdict| verdict.decision.stops()) {
+        return verdict;
+    }
+    let words = words(end);
+    match end.kind {
+        EndKind::Exited(code) if code != 1 && !is_json && !words.is_empty() => refused(at, words),
+        EndKind::Exited(_) => {
+            let is_text = !is_json && !words.is_empty();
+            let message = is_text.then(|| format!("Warning: {words}"));
+            Verdict {
+                system_message: message.unwrap_or_default(),
+                ..Verdict::skipped(skip)
+            }
+        }
+        EndKind::Canceled
+        | EndKind::ExecFailed
+        | EndKind::Killed
+        | EndKind::OutputLimit
+        | EndKind::Signaled(_)
+        | EndKind::TimedOut => Verdict::skipped(skip),
+    }
+}
+
+/// Returns the text that Gemini CLI reads: stdout, or stderr if stdout is blank.
+fn words(end: &End<'_>) -> String {
+    let stdout = String::from_utf8_lossy(end.stdout);
+    match stdout.trim() {
+        "" => complaint(end),
+        stdout => stdout.to_owned(),
+    }
+}
+
+/// Returns the answer of an end other than text on exit 0. `None` where it is no JSON object.
+fn answered(end: &End<'_>, at: Stop) -> Option<Verdict> {
+    let words = words(end);
+    let inner = unquoted(&words);
+    let inner = inner.as_deref().map_or(words.as_str(), str::trim);
+    let faults = Faults::default();
+    let fields = Fields::parse(inner, &faults).ok()?;
+    Some(answer(at, &fields, &faults))
+}
+
+/// Returns the text of a JSON string: a hook may print its JSON as one.
+fn unquoted(text: &str) -> Option<String> {
+    let document = text.starts_with('"').then(|| serde_json::from_str(text));
+    document?.ok().and_then(members::text)
+}
+
+fn printed(at: Stop, text: &str) -> Verdict {
+    let inner = unquoted(text);
+    let inner = inner.as_deref().map_or(text, str::trim);
+    let faults = Faults::default();
+    match Fields::parse(inner, &faults) {
+        Ok(fields) => answer(at, &fields, &faults),
+        Err(Skip::InvalidJson) if !is_torn(inner) => Verdict {
+            decision: Decision::Allow,
+            system_message: text.to_owned(),
+            ..Verdict::default()
+        },
+        Err(Skip::InvalidJson) => Verdict {
+            system_message: text.to_owned(),
+            ..Verdict::skipped(Skip::InvalidJson)
+        },
+        Err(skip) => Verdict::skipped(skip),
+    }
+}
+
+/// Returns whether text that is no JSON begins like an object or array. It may be quoted.
+fn is_torn(text: &str) -> bool {
+    let text = text.strip_prefix('"').unwrap_or(text);
+    text.trim_start().starts_with(['{', '['])
+}
+
+fn answer(at: Stop, fields: &Fields<'_, '_>, faults: &Faults) -> Verdict {
+    let mut verdict = fields.universal();
+    let reason = fields.text("reason").unwrap_or_default();
+    if fields.boolean("continue") == Some(false) {
+        halt(&mut verdict, at, at == Stop::Nothing, &reason);
+    }
+    let words = [
+        ("allow", Decision::Allow),
+        ("approve", Decision::Allow),
+        ("ask", Decision::Ask),
+        ("block", Decision::Block),
+        ("deny", Decision::Deny),
+    ];
+    let by = BlockedBy::Decision;
+    match fields.word("decision", &words) {
+        Some(decision) if decision.stops() => stop(&mut verdict, at, by, &reason),
+        // The user can be asked only before a tool call.
+        Some(Decision::Ask) if at != Stop::Call => {}
+        Some(decision) => decide(&mut verdict, decision, by, &reason),
+        None => {}
+    }
+    let mut beside = Vec::new();
+    if let Some(own) = fields.within("hookSpecificOutput") {
+        specific(&own, &mut verdict);
+        beside = own.unread();
+    }
+    hand_on(&mut verdict, [fields.unread(), beside].concat(), &[]);
+    settled(verdict, faults)
+}
+
+fn specific(own: &Fields<'_, '_>, verdict: &mut Verdict) {
+    verdict.additional_context = own.context("additionalContext");
+    verdict.updated_input = own.object("tool_input");
+    verdict.updated_messages = own.object("llm_request");
+    let output = own.value("tool_output");
+    verdict.updated_output = output.or_else(|| own.object("llm_response"));
+    // Read only so that it does not count as unread.
+    own.has("hookEventName");
+    let config = own.object(TOOL_CONFIG);
+    // Read as a boolean to check its type.
+    let clear = own.boolean("clearContext").and(own.value("clearContext"));
+    let members = [("clearContext", clear), (TOOL_CONFIG, config)];
+    let members = members
+        .into_iter()
+        .filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    let members: Vec<_> = members.collect();
+    verdict.metadata = (!members.is_empty()).then(|| Json::object(&members));
+}

@@ -1,0 +1,255 @@
+//! A hook as configured in a file.
+
+use std::{collections::BTreeMap, ffi::OsString, path::PathBuf, time::Duration};
+
+use hookjail_base::model::{Command, InvalidField, ProfileName, command_line};
+
+use crate::{
+    AgentMode, Builtin, CommandStyle, Entry, Equality, Filter, Lists, Log, Matcher, Mode, Occasion,
+    Post, Query, Save, Template,
+};
+
+/// The default profile of hooks that look at a repository. It allows reading the workspace, and no new process.
+const QUERY_PROFILE: &str = "strict";
+
+/// The profile of hooks that post their event.
+pub const POST_PROFILE: &str = "network";
+
+/// A hook that runs at its lifecycle point.
+#[derive(Clone, Debug)]
+pub struct Registered {
+    /// Its action, or why none is possible.
+    pub action: Action,
+    /// The base of relative paths in its command, if the operator configures it; absolute.
+    pub base: Option<PathBuf>,
+    /// Additional environment from its configuration.
+    pub configured_env: BTreeMap<String, OsString>,
+    /// The fields of its entry that affect how its end is interpreted.
+    pub entry: Entry,
+    /// Additional environment from a request.
+    pub env: BTreeMap<String, OsString>,
+    /// The filter of the tool calls that its matcher matches; `None` = all.
+    pub filter: Option<Filter>,
+    /// Whether its runtime's allowlist counts as consent to its command. The operator enables that, and the list has
+    /// the command in the current mode.
+    pub is_listed: bool,
+    /// The matcher of the point's events.
+    pub matcher: Matcher,
+    /// The matcher as it is written; empty = every event.
+    pub matching: String,
+    /// The contract and mode.
+    pub mode: Mode,
+    /// Its name; never empty.
+    pub name: String,
+    /// Its owner.
+    pub owner: Owner,
+    /// The lifecycle point, in the contract's spelling.
+    pub point: String,
+    /// The profile, if the entry names one.
+    pub profile: Option<ProfileName>,
+    /// Whether the operator's configuration names the profile for this hook.
+    pub profile_granted: bool,
+    /// Whether the hook runs, as an observer, after an earlier one has blocked.
+    pub runs_after_block: bool,
+    /// The file and entry that configure it.
+    pub source: String,
+    /// The user whose file it is from: it is due for that user's requests alone. `None` = for everybody's.
+    pub user: Option<u32>,
+    /// Its working directory.
+    pub working_dir: Option<PathBuf>,
+}
+
+impl Registered {
+    /// Builds a hook with a name and a source, and nothing else but an action at a point.
+    pub fn of(mode: Mode, point: &str, (name, source): (String, String), action: Action) -> Self {
+        Self {
+            action,
+            base: None,
+            configured_env: BTreeMap::new(),
+            entry: Entry::default(),
+            env: BTreeMap::new(),
+            filter: None,
+            is_listed: false,
+            matcher: Matcher::Always,
+            matching: String::new(),
+            mode,
+            name,
+            owner: Owner::Operator,
+            point: point.to_owned(),
+            profile: None,
+            profile_granted: false,
+            runs_after_block: false,
+            source,
+            user: None,
+            working_dir: None,
+        }
+    }
+}
+
+/// Action of a registered hook.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// Asks the operator for approval of the tool call, for at most this long.
+    Approve(Duration),
+    /// Runs a runtime's built-in hook that is a function of the event, in this process.
+    Builtin(Builtin),
+    /// Runs a command.
+    Command(Command),
+    /// Runs a runtime's built-in hook as a command.
+    Query(Query),
+    /// Posts the event to a URL.
+    Http(Box<Post>),
+    /// Writes a line of the daemon's log.
+    Log(Log),
+    /// Writes the event to a file of the profile's.
+    Save(Save),
+    /// Renders a message from the event, in this process.
+    Template(Template),
+    /// Not supported, for this reason.
+    Unsupported(String),
+}
+
+impl Action {
+    /// Parses the name and arguments of a runtime's built-in hook.
+    ///
+    /// # Errors
+    ///
+    /// Refuses a built-in that is not supported, with the reason, and arguments that it does not take.
+    pub fn builtin(name: &str, args: &[String]) -> Result<Self, InvalidField> {
+        match Query::parse(name, args) {
+            Some(query) => query.map(Self::Query),
+            None => Builtin::parse(name, args).map(Self::Builtin),
+        }
+    }
+
+    /// Returns name and arguments of a built-in hook, with its points.
+    pub fn as_builtin(&self) -> Option<(&'static str, Vec<String>, Vec<&'static str>)> {
+        match self {
+            Self::Builtin(own) => Some((own.name(), own.args(), own.points().to_vec())),
+            Self::Query(own) => Some((own.name(), own.args(), vec![own.point()])),
+            Self::Approve(_)
+            | Self::Command(_)
+            | Self::Http(_)
+            | Self::Log(_)
+            | Self::Save(_)
+            | Self::Template(_)
+            | Self::Unsupported(_) => None,
+        }
+    }
+
+    /// Returns the words of a built-in hook that is a command.
+    pub fn query_argv(&self) -> Option<Vec<String>> {
+        if let Self::Query(query) = self {
+            return Some(query.argv());
+        }
+        None
+    }
+}
+
+impl Action {
+    /// Returns the command as a line, quoted where needed. Empty where there is no command, or it is not UTF-8.
+    pub fn line(&self) -> String {
+        if let Self::Command(command) = self {
+            return match command {
+                Command::Line { text, .. } => text.clone(),
+                Command::Argv(argv) => command_line(argv).unwrap_or_default(),
+            };
+        }
+        let words = self.query_argv().unwrap_or_default();
+        let argv: Vec<_> = words.into_iter().map(OsString::from).collect();
+        command_line(&argv).unwrap_or_default()
+    }
+}
+
+impl Registered {
+    /// Returns whether another due entry is the same hook, which its contract runs once. Different matchers make no
+    /// difference.
+    ///
+    /// A built-in hook set by a flag is the same as one set by an entry, which has another name.
+    pub fn is_same(&self, other: &Self) -> bool {
+        let timeout = match self.mode.equality() {
+            Equality::ButForTime => self.entry.timeout,
+            Equality::Never => return false,
+            Equality::Whole => other.entry.timeout,
+        };
+        let others = Entry {
+            timeout,
+            ..other.entry
+        };
+        let are_named_alike = self.name == other.name || matches!(self.action, Action::Builtin(_));
+        (&self.action, &self.entry, &self.env, &self.configured_env)
+            == (&other.action, &others, &other.env, &other.configured_env)
+            && are_named_alike
+            && (&self.profile, &self.working_dir) == (&other.profile, &other.working_dir)
+    }
+
+    /// Returns whether its command is split without a shell.
+    pub fn is_of_words(&self) -> bool {
+        let style = self.mode.defaults(&self.point).command;
+        matches!(self.action, Action::Command(_)) && style == CommandStyle::Argv
+    }
+
+    /// Returns the name of the hook's profile.
+    pub fn runs_under(&self) -> &str {
+        match (&self.profile, &self.action) {
+            (Some(profile), _) => profile.as_str(),
+            (None, Action::Query(_)) => QUERY_PROFILE,
+            (None, Action::Http(_)) => POST_PROFILE,
+            (None, _) => self.mode.defaults(&self.point).profile,
+        }
+    }
+
+    /// Records the agent's mode, and whether the contract's gate allows its command.
+    pub fn pass(&mut self, lists: &Lists, mode: AgentMode) {
+        if self.mode.has_lists() {
+            self.entry.agent_mode = Some(mode);
+            self.entry.allowed = Some(lists.lets_through(&self.action.line(), mode));
+        }
+    }
+
+    /// Records whether its runtime's list counts as consent to its command.
+    pub fn listed(self, lists: &Lists, mode: AgentMode) -> Self {
+        // Lists are the operator's; what they stand for is too.
+        let is_operators = self.user.is_none();
+        let is_command = self.mode.has_lists() && matches!(self.action, Action::Command(_));
+        Self {
+            is_listed: is_operators && is_command && lists.stand_for(&self.action.line(), mode),
+            ..self
+        }
+    }
+
+    /// Returns whether it runs for a user's requests.
+    pub fn is_for(&self, uid: u32) -> bool {
+        self.user.is_none_or(|user| user == uid)
+    }
+
+    /// Returns whether it is due.
+    pub fn is_due(&self, occasion: &Occasion<'_>) -> bool {
+        self.is_for(occasion.uid)
+            && self.point == occasion.point
+            && occasion
+                .contract
+                .is_none_or(|contract| contract == self.mode.contract_name())
+            && self.entry.preempt == occasion.preempt
+            && occasion.scope.has(&self.owner, occasion.agent)
+            && self
+                .matcher
+                .matches(self.mode, occasion.point, occasion.tool, occasion.event)
+            && self.filter.as_ref().is_none_or(|filter| {
+                filter.lets_through(self.mode, occasion.point, occasion.tool, occasion.event)
+            })
+    }
+}
+
+/// Owner of a hook.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Owner {
+    /// An agent's, by its name.
+    Agent(String),
+    /// The operator's own.
+    Operator,
+    /// A plugin's, by its name.
+    Plugin(String),
+    /// A skill's, by its name.
+    Skill(String),
+}

@@ -1,0 +1,296 @@
+//! infer (inference-gateway CLI) command hooks, which observe and decide nothing. The rules follow its feature ticket
+//! and its code.
+//!
+//! Nothing a hook does stops anything. The contract's own event reports it.
+
+use std::{borrow::Cow, time::Duration};
+
+use bytes::Bytes;
+use serde_json::{Map, Value, json, value::RawValue};
+
+use hookjail_base::model::{Event, InvalidField};
+
+use super::{
+    Configured, ContractEvent, Defaults, End, EndKind, Envelope, Facts, Point, Runtime, Skip, Stop,
+    Verdict,
+    entry::{AgentMode, Key},
+    hook_file::HookFile,
+    members::Members,
+};
+
+mod adapter;
+pub mod gate;
+mod hook_file;
+pub(super) mod lists;
+
+pub(super) struct Infer;
+
+const POINTS: [Point; 8] = [
+    point("pre_session"),
+    point("pre_stream"),
+    point("post_stream"),
+    point("pre_tool"),
+    point("post_tool"),
+    point("pre_queue_drain"),
+    point("post_queue_drain"),
+    point("post_session"),
+];
+
+/// An entry's own keys and those of the gate: `allowed` and the agent's mode.
+const KEYS: [(&str, Key); 6] = [
+    ("allowed", Key::Allowed),
+    ("command", Key::Carried),
+    ("hook", Key::Carried),
+    ("mode", Key::AgentMode),
+    ("name", Key::Carried),
+    ("timeout", Key::TimeoutSecondsUnlessZero { negative: false }),
+];
+
+/// The maximum length of hook output in its event, bytes.
+const OUTPUT: usize = 4096;
+
+const fn point(name: &'static str) -> Point {
+    Point {
+        name,
+        stop: Stop::Nothing,
+    }
+}
+
+const FACTS: Facts = Facts {
+    adapter: Some(&Infer),
+    contract: "infer",
+    has_lists: true,
+    keys: &KEYS,
+    last_points: &["post_session"],
+    points: &POINTS,
+    shared_points: &[
+        ("SessionStart", "pre_session"),
+        ("SessionEnd", "post_session"),
+        ("PreToolUse", "pre_tool"),
+        ("PostToolUse", "post_tool"),
+    ],
+    switches: &hook_file::SWITCHES,
+    version: "infer/0.179",
+    ..Facts::NONE
+};
+
+impl Runtime for Infer {
+    fn facts(&self) -> &'static Facts {
+        &FACTS
+    }
+
+    fn defaults(&self, _point: &str) -> Defaults {
+        Defaults::shell("/bin/bash", "-c", Duration::from_secs(30))
+    }
+
+    /// Builds stdin of exactly three members.
+    ///
+    /// Members that the event lacks come from the envelope; an unknown turn is 0, which infer itself sends before the
+    /// first.
+    fn stdin(&self, event: &Event, envelope: &Envelope) -> Result<Bytes, InvalidField> {
+        let own = own(event)?;
+        let stdin = json!({
+            "hook": event.point,
+            "session_id": own.session.as_deref().unwrap_or(&envelope.session),
+            "turn": own.turn.or(envelope.turn).unwrap_or(0),
+        });
+        Ok(stdin.to_string().into())
+    }
+
+    fn interpret(&self, end: &End<'_>) -> Verdict {
+        if end.entry.allowed == Some(false) {
+            // A skipped hook has not failed.
+            return Verdict {
+                failed: false,
+                ..Verdict::skipped(Skip::NotAllowlisted)
+            };
+        }
+        Verdict::skipped(end.kind.failure().unwrap_or(Skip::OutputIgnored))
+    }
+
+    fn moment(&self, event: &Event) -> (Option<String>, Option<u64>) {
+        let own = own(event).unwrap_or_default();
+        (own.session, own.turn)
+    }
+
+    fn event(&self, end: &End<'_>) -> Option<ContractEvent> {
+        if end.entry.allowed == Some(false) {
+            return self.skipped(end, Skip::NotAllowlisted);
+        }
+        Some(event(end, "hook_command", ran(end)))
+    }
+
+    fn skipped(&self, end: &End<'_>, why: Skip) -> Option<ContractEvent> {
+        Some(event(end, "hook_command_skipped", skipped(end, why)))
+    }
+}
+
+impl Configured for Infer {
+    fn hook_file(&self) -> Option<&'static dyn HookFile> {
+        Some(&Self)
+    }
+}
+
+fn event(end: &End<'_>, name: &'static str, told: Map<String, Value>) -> ContractEvent {
+    // The ticket calls the discriminator `kind`, the code `type`.
+    let mut json = json!({
+        "command": end.command,
+        "hook": end.point,
+        "kind": name,
+        "name": end.name,
+        "type": name,
+    });
+    if let Value::Object(members) = &mut json {
+        members.extend(told);
+        if let Some(at) = end.at {
+            members.insert("timestamp".to_owned(), json!(format!("{at:.9}")));
+        }
+    }
+    ContractEvent { json, name }
+}
+
+/// The members that an event has itself.
+#[derive(Default)]
+struct Own {
+    session: Option<String>,
+    turn: Option<u64>,
+}
+
+fn own(event: &Event) -> Result<Own, InvalidField> {
+    let invalid = |problem: &str| InvalidField::new("event.json", problem);
+    let mut own = Own::default();
+    if event.point.is_empty() {
+        return Err(InvalidField::new(
+            "event.point",
+            "must name the lifecycle point",
+        ));
+    }
+    let members = Members::of_event(&event.json)?;
+    for (key, value) in members.iter() {
+        match key.as_ref() {
+            "hook" if typed::<String>(value).as_deref() == Some(event.point.as_str()) => {}
+            "hook" => return Err(invalid("has a `hook` that is not `event.point`")),
+            "session_id" => {
+                let session = typed(value).ok_or_else(|| invalid("has a `session_id` of no text"));
+                own.session = Some(session?);
+            }
+            "turn" => {
+                let turn = typed(value).ok_or_else(|| invalid("has a `turn` that is no number"));
+                own.turn = Some(turn?);
+            }
+            _ => {
+                let problem = "may have no members but `hook`, `session_id` and `turn`: hooks of \
+                               `infer` read nothing else";
+                return Err(invalid(problem));
+            }
+        }
+    }
+    Ok(own)
+}
+
+fn typed<T: serde::de::DeserializeOwned>(value: &RawValue) -> Option<T> {
+    serde_json::from_str(value.get()).ok()
+}
+
+/// Returns the additional members of a run's event; its duration only if that is known.
+fn ran(end: &End<'_>) -> Map<String, Value> {
+    let (code, error) = match end.kind {
+        EndKind::ExecFailed => (-1, end.error.into()),
+        EndKind::Exited(0) => (0, Cow::Borrowed("")),
+        EndKind::Exited(code) => (code, format!("exit status {code}").into()),
+        EndKind::Signaled(signal) => (-1, signal_text(signal)),
+        // These runs are ended by SIGKILL.
+        EndKind::Canceled | EndKind::Killed | EndKind::OutputLimit | EndKind::TimedOut => {
+            (-1, signal_text(9))
+        }
+    };
+    let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+    let members = [
+        (
+            "duration_ms",
+            end.duration.map(|taken| json!(millis(taken))),
+        ),
+        ("error", Some(json!(error))),
+        ("exit_code", Some(json!(code))),
+        ("output", Some(json!(output(end)))),
+        ("turn", Some(json!(end.turn.unwrap_or(0)))),
+    ];
+    let members = members.into_iter();
+    let members = members.filter_map(|(key, value)| Some((key.to_owned(), value?)));
+    members.collect()
+}
+
+/// Returns the additional members of the event of a command that was not run. infer has one reason, that of its list; a
+/// hint is for that.
+fn skipped(end: &End<'_>, why: Skip) -> Map<String, Value> {
+    let mode = end.entry.agent_mode.map_or("", AgentMode::as_str);
+    let hint = if why == Skip::NotAllowlisted {
+        gate::hint(end.command)
+    } else {
+        ""
+    };
+    let members = [
+        ("hint", hint.to_owned()),
+        ("mode", mode.to_owned()),
+        ("reason", why.as_string()),
+    ];
+    let members = members.map(|(key, value)| (key.to_owned(), json!(value)));
+    members.into_iter().collect()
+}
+
+/// Returns the head of a hook's output. infer captures both streams as one; here stdout comes first, as their order is
+/// not known.
+fn output(end: &End<'_>) -> String {
+    // Some bytes more than are shown, so that a character at the limit is not truncated.
+    let streams = end.stdout.iter().chain(end.stderr).copied();
+    let head: Vec<u8> = streams.take(OUTPUT + 4).collect();
+    let mut text = String::from_utf8_lossy(&head).into_owned();
+    if text.len() > OUTPUT {
+        let border = (0..=OUTPUT).rev().find(|&at| text.is_char_boundary(at));
+        text.truncate(border.unwrap_or(0));
+        text.push_str("\n... (truncated)");
+    }
+    text
+}
+
+/// Formats a signal as Go does on Linux.
+fn signal_text(signal: i32) -> Cow<'static, str> {
+    let name = match signal {
+        1 => "signal: hangup",
+        2 => "signal: interrupt",
+        3 => "signal: quit",
+        4 => "signal: illegal instruction",
+        5 => "signal: trace/breakpoint trap",
+        6 => "signal: aborted",
+        7 => "signal: bus error",
+        8 => "signal: floating point exception",
+        9 => "signal: killed",
+        10 => "signal: user defined signal 1",
+        11 => "signal: segmentation fault",
+        12 => "signal: user defined signal 2",
+        13 => "signal: broken pipe",
+        14 => "signal: alarm clock",
+        15 => "signal: terminated",
+        16 => "signal: stack fault",
+        17 => "signal: child exited",
+        18 => "signal: continued",
+        19 => "signal: stopped (signal)",
+        20 => "signal: stopped",
+        21 => "signal: stopped (tty input)",
+        22 => "signal: stopped (tty output)",
+        23 => "signal: urgent I/O condition",
+        24 => "signal: CPU time limit exceeded",
+        25 => "signal: file size limit exceeded",
+        26 => "signal: virtual timer expired",
+        27 => "signal: profiling timer expired",
+        28 => "signal: window changed",
+        29 => "signal: I/O possible",
+        30 => "signal: power failure",
+        31 => "signal: bad system call",
+        other => return format!("signal: signal {other}").into(),
+    };
+    name.into()
+}
+
+#[cfg(test)]
+mod tests;

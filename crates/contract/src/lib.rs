@@ -1,0 +1,181 @@
+//! Hook contracts of each runtime: stdin format and interpretation of a process end. Pure functions over data.
+//!
+//! A contract is independent of the kernel and the wire. Its input is an [`End`], its result a [`Verdict`]. Each
+//! runtime has a folder, which implements `Runtime` and decides how strictly output is parsed. The registry below has a
+//! line for each. No module outside of `contract` names one.
+
+use hookjail_base::model::members;
+
+pub mod adopt;
+mod basecoat;
+mod claude_code;
+mod codex;
+mod copilot;
+mod cursor;
+mod docker_agent;
+mod due;
+mod end;
+mod entry;
+mod envelope;
+mod external_end;
+mod fields;
+mod gemini_cli;
+mod git;
+mod hindered;
+pub mod hook_file;
+mod infer;
+mod interpret;
+mod loom;
+pub mod matcher;
+mod merge;
+mod mode;
+mod observe;
+mod patch;
+mod post;
+mod qwen_code;
+mod report;
+mod reyn;
+mod runtime;
+pub mod settings;
+mod shlex;
+mod stdin;
+mod verdict;
+
+pub use self::{
+    claude_code::filter::Filter,
+    docker_agent::{
+        builtin::Builtin,
+        query::{Look, Query},
+    },
+    due::{HookList, Occasion, Scope},
+    end::{End, EndKind},
+    entry::{AgentMode, Entry, OnError},
+    envelope::{Budget, Envelope, Tool},
+    external_end::{ExternalEnd, ReportedKind},
+    hindered::Bearing,
+    hook_file::{Action, Owner, POST_PROFILE, Registered},
+    infer::{
+        gate as infer_gate,
+        lists::{Lists, WrittenLists},
+    },
+    interpret::{Folded, Reading, Reminder, ReminderKind, read},
+    loom::{log::Log, payload::Payload, save::Save},
+    matcher::Matcher,
+    mode::display,
+    post::{Allowed, Denied, Post, PostDecision, Url},
+    report::{Findings, Report},
+    reyn::template::Template,
+    runtime::{
+        CommandStyle, Defaults, Equality, Lifetime, OwnConsent, Point, Scheduling, Stop, Subject,
+    },
+    verdict::{BlockedBy, ContractEvent, Decision, Json, Push, Skip, Verdict},
+};
+
+#[cfg(target_os = "linux")]
+pub use self::hindered::refusals;
+use self::{
+    adopt::Adapter,
+    mode::tighten,
+    runtime::{Configured, Facts, Runtime},
+};
+pub use self::{
+    hindered::{MAY_BE_WHY, may_be_why},
+    loom::log::summary as log_line,
+    mode::Moment,
+    post::{Piece, pieces},
+    report::plain,
+};
+pub use hookjail_base::model::members::{Members, text};
+
+/// Returns whether a lifecycle point of any contract ends something. A hook there should outlive a client that
+/// disconnects.
+pub fn ends_something(point: &str) -> bool {
+    let mut modes = Mode::ALL.into_iter();
+    modes.any(|mode| mode.runtime().facts().last_points.contains(&point))
+}
+
+/// Returns whether a spelling names a runtime or contract, ignoring hyphens and underscores. Names of runtimes have
+/// hyphens, those of contracts underscores.
+pub fn is_spelled(name: &str, given: &str) -> bool {
+    fn letters(text: &str) -> impl Iterator<Item = u8> {
+        text.bytes().filter(|byte| !matches!(byte, b'-' | b'_'))
+    }
+    letters(name).eq(letters(given))
+}
+
+/// Declares [`Mode`] and its tables from the lines of the registry.
+macro_rules! registry {
+    (
+        modes { $($(#[$about:meta])* $mode:ident = $runtime:expr,)+ }
+        others { $($other:expr,)+ }
+    ) => {
+        /// A contract in one of its modes.
+        #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+        pub enum Mode {
+            $($(#[$about])* $mode,)+
+        }
+
+        impl Mode {
+            /// Every contract in every mode.
+            pub const ALL: [Self; [$(Self::$mode),+].len()] = [$(Self::$mode),+];
+
+            fn runtime(self) -> &'static dyn Runtime {
+                match self {
+                    $(Self::$mode => &$runtime,)+
+                }
+            }
+
+            fn configured(self) -> &'static dyn Configured {
+                match self {
+                    $(Self::$mode => &$runtime,)+
+                }
+            }
+        }
+
+        /// Runtimes without a contract of their own that can be adopted.
+        const OTHERS: [&dyn Adapter; [$(&$other as &dyn Adapter),+].len()] = [$(&$other),+];
+    };
+}
+
+registry! {
+    modes {
+        /// Base Coat lifecycle hooks.
+        Basecoat = basecoat::Basecoat,
+        /// Claude Code command hooks.
+        ClaudeCode = claude_code::ClaudeCode,
+        /// OpenAI Codex command hooks.
+        Codex = codex::Codex,
+        /// GitHub Copilot hooks.
+        Copilot = copilot::Copilot,
+        /// Cursor hooks.
+        Cursor = cursor::Cursor,
+        /// docker-agent hooks that are commands.
+        DockerAgent = docker_agent::DockerAgent::Command,
+        /// docker-agent hooks that are a model's judgement: its reply is interpreted.
+        DockerAgentModel = docker_agent::DockerAgent::Model,
+        /// Gemini CLI hooks.
+        GeminiCli = gemini_cli::GeminiCli,
+        /// infer command hooks.
+        Infer = infer::Infer,
+        /// Loom engine hooks.
+        Loom = loom::Loom,
+        /// No rules: the event verbatim, decision NONE, any exit code but 0 a failure.
+        Observe = observe::Observe,
+        /// reyn `shell_exec`: the command runs for its side effect, and its output is ignored.
+        ReynExec = reyn::Reyn::Exec,
+        /// reyn `shell_push` (also `exec_capture`, `command`): stdout is a push directive.
+        ReynPush = reyn::Reyn::Push,
+    }
+    others {
+        git::Git,
+        qwen_code::QwenCode,
+    }
+}
+
+#[cfg(test)]
+pub use self::docker_agent::builtin::{NOT_SERVED, SERVED, shorthand};
+
+#[cfg(test)]
+mod table;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,467 @@
+//! Public interface of a contract in one of its modes.
+
+use std::{collections::BTreeSet, ffi::OsString, path::PathBuf};
+
+use bytes::Bytes;
+use serde_json::{Map, Value};
+
+use hookjail_base::model::{Event, InvalidField, OnFailure, check_name};
+
+use super::{
+    BlockedBy, ContractEvent, Decision, Defaults, End, Entry, Envelope, Equality, Filter, Folded,
+    Lifetime, Members, Mode, OwnConsent, Point, Scheduling, Skip, Stop, Subject, Verdict, adopt,
+    entry,
+    hindered::{self, Hindrance},
+    is_spelled, shlex, text,
+};
+
+impl Mode {
+    /// Parses a contract's name and the name of one of its modes.
+    ///
+    /// Most contracts have only the mode `command`, which may be left out. A reyn entry has exactly one scheme, so its
+    /// mode must be named; the scheme names of later releases are accepted.
+    pub fn parse(contract: &str, mode: &str) -> Result<Self, InvalidField> {
+        let of_contract = || {
+            Self::ALL
+                .into_iter()
+                .filter(|m| is_spelled(m.contract_name(), contract))
+        };
+        if let Some(found) = of_contract().find(|m| m.runtime().modes().contains(&mode)) {
+            return Ok(found);
+        }
+        let modes: Vec<_> = of_contract()
+            .map(|m| m.runtime().modes()[0])
+            .map(|name| if name.is_empty() { "command" } else { name })
+            .map(|name| format!("`{name}`"))
+            .collect();
+        if !modes.is_empty() {
+            let problem = format!("must be {} under `{contract}`", modes.join(" or "));
+            return Err(InvalidField::new("mode", problem));
+        }
+        let mut names: Vec<_> = Self::ALL.map(Self::contract_name).into();
+        names.dedup();
+        let problem = format!(
+            "`{contract}` is none that there is: one of {}",
+            names.join(", ")
+        );
+        Err(InvalidField::new("contract", problem))
+    }
+
+    /// Returns a contract's first mode by the contract's name.
+    pub fn any_of(contract: &str) -> Option<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|mode| mode.contract_name() == contract)
+    }
+
+    /// Returns the contract's name.
+    pub fn contract_name(self) -> &'static str {
+        self.runtime().facts().contract
+    }
+
+    /// Returns the mode's name in the supported generation of the contract. It is empty if the contract has no modes.
+    pub fn mode_name(self) -> &'static str {
+        self.runtime().modes()[0]
+    }
+
+    /// Returns whether a hook of the mode is a process. Otherwise nothing runs, and another actor's result is interpreted.
+    pub fn is_process(self) -> bool {
+        self.runtime().is_process()
+    }
+
+    /// Converts a point from a runtime's spelling to the contract's registered name.
+    pub fn spelled(self, point: &str) -> &str {
+        self.runtime().spelled(point)
+    }
+
+    /// Returns the points with another name in Base Coat, as (Base Coat's, the contract's).
+    pub(super) fn shared_points(self) -> &'static [(&'static str, &'static str)] {
+        self.runtime().facts().shared_points
+    }
+
+    /// Returns the first mode that follows the rules of a version.
+    pub fn of_version(version: &str) -> Option<Self> {
+        let mut all = Self::ALL.into_iter();
+        all.find(|mode| mode.version() == version)
+    }
+
+    /// Returns whether its runtime expands variables in the arguments of a program without a shell.
+    pub fn expands_words(self) -> bool {
+        self.runtime().facts().expands_words
+    }
+
+    /// Returns whether pushes of its hooks open turns, which a valve counts.
+    pub fn opens_turns(self) -> bool {
+        self.runtime().facts().opens_turns
+    }
+
+    /// Returns whether its runtime has supported built-in hooks, as entries in place of a command.
+    pub fn has_builtins(self) -> bool {
+        self.runtime().has_builtins()
+    }
+
+    /// Returns whether entries may have a push template in place of a command.
+    pub fn has_templates(self) -> bool {
+        self.runtime().facts().has_templates
+    }
+
+    /// Returns how users of its runtime consent to commands by the runtime's own means. `None` where they cannot.
+    pub fn own_consent(self) -> Option<OwnConsent> {
+        self.runtime().facts().own_consent
+    }
+
+    /// Returns the contracts with any mode that satisfies a predicate.
+    pub fn contracts(holds: impl Fn(Self) -> bool) -> Vec<&'static str> {
+        let modes = Self::ALL.into_iter().filter(|mode| holds(*mode));
+        let mut names: Vec<_> = modes.map(Self::contract_name).collect();
+        names.dedup();
+        names
+    }
+
+    /// Returns the commands by which a hook starts the agent itself.
+    pub fn agent_commands(self) -> &'static [&'static str] {
+        self.runtime().facts().agent_commands
+    }
+
+    /// Returns the variables that name a file by which a hook changes its session's environment.
+    pub fn session_files(self) -> &'static [&'static str] {
+        self.runtime().facts().session_files
+    }
+
+    /// Returns whether its runtime has command lists by agent mode.
+    pub fn has_lists(self) -> bool {
+        self.runtime().facts().has_lists
+    }
+
+    /// Parses the rule of an entry beside its matcher; `None` without such rules, or for an invalid text.
+    pub fn filter(self, rule: &str) -> Option<Filter> {
+        self.configured().filter(rule)
+    }
+
+    /// Returns the version of the rules that are followed.
+    pub fn version(self) -> &'static str {
+        self.runtime().facts().version
+    }
+
+    /// Returns the defaults at a point.
+    pub fn defaults(self, point: &str) -> Defaults {
+        self.runtime().defaults(point)
+    }
+
+    /// Returns how long context from a point stays valid. `None` where the contract does not define it.
+    pub fn context_lifetime(self, point: &str) -> Option<Lifetime> {
+        self.runtime().context_lifetime(point)
+    }
+
+    /// Returns the session that an event names, if a request could name it.
+    pub fn session(self, event: &Event) -> Option<String> {
+        let members = Members::of_event(&event.json).ok()?;
+        let mut told = self.runtime().facts().session.iter();
+        let told = told.find_map(|name| members.last(name).and_then(text));
+        told.filter(|told| check_name("session_id", told).is_ok())
+    }
+
+    /// Returns the directory tree that an event names as the source of a worktree.
+    pub fn source(self, event: &Event) -> Option<String> {
+        self.runtime().source(event)
+    }
+
+    /// Returns the names of directories of a project in which its runtime keeps what it obeys.
+    pub fn directories(self) -> BTreeSet<&'static str> {
+        adopt::Adopted::of(self).map_or_else(BTreeSet::new, adopt::Adopted::directories)
+    }
+
+    /// Returns the paths of the transcripts that an event names: the session's, and a subagent's.
+    pub fn transcripts(self, event: &Event) -> Vec<PathBuf> {
+        const NAMES: [&str; 3] = ["agent_transcript_path", "transcriptPath", "transcript_path"];
+        let Ok(members) = Members::of_event(&event.json) else {
+            return Vec::new();
+        };
+        let named = NAMES.iter().filter_map(|name| members.last(name));
+        named.filter_map(text).map(PathBuf::from).collect()
+    }
+
+    /// Returns the contract's lifecycle points.
+    pub fn points(self) -> &'static [Point] {
+        self.runtime().facts().points
+    }
+
+    /// Returns what a hook may stop at a point.
+    ///
+    /// # Errors
+    ///
+    /// Refuses an unknown point of a contract with a closed list.
+    pub fn stop_at(self, point: &str) -> Result<Stop, InvalidField> {
+        let facts = self.runtime().facts();
+        facts.stop_at(point).ok_or_else(|| {
+            let names: Vec<_> = facts.points.iter().map(|known| known.name).collect();
+            let contract = facts.contract;
+            let problem = format!("`{point}` is none of `{contract}`: {}", names.join(", "));
+            InvalidField::new("event.point", problem)
+        })
+    }
+
+    /// Returns other names of a tool in matchers of the contract's entries. The runtime accepts them for it.
+    pub fn other_names(self, tool: &str) -> &'static [&'static str] {
+        self.runtime().other_names(tool)
+    }
+
+    /// Returns which entries at a point count as one hook, which runs once.
+    pub fn equality(self) -> Equality {
+        self.runtime().facts().equality
+    }
+
+    /// Returns the subject of matchers at a point.
+    pub fn subject(self, point: &str) -> Subject {
+        self.runtime().subject(point)
+    }
+
+    /// Parses the fields of a hook's entry that affect how its end is interpreted.
+    ///
+    /// # Errors
+    ///
+    /// Refuses a key or value that the contract's entries cannot have.
+    pub fn entry(self, config: &Map<String, Value>) -> Result<Entry, InvalidField> {
+        entry::parse(self.contract_name(), self.runtime().facts().keys, config)
+    }
+
+    /// Returns the bytes a hook reads on stdin.
+    ///
+    /// # Errors
+    ///
+    /// Refuses an event that the contract cannot have at the point.
+    pub fn stdin(self, event: &Event, envelope: &Envelope) -> Result<Bytes, InvalidField> {
+        if event.raw {
+            return Ok(event.json.clone());
+        }
+        self.runtime().stdin(event, envelope)
+    }
+
+    /// Returns the session and the turn for the contract's own event. Those in the event have precedence over those in
+    /// `known`.
+    pub fn moment(self, event: &Event, known: Moment) -> Moment {
+        let (session, turn) = self.runtime().moment(event);
+        Moment {
+            session: session.unwrap_or(known.session),
+            turn: turn.or(known.turn),
+        }
+    }
+
+    /// Splits a command line into program and arguments. No shell is involved: redirections, globs and variables are words
+    /// like any other.
+    pub fn split(self, text: &str) -> Result<Vec<OsString>, InvalidField> {
+        shlex::split(text)
+    }
+
+    /// Interprets an end, under a failure policy that may be stricter than the contract's.
+    pub fn judge(self, end: &End<'_>, on_failure: OnFailure) -> Verdict {
+        let verdict = self.judge_deciding(end, on_failure);
+        if end.entry.advisory {
+            verdict.advised()
+        } else {
+            verdict
+        }
+    }
+
+    fn judge_deciding(self, end: &End<'_>, on_failure: OnFailure) -> Verdict {
+        let verdict = self.read(end);
+        // A background hook ends too late to stop anything.
+        if end.entry.background {
+            return verdict;
+        }
+        let stop = self.stop_at(end.point).unwrap_or(Stop::Operation);
+        let warned = self.runtime().facts().warned_points;
+        let hindrance = if warned.contains(&end.point) {
+            Hindrance::Warns
+        } else {
+            Hindrance::Stops
+        };
+        let verdict = hindered::weighed(verdict, stop, hindrance, end);
+        if !verdict.failed {
+            return verdict;
+        }
+        match (on_failure, end.entry.on_failure) {
+            (OnFailure::Closed, _) | (_, OnFailure::Closed)
+                if verdict.decision == Decision::None =>
+            {
+                tighten(
+                    verdict,
+                    stop.decision().unwrap_or(Decision::Block),
+                    end.error,
+                )
+            }
+            (OnFailure::Contract | OnFailure::Open, OnFailure::Open) if stop != Stop::Call => {
+                loosen(verdict)
+            }
+            _ => verdict,
+        }
+    }
+
+    /// Interprets an end by the contract's rules.
+    ///
+    /// Runtimes replace bytes that are not UTF-8. So text with such bytes is text, and an answer that stops counts despite them.
+    fn read(self, end: &End<'_>) -> Verdict {
+        let verdict = self.runtime().interpret(end);
+        if verdict.skip != Some(Skip::InvalidJson) || str::from_utf8(end.stdout).is_ok() {
+            return verdict;
+        }
+        let replaced = String::from_utf8_lossy(end.stdout);
+        let read = self.runtime().interpret(&End {
+            stdout: replaced.as_bytes(),
+            ..*end
+        });
+        let is_answer = matches!(end.stdout.trim_ascii_start().first(), Some(b'"' | b'{'));
+        // Nor is it an approval.
+        let is_text = read.decision == Decision::None && !is_answer && !end.stdout_truncated;
+        if read.decision.stops() || is_text {
+            read
+        } else {
+            verdict
+        }
+    }
+
+    /// Interprets an end as [`Mode::judge`], within a limit of bytes of text.
+    ///
+    /// Output that is only passed on is left out, with a warning; where that is not enough, the hook is judged as one
+    /// whose output is truncated, which it is for the caller.
+    pub fn judge_within(self, bytes: usize, end: &End<'_>, on_failure: OnFailure) -> Verdict {
+        let verdict = self.judge(end, on_failure);
+        if verdict.text_bytes() <= bytes {
+            return verdict;
+        }
+        let mut verdict = Verdict {
+            output: None,
+            ..verdict
+        };
+        if verdict.text_bytes() > bytes {
+            let cut = End {
+                stderr: &end.stderr[..end.stderr.len().min(bytes / 4)],
+                stdout: b"",
+                stdout_truncated: true,
+                ..*end
+            };
+            verdict = self.judge(&cut, on_failure);
+        }
+        let warning = "the hook said more than a reply to this caller may hold; it was left out";
+        verdict.warnings.push(warning.to_owned());
+        verdict
+    }
+
+    /// Returns how several hooks at one point are scheduled.
+    pub fn scheduling(self, point: &str) -> Scheduling {
+        self.runtime().scheduling(point)
+    }
+
+    /// Copies a hook's rewrites into the next hook's event, where the contract passes them on.
+    pub fn hand_on(self, verdict: &Verdict, event: &mut Event, envelope: &mut Envelope) {
+        self.runtime().hand_on(verdict, event, envelope);
+    }
+
+    /// Sorts hooks from registration order into running order.
+    pub fn order<T>(self, point: &str, hooks: &mut [T], priority: impl Fn(&T) -> Option<f64>) {
+        if self.scheduling(point) == Scheduling::PriorityUntilBlock {
+            let usual = self.runtime().facts().priority;
+            let place = |hook: &T| priority(hook).unwrap_or(usual);
+            hooks.sort_by(|one, other| place(one).total_cmp(&place(other)));
+        }
+    }
+
+    /// Truncates a hook's output at the contract's limit.
+    pub fn cap(self, end: &mut End<'_>) {
+        let cap = self.runtime().facts().output_cap.unwrap_or(usize::MAX);
+        if let Some(head) = end.stdout.get(..cap)
+            && head.len() < end.stdout.len()
+        {
+            end.stdout = head;
+            end.stdout_truncated = true;
+        }
+    }
+
+    /// Merges the verdicts of several hooks at one point, each with its hook's name.
+    pub fn fold(self, point: &str, hooks: &[(&str, &Verdict)]) -> Folded {
+        self.runtime().fold(point, hooks)
+    }
+
+    /// Returns the contract's own event of a run, if it defines one for it.
+    pub fn event(self, end: &End<'_>) -> Option<ContractEvent> {
+        self.runtime().event(end)
+    }
+
+    /// Returns a hook's measurements at a point, by the contract's names: numbers and short words.
+    pub fn measures(self, point: &str, verdict: &Verdict) -> Map<String, Value> {
+        self.runtime().measures(point, verdict)
+    }
+
+    /// Returns the contract's own event of a skipped hook, if it defines one.
+    pub fn skipped(self, end: &End<'_>, why: Skip) -> Option<ContractEvent> {
+        self.runtime().skipped(end, why)
+    }
+}
+
+/// Session and turn of a contract's own event.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Moment {
+    /// The session; may be empty.
+    pub session: String,
+    /// The turn's number.
+    pub turn: Option<u64>,
+}
+
+/// Returns the display line of an event of a contract's own. `None` where the contract shows the object.
+pub fn display(event: &str, members: &Map<String, Value>) -> Option<String> {
+    let shown = |mode: Mode| mode.runtime().display(event, members);
+    Mode::ALL.into_iter().find_map(shown)
+}
+
+/// Returns whether two names of points are equal but for case and word separators.
+///
+/// Another runtime's name of the same point counts as equal.
+pub(super) fn is_alike(known: &str, point: &str) -> bool {
+    let letters = |name: &str| {
+        let letters = name.chars().filter(|c| c.is_alphanumeric());
+        letters.flat_map(char::to_lowercase).collect::<String>()
+    };
+    letters(known) == letters(point) || known == adopt::base_coats(point)
+}
+
+/// Removes a failure's block from a verdict.
+fn loosen(verdict: Verdict) -> Verdict {
+    if !verdict.decision.stops() {
+        return verdict;
+    }
+    let mut warnings = verdict.warnings;
+    warnings.push(format!("the hook failed: {}", verdict.reason));
+    Verdict {
+        blocked_by: None,
+        decision: Decision::None,
+        reason: String::new(),
+        recorded_block: false,
+        warnings,
+        ..verdict
+    }
+}
+
+/// Blocks on a failure that decided nothing. `error` is why a hook could not be started, if known.
+pub(super) fn tighten(verdict: Verdict, decision: Decision, error: &str) -> Verdict {
+    // A failure without a skip reason is one of the hook's output.
+    let blocked_by = verdict
+        .skip
+        .and_then(Skip::blocked_by)
+        .unwrap_or(BlockedBy::InvalidOutput);
+    let why = verdict
+        .skip
+        .map_or_else(String::new, |skip| format!(": {skip}"));
+    let reason = if !verdict.reason.is_empty() {
+        verdict.reason
+    } else if !error.is_empty() {
+        error.to_owned()
+    } else {
+        format!("the hook failed{why}")
+    };
+    Verdict {
+        blocked_by: Some(blocked_by),
+        decision,
+        reason,
+        ..verdict
+    }
+}

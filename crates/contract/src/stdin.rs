@@ -1,0 +1,206 @@
+//! Builds hooks' stdin: one object of the event's members and the contract's additions.
+
+use bytes::Bytes;
+use serde_json::{Value, value::RawValue};
+
+use hookjail_base::model::{Event, InvalidField, json};
+
+use super::{
+    members::{Members, text},
+    verdict::Json,
+};
+
+/// Builds one flat JSON object without white space.
+///
+/// The object has the point under `name`, then the present members of `beside`, then the event's own members verbatim.
+/// An event's member has precedence over one of `beside`; under `name` it must equal the point.
+///
+/// # Errors
+///
+/// Refuses an empty point, and an event that is not an object or names another point.
+pub(super) fn object(
+    contract: &str,
+    event: &Event,
+    name: &'static str,
+    beside: &[(&'static str, Option<Json>)],
+) -> Result<Bytes, InvalidField> {
+    write(contract, event, Some(name), beside, |_, _| true)
+}
+
+/// Builds such an object without the point, for hooks that know it from their registration.
+///
+/// # Errors
+///
+/// Refuses an empty point, and an event that is not an object.
+pub(super) fn nameless(
+    contract: &str,
+    event: &Event,
+    beside: &[(&'static str, Option<Json>)],
+) -> Result<Bytes, InvalidField> {
+    write(contract, event, None, beside, |_, _| true)
+}
+
+/// Builds an object like [`object`], with the event's members that `keeps` accepts.
+///
+/// An omitted member still has precedence over one of `beside`.
+pub(super) fn object_of(
+    contract: &str,
+    event: &Event,
+    name: &'static str,
+    beside: &[(&'static str, Option<Json>)],
+    keeps: fn(&str, &RawValue) -> bool,
+) -> Result<Bytes, InvalidField> {
+    write(contract, event, Some(name), beside, keeps)
+}
+
+fn write(
+    contract: &str,
+    event: &Event,
+    name: Option<&'static str>,
+    beside: &[(&'static str, Option<Json>)],
+    keeps: fn(&str, &RawValue) -> bool,
+) -> Result<Bytes, InvalidField> {
+    if event.point.is_empty() {
+        return Err(InvalidField::new(
+            "event.point",
+            "must name the lifecycle point",
+        ));
+    }
+    let mut has: Vec<_> = beside.iter().map(|_| false).collect();
+    let mut own = String::with_capacity(event.json.len());
+    let added = name.map_or_else(|| "its own".to_owned(), |name| format!("`{name}`"));
+    let members = Members::of_event(&event.json).map_err(|error| {
+        let problem = format!("{}: {contract} adds {added} to its members", error.problem);
+        InvalidField::new("event.json", problem)
+    })?;
+    for (key, value) in members.entries() {
+        if name.is_some_and(|name| key.is(name)) {
+            if text(value).as_deref() != Some(&event.point) {
+                let problem = format!("has a {added} that is not `event.point`");
+                return Err(InvalidField::new("event.json", problem));
+            }
+            continue;
+        }
+        for ((other, _), has) in beside.iter().zip(&mut has) {
+            *has |= key.is(other);
+        }
+        if !keeps(&key.text(), value) {
+            continue;
+        }
+        own.push(',');
+        key.write(&mut own);
+        own.push(':');
+        json::compact_into(value.get(), &mut own);
+    }
+    let mut out = String::with_capacity(own.len() + 256);
+    out.push('{');
+    if let Some(name) = name {
+        member(&mut out, name);
+        out.push_str(&Value::from(event.point.as_str()).to_string());
+    }
+    for ((key, value), is_own) in beside.iter().zip(has) {
+        if let (Some(value), false) = (value, is_own) {
+            if out.len() > 1 {
+                out.push(',');
+            }
+            member(&mut out, key);
+            out.push_str(value.as_str());
+        }
+    }
+    // Each of the event's own members comes with a comma before it.
+    let is_first = out.len() == 1;
+    out.push_str(&own[usize::from(is_first && !own.is_empty())..]);
+    out.push('}');
+    Ok(out.into())
+}
+
+/// Returns whether Go's `omitempty` leaves a value out. It is `null`, `false`, zero, or nothing in quotes or brackets.
+pub(super) fn is_empty(value: &RawValue) -> bool {
+    let inside = |text: &str, open, close| {
+        let text = text.strip_prefix(open)?.strip_suffix(close)?;
+        text.trim_ascii().is_empty().then_some(())
+    };
+    let text = value.get();
+    matches!(text, "null" | "false" | "\"\"")
+        || inside(text, '[', ']').is_some()
+        || inside(text, '{', '}').is_some()
+        || text.parse() == Ok(0.0_f64)
+}
+
+fn member(out: &mut String, key: &str) {
+    out.push_str(&Value::from(key).to_string());
+    out.push(':');
+}
+
+/// Sets a value in an event, at a path of member names. An event that is empty becomes an object.
+pub(super) fn put(event: &mut Event, path: &[&str], value: &Json) {
+    let json = match event.json.is_empty() {
+        true => "{}".into(),
+        false => String::from_utf8_lossy(&event.json),
+    };
+    event.json = with_member(&json, path, value).into();
+}
+
+/// Sets a member of an object, at a path of member names.
+///
+/// Missing objects on the path are created. A value that is not an object is returned unchanged.
+fn with_member(object: &str, path: &[&str], value: &Json) -> String {
+    let Some((name, rest)) = path.split_first() else {
+        return value.as_str().to_owned();
+    };
+    let Ok(members) = Members::parse_at_any_depth(object) else {
+        return object.to_owned();
+    };
+    let old = members.last(name).map_or("{}", RawValue::get);
+    let new = with_member(old, rest, value);
+    let mut out = String::from("{");
+    let mut is_there = false;
+    for (key, value) in members.entries() {
+        if out.len() > 1 {
+            out.push(',');
+        }
+        key.write(&mut out);
+        out.push(':');
+        if key.is(name) {
+            is_there = true;
+            out.push_str(&new);
+        } else {
+            json::compact_into(value.get(), &mut out);
+        }
+    }
+    if !is_there {
+        if out.len() > 1 {
+            out.push(',');
+        }
+        member(&mut out, name);
+        out.push_str(&new);
+    }
+    out.push('}');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_member_gets_another_value_and_the_rest_stays_as_it_is() {
+        let value = Json::text("new");
+        for (object, path, expected) in [
+            (
+                r#"{"a": 1e999, "tool": {"input": {"x": 1}, "name": "t"}}"#,
+                &["tool", "input"][..],
+                r#"{"a":1e999,"tool":{"input":"new","name":"t"}}"#,
+            ),
+            (r#"{}"#, &["tool", "input"], r#"{"tool":{"input":"new"}}"#),
+            (
+                r#"{"a":1}"#,
+                &["tool_input"],
+                r#"{"a":1,"tool_input":"new"}"#,
+            ),
+            ("[1]", &["a"], "[1]"),
+        ] {
+            assert_eq!(with_member(object, path, &value), expected);
+        }
+    }
+}
