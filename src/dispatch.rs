@@ -365,7 +365,7 @@ impl Dispatch {
     ) -> Request {
         let command = match &hook.action {
             Action::Command(command) => command.clone(),
-            Action::Query(query) => Command::Argv(query.command()),
+            Action::Query(query) => Command::Argv(crate::hooks::builtin::query::command(query)),
             // These run no command; the name stands for it in the record of a refusal.
             Action::Approve(_)
             | Action::Builtin(_)
@@ -501,12 +501,12 @@ async fn act(
             Err(Refusal::new(Reason::NotAllowlisted, message))
         }
         Action::Command(_) => Ok(()),
-        Action::Query(query) => match query.put(&mut request) {
+        Action::Query(query) => match crate::hooks::builtin::query::put(query, &mut request) {
             Ok(None) => Ok(()),
             Ok(Some(verdict)) => return verdict.into(),
             Err(error) => return not_run.verdict(&error.to_string()).into(),
         },
-        Action::Http(post) => match post.put(&mut request) {
+        Action::Http(post) => match crate::hooks::http::put(post, &mut request) {
             Ok(()) => {
                 if let Some(payload) = &post.payload
                     && let Err(why) = builtin::hand_on(payload, pipeline, &mut request)
@@ -521,7 +521,7 @@ async fn act(
             let event = request.contract.stdin(&request.event, &request.envelope);
             let point = &request.event.point;
             let verdict =
-                event.and_then(|event| Ok(log.write(&hook.name, point, &values(&event)?)));
+                event.and_then(|event| Ok(crate::hooks::log::write(*log, &hook.name, point, &values(&event)?)));
             let failed = |error: InvalidField| not_run.verdict(&error.to_string());
             return verdict.unwrap_or_else(failed).into();
         }

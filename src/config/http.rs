@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use hookjail_base::redact::secret::{Registration, SecretSource};
 
+use hookjail_base::model::variable::is_name;
+
 use super::{ConfigProblem, file::HttpEntry};
 use crate::{
     hooks::http::{Egress, Url},
-    policy::environment::is_name,
 };
 
 /// Reads the entry.

@@ -25,8 +25,7 @@ use hookjail_base::{
 
 use super::{
     allowlist::{
-        self, Allowlist, AllowlistError, Check, Digest, Entry, Lookup, Role, command_line,
-        difference,
+        self, Allowlist, AllowlistError, Check, Digest, Entry, Lookup, Role, difference,
     },
     approved::Approved,
     pending::{Decided, NotAsked, OperatorAnswer, Pending, Question, Subject},

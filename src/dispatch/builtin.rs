@@ -43,7 +43,7 @@ pub(super) async fn run(
             now,
             uid: peer.uid,
         };
-        own.run(&point, &event, &scene)
+        crate::hooks::builtin::run(&own, &point, &event, &scene)
     };
     let verdict = if builtin.waits() {
         in_time(call.peer.uid, limit(call, request), run).await?
@@ -92,7 +92,7 @@ pub(super) async fn save(
     let event = event.replace(['\n', '\r'], " ");
     let writer = geteuid().is_root().then(|| call.peer.clone());
     let save = save.clone();
-    let write = move || save.write(&event, writer.as_ref());
+    let write = move || crate::hooks::save::write(&save, &event, writer.as_ref());
     in_time(call.peer.uid, limit(call, request), write).await
 }
 

@@ -14,7 +14,7 @@ use hookjail_contract::{Bearing, ContractEvent, End as ContractEnd, EndKind, Ent
 
 use super::{Ended, Run, closed};
 use crate::{
-    consent::journal::{RedactedOutput, Redaction, record},
+    journal::{RedactedOutput, Redaction, record},
     process::{Captured, Cause},
     sandbox::{End, EndedHook},
     sys::WaitStatus,

@@ -16,9 +16,6 @@ use hookjail_contract::{Members, Query, Verdict, text};
 use super::{does_nothing, warning};
 use crate::request::Request;
 
-/// The default profile of these hooks. It allows reading the workspace, and no new process.
-pub(crate) const PROFILE: &str = "strict";
-
 /// The variable that names the workspace to hookjail as such a hook.
 pub(super) const WORKSPACE: &str = "HOOK_WORKSPACE";
 
@@ -28,7 +25,7 @@ pub(super) const WORKSPACE: &str = "HOOK_WORKSPACE";
 /// # Errors
 ///
 /// The event is not one JSON object.
-pub fn put(query: &Query, request: &mut Request) -> Result<Option<Verdict>, InvalidField> {
+pub(crate) fn put(query: &Query, request: &mut Request) -> Result<Option<Verdict>, InvalidField> {
     let event = request.contract.stdin(&request.event, &request.envelope)?;
     let event = Members::of_event(&event)?;
     if request.event.point != query.point() {

@@ -207,7 +207,7 @@ pub(crate) fn decide(
 /// Grants the profile of HTTP hooks. No other is of use to them, so a profile that the operator sets for a file applies
 /// to its commands only.
 fn grant(hook: &mut Registered) {
-    hook.profile = ProfileName::parse(POST_PROFILE);
+    hook.profile = ProfileName::parse(hookjail_contract::POST_PROFILE);
     hook.profile_granted = true;
 }
 

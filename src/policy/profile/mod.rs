@@ -21,6 +21,7 @@ use hookjail_base::{
     model::{
         OnOutputLimit, ProfileName,
         axis::{Axes, Axis, Demand},
+        variable,
     },
     util::keyed_toml::{self, KeyedTomlError},
 };
