@@ -108,7 +108,7 @@ impl Daemon {
             .find(|path| path.to_string_lossy().contains("granted"))
             .unwrap();
         let mode = fs::metadata(&path).unwrap().permissions();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).unwrap();
         Closed { mode, path }
     }
 
