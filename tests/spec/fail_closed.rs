@@ -279,7 +279,7 @@ async fn a_self_test_that_fails_later_ends_the_service_until_one_succeeds() {
     let refusal = daemon.run(sh("strict", "echo ran")).await.unwrap_err();
     assert_eq!(reason(&refusal), "BACKEND_UNCONFIRMED");
 
-    drop(closed);
+    closed.open();
     let tested = client.self_test(pb::SelfTestRequest::default()).await;
 
     assert!(

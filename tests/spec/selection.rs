@@ -292,7 +292,7 @@ async fn a_backend_that_is_confirmed_no_more_shows_in_status_log_and_replies() {
     let refusal = daemon.run(sh("open", "true")).await.unwrap_err();
     assert_eq!(reason(&refusal), "BACKEND_UNCONFIRMED");
 
-    drop(closed);
+    closed.open();
     test().await;
     let response = daemon.run(anyhow("open", "true")).await.unwrap();
     assert_eq!(on(response), landlock());

@@ -38,16 +38,17 @@ pub(crate) struct Daemon {
     pub(crate) in_slots: bool,
 }
 
-/// A file in its place that cannot be opened. Its mode is given back when dropped.
+/// A file in its place that cannot be opened.
 #[derive(Debug)]
 pub(crate) struct Closed {
     mode: fs::Permissions,
     path: PathBuf,
 }
 
-impl Drop for Closed {
-    fn drop(&mut self) {
-        fs::set_permissions(&self.path, self.mode.clone()).unwrap();
+impl Closed {
+    /// Gives the file its mode back.
+    pub(crate) fn open(self) {
+        fs::set_permissions(self.path, self.mode).unwrap();
     }
 }
 
