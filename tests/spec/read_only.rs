@@ -428,7 +428,29 @@ async fn a_repository_that_cannot_be_granted_with_its_tree_is_refused_instead_of
         "{message}"
     );
     lead(&inside);
+    let of_another = |message: &str| {
+        let names = "does not name it as its working tree; run `git config core.worktree";
+        assert!(message.contains(names), "{message}");
+    };
+    of_another(&refused(&daemon, request()).await.1);
+    // The control: the same repository, once it names the tree.
+    let configuration = inside.join("config");
+    let names = format!("[core]\n\tworktree = {}\n", workspace.display());
+    fs::write(&configuration, names).unwrap();
     assert_eq!(run(&daemon, request()).await.0, Some(0));
+    // A hook cannot make it so, nor can it lead there by a repository of its own.
+    fs::remove_file(&configuration).unwrap();
+    let script = format!(
+        "rm -f .git; mkdir -p .git/objects; echo ref: x >.git/HEAD; echo {} >.git/commondir",
+        inside.display()
+    );
+    let led = in_workspace("workspace-rw", &script, &workspace);
+    of_another(&refused(&daemon, led.clone()).await.1);
+    fs::remove_file(workspace.join(".git")).unwrap();
+    assert_eq!(run(&daemon, led).await.0, Some(0));
+    let (reason, message, _) = refused(&daemon, request()).await;
+    assert_eq!(reason, "POLICY_UNENFORCEABLE");
+    assert!(message.contains("`commondir` in it leads git"), "{message}");
 }
 
 /// Asks for a hook that is refused; returns the refusal's reason, message, and facts.
