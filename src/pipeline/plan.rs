@@ -1,7 +1,6 @@
 //! Planning: policy, command, limits and backend of one run, resolved.
 
 use std::{
-    future::ready,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -130,17 +129,18 @@ impl Plan {
             cache.make().await?;
         }
         let directories: Vec<_> = request.contract.directories().into_iter().collect();
-        let open = || {
+        let open = || async {
             let wanted = GrantRequest {
                 hook: &request.hook,
                 of_operator: &base.files,
                 peer: &admitted.call.peer,
                 creates,
+                deadline: admitted.deadline,
                 git: (admitted.git.as_ref()).map(|git| (&*git.common, &*git.own)),
                 open: &directories,
             };
-            let opened = Opened::of(sandbox.places(), &selected.prepared, &policy, wanted);
-            ready(opened.map_err(Stop::from))
+            let opened = Opened::of(sandbox.places(), &selected.prepared, &policy, wanted).await;
+            opened.map_err(Stop::from)
         };
         let opened = sandbox.obtain(admitted.deadline, open).await?;
         let stdin = request.contract.stdin(&request.event, &request.envelope)?;

@@ -8,6 +8,7 @@ use std::{
     os::{fd::OwnedFd, unix::ffi::OsStrExt},
     path::{Path, PathBuf},
     sync::Arc,
+    time::{Duration, Instant},
 };
 
 use nix::{
@@ -16,6 +17,7 @@ use nix::{
     sys::stat::{Mode, SFlag, fstat},
     unistd::geteuid,
 };
+use tokio::time::sleep;
 
 use crate::{
     model::{Hook, InvalidField, Peer},
@@ -30,12 +32,18 @@ use crate::{
         host::LACKING,
         run::{
             places::{KnownPlaces, real},
-            read_only::{Kept, Making},
+            read_only::{Kept, Making, NotKept},
             task::WorkingDir,
         },
     },
     sys::{BY_NAME, FileRights, Links, locate, open_beneath},
 };
+
+/// How long a run waits at most for what runs in a workspace share.
+const LOCKED_FOR: Duration = Duration::from_secs(2);
+
+/// The time after which it is tried again.
+const AGAIN: Duration = Duration::from_millis(2);
 
 /// Files of a run beside its scratch directory and its program.
 ///
@@ -60,7 +68,7 @@ impl Opened {
     ///
     /// Refuses where a path cannot be opened, a named one leads through a symbolic link (`GRANT_MISSING`), or the working
     /// directory lies in no grant (`INVALID_REQUEST`).
-    pub(crate) fn of(
+    pub(crate) async fn of(
         known: &KnownPlaces,
         prepared: &Prepared,
         policy: &Policy,
@@ -70,14 +78,7 @@ impl Opened {
         let workspace = asked.hook.workspace.as_deref();
         let kept = match workspace.filter(|_| prepared.confines()) {
             None => None,
-            Some(workspace) => {
-                let _as_caller = asked.rights();
-                let making = Making {
-                    open: asked.open,
-                    makes: asked.creates,
-                };
-                Kept::find_with_git(workspace, &policy.files, asked.git, making)?
-            }
+            Some(workspace) => asked.kept(workspace, &policy.files).await?,
         };
         // Where nothing is mounted, those that are granted by their own paths are left out all the same.
         let tokens = match prepared.confines() {
@@ -130,6 +131,8 @@ pub(crate) struct GrantRequest<'a> {
     pub peer: &'a Peer,
     /// Whether missing files are created where a grant says so; not in a dry run.
     pub creates: bool,
+    /// The run's deadline.
+    pub deadline: Instant,
     /// The directories of git that belong to the workspace and lie elsewhere: the common one, and the workspace's own.
     pub git: Option<(&'a Path, &'a Path)>,
     /// Names of directories of the workspace in which the hook's runtime has files of its own.
@@ -137,6 +140,26 @@ pub(crate) struct GrantRequest<'a> {
 }
 
 impl GrantRequest<'_> {
+    /// Finds the paths to keep, as soon as runs that end in the workspace have removed their directories.
+    async fn kept(&self, workspace: &Path, files: &Files) -> Result<Option<Kept>, Refusal> {
+        let making = Making {
+            caller: self.peer,
+            open: self.open,
+            makes: self.creates,
+        };
+        let until = self.deadline.min(Instant::now() + LOCKED_FOR);
+        loop {
+            let found = {
+                let _as_caller = self.rights();
+                Kept::find_with_git(workspace, files, self.git, making)
+            };
+            match found {
+                Err(NotKept::Busy(_)) if Instant::now() < until => sleep(AGAIN).await,
+                found => return Ok(found?),
+            }
+        }
+    }
+
     /// Takes the caller's rights over files.
     fn rights(&self) -> FileRights {
         FileRights::of(self.peer.uid, self.peer.gid, &self.peer.groups)

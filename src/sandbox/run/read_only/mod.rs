@@ -18,16 +18,17 @@ use nix::{
     dir::Dir,
     errno::Errno,
     fcntl::{AtFlags, OFlag},
-    sys::stat::{Mode, SFlag, fstat, fstatat, mkdirat},
+    sys::stat::{FileStat, Mode, SFlag, fstat, fstatat, mkdirat},
+    unistd::{UnlinkatFlags, geteuid, unlinkat},
 };
 
-use self::placeholder::{Placeholders, SHARED, is_way, takes_name};
+use self::placeholder::{NotBegun, Placeholders, SHARED, in_parent, is_way, takes_name};
 #[cfg(target_os = "linux")]
 use crate::policy::{Access, rights::Rights};
 #[cfg(target_os = "linux")]
 use crate::sandbox::run::grants::OpenGrant;
 use crate::{
-    model::axis::Axis,
+    model::{Peer, axis::Axis},
     policy::{Files, Keep, ReadOnly, git_paths, hidden::Unsearchable},
     refusal::{Fact, Reason, Refusal},
     sandbox::run::grants,
@@ -55,10 +56,48 @@ pub(in crate::sandbox) struct Kept {
 /// The making of directories in a workspace.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::sandbox) struct Making<'a> {
+    /// Whose rights make them.
+    pub caller: &'a Peer,
     /// Names of directories in which the hook's runtime has files of its own, and where hooks may make more.
     pub open: &'a [&'a str],
     /// Whether any is made; not in a dry run.
     pub makes: bool,
+}
+
+impl Making<'_> {
+    /// Returns whether hooks make nothing in a directory in which making a name fails, now or once they have changed its mode.
+    fn is_closed(&self, errno: Errno, directory: &FileStat) -> bool {
+        const OTHERS_WRITE: mode_t = 0o002;
+        let hooks_user = match geteuid() {
+            // Root's daemon runs hooks as their callers, or as users that own nothing.
+            root if root.is_root() => self.caller.uid,
+            user => user.as_raw(),
+        };
+        let can_open = directory.st_uid == hooks_user || directory.st_mode & OTHERS_WRITE != 0;
+        matches!(errno, Errno::EROFS | Errno::EPERM) || errno == Errno::EACCES && !can_open
+    }
+}
+
+/// Why no paths are kept.
+#[derive(Debug)]
+pub(in crate::sandbox) enum NotKept {
+    /// Another run is just about to remove its directories, or another program has locked what runs share: again soon.
+    Busy(Refusal),
+    Refused(Refusal),
+}
+
+impl From<Refusal> for NotKept {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+impl From<NotKept> for Refusal {
+    fn from(not_kept: NotKept) -> Self {
+        match not_kept {
+            NotKept::Busy(refusal) | NotKept::Refused(refusal) => refusal,
+        }
+    }
 }
 
 impl Kept {
@@ -76,9 +115,14 @@ impl Kept {
         files: &Files,
         more: &[ReadOnly],
         making: Making<'_>,
-    ) -> Result<Option<Self>, Refusal> {
+    ) -> Result<Option<Self>, NotKept> {
         let mut kept = Self::unchanged(workspace, &files.read_only)?;
-        kept.keep_missing(files.unchanged.iter().chain(more), making)?;
+        let mut list = files.unchanged.iter().chain(more).peekable();
+        let made = match making.makes && list.peek().is_some() {
+            true => kept.begin(making)?,
+            false => None,
+        };
+        kept.keep_missing(list, making, made)?;
         kept.hide(files)?;
         Ok(kept.or_none())
     }
@@ -140,25 +184,49 @@ impl Kept {
         })
     }
 
+    /// Begins to make directories where names are missing; `None` where hooks make nothing at the top of the workspace either.
+    fn begin(&mut self, making: Making<'_>) -> Result<Option<Placeholders>, NotKept> {
+        let shared = self.workspace.join(SHARED);
+        match Placeholders::begin(&self.workspace, &self.target, making.caller) {
+            Ok(begun) => {
+                raise(&mut self.points, Path::new(SHARED), Keep::Empty);
+                Ok(Some(begun))
+            }
+            Err(NotBegun::Busy) => Err(NotKept::Busy(busy(&shared))),
+            Err(NotBegun::Unshared(errno)) => Err(unshared(&shared, errno).into()),
+            Err(NotBegun::Closed(errno)) => {
+                self.closed(making, Path::new(SHARED), errno)?;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Checks that hooks make nothing in the directory that holds a path, where making that fails.
+    ///
+    /// # Errors
+    ///
+    /// Refuses where a hook can open the directory (`POLICY_UNENFORCEABLE`), or it cannot be examined (`GRANT_MISSING`).
+    fn closed(&self, making: Making<'_>, below: &Path, errno: Errno) -> Result<(), Refusal> {
+        let path = self.workspace.join(below);
+        let directory = in_parent(&self.target, below, |parent, _| fstat(parent));
+        let directory = directory.map_err(|errno| unseen(&path, errno))?;
+        if making.is_closed(errno, &directory) {
+            return Ok(());
+        }
+        Err(if errno == Errno::EACCES {
+            open_to_hooks(&path)
+        } else {
+            unseen(&path, errno)
+        })
+    }
+
     /// Adds paths that stay as they are, there or not.
     fn keep_missing<'a>(
         &mut self,
         list: impl Iterator<Item = &'a ReadOnly>,
         making: Making<'_>,
+        mut made: Option<Placeholders>,
     ) -> Result<(), Refusal> {
-        let mut list = list.peekable();
-        let mut made = None;
-        if making.makes && list.peek().is_some() {
-            match Placeholders::begin(&self.target) {
-                Ok(begun) => {
-                    raise(&mut self.points, Path::new(SHARED), Keep::Empty);
-                    made = Some(begun);
-                }
-                // Whoever calls makes nothing there.
-                Err(errno) if is_closed(errno) => {}
-                Err(errno) => return Err(unseen(&self.workspace.join(SHARED), errno)),
-            }
-        }
         for kept in list {
             let names = kept.below.components().count();
             let mut depth = 1;
@@ -178,13 +246,13 @@ impl Kept {
                     Some(Keep::Name) | None => {}
                 }
                 match (find(&self.target, below), &mut made) {
-                    (Ok(Found::Directory(mode)), Some(made))
-                        if takes_name(mode) || is_way(mode) =>
+                    (Ok(Found::Directory(status)), Some(made))
+                        if takes_name(status.st_mode) || is_way(status.st_mode) =>
                     {
-                        let leads = is_way(mode) && !is_last;
+                        let leads = is_way(status.st_mode) && !is_last;
                         let keep = if leads { Keep::Name } else { Keep::Unchanged };
                         raise(&mut self.points, below, keep);
-                        made.removes(below);
+                        made.removes(below, &status);
                         if !leads {
                             break;
                         }
@@ -198,23 +266,32 @@ impl Kept {
                         raise(&mut self.points, below, keep);
                         depth += 1;
                     }
-                    (Err(Errno::ENOENT), None) => break,
-                    (Err(Errno::ENOENT), Some(made)) => {
+                    (Err(Errno::ENOENT), None) if !making.makes => break,
+                    (Err(Errno::ENOENT), made) => {
                         attempts = attempts
                             .checked_sub(1)
                             .ok_or_else(|| unseen(Errno::EAGAIN))?;
                         let leads = !is_last
                             && depth == 1
                             && making.open.iter().any(|name| below == Path::new(name));
-                        match made.make(&self.target, below, leads) {
+                        let taken = match made {
+                            Some(made) => made.make(&self.target, below, leads),
+                            None => can_be_made(&self.target, below),
+                        };
+                        match taken {
+                            Ok(()) if made.is_none() => {
+                                return Err(unkept(&path, &asked_to_keep(kept), MISSING));
+                            }
                             Ok(()) => {}
                             // The directory that led there is gone.
                             Err(Errno::ENOENT) => {
                                 self.points.retain(|point, _| !below.starts_with(point));
                                 depth = 1;
                             }
-                            Err(errno) if is_closed(errno) => break,
-                            Err(errno) => return Err(unseen(errno)),
+                            Err(errno) => {
+                                self.closed(making, below, errno)?;
+                                break;
+                            }
                         }
                     }
                     (Ok(Found::Named(false)), _) => {
@@ -281,11 +358,6 @@ fn steered_by(workspace: &Path, common: Option<&Path>) -> Vec<ReadOnly> {
     .collect()
 }
 
-/// Returns whether an error is that of a directory in which whoever calls makes nothing, and so neither does the hook.
-const fn is_closed(errno: Errno) -> bool {
-    matches!(errno, Errno::EACCES | Errno::EPERM | Errno::EROFS)
-}
-
 /// Keeps a path at least in a way.
 fn raise(points: &mut BTreeMap<PathBuf, Keep>, below: &Path, keep: Keep) {
     let kept = points.entry(below.to_owned()).or_insert(keep);
@@ -304,7 +376,7 @@ impl Kept {
         files: &Files,
         git: Option<(&Path, &Path)>,
         making: Making<'_>,
-    ) -> Result<Option<Self>, Refusal> {
+    ) -> Result<Option<Self>, NotKept> {
         let keeps_git = files
             .read_only
             .iter()
@@ -348,7 +420,7 @@ impl Kept {
         for (tree, list) in lists {
             all.extend(Self::unchanged(tree, &list)?.or_none());
         }
-        Self::joined(all)
+        Ok(Self::joined(all)?)
     }
 
     /// Adds files that are closed because they hold a token, wherever they lie.
@@ -452,10 +524,42 @@ fn unseen(path: &Path, errno: Errno) -> Refusal {
     .with(Fact::Path(path.display().to_string()))
 }
 
+/// Refuses because other runs in a workspace cannot be waited for.
+fn busy(shared: &Path) -> Refusal {
+    let path = shared.display();
+    let message =
+        format!("`{path}` is locked by another program; end that (`fuser -v {path}` lists it)");
+    Refusal::new(Reason::PolicyUnenforceable, message).with(Fact::Path(path.to_string()))
+}
+
+/// Refuses because something else lies in the place of what runs share.
+fn unshared(shared: &Path, errno: Errno) -> Refusal {
+    let path = shared.display();
+    let what = format_args!("`{path}`, which runs in the workspace share, cannot be used");
+    Refusal::failed(what, &io::Error::from(errno), |message| {
+        let message = format!("{message}; remove it");
+        Refusal::new(Reason::PolicyUnenforceable, message)
+    })
+    .with(Fact::Path(path.to_string()))
+}
+
+/// Refuses because a hook could make a path after all.
+fn open_to_hooks(path: &Path) -> Refusal {
+    let directory = path.parent().unwrap_or(path).display();
+    let message = format!(
+        "`{}` cannot be kept from being made: its directory is closed to writing, and its owner's hooks can open it; \
+         run `chmod u+w {directory}`, or take a profile without `files.unchanged`",
+        path.display()
+    );
+    Refusal::new(Reason::PolicyUnenforceable, message)
+        .with(Fact::Axis(Axis::Write))
+        .with(Fact::Path(path.display().to_string()))
+}
+
 /// Target of a path.
 enum Found {
-    /// A directory, with its permissions.
-    Directory(mode_t),
+    /// A directory.
+    Directory(FileStat),
     /// A file, and whether it has other hard links.
     Named(bool),
 }
@@ -464,7 +568,7 @@ fn find(workspace: &OwnedFd, below: &Path) -> Result<Found, Errno> {
     let opened = open_beneath(workspace, below, BY_NAME, Mode::empty(), Links::Refused)?;
     let found = fstat(&opened)?;
     Ok(if is_directory(found.st_mode) {
-        Found::Directory(found.st_mode)
+        Found::Directory(found)
     } else {
         Found::Named(found.st_nlink > 1)
     })
@@ -486,6 +590,14 @@ fn second_name(tree: &OwnedFd, below: &Path) -> Option<OsString> {
 
 const fn is_directory(mode: mode_t) -> bool {
     mode & SFlag::S_IFMT.bits() == SFlag::S_IFDIR.bits()
+}
+
+/// Makes a missing directory and removes it again.
+fn can_be_made(tree: &OwnedFd, below: &Path) -> Result<(), Errno> {
+    in_parent(tree, below, |parent, name| {
+        mkdirat(parent, name, Mode::empty())?;
+        unlinkat(parent, name, UnlinkatFlags::RemoveDir)
+    })
 }
 
 fn make(workspace: &OwnedFd, below: &Path) -> Result<(), Errno> {
