@@ -64,10 +64,10 @@ impl GitPlaces {
         if !names_the_tree {
             let repair = match shared {
                 Some(_) => "run `git worktree repair` in it",
-                None => "run `git config core.worktree \"$PWD\"` in the working tree",
+                None => "run `git config core.worktree \"$PWD\"` in the tree",
             };
             return Err(format!(
-                "`{}` does not name it as its working tree; {repair}",
+                "`{}` does not name it as its working tree; remove `.git`, or where that is the tree's own repository {repair}",
                 own.display()
             ));
         }

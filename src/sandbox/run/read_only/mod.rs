@@ -545,15 +545,14 @@ fn unshared(shared: &Path, errno: Errno) -> Refusal {
 
 /// Refuses because a hook could make a path after all.
 fn open_to_hooks(path: &Path) -> Refusal {
-    let directory = path.parent().unwrap_or(path).display();
+    let directory = path.parent().unwrap_or(path).display().to_string();
     let message = format!(
-        "`{}` cannot be kept from being made: its directory is closed to writing, and its owner's hooks can open it; \
-         run `chmod u+w {directory}`, or take a profile without `files.unchanged`",
-        path.display()
+        "names that `files.unchanged` lists cannot be taken in `{directory}`: it is closed to writing, and its owner's hooks can open it; \
+         run `chmod u+w {directory}`, or take a profile without `files.unchanged`"
     );
     Refusal::new(Reason::PolicyUnenforceable, message)
         .with(Fact::Axis(Axis::Write))
-        .with(Fact::Path(path.display().to_string()))
+        .with(Fact::Path(directory))
 }
 
 /// Target of a path.
