@@ -177,26 +177,23 @@ fn unusable(file: &HooksFile, user: FileUser, why: &str) -> Loaded {
     }
 }
 
-/// Reads a file that need not be trusted, to examine it.
-///
-/// # Errors
-///
-/// Fails if the file cannot be read, or is not UTF-8.
-pub(crate) fn peek(path: &Path) -> io::Result<String> {
-    bounded(File::open(path)?)
-}
-
-/// Reads a regular file whose path somebody else may have filled: a named pipe there is not waited for.
+/// Reads a regular file that need not be trusted, to examine it: a named pipe in its place is not waited for.
 ///
 /// # Errors
 ///
 /// Fails if there is another kind of file, or it cannot be read, or is not UTF-8.
-pub(crate) fn peek_regular(path: &Path) -> io::Result<String> {
+pub(crate) fn peek(path: &Path) -> io::Result<String> {
     let mut options = File::options();
-    let file = options
-        .read(true)
-        .custom_flags(libc::O_NONBLOCK)
-        .open(path)?;
+    let options = options.read(true).custom_flags(libc::O_NONBLOCK);
+    peek_opened(options.open(path)?)
+}
+
+/// Reads an opened file so.
+///
+/// # Errors
+///
+/// Fails as [`peek`] does.
+pub(crate) fn peek_opened(file: File) -> io::Result<String> {
     match file.metadata()?.is_file() {
         true => bounded(file),
         false => Err(io::Error::new(

@@ -99,6 +99,16 @@ impl Home {
         fs::read_to_string(self.path(name)).unwrap()
     }
 
+    /// Returns the copies of settings as they were before they were changed.
+    fn former(&self) -> Vec<String> {
+        let kept = fs::read_dir(self.path(".local/state/hookjail/settings"));
+        let kept = kept
+            .into_iter()
+            .flatten()
+            .map(|entry| entry.unwrap().path());
+        kept.map(|path| fs::read_to_string(path).unwrap()).collect()
+    }
+
     /// Gives everything in it to its user.
     fn own(&self) {
         if !geteuid().is_root() {
@@ -259,10 +269,16 @@ fn hooks_run_confined_after_one_command_and_are_put_back_by_another() {
     let again = home.hookjail(&["install", "--claude-code", "--yes"]);
     assert!(again.status.success(), "{again:?}");
     assert_eq!(home.text(name), installed);
-    assert_eq!(home.text(&format!("{name}.before-hookjail")), before);
+    assert_eq!(home.former(), [&*before]);
+    // A clone, or a hook, brings no copy to put back in its place.
+    home.write(
+        &format!("{name}.before-hookjail"),
+        &before.replace('/', "\\u002f"),
+    );
     let back = home.hookjail(&["install", "--claude-code", "--uninstall", "--yes"]);
     assert!(back.status.success(), "{back:?}");
     assert_eq!(home.text(name), before);
+    assert_eq!(home.former(), [""; 0]);
 }
 
 #[test]
@@ -797,6 +813,12 @@ fn packages_are_fetched_confined_once_somebody_agrees_and_without_a_run_of_the_h
     ];
     let question = "Fetch 3 packages now, confined under develop-online?";
 
+    let (done, told) = install_at_terminal(&home, "y\ny\n", &["--json"]);
+    assert!(
+        !done.status.success() && told.contains("say --yes"),
+        "{told}"
+    );
+    assert!(!told.contains("[y/N]"), "{told}");
     let (done, told) = install_at_terminal(&home, "n\nn\n", &[]);
     assert!(!done.status.success() && told.contains(question), "{told}");
     assert!(fetched(&home).is_empty());
@@ -904,7 +926,8 @@ fn a_fetch_that_fails_is_reported_and_the_hook_is_installed() {
 #[test]
 fn a_users_hooks_are_installed_from_the_home_and_a_projects_only_where_it_can_be_a_workspace() {
     let home = Home::new();
-    home.script(".claude/guard.sh", GUARD);
+    let shuts = GUARD.replace("\ncase", "\nmkdir -p d/e; chmod 0 d/e d\ncase");
+    home.script(".claude/guard.sh", &shuts);
     let hook = json!({"type": "command", "command": "~/.claude/guard.sh"});
     home.settings(".claude/settings.json", &one("PreToolUse", &hook));
     let dry = ["install", "--claude-code", "--dry-run"];
@@ -921,8 +944,22 @@ fn a_users_hooks_are_installed_from_the_home_and_a_projects_only_where_it_can_be
     ] {
         assert!(printed.contains(expected), "{printed}");
     }
+    // Whatever the guard has shut there, nothing is left of it.
+    let left = fs::read_dir(home.path("tmp")).unwrap();
+    let left = left.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let left: Vec<_> = left.filter(|name| name.contains("rehearsal")).collect();
+    assert_eq!(left, [""; 0]);
     let back = ["install", "--claude-code", "--uninstall", "--yes"];
     assert!(home.hookjail_in(home.0.path(), &back).status.success());
+    // The home by another name is no project in it.
+    symlink(home.0.path(), home.path("tmp/home")).unwrap();
+    let program = program();
+    let mut by_link = home.command(&[&[program.to_str().unwrap()], &dry[..]].concat());
+    by_link.current_dir(home.0.path());
+    #[expect(clippy::disallowed_methods, reason = "it is the program under test")]
+    let seen = by_link.env("HOME", home.path("tmp/home")).output().unwrap();
+    let told = String::from_utf8_lossy(&seen.stdout).into_owned();
+    assert_eq!(told.matches("PreToolUse").count(), 1, "{told}");
 
     // Somewhere beside the home.
     let elsewhere = directory();
@@ -973,13 +1010,40 @@ fn settings_that_are_links_or_that_nobody_agreed_to_change_stay() {
     assert!(told.contains("--yes"), "{told}");
     assert_eq!(home.text(name), before);
 
-    fs::rename(home.path(name), home.path("elsewhere.json")).unwrap();
-    symlink(home.path("elsewhere.json"), home.path(name)).unwrap();
-    let done = home.hookjail(&["install", "--claude-code", "--yes"]);
-    assert_eq!(done.status.code(), Some(125));
-    let told = String::from_utf8_lossy(&done.stderr);
-    assert!(told.contains("is a link"), "{told}");
-    assert_eq!(home.text(name), before);
+    fs::create_dir_all(home.path("other/hooks")).unwrap();
+    let elsewhere = home.path("other/hooks/x.json");
+    fs::copy(home.path(name), &elsewhere).unwrap();
+    home.own();
+    // The file, its directory, and one above.
+    for (runtime, link, target, file) in [
+        (
+            "--claude-code",
+            "p/.claude/settings.local.json",
+            "other/hooks/x.json",
+            "p/.claude/settings.local.json",
+        ),
+        (
+            "--copilot",
+            "p/.github/hooks",
+            "other/hooks",
+            "p/.github/hooks/x.json",
+        ),
+        ("--copilot", "p/.github", "other", "p/.github/hooks/x.json"),
+    ] {
+        fs::create_dir_all(home.path(link).parent().unwrap()).unwrap();
+        symlink(home.path(target), home.path(link)).unwrap();
+        let file = home.path(file).display().to_string();
+        for words in [&["--settings", &file][..], &[]] {
+            let done = home.hookjail(&[&["install", runtime, "--yes"], words].concat());
+            assert_eq!(done.status.code(), Some(125), "{link}: {done:?}");
+            let told = String::from_utf8_lossy(&done.stderr);
+            let expected = format!("`{file}` is a link, or lies behind one");
+            assert!(told.contains(&expected), "{link}: {told}");
+            assert_eq!(fs::read_to_string(&elsewhere).unwrap(), before);
+        }
+        fs::remove_file(home.path(link)).unwrap();
+        fs::remove_dir(home.path("p/.github")).ok();
+    }
 
     fs::remove_file(home.path(name)).unwrap();
     let done = home.hookjail(&["install", "--claude-code", "--yes"]);
@@ -1389,8 +1453,8 @@ fn the_settings_of_all_runtimes_in_one_home_are_changed_once_and_come_back_byte_
     let before = home.tree(&OWN);
     for (_, name, text, _) in &settings {
         assert_eq!(home.text(name), *text);
-        assert!(!home.path(&format!("{name}.before-hookjail")).exists());
     }
+    assert_eq!(home.former(), [""; 0]);
 
     // What rehearsals find is shown above.
     let told = install_all(&home, &settings, &["--no-rehearsal", "--yes"]);
@@ -1398,7 +1462,7 @@ fn the_settings_of_all_runtimes_in_one_home_are_changed_once_and_come_back_byte_
     let mut tried = 0;
     for (runtime, name, text, written) in &settings {
         let installed = home.text(name);
-        assert_eq!(home.text(&format!("{name}.before-hookjail")), *text);
+        assert!(home.former().contains(text));
         let files = told[runtime]["files"].as_array().unwrap();
         let path = home.path(name);
         let file = files.iter().find(|it| it["file"] == path.to_str().unwrap());
@@ -1472,7 +1536,7 @@ fn settings_that_hookjail_cannot_change_as_they_are_stay_and_say_what_to_do() {
         let told = String::from_utf8_lossy(&done.stdout);
         assert!(told.contains("NOT changed") && told.contains(why), "{told}");
         assert_eq!(home.text(name), before);
-        assert!(!home.path(&format!("{name}.before-hookjail")).exists());
+        assert_eq!(home.former(), [""; 0]);
     };
     fs::set_permissions(home.path(name), fs::Permissions::from_mode(0o444)).unwrap();
     install("it is read-only; make it writable");
@@ -1495,11 +1559,11 @@ fn settings_that_hookjail_cannot_change_as_they_are_stay_and_say_what_to_do() {
     let back = home.hookjail(&["install", "--claude-code", "--uninstall", "--yes"]);
     let told = String::from_utf8_lossy(&back.stdout);
     assert!(
-        told.contains("settings.json.before-hookjail, as what it was a copy of has changed since"),
+        told.contains("-settings.json, as what it was a copy of has changed since"),
         "{told}"
     );
     assert_eq!(home.text(name), before.replace("\"m\"", "\"n\""));
-    assert_eq!(home.text(&format!("{name}.before-hookjail")), before);
+    assert_eq!(home.former(), [&*before]);
 
     // A named pipe of a stranger's is not waited for.
     fs::remove_file(home.path(name)).unwrap();
@@ -1618,6 +1682,72 @@ fn a_file_that_is_called_data_is_the_hooks_to_change_and_needs_no_new_consent() 
 mod as_root {
     use super::*;
     use crate::support::needs_root;
+
+    #[test]
+    #[ignore = "needs root"]
+    fn root_changes_the_file_that_it_read_which_stays_its_users() {
+        needs_root();
+        let (home, roots) = (Home::new(), directory());
+        let config = roots.path().join("hookjail.toml");
+        let project = home.path("p");
+        let text = format!(
+            "[paths]\nstate = {:?}\n[hooks]\nworkspace_roots = [{project:?}]\n",
+            roots.path().join("state")
+        );
+        fs::write(&config, text).unwrap();
+        let install = |more: &[&str]| {
+            let mut command = Command::new(program());
+            command.arg("--config").arg(&config);
+            command.args(["install", "--claude-code", "--no-rehearsal", "--yes"]);
+            command
+                .args(more)
+                .current_dir(&project)
+                .env("HOME", roots.path());
+            #[expect(clippy::disallowed_methods, reason = "it is the program under test")]
+            let output = command.output().unwrap();
+            let told = [&output.stdout[..], &output.stderr].concat();
+            (
+                output.status.code(),
+                String::from_utf8_lossy(&told).into_owned(),
+            )
+        };
+        let name = "p/.claude/settings.json";
+        let before = home.settings(name, &one("PreToolUse", &guard()));
+        let file = home.path(name);
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
+        let theirs = (USER, USER, 0o100_640);
+        let owner = || {
+            let metadata = file.symlink_metadata().unwrap();
+            (metadata.uid(), metadata.gid(), metadata.mode())
+        };
+
+        for more in [&[][..], &["--uninstall"]] {
+            let (code, told) = install(more);
+            assert_eq!(code, Some(0), "{told}");
+            assert_eq!(home.text(name) != before, more.is_empty());
+            assert_eq!(owner(), theirs);
+        }
+        assert_eq!(home.text(name), before);
+        let names = || fs::read_dir(home.path("p/.claude")).unwrap().count();
+        assert_eq!(names(), 2, "the settings and the hooks");
+
+        // A file of root's that a user has put there is neither changed nor given away.
+        lchown(&file, Some(0), Some(0)).unwrap();
+        let (code, told) = install(&[]);
+        assert_eq!(code, Some(1), "{told}");
+        assert!(
+            told.contains("it belongs to uid 0, and its directory to uid 4243"),
+            "{told}"
+        );
+        assert_eq!((home.text(name), owner()), (before, (0, 0, 0o100_640)));
+        let secret = roots.path().join("secret.json");
+        fs::rename(&file, &secret).unwrap();
+        symlink(&secret, &file).unwrap();
+        let (code, told) = install(&[]);
+        assert_eq!(code, Some(125), "{told}");
+        let metadata = secret.metadata().unwrap();
+        assert_eq!((metadata.uid(), metadata.mode()), (0, 0o100_640));
+    }
 
     #[test]
     #[ignore = "needs root"]

@@ -196,6 +196,7 @@ impl InstallArgs {
             self.runtime.runtime,
             self.settings.as_deref(),
             context,
+            &config,
             &project,
         )?;
         let mut hooks = files.iter().filter_map(|file| file.hooks().ok());
@@ -236,7 +237,8 @@ impl InstallArgs {
             }
             planned.push(Planned { file, steps });
         }
-        let can_ask = self.yes || io::stdin().is_terminal();
+        // Only the list says which commands a question is about.
+        let can_ask = self.yes || (!context.json && io::stdin().is_terminal());
         if self.dry_run || !can_ask || planned.iter().flat_map(Planned::changes).count() == 0 {
             if !context.json {
                 show(&planned);
@@ -337,7 +339,7 @@ impl InstallArgs {
         let cost = "whose hooks can change `.git/config` and `.git/hooks`";
         if self.dry_run {
             output::stderr(&format!("shown as under profile {other}, {cost}"));
-        } else if self.yes || !io::stdin().is_terminal() {
+        } else if self.yes || context.json || !io::stdin().is_terminal() {
             return Err(Failure::new(format!(
                 "nothing was changed: to go on under profile {other}, {cost}, name it: --profile {other}"
             )));
