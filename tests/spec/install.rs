@@ -753,8 +753,21 @@ fn what_looks_confined_and_need_not_be_is_named_and_stays() {
     }
 }
 
-/// A program in the place of one that fetches packages: writes where it may, and where it may not.
-const FETCHER: &str = "#!/bin/sh\necho \"${0##*/} $*\" >>fetched\necho x >>~/.bashrc\nexit $(cat status 2>/dev/null || echo 0)\n";
+/// A program in the place of one that fetches packages: writes what it was called with and what lies beside it where it may, and where it
+/// may not.
+const FETCHER: &str = "#!/bin/sh
+mkdir -p $npm_config_cache
+echo \"${0##*/} $*\" >>$npm_config_cache/fetched
+cat .npmrc uv.toml pyproject.toml >>$npm_config_cache/fetched 2>/dev/null
+echo x >>~/.bashrc
+exit $(cat ~/.local/bin/status 2>/dev/null || echo 0)
+";
+
+/// The commands that fetch the packages of the hooks of [`with_packages`].
+const FETCHES: [&str; 2] = [
+    "npx --yes --ignore-scripts --script-shell /bin/sh --package prettier --call true",
+    "uv run --isolated --no-project --no-build --with x --with y true",
+];
 
 /// A home with two hooks whose packages come from the network.
 fn with_packages() -> Home {
@@ -765,6 +778,9 @@ fn with_packages() -> Home {
     }
     let script = "# /// script\n# dependencies = [\"x\", \"y\"]\n# ///\nopen('ran', 'w')\n";
     home.script("p/.claude/hooks/tool.py", script);
+    for name in [".npmrc", "uv.toml", "pyproject.toml"] {
+        home.write(&format!("p/{name}"), "of the project\n");
+    }
     let hooks = [
         "uv run --script .claude/hooks/tool.py",
         "npx prettier --check .",
@@ -795,22 +811,38 @@ fn install_at_terminal(home: &Home, answers: &str, words: &[&str]) -> (Output, S
     (done, String::from_utf8_lossy(&told).into_owned())
 }
 
+/// Returns the content of files in the cache of npm that hooks of a project have.
+fn cached(home: &Home, project: &str, names: &[&str]) -> String {
+    fs::create_dir_all(home.path(project)).unwrap();
+    home.own();
+    let script = "cd $npm_config_cache && exec cat \"$@\"";
+    let program = program();
+    let words = [
+        program.to_str().unwrap(),
+        "run",
+        "--private",
+        "--mirror",
+        "--profile",
+        "develop",
+    ];
+    let words = [&words[..], &["--", "/bin/sh", "-c", script, "sh"], names].concat();
+    let mut command = home.command(&words);
+    #[expect(clippy::disallowed_methods, reason = "it is the program under test")]
+    let done = command.current_dir(home.path(project)).output().unwrap();
+    String::from_utf8(done.stdout).unwrap()
+}
+
 /// Returns what was fetched in a home, by commands that could write nowhere else.
 fn fetched(home: &Home) -> Vec<String> {
     assert!(!home.path(".bashrc").exists());
     assert!(!home.path("p/ran").exists());
-    let text = fs::read_to_string(home.path("p/fetched")).unwrap_or_default();
+    let text = cached(home, "p", &["fetched"]);
     text.lines().map(str::to_owned).collect()
 }
 
 #[test]
 fn packages_are_fetched_confined_once_somebody_agrees_and_without_a_run_of_the_hook() {
     let home = with_packages();
-    let script = home.path("p/.claude/hooks/tool.py").display().to_string();
-    let commands = [
-        "npx --yes --package prettier --call true".to_owned(),
-        format!("uv sync --script {script}"),
-    ];
     let question = "Fetch 3 packages now, confined under develop-online?";
 
     let (done, told) = install_at_terminal(&home, "y\ny\n", &["--json"]);
@@ -822,15 +854,16 @@ fn packages_are_fetched_confined_once_somebody_agrees_and_without_a_run_of_the_h
     let (done, told) = install_at_terminal(&home, "n\nn\n", &[]);
     assert!(!done.status.success() && told.contains(question), "{told}");
     assert!(fetched(&home).is_empty());
-    for command in &commands {
+    for command in FETCHES {
         let remark = format!("fetch them once: hookjail run --profile develop-online -- {command}");
         assert!(told.contains(&remark), "{told}");
     }
 
     let (done, told) = install_at_terminal(&home, "y\ny\n", &[]);
     assert!(done.status.success() && told.contains(question), "{told}");
-    assert_eq!(fetched(&home), commands, "{told}");
-    for command in &commands {
+    // The command alone: nothing of the project lies beside it.
+    assert_eq!(fetched(&home), FETCHES, "{told}");
+    for command in FETCHES {
         assert!(
             told.contains(&format!("packages fetched: {command}")),
             "{told}"
@@ -853,33 +886,16 @@ fn packages_of_the_users_hooks_are_fetched_for_every_project() {
         {"type": "command", "command": "npx prettier --check ."},
     ]}]}});
     home.settings(".claude/settings.json", &settings);
-    let found = |project: &str| {
-        fs::create_dir_all(home.path(project)).unwrap();
-        let mut command = home.command(&[
-            program().to_str().unwrap(),
-            "run",
-            "--private",
-            "--mirror",
-            "--profile",
-            "develop",
-            "--",
-            "/bin/sh",
-            "-c",
-            "cat $npm_config_cache/got $npm_config_cache/beside || echo none",
-        ]);
-        #[expect(clippy::disallowed_methods, reason = "it is the program under test")]
-        let done = command.current_dir(home.path(project)).output().unwrap();
-        String::from_utf8(done.stdout).unwrap()
-    };
+    let found = |project: &str| cached(&home, project, &["got", "beside"]);
     // A cache that is there already is filled as well.
-    assert_eq!(found("q"), "none\n");
+    assert_eq!(found("q"), "");
 
     let (done, said) = install_at_terminal(&home, "", &["--fetch", "--yes"]);
 
     assert!(done.status.success(), "{said}");
     for project in ["q", "r"] {
-        let got =
-            "got --yes --package prettier --call true\ncat: .npmrc: No such file or directory\n";
+        let call = FETCHES[0].replace("npx ", "got ");
+        let got = format!("{call}\ncat: .npmrc: No such file or directory\n");
         assert_eq!(found(project), got, "{said}");
     }
 }
@@ -908,14 +924,14 @@ fn packages_are_fetched_without_a_question_by_the_option_alone() {
 #[test]
 fn a_fetch_that_fails_is_reported_and_the_hook_is_installed() {
     let home = with_packages();
-    home.write("p/status", "3\n");
+    home.write(".local/bin/status", "3\n");
 
     let (done, told) = install_at_terminal(&home, "", &["--fetch", "--yes"]);
 
     assert!(done.status.success(), "{told}");
     assert_eq!(fetched(&home).len(), 2, "{told}");
-    let failed = "NOT fetched npx --yes --package prettier --call true: exit status: 3";
-    assert!(told.contains(failed), "{told}");
+    let failed = format!("NOT fetched {}: exit status: 3", FETCHES[0]);
+    assert!(told.contains(&failed), "{told}");
     assert!(told.contains("fetch them once: "), "{told}");
     assert!(
         home.text("p/.claude/settings.json")

@@ -611,8 +611,8 @@ impl InstallArgs {
         Ok(fetched)
     }
 
-    /// Fetches packages: in a project for its hooks there, or for the user's hooks everywhere, far from whatever a project says of
-    /// packages. Returns those that are there now.
+    /// Fetches packages for the hooks of a project, or for the user's hooks everywhere: in an empty directory, far from whatever a
+    /// project configures about packages. Returns those that are there now.
     fn fetch_all(
         &self,
         config: &Config,
@@ -625,11 +625,10 @@ impl InstallArgs {
         let all = config.references.cache.as_deref();
         let (empty, fetching) = (Empty::new()?, all.map(Fetching::begin).transpose()?);
         let caches = fetching.as_ref().map(Fetching::path);
-        let directory = project.unwrap_or(empty.path());
         let run = |fetch: &&Fetch| {
             let line = plain(&fetch.line());
             output::stderr(&format!("fetching    {line}"));
-            let ended = fetch.run(config.file.as_ref(), directory, caches);
+            let ended = fetch.run(config.file.as_ref(), empty.path(), caches);
             if let Err(why) = &ended {
                 output::stderr(&format!("NOT fetched {line}: {why}"));
             }
