@@ -97,6 +97,24 @@ fn open_of(path: &Path, options: &mut OpenOptions, owners: &[u32]) -> Result<Fil
     Ok(file)
 }
 
+/// Opens a regular file that need not be trusted, for reading: a named pipe in its place is not waited for.
+pub(crate) fn open_untrusted(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    let options = options.read(true);
+    regular(options.custom_flags(OFlag::O_NONBLOCK.bits()).open(path)?)
+}
+
+/// Returns an opened file if it is a regular one.
+pub(crate) fn regular(file: File) -> io::Result<File> {
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "it is no regular file",
+        )),
+    }
+}
+
 /// Replaces a file atomically and durably by one with this content and mode.
 pub(crate) fn replace(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     let parent = path

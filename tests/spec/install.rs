@@ -1585,9 +1585,17 @@ fn settings_that_hookjail_cannot_change_as_they_are_stay_and_say_what_to_do() {
     fs::remove_file(home.path(name)).unwrap();
     mkfifo(&home.path(name), Mode::S_IRWXU).unwrap();
     home.own();
-    let done = home.hookjail(&["install", "--claude-code", "--yes"]);
-    let printed = String::from_utf8_lossy(&done.stderr);
-    assert!(printed.contains("it is no regular file"), "{done:?}");
+    let pipe = home.path(name).display().to_string();
+    for words in [
+        &["install", "--claude-code", "--yes"][..],
+        &["hooks", "check", "--contract", "claude_code", &pipe],
+        &["consent", "import", &pipe],
+    ] {
+        let done = home.hookjail(words);
+        let printed = String::from_utf8_lossy(&done.stderr);
+        assert!(!done.status.success(), "{done:?}");
+        assert!(printed.contains("it is no regular file"), "{done:?}");
+    }
     fs::remove_file(home.path(name)).unwrap();
 
     // A text that stands elsewhere, a list, a block.

@@ -6,7 +6,6 @@ use std::{
     collections::BTreeSet,
     env,
     ffi::OsString,
-    fs,
     io::{self, Read},
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
@@ -39,6 +38,7 @@ use crate::{
     pb,
     policy::{GrantPlace, HookView, Network, git_paths},
     rootfs::View,
+    util::trusted_file,
 };
 
 /// Allows commands, lists and revokes what is allowed, answers questions about what is not.
@@ -445,7 +445,8 @@ fn import(config: &Config, context: &Context, file: &Path) -> Result<ExitCode, F
     let read = if file == Path::new("-") {
         io::stdin().read_to_end(&mut text).map(drop)
     } else {
-        fs::read(file).map(|read| text = read)
+        trusted_file::open_untrusted(file)
+            .and_then(|mut file| file.read_to_end(&mut text).map(drop))
     };
     let named = |why: String| Failure::new(format!("cannot import `{}`: {why}", file.display()));
     read.map_err(|error| named(error.to_string()))?;

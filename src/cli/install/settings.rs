@@ -32,7 +32,7 @@ use crate::{
     },
     hooks::{
         Registered,
-        load::{peek, peek_opened},
+        load::{bounded, peek},
     },
     model::json,
     sandbox,
@@ -278,7 +278,7 @@ fn read_in(directory: &File, name: &OsStr) -> io::Result<(Metadata, String)> {
         Links::Refused,
     )?;
     let file = File::from(file);
-    Ok((file.metadata()?, peek_opened(file)?))
+    Ok((file.metadata()?, bounded(trusted_file::regular(file)?)?))
 }
 
 impl SettingsFile {
