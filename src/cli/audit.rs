@@ -17,7 +17,7 @@ use jiff::Timestamp;
 use serde_json::json;
 use tonic::{Status, Streaming};
 
-use super::{Context, Failure, client, output, output::Style, show::plain};
+use super::{Context, Failure, client, output, output::Style};
 use crate::{
     contract,
     journal::{
@@ -27,6 +27,7 @@ use crate::{
         stats::{GroupBy, Stats, StatsGroup},
         verify::{Tail, Verified, VerifyError, verify_file, verify_journal},
     },
+    model::plain,
     pb::{self, audit_service_client::AuditServiceClient},
 };
 

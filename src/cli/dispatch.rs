@@ -18,14 +18,14 @@ use super::{
     output::Style,
     private_server,
     run::{UNCONFINED, contract, directory, event, parse_span},
-    show::{Refusals, may_be_hindered, plain, push_words, texts},
+    show::{Refusals, may_be_hindered, push_words, texts},
 };
 use crate::{
     consent::ConsentRule,
     contract::{Members, text},
     daemon::operator,
     hooks::Owner,
-    model::Users,
+    model::{Users, plain},
     pb::{self, hook_service_client::HookServiceClient},
     wire::json,
 };

@@ -11,10 +11,11 @@ use super::{
     Context, Failure, client,
     output::{self, Style},
     private_server, profile,
-    show::{axis_name, plain},
+    show::axis_name,
 };
 use crate::{
     daemon::Assembly,
+    model::plain,
     pb::{self, sandbox_service_client::SandboxServiceClient},
     policy::Registry,
     sandbox::Sandbox,

@@ -29,14 +29,14 @@ use super::{
     program::resolve_program,
     run::{contract, directory, event, parse_span, text},
     run_as,
-    show::{denial_words, outcome_words, plain},
+    show::{denial_words, outcome_words},
 };
 use crate::{
     config::Config,
     consent::ConsentRule,
     contract::{Envelope, adopt::Adopted},
     daemon::{Assembly, own},
-    model::{Event, ProfileName, Users},
+    model::{Event, ProfileName, Users, plain},
     pb::{self, hook_service_client::HookServiceClient},
     policy::{
         Access, GrantSpec, Network, Policy, References, Registry, SHARED, environment,

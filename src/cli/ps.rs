@@ -11,9 +11,9 @@ use super::{
     admin::{answered, socket},
     output::{self, Style},
     private_server::by_daemon,
-    show::plain,
 };
 use crate::{
+    model::plain,
     pb::{self, admin_service_client::AdminServiceClient},
     wire::json,
 };

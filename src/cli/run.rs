@@ -23,13 +23,13 @@ use super::{
     private_server::{self, SIGNALED},
     program::{NOT_EXECUTABLE, NOT_FOUND, resolve_program},
     run_as,
-    show::{plain, show, show_preview},
+    show::{show, show_preview},
 };
 use crate::{
     config::Config,
     consent::ConsentRule,
     contract::is_spelled,
-    model::Users,
+    model::{Users, plain},
     pb::{self, hook_service_client::HookServiceClient},
     policy::units::Span,
     wire::json,

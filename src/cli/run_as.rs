@@ -19,7 +19,6 @@ use super::{
     on_demand, output, private_server,
     rehearse::{self, RefusedUse, Watch, Watched},
     run::{RunArgs, exit_code},
-    show::plain,
 };
 use crate::{
     contract::{
@@ -28,6 +27,7 @@ use crate::{
         is_spelled,
     },
     daemon::Assembly,
+    model::plain,
     pb::{self, hook_service_client::HookServiceClient},
     sandbox::BriefState,
     sys::{

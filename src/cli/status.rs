@@ -12,9 +12,9 @@ use super::{
     output::{self, Style},
     private_server::by_daemon,
     ps::length,
-    show::plain,
 };
 use crate::{
+    model::plain,
     pb::{self, admin_service_client::AdminServiceClient},
     wire::json,
 };

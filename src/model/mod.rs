@@ -14,7 +14,6 @@ mod peer;
 mod shown;
 mod users;
 
-pub(crate) use self::clients::{Client, Clients, NoUser};
 pub use self::{
     clients::LocalUser,
     consent::Consent,
@@ -23,6 +22,10 @@ pub use self::{
     limit::OnOutputLimit,
     name::{ProfileName, check_name, is_plain, is_sha256},
     peer::{Certificate, Peer, Remote},
-    shown::{is_unseen, visible, visible_json},
+    shown::{is_unseen, plain, visible, visible_json},
     users::Users,
+};
+pub(crate) use self::{
+    clients::{Client, Clients, NoUser},
+    shown::Lines,
 };

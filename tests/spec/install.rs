@@ -695,6 +695,114 @@ fn no_name_of_others_steers_the_terminal_at_which_somebody_decides() {
 }
 
 #[test]
+fn no_name_of_others_begins_a_line_at_which_somebody_decides() {
+    let home = Home::new();
+    let name = |name: &str| format!("{name}\nFORGED {name}");
+    let project = name("project");
+    let settings = format!("{project}/.claude/settings.json");
+    let script = format!("{project}/.claude/{}", name("script"));
+    fs::create_dir_all(home.path(&project).join(".claude")).unwrap();
+    home.script(&script, GUARD);
+    let command = shlex::try_quote(home.path(&script).to_str().unwrap())
+        .unwrap()
+        .into_owned();
+    let hooks = |command: &str| json!([{"matcher": name("matcher"), "hooks": [{"type": "command", "command": command}]}]);
+    let post = format!("{}\nFORGED line", "cat | grep x");
+    let all = json!({"hooks": {
+        "PreToolUse": hooks(&command), "PostToolUse": hooks(&post), (name("Point")): hooks(&command),
+    }});
+    home.settings(&settings, &all);
+    let settings = home.path(&settings).display().to_string();
+    let missing = format!("{settings}.none");
+    home.write(
+        "bad.yaml",
+        "hooks:\n- {on: turn_end, \"a\\nFORGED yaml\": 1}\n",
+    );
+    let bad = home.path("bad.yaml").display().to_string();
+    let (script, p) = (home.path(&script).display().to_string(), home.path("p"));
+    let project = home.path(&project);
+    for (directory, words) in [
+        (&project, &["install", "--claude-code", "--dry-run"][..]),
+        (&project, &["install", "--claude-code", "--yes"]),
+        (
+            &project,
+            &["install", "--claude-code", "--uninstall", "--yes"],
+        ),
+        (
+            &p,
+            &[
+                "install",
+                "--claude-code",
+                "--settings",
+                &settings,
+                "--dry-run",
+            ],
+        ),
+        (
+            &p,
+            &[
+                "install",
+                "--claude-code",
+                "--settings",
+                &missing,
+                "--dry-run",
+            ],
+        ),
+        (
+            &p,
+            &["hooks", "check", "--contract", "claude_code", &settings],
+        ),
+        (
+            &p,
+            &["hooks", "check", "--contract", "claude_code", &missing],
+        ),
+        (&p, &["hooks", "check", "--contract", "reyn", &bad]),
+        (
+            &p,
+            &["consent", "allow", "--profile", "develop", "--", &script],
+        ),
+        (
+            &p,
+            &["consent", "allow", "--", "/bin/sh", &script, &missing],
+        ),
+        (&p, &["consent", "allow", "--", "/bin/sh", &missing]),
+        (
+            &p,
+            &["consent", "allow", "--within", &missing, "--", "/bin/true"],
+        ),
+        (&p, &["consent", "list"]),
+        (&p, &["consent", "revoke", &missing]),
+        (&p, &["consent", "import", &missing]),
+        (
+            &p,
+            &[
+                "run",
+                "--private",
+                "--dry-run",
+                "--profile",
+                "develop",
+                "--",
+                &script,
+            ],
+        ),
+    ] {
+        let done = home.hookjail_in(directory, words);
+        let printed = [done.stdout, done.stderr].concat();
+        let printed = String::from_utf8(printed).unwrap();
+        let forged = printed
+            .lines()
+            .find(|line| line.trim_start().starts_with("FORGED"));
+        assert_eq!(forged, None, "{words:?}: {printed}");
+        // The control: it is shown.
+        assert!(printed.contains("FORGED"), "{words:?}: {printed}");
+    }
+    let checked = home.hookjail(&["hooks", "check", "--contract", "claude_code", &settings]);
+    let checked = String::from_utf8(checked.stdout).unwrap();
+    let expected = "      runs     cat | grep x\n             | FORGED line\n";
+    assert!(checked.contains(expected), "{checked}");
+}
+
+#[test]
 fn what_looks_confined_and_need_not_be_is_named_and_stays() {
     let home = Home::new();
     let program = program().display().to_string();

@@ -23,7 +23,6 @@ use super::{
     Context, Failure, output, private_server, profile,
     program::{resolve_name, resolve_script, spellings},
     run::directory,
-    show::plain,
 };
 use crate::{
     config::Config,
@@ -294,9 +293,9 @@ fn allow(
         let (profile, command) = (&terms.profile, typed(&first.entry.command));
         // Confinement can silence a guard without any sign; here the operator can still compare.
         let rehearsal = format!(
-            "to see what confinement refuses a guard: hookjail run --as RUNTIME --rehearse --profile {profile} -- {command} <EVENT\n"
+            "to see what confinement refuses a guard: hookjail run --as RUNTIME --rehearse --profile {profile} -- {command} <EVENT"
         );
-        output::text(&rehearsal);
+        output::line(&rehearsal);
     }
     if let Some(remark) = other_list(context) {
         output::stderr(&remark);
@@ -328,7 +327,7 @@ pub(super) fn named_by_git(paths: &[PathBuf]) -> Option<String> {
         .iter()
         .map(|path| path.display().to_string())
         .collect();
-    let list = plain(&paths.join(", "));
+    let list = paths.join(", ");
     (!paths.is_empty()).then(|| format!("git's configuration names {list}; the hook can read them"))
 }
 
@@ -337,7 +336,7 @@ pub(super) fn displaced_script(script: &Path, profile: &str) -> String {
     format!(
         "`{}` asks for its own place, and under profile {profile} that is a copy's: its project is not there; \
          allow it under workspace-rw, or another profile with `view = \"own\"`",
-        plain(&script.display().to_string())
+        script.display()
     )
 }
 
@@ -370,31 +369,27 @@ fn tell(context: &Context, profile: &str, bound: &BoundConsent) {
         }));
         return;
     }
-    output::text(&format!(
-        "allowed under profile {profile}: {}\n",
+    output::line(&format!(
+        "allowed under profile {profile}: {}",
         typed(command)
     ));
     for digest in &entry.digests {
         let (role, sha256) = (digest.role.name(), &digest.sha256);
-        output::text(&format!("  {role:<12} {sha256}  {}\n", digest.path));
+        output::line(&format!("  {role:<12} {sha256}  {}", digest.path));
     }
     for what in unbound {
-        let line = format!("  {:<12} {}\n", "not bound", plain(what));
-        output::text(&line);
+        output::line(&format!("  {:<12} {what}", "not bound"));
     }
     for script in displaced {
-        let line = displaced_script(script, profile);
-        output::text(&format!("{line}\n"));
+        output::line(&displaced_script(script, profile));
     }
     if let Some(line) = named_by_git(git) {
-        output::text(&format!("{line}\n"));
+        output::line(&line);
     }
     for file in given {
-        let file = plain(file);
-        let line = format!(
-            "a changed `{file}` needs a new consent; if the program only reads or formats it: --data {file}\n"
-        );
-        output::text(&line);
+        output::line(&format!(
+            "a changed `{file}` needs a new consent; if the program only reads or formats it: --data {file}"
+        ));
     }
 }
 
@@ -421,14 +416,14 @@ fn list(config: &Config, context: &Context) -> Result<ExitCode, Failure> {
         let end = entry.expires_at.map(|end| format!(" until {end}"));
         let data = entry.data.iter().map(|file| format!(" data {file}"));
         let line = format!(
-            "{profile:<14} {}  since {}{}{}{}\n",
-            plain(&typed(&entry.command)),
-            plain(&entry.approved_at),
-            plain(&scope.unwrap_or_default()),
+            "{profile:<14} {}  since {}{}{}{}",
+            typed(&entry.command),
+            entry.approved_at,
+            scope.unwrap_or_default(),
             end.unwrap_or_default(),
-            plain(&data.collect::<String>()),
+            data.collect::<String>(),
         );
-        output::text(&line);
+        output::line(&line);
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -520,7 +515,7 @@ fn revoke(config: &Config, context: &Context, words: &[OsString]) -> Result<Exit
         if revoked == 0 {
             output::stderr(&format!(
                 "hookjail: nothing was allowed as `{}`; `hookjail consent list` shows what is",
-                plain(&typed(&command))
+                typed(&command)
             ));
         }
     }

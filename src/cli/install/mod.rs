@@ -33,7 +33,6 @@ use super::{
     consent::{self, BoundConsent, Terms},
     on_demand, output, profile,
     program::resolve_program,
-    show::plain,
     thin::{THIN, WHOLE},
 };
 use crate::{
@@ -45,7 +44,7 @@ use crate::{
     },
     daemon::Assembly,
     hooks::{Action, Registered, variables::words},
-    model::{Command, ProfileName},
+    model::{Command, Lines, ProfileName, plain},
     sandbox::{Caches, Fetching},
 };
 
@@ -290,7 +289,7 @@ impl InstallArgs {
         let steps = planned.iter().flat_map(|it| &it.steps);
         let guards: Vec<_> = steps
             .filter(|step| matches!(step.becomes, Becomes::Changed(_)) && self.is_guard(&step.hook))
-            .map(|step| plain(&step.before))
+            .map(|step| &step.before)
             .collect();
         if self.yes || guards.is_empty() {
             return Ok(true);
@@ -332,10 +331,10 @@ impl InstallArgs {
                 shut.why
             )));
         }
-        output::stderr(&plain(&format!(
+        output::stderr(&format!(
             "profile {PROFILE} cannot be confined here: {}",
             shut.why
-        )));
+        ));
         let cost = "whose hooks can change `.git/config` and `.git/hooks`";
         if self.dry_run {
             output::stderr(&format!("shown as under profile {other}, {cost}"));
@@ -586,7 +585,7 @@ impl InstallArgs {
         }
         if !self.fetch {
             for fetch in &fetches {
-                output::stderr(&format!("to fetch    {}", plain(&fetch.line())));
+                output::stderr(&format!("to fetch    {}", fetch.line()));
             }
             let packages = match fetches.iter().map(|fetch| fetch.packages).sum() {
                 1 => "1 package".to_owned(),
@@ -626,7 +625,7 @@ impl InstallArgs {
         let (empty, fetching) = (Empty::new()?, all.map(Fetching::begin).transpose()?);
         let caches = fetching.as_ref().map(Fetching::path);
         let run = |fetch: &&Fetch| {
-            let line = plain(&fetch.line());
+            let line = fetch.line();
             output::stderr(&format!("fetching    {line}"));
             let ended = fetch.run(config.file.as_ref(), empty.path(), caches);
             if let Err(why) = &ended {
@@ -786,43 +785,39 @@ impl InstallArgs {
             }));
             return;
         }
-        let mut text = String::new();
         match (is_done, planned.iter().flat_map(Planned::changes).count()) {
-            (_, 0) => text.push_str("nothing to change\n"),
-            (false, _) => text.push_str("nothing was changed (--dry-run)\n"),
+            (_, 0) => output::line("nothing to change"),
+            (false, _) => output::line("nothing was changed (--dry-run)"),
             (true, _) => {
                 for Planned { file, .. } in planned.iter().filter(|it| it.changes().count() > 0) {
-                    text.push_str(&format!("changed   {}\n", file.path.display()));
+                    output::line(&format!("changed   {}", file.path.display()));
                 }
             }
         }
         match daemon {
             Some(Ok(socket)) => {
-                text.push_str(&format!("daemon    listens on {}\n", socket.display()))
+                output::line(&format!("daemon    listens on {}", socket.display()));
             }
-            Some(Err(failure)) => {
-                text.push_str(&format!(
-                    "daemon    NOT running, so every guard says no: {}\n",
-                    failure.message
-                ));
-            }
+            Some(Err(failure)) => output::line(&format!(
+                "daemon    NOT running, so every guard says no: {}",
+                failure.message
+            )),
             None => {}
         }
         for backup in backups.unwrap_or_default() {
-            let backup = backup.display();
-            text.push_str(&format!(
-                "stays     {backup}, as what it was a copy of has changed since\n"
+            output::line(&format!(
+                "stays     {}, as what it was a copy of has changed since",
+                backup.display()
             ));
         }
         if is_done && self.uninstall {
-            text.push_str(
-                "stays     what was allowed, until `hookjail consent revoke`, and the journal\n",
+            output::line(
+                "stays     what was allowed, until `hookjail consent revoke`, and the journal",
             );
         }
         if let Some(follow_up) = follow_up {
-            text.push_str(&format!("next      {follow_up}\n"));
+            output::line(&format!("next      {follow_up}"));
         }
-        output::text(&text);
     }
 }
 
@@ -891,45 +886,46 @@ fn needs_workspace(config: &Config, profile: &str) -> bool {
 }
 
 fn agreed(question: &str) -> Result<bool, Failure> {
-    output::text(question);
+    output::text(&plain(question));
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer)?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
 fn show(planned: &[Planned]) {
-    let mut text = String::new();
+    let mut text = Lines::default();
     for planned in planned {
         let Planned { file, steps } = planned;
-        text.push_str(&format!("{}\n", file.path.display()));
+        text.add(file.path.display().to_string());
         if planned.changes().next().is_some()
             && let Some(remark) = planned.file.remark()
         {
-            text.push_str(&format!("  {remark}\n"));
+            text.add(format!("  {remark}"));
         }
         for step in steps {
-            let matching = Some(step.hook.matching.as_str()).filter(|it| !it.is_empty());
-            let matching = matching.map_or_else(String::new, |it| format!(" {}", plain(it)));
-            text.push_str(&format!("  {}{matching}\n", step.hook.point));
-            let before = plain(&step.before);
+            let words = [step.hook.point.as_str(), step.hook.matching.as_str()];
+            text.add(format!("  {}", words.join(" ").trim_end()));
+            let before = &step.before;
             match &step.becomes {
                 Becomes::Kept(why) => {
-                    text.push_str(&format!("      {before}\n      kept: {why}\n"));
+                    text.add(format!("      {before}"));
+                    text.add(format!("      kept: {why}"));
                 }
-                Becomes::Left(why) => text.push_str(&format!(
-                    "      {before}\n      NOT changed: {}\n",
-                    plain(why)
-                )),
+                Becomes::Left(why) => {
+                    text.add(format!("      {before}"));
+                    text.add(format!("      NOT changed: {why}"));
+                }
                 Becomes::Changed(change) => {
-                    text.push_str(&format!("    - {before}\n    + {}\n", plain(&change.after)));
+                    text.add(format!("    - {before}"));
+                    text.add(format!("    + {}", change.after));
                     for remark in &change.remarks {
-                        text.push_str(&format!("      {}\n", plain(remark)));
+                        text.add(format!("      {remark}"));
                     }
                 }
             }
         }
     }
-    output::text(&text);
+    output::text(text.as_str());
 }
 
 fn as_json(planned: &Planned) -> Value {

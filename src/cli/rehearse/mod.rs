@@ -34,13 +34,10 @@ pub(in crate::cli) use self::{
     watch::{Watch, Watched},
 };
 use super::{
-    Context, Failure, output,
-    private_server::SIGNALED,
-    program::resolve_program,
-    run_as::StandInHook,
-    show::{denial_words, plain},
+    Context, Failure, output, private_server::SIGNALED, program::resolve_program,
+    run_as::StandInHook, show::denial_words,
 };
-use crate::contract::adopt::HookOutput;
+use crate::{contract::adopt::HookOutput, model::plain};
 
 /// The timeout of a bare hook without one of command line or contract.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
