@@ -12,3 +12,4 @@ pub(crate) mod shares;
 pub(crate) mod swap;
 pub(crate) mod trusted_file;
 pub(crate) mod turns;
+pub(crate) mod way;

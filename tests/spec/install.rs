@@ -1350,6 +1350,8 @@ fn where_no_namespace_can_be_made_install_says_so_once_and_goes_on_under_a_profi
     let (code, out, err) = install(&["--yes"]);
     assert_eq!(code, Some(125), "{out}");
     assert!(err.contains("--profile develop-open-git"), "{err}");
+    let cost = "can change what git, your agents and editors run next";
+    assert!(err.contains(cost), "{err}");
     assert_eq!(home.text("p/.claude/settings.json"), before);
 
     let (code, out, err) = install(&["--yes", "--profile", "develop-open-git"]);

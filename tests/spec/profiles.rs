@@ -294,7 +294,7 @@ async fn a_cache_is_of_one_workspace_and_no_hard_link_leads_out_of_it() {
 }
 
 /// Files of tools and of clones, with what they may hold: an address or a setting, and the same with a token.
-const OF_TOOLS: [(&str, &str, &str); 4] = [
+const OF_TOOLS: [(&str, &str, &str); 8] = [
     (
         ".cargo/config.toml",
         "[build]\njobs = 2\n",
@@ -314,6 +314,26 @@ const OF_TOOLS: [(&str, &str, &str); 4] = [
         ".local/share/uv/tools/t/uv-receipt.toml",
         "[tool]\nrequirements = []\n",
         "[tool]\nindex = \"https://ada:hidden@own.example/simple\"\n",
+    ),
+    (
+        ".nvm/versions/node/v22/etc/npmrc",
+        "prefix=/usr\n",
+        "//own.example/:_authToken=hidden\n",
+    ),
+    (
+        ".pyenv/versions/3.13/pip.conf",
+        "[global]\ntimeout = 9\n",
+        "[global]\nproxy = ada:hidden@proxy.example:3128\n",
+    ),
+    (
+        ".rbenv/.git/config",
+        "[core]\nbare = false\n",
+        "[remote \"origin\"]\nurl = https://ada:hidden@forge.example/m\n",
+    ),
+    (
+        ".sdkman/candidates/maven/3.9/conf/settings.xml",
+        "<settings><!-- <password>an example</password> --></settings>\n",
+        "<settings><server><password>hidden</password></server></settings>\n",
     ),
 ];
 

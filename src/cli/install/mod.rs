@@ -335,7 +335,7 @@ impl InstallArgs {
             "profile {PROFILE} cannot be confined here: {}",
             shut.why
         ));
-        let cost = "whose hooks can change `.git/config` and `.git/hooks`";
+        let cost = "whose hooks can change what git, your agents and editors run next";
         if self.dry_run {
             output::stderr(&format!("shown as under profile {other}, {cost}"));
         } else if self.yes || context.json || !io::stdin().is_terminal() {

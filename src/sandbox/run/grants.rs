@@ -31,6 +31,7 @@ use crate::{
         Prepared,
         host::LACKING,
         run::{
+            floor::Led,
             places::{KnownPlaces, real},
             read_only::{Kept, Making, NotKept},
             task::WorkingDir,
@@ -76,16 +77,28 @@ impl Opened {
     ) -> Result<Self, Refusal> {
         let working_dir = starts_in(policy, asked.hook);
         let workspace = asked.hook.workspace.as_deref();
+        let mounts = policy.files.keep() || policy.view == HookView::Own;
         let kept = match workspace.filter(|_| prepared.confines()) {
             None => None,
-            Some(workspace) => asked.kept(workspace, &policy.files).await?,
+            Some(workspace) => {
+                let homes = {
+                    let _as_caller = asked.rights();
+                    known.floor().homes(asked.peer)
+                };
+                let kept = asked.kept(workspace, &policy.files, &homes).await?;
+                let _as_caller = asked.rights();
+                let led = known.floor().led_into(&homes, workspace);
+                let led = led
+                    .into_iter()
+                    .filter(|led| is_open(led, workspace, &policy.files));
+                Kept::keep_led(kept, workspace, led.collect(), mounts)?
+            }
         };
         // Where nothing is mounted, those that are granted by their own paths are left out all the same.
         let tokens = match prepared.confines() {
             true => tokens::found_at(&policy.files.tokens),
             false => Vec::new(),
         };
-        let mounts = policy.files.keep() || policy.view == HookView::Own;
         let kept = if mounts {
             Kept::close(kept, &tokens)?
         } else {
@@ -120,6 +133,20 @@ impl Opened {
     }
 }
 
+/// Returns whether a policy opens what a link of the home has in a workspace: keys to be read, other places to be written.
+fn is_open(led: &Led, workspace: &Path, files: &Files) -> bool {
+    let meets = |path: &Path| path.starts_with(workspace) || workspace.starts_with(path);
+    match led.is_secret {
+        true => files.named.iter().any(|grant| match &grant.place {
+            GrantPlace::Path(path) => meets(path),
+            GrantPlace::Entries(_) | GrantPlace::Source { .. } | GrantPlace::Workspace { .. } => {
+                false
+            }
+        }),
+        false => files.written().any(meets),
+    }
+}
+
 /// The request that files are opened for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GrantRequest<'a> {
@@ -141,7 +168,12 @@ pub(crate) struct GrantRequest<'a> {
 
 impl GrantRequest<'_> {
     /// Finds the paths to keep, as soon as runs that end in the workspace have removed their directories.
-    async fn kept(&self, workspace: &Path, files: &Files) -> Result<Option<Kept>, Refusal> {
+    async fn kept(
+        &self,
+        workspace: &Path,
+        files: &Files,
+        homes: &[PathBuf],
+    ) -> Result<Option<Kept>, Refusal> {
         let making = Making {
             caller: self.peer,
             open: self.open,
@@ -151,7 +183,7 @@ impl GrantRequest<'_> {
         loop {
             let found = {
                 let _as_caller = self.rights();
-                Kept::find_with_git(workspace, files, self.git, making)
+                Kept::find_with_git(workspace, files, self.git, homes, making)
             };
             match found {
                 Err(NotKept::Busy(_)) if Instant::now() < until => sleep(AGAIN).await,

@@ -2,23 +2,22 @@
 
 #[cfg(target_os = "linux")]
 mod closed;
+mod links;
 mod placeholder;
 
 use std::{
-    collections::BTreeMap,
-    ffi::{OsStr, OsString},
+    collections::{BTreeMap, BTreeSet},
     io,
-    os::{fd::OwnedFd, unix::ffi::OsStrExt},
+    os::fd::OwnedFd,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use libc::mode_t;
 use nix::{
-    dir::Dir,
     errno::Errno,
-    fcntl::{AtFlags, OFlag},
-    sys::stat::{FileStat, Mode, SFlag, fstat, fstatat, mkdirat},
+    fcntl::OFlag,
+    sys::stat::{FileStat, Mode, SFlag, fstat, mkdirat},
     unistd::{UnlinkatFlags, geteuid, unlinkat},
 };
 
@@ -31,7 +30,7 @@ use crate::{
     model::{Peer, axis::Axis},
     policy::{Files, Keep, ReadOnly, git_paths, hidden::Unsearchable},
     refusal::{Fact, Reason, Refusal},
-    sandbox::run::grants,
+    sandbox::run::{floor::Led, grants},
     sys::{BY_NAME, Links, open_beneath},
 };
 
@@ -123,11 +122,20 @@ impl Kept {
             false => None,
         };
         kept.keep_missing(list, making, made)?;
+        kept.keep_linked(files)?;
         kept.hide(files)?;
         Ok(kept.or_none())
     }
 
-    fn or_none(self) -> Option<Self> {
+    /// Returns it without points in what stays read-only: a mount of their own would open them.
+    fn or_none(mut self) -> Option<Self> {
+        let unchanged =
+            |(below, keep): (&PathBuf, &Keep)| (*keep == Keep::Unchanged).then(|| below.clone());
+        let unchanged: BTreeSet<_> = self.points.iter().filter_map(unchanged).collect();
+        self.points.retain(|below, keep| {
+            let mut around = below.ancestors().skip(1);
+            *keep > Keep::Unchanged || !around.any(|around| unchanged.contains(around))
+        });
         (!self.points.is_empty()).then_some(self)
     }
 
@@ -160,9 +168,6 @@ impl Kept {
                 };
                 match kind {
                     Found::Directory(_) => {
-                        if last && let Some(name) = second_name(&target, below) {
-                            return Err(unkept(&path.join(name), &asked(kept), NAMES));
-                        }
                         let keep = if last { Keep::Unchanged } else { Keep::Name };
                         raise(&mut points, below, keep);
                     }
@@ -259,9 +264,6 @@ impl Kept {
                         depth += 1;
                     }
                     (Ok(Found::Directory(_)), _) => {
-                        if is_last && let Some(name) = second_name(&self.target, below) {
-                            return Err(unkept(&path.join(name), &asked_to_keep(kept), NAMES));
-                        }
                         let keep = if is_last { Keep::Unchanged } else { Keep::Name };
                         raise(&mut self.points, below, keep);
                         depth += 1;
@@ -333,29 +335,62 @@ impl Kept {
                 Ok(Found::Directory(_)) => self.hides_directories = true,
                 Ok(Found::Named(false)) => {}
             }
-            let way = below.ancestors().skip(1);
-            // Without the empty path at its end.
-            for way in way.filter(|way| !way.as_os_str().is_empty()) {
-                raise(&mut self.points, way, Keep::Name);
-            }
-            raise(&mut self.points, &below, Keep::Hidden);
+            raise_with_way(&mut self.points, &below, Keep::Hidden);
         }
         Ok(())
     }
 }
 
-/// Returns what git obeys in a workspace beside the configuration and the hooks of its repository.
-fn steered_by(workspace: &Path, common: Option<&Path>) -> Vec<ReadOnly> {
-    let own = workspace.join(".git/config");
-    let configurations = [Some(own), common.map(|common| common.join("config"))];
-    let configurations = configurations.iter().flatten();
-    let named = configurations.flat_map(|path| git_paths::obeyed_in(workspace, path));
-    let all = named.chain(git_paths::steering_in(workspace));
-    all.map(|below| ReadOnly {
-        below,
-        directory: false,
-    })
-    .collect()
+/// Directories in which a hook may write, and what steers git in each.
+type Steering<'a> = Vec<(&'a Path, Vec<ReadOnly>)>;
+
+/// Returns what git obeys in a workspace, and in directories of git that belong to it, beside the configuration and the hooks of its
+/// repository.
+///
+/// # Errors
+///
+/// Refuses where a configuration cannot be read, or has git obey the whole workspace: `POLICY_UNENFORCEABLE`.
+fn steered_by<'a>(
+    workspace: &'a Path,
+    git: Option<(&'a Path, &'a Path)>,
+    homes: &[PathBuf],
+) -> Result<Steering<'a>, Refusal> {
+    let link = workspace.join(".git");
+    let is_tree = link.symlink_metadata().is_ok();
+    let reader = git_paths::Reader {
+        homes,
+        top: is_tree.then_some(workspace),
+    };
+    let (common, own) = git.unzip();
+    let repositories = [Some(&*link), common, own].into_iter().flatten();
+    let configurations = repositories
+        .clone()
+        .flat_map(|repository| ["config", "config.worktree"].map(|name| repository.join(name)));
+    let configurations: Vec<_> = configurations.collect();
+    let obeyed = reader.obeyed(&configurations).map_err(|why| unread(&why))?;
+    let there = configurations
+        .into_iter()
+        .skip(1)
+        .filter(|path| path.symlink_metadata().is_ok());
+    let modules = repositories.flat_map(git_paths::steering_modules);
+    let files = obeyed.into_iter().chain(there).map(|path| (path, false));
+    let mut trees = vec![(workspace, Vec::new())];
+    trees.extend(common.map(|common| (common, Vec::new())));
+    trees.extend(
+        own.filter(|own| Some(*own) != common)
+            .map(|own| (own, Vec::new())),
+    );
+    for (path, directory) in files.chain(modules) {
+        if workspace.starts_with(&path) {
+            return Err(all_obeyed(workspace, &path));
+        }
+        let mut holding = trees.iter_mut();
+        if let Some((tree, list)) = holding.find(|(tree, _)| path.starts_with(tree)) {
+            let below = path.strip_prefix(tree).unwrap_or(&path).to_owned();
+            list.push(ReadOnly { below, directory });
+        }
+    }
+    Ok(trees)
 }
 
 /// Keeps a path at least in a way.
@@ -364,9 +399,20 @@ fn raise(points: &mut BTreeMap<PathBuf, Keep>, below: &Path, keep: Keep) {
     *kept = (*kept).max(keep);
 }
 
+/// Keeps a path at least in a way, and the names of the directories that lead to it.
+fn raise_with_way(points: &mut BTreeMap<PathBuf, Keep>, below: &Path, keep: Keep) {
+    let way = below.ancestors().skip(1);
+    // Without the empty path at its end.
+    for way in way.filter(|way| !way.as_os_str().is_empty()) {
+        raise(points, way, Keep::Name);
+    }
+    raise(points, below, keep);
+}
+
 impl Kept {
     /// Finds the paths to keep as [`Kept::find`] does, and in the directories of git that belong to the workspace and lie
-    /// elsewhere: the same as of `.git`, and what names the common directory and its configuration.
+    /// elsewhere: the same as of `.git`, what names the common directory, and what git obeys by its configuration. In it `~` is one of
+    /// `homes`.
     ///
     /// # Errors
     ///
@@ -375,16 +421,19 @@ impl Kept {
         workspace: &Path,
         files: &Files,
         git: Option<(&Path, &Path)>,
+        homes: &[PathBuf],
         making: Making<'_>,
     ) -> Result<Option<Self>, NotKept> {
         let keeps_git = files
             .read_only
             .iter()
             .any(|kept| kept.below == Path::new(".git/config"));
-        let named = match keeps_git {
-            true => steered_by(workspace, git.map(|(common, _)| common)),
+        let mut steering = match keeps_git {
+            true => steered_by(workspace, git, homes)?,
             false => Vec::new(),
         };
+        let mut steering = steering.drain(..);
+        let (_, named) = steering.next().unwrap_or((workspace, Vec::new()));
         let kept = Self::find(workspace, files, &named, making)?;
         let of_git = files.read_only.iter().filter_map(|kept| {
             let below = kept.below.strip_prefix(".git").ok()?;
@@ -398,7 +447,11 @@ impl Kept {
             return Ok(kept);
         };
         let mut lists = vec![(common, of_git)];
-        for name in ["commondir", "config.worktree", "gitdir"] {
+        let mut add = |tree, kept| match lists.iter_mut().find(|(known, _)| *known == tree) {
+            Some((_, list)) => list.push(kept),
+            None => lists.push((tree, vec![kept])),
+        };
+        for name in ["commondir", "gitdir"] {
             let path = own.join(name);
             if path.symlink_metadata().is_err() {
                 continue;
@@ -407,18 +460,18 @@ impl Kept {
                 true => common,
                 false => own,
             };
-            let kept = ReadOnly {
-                below: path.strip_prefix(tree).unwrap_or(&path).to_owned(),
-                directory: false,
-            };
-            match lists.iter_mut().find(|(known, _)| *known == tree) {
-                Some((_, list)) => list.push(kept),
-                None => lists.push((tree, vec![kept])),
-            }
+            let below = path.strip_prefix(tree).unwrap_or(&path).to_owned();
+            let directory = false;
+            add(tree, ReadOnly { below, directory });
+        }
+        for (tree, list) in steering {
+            list.into_iter().for_each(|kept| add(tree, kept));
         }
         let mut all: Vec<_> = kept.into_iter().collect();
         for (tree, list) in lists {
-            all.extend(Self::unchanged(tree, &list)?.or_none());
+            let mut kept = Self::unchanged(tree, &list)?;
+            kept.keep_linked(files)?;
+            all.extend(kept.or_none());
         }
         Ok(Self::joined(all)?)
     }
@@ -450,6 +503,50 @@ impl Kept {
             workspace: root.to_owned(),
         };
         Self::joined(kept.into_iter().chain([closed]).collect())
+    }
+
+    /// Adds kept places of the home that links of it have in a workspace: keys are hidden, others stay as they are.
+    ///
+    /// # Errors
+    ///
+    /// Refuses where that cannot be, for want of mounts or because a hook could move the place (`POLICY_UNENFORCEABLE`), and where the
+    /// workspace cannot be opened (`GRANT_MISSING`).
+    pub(in crate::sandbox) fn keep_led(
+        kept: Option<Self>,
+        workspace: &Path,
+        led: Vec<Led>,
+        mounts: bool,
+    ) -> Result<Option<Self>, Refusal> {
+        if led.is_empty() {
+            return Ok(kept);
+        }
+        let opened = grants::open(workspace, Links::Refused);
+        let (target, _) = opened.map_err(|errno| unseen(workspace, errno))?;
+        let mut held = Self {
+            hides_directories: false,
+            placeholders: None,
+            points: BTreeMap::new(),
+            target,
+            workspace: workspace.to_owned(),
+        };
+        for led in led {
+            let Some(below) = led.below.as_ref().filter(|_| mounts) else {
+                return Err(unheld(workspace, &led, mounts));
+            };
+            let path = workspace.join(below);
+            let found = find(&held.target, below).map_err(|errno| unseen(&path, errno))?;
+            if matches!(found, Found::Named(true)) {
+                return Err(unheld(workspace, &led, mounts));
+            }
+            held.hides_directories |= led.is_secret && matches!(found, Found::Directory(_));
+            let keep = match led.is_secret {
+                true => Keep::Hidden,
+                false => Keep::Unchanged,
+            };
+            raise_with_way(&mut held.points, below, keep);
+        }
+        let joined = Self::joined(kept.into_iter().chain([held]).collect())?;
+        Ok(joined.and_then(Self::or_none))
     }
 
     /// Joins the paths of several trees, below the directory that holds all of them.
@@ -573,20 +670,6 @@ fn find(workspace: &OwnedFd, below: &Path) -> Result<Found, Errno> {
     })
 }
 
-/// Returns the name of a file with a second name (a hard link) in a directory of hooks. That of others is not looked for: tools keep
-/// whole trees of linked files there.
-fn second_name(tree: &OwnedFd, below: &Path) -> Option<OsString> {
-    below.file_name().filter(|name| *name == "hooks")?;
-    let flags = OFlag::O_DIRECTORY | OFlag::O_RDONLY | OFlag::O_CLOEXEC;
-    let opened = open_beneath(tree, below, flags, Mode::empty(), Links::Refused).ok()?;
-    let mut listed = Dir::from_fd(opened.try_clone().ok()?).ok()?;
-    listed.iter().flatten().find_map(|entry| {
-        let found = fstatat(&opened, entry.file_name(), AtFlags::AT_SYMLINK_NOFOLLOW).ok()?;
-        let has_another = found.st_nlink > 1 && !is_directory(found.st_mode);
-        has_another.then(|| OsStr::from_bytes(entry.file_name().to_bytes()).to_owned())
-    })
-}
-
 const fn is_directory(mode: mode_t) -> bool {
     mode & SFlag::S_IFMT.bits() == SFlag::S_IFDIR.bits()
 }
@@ -662,13 +745,62 @@ fn unsearchable(workspace: &Path, why: &Unsearchable) -> Refusal {
         .with(Fact::Path(workspace.to_string()))
 }
 
+/// Refuses because of a configuration of git.
+fn unread(why: &git_paths::Unread) -> Refusal {
+    let message = format!(
+        "the paths that git obeys in the workspace are unknown: {why}; make it a file of less than 1 MiB that can be read, or {OPEN_GIT}"
+    );
+    Refusal::new(Reason::PolicyUnenforceable, message)
+        .with(Fact::Axis(Axis::Write))
+        .with(Fact::Path(why.path.display().to_string()))
+}
+
+/// Refuses because git would run any file of the workspace.
+fn all_obeyed(workspace: &Path, obeyed: &Path) -> Refusal {
+    let message = format!(
+        "`{}` lies in `{}`, whose files git obeys by its configuration (`core.hooksPath`, `init.templateDir`, `include.path`); have that name \
+         another directory, or {OPEN_GIT}",
+        workspace.display(),
+        obeyed.display()
+    );
+    Refusal::new(Reason::PolicyUnenforceable, message)
+        .with(Fact::Axis(Axis::Write))
+        .with(Fact::Path(obeyed.display().to_string()))
+}
+
+const OPEN_GIT: &str = "take a profile without `files.read_only`";
+
+/// Refuses because of a kept place of the home.
+fn unheld(workspace: &Path, led: &Led, mounts: bool) -> Refusal {
+    let (axis, what) = match led.is_secret {
+        true => (Axis::Read, "keys, tokens or sessions are kept there"),
+        false => (
+            Axis::Write,
+            "shells, tools or agents run or obey it, unconfined",
+        ),
+    };
+    let fix = match (&led.below, mounts) {
+        (Some(_), false) => "take a profile that mounts, as `develop`",
+        (Some(_), true) => "remove its other name (a hard link)",
+        (None, _) => "have the link lead to a file of its own in the workspace, or elsewhere",
+    };
+    let path = led.path.display().to_string();
+    let message = format!(
+        "`{path}` leads into or around `{}`, and {what}; {fix}",
+        workspace.display()
+    );
+    Refusal::new(Reason::PolicyUnenforceable, message)
+        .with(Fact::Axis(axis))
+        .with(Fact::Path(path))
+}
+
 fn asked(kept: &ReadOnly) -> Asked {
     Asked {
         axis: Axis::Write,
         entry: kept.to_string(),
         key: "files.read_only",
         kept: "kept read-only",
-        way_out: "take a profile without `files.read_only`",
+        way_out: OPEN_GIT,
     }
 }
 
@@ -679,6 +811,29 @@ fn asked_to_keep(kept: &ReadOnly) -> Asked {
         key: "files.unchanged",
         kept: "kept unchanged",
         way_out: "name it under `files.unset` in a profile that extends this one",
+    }
+}
+
+/// Returns the entry by which a kept path stays as it is.
+fn asked_for(files: &Files, kept: &Path) -> Asked {
+    let meets = |entry: &&ReadOnly| kept.starts_with(&entry.below) || entry.below.starts_with(kept);
+    if let Some(entry) = files.unchanged.iter().find(meets) {
+        return asked_to_keep(entry);
+    }
+    // In a directory of git's that lies elsewhere, too.
+    let is_gits = |entry: &&ReadOnly| {
+        let below = entry.below.strip_prefix(".git");
+        meets(entry) || below.is_ok_and(|below| kept.starts_with(below))
+    };
+    match files.read_only.iter().find(is_gits) {
+        Some(entry) => asked(entry),
+        None => Asked {
+            axis: Axis::Write,
+            entry: kept.display().to_string(),
+            key: "git config",
+            kept: "kept unchanged",
+            way_out: "have the configuration of git name another path",
+        },
     }
 }
 
