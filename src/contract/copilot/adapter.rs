@@ -27,7 +27,6 @@ const ADAPTER: AdapterFacts = AdapterFacts {
         ".github/mcp.json",
         ".github/prompts/",
         ".github/skills/",
-        "lsp.json",
     ],
     settings: Settings {
         project: &[".github/hooks/*.json"],
