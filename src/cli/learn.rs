@@ -147,7 +147,9 @@ impl LearnArgs {
         config.proposed_profiles = vec![(TRIAL.to_owned(), trial)];
         config.spawners = 1;
         config.callers = Users::default();
-        config.workspace_roots.named.push(bench.workspace.clone());
+        let homes = context.environment().own_homes();
+        let added = config.workspace_roots.add(&bench.workspace, &homes);
+        added.map_err(|why| Failure::new(format!("`{}` {why}", bench.workspace.display())))?;
         // Both runs begin without files of earlier ones, and leave none.
         let state = BriefState::make(&config.runtime)?;
         config.hook_state = Some(state.path().to_owned());

@@ -250,8 +250,11 @@ impl RunArgs {
         let hook = request.hook.as_ref().map(|hook| &hook.workspace);
         let offer = request.offer.as_ref().map(|offer| &offer.workspace);
         let bound = hook.into_iter().chain(offer).map(PathBuf::from);
-        let bound = bound.filter(|path| path.is_absolute());
-        config.workspace_roots.named.extend(bound);
+        let homes = context.environment().own_homes();
+        for workspace in bound.filter(|path| path.is_absolute()) {
+            let added = config.workspace_roots.add(&workspace, &homes);
+            added.map_err(|why| Failure::new(format!("`{}` {why}", workspace.display())))?;
+        }
         // Typing a command is consent to it, under the typed profile.
         Ok((config, ConsentRule::Typed))
     }

@@ -199,6 +199,19 @@ pub(crate) fn is_closed_to_requests(name: &str) -> bool {
         .any(|pattern| matches(pattern, name))
 }
 
+/// Returns whether a variable that a runtime's settings set decides what hookjail itself loads, or where it looks for its own files.
+pub(crate) fn steers_hookjail(name: &str) -> bool {
+    const STEERING: [&str; 6] = [
+        "DYLD_*",
+        "GLIBC_TUNABLES",
+        "HOME",
+        "HOOKJAIL_*",
+        "LD_*",
+        "XDG_*",
+    ];
+    STEERING.iter().any(|pattern| matches(pattern, name))
+}
+
 /// Returns whether an interpreter may read a variable when it starts: what no request can set, and the locale.
 pub(crate) fn matters_at_start(name: &OsStr) -> bool {
     const LOCALE: [&str; 4] = ["LANG", "LANGUAGE", "LC_*", "TZ"];

@@ -30,6 +30,14 @@ pub struct WorkspaceRoots {
     pub obeyed: BTreeSet<&'static str>,
 }
 
+/// Why a directory is no workspace.
+enum NoWorkspace {
+    /// What lies there, worded to follow the path, with the operator's fix.
+    Closed(String),
+    /// It lies below no root.
+    Elsewhere,
+}
+
 impl WorkspaceRoots {
     /// Returns the roots without what a registry's profiles, or the search path for programs, execute, and without
     /// directories that are obeyed.
@@ -82,12 +90,38 @@ impl WorkspaceRoots {
     ///
     /// Returns the reason, worded to follow the path, and the operator's fix.
     pub fn admit(&self, workspace: &Path) -> Result<(), String> {
+        self.judge(workspace).map_err(|why| match why {
+            NoWorkspace::Closed(why) => why,
+            NoWorkspace::Elsewhere => "lies below no root of `hooks.workspace_roots`".to_owned(),
+        })
+    }
+
+    /// Adds a directory as a root for a process that serves one user's own command, by the rules for places of a home.
+    ///
+    /// # Errors
+    ///
+    /// Returns the reason, worded to follow the path, where it keeps keys, or others obey or execute what lies there.
+    pub fn add(&mut self, workspace: &Path, homes: &[PathBuf]) -> Result<(), String> {
+        let of_user = Self {
+            homes: homes.to_vec(),
+            ..self.clone()
+        };
+        match of_user.judge(workspace) {
+            Ok(()) | Err(NoWorkspace::Elsewhere) => {
+                self.named.push(workspace.to_owned());
+                Ok(())
+            }
+            Err(NoWorkspace::Closed(why)) => Err(why),
+        }
+    }
+
+    fn judge(&self, workspace: &Path) -> Result<(), NoWorkspace> {
         let mut named = self.named.iter();
         let mut homes = self.homes.iter();
         let not_unless = |why: &str| {
-            Err(format!(
+            Err(NoWorkspace::Closed(format!(
                 "is no workspace unless `hooks.workspace_roots` names it: {why}"
-            ))
+            )))
         };
         if let Some(below) = named.find_map(|root| workspace.strip_prefix(root).ok()) {
             return match self.obeyed_in(below) {
@@ -105,9 +139,7 @@ impl WorkspaceRoots {
         let Some(below) = homes.find_map(|home| workspace.strip_prefix(home).ok()) else {
             return match (self.obeyed_in(workspace), executed) {
                 (Some(why), _) => not_unless(&why),
-                (None, _) if !self.is_users_own(workspace) => {
-                    Err("lies below no root of `hooks.workspace_roots`".to_owned())
-                }
+                (None, _) if !self.is_users_own(workspace) => Err(NoWorkspace::Elsewhere),
                 (None, Some(executed)) => run_elsewhere(executed),
                 (None, None) => Ok(()),
             };
@@ -246,6 +278,30 @@ mod tests {
             ..WorkspaceRoots::default()
         };
         assert!(!admits(&named, "project"));
+    }
+
+    #[test]
+    fn a_place_of_keys_is_no_root_of_a_users_own_command_either() {
+        let homes = ["/home/ada".into()];
+        let roots = || WorkspaceRoots {
+            named: vec!["/srv".into(), "/home/ada/.config/tool".into()],
+            ..WorkspaceRoots::default()
+        };
+        for (path, is_added) in [
+            ("/home/ada/project", true),
+            ("/home/ada/.config/tool/x", true),
+            ("/srv/project", true),
+            ("/opt/project", true),
+            ("/home/ada/.ssh", false),
+            ("/home/ada/.config/other", false),
+            ("/home/ada/bin", false),
+            ("/opt/project/.git", false),
+        ] {
+            let mut roots = roots();
+            let added = roots.add(Path::new(path), &homes);
+            assert_eq!(added.is_ok(), is_added, "{path}: {added:?}");
+            assert_eq!(roots.admit(Path::new(path)).is_ok(), is_added, "{path}");
+        }
     }
 
     #[test]

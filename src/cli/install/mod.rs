@@ -13,7 +13,6 @@ use std::{
     env,
     ffi::OsString,
     io::{self, BufRead, IsTerminal},
-    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -45,6 +44,7 @@ use crate::{
     daemon::Assembly,
     hooks::{Action, Registered, variables::words},
     model::{Command, Lines, ProfileName, plain},
+    policy::environment,
     sandbox::{Caches, Fetching},
 };
 
@@ -207,6 +207,13 @@ impl InstallArgs {
             Err(_) => config.workspace_roots.clone(),
         };
         let no_workspace = roots.admit(&project).err();
+        let program = env::current_exe()?;
+        if !self.uninstall && no_workspace.is_none() && program.starts_with(&project) {
+            return Err(Failure::new(format!(
+                "hookjail's own program `{}` lies in the project, whose hooks could replace it; install hookjail elsewhere",
+                program.display()
+            )));
+        }
         let empty = no_workspace.is_some().then(Empty::new).transpose()?;
         let binds = needs_workspace(&config, &self.profile);
         let mut planned = Vec::new();
@@ -227,7 +234,8 @@ impl InstallArgs {
                 Some(_) | None => self.step(&config, &file, hook),
             });
             let mut steps: Vec<InstallStep> = steps.collect();
-            if let Some(why) = file.why_kept() {
+            let steered = || file.steers_hookjail().filter(|_| !self.uninstall);
+            if let Some(why) = file.why_kept().or_else(steered) {
                 for step in &mut steps {
                     if matches!(step.becomes, Becomes::Changed(_)) {
                         step.becomes = Becomes::Left(why.clone());
@@ -491,9 +499,9 @@ impl InstallArgs {
     ) -> Result<Option<Becomes>, String> {
         let words = program()?;
         let written = words.first().map(Path::new).unwrap_or(Path::new(""));
-        let inode = |path: &Path| path.metadata().ok().map(|it| (it.dev(), it.ino()));
-        let programs = [inode(written), inode(&written.with_file_name(WHOLE))];
-        let is_this = |path: &Path| inode(path).is_some_and(|it| programs.contains(&Some(it)));
+        // By another path a hook, or whoever changes the project, may have put something else there by the time it is called.
+        let programs = [written.to_owned(), written.with_file_name(WHOLE)];
+        let is_this = |path: &Path| programs.iter().any(|it| it.as_os_str() == path.as_os_str());
         match read(&Reader {
             is_this: &is_this,
             runtime: self.runtime.name,
@@ -518,6 +526,13 @@ impl InstallArgs {
         after: String,
         edits: Vec<Edit>,
     ) -> Result<Becomes, String> {
+        file.starts_inside(hook)?;
+        let mut names = hook.configured_env.keys();
+        if let Some(name) = names.find(|name| environment::steers_hookjail(name)) {
+            return Err(format!(
+                "its variable `{name}` decides about hookjail itself, too; remove it there, and install again"
+            ));
+        }
         let terms = Terms {
             data: Vec::new(),
             profile: self.profile.clone(),
@@ -708,8 +723,12 @@ impl InstallArgs {
             starts_in: hook
                 .working_dir
                 .as_deref()
-                .filter(|_| is_here)
+                .filter(|_| is_here && file.starts_inside(hook).is_ok())
                 .unwrap_or(&file.rehearsed_in),
+            timeout: hook
+                .entry
+                .timeout
+                .map(|read| self.runtime.runtime.entry_time(read)),
         };
         let mut remarks = rehearsal.run()?;
         if !is_here {
@@ -906,6 +925,9 @@ fn show(planned: &[Planned]) {
             let words = [step.hook.point.as_str(), step.hook.matching.as_str()];
             text.add(format!("  {}", words.join(" ").trim_end()));
             let before = &step.before;
+            if let Some(directory) = &step.hook.working_dir {
+                text.add(format!("      starts in {}", directory.display()));
+            }
             match &step.becomes {
                 Becomes::Kept(why) => {
                     text.add(format!("      {before}"));
@@ -935,6 +957,9 @@ fn as_json(planned: &Planned) -> Value {
             ("matcher", json!(step.hook.matching)),
             ("point", json!(step.hook.point)),
         ]);
+        if let Some(directory) = &step.hook.working_dir {
+            told.insert("starts_in", json!(directory));
+        }
         match &step.becomes {
             Becomes::Kept(why) => {
                 told.insert("kept", json!(why));

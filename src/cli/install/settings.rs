@@ -35,6 +35,7 @@ use crate::{
         load::{bounded, peek},
     },
     model::json,
+    policy::environment,
     sandbox,
     sys::{Links, locate, open_beneath},
     util::trusted_file::{self, Untrusted},
@@ -282,6 +283,31 @@ fn read_in(directory: &File, name: &OsStr) -> io::Result<(Metadata, String)> {
 }
 
 impl SettingsFile {
+    /// Checks that a hook starts in the project whose settings name its directory.
+    ///
+    /// # Errors
+    ///
+    /// Returns why the hook is left as it is.
+    pub(super) fn starts_inside(&self, hook: &Registered) -> Result<(), String> {
+        let is_of_project = self.is_projects || self.path.starts_with(&self.project);
+        let directory = hook.working_dir.as_deref().filter(|_| is_of_project);
+        let Some(directory) = directory else {
+            return Ok(());
+        };
+        let shown = directory.display();
+        let real = directory
+            .canonicalize()
+            .map_err(|error| format!("it starts in `{shown}`, which cannot be opened: {error}"))?;
+        match real.starts_with(&self.project) {
+            true => Ok(()),
+            false => Err(format!(
+                "it starts in `{}`, outside of the project `{}`; name a directory of the project there, and install again",
+                real.display(),
+                self.project.display()
+            )),
+        }
+    }
+
     /// Parses the file's hooks.
     ///
     /// # Errors
@@ -378,6 +404,19 @@ impl SettingsFile {
             })
         });
         edits.collect::<Option<_>>().ok_or_else(by_hand)
+    }
+
+    /// Returns why hookjail itself would not be what runs by these settings, if so.
+    pub(super) fn steers_hookjail(&self) -> Option<String> {
+        let settings: Value = match self.syntax {
+            Syntax::Json => serde_json::from_str(&self.plain).ok()?,
+            Syntax::Yaml => return None,
+        };
+        let mut names = settings.get("env")?.as_object()?.keys();
+        let name = names.find(|name| environment::steers_hookjail(name))?;
+        Some(format!(
+            "the settings' `env` sets `{name}` for hookjail itself, too; remove it there, and install again"
+        ))
     }
 
     /// Returns why the file's content cannot be replaced, if so.
