@@ -139,7 +139,7 @@ impl Plan {
                 git: (admitted.git.as_ref()).map(|git| (&*git.common, &*git.own)),
                 open: &directories,
             };
-            let opened = Opened::of(sandbox.places(), &selected.prepared, &policy, wanted).await;
+            let opened = Opened::open(sandbox.places(), &selected.prepared, &policy, wanted).await;
             opened.map_err(Stop::from)
         };
         let opened = sandbox.obtain(admitted.deadline, open).await?;

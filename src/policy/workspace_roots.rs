@@ -32,7 +32,7 @@ pub struct WorkspaceRoots {
 
 /// Why a directory is no workspace.
 enum NoWorkspace {
-    /// What lies there, worded to follow the path, with the operator's fix.
+    /// The reason lies in the directory; worded to follow the path, with the operator's fix.
     Closed(String),
     /// It lies below no root.
     Elsewhere,

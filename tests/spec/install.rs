@@ -955,6 +955,17 @@ fn variables_of_settings_that_steer_hookjail_itself_leave_their_hooks() {
         let why = format!("`env` sets `{name}` for hookjail itself");
         assert_eq!(printed.contains(&why), !is_changed, "{name}: {printed}");
     }
+    // In another file, which the runtime joins with this one.
+    settings.as_object_mut().unwrap().remove("env");
+    home.settings("p/.claude/settings.json", &settings);
+    let local = json!({"env": {"LD_PRELOAD": "./x"}});
+    home.settings("p/.claude/settings.local.json", &local);
+    let done = home.hookjail(&["install", "--claude-code", "--yes"]);
+    let printed = String::from_utf8_lossy(&done.stdout);
+    assert_eq!(done.status.code(), Some(1), "{printed}");
+    let file = home.path("p/.claude/settings.local.json");
+    let fix = format!("remove it from `{}`", file.display());
+    assert!(printed.contains(&fix), "{printed}");
     for (name, is_changed) in [
         ("XDG_STATE_HOME", false),
         ("XDG_RUNTIME_DIR", false),

@@ -26,7 +26,7 @@ pub(super) struct Fetch {
     words: Vec<String>,
 }
 
-/// What fetches the packages of `npx` and runs no code of theirs. A project's configuration may name another shell.
+/// The words that fetch the packages of `npx` and run no code of theirs. A project's configuration may name another shell.
 const NPX: [&str; 5] = [
     "npx",
     "--yes",
@@ -35,7 +35,7 @@ const NPX: [&str; 5] = [
     "/bin/sh",
 ];
 
-/// What fetches the packages of a Python script and builds none.
+/// The words that fetch the packages of a Python script and build none.
 const UV: [&str; 5] = ["uv", "run", "--isolated", "--no-project", "--no-build"];
 
 /// The metadata of a Python script, as `uv run` reads them.

@@ -15,6 +15,7 @@ use std::{
     io::{self, BufRead, IsTerminal},
     path::{Path, PathBuf},
     process::ExitCode,
+    time::Duration,
 };
 
 use clap::{ArgAction, ArgMatches, Args};
@@ -216,6 +217,9 @@ impl InstallArgs {
         }
         let empty = no_workspace.is_some().then(Empty::new).transpose()?;
         let binds = needs_workspace(&config, &self.profile);
+        // A runtime joins the variables of all its files.
+        let mut of_files = files.iter().filter(|_| !self.uninstall);
+        let steered = of_files.find_map(SettingsFile::steers_hookjail);
         let mut planned = Vec::new();
         for mut file in files {
             // A hook without a workspace does not start in the project.
@@ -234,8 +238,7 @@ impl InstallArgs {
                 Some(_) | None => self.step(&config, &file, hook),
             });
             let mut steps: Vec<InstallStep> = steps.collect();
-            let steered = || file.steers_hookjail().filter(|_| !self.uninstall);
-            if let Some(why) = file.why_kept().or_else(steered) {
+            if let Some(why) = file.why_kept().or_else(|| steered.clone()) {
                 for step in &mut steps {
                     if matches!(step.becomes, Becomes::Changed(_)) {
                         step.becomes = Becomes::Left(why.clone());
@@ -723,18 +726,21 @@ impl InstallArgs {
             starts_in: hook
                 .working_dir
                 .as_deref()
-                .filter(|_| is_here && file.starts_inside(hook).is_ok())
+                .filter(|_| is_here)
                 .unwrap_or(&file.rehearsed_in),
-            timeout: hook
-                .entry
-                .timeout
-                .map(|read| self.runtime.runtime.entry_time(read)),
+            timeout: self.timer(hook),
         };
         let mut remarks = rehearsal.run()?;
         if !is_here {
             remarks.push("rehearsed in an empty directory: this one is no project".to_owned());
         }
         Ok(remarks)
+    }
+
+    /// Returns the runtime's own timer of a hook, where its settings name one.
+    fn timer(&self, hook: &Registered) -> Option<Duration> {
+        let read = hook.entry.timeout?;
+        Some(self.runtime.runtime.entry_time(read))
     }
 
     fn form<'a>(
@@ -750,10 +756,7 @@ impl InstallArgs {
             program,
             runtime: self.runtime.name,
             shell,
-            timeout: hook
-                .entry
-                .timeout
-                .map(|read| self.runtime.runtime.entry_time(read)),
+            timeout: self.timer(hook),
             variables,
         }
     }

@@ -289,9 +289,8 @@ impl SettingsFile {
     ///
     /// Returns why the hook is left as it is.
     pub(super) fn starts_inside(&self, hook: &Registered) -> Result<(), String> {
-        let is_of_project = self.is_projects || self.path.starts_with(&self.project);
-        let directory = hook.working_dir.as_deref().filter(|_| is_of_project);
-        let Some(directory) = directory else {
+        let directory = hook.working_dir.as_deref();
+        let Some(directory) = directory.filter(|_| self.is_projects) else {
             return Ok(());
         };
         let shown = directory.display();
@@ -406,7 +405,7 @@ impl SettingsFile {
         edits.collect::<Option<_>>().ok_or_else(by_hand)
     }
 
-    /// Returns why hookjail itself would not be what runs by these settings, if so.
+    /// Returns the variable that these settings set for hookjail itself, too, if there is one.
     pub(super) fn steers_hookjail(&self) -> Option<String> {
         let settings: Value = match self.syntax {
             Syntax::Json => serde_json::from_str(&self.plain).ok()?,
@@ -415,7 +414,8 @@ impl SettingsFile {
         let mut names = settings.get("env")?.as_object()?.keys();
         let name = names.find(|name| environment::steers_hookjail(name))?;
         Some(format!(
-            "the settings' `env` sets `{name}` for hookjail itself, too; remove it there, and install again"
+            "`env` sets `{name}` for hookjail itself, too; remove it from `{}`, and install again",
+            self.path.display()
         ))
     }
 

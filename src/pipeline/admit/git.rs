@@ -147,19 +147,22 @@ mod tests {
     #[test]
     fn a_linked_tree_has_its_own_directory_and_the_common_one_and_must_be_named_there() {
         let (_directory, tree, common) = beside();
-        let own = common.join("worktrees/tree");
+        let linked = common.join("worktrees/tree");
         assert_eq!(GitPlaces::find(&tree), Ok(None));
         assert_eq!(GitPlaces::find(common.parent().unwrap()), Ok(None));
 
-        write(tree.join(".git"), &format!("gitdir: {}\n", own.display()));
+        write(
+            tree.join(".git"),
+            &format!("gitdir: {}\n", linked.display()),
+        );
         assert_eq!(GitPlaces::find(&tree), Ok(None));
-        write(own.join("HEAD"), "ref: refs/heads/main\n");
-        write(own.join("commondir"), "../..\n");
-        write(own.join("gitdir"), "/elsewhere/.git\n");
+        write(linked.join("HEAD"), "ref: refs/heads/main\n");
+        write(linked.join("commondir"), "../..\n");
+        write(linked.join("gitdir"), "/elsewhere/.git\n");
         assert!(GitPlaces::find(&tree).unwrap_err().contains("repair"));
-        write(own.join("gitdir"), &format!("{}/.git\n", tree.display()));
+        write(linked.join("gitdir"), &format!("{}/.git\n", tree.display()));
         let found = GitPlaces::find(&tree).unwrap().unwrap();
-        assert_eq!((&found.own, &found.common), (&own, &common));
+        assert_eq!((&found.own, &found.common), (&linked, &common));
         assert_eq!(found.outermost().collect::<Vec<_>>(), [&common]);
     }
 

@@ -69,7 +69,7 @@ impl Opened {
     ///
     /// Refuses where a path cannot be opened, a named one leads through a symbolic link (`GRANT_MISSING`), or the working
     /// directory lies in no grant (`INVALID_REQUEST`).
-    pub(crate) async fn of(
+    pub(crate) async fn open(
         known: &KnownPlaces,
         prepared: &Prepared,
         policy: &Policy,

@@ -356,7 +356,7 @@ fn nothing_is_removed_but_what_was_made() {
     assert!(another.is_dir() && !workspace.join(".b").exists());
     fs::remove_dir(another).unwrap();
 
-    // What is shared lies elsewhere at the end.
+    // The shared directory lies elsewhere at the end.
     let kept = find();
     let theirs = taken(elsewhere.join(".a"));
     mode(&workspace.join(SHARED), 0o755);
