@@ -8,6 +8,11 @@ use nix::{
     fcntl::{Flock, FlockArg},
     unistd::{getegid, geteuid},
 };
+#[cfg(target_os = "linux")]
+use nix::{
+    sched::{CloneFlags, unshare},
+    sys::stat::umask,
+};
 
 use super::*;
 use crate::{policy::NamePattern, sys::FileRights};
@@ -324,10 +329,17 @@ fn something_else_in_the_place_of_what_runs_share_is_refused_by_name() {
     }
 }
 
+#[cfg(target_os = "linux")]
 #[test]
 fn what_runs_share_can_be_opened_by_runs_of_other_users() {
     let workspace = tempfile::tempdir().unwrap();
-    let _kept = Kept::find(workspace.path(), &unchanged(&[".a"]), &[], making()).unwrap();
+    let find = || {
+        // A daemon's umask, of this thread alone.
+        unshare(CloneFlags::CLONE_FS).unwrap();
+        umask(Mode::from_bits_truncate(0o077));
+        Kept::find(workspace.path(), &unchanged(&[".a"]), &[], making()).unwrap()
+    };
+    let _kept = std::thread::scope(|scope| scope.spawn(find).join().unwrap());
     let shared = workspace.path().join(SHARED);
     assert_eq!(shared.metadata().unwrap().mode() & 0o7777, 0o1555);
 }
