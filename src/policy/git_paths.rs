@@ -88,16 +88,27 @@ pub(crate) fn is_open(home: &Path, path: &Path) -> bool {
 
 /// A file of configuration that cannot be read whole.
 #[derive(Debug, thiserror::Error)]
-#[error("`{}` {cause}", .path.display())]
+#[error("`{}`", .path.display())]
 pub(crate) struct Unread {
+    #[source]
     cause: UnreadCause,
     /// The file.
     pub(crate) path: PathBuf,
 }
 
+impl Unread {
+    /// Wraps an error of opening or listing a path.
+    pub(crate) fn closed(path: &Path, error: io::Error) -> Self {
+        Self {
+            cause: UnreadCause::Closed(error),
+            path: path.to_owned(),
+        }
+    }
+}
+
 #[derive(Debug, thiserror::Error)]
 enum UnreadCause {
-    #[error("cannot be read ({0})")]
+    #[error("cannot be read")]
     Closed(#[from] io::Error),
     #[error("is larger than 1 MiB")]
     Large,
@@ -186,10 +197,26 @@ impl Reader<'_> {
 }
 
 /// Returns what steers the submodules of a repository, and of those: their configurations and their directories of hooks.
-pub(crate) fn steering_modules(repository: &Path) -> Vec<(PathBuf, bool)> {
-    fn look(directory: &Path, levels: usize, found: &mut Vec<(PathBuf, bool)>) {
-        let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-        for entry in entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
+///
+/// # Errors
+///
+/// Returns a directory that cannot be listed.
+pub(crate) fn steering_modules(repository: &Path) -> Result<Vec<(PathBuf, bool)>, Unread> {
+    fn look(
+        directory: &Path,
+        levels: usize,
+        found: &mut Vec<(PathBuf, bool)>,
+    ) -> Result<(), Unread> {
+        let fails = |error| Unread::closed(directory, error);
+        let entries = match fs::read_dir(directory) {
+            Err(error) if is_missing(&error) => return Ok(()),
+            entries => entries.map_err(fails)?,
+        };
+        for entry in entries {
+            let entry = entry.map_err(fails)?;
+            if !entry.file_type().map_err(fails)?.is_dir() {
+                continue;
+            }
             let path = entry.path();
             let has = |name: &str| path.join(name).symlink_metadata().is_ok();
             let is_repository = has("HEAD") || has("config");
@@ -206,13 +233,14 @@ pub(crate) fn steering_modules(repository: &Path) -> Vec<(PathBuf, bool)> {
                 false => path,
             };
             if levels > 0 {
-                look(&within, levels - 1, found);
+                look(&within, levels - 1, found)?;
             }
         }
+        Ok(())
     }
     let mut found = Vec::new();
-    look(&repository.join("modules"), MODULE_LEVELS, &mut found);
-    found
+    look(&repository.join("modules"), MODULE_LEVELS, &mut found)?;
+    Ok(found)
 }
 
 /// Reads a file; `None` where there is none, or no more than a device.
@@ -687,7 +715,8 @@ mod tests {
                     places.write(&format!("tree/m/{index}"), "");
                 });
             let unread = places.obeyed().unwrap_err();
-            assert!(unread.to_string().contains(why), "{unread}");
+            let shown = crate::refusal::chain(&unread);
+            assert!(shown.contains(why), "{shown}");
             assert!(unread.path.starts_with(places.path("tree")), "{unread}");
         }
     }
@@ -700,7 +729,7 @@ mod tests {
             places.write(&format!("modules/{module}/config"), "");
         }
         places.write("modules/m/config.worktree", "");
-        let mut found = steering_modules(&places.path(""));
+        let mut found = steering_modules(&places.path("")).unwrap();
         found.sort();
         let expected = [
             ("libs/n/config", false),

@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, File},
-    io::Read as _,
+    io::{self, Read as _},
     path::{Path, PathBuf},
 };
 
@@ -28,24 +28,27 @@ impl GitPlaces {
     ///
     /// # Errors
     ///
-    /// Returns why a directory that `.git` names is not accepted.
-    pub(super) fn find(workspace: &Path) -> Result<Option<Self>, String> {
+    /// Returns why a directory that `.git` names is not accepted, or cannot be examined.
+    pub(super) fn find(workspace: &Path) -> Result<Option<Self>, Unfit> {
         let link = workspace.join(".git");
         let Ok(kind) = link.symlink_metadata() else {
             return Ok(None);
         };
         if kind.is_dir() {
             return match link.join("commondir").symlink_metadata() {
-                Ok(_) => Err("`commondir` in it leads git to another repository; remove it".into()),
+                Ok(_) => {
+                    let why = "`commondir` in it leads git to another repository; remove it";
+                    Err(Unfit::Another(why.to_owned()))
+                }
                 Err(_) => Ok(None),
             };
         }
-        let text = kind.is_file().then(|| line(&link)).flatten();
-        let named_own = text.and_then(|text| named(workspace, text.strip_prefix("gitdir: ")?));
+        let named_own =
+            line(&link)?.and_then(|text| named(workspace, text.strip_prefix("gitdir: ")?));
         let Some(own) = named_own else {
             return Ok(None);
         };
-        let shared = line(&own.join("commondir"));
+        let shared = line(&own.join("commondir"))?;
         let common = match &shared {
             None => Some(own.clone()),
             Some(text) => named(&own, text),
@@ -58,26 +61,35 @@ impl GitPlaces {
         };
         let names_the_tree = match shared {
             Some(_) if own.parent() != Some(&common.join("worktrees")) => false,
-            Some(_) => leads_to(&own, line(&own.join("gitdir")), &link),
-            None => leads_to(&own, work_tree(&own), workspace),
+            Some(_) => leads_to(&own, line(&own.join("gitdir"))?, &link),
+            None => leads_to(&own, work_tree(&own)?, workspace),
         };
         if !names_the_tree {
             let repair = match shared {
                 Some(_) => "run `git worktree repair` in it",
                 None => "run `git config core.worktree \"$PWD\"` in the tree",
             };
-            return Err(format!(
+            return Err(Unfit::Another(format!(
                 "`{}` does not name it as its working tree; remove `.git`, or where that is the tree's own repository {repair}",
                 own.display()
-            ));
+            )));
         }
         Ok(Some(Self { common, own }))
     }
 }
 
+/// Why the repository of a working tree is not granted with it.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Unfit {
+    #[error("{0}")]
+    Another(String),
+    #[error("a file of git's cannot be read")]
+    Unread(#[from] io::Error),
+}
+
 /// Returns the working tree that a repository's configuration names, where it is spelled as git writes a plain value.
-fn work_tree(repository: &Path) -> Option<String> {
-    let text = read(&repository.join("config"))?;
+fn work_tree(repository: &Path) -> io::Result<Option<String>> {
+    let text = read(&repository.join("config"))?.unwrap_or_default();
     let mut section = "";
     let mut tree = None;
     for line in text.lines().map(str::trim) {
@@ -90,23 +102,36 @@ fn work_tree(repository: &Path) -> Option<String> {
             tree = Some(value.trim().trim_matches('"').to_owned());
         }
     }
-    tree
+    Ok(tree)
 }
 
 /// Reads a file of one line; `None` where there is none.
-fn line(path: &Path) -> Option<String> {
+fn line(path: &Path) -> io::Result<Option<String>> {
     let text = read(path)?;
-    Some(text.trim_end_matches(['\r', '\n']).to_owned())
+    Ok(text.map(|text| text.trim_end_matches(['\r', '\n']).to_owned()))
 }
 
-/// Reads a regular file, as far as files of git that people write go; `None` where there is none.
-fn read(path: &Path) -> Option<String> {
+/// Reads a regular file, as far as files of git that people write go; `None` where the caller has none there, as git would find.
+fn read(path: &Path) -> io::Result<Option<String>> {
     const LONGEST: u64 = 1 << 20;
-    let is_file = path.symlink_metadata().ok()?.is_file();
-    let file = is_file.then(|| File::open(path).ok()).flatten()?;
-    let mut text = String::new();
-    file.take(LONGEST).read_to_string(&mut text).ok()?;
-    Some(text)
+    let text = || {
+        if !path.symlink_metadata()?.is_file() {
+            return Ok(None);
+        }
+        let mut text = String::new();
+        File::open(path)?.take(LONGEST).read_to_string(&mut text)?;
+        Ok(Some(text))
+    };
+    let has_none = [
+        io::ErrorKind::InvalidData,
+        io::ErrorKind::NotADirectory,
+        io::ErrorKind::NotFound,
+        io::ErrorKind::PermissionDenied,
+    ];
+    text().or_else(|error: io::Error| match has_none.contains(&error.kind()) {
+        true => Ok(None),
+        false => Err(error),
+    })
 }
 
 /// Returns whether what a file in a directory names is there, and is this very path.
@@ -148,18 +173,19 @@ mod tests {
     fn a_linked_tree_has_its_own_directory_and_the_common_one_and_must_be_named_there() {
         let (_directory, tree, common) = beside();
         let linked = common.join("worktrees/tree");
-        assert_eq!(GitPlaces::find(&tree), Ok(None));
-        assert_eq!(GitPlaces::find(common.parent().unwrap()), Ok(None));
+        assert_eq!(GitPlaces::find(&tree).unwrap(), None);
+        assert_eq!(GitPlaces::find(common.parent().unwrap()).unwrap(), None);
 
         write(
             tree.join(".git"),
             &format!("gitdir: {}\n", linked.display()),
         );
-        assert_eq!(GitPlaces::find(&tree), Ok(None));
+        assert_eq!(GitPlaces::find(&tree).unwrap(), None);
         write(linked.join("HEAD"), "ref: refs/heads/main\n");
         write(linked.join("commondir"), "../..\n");
         write(linked.join("gitdir"), "/elsewhere/.git\n");
-        assert!(GitPlaces::find(&tree).unwrap_err().contains("repair"));
+        let error = GitPlaces::find(&tree).unwrap_err().to_string();
+        assert!(error.contains("repair"), "{error}");
         write(linked.join("gitdir"), &format!("{}/.git\n", tree.display()));
         let found = GitPlaces::find(&tree).unwrap().unwrap();
         assert_eq!((&found.own, &found.common), (&linked, &common));
@@ -170,7 +196,7 @@ mod tests {
     fn another_trees_repository_is_no_part_of_a_tree_that_names_it() {
         let (_directory, tree, main) = beside();
         let refused = |why: &str| {
-            let error = GitPlaces::find(&tree).unwrap_err();
+            let error = GitPlaces::find(&tree).unwrap_err().to_string();
             assert!(error.contains(why), "{error}");
         };
         // A file that leads there, by either kind of path.
@@ -194,7 +220,7 @@ mod tests {
         // A repository of its own that leads there.
         fs::remove_file(tree.join(".git")).unwrap();
         repository(&tree.join(".git"));
-        assert_eq!(GitPlaces::find(&tree), Ok(None));
+        assert_eq!(GitPlaces::find(&tree).unwrap(), None);
         write(tree.join(".git/commondir"), "../../main/.git\n");
         refused("commondir");
     }

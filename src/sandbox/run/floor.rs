@@ -2,6 +2,7 @@
 
 use std::{
     ffi::OsStr,
+    io,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
 };
@@ -90,7 +91,11 @@ pub(in crate::sandbox) struct Led {
 
 impl Floor {
     /// Returns the kept places of homes that links of theirs have in a workspace.
-    pub(super) fn led_into(&self, homes: &[PathBuf], workspace: &Path) -> Vec<Led> {
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of listing a place that is there and open to the caller.
+    pub(super) fn led_into(&self, homes: &[PathBuf], workspace: &Path) -> io::Result<Vec<Led>> {
         let mut looked = Look {
             found: Vec::new(),
             listings: &self.listings,
@@ -103,10 +108,10 @@ impl Floor {
         homes.dedup();
         for home in homes {
             for (below, is_secret) in References::kept() {
-                looked.place(&home.join(below), is_secret);
+                looked.place(&home.join(below), is_secret)?;
             }
         }
-        looked.found
+        Ok(looked.found)
     }
 }
 
@@ -118,31 +123,38 @@ struct Look<'a> {
 }
 
 impl Look<'_> {
-    fn place(&mut self, path: &Path, is_secret: bool) {
-        if path.symlink_metadata().is_err() {
-            return;
+    fn place(&mut self, path: &Path, is_secret: bool) -> io::Result<()> {
+        if let Err(error) = path.symlink_metadata() {
+            return match is_out_of_reach(&error) {
+                true => Ok(()),
+                false => Err(error),
+            };
         }
         let way = Way::follow(path);
         if !way.links.is_empty() {
             self.led(path, &way, is_secret);
         }
-        self.directory(&way.end, is_secret, LEVELS);
+        self.directory(&way.end, is_secret, LEVELS)
     }
 
-    fn directory(&mut self, path: &Path, is_secret: bool, levels: usize) {
+    fn directory(&mut self, path: &Path, is_secret: bool, levels: usize) -> io::Result<()> {
         if path.starts_with(self.workspace) || self.workspace.starts_with(path) {
-            return;
+            return Ok(());
         }
         let opened = open_directory(AT_FDCWD, path);
-        let listed = opened.and_then(|opened| self.listings.entries(&opened));
-        for (name, kind) in listed.iter().flat_map(|entries| entries.iter()) {
+        let listed = match opened.and_then(|opened| self.listings.entries(&opened)) {
+            Err(error) if is_out_of_reach(&error) => return Ok(()),
+            listed => listed?,
+        };
+        for (name, kind) in listed.iter() {
             let below = path.join(OsStr::from_bytes(name.to_bytes()));
             if *kind == Type::Symlink {
                 self.led(&below, &Way::follow(&below), is_secret);
             } else if *kind == Type::Directory && levels > 1 {
-                self.directory(&below, is_secret, levels - 1);
+                self.directory(&below, is_secret, levels - 1)?;
             }
         }
+        Ok(())
     }
 
     fn led(&mut self, path: &Path, way: &Way, is_secret: bool) {
@@ -159,6 +171,14 @@ impl Look<'_> {
             path: path.to_owned(),
         });
     }
+}
+
+/// Returns whether an error is that of what is no directory, or is closed to whoever's home it is.
+fn is_out_of_reach(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::PermissionDenied
+    ) || error.raw_os_error() == Some(libc::ELOOP)
 }
 
 #[cfg(test)]
@@ -214,7 +234,11 @@ mod tests {
         fs::write(workspace.join("file"), "").unwrap();
         symlink(root.join("home/other"), workspace.join("moved")).unwrap();
         let floor = Floor::default();
-        let led = || floor.led_into(&[home.clone(), home.clone()], &workspace);
+        let led = || {
+            floor
+                .led_into(&[home.clone(), home.clone()], &workspace)
+                .unwrap()
+        };
         assert_eq!(led(), []);
         for (path, leads, below, is_secret) in [
             (".bashrc", "dotfiles/file", Some("file"), false),

@@ -88,6 +88,10 @@ impl Opened {
                 let kept = asked.kept(workspace, &policy.files, &homes).await?;
                 let _as_caller = asked.rights();
                 let led = known.floor().led_into(&homes, workspace);
+                let led = led.map_err(|error| {
+                    let missing = |message| Refusal::new(Reason::GrantMissing, message);
+                    Refusal::failed("links of the home cannot be looked for", &error, missing)
+                })?;
                 let led = led
                     .into_iter()
                     .filter(|led| is_open(led, workspace, &policy.files));

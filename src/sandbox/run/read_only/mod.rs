@@ -16,7 +16,6 @@ use std::{
 use libc::mode_t;
 use nix::{
     errno::Errno,
-    fcntl::OFlag,
     sys::stat::{FileStat, Mode, SFlag, fstat, mkdirat},
     unistd::{UnlinkatFlags, geteuid, unlinkat},
 };
@@ -372,7 +371,8 @@ fn steered_by<'a>(
         .into_iter()
         .skip(1)
         .filter(|path| path.symlink_metadata().is_ok());
-    let modules = repositories.flat_map(git_paths::steering_modules);
+    let modules: Result<Vec<_>, _> = repositories.map(git_paths::steering_modules).collect();
+    let modules = modules.map_err(|why| unread(&why))?.into_iter().flatten();
     let files = obeyed.into_iter().chain(there).map(|path| (path, false));
     let mut trees = vec![(workspace, Vec::new())];
     trees.extend(common.map(|common| (common, Vec::new())));
@@ -682,23 +682,9 @@ fn can_be_made(tree: &OwnedFd, below: &Path) -> Result<(), Errno> {
     })
 }
 
-fn make(workspace: &OwnedFd, below: &Path) -> Result<(), Errno> {
-    let (Some(parent), Some(name)) = (below.parent(), below.file_name()) else {
-        return Err(Errno::ENOENT);
-    };
-    let flags = BY_NAME | OFlag::O_DIRECTORY;
-    let opened = match parent {
-        none if none.as_os_str().is_empty() => None,
-        some => Some(open_beneath(
-            workspace,
-            some,
-            flags,
-            Mode::empty(),
-            Links::Refused,
-        )?),
-    };
+fn make(tree: &OwnedFd, below: &Path) -> Result<(), Errno> {
     let mode = Mode::from_bits_truncate(0o755);
-    match mkdirat(opened.as_ref().unwrap_or(workspace), name, mode) {
+    match in_parent(tree, below, |parent, name| mkdirat(parent, name, mode)) {
         // Another run may have created it meanwhile.
         Ok(()) | Err(Errno::EEXIST) => Ok(()),
         Err(errno) => Err(errno),
@@ -739,20 +725,24 @@ const SHOWN: &str = "take a profile with the part `project-secrets`, which hides
 /// Refuses because the hidden names of a workspace cannot be found.
 fn unsearchable(workspace: &Path, why: &Unsearchable) -> Refusal {
     let workspace = workspace.display();
-    let message = format!("`{workspace}` cannot be searched for `files.hidden`: {why}; {SHOWN}");
-    Refusal::new(Reason::PolicyUnenforceable, message)
-        .with(Fact::Axis(Axis::Read))
-        .with(Fact::Path(workspace.to_string()))
+    let what = format_args!("`{workspace}` cannot be searched for `files.hidden`");
+    Refusal::failed(what, why, |message| {
+        let message = format!("{message}; {SHOWN}");
+        Refusal::new(Reason::PolicyUnenforceable, message).with(Fact::Axis(Axis::Read))
+    })
+    .with(Fact::Path(workspace.to_string()))
 }
 
 /// Refuses because of a configuration of git.
 fn unread(why: &git_paths::Unread) -> Refusal {
-    let message = format!(
-        "the paths that git obeys in the workspace are unknown: {why}; make it a file of less than 1 MiB that can be read, or {OPEN_GIT}"
-    );
-    Refusal::new(Reason::PolicyUnenforceable, message)
-        .with(Fact::Axis(Axis::Write))
-        .with(Fact::Path(why.path.display().to_string()))
+    let what = "the paths that git obeys in the workspace are unknown";
+    Refusal::failed(what, why, |message| {
+        let message = format!(
+            "{message}; make it a file of less than 1 MiB, or a directory, that can be read, or {OPEN_GIT}"
+        );
+        Refusal::new(Reason::PolicyUnenforceable, message).with(Fact::Axis(Axis::Write))
+    })
+    .with(Fact::Path(why.path.display().to_string()))
 }
 
 /// Refuses because git would run any file of the workspace.

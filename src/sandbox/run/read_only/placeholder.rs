@@ -209,7 +209,8 @@ pub(super) fn in_parent<T>(
     let name = Path::new(below.file_name().ok_or(Errno::EINVAL)?);
     match below.parent().filter(|it| !it.as_os_str().is_empty()) {
         Some(parent) => {
-            let parent = open_beneath(tree, parent, DIRECTORY, Mode::empty(), Links::Refused)?;
+            let by_name = BY_NAME | OFlag::O_DIRECTORY;
+            let parent = open_beneath(tree, parent, by_name, Mode::empty(), Links::Refused)?;
             act(&parent, name)
         }
         None => act(tree, name),

@@ -300,6 +300,22 @@ fn a_lock_of_another_program_keeps_no_thread_waiting() {
 }
 
 #[test]
+fn a_search_that_fails_for_want_of_descriptors_is_a_want_and_not_a_policys_fault() {
+    let failed = |errno: Errno| {
+        let error = || io::Error::from(errno);
+        let unread = git_paths::Unread::closed(Path::new("/w/.git/config"), error());
+        let unlisted = Unsearchable::from(error());
+        [
+            super::unread(&unread),
+            unsearchable(Path::new("/w"), &unlisted),
+        ]
+        .map(|it| it.reason)
+    };
+    assert_eq!(failed(Errno::EMFILE), [Reason::Overloaded; 2]);
+    assert_eq!(failed(Errno::EACCES), [Reason::PolicyUnenforceable; 2]);
+}
+
+#[test]
 fn something_else_in_the_place_of_what_runs_share_is_refused_by_name() {
     type Put = fn(&Path);
     let cases: [Put; 3] = [
