@@ -290,7 +290,7 @@ impl Gate {
         let opened = Program::open(
             command.path.clone(),
             &command.argv,
-            &self.consents.data(&command.name, policy),
+            &self.consents.data(&command.name, policy, &request.hook),
             starts_in(policy, &request.hook),
             opened_for,
             sandbox.view(&policy.files),
