@@ -1,6 +1,7 @@
 //! Planning: policy, command, limits and backend of one run, resolved.
 
 use std::{
+    path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -11,10 +12,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Admitted, Call, Purpose, admit::GitPlaces, places::Place, runs::RunInWork};
 use crate::{
-    consent::Program,
+    consent::{OpenedFor, Program, misleading},
     model::{Consent, InvalidField, Peer},
     policy::{
-        GrantPlace, GrantSpec, Policy,
+        Access, GrantPlace, GrantSpec, Policy,
         environment::Variables,
         narrow::{Bindings, narrow},
     },
@@ -120,6 +121,14 @@ impl Plan {
             check_confines(&selected)?;
         }
         let mut environment = Variables::resolve(&policy, &request.hook, request.depth)?;
+        let left_out = misleading(
+            &admitted.program.sought,
+            &environment.path(),
+            &written(&policy, request.hook.workspace.as_deref()),
+            OpenedFor::caller(&admitted.call.peer, sandbox.switches_uid()),
+            sandbox.view(&policy.files),
+        )?;
+        environment.leave_out(&left_out);
         if let Some(trace) = &admitted.call.trace {
             let context = trace.context();
             environment.set_trace(&policy, context.parent(), &context.state);
@@ -260,6 +269,21 @@ fn narrowed(profile: &Policy, request: &Request, cache: Option<&Cache>) -> Resul
         umask: profile.metadata.umask(request.hook.umask),
         ..narrowed
     })
+}
+
+/// Returns the directories that hooks or agents write, without links too.
+fn written(policy: &Policy, workspace: Option<&Path>) -> Vec<PathBuf> {
+    let grants = policy.files.system.iter().chain(&policy.files.named);
+    let grants = grants.filter_map(|grant| match &grant.place {
+        GrantPlace::Path(path) => (grant.access == Access::Write).then_some(path.as_path()),
+        GrantPlace::Entries(_) | GrantPlace::Source { .. } | GrantPlace::Workspace { .. } => None,
+    });
+    let named: Vec<_> = grants.chain(workspace).map(Path::to_owned).collect();
+    let real: Vec<_> = named
+        .iter()
+        .filter_map(|it| it.canonicalize().ok())
+        .collect();
+    [named, real].concat()
 }
 
 /// Adds the directories of git that belong to the workspace and lie elsewhere, granted as the workspace is.

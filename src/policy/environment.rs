@@ -117,6 +117,20 @@ impl Variables {
         }
     }
 
+    /// Returns the directories of `PATH`.
+    pub(crate) fn path(&self) -> Vec<PathBuf> {
+        let path = self.0.get(OsStr::new("PATH"));
+        path.map_or_else(Vec::new, |path| std::env::split_paths(path).collect())
+    }
+
+    /// Leaves directories out of `PATH`.
+    pub(crate) fn leave_out(&mut self, directories: &[PathBuf]) {
+        let left = self.path().into_iter();
+        let left = left.filter(|it| !directories.contains(it));
+        let left: Vec<_> = left.map(PathBuf::into_os_string).collect();
+        self.0.insert("PATH".into(), left.join(OsStr::new(":")));
+    }
+
     /// Returns the names of the whole environment, sorted.
     pub(crate) fn names(&self) -> Vec<OsString> {
         self.with_scratch(Path::new("")).into_keys().collect()

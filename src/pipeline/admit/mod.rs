@@ -282,11 +282,7 @@ impl Gate {
             rules,
             sandbox,
         } = *candidate;
-        let opened_for = if sandbox.switches_uid() {
-            OpenedFor::Peer(&call.peer)
-        } else {
-            OpenedFor::Oneself
-        };
+        let opened_for = OpenedFor::caller(&call.peer, sandbox.switches_uid());
         let opened = Program::open(
             command.path.clone(),
             &command.argv,
