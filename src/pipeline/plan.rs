@@ -121,14 +121,17 @@ impl Plan {
             check_confines(&selected)?;
         }
         let mut environment = Variables::resolve(&policy, &request.hook, request.depth)?;
-        let left_out = misleading(
-            &admitted.program.sought,
-            &environment.path(),
-            &written(&policy, request.hook.workspace.as_deref()),
-            OpenedFor::caller(&admitted.call.peer, sandbox.switches_uid()),
-            sandbox.view(&policy.files),
-        )?;
-        environment.leave_out(&left_out);
+        let sought = &admitted.program.sought;
+        if !sought.is_empty() {
+            let left_out = misleading(
+                sought,
+                &environment.path(),
+                &written(&policy, request.hook.workspace.as_deref()),
+                OpenedFor::caller(&admitted.call.peer, sandbox.switches_uid()),
+                sandbox.view(&policy.files),
+            )?;
+            environment.leave_out(&left_out);
+        }
         if let Some(trace) = &admitted.call.trace {
             let context = trace.context();
             environment.set_trace(&policy, context.parent(), &context.state);

@@ -31,7 +31,7 @@ use crate::{
     model::{InvalidField, Peer, is_plain},
     refusal::{Fault, Reason, Refusal, Stop, unless_lacking},
     rootfs::View,
-    sys::{FileRights, keep_writers_out},
+    sys::{FileRights, Links, keep_writers_out, locate},
 };
 
 /// The longest chain of interpreters that Linux follows, each but the last a script.
@@ -215,7 +215,7 @@ impl Program {
             view,
             working_dir,
         };
-        if is_of_a_process(&path) {
+        if opener.is_of_a_process(&path) {
             return Err(of_a_process(&path, "hook.argv[0]").into());
         }
         let (file, metadata) = opener.open(&path, "hook.argv[0]")?;
@@ -554,8 +554,12 @@ impl Opened {
             return Ok(());
         };
         let field = format!("hook.argv[{argument}]");
-        if is_of_a_process(&path) {
+        if opener.is_of_a_process(&path) {
             return match named.used {
+                FileUse::Script if is_stdin(&path) => {
+                    self.note(["the script on stdin".to_owned()]);
+                    Ok(())
+                }
                 FileUse::Executed | FileUse::Library | FileUse::Script => {
                     Err(of_a_process(&path, &field).into())
                 }
@@ -810,8 +814,10 @@ fn is_roots_name(path: &Path) -> bool {
 }
 
 /// Returns whether a path names another file in each process.
-fn is_of_a_process(path: &Path) -> bool {
-    ["/proc", "/dev/fd"].iter().any(|it| path.starts_with(it))
+/// Returns whether a path names a hook's stdin.
+fn is_stdin(path: &Path) -> bool {
+    let names = ["/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"];
+    names.iter().any(|name| path == Path::new(name))
 }
 
 fn of_a_process(path: &Path, field: &str) -> InvalidField {
@@ -909,6 +915,15 @@ impl Opener<'_> {
         }
         let directory = self.working_dir?;
         Some(directory.join(written).components().collect())
+    }
+
+    /// Returns whether a path is another file in each process: below `/proc`, or by a link of `/proc` to what a process has
+    /// open.
+    fn is_of_a_process(&self, path: &Path) -> bool {
+        let is_named_so = ["/proc", "/dev/fd"].iter().any(|it| path.starts_with(it));
+        is_named_so
+            || self.view.root_of(path).is_none()
+                && locate(path, OFlag::empty(), Links::FollowedByName).err() == Some(Errno::ELOOP)
     }
 
     /// Returns a first line whose interpreter has an absolute path. `None` where no directory is known to begin from.

@@ -228,10 +228,17 @@ fn a_word_behind_one_that_may_be_the_script_is_data_by_the_operators_word() {
 #[test]
 fn a_path_that_is_another_file_in_each_process_is_refused_as_code_and_named_as_data() {
     let (_held, root) = of_spellings();
+    std::os::unix::fs::symlink("/proc/self/cwd", root.join("started")).unwrap();
+    std::os::unix::fs::symlink("/proc/self/cwd/h", root.join("linked")).unwrap();
+    std::os::unix::fs::symlink("h", root.join("control")).unwrap();
+    assert!(spelled(&root, "/bin/sh|./control").is_ok());
     for words in [
         "/proc/self/cwd/h",
         "/bin/sh|/proc/self/cwd/h",
-        "/bin/sh|/dev/fd/0",
+        "/bin/sh|/dev/fd/3",
+        "/bin/sh|./started/h",
+        "/bin/sh|./linked",
+        "/usr/bin/env|./started/h",
         "/usr/bin/env|/proc/thread-self/cwd/h",
     ] {
         let refusal = spelled(&root, words).unwrap_err();
@@ -248,6 +255,12 @@ fn a_path_that_is_another_file_in_each_process_is_refused_as_code_and_named_as_d
             .iter()
             .any(|it| it.contains("another file in each process"))
     );
+    for words in ["/bin/sh|/dev/stdin", "/bin/sh|-e|/dev/fd/0"] {
+        assert_eq!(
+            spelled(&root, words).unwrap().unbound,
+            ["the script on stdin"]
+        );
+    }
 }
 
 #[test]
