@@ -835,8 +835,15 @@ fn what_looks_confined_and_need_not_be_is_named_and_stays() {
         "--as claude-code --profile develop --rehearse --",
         "--as codex --profile develop --start --",
         "--as claude-code --start --",
+        "--as claude-code --profile nosuch --start --",
+        "--as claude-code --profile develop --timeout 0s --start --",
+        "--as claude-code --profile develop --point PostToolUse --start --",
+        "--profile develop --as claude-code --start --",
     ] {
         doubtful.push(format!("{program} run {options} /bin/true"));
+    }
+    for before in ["env", "exec", "timeout 5", "cd / &&"] {
+        doubtful.push(format!("{before} {program} run {form} /bin/true"));
     }
     doubtful.push(format!(
         "{program} run --as claude-code --profile develop;id --start -- /bin/true"

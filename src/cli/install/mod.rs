@@ -15,6 +15,7 @@ use std::{
     io::{self, BufRead, IsTerminal},
     path::{Path, PathBuf},
     process::ExitCode,
+    sync::Arc,
     time::Duration,
 };
 
@@ -45,7 +46,7 @@ use crate::{
     daemon::Assembly,
     hooks::{Action, Registered, variables::words},
     model::{Command, Lines, ProfileName, plain},
-    policy::environment,
+    policy::{Policy, environment},
     sandbox::{Caches, Fetching},
 };
 
@@ -216,7 +217,7 @@ impl InstallArgs {
             )));
         }
         let empty = no_workspace.is_some().then(Empty::new).transpose()?;
-        let binds = needs_workspace(&config, &self.profile);
+        let binds = policy(&config, &self.profile).is_some_and(|it| it.needs_workspace());
         // A runtime joins the variables of all its files.
         let mut of_files = files.iter().filter(|_| !self.uninstall);
         let steered = of_files.find_map(SettingsFile::steers_hookjail);
@@ -423,7 +424,7 @@ impl InstallArgs {
             (None, CommandStyle::Argv) => None,
         };
         let value = |name: &str| file.value(name);
-        if let Some(stays) = self.stays(&value, &variables, |reader| {
+        if let Some(stays) = self.stays(config, hook, &value, &variables, |reader| {
             reader.line(text, shell.is_some())
         })? {
             return Ok(stays);
@@ -473,7 +474,10 @@ impl InstallArgs {
             return Ok(Becomes::put_back(original.join(" "), edits));
         }
         let value = |name: &str| file.value(name);
-        if let Some(stays) = self.stays(&value, &variables, |reader| reader.words(words))? {
+        let stays = self.stays(config, hook, &value, &variables, |reader| {
+            reader.words(words)
+        });
+        if let Some(stays) = stays? {
             return Ok(stays);
         }
         let program = program()?;
@@ -496,6 +500,8 @@ impl InstallArgs {
     /// Fails where it need not be confined.
     fn stays(
         &self,
+        config: &Config,
+        hook: &Registered,
         value: &dyn Fn(&str) -> Option<String>,
         variables: &[String],
         read: impl FnOnce(&Reader<'_>) -> Reading,
@@ -505,11 +511,12 @@ impl InstallArgs {
         // By another path a hook, or whoever changes the project, may have put something else there by the time it is called.
         let programs = [written.to_owned(), written.with_file_name(WHOLE)];
         let is_this = |path: &Path| programs.iter().any(|it| it.as_os_str() == path.as_os_str());
+        let is_profile = |name: &str| policy(config, name).is_some();
         match read(&Reader {
+            form: &self.form(&words, hook, None, variables),
+            is_profile: &is_profile,
             is_this: &is_this,
-            runtime: self.runtime.name,
             value,
-            variables,
         }) {
             Reading::Confined => Ok(Some(Becomes::Kept("is confined already"))),
             Reading::Doubtful(why) => Err(format!(
@@ -899,12 +906,10 @@ fn code(planned: &[Planned]) -> ExitCode {
     }
 }
 
-/// Returns whether hooks under a profile need a workspace.
-fn needs_workspace(config: &Config, profile: &str) -> bool {
-    let registry = Assembly::registry(config).ok();
-    let policy = ProfileName::parse(profile)
-        .and_then(|name| registry.as_ref().and_then(|it| it.find(&name)).cloned());
-    policy.is_some_and(|it| it.needs_workspace())
+/// Returns the profile of this name, where the profiles can be read.
+fn policy(config: &Config, profile: &str) -> Option<Arc<Policy>> {
+    let name = ProfileName::parse(profile)?;
+    Assembly::registry(config).ok()?.find(&name).cloned()
 }
 
 fn agreed(question: &str) -> Result<bool, Failure> {
