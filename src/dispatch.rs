@@ -520,8 +520,14 @@ async fn act(
         Action::Log(log) => {
             let event = request.contract.stdin(&request.event, &request.envelope);
             let point = &request.event.point;
-            let verdict =
-                event.and_then(|event| Ok(crate::hooks::log::write(*log, &hook.name, point, &values(&event)?)));
+            let verdict = event.and_then(|event| {
+                Ok(crate::hooks::log::write(
+                    *log,
+                    &hook.name,
+                    point,
+                    &values(&event)?,
+                ))
+            });
             let failed = |error: InvalidField| not_run.verdict(&error.to_string());
             return verdict.unwrap_or_else(failed).into();
         }

@@ -8,7 +8,7 @@ build_tests
 spec=$(tests_of spec)
 files_in_memory
 # What is left out says in Landlock's words what a container says in others.
-chapters=(main_job:: output:: deadline:: matrix::nothing matrix::parts matrix::processes)
+chapters=(main_job:: output:: deadline:: matrix::nothing matrix::parts matrix::processes read_only::what)
 runc=$(realpath "$(command -v runc)")
 belongs_to root
 # What is true of containers alone; on crun in tier 32.

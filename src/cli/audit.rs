@@ -19,9 +19,10 @@ use tonic::{Status, Streaming};
 
 use hookjail_proto::{self as pb, audit_service_client::AuditServiceClient};
 
+use hookjail_base::model::plain;
 use hookjail_contract as contract;
 
-use super::{Context, Failure, client, output, output::Style, show::plain};
+use super::{Context, Failure, client, output, output::Style};
 use crate::journal::{
     query::{RecordFields, RecordFilter, RecordMatcher, RequestEnd},
     read::JournalReader,

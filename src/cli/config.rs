@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
-use super::{Context, Failure, output, show::plain};
-use crate::config::Origin;
+use super::{Context, Failure, output};
+use crate::{config::Origin, model::plain};
 
 /// Show the configuration in force, and where each value is from.
 #[derive(Debug, Args)]

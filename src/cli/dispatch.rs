@@ -23,9 +23,10 @@ use super::{
     output::Style,
     private_server,
     run::{UNCONFINED, contract, directory, event, parse_span},
-    show::{Refusals, may_be_hindered, plain, push_words, texts},
+    show::{Refusals, may_be_hindered, push_words, texts},
 };
 use crate::{consent::ConsentRule, daemon::operator, hooks::Owner, wire::json};
+use hookjail_base::model::plain;
 
 /// The exit code where a hook stopped the operation at its point.
 const EXIT_STOPPED: u8 = 2;

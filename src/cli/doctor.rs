@@ -7,13 +7,14 @@ use std::{
 
 use clap::Args;
 
+use hookjail_base::model::plain;
 use hookjail_proto::{self as pb, sandbox_service_client::SandboxServiceClient};
 
 use super::{
     Context, Failure, client,
     output::{self, Style},
     private_server, profile,
-    show::{axis_name, plain},
+    show::axis_name,
 };
 use crate::{
     daemon::Assembly,

@@ -18,6 +18,7 @@ use super::{Context, Failure, output};
 use crate::{
     daemon::{Assembly, noteworthy},
     hooks::{Registered, load::peek, lookup, redirection, show},
+    model::Lines,
     policy::Registry,
 };
 
@@ -143,19 +144,19 @@ fn of_lists(context: &Context) -> Vec<String> {
 
 /// Prints hooks below their points.
 fn tell(hooks: &[Registered]) {
-    let mut text = String::new();
+    let mut text = Lines::default();
     let mut point = None;
     for hook in by_point(hooks) {
         if point != Some(&hook.point) {
-            text.push_str(&format!("{}\n", hook.point));
+            text.add(&hook.point);
             point = Some(&hook.point);
         }
-        text.push_str(&show::lines(hook));
+        show::add(hook, &mut text);
     }
     if hooks.is_empty() {
-        text.push_str("no hooks\n");
+        text.add("no hooks");
     }
-    output::text(&text);
+    output::text(text.as_str());
 }
 
 /// Sorts hooks by their contract's points, and at each point by registration.

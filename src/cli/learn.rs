@@ -24,7 +24,7 @@ use tonic::transport::Channel;
 use hookjail_proto::{self as pb, hook_service_client::HookServiceClient};
 
 use hookjail_base::{
-    model::{Event, ProfileName, Users},
+    model::{Event, ProfileName, Users, plain},
     util::diff::unified,
 };
 use hookjail_contract::{Envelope, adopt::Adopted};
@@ -37,7 +37,7 @@ use super::{
     program::resolve_program,
     run::{contract, directory, event, parse_span, text},
     run_as,
-    show::{denial_words, outcome_words, plain},
+    show::{denial_words, outcome_words},
 };
 use crate::{
     config::Config,
@@ -151,7 +151,9 @@ impl LearnArgs {
         config.proposed_profiles = vec![(TRIAL.to_owned(), trial)];
         config.spawners = 1;
         config.callers = Users::default();
-        config.workspace_roots.named.push(bench.workspace.clone());
+        let homes = context.environment().own_homes();
+        let added = config.workspace_roots.add(&bench.workspace, &homes);
+        added.map_err(|why| Failure::new(format!("`{}` {why}", bench.workspace.display())))?;
         // Both runs begin without files of earlier ones, and leave none.
         let state = BriefState::make(&config.runtime)?;
         config.hook_state = Some(state.path().to_owned());

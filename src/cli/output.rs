@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::json;
 use uuid::Uuid;
 
-use hookjail_base::model::{visible, visible_json};
+use hookjail_base::model::{plain, visible, visible_json};
 
 use super::Failure;
 use crate::daemon;
@@ -24,6 +24,11 @@ const COLOR_END: char = 'm';
 /// Writes text for people to stdout. A closed stdout is ignored.
 pub(super) fn text(text: &str) {
     raw(shown(text).as_bytes());
+}
+
+/// Writes a line for people to stdout, whatever line ends its text has.
+pub(super) fn line(line: &str) {
+    text(&format!("{}\n", plain(line)));
 }
 
 /// Writes a document to stdout: to a terminal as text, elsewhere as it is.
@@ -61,9 +66,9 @@ pub(super) fn stderr_text(text: &str) {
     raw_stderr(shown(text).as_bytes());
 }
 
-/// Writes a line for people to stderr. A closed stderr is ignored.
+/// Writes a line for people to stderr, whatever line ends its text has. A closed stderr is ignored.
 pub(super) fn stderr(line: &str) {
-    stderr_text(&format!("{line}\n"));
+    stderr_text(&format!("{}\n", plain(line)));
 }
 
 /// Writes a value as one line of JSON.
@@ -113,11 +118,16 @@ pub(super) fn failure(failure: &Failure, as_json: bool) {
         format!("; to allow it{by}: {approve}")
     });
     let text = format!("hookjail: {reason}{}{approve}", failure.message);
-    if daemon::stderr_is_journald() {
-        // The priority of an error: without one, a line to journald is information.
-        text.lines().for_each(|line| stderr(&format!("<3>{line}")));
+    // The priority of an error: without one, a line to journald is information.
+    let priority = if daemon::stderr_is_journald() {
+        "<3>"
     } else {
-        stderr(&text);
+        ""
+    };
+    for (index, line) in text.split('\n').enumerate() {
+        // A line that a name of others has begun is not taken for one of hookjail's.
+        let mark = if index == 0 { "" } else { "  | " };
+        stderr(&format!("{priority}{mark}{line}"));
     }
     if io::stderr().is_terminal() {
         stderr_lines(failure);

@@ -13,9 +13,9 @@ use super::{
     admin::{answered, socket},
     output::{self, Style},
     private_server::by_daemon,
-    show::plain,
 };
 use crate::wire::json;
+use hookjail_base::model::plain;
 
 /// How much of a command a line shows, characters.
 const COMMAND_CHARS: usize = 60;

@@ -28,9 +28,10 @@ use super::{
     private_server::{self, SIGNALED},
     program::{NOT_EXECUTABLE, NOT_FOUND, resolve_program},
     run_as,
-    show::{plain, show, show_preview},
+    show::{show, show_preview},
 };
 use crate::{config::Config, consent::ConsentRule, policy::units::Span, wire::json};
+use hookjail_base::model::plain;
 
 /// The exit code of a run that exceeded its timeout.
 const TIMED_OUT: u8 = 124;
@@ -247,8 +248,11 @@ impl RunArgs {
         let hook = request.hook.as_ref().map(|hook| &hook.workspace);
         let offer = request.offer.as_ref().map(|offer| &offer.workspace);
         let bound = hook.into_iter().chain(offer).map(PathBuf::from);
-        let bound = bound.filter(|path| path.is_absolute());
-        config.workspace_roots.named.extend(bound);
+        let homes = context.environment().own_homes();
+        for workspace in bound.filter(|path| path.is_absolute()) {
+            let added = config.workspace_roots.add(&workspace, &homes);
+            added.map_err(|why| Failure::new(format!("`{}` {why}", workspace.display())))?;
+        }
         // Typing a command is consent to it, under the typed profile.
         Ok((config, ConsentRule::Typed))
     }

@@ -13,6 +13,7 @@ use std::{
 use clap::CommandFactory;
 use tonic::transport::Channel;
 
+use hookjail_base::model::plain;
 use hookjail_proto::{self as pb, hook_service_client::HookServiceClient};
 
 use hookjail_contract::{
@@ -27,7 +28,6 @@ use super::{
     on_demand, output, private_server,
     rehearse::{self, RefusedUse, Watch, Watched},
     run::{RunArgs, exit_code},
-    show::plain,
 };
 use crate::{
     daemon::Assembly,

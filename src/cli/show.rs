@@ -4,7 +4,7 @@ use std::{io, time::Duration};
 
 use hookjail_proto as pb;
 
-use hookjail_base::model::is_unseen;
+use hookjail_base::model::{Lines, plain};
 use hookjail_contract::{EndKind, may_be_why};
 
 use super::{output, output::Style};
@@ -19,9 +19,9 @@ pub(super) fn show(
     learn: impl Fn(&str) -> String,
 ) {
     let style = Style::of_stdout();
-    let mut text = String::new();
+    let mut text = Lines::default();
     let mut line = |label: &str, value: &str| {
-        text.push_str(&format!("{}{value}\n", style_label(style, label)));
+        text.add(format!("{}{value}", style_label(style, label)));
     };
     let outcome = response.outcome.unwrap_or_default();
     line(
@@ -129,7 +129,7 @@ pub(super) fn show(
         &format!("run {}, record {}", audit.run_id, audit.sequence),
     );
     line("served by", served_by);
-    output::text(&text);
+    output::text(text.as_str());
 }
 
 /// The maximum number of characters shown of a long text.
@@ -268,9 +268,9 @@ pub(super) fn denial_words(denial: &pb::Denial) -> String {
 /// Prints a preview for people.
 pub(super) fn show_preview(response: &pb::PreviewResponse) {
     let style = Style::of_stdout();
-    let mut text = String::new();
+    let mut text = Lines::default();
     let mut line = |label: &str, value: &str| {
-        text.push_str(&format!("{}{value}\n", style_label(style, label)));
+        text.add(format!("{}{value}", style_label(style, label)));
     };
     match &response.refusal {
         None => line("dry run", &style.good("it would run")),
@@ -377,7 +377,7 @@ pub(super) fn show_preview(response: &pb::PreviewResponse) {
             line("", &axis_words(axis, style));
         }
     }
-    output::text(&text);
+    output::text(text.as_str());
 }
 
 /// Describes whether a run is confined, and whether that is confirmed.
@@ -399,16 +399,6 @@ fn passed_over(line: &mut impl FnMut(&str, &str), confinement: &pb::Confinement)
         );
         line("", &plain(&told));
     }
-}
-
-/// Escapes untrusted text, which must not control the terminal or reorder its output.
-pub(super) fn plain(text: &str) -> String {
-    let shown = |c: char| match c {
-        '\t' => c,
-        c if is_unseen(c) => char::REPLACEMENT_CHARACTER,
-        c => c,
-    };
-    text.chars().map(shown).collect()
 }
 
 fn style_label(style: Style, label: &str) -> String {

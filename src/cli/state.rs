@@ -6,8 +6,11 @@ use clap::{Args, Subcommand};
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::{Context, Failure, output, show::plain};
-use crate::sandbox::{StateEntry, StateOwner, StateStore};
+use super::{Context, Failure, output};
+use crate::{
+    model::plain,
+    sandbox::{StateEntry, StateOwner, StateStore},
+};
 
 /// List and clear the files that hooks keep between runs
 #[derive(Debug, Args)]

@@ -14,9 +14,9 @@ use super::{
     output::{self, Style},
     private_server::by_daemon,
     ps::length,
-    show::plain,
 };
 use crate::wire::json;
+use hookjail_base::model::plain;
 
 /// The exit code of a daemon that is there and serves nothing.
 const NOT_SERVING: u8 = 1;

@@ -187,8 +187,15 @@ impl ProcessEnv {
 
     /// Returns the spellings of the home in which workspaces may lie; none for root.
     pub(super) fn homes(&self) -> Vec<PathBuf> {
-        let home = self.home.as_ref().filter(|_| !self.root);
-        let Some(home) = home else {
+        match self.root {
+            true => Vec::new(),
+            false => self.own_homes(),
+        }
+    }
+
+    /// Returns the spellings of the user's home.
+    pub(crate) fn own_homes(&self) -> Vec<PathBuf> {
+        let Some(home) = &self.home else {
             return Vec::new();
         };
         let mut homes = vec![home.clone()];

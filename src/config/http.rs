@@ -7,9 +7,7 @@ use hookjail_base::redact::secret::{Registration, SecretSource};
 use hookjail_base::model::variable::is_name;
 
 use super::{ConfigProblem, file::HttpEntry};
-use crate::{
-    hooks::http::{Egress, Url},
-};
+use crate::hooks::http::{Egress, Url};
 
 /// Reads the entry.
 ///

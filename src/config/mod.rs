@@ -561,6 +561,11 @@ impl Config {
         self.state.join("allowlist.json")
     }
 
+    /// Returns the directory of settings as they were before `install` changed them.
+    pub(crate) fn former_settings(&self) -> PathBuf {
+        self.state.join("settings")
+    }
+
     /// Returns the journal's directory.
     pub(crate) fn journal(&self) -> PathBuf {
         self.state.join("audit")

@@ -18,15 +18,12 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use hookjail_base::{
-    model::command_line,
-    model::{Backing, Consent, Peer},
+    model::{Backing, Consent, Hook, Peer, command_line},
     refusal::{Fact, Fault, Reason, Refusal, Stop, chain},
 };
 
 use super::{
-    allowlist::{
-        self, Allowlist, AllowlistError, Check, Digest, Entry, Lookup, Role, difference,
-    },
+    allowlist::{self, Allowlist, AllowlistError, Check, Digest, Entry, Lookup, Role, difference},
     approved::Approved,
     pending::{Decided, NotAsked, OperatorAnswer, Pending, Question, Subject},
     program::{Program, Script, only_roots},
@@ -321,16 +318,16 @@ impl Consents {
                 .names(sought.command, sought.policy.name.as_str()))
     }
 
-    /// Returns the arguments that consents for a command and profile mark as data. There are none where the list cannot
-    /// be used; it then allows nothing either.
-    pub(crate) fn data(&self, command: &str, policy: &Policy) -> Vec<OsString> {
+    /// Returns the arguments that consents for a command, a profile and a hook's start mark as data. There are none
+    /// where the list cannot be used; it then allows nothing either.
+    pub(crate) fn data(&self, command: &str, policy: &Policy, hook: &Hook) -> Vec<OsString> {
         let ConsentRule::Operator(operator) = &self.rule else {
             return Vec::new();
         };
         let list = self.allowlist.load(&operator.allowlist);
         list.map_or_else(
             |_| Vec::new(),
-            |list| list.data(command, policy.name.as_str(), Timestamp::now()),
+            |list| list.data(&lookup(command, policy, hook)),
         )
     }
 
@@ -604,16 +601,10 @@ impl Consents {
 
 impl Case<'_> {
     fn sought(&self) -> Lookup<'_> {
-        let hook = &self.request.hook;
         Lookup {
-            command: self.command,
             digests: &self.program.digests,
             is_grant: !self.granted,
-            now: Timestamp::now(),
-            profile: self.policy.name.as_str(),
-            profile_digest: &self.policy.digest,
-            working_dir: hook.working_dir.as_deref(),
-            workspace: hook.workspace.as_deref(),
+            ..lookup(self.command, self.policy, &self.request.hook)
         }
     }
 
@@ -769,6 +760,20 @@ fn load(reader: &allowlist::AllowlistReader, path: &Path) -> Result<Arc<Allowlis
         })
         .with(Fact::Allowlist(path.display().to_string()))
     })
+}
+
+/// Returns what is sought for a command under a profile, without its files.
+fn lookup<'a>(command: &'a str, policy: &'a Policy, hook: &'a Hook) -> Lookup<'a> {
+    Lookup {
+        command,
+        digests: &[],
+        is_grant: false,
+        now: Timestamp::now(),
+        profile: policy.name.as_str(),
+        profile_digest: &policy.digest,
+        working_dir: hook.working_dir.as_deref(),
+        workspace: hook.workspace.as_deref(),
+    }
 }
 
 const fn reason(check: &Check) -> Reason {

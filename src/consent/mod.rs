@@ -11,6 +11,7 @@ pub(crate) mod interpreter;
 mod own_place;
 pub(crate) mod pending;
 mod program;
+mod sought;
 
 pub use self::decide::{ConsentRule, Operator};
 pub(crate) use self::{
@@ -21,4 +22,5 @@ pub(crate) use self::{
 pub(crate) use self::{
     interpreter::{is_interpreter, shell_line},
     program::{only_roots, roots_alone},
+    sought::misleading,
 };

@@ -1,7 +1,7 @@
 //! What a private daemon has of the process that started it: two pipes. And the directory of its socket.
 
 use std::{
-    fs::{self, DirBuilder, File},
+    fs::{DirBuilder, File},
     io::{self, Write},
     os::{fd::AsFd, unix::fs::DirBuilderExt},
     path::{Path, PathBuf},
@@ -10,6 +10,8 @@ use std::{
 
 use nix::unistd::{dup2_stdin, dup2_stdout};
 use tokio_util::sync::CancellationToken;
+
+use crate::sandbox;
 
 /// The process that started a private daemon.
 #[derive(Debug)]
@@ -96,12 +98,9 @@ impl PrivateDirectory {
 
 impl Drop for PrivateDirectory {
     fn drop(&mut self) {
-        match fs::remove_dir_all(&self.0) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                let path = self.0.display();
-                tracing::warn!(%error, %path, "the directory of the socket cannot be removed");
-            }
-            Ok(()) | Err(_) => {}
+        if let Err(error) = sandbox::remove(&self.0) {
+            let path = self.0.display();
+            tracing::warn!(%error, %path, "the directory of the socket cannot be removed");
         }
     }
 }

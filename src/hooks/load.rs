@@ -4,7 +4,6 @@ use std::{
     fs::File,
     io::{self, Read},
     mem,
-    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
 };
 
@@ -178,33 +177,13 @@ fn unusable(file: &HooksFile, user: FileUser, why: &str) -> Loaded {
     }
 }
 
-/// Reads a file that need not be trusted, to examine it.
-///
-/// # Errors
-///
-/// Fails if the file cannot be read, or is not UTF-8.
-pub(crate) fn peek(path: &Path) -> io::Result<String> {
-    bounded(File::open(path)?)
-}
-
-/// Reads a regular file whose path somebody else may have filled: a named pipe there is not waited for.
+/// Reads a regular file that need not be trusted, to examine it.
 ///
 /// # Errors
 ///
 /// Fails if there is another kind of file, or it cannot be read, or is not UTF-8.
-pub(crate) fn peek_regular(path: &Path) -> io::Result<String> {
-    let mut options = File::options();
-    let file = options
-        .read(true)
-        .custom_flags(libc::O_NONBLOCK)
-        .open(path)?;
-    match file.metadata()?.is_file() {
-        true => bounded(file),
-        false => Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "it is no regular file",
-        )),
-    }
+pub(crate) fn peek(path: &Path) -> io::Result<String> {
+    bounded(trusted_file::open_untrusted(path)?)
 }
 
 fn text(file: &HooksFile) -> Result<Option<String>, LoadError> {
@@ -231,7 +210,7 @@ fn text(file: &HooksFile) -> Result<Option<String>, LoadError> {
 }
 
 /// Reads a text up to one byte beyond the limit. Its parser then detects one too large.
-pub(super) fn bounded(file: File) -> io::Result<String> {
+pub(crate) fn bounded(file: File) -> io::Result<String> {
     let mut bytes = Vec::new();
     file.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes)?;
     String::from_utf8(bytes)

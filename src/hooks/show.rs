@@ -2,10 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
-use hookjail_base::model::{Command, OnFailure};
+use hookjail_base::model::{Command, Lines, OnFailure};
 use hookjail_contract::{
     Entry, OnError,
-    hook_file::{ReadFile, shown},
+    hook_file::{ReadFile, spelled},
 };
 
 use super::{Action, Owner, Registered, http::PostDecision};
@@ -124,15 +124,15 @@ fn reading(entry: &Entry) -> [(&'static str, Option<Value>); 8] {
     ]
 }
 
-/// Returns a hook as lines for people, the first with its name.
-pub(crate) fn lines(hook: &Registered) -> String {
+/// Adds a hook as lines for people, the first with its name.
+pub(crate) fn add(hook: &Registered, text: &mut Lines) {
     let mut lines = vec![format!("{} ({})", hook.name, hook.mode.contract_name())];
     match &hook.action {
-        Action::Command(command) => lines.push(format!("runs     {}", shown(command))),
+        Action::Command(command) => lines.extend(runs(&spelled(command))),
         Action::Builtin(builtin) => lines.push(serves(builtin.name(), &builtin.args())),
         Action::Query(query) => {
             lines.push(serves(query.name(), &query.args()));
-            lines.push(format!("runs     {}", hook.action.line()));
+            lines.extend(runs(&hook.action.line()));
         }
         Action::Http(post) => {
             lines.push(format!("posts    to {}", post.url()));
@@ -184,14 +184,19 @@ pub(crate) fn lines(hook: &Registered) -> String {
         lines.push(format!("owner    {}", owner(&hook.owner)));
     }
     lines.push(format!("from     {}", hook.source));
-    let lines: Vec<_> = lines
-        .iter()
-        .enumerate()
-        .map(|(index, line)| format!("{}{line}\n", if index == 0 { "  " } else { "      " }))
-        .collect();
-    // Names and matchers are untrusted text, which must not control the terminal.
-    let is_unsafe = |c: char| c.is_control() && c != '\n';
-    lines.concat().replace(is_unsafe, " ")
+    for (index, line) in lines.iter().enumerate() {
+        let indentation = if index == 0 { "  " } else { "      " };
+        text.add(format!("{indentation}{line}"));
+    }
+}
+
+/// Returns a command as lines, as many as it has.
+fn runs(command: &str) -> impl Iterator<Item = String> {
+    let lines = command.trim().split('\n').enumerate();
+    lines.map(|(index, line)| {
+        let label = if index == 0 { "runs    " } else { "       |" };
+        format!("{label} {line}")
+    })
 }
 
 fn serves(name: &str, args: &[String]) -> String {

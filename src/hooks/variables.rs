@@ -131,11 +131,19 @@ fn put_in(mode: Mode, command: Command, values: &BTreeMap<&str, String>) -> Comm
 }
 
 /// Splits a line that is one command like its shell; otherwise returns `None`. Also `None` where only the shell can
-/// expand it. `value` looks up variables.
+/// expand it, as a value without quotes that is several words or a pattern. `value` looks up variables.
 pub(crate) fn words(line: &str, value: impl Fn(&str) -> Option<String>) -> Option<Vec<String>> {
     let has_variables = line.contains(['$', '~']);
     // In single quotes variables are not expanded.
     if line.contains(SHELLS) || has_variables && line.contains('\'') || line.contains("\"~") {
+        return None;
+    }
+    // Here no quote is within another, and none is escaped.
+    let mut unquoted = line.split('"').step_by(2);
+    let is_one =
+        |value: &String| !value.is_empty() && !value.contains([' ', '\t', '\n', '*', '?', '[']);
+    let one = |name: &str| value(name).filter(is_one);
+    if has_variables && unquoted.any(|part| expand(part, &one).is_none()) {
         return None;
     }
     let words = shlex::split(line)?;
@@ -185,7 +193,9 @@ mod tests {
     fn value(name: &str) -> Option<String> {
         match name {
             "CLAUDE_PROJECT_DIR" => Some("/p q".to_owned()),
+            "EMPTY" => Some(String::new()),
             "HOME" => Some("/home/u".to_owned()),
+            "PATTERN" => Some("/p[q]".to_owned()),
             _ => None,
         }
     }
@@ -199,8 +209,8 @@ mod tests {
         };
         for (text, expected) in [
             (r#""$CLAUDE_PROJECT_DIR"/x.sh -a b"#, "'/p q/x.sh' -a b"),
-            ("$CLAUDE_PROJECT_DIR/x.sh", "'/p q/x.sh'"),
             // A shell reads these, and finds the variable in its environment.
+            ("$CLAUDE_PROJECT_DIR/x.sh", "$CLAUDE_PROJECT_DIR/x.sh"),
             (
                 "cd $CLAUDE_PROJECT_DIR; ./x.sh",
                 "cd $CLAUDE_PROJECT_DIR; ./x.sh",
@@ -230,8 +240,19 @@ mod tests {
                 r#""$CLAUDE_PROJECT_DIR"/.claude/hooks/guard.sh"#,
                 &["/p q/.claude/hooks/guard.sh"],
             ),
-            ("${CLAUDE_PROJECT_DIR}/x.py a", &["/p q/x.py", "a"]),
+            ("\"${CLAUDE_PROJECT_DIR}\"/x.py a", &["/p q/x.py", "a"]),
+            (
+                "\"${CLAUDE_PROJECT_DIR}/x.py\" $HOME/a",
+                &["/p q/x.py", "/home/u/a"],
+            ),
             ("~/.claude/hooks/log.sh", &["/home/u/.claude/hooks/log.sh"]),
+            // The shell makes two words of a value with a space, and others of a pattern.
+            ("$CLAUDE_PROJECT_DIR/x.sh", &[]),
+            ("x.sh ${CLAUDE_PROJECT_DIR} \"$HOME\"", &[]),
+            ("\"$HOME\"/$CLAUDE_PROJECT_DIR", &[]),
+            ("$PATTERN/x.sh", &[]),
+            ("x.sh $EMPTY", &[]),
+            ("\"$PATTERN\"/x.sh \"$EMPTY\"", &["/p[q]/x.sh", ""]),
             ("python3 -c 'print(1)'", &[]),
             ("jq -r .x | tee f", &[]),
             ("FOO=1 npm test", &[]),

@@ -1,7 +1,7 @@
 //! Planning: policy, command, limits and backend of one run, resolved.
 
 use std::{
-    future::ready,
+    path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -18,9 +18,9 @@ use hookjail_base::{
 
 use super::{Admitted, Call, Purpose, admit::GitPlaces, places::Place, runs::RunInWork};
 use crate::{
-    consent::Program,
+    consent::{OpenedFor, Program, misleading},
     policy::{
-        GrantPlace, GrantSpec, Policy,
+        Access, GrantPlace, GrantSpec, Policy,
         environment::Variables,
         narrow::{Bindings, narrow},
     },
@@ -124,6 +124,17 @@ impl Plan {
             check_confines(&selected)?;
         }
         let mut environment = Variables::resolve(&policy, &request.hook, request.depth)?;
+        let sought = &admitted.program.sought;
+        if !sought.is_empty() {
+            let left_out = misleading(
+                sought,
+                &environment.path(),
+                &written(&policy, request.hook.workspace.as_deref()),
+                OpenedFor::caller(&admitted.call.peer, sandbox.switches_uid()),
+                sandbox.view(&policy.files),
+            )?;
+            environment.leave_out(&left_out);
+        }
         if let Some(trace) = &admitted.call.trace {
             let context = trace.context();
             environment.set_trace(&policy, context.parent(), &context.state);
@@ -133,17 +144,18 @@ impl Plan {
             cache.make().await?;
         }
         let directories: Vec<_> = request.contract.directories().into_iter().collect();
-        let open = || {
+        let open = || async {
             let wanted = GrantRequest {
                 hook: &request.hook,
                 of_operator: &base.files,
                 peer: &admitted.call.peer,
                 creates,
+                deadline: admitted.deadline,
                 git: (admitted.git.as_ref()).map(|git| (&*git.common, &*git.own)),
                 open: &directories,
             };
-            let opened = Opened::of(sandbox.places(), &selected.prepared, &policy, wanted);
-            ready(opened.map_err(Stop::from))
+            let opened = Opened::open(sandbox.places(), &selected.prepared, &policy, wanted).await;
+            opened.map_err(Stop::from)
         };
         let opened = sandbox.obtain(admitted.deadline, open).await?;
         let stdin = request.contract.stdin(&request.event, &request.envelope)?;
@@ -263,6 +275,21 @@ fn narrowed(profile: &Policy, request: &Request, cache: Option<&Cache>) -> Resul
         umask: profile.metadata.umask(request.hook.umask),
         ..narrowed
     })
+}
+
+/// Returns the directories that hooks or agents write, without links too.
+fn written(policy: &Policy, workspace: Option<&Path>) -> Vec<PathBuf> {
+    let grants = policy.files.system.iter().chain(&policy.files.named);
+    let grants = grants.filter_map(|grant| match &grant.place {
+        GrantPlace::Path(path) => (grant.access == Access::Write).then_some(path.as_path()),
+        GrantPlace::Entries(_) | GrantPlace::Source { .. } | GrantPlace::Workspace { .. } => None,
+    });
+    let named: Vec<_> = grants.chain(workspace).map(Path::to_owned).collect();
+    let real: Vec<_> = named
+        .iter()
+        .filter_map(|it| it.canonicalize().ok())
+        .collect();
+    [named, real].concat()
 }
 
 /// Adds the directories of git that belong to the workspace and lie elsewhere, granted as the workspace is.

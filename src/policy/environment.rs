@@ -121,6 +121,20 @@ impl Variables {
         }
     }
 
+    /// Returns the directories of `PATH`.
+    pub(crate) fn path(&self) -> Vec<PathBuf> {
+        let path = self.0.get(OsStr::new("PATH"));
+        path.map_or_else(Vec::new, |path| std::env::split_paths(path).collect())
+    }
+
+    /// Leaves directories out of `PATH`.
+    pub(crate) fn leave_out(&mut self, directories: &[PathBuf]) {
+        let left = self.path().into_iter();
+        let left = left.filter(|it| !directories.contains(it));
+        let left: Vec<_> = left.map(PathBuf::into_os_string).collect();
+        self.0.insert("PATH".into(), left.join(OsStr::new(":")));
+    }
+
     /// Returns the names of the whole environment, sorted.
     pub(crate) fn names(&self) -> Vec<OsString> {
         self.with_scratch(Path::new("")).into_keys().collect()
@@ -181,6 +195,19 @@ pub(crate) fn admits(policy: &Policy, name: &str) -> bool {
 /// Returns whether no request can set a variable, whatever its profile allows.
 pub(crate) fn is_closed_to_requests(name: &str) -> bool {
     is_closed(name) || PROFILE_ONLY.iter().any(|pattern| matches(pattern, name))
+}
+
+/// Returns whether a variable that a runtime's settings set decides what hookjail itself loads, or where it looks for its own files.
+pub(crate) fn steers_hookjail(name: &str) -> bool {
+    const STEERING: [&str; 6] = [
+        "DYLD_*",
+        "GLIBC_TUNABLES",
+        "HOME",
+        "HOOKJAIL_*",
+        "LD_*",
+        "XDG_*",
+    ];
+    STEERING.iter().any(|pattern| matches(pattern, name))
 }
 
 /// Returns whether an interpreter may read a variable when it starts: what no request can set, and the locale.

@@ -26,7 +26,13 @@ pub use self::{
     entries::Entries, names::NamePattern, profile::references::References, registry::Registry,
     start::starts_in, workspace_roots::WorkspaceRoots,
 };
-use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -139,6 +145,17 @@ impl Files {
     /// Returns whether a run under it needs mounts in its workspace.
     pub const fn keep(&self) -> bool {
         !self.hidden.is_empty() || self.keep_unchanged()
+    }
+
+    /// Returns the paths that a hook may write, and what lies below them.
+    pub(crate) fn written(&self) -> impl Iterator<Item = &Path> {
+        self.named.iter().filter_map(|grant| match &grant.place {
+            GrantPlace::Path(path) if !grant.access.is_read_only() => Some(path.as_path()),
+            GrantPlace::Entries(_)
+            | GrantPlace::Path(_)
+            | GrantPlace::Source { .. }
+            | GrantPlace::Workspace { .. } => None,
+        })
     }
 
     /// Returns whether something of the workspace stays unchanged within writable grants.

@@ -9,12 +9,14 @@ use std::{
 const MOST_BYTES: u64 = 1 << 20;
 
 /// Endings of keys whose values are tokens.
-const KEYS: [&str; 6] = [
+const KEYS: [&str; 8] = [
+    "_auth",
     "token",
     "password",
+    "passphrase",
     "passwd",
     "secret",
-    "secret-key",
+    "key",
     "extraheader",
 ];
 
@@ -59,34 +61,62 @@ fn holds_token(path: &Path) -> bool {
     if found.len() > MOST_BYTES {
         return true;
     }
-    fs::read(path).is_ok_and(|text| has_token(&String::from_utf8_lossy(&text)))
+    // One that cannot be read now may hold one.
+    fs::read(path).map_or(true, |text| has_token(&String::from_utf8_lossy(&text)))
 }
 
-/// Returns whether a configuration has a key of a token with a value, or an address with a password.
+/// Returns whether a configuration has a key of a token with a value, or an address with a password. A comment counts: it can be read.
 fn has_token(text: &str) -> bool {
+    if text.trim_start().starts_with('<') {
+        return has_element(text);
+    }
     text.lines().any(|line| {
-        let line = line.trim();
-        let is_comment = line.starts_with(['#', ';']);
-        !is_comment && (has_key(line) || has_password(line))
+        let line =
+            line.trim_start_matches(|it: char| matches!(it, '#' | ';') || it.is_whitespace());
+        has_key(line) || has_password(line)
     })
 }
 
+fn is_key(name: &str) -> bool {
+    let name = name.to_lowercase();
+    KEYS.iter().any(|end| name.ends_with(end))
+}
+
 fn has_key(line: &str) -> bool {
+    // A table of one line, which has the value itself.
+    let is_table = |(key, value): (&str, &str)| is_key(key.trim()) && value.trim().starts_with('{');
     // In JSON and in tables of one line there are several.
-    line.split([',', '{', '}']).any(|entry| {
-        let Some((key, value)) = entry.split_once(['=', ':']) else {
-            return false;
-        };
-        let key = key.trim().trim_matches(['"', '\'']).to_lowercase();
-        let value = value.trim().trim_matches(['"', '\'']);
-        !value.is_empty()
-            && !matches!(value, "null" | "true" | "false")
-            && KEYS.iter().any(|end| key.ends_with(end))
+    let mut entries = line.split([',', '{', '}']);
+    line.split_once('=').is_some_and(is_table)
+        || entries.any(|entry| {
+            let split = ['=', ':'].map(|sign| entry.split_once(sign));
+            split.into_iter().flatten().any(|(key, value)| {
+                let key = key.trim().trim_matches(['"', '\'']);
+                let value = value.trim().trim_matches(['"', '\'']);
+                // Prose in a comment has several words.
+                !value.is_empty()
+                    && !matches!(value, "null" | "true" | "false")
+                    && !key.contains(char::is_whitespace)
+                    && is_key(key)
+            })
+        })
+}
+
+/// Returns whether XML has an element of a token with a value. Comments do not count: Maven comes with examples in them.
+fn has_element(text: &str) -> bool {
+    let mut parts = text.split("<!--");
+    let first = parts.next();
+    let after = parts.filter_map(|part| Some(part.split_once("-->")?.1));
+    let text: String = first.into_iter().chain(after).collect();
+    let mut elements = text.split('<').filter_map(|it| it.split_once('>'));
+    elements.any(|(name, value)| {
+        let value = value.trim();
+        !value.is_empty() && !value.starts_with("${") && is_key(name)
     })
 }
 
 fn has_password(line: &str) -> bool {
-    line.match_indices("://").any(|(at, _)| {
+    let of_address = line.match_indices("://").any(|(at, _)| {
         let scheme = line[..at]
             .rsplit(|it: char| !it.is_ascii_alphanumeric())
             .next();
@@ -99,7 +129,17 @@ fn has_password(line: &str) -> bool {
         authority
             .rsplit_once('@')
             .is_some_and(|(user, _)| is_web || user.contains(':'))
-    })
+    });
+    // Of a proxy, without a scheme.
+    let mut words =
+        line.split(|it: char| matches!(it, '/' | '"' | '\'' | '=' | ',') || it.is_whitespace());
+    of_address
+        || words.any(|word| {
+            let user = word
+                .rsplit_once('@')
+                .and_then(|(user, _)| user.split_once(':'));
+            user.is_some_and(|(name, password)| !name.is_empty() && !password.is_empty())
+        })
 }
 
 #[cfg(test)]
@@ -145,8 +185,28 @@ mod tests {
             ),
             (
                 "[registries.own]\nindex = \"sparse+https://own.example/index\"\n# token = \"abc\"\n",
+                true,
+            ),
+            ("[http]\nproxy = \"ada:abc@proxy.example:3128\"\n", true),
+            ("[env]\nAWS_SECRET_ACCESS_KEY = \"abc\"\n", true),
+            ("[env]\nAPI_KEY = { value = \"abc\" }\n", true),
+            ("//own.example/:_authToken=abc\n", true),
+            ("_auth = YWRhOmFiYw\n", true),
+            ("package = \"npm:@scope/name\"\n", false),
+            (
+                "<settings><server><password>abc</password></server></settings>",
+                true,
+            ),
+            (
+                "<?xml?>\n<!-- <password>example</password> -->\n<a/>",
                 false,
             ),
+            (
+                "<a><privateKey>${user.home}/.ssh/id</privateKey></a>",
+                false,
+            ),
+            ("# The key: see the manual\n", false),
+            ("package = \"@scope/name\"\n", false),
             (
                 "[registries.own]\ncredential-provider = \"cargo:token-from-stdout x\"\n",
                 false,

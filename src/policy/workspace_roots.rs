@@ -16,7 +16,7 @@ use super::{Access, GrantPlace, Registry, located::Located, profile::references:
 /// Directories below which workspaces are accepted.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct WorkspaceRoots {
-    /// Places of the home whose files hooks of other workspaces run, and programs that others run, in every spelling.
+    /// Places whose files hooks of other workspaces run, and programs that others run, in every spelling.
     pub executed: Vec<PathBuf>,
     /// The spellings of the user's home, where the configuration names no roots. A workspace may be any directory in
     /// it, except those with keys and those whose files are later run unconfined. And any directory of the user's elsewhere, but for
@@ -30,38 +30,58 @@ pub struct WorkspaceRoots {
     pub obeyed: BTreeSet<&'static str>,
 }
 
+/// Why a directory is no workspace.
+enum NoWorkspace {
+    /// The reason lies in the directory; worded to follow the path, with the operator's fix.
+    Closed(String),
+    /// It lies below no root.
+    Elsewhere,
+}
+
 impl WorkspaceRoots {
-    /// Returns the roots without what a registry's profiles, or the search path for programs, execute in the home, and without
+    /// Returns the roots without what a registry's profiles, or the search path for programs, execute, and without
     /// directories that are obeyed.
     #[must_use]
     pub fn beside(&self, registry: &Registry, obeyed: BTreeSet<&'static str>) -> Self {
+        let in_home = |path: &PathBuf| self.homes.iter().any(|home| path.starts_with(home));
         let policies = registry.iter();
-        let granted = policies.flat_map(|policy| {
-            let named = policy.files.named.iter();
-            let named = named.filter(|grant| grant.access == Access::Execute);
-            policy.files.system.iter().chain(named)
-        });
+        let granted =
+            policies.flat_map(|policy| policy.files.system.iter().chain(&policy.files.named));
         let granted = granted.filter_map(|grant| match &grant.place {
-            GrantPlace::Path(path) => Some(path.clone()),
+            GrantPlace::Path(path) => Some((path, grant.access)),
             GrantPlace::Entries(_) | GrantPlace::Source { .. } | GrantPlace::Workspace { .. } => {
                 None
             }
         });
+        // In the home hooks run what they may read there, too: caches of packages.
+        let granted = granted.filter(|(path, access)| *access == Access::Execute || in_home(path));
         let searched = env::var_os("PATH").unwrap_or_default();
-        let all = granted.chain(env::split_paths(&searched));
-        let in_home = |path: &PathBuf| self.homes.iter().any(|home| path.starts_with(home));
-        let mut executed: Vec<PathBuf> = all
-            .filter(in_home)
-            .flat_map(|path| [path.canonicalize().ok(), Some(path)])
-            .flatten()
-            .collect();
-        executed.sort();
-        executed.dedup();
+        let granted = granted.map(|(path, _)| path.clone());
+        let executed = self.executed_in(granted.chain(env::split_paths(&searched)));
         Self {
             executed,
             obeyed,
             ..self.clone()
         }
+    }
+
+    /// Returns directories in every spelling, and of a directory `bin` the installation that it is of.
+    fn executed_in(&self, directories: impl Iterator<Item = PathBuf>) -> Vec<PathBuf> {
+        let spelled = directories.filter(|path| path.is_absolute());
+        let spelled = spelled.flat_map(|path| [path.canonicalize().ok(), Some(path)]);
+        let all = spelled.flatten().flat_map(|path| {
+            let is_of_programs = path
+                .file_name()
+                .is_some_and(|it| it == "bin" || it == "sbin");
+            let around = path.parent().filter(|_| is_of_programs).map(Path::to_owned);
+            let holds_home = |around: &Path| self.homes.iter().any(|it| it.starts_with(around));
+            let around = around.filter(|it| it.join("lib").is_dir() && !holds_home(it));
+            [Some(path), around].into_iter().flatten()
+        });
+        let mut executed: Vec<_> = all.filter(|path| path.parent().is_some()).collect();
+        executed.sort();
+        executed.dedup();
+        executed
     }
 
     /// Returns an error where a workspace may not be here, compared as text.
@@ -70,12 +90,38 @@ impl WorkspaceRoots {
     ///
     /// Returns the reason, worded to follow the path, and the operator's fix.
     pub fn admit(&self, workspace: &Path) -> Result<(), String> {
+        self.judge(workspace).map_err(|why| match why {
+            NoWorkspace::Closed(why) => why,
+            NoWorkspace::Elsewhere => "lies below no root of `hooks.workspace_roots`".to_owned(),
+        })
+    }
+
+    /// Adds a directory as a root for a process that serves one user's own command, by the rules for places of a home.
+    ///
+    /// # Errors
+    ///
+    /// Returns the reason, worded to follow the path, where it keeps keys, or others obey or execute what lies there.
+    pub fn add(&mut self, workspace: &Path, homes: &[PathBuf]) -> Result<(), String> {
+        let of_user = Self {
+            homes: homes.to_vec(),
+            ..self.clone()
+        };
+        match of_user.judge(workspace) {
+            Ok(()) | Err(NoWorkspace::Elsewhere) => {
+                self.named.push(workspace.to_owned());
+                Ok(())
+            }
+            Err(NoWorkspace::Closed(why)) => Err(why),
+        }
+    }
+
+    fn judge(&self, workspace: &Path) -> Result<(), NoWorkspace> {
         let mut named = self.named.iter();
         let mut homes = self.homes.iter();
         let not_unless = |why: &str| {
-            Err(format!(
+            Err(NoWorkspace::Closed(format!(
                 "is no workspace unless `hooks.workspace_roots` names it: {why}"
-            ))
+            )))
         };
         if let Some(below) = named.find_map(|root| workspace.strip_prefix(root).ok()) {
             return match self.obeyed_in(below) {
@@ -83,25 +129,29 @@ impl WorkspaceRoots {
                 Some(why) => not_unless(&why),
             };
         }
+        let meets = |one: &Path, other: &Path| one.starts_with(other) || other.starts_with(one);
+        let mut executed = self.executed.iter().map(PathBuf::as_path);
+        let executed = executed.find(|it| meets(it, workspace));
+        let run_elsewhere = |executed: &Path| {
+            let executed = executed.display();
+            not_unless(&format!("programs of `{executed}` are run elsewhere"))
+        };
         let Some(below) = homes.find_map(|home| workspace.strip_prefix(home).ok()) else {
-            return match self.obeyed_in(workspace) {
-                Some(why) => not_unless(&why),
-                None if self.is_users_own(workspace) => Ok(()),
-                None => Err("lies below no root of `hooks.workspace_roots`".to_owned()),
+            return match (self.obeyed_in(workspace), executed) {
+                (Some(why), _) => not_unless(&why),
+                (None, _) if !self.is_users_own(workspace) => Err(NoWorkspace::Elsewhere),
+                (None, Some(executed)) => run_elsewhere(executed),
+                (None, None) => Ok(()),
             };
         };
-        let meets = |one: &Path, other: &Path| one.starts_with(other) || other.starts_with(one);
         let mut programs = PROGRAMS.iter().map(Path::new);
-        let programs = programs.find(|it| meets(it, below));
-        let mut executed = self.executed.iter().map(PathBuf::as_path);
-        let executed = executed.find(|it| meets(it, workspace)).or(programs);
+        let executed = executed.or(programs.find(|it| meets(it, below)));
         if let Some(why) = never_of_home(below, false) {
             not_unless(why)
         } else if let Some(why) = hidden_in(below) {
             not_unless(&why)
         } else if let Some(executed) = executed {
-            let executed = executed.display();
-            not_unless(&format!("programs of `{executed}` are run elsewhere"))
+            run_elsewhere(executed)
         } else {
             Ok(())
         }
@@ -228,6 +278,92 @@ mod tests {
             ..WorkspaceRoots::default()
         };
         assert!(!admits(&named, "project"));
+    }
+
+    #[test]
+    fn a_place_of_keys_is_no_root_of_a_users_own_command_either() {
+        let homes = ["/home/ada".into()];
+        let roots = || WorkspaceRoots {
+            named: vec!["/srv".into(), "/home/ada/.config/tool".into()],
+            ..WorkspaceRoots::default()
+        };
+        for (path, is_added) in [
+            ("/home/ada/project", true),
+            ("/home/ada/.config/tool/x", true),
+            ("/srv/project", true),
+            ("/opt/project", true),
+            ("/home/ada/.ssh", false),
+            ("/home/ada/.config/other", false),
+            ("/home/ada/bin", false),
+            ("/opt/project/.git", false),
+        ] {
+            let mut roots = roots();
+            let added = roots.add(Path::new(path), &homes);
+            assert_eq!(added.is_ok(), is_added, "{path}: {added:?}");
+            assert_eq!(roots.admit(Path::new(path)).is_ok(), is_added, "{path}");
+        }
+    }
+
+    #[test]
+    fn programs_beside_the_home_and_what_is_installed_with_them_are_no_workspace() {
+        let place = tempfile::tempdir().unwrap();
+        let place = place.path().canonicalize().unwrap();
+        for name in [
+            "home/bin",
+            "home/conda/bin",
+            "home/conda/lib/x",
+            "home/lib",
+            "opt/bin",
+            "opt/lib",
+            "other",
+            "plain/bin",
+            "plain/x",
+        ] {
+            fs::create_dir_all(place.join(name)).unwrap();
+        }
+        std::os::unix::fs::symlink(place.join("plain/bin"), place.join("searched")).unwrap();
+        let homes = WorkspaceRoots {
+            homes: vec![place.join("home")],
+            ..WorkspaceRoots::default()
+        };
+        let searched = ["home/bin", "home/conda/bin", "opt/bin", "searched"];
+        let searched = searched.map(|it| place.join(it)).into_iter();
+        let searched = searched.chain([".".into(), "/".into()]);
+        let roots = WorkspaceRoots {
+            executed: homes.executed_in(searched),
+            ..homes.clone()
+        };
+        // Root owns nearly all: beside its home no directory is its own.
+        let beside: &[(&str, bool)] = match geteuid().is_root() {
+            true => &[],
+            false => &[
+                ("opt", true),
+                ("opt/bin", true),
+                ("opt/lib", true),
+                ("other", false),
+                ("plain", true),
+                ("plain/bin", true),
+                ("plain/x", false),
+            ],
+        };
+        let at_home = [
+            ("home/conda/lib", true),
+            ("home/conda/lib/x", true),
+            ("home/lib", false),
+        ];
+        for (below, is_executed) in at_home.iter().chain(beside) {
+            let path = place.join(below);
+            assert_eq!(homes.admit(&path), Ok(()), "{below}");
+            let problem = roots.admit(&path).err();
+            let is_refused = problem
+                .as_ref()
+                .is_some_and(|it| it.contains("run elsewhere"));
+            assert_eq!(
+                (is_refused, problem.is_some()),
+                (*is_executed, *is_executed),
+                "{below}"
+            );
+        }
     }
 
     #[test]

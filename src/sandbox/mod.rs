@@ -49,7 +49,7 @@ pub(crate) use self::{
         cgroup::{CgroupPlace, Controllers},
         grants::{GrantRequest, Opened},
         runner::Runner,
-        scratch::InstanceDir,
+        scratch::{InstanceDir, remove},
         state::{BriefState, StateEntry, StateOwner, StateStore},
         task::HookTask,
     },

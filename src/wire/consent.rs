@@ -193,11 +193,7 @@ impl Operators {
         };
         let path = Program::find(&argv, search, view)?;
         let digests = if request.digests.is_empty() {
-            let opened_for = if sandbox.switches_uid() {
-                OpenedFor::Peer(peer)
-            } else {
-                OpenedFor::Oneself
-            };
+            let opened_for = OpenedFor::caller(peer, sandbox.switches_uid());
             let scope = Some(request.working_dir_scope.as_str()).filter(|it| !it.is_empty());
             let opened = Program::open(
                 path.clone(),

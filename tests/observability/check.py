@@ -98,7 +98,8 @@ def fetch(url):
         with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
             return answer.read().decode()
     except urllib.error.HTTPError as error:
-        return error.read().decode()
+        # One that starts answers that it is not available.
+        return "" if error.code == 503 else error.read().decode()
     except (urllib.error.URLError, ConnectionError):
         return ""
 

@@ -471,8 +471,6 @@ def case_jailed(box, memory):
     # Guards were rehearsed, and so was what logs beside them.
     for name in ("before", "after", "stop"):
         (box.project / f"{name}.log").unlink(missing_ok=True)
-    # A model that is shown the project's files sees the copy that was kept.
-    (box.project / f"{box.runtime.settings}.before-hookjail").unlink(missing_ok=True)
     box.turn(ALLOWED, BY_CODE, BY_JSON)
     now = outcome(box)
     expect({

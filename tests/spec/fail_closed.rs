@@ -262,18 +262,9 @@ async fn a_self_test_that_fails_later_ends_the_service_until_one_succeeds() {
         let health = client.check(HealthCheckRequest::default()).await.unwrap();
         health.into_inner().status()
     };
-    let instance = std::fs::read_dir(daemon.path().join("run")).unwrap();
-    let instance = instance.map(|entry| entry.unwrap().path());
-    let canary = |path: &PathBuf| -> Option<PathBuf> {
-        let entries = std::fs::read_dir(path).ok()?;
-        let mut paths = entries.map(|entry| entry.unwrap().path());
-        paths.find(|path| path.to_string_lossy().contains("granted"))
-    };
-    let canary = instance.filter_map(|path| canary(&path)).next().unwrap();
-    let away = daemon.path().join("away");
     assert_eq!(health().await, ServingStatus::Serving);
 
-    std::fs::rename(&canary, &away).unwrap();
+    let closed = daemon.close_canary();
     let tested = client.self_test(pb::SelfTestRequest::default()).await;
 
     assert!(
@@ -288,7 +279,7 @@ async fn a_self_test_that_fails_later_ends_the_service_until_one_succeeds() {
     let refusal = daemon.run(sh("strict", "echo ran")).await.unwrap_err();
     assert_eq!(reason(&refusal), "BACKEND_UNCONFIRMED");
 
-    std::fs::rename(&away, &canary).unwrap();
+    closed.open();
     let tested = client.self_test(pb::SelfTestRequest::default()).await;
 
     assert!(

@@ -99,6 +99,16 @@ impl Home {
         fs::read_to_string(self.path(name)).unwrap()
     }
 
+    /// Returns the copies of settings as they were before they were changed.
+    fn former(&self) -> Vec<String> {
+        let kept = fs::read_dir(self.path(".local/state/hookjail/settings"));
+        let kept = kept
+            .into_iter()
+            .flatten()
+            .map(|entry| entry.unwrap().path());
+        kept.map(|path| fs::read_to_string(path).unwrap()).collect()
+    }
+
     /// Gives everything in it to its user.
     fn own(&self) {
         if !geteuid().is_root() {
@@ -259,10 +269,16 @@ fn hooks_run_confined_after_one_command_and_are_put_back_by_another() {
     let again = home.hookjail(&["install", "--claude-code", "--yes"]);
     assert!(again.status.success(), "{again:?}");
     assert_eq!(home.text(name), installed);
-    assert_eq!(home.text(&format!("{name}.before-hookjail")), before);
+    assert_eq!(home.former(), [&*before]);
+    // A clone, or a hook, brings no copy to put back in its place.
+    home.write(
+        &format!("{name}.before-hookjail"),
+        &before.replace('/', "\\u002f"),
+    );
     let back = home.hookjail(&["install", "--claude-code", "--uninstall", "--yes"]);
     assert!(back.status.success(), "{back:?}");
     assert_eq!(home.text(name), before);
+    assert_eq!(home.former(), [""; 0]);
 }
 
 #[test]
@@ -679,6 +695,114 @@ fn no_name_of_others_steers_the_terminal_at_which_somebody_decides() {
 }
 
 #[test]
+fn no_name_of_others_begins_a_line_at_which_somebody_decides() {
+    let home = Home::new();
+    let name = |name: &str| format!("{name}\nFORGED {name}");
+    let project = name("project");
+    let settings = format!("{project}/.claude/settings.json");
+    let script = format!("{project}/.claude/{}", name("script"));
+    fs::create_dir_all(home.path(&project).join(".claude")).unwrap();
+    home.script(&script, GUARD);
+    let command = shlex::try_quote(home.path(&script).to_str().unwrap())
+        .unwrap()
+        .into_owned();
+    let hooks = |command: &str| json!([{"matcher": name("matcher"), "hooks": [{"type": "command", "command": command}]}]);
+    let post = format!("{}\nFORGED line", "cat | grep x");
+    let all = json!({"hooks": {
+        "PreToolUse": hooks(&command), "PostToolUse": hooks(&post), (name("Point")): hooks(&command),
+    }});
+    home.settings(&settings, &all);
+    let settings = home.path(&settings).display().to_string();
+    let missing = format!("{settings}.none");
+    home.write(
+        "bad.yaml",
+        "hooks:\n- {on: turn_end, \"a\\nFORGED yaml\": 1}\n",
+    );
+    let bad = home.path("bad.yaml").display().to_string();
+    let (script, p) = (home.path(&script).display().to_string(), home.path("p"));
+    let project = home.path(&project);
+    for (directory, words) in [
+        (&project, &["install", "--claude-code", "--dry-run"][..]),
+        (&project, &["install", "--claude-code", "--yes"]),
+        (
+            &project,
+            &["install", "--claude-code", "--uninstall", "--yes"],
+        ),
+        (
+            &p,
+            &[
+                "install",
+                "--claude-code",
+                "--settings",
+                &settings,
+                "--dry-run",
+            ],
+        ),
+        (
+            &p,
+            &[
+                "install",
+                "--claude-code",
+                "--settings",
+                &missing,
+                "--dry-run",
+            ],
+        ),
+        (
+            &p,
+            &["hooks", "check", "--contract", "claude_code", &settings],
+        ),
+        (
+            &p,
+            &["hooks", "check", "--contract", "claude_code", &missing],
+        ),
+        (&p, &["hooks", "check", "--contract", "reyn", &bad]),
+        (
+            &p,
+            &["consent", "allow", "--profile", "develop", "--", &script],
+        ),
+        (
+            &p,
+            &["consent", "allow", "--", "/bin/sh", &script, &missing],
+        ),
+        (&p, &["consent", "allow", "--", "/bin/sh", &missing]),
+        (
+            &p,
+            &["consent", "allow", "--within", &missing, "--", "/bin/true"],
+        ),
+        (&p, &["consent", "list"]),
+        (&p, &["consent", "revoke", &missing]),
+        (&p, &["consent", "import", &missing]),
+        (
+            &p,
+            &[
+                "run",
+                "--private",
+                "--dry-run",
+                "--profile",
+                "develop",
+                "--",
+                &script,
+            ],
+        ),
+    ] {
+        let done = home.hookjail_in(directory, words);
+        let printed = [done.stdout, done.stderr].concat();
+        let printed = String::from_utf8(printed).unwrap();
+        let forged = printed
+            .lines()
+            .find(|line| line.trim_start().starts_with("FORGED"));
+        assert_eq!(forged, None, "{words:?}: {printed}");
+        // The control: it is shown.
+        assert!(printed.contains("FORGED"), "{words:?}: {printed}");
+    }
+    let checked = home.hookjail(&["hooks", "check", "--contract", "claude_code", &settings]);
+    let checked = String::from_utf8(checked.stdout).unwrap();
+    let expected = "      runs     cat | grep x\n             | FORGED line\n";
+    assert!(checked.contains(expected), "{checked}");
+}
+
+#[test]
 fn what_looks_confined_and_need_not_be_is_named_and_stays() {
     let home = Home::new();
     let program = program().display().to_string();
@@ -688,7 +812,14 @@ fn what_looks_confined_and_need_not_be_is_named_and_stays() {
     let copied = home.path("copy/hookjail");
     fs::create_dir(home.path("copy")).unwrap();
     fs::copy(self::program(), &copied).unwrap();
+    // A hook of the project can put another program in the place of the link.
+    fs::create_dir(home.path("p/tools")).unwrap();
+    let link = home.path("p/tools/hookjail");
+    std::os::unix::fs::symlink(self::program(), &link).unwrap();
     let mut doubtful = vec![
+        format!("{} run {form} /bin/true", link.display()),
+        format!("tools/hookjail run {form} /bin/true"),
+        format!("/proc/self/root{program} run {form} /bin/true"),
         format!("\"$CLAUDE_PROJECT_DIR\"/.claude/hookjail-run {form} /bin/true"),
         format!("{} {form} /bin/true", other.display()),
         format!("{} run {form} /bin/true", copied.display()),
@@ -704,8 +835,15 @@ fn what_looks_confined_and_need_not_be_is_named_and_stays() {
         "--as claude-code --profile develop --rehearse --",
         "--as codex --profile develop --start --",
         "--as claude-code --start --",
+        "--as claude-code --profile nosuch --start --",
+        "--as claude-code --profile develop --timeout 0s --start --",
+        "--as claude-code --profile develop --point PostToolUse --start --",
+        "--profile develop --as claude-code --start --",
     ] {
         doubtful.push(format!("{program} run {options} /bin/true"));
+    }
+    for before in ["env", "exec", "timeout 5", "cd / &&"] {
+        doubtful.push(format!("{before} {program} run {form} /bin/true"));
     }
     doubtful.push(format!(
         "{program} run --as claude-code --profile develop;id --start -- /bin/true"
@@ -737,8 +875,140 @@ fn what_looks_confined_and_need_not_be_is_named_and_stays() {
     }
 }
 
-/// A program in the place of one that fetches packages: writes where it may, and where it may not.
-const FETCHER: &str = "#!/bin/sh\necho \"${0##*/} $*\" >>fetched\necho x >>~/.bashrc\nexit $(cat status 2>/dev/null || echo 0)\n";
+/// Installs a guard of the project's for Copilot, with more members in its entry; returns the exit code and what was printed.
+fn install_for_copilot(home: &Home, more: &Value) -> (Option<i32>, String) {
+    let mut entry = json!({"type": "command", "bash": home.path("p/reach.sh")});
+    let members = entry.as_object_mut().unwrap();
+    members.extend(more.as_object().unwrap().clone());
+    let settings = json!({"version": 1, "hooks": {"preToolUse": [entry]}});
+    home.settings("p/.github/hooks/h.json", &settings);
+    let done = home.hookjail(&["install", "--copilot", "--yes"]);
+    let printed = [done.stdout, done.stderr].concat();
+    let printed = String::from_utf8_lossy(&printed).into_owned();
+    (done.status.code(), printed)
+}
+
+#[test]
+fn a_directory_that_settings_name_lies_in_the_project_or_its_hook_stays() {
+    let home = Home::new();
+    for name in [".ssh", "other", "p/tools"] {
+        fs::create_dir_all(home.path(name)).unwrap();
+    }
+    let reach = "#!/bin/sh\necho mine >>authorized_keys\n(echo mine >>~/.ssh/authorized_keys) 2>/dev/null\nexit 0\n";
+    home.script("p/reach.sh", reach);
+    std::os::unix::fs::symlink("../.ssh", home.path("p/keys")).unwrap();
+    let outside = [
+        json!(home.path(".ssh")),
+        json!("keys"),
+        json!(home.path("other")),
+    ];
+    for directory in outside {
+        let (code, printed) = install_for_copilot(&home, &json!({"cwd": directory}));
+        assert_eq!(code, Some(1), "{directory}: {printed}");
+        for words in ["starts in ", "outside of the project"] {
+            assert!(printed.contains(words), "{directory}: {printed}");
+        }
+        for name in [".ssh", "other"] {
+            assert!(
+                !home.path(name).join("authorized_keys").exists(),
+                "{directory}"
+            );
+        }
+    }
+    // The control: it is rehearsed, and writes there.
+    let (code, printed) = install_for_copilot(&home, &json!({"cwd": "tools"}));
+    assert_eq!(code, Some(0), "{printed}");
+    assert!(printed.contains("      starts in "), "{printed}");
+    assert!(!home.path(".ssh/authorized_keys").exists());
+
+    // No process of a user's own takes such a place either.
+    for words in [
+        &[
+            "run",
+            "--private",
+            "--profile",
+            "workspace-rw",
+            "--workspace",
+        ][..],
+        &["learn", "--name", "own", "--workspace"],
+    ] {
+        let keys = home.path(".ssh");
+        let words = [words, &[keys.to_str().unwrap(), "--", "/bin/true"]].concat();
+        let done = home.hookjail(&words);
+        let printed = String::from_utf8_lossy(&done.stderr);
+        assert!(!done.status.success(), "{printed}");
+        let why = "is no workspace unless `hooks.workspace_roots` names it";
+        assert!(printed.contains(why), "{printed}");
+    }
+}
+
+#[test]
+fn variables_of_settings_that_steer_hookjail_itself_leave_their_hooks() {
+    let home = Home::new();
+    home.script("p/reach.sh", GUARD);
+    let mut settings = one("PreToolUse", &guard());
+    for (name, is_changed) in [
+        ("LD_PRELOAD", false),
+        ("XDG_CONFIG_HOME", false),
+        ("HOME", false),
+        ("HOOKJAIL_ADDR", false),
+        ("NODE_ENV", true),
+    ] {
+        settings["env"] = json!({"A": "b", name: "./x"});
+        home.settings("p/.claude/settings.json", &settings);
+        let done = home.hookjail(&["install", "--claude-code", "--yes"]);
+        let printed = String::from_utf8_lossy(&done.stdout);
+        assert_eq!(done.status.success(), is_changed, "{name}: {printed}");
+        let why = format!("`env` sets `{name}` for hookjail itself");
+        assert_eq!(printed.contains(&why), !is_changed, "{name}: {printed}");
+    }
+    // In another file, which the runtime joins with this one.
+    settings.as_object_mut().unwrap().remove("env");
+    home.settings("p/.claude/settings.json", &settings);
+    let local = json!({"env": {"LD_PRELOAD": "./x"}});
+    home.settings("p/.claude/settings.local.json", &local);
+    let done = home.hookjail(&["install", "--claude-code", "--yes"]);
+    let printed = String::from_utf8_lossy(&done.stdout);
+    assert_eq!(done.status.code(), Some(1), "{printed}");
+    let file = home.path("p/.claude/settings.local.json");
+    let fix = format!("remove it from `{}`", file.display());
+    assert!(printed.contains(&fix), "{printed}");
+    for (name, is_changed) in [
+        ("XDG_STATE_HOME", false),
+        ("XDG_RUNTIME_DIR", false),
+        ("LEVEL", true),
+    ] {
+        let (code, printed) = install_for_copilot(&home, &json!({"env": {name: "/tmp"}}));
+        assert_eq!(code, Some(i32::from(!is_changed)), "{name}: {printed}");
+        let why = format!("its variable `{name}` decides about hookjail itself");
+        assert_eq!(printed.contains(&why), !is_changed, "{name}: {printed}");
+    }
+}
+
+#[test]
+fn a_rehearsal_has_the_time_that_its_entry_gives() {
+    let home = Home::new();
+    home.script("p/reach.sh", "#!/bin/sh\nexec tail -f /dev/null\n");
+    let (code, printed) = install_for_copilot(&home, &json!({"timeoutSec": 1}));
+    assert_eq!(code, Some(1), "{printed}");
+    assert!(printed.contains("NOT changed"), "{printed}");
+}
+
+/// A program in the place of one that fetches packages: writes what it was called with and what lies beside it where it may, and where it
+/// may not.
+const FETCHER: &str = "#!/bin/sh
+mkdir -p $npm_config_cache
+echo \"${0##*/} $*\" >>$npm_config_cache/fetched
+cat .npmrc uv.toml pyproject.toml >>$npm_config_cache/fetched 2>/dev/null
+echo x >>~/.bashrc
+exit $(cat ~/.local/bin/status 2>/dev/null || echo 0)
+";
+
+/// The commands that fetch the packages of the hooks of [`with_packages`].
+const FETCHES: [&str; 2] = [
+    "npx --yes --ignore-scripts --script-shell /bin/sh --package prettier --call true",
+    "uv run --isolated --no-project --no-build --with x --with y true",
+];
 
 /// A home with two hooks whose packages come from the network.
 fn with_packages() -> Home {
@@ -749,6 +1019,9 @@ fn with_packages() -> Home {
     }
     let script = "# /// script\n# dependencies = [\"x\", \"y\"]\n# ///\nopen('ran', 'w')\n";
     home.script("p/.claude/hooks/tool.py", script);
+    for name in [".npmrc", "uv.toml", "pyproject.toml"] {
+        home.write(&format!("p/{name}"), "of the project\n");
+    }
     let hooks = [
         "uv run --script .claude/hooks/tool.py",
         "npx prettier --check .",
@@ -779,36 +1052,59 @@ fn install_at_terminal(home: &Home, answers: &str, words: &[&str]) -> (Output, S
     (done, String::from_utf8_lossy(&told).into_owned())
 }
 
+/// Returns the content of files in the cache of npm that hooks of a project have.
+fn cached(home: &Home, project: &str, names: &[&str]) -> String {
+    fs::create_dir_all(home.path(project)).unwrap();
+    home.own();
+    let script = "cd $npm_config_cache && exec cat \"$@\"";
+    let program = program();
+    let words = [
+        program.to_str().unwrap(),
+        "run",
+        "--private",
+        "--mirror",
+        "--profile",
+        "develop",
+    ];
+    let words = [&words[..], &["--", "/bin/sh", "-c", script, "sh"], names].concat();
+    let mut command = home.command(&words);
+    #[expect(clippy::disallowed_methods, reason = "it is the program under test")]
+    let done = command.current_dir(home.path(project)).output().unwrap();
+    String::from_utf8(done.stdout).unwrap()
+}
+
 /// Returns what was fetched in a home, by commands that could write nowhere else.
 fn fetched(home: &Home) -> Vec<String> {
     assert!(!home.path(".bashrc").exists());
     assert!(!home.path("p/ran").exists());
-    let text = fs::read_to_string(home.path("p/fetched")).unwrap_or_default();
+    let text = cached(home, "p", &["fetched"]);
     text.lines().map(str::to_owned).collect()
 }
 
 #[test]
 fn packages_are_fetched_confined_once_somebody_agrees_and_without_a_run_of_the_hook() {
     let home = with_packages();
-    let script = home.path("p/.claude/hooks/tool.py").display().to_string();
-    let commands = [
-        "npx --yes --package prettier --call true".to_owned(),
-        format!("uv sync --script {script}"),
-    ];
     let question = "Fetch 3 packages now, confined under develop-online?";
 
+    let (done, told) = install_at_terminal(&home, "y\ny\n", &["--json"]);
+    assert!(
+        !done.status.success() && told.contains("say --yes"),
+        "{told}"
+    );
+    assert!(!told.contains("[y/N]"), "{told}");
     let (done, told) = install_at_terminal(&home, "n\nn\n", &[]);
     assert!(!done.status.success() && told.contains(question), "{told}");
     assert!(fetched(&home).is_empty());
-    for command in &commands {
+    for command in FETCHES {
         let remark = format!("fetch them once: hookjail run --profile develop-online -- {command}");
         assert!(told.contains(&remark), "{told}");
     }
 
     let (done, told) = install_at_terminal(&home, "y\ny\n", &[]);
     assert!(done.status.success() && told.contains(question), "{told}");
-    assert_eq!(fetched(&home), commands, "{told}");
-    for command in &commands {
+    // The command alone: nothing of the project lies beside it.
+    assert_eq!(fetched(&home), FETCHES, "{told}");
+    for command in FETCHES {
         assert!(
             told.contains(&format!("packages fetched: {command}")),
             "{told}"
@@ -831,33 +1127,16 @@ fn packages_of_the_users_hooks_are_fetched_for_every_project() {
         {"type": "command", "command": "npx prettier --check ."},
     ]}]}});
     home.settings(".claude/settings.json", &settings);
-    let found = |project: &str| {
-        fs::create_dir_all(home.path(project)).unwrap();
-        let mut command = home.command(&[
-            program().to_str().unwrap(),
-            "run",
-            "--private",
-            "--mirror",
-            "--profile",
-            "develop",
-            "--",
-            "/bin/sh",
-            "-c",
-            "cat $npm_config_cache/got $npm_config_cache/beside || echo none",
-        ]);
-        #[expect(clippy::disallowed_methods, reason = "it is the program under test")]
-        let done = command.current_dir(home.path(project)).output().unwrap();
-        String::from_utf8(done.stdout).unwrap()
-    };
+    let found = |project: &str| cached(&home, project, &["got", "beside"]);
     // A cache that is there already is filled as well.
-    assert_eq!(found("q"), "none\n");
+    assert_eq!(found("q"), "");
 
     let (done, said) = install_at_terminal(&home, "", &["--fetch", "--yes"]);
 
     assert!(done.status.success(), "{said}");
     for project in ["q", "r"] {
-        let got =
-            "got --yes --package prettier --call true\ncat: .npmrc: No such file or directory\n";
+        let call = FETCHES[0].replace("npx ", "got ");
+        let got = format!("{call}\ncat: .npmrc: No such file or directory\n");
         assert_eq!(found(project), got, "{said}");
     }
 }
@@ -886,14 +1165,14 @@ fn packages_are_fetched_without_a_question_by_the_option_alone() {
 #[test]
 fn a_fetch_that_fails_is_reported_and_the_hook_is_installed() {
     let home = with_packages();
-    home.write("p/status", "3\n");
+    home.write(".local/bin/status", "3\n");
 
     let (done, told) = install_at_terminal(&home, "", &["--fetch", "--yes"]);
 
     assert!(done.status.success(), "{told}");
     assert_eq!(fetched(&home).len(), 2, "{told}");
-    let failed = "NOT fetched npx --yes --package prettier --call true: exit status: 3";
-    assert!(told.contains(failed), "{told}");
+    let failed = format!("NOT fetched {}: exit status: 3", FETCHES[0]);
+    assert!(told.contains(&failed), "{told}");
     assert!(told.contains("fetch them once: "), "{told}");
     assert!(
         home.text("p/.claude/settings.json")
@@ -904,7 +1183,8 @@ fn a_fetch_that_fails_is_reported_and_the_hook_is_installed() {
 #[test]
 fn a_users_hooks_are_installed_from_the_home_and_a_projects_only_where_it_can_be_a_workspace() {
     let home = Home::new();
-    home.script(".claude/guard.sh", GUARD);
+    let shuts = GUARD.replace("\ncase", "\nmkdir -p d/e; chmod 0 d/e d\ncase");
+    home.script(".claude/guard.sh", &shuts);
     let hook = json!({"type": "command", "command": "~/.claude/guard.sh"});
     home.settings(".claude/settings.json", &one("PreToolUse", &hook));
     let dry = ["install", "--claude-code", "--dry-run"];
@@ -921,8 +1201,22 @@ fn a_users_hooks_are_installed_from_the_home_and_a_projects_only_where_it_can_be
     ] {
         assert!(printed.contains(expected), "{printed}");
     }
+    // Whatever the guard has shut there, nothing is left of it.
+    let left = fs::read_dir(home.path("tmp")).unwrap();
+    let left = left.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let left: Vec<_> = left.filter(|name| name.contains("rehearsal")).collect();
+    assert_eq!(left, [""; 0]);
     let back = ["install", "--claude-code", "--uninstall", "--yes"];
     assert!(home.hookjail_in(home.0.path(), &back).status.success());
+    // The home by another name is no project in it.
+    symlink(home.0.path(), home.path("tmp/home")).unwrap();
+    let program = program();
+    let mut by_link = home.command(&[&[program.to_str().unwrap()], &dry[..]].concat());
+    by_link.current_dir(home.0.path());
+    #[expect(clippy::disallowed_methods, reason = "it is the program under test")]
+    let seen = by_link.env("HOME", home.path("tmp/home")).output().unwrap();
+    let told = String::from_utf8_lossy(&seen.stdout).into_owned();
+    assert_eq!(told.matches("PreToolUse").count(), 1, "{told}");
 
     // Somewhere beside the home.
     let elsewhere = directory();
@@ -973,13 +1267,40 @@ fn settings_that_are_links_or_that_nobody_agreed_to_change_stay() {
     assert!(told.contains("--yes"), "{told}");
     assert_eq!(home.text(name), before);
 
-    fs::rename(home.path(name), home.path("elsewhere.json")).unwrap();
-    symlink(home.path("elsewhere.json"), home.path(name)).unwrap();
-    let done = home.hookjail(&["install", "--claude-code", "--yes"]);
-    assert_eq!(done.status.code(), Some(125));
-    let told = String::from_utf8_lossy(&done.stderr);
-    assert!(told.contains("is a link"), "{told}");
-    assert_eq!(home.text(name), before);
+    fs::create_dir_all(home.path("other/hooks")).unwrap();
+    let elsewhere = home.path("other/hooks/x.json");
+    fs::copy(home.path(name), &elsewhere).unwrap();
+    home.own();
+    // The file, its directory, and one above.
+    for (runtime, link, target, file) in [
+        (
+            "--claude-code",
+            "p/.claude/settings.local.json",
+            "other/hooks/x.json",
+            "p/.claude/settings.local.json",
+        ),
+        (
+            "--copilot",
+            "p/.github/hooks",
+            "other/hooks",
+            "p/.github/hooks/x.json",
+        ),
+        ("--copilot", "p/.github", "other", "p/.github/hooks/x.json"),
+    ] {
+        fs::create_dir_all(home.path(link).parent().unwrap()).unwrap();
+        symlink(home.path(target), home.path(link)).unwrap();
+        let file = home.path(file).display().to_string();
+        for words in [&["--settings", &file][..], &[]] {
+            let done = home.hookjail(&[&["install", runtime, "--yes"], words].concat());
+            assert_eq!(done.status.code(), Some(125), "{link}: {done:?}");
+            let told = String::from_utf8_lossy(&done.stderr);
+            let expected = format!("`{file}` is a link, or lies behind one");
+            assert!(told.contains(&expected), "{link}: {told}");
+            assert_eq!(fs::read_to_string(&elsewhere).unwrap(), before);
+        }
+        fs::remove_file(home.path(link)).unwrap();
+        fs::remove_dir(home.path("p/.github")).ok();
+    }
 
     fs::remove_file(home.path(name)).unwrap();
     let done = home.hookjail(&["install", "--claude-code", "--yes"]);
@@ -1162,6 +1483,8 @@ fn where_no_namespace_can_be_made_install_says_so_once_and_goes_on_under_a_profi
     let (code, out, err) = install(&["--yes"]);
     assert_eq!(code, Some(125), "{out}");
     assert!(err.contains("--profile develop-open-git"), "{err}");
+    let cost = "can change what git, your agents and editors run next";
+    assert!(err.contains(cost), "{err}");
     assert_eq!(home.text("p/.claude/settings.json"), before);
 
     let (code, out, err) = install(&["--yes", "--profile", "develop-open-git"]);
@@ -1389,8 +1712,8 @@ fn the_settings_of_all_runtimes_in_one_home_are_changed_once_and_come_back_byte_
     let before = home.tree(&OWN);
     for (_, name, text, _) in &settings {
         assert_eq!(home.text(name), *text);
-        assert!(!home.path(&format!("{name}.before-hookjail")).exists());
     }
+    assert_eq!(home.former(), [""; 0]);
 
     // What rehearsals find is shown above.
     let told = install_all(&home, &settings, &["--no-rehearsal", "--yes"]);
@@ -1398,7 +1721,7 @@ fn the_settings_of_all_runtimes_in_one_home_are_changed_once_and_come_back_byte_
     let mut tried = 0;
     for (runtime, name, text, written) in &settings {
         let installed = home.text(name);
-        assert_eq!(home.text(&format!("{name}.before-hookjail")), *text);
+        assert!(home.former().contains(text));
         let files = told[runtime]["files"].as_array().unwrap();
         let path = home.path(name);
         let file = files.iter().find(|it| it["file"] == path.to_str().unwrap());
@@ -1472,7 +1795,7 @@ fn settings_that_hookjail_cannot_change_as_they_are_stay_and_say_what_to_do() {
         let told = String::from_utf8_lossy(&done.stdout);
         assert!(told.contains("NOT changed") && told.contains(why), "{told}");
         assert_eq!(home.text(name), before);
-        assert!(!home.path(&format!("{name}.before-hookjail")).exists());
+        assert_eq!(home.former(), [""; 0]);
     };
     fs::set_permissions(home.path(name), fs::Permissions::from_mode(0o444)).unwrap();
     install("it is read-only; make it writable");
@@ -1495,19 +1818,27 @@ fn settings_that_hookjail_cannot_change_as_they_are_stay_and_say_what_to_do() {
     let back = home.hookjail(&["install", "--claude-code", "--uninstall", "--yes"]);
     let told = String::from_utf8_lossy(&back.stdout);
     assert!(
-        told.contains("settings.json.before-hookjail, as what it was a copy of has changed since"),
+        told.contains("-settings.json, as what it was a copy of has changed since"),
         "{told}"
     );
     assert_eq!(home.text(name), before.replace("\"m\"", "\"n\""));
-    assert_eq!(home.text(&format!("{name}.before-hookjail")), before);
+    assert_eq!(home.former(), [&*before]);
 
     // A named pipe of a stranger's is not waited for.
     fs::remove_file(home.path(name)).unwrap();
     mkfifo(&home.path(name), Mode::S_IRWXU).unwrap();
     home.own();
-    let done = home.hookjail(&["install", "--claude-code", "--yes"]);
-    let printed = String::from_utf8_lossy(&done.stderr);
-    assert!(printed.contains("it is no regular file"), "{done:?}");
+    let pipe = home.path(name).display().to_string();
+    for words in [
+        &["install", "--claude-code", "--yes"][..],
+        &["hooks", "check", "--contract", "claude_code", &pipe],
+        &["consent", "import", &pipe],
+    ] {
+        let done = home.hookjail(words);
+        let printed = String::from_utf8_lossy(&done.stderr);
+        assert!(!done.status.success(), "{done:?}");
+        assert!(printed.contains("it is no regular file"), "{done:?}");
+    }
     fs::remove_file(home.path(name)).unwrap();
 
     // A text that stands elsewhere, a list, a block.
@@ -1618,6 +1949,72 @@ fn a_file_that_is_called_data_is_the_hooks_to_change_and_needs_no_new_consent() 
 mod as_root {
     use super::*;
     use crate::support::needs_root;
+
+    #[test]
+    #[ignore = "needs root"]
+    fn root_changes_the_file_that_it_read_which_stays_its_users() {
+        needs_root();
+        let (home, roots) = (Home::new(), directory());
+        let config = roots.path().join("hookjail.toml");
+        let project = home.path("p");
+        let text = format!(
+            "[paths]\nstate = {:?}\n[hooks]\nworkspace_roots = [{project:?}]\n",
+            roots.path().join("state")
+        );
+        fs::write(&config, text).unwrap();
+        let install = |more: &[&str]| {
+            let mut command = Command::new(program());
+            command.arg("--config").arg(&config);
+            command.args(["install", "--claude-code", "--no-rehearsal", "--yes"]);
+            command
+                .args(more)
+                .current_dir(&project)
+                .env("HOME", roots.path());
+            #[expect(clippy::disallowed_methods, reason = "it is the program under test")]
+            let output = command.output().unwrap();
+            let told = [&output.stdout[..], &output.stderr].concat();
+            (
+                output.status.code(),
+                String::from_utf8_lossy(&told).into_owned(),
+            )
+        };
+        let name = "p/.claude/settings.json";
+        let before = home.settings(name, &one("PreToolUse", &guard()));
+        let file = home.path(name);
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
+        let theirs = (USER, USER, 0o100_640);
+        let owner = || {
+            let metadata = file.symlink_metadata().unwrap();
+            (metadata.uid(), metadata.gid(), metadata.mode())
+        };
+
+        for more in [&[][..], &["--uninstall"]] {
+            let (code, told) = install(more);
+            assert_eq!(code, Some(0), "{told}");
+            assert_eq!(home.text(name) != before, more.is_empty());
+            assert_eq!(owner(), theirs);
+        }
+        assert_eq!(home.text(name), before);
+        let names = || fs::read_dir(home.path("p/.claude")).unwrap().count();
+        assert_eq!(names(), 2, "the settings and the hooks");
+
+        // A file of root's that a user has put there is neither changed nor given away.
+        lchown(&file, Some(0), Some(0)).unwrap();
+        let (code, told) = install(&[]);
+        assert_eq!(code, Some(1), "{told}");
+        assert!(
+            told.contains("it belongs to uid 0, and its directory to uid 4243"),
+            "{told}"
+        );
+        assert_eq!((home.text(name), owner()), (before, (0, 0, 0o100_640)));
+        let secret = roots.path().join("secret.json");
+        fs::rename(&file, &secret).unwrap();
+        symlink(&secret, &file).unwrap();
+        let (code, told) = install(&[]);
+        assert_eq!(code, Some(125), "{told}");
+        let metadata = secret.metadata().unwrap();
+        assert_eq!((metadata.uid(), metadata.mode()), (0, 0o100_640));
+    }
 
     #[test]
     #[ignore = "needs root"]

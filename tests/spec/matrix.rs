@@ -306,8 +306,8 @@ pub(crate) const ALWAYS: &[Attempt] = &[
     root(refused("ESC-170", &["process-control", "28", "1"], &[EPERM])),
     optional(refused("ESC-170", &["process-control", "59", "0"], &[EPERM])),
     optional(refused("ESC-170", &["process-control", "1499557217", "0"], &[EPERM])),
-    root(refused("ESC-171", &["become", "0"], &[EPERM])),
-    root(refused("ESC-171", &["become-group", "0"], &[EPERM])),
+    root(refused("ESC-171", &["become", "1"], &[EPERM, EINVAL])),
+    root(refused("ESC-171", &["become-group", "1"], &[EPERM, EINVAL])),
     root(refused("ESC-171", &["no-groups"], &[EPERM])),
     // What it is already.
     open("ESC-171", &["become", "-1"]),

@@ -235,6 +235,44 @@ async fn develop_has_the_tools_of_the_home_and_a_cache_that_lasts_and_reaches_no
     assert!(!mine.path().join(".local/bin/evil").exists());
 }
 
+/// Writes a program.
+fn executable(path: &Path, text: &str) {
+    fs::write(path, text).unwrap();
+    fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
+}
+
+/// The `PATH` of a session begins in the project, where its agent writes.
+#[tokio::test]
+async fn no_file_of_the_workspace_takes_the_name_of_an_interpreter_and_a_virtual_environment_does()
+{
+    let hook_text = "#!/usr/bin/env sh\necho good\nproject-tool || echo no tool\n";
+    let mine = home();
+    let path = mine.path().join("hook");
+    executable(&path, hook_text);
+    let mut setup = granting("develop", &[vec![path.display().to_string()]]);
+    setup.env = vec![("HOME".to_owned(), mine.path().display().to_string())];
+    let daemon = Daemon::with(setup).await;
+    let workspace = daemon.workspace().to_owned();
+    let bin = workspace.join("bin");
+    fs::create_dir(&bin).unwrap();
+    executable(&bin.join("project-tool"), "#!/bin/sh\necho tool\n");
+    let said = async || {
+        let mut request = hook([path.to_str().unwrap()]);
+        let named = request.hook.as_mut().unwrap();
+        let of_session = format!("{}:/usr/bin:/bin", bin.display());
+        named.env.insert("PATH".to_owned(), of_session);
+        outcome(&daemon, request, "develop", Some(&workspace))
+            .await
+            .1
+    };
+    // The control: as in a virtual environment, the name leads to the interpreter of another directory.
+    symlink("/bin/sh", bin.join("sh")).unwrap();
+    assert_eq!(said().await, "good\ntool\n");
+    fs::remove_file(bin.join("sh")).unwrap();
+    executable(&bin.join("sh"), "#!/bin/sh\necho evil\n");
+    assert_eq!(said().await, "good\nno tool\n");
+}
+
 /// Leaves a file in a cache, links it into the project, and prints what is there.
 const IN_CACHE: &str = "echo $XDG_CACHE_HOME; cat $XDG_CACHE_HOME/uv/six.py 2>/dev/null || echo none; mkdir -p $XDG_CACHE_HOME/uv
     echo planted >$XDG_CACHE_HOME/uv/six.py; ln $XDG_CACHE_HOME/uv/six.py six.py 2>/dev/null && echo linked || echo not linked
@@ -294,7 +332,7 @@ async fn a_cache_is_of_one_workspace_and_no_hard_link_leads_out_of_it() {
 }
 
 /// Files of tools and of clones, with what they may hold: an address or a setting, and the same with a token.
-const OF_TOOLS: [(&str, &str, &str); 4] = [
+const OF_TOOLS: [(&str, &str, &str); 8] = [
     (
         ".cargo/config.toml",
         "[build]\njobs = 2\n",
@@ -314,6 +352,26 @@ const OF_TOOLS: [(&str, &str, &str); 4] = [
         ".local/share/uv/tools/t/uv-receipt.toml",
         "[tool]\nrequirements = []\n",
         "[tool]\nindex = \"https://ada:hidden@own.example/simple\"\n",
+    ),
+    (
+        ".nvm/versions/node/v22/etc/npmrc",
+        "prefix=/usr\n",
+        "//own.example/:_authToken=hidden\n",
+    ),
+    (
+        ".pyenv/versions/3.13/pip.conf",
+        "[global]\ntimeout = 9\n",
+        "[global]\nproxy = ada:hidden@proxy.example:3128\n",
+    ),
+    (
+        ".rbenv/.git/config",
+        "[core]\nbare = false\n",
+        "[remote \"origin\"]\nurl = https://ada:hidden@forge.example/m\n",
+    ),
+    (
+        ".sdkman/candidates/maven/3.9/conf/settings.xml",
+        "<settings><!-- <password>an example</password> --></settings>\n",
+        "<settings><server><password>hidden</password></server></settings>\n",
     ),
 ];
 

@@ -349,6 +349,19 @@ async fn git_in_a_linked_tree() {
         tree.display()
     );
     bare(&main, &make);
+    // What git obeys beside the configuration and the hooks: of the common directory, of its main tree and of its submodules.
+    let steering = [
+        "local.inc",
+        "config.worktree",
+        "modules/libs/sub/config",
+        "modules/libs/sub/hooks/pre-commit",
+    ];
+    bare(&main, "git config include.path local.inc");
+    for file in ["modules/libs/sub/HEAD"].into_iter().chain(steering) {
+        let file = main.join(".git").join(file);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, "").unwrap();
+    }
     open_to_all(&main);
     open_to_all(&tree);
 
@@ -384,6 +397,12 @@ async fn git_in_a_linked_tree() {
         let (code, ..) = run("workspace-rw", script).await;
         assert_ne!(code, Some(0), "{script}");
         assert_eq!(of_tree(), before, "{script}");
+    }
+    for file in steering {
+        for (profile, changes) in [("workspace-rw", false), ("without", true)] {
+            let (code, ..) = run(profile, &format!("echo >$M/.git/{file}")).await;
+            assert_eq!(code == Some(0), changes, "{profile} {file}");
+        }
     }
     let (code, ..) = run(
         "without",
@@ -428,7 +447,33 @@ async fn a_repository_that_cannot_be_granted_with_its_tree_is_refused_instead_of
         "{message}"
     );
     lead(&inside);
+    let of_another = |message: &str| {
+        for words in [
+            "does not name it as its working tree",
+            "`git config core.worktree",
+        ] {
+            assert!(message.contains(words), "{message}");
+        }
+    };
+    of_another(&refused(&daemon, request()).await.1);
+    // The control: the same repository, once it names the tree.
+    let configuration = inside.join("config");
+    let names = format!("[core]\n\tworktree = {}\n", workspace.display());
+    fs::write(&configuration, names).unwrap();
     assert_eq!(run(&daemon, request()).await.0, Some(0));
+    // A hook cannot make it so, nor can it lead there by a repository of its own.
+    fs::remove_file(&configuration).unwrap();
+    let script = format!(
+        "rm -f .git; mkdir -p .git/objects; echo ref: x >.git/HEAD; echo {} >.git/commondir",
+        inside.display()
+    );
+    let led = in_workspace("workspace-rw", &script, &workspace);
+    of_another(&refused(&daemon, led.clone()).await.1);
+    fs::remove_file(workspace.join(".git")).unwrap();
+    assert_eq!(run(&daemon, led).await.0, Some(0));
+    let (reason, message, _) = refused(&daemon, request()).await;
+    assert_eq!(reason, "POLICY_UNENFORCEABLE");
+    assert!(message.contains("`commondir` in it leads git"), "{message}");
 }
 
 /// Asks for a hook that is refused; returns the refusal's reason, message, and facts.
@@ -724,7 +769,7 @@ mod with_tools {
 }
 
 /// Ways to what agents and editors obey, there or not. Of `.claude` the settings are there, of `.github` nothing that is obeyed.
-const PLANTING: [(&str, &str); 24] = [
+const PLANTING: [(&str, &str); 27] = [
     ("change settings", "echo x >> .claude/settings.json"),
     ("remove settings", "rm -f .claude/settings.json"),
     (
@@ -795,6 +840,15 @@ const PLANTING: [(&str, &str); 24] = [
         "mkdir -p .vscode && echo x > .vscode/tasks.json",
     ),
     ("make an environment", "echo x > .envrc"),
+    (
+        "make an agent's environment",
+        "mkdir -p .gemini && echo x > .gemini/.env",
+    ),
+    ("make language servers", "echo x > .lsp.json"),
+    (
+        "make language servers of another agent",
+        "echo x > .github/lsp.json",
+    ),
     (
         "make a hook of git",
         "mkdir -p .husky && echo x > .husky/pre-commit",
@@ -1042,4 +1096,332 @@ async fn what_the_configuration_of_git_names_stays_and_a_hook_with_a_second_name
     fs::remove_file(&second).unwrap();
     let seen = run(&daemon, in_workspace("workspace-rw", change, &workspace)).await;
     assert_eq!(seen.0, Some(0), "{seen:?}");
+}
+
+/// Ways in which the configuration of a repository has git run what lies in `.hk`. `$W` is the workspace.
+const SPELLINGS: [(&str, &[u8]); 12] = [
+    ("in one line", b"[core] hooksPath = .hk\n"),
+    (
+        "after a name that is no UTF-8",
+        b"[user]\nname = Jos\xe9\n[core]\nhooksPath = .hk\n",
+    ),
+    ("in two lines", b"[core]\nhooksPath = \\\n .hk\n"),
+    ("by the home", b"[core]\nhooksPath = ~/$UP$W/.hk\n"),
+    ("by a user's home", b"[core]\nhooksPath = ~root/$UP$W/.hk\n"),
+    ("by its absolute path", b"[core]\nhooksPath = $W/.hk\n"),
+    ("where it may be missing", b"[core]\nhooksPath = :(optional).hk\n"),
+    ("in a file of the home", b"[include]\npath = ~/$UP$W/named\n"),
+    ("in a file elsewhere", b"[include]\npath = ../../outside\n"),
+    (
+        "in the first of many files",
+        b"[include]\npath = ../named\npath = ../f\npath = ../g\npath = ../h\npath = ../i\npath = ../j\npath = ../k\npath = ../l\n\
+          path = ../m\npath = ../n\npath = ../o\npath = ../p\npath = ../q\n",
+    ),
+    ("by a link", b"[core]\nhooksPath = links/hk\n"),
+    ("in a file that a link leads to", b"[include]\npath = ../links/named\n"),
+];
+
+#[tokio::test]
+async fn whatever_spelling_has_git_obey_a_path_it_stays() {
+    let daemon = daemon().await;
+    for (index, (what, text)) in SPELLINGS.into_iter().enumerate() {
+        for (profile, changes) in [("without", true), ("workspace-rw", false)] {
+            let workspace = repository(&daemon, &format!("{profile}-{index}"));
+            let path = workspace.to_str().unwrap();
+            // Only what has to be replaced is text.
+            let text: Vec<u8> = match std::str::from_utf8(text) {
+                Ok(text) => {
+                    let text = text.replace("$W", path);
+                    text.replace("$UP", &"../".repeat(20)).into_bytes()
+                }
+                Err(_) => text.to_vec(),
+            };
+            fs::write(workspace.join(".git/config"), text).unwrap();
+            for name in ["f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p", "q"] {
+                fs::write(workspace.join(name), "").unwrap();
+            }
+            for (path, text) in [
+                (workspace.join("named"), "[core]\nhooksPath = .hk\n"),
+                (
+                    daemon.workspace().join("outside"),
+                    "[core]\nhooksPath = .hk\n",
+                ),
+                (
+                    workspace.join(".git/config.worktree"),
+                    "[core]\nhooksPath = .wk\n",
+                ),
+            ] {
+                fs::write(path, text).unwrap();
+            }
+            for directory in [".hk", ".wk", "links"] {
+                fs::create_dir(workspace.join(directory)).unwrap();
+            }
+            symlink("../.hk", workspace.join("links/hk")).unwrap();
+            symlink("../named", workspace.join("links/named")).unwrap();
+            open_to_all(&workspace);
+            for hooks in [".hk", ".wk"] {
+                let script = format!("echo x > {hooks}/pre-commit");
+                let seen = run(&daemon, in_workspace(profile, &script, &workspace)).await;
+                assert_eq!(seen.0 == Some(0), changes, "{what}, {hooks}: {seen:?}");
+            }
+        }
+    }
+    let workspace = repository(&daemon, "unread");
+    fs::write(
+        workspace.join(".git/config"),
+        "[include]\npath = ../large\n",
+    )
+    .unwrap();
+    fs::write(workspace.join("large"), "#".repeat(2 << 20)).unwrap();
+    open_to_all(&workspace);
+    let (reason, message, facts) =
+        refused(&daemon, in_workspace("workspace-rw", ":", &workspace)).await;
+    let large = workspace.join("large").display().to_string();
+    assert_eq!(
+        (reason.as_str(), &facts["path"]),
+        ("POLICY_UNENFORCEABLE", &large)
+    );
+    assert!(message.contains("1 MiB"), "{message}");
+}
+
+#[tokio::test]
+async fn what_links_among_obeyed_paths_lead_to_stays_too() {
+    let daemon = daemon().await;
+    let attempts = [
+        (".claude/settings.local.json", "../shared/one", "shared/one"),
+        (
+            ".claude/skills",
+            "../shared/skills",
+            "shared/skills/x/SKILL.md",
+        ),
+        (".codex/prompts/x.md", "../../shared/one", "shared/one"),
+        (
+            ".agents/skills/x",
+            "../../shared/skills/x",
+            "shared/skills/x/SKILL.md",
+        ),
+        (".git/hooks/pre-commit", "../../shared/one", "shared/one"),
+        (".husky/pre-commit", "../shared/one", "shared/one"),
+        (".team/pre-commit", "../shared/one", "shared/one"),
+        // A link of a link, within what stays.
+        (
+            ".claude/commands/x.md",
+            "../../.claude/hooks/x",
+            "shared/one",
+        ),
+    ];
+    let prepare = |name: &str| {
+        let workspace = of_an_agent(&daemon, name);
+        fs::write(workspace.join(".git/config"), "[core]\nhooksPath = .team\n").unwrap();
+        for directory in [
+            ".agents/skills",
+            ".claude/commands",
+            ".claude/hooks",
+            ".codex/prompts",
+            ".husky",
+            ".team",
+            "shared/skills/x",
+        ] {
+            fs::create_dir_all(workspace.join(directory)).unwrap();
+        }
+        for file in ["shared/one", "shared/skills/x/SKILL.md", "shared/free"] {
+            fs::write(workspace.join(file), "as it was").unwrap();
+        }
+        symlink("../../shared/one", workspace.join(".claude/hooks/x")).unwrap();
+        workspace
+    };
+    for (index, (link, leads, file)) in attempts.into_iter().enumerate() {
+        for (profile, changes) in [("without", true), ("workspace-rw", false)] {
+            let workspace = prepare(&format!("{profile}-{index}"));
+            symlink(leads, workspace.join(link)).unwrap();
+            open_to_all(&workspace);
+            for script in [format!("echo x > {file}"), format!("mv {file} moved")] {
+                let seen = run(&daemon, in_workspace(profile, &script, &workspace)).await;
+                assert_eq!(seen.0 == Some(0), changes, "{link}: {script}: {seen:?}");
+            }
+            let free = in_workspace(
+                profile,
+                "echo x > shared/free && mv shared/free moved",
+                &workspace,
+            );
+            let seen = run(&daemon, free).await;
+            assert_eq!(seen.0, Some(0), "{link}: {seen:?}");
+        }
+    }
+    for (index, (leads, words)) in [
+        ("../missing", "cannot be found"),
+        ("..", "around the workspace"),
+        ("../../..", "around the workspace"),
+        ("../through/one", "leads through another"),
+        ("../second", "hard link"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let workspace = prepare(&format!("refused-{index}"));
+        symlink("shared", workspace.join("through")).unwrap();
+        fs::write(workspace.join("first"), "").unwrap();
+        fs::hard_link(workspace.join("first"), workspace.join("second")).unwrap();
+        let link = workspace.join(".claude/settings.local.json");
+        symlink(leads, &link).unwrap();
+        open_to_all(&workspace.join("shared"));
+        let (reason, message, facts) =
+            refused(&daemon, in_workspace("workspace-rw", ":", &workspace)).await;
+        let path = link.display().to_string();
+        assert_eq!(
+            (reason.as_str(), &facts["path"]),
+            ("POLICY_UNENFORCEABLE", &path),
+            "{message}"
+        );
+        assert!(
+            message.contains(words) && message.contains("`files.unset`"),
+            "{message}"
+        );
+    }
+    // What no hook reaches, there or not, is nobody's to change.
+    let workspace = prepare("elsewhere");
+    symlink("/usr/lib", workspace.join(".claude/settings.local.json")).unwrap();
+    fs::create_dir(workspace.join(".vscode")).unwrap();
+    symlink("/nonexistent/x", workspace.join(".vscode/x")).unwrap();
+    open_to_all(&workspace.join("shared"));
+    let seen = run(
+        &daemon,
+        in_workspace("workspace-rw", "echo x > shared/free", &workspace),
+    )
+    .await;
+    assert_eq!(seen.0, Some(0), "{seen:?}");
+}
+
+#[tokio::test]
+async fn a_file_of_hooks_with_a_second_name_is_refused_wherever_hooks_lie() {
+    let daemon = daemon().await;
+    for (index, directory) in [".team", ".husky", ".claude/hooks", ".git/hooks"]
+        .into_iter()
+        .enumerate()
+    {
+        let workspace = of_an_agent(&daemon, &format!("second-{index}"));
+        fs::write(workspace.join(".git/config"), "[core]\nhooksPath = .team\n").unwrap();
+        fs::create_dir_all(workspace.join(directory)).unwrap();
+        let hook = workspace.join(directory).join("x");
+        fs::write(&hook, "").unwrap();
+        fs::hard_link(&hook, workspace.join("second")).unwrap();
+        open_to_all(&workspace);
+        let request = || in_workspace("workspace-rw", "echo x >> second", &workspace);
+        let (reason, message, facts) = refused(&daemon, request()).await;
+        let path = hook.display().to_string();
+        assert_eq!(
+            (reason.as_str(), &facts["path"]),
+            ("POLICY_UNENFORCEABLE", &path),
+            "{message}"
+        );
+        assert!(message.contains("hard link"), "{message}");
+        fs::remove_file(workspace.join("second")).unwrap();
+        assert_eq!(run(&daemon, request()).await.0, Some(0), "{directory}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_hidden_in_what_stays_opens_nothing_of_it() {
+    let hides = "description = \"x\"\nextends = \"workspace-rw\"\n[files]\nhidden = [\".env\"]\n";
+    let daemon = Daemon::with(Setup {
+        profiles: vec![("hides".to_owned(), hides.to_owned())],
+        ..Setup::default()
+    })
+    .await;
+    let workspace = of_an_agent(&daemon, "hides");
+    fs::create_dir_all(workspace.join(".claude/skills/x")).unwrap();
+    fs::write(workspace.join(".claude/skills/x/.env"), "hidden").unwrap();
+    open_to_all(&workspace);
+    let script = "cat .claude/skills/x/.env || echo x > .claude/skills/x/SKILL.md";
+    let seen = run(&daemon, in_workspace("hides", script, &workspace)).await;
+    assert_ne!(seen.0, Some(0), "{seen:?}");
+    assert_eq!(seen.1, "");
+    assert!(!workspace.join(".claude/skills/x/SKILL.md").exists());
+}
+
+#[tokio::test]
+async fn what_links_of_the_home_have_in_a_workspace_stays_or_is_hidden() {
+    if nix::unistd::geteuid().is_root() {
+        // Hooks have users of their own: the home of root's daemon is none of theirs.
+        return;
+    }
+    let daemon = daemon().await;
+    let (home, workspace) = (daemon.path(), repository(&daemon, "dotfiles"));
+    for (path, text) in [
+        ("dotfiles/claude/settings.json", "{}"),
+        ("dotfiles/githooks/pre-commit", ""),
+        ("dotfiles/shell/bashrc", ""),
+        ("dotfiles/ssh/id", "the key"),
+    ] {
+        let path = daemon.workspace().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    open_to_all(&workspace);
+    let links = [
+        (".ssh", workspace.join("ssh")),
+        (".bashrc", workspace.join("shell/bashrc")),
+        (
+            ".claude/settings.json",
+            workspace.join("claude/settings.json"),
+        ),
+    ];
+    let attempts = [
+        ("cat ssh/id", "workspace-ro"),
+        ("cat ssh/id", "workspace-rw"),
+        ("echo x >> ssh/id", "workspace-rw"),
+        ("mv ssh moved && cat moved/id; mv moved ssh", "workspace-rw"),
+        ("echo x >> shell/bashrc", "workspace-rw"),
+        ("mv shell moved && mv moved shell", "workspace-rw"),
+        ("echo x >> claude/settings.json", "workspace-rw"),
+        ("echo x >> githooks/pre-commit", "workspace-rw"),
+    ];
+    // The control: without the links it is a project as any other.
+    for (script, profile) in attempts {
+        let seen = run(&daemon, in_workspace(profile, script, &workspace)).await;
+        assert_eq!(seen.0, Some(0), "{script}: {seen:?}");
+    }
+    fs::create_dir(home.join(".claude")).unwrap();
+    for (path, leads) in links {
+        symlink(leads, home.join(path)).unwrap();
+    }
+    let hooks = workspace.join("githooks").display().to_string();
+    fs::write(
+        home.join(".gitconfig"),
+        format!("[core] hooksPath = {hooks}\n"),
+    )
+    .unwrap();
+    for (script, profile) in attempts {
+        let answer = daemon.run(in_workspace(profile, script, &workspace)).await;
+        let outcome = answer.map(|answer| answer.outcome.unwrap().exit_code);
+        assert_ne!(outcome.ok().flatten(), Some(0), "{profile}: {script}");
+    }
+    let seen = run(
+        &daemon,
+        in_workspace("workspace-rw", "echo x > shell/zshrc", &workspace),
+    )
+    .await;
+    assert_eq!(seen.0, Some(0), "{seen:?}");
+
+    // Where nothing is mounted, or the workspace is such a place, nothing runs.
+    let ssh = home.join(".ssh").display().to_string();
+    for (profile, workspace, path, fix) in [
+        ("workspace-ro", workspace.clone(), &ssh, "as `develop`"),
+        ("workspace-ro", workspace.join("ssh"), &ssh, "have the link"),
+        (
+            "workspace-rw",
+            workspace.join("githooks"),
+            &hooks,
+            "core.hooksPath",
+        ),
+    ] {
+        let (reason, message, facts) =
+            refused(&daemon, in_workspace(profile, ":", &workspace)).await;
+        assert_eq!(
+            (reason.as_str(), &facts["path"]),
+            ("POLICY_UNENFORCEABLE", path),
+            "{message}"
+        );
+        assert!(message.contains(fix), "{message}");
+    }
 }

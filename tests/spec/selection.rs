@@ -5,7 +5,7 @@
     reason = "tests start the command line itself, never a hook"
 )]
 
-use std::{fs, path::PathBuf, process::Output};
+use std::{fs, process::Output};
 
 use hookjail::pb::{self, sandbox_service_client::SandboxServiceClient};
 use serde_json::{Value, json};
@@ -265,14 +265,13 @@ async fn a_backend_that_is_confirmed_no_more_shows_in_status_log_and_replies() {
     assert_eq!((&*other.backend, other.passed_over), ("noop", false));
     let response = daemon.run(anyhow("open", "true")).await.unwrap();
     assert_eq!(on(response), landlock());
-    let (canary, away) = (granted_canary(&daemon), daemon.path().join("away"));
     let test = || async {
         let mut client = SandboxServiceClient::new(daemon.channel());
         let tested = client.self_test(pb::SelfTestRequest::default()).await;
         tested.unwrap();
     };
 
-    fs::rename(&canary, &away).unwrap();
+    let closed = daemon.close_canary();
     test().await;
 
     let open = profile(&daemon, "open").await;
@@ -293,22 +292,11 @@ async fn a_backend_that_is_confirmed_no_more_shows_in_status_log_and_replies() {
     let refusal = daemon.run(sh("open", "true")).await.unwrap_err();
     assert_eq!(reason(&refusal), "BACKEND_UNCONFIRMED");
 
-    fs::rename(&away, &canary).unwrap();
+    closed.open();
     test().await;
     let response = daemon.run(anyhow("open", "true")).await.unwrap();
     assert_eq!(on(response), landlock());
     assert!(daemon.log().contains("backend is confirmed again"));
-}
-
-/// Returns the file that every confined child must be able to open.
-fn granted_canary(daemon: &Daemon) -> PathBuf {
-    let entries = |path: PathBuf| fs::read_dir(path).into_iter().flatten();
-    let instances = entries(daemon.path().join("run"));
-    let files = instances.flat_map(|instance| entries(instance.unwrap().path()));
-    let mut paths = files.map(|entry| entry.unwrap().path());
-    paths
-        .find(|path| path.to_string_lossy().contains("granted"))
-        .unwrap()
 }
 
 #[tokio::test]

@@ -38,6 +38,20 @@ pub(crate) struct Daemon {
     pub(crate) in_slots: bool,
 }
 
+/// A file in its place that cannot be opened.
+#[derive(Debug)]
+pub(crate) struct Closed {
+    mode: fs::Permissions,
+    path: PathBuf,
+}
+
+impl Closed {
+    /// Gives the file its mode back.
+    pub(crate) fn open(self) {
+        fs::set_permissions(self.path, self.mode).unwrap();
+    }
+}
+
 /// How a daemon is started.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Setup {
@@ -84,6 +98,21 @@ impl Setup {
 }
 
 impl Daemon {
+    /// Closes the file that every confined child must be able to open, so that no self-test succeeds. It stays in its
+    /// place: a daemon whose files are gone ends.
+    pub(crate) fn close_canary(&self) -> Closed {
+        let entries = |path: PathBuf| fs::read_dir(path).into_iter().flatten();
+        let instances = entries(self.path().join("run"));
+        let files = instances.flat_map(|instance| entries(instance.unwrap().path()));
+        let path = files
+            .map(|entry| entry.unwrap().path())
+            .find(|path| path.to_string_lossy().contains("granted"))
+            .unwrap();
+        let mode = fs::metadata(&path).unwrap().permissions();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).unwrap();
+        Closed { mode, path }
+    }
+
     /// Starts a daemon that accepts every hook.
     pub(crate) async fn start() -> Self {
         Self::with(Setup::default()).await

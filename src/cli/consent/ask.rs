@@ -21,9 +21,10 @@ use super::super::{
     Context, Failure, client, output,
     output::Style,
     private_server::{by_daemon, daemon},
-    show::{axis_words, plain},
+    show::axis_words,
 };
 use crate::{consent::allowlist::typed, wire::json};
+use hookjail_base::model::Lines;
 
 const PROMPT: &str = "[a]lways, [y]es this once, [N]o: ";
 
@@ -315,44 +316,40 @@ fn lines(input: impl BufRead + Send + 'static) -> mpsc::Receiver<String> {
     receiver
 }
 
-/// Describes a question, with control characters escaped: command, names and diff are untrusted.
+/// Describes a question. Command, names and diff are untrusted, and each stays in its line.
 fn described(pending: &pb::PendingConsent) -> String {
     let style = Style::of_stdout();
-    let mut text = String::new();
+    let mut text = Lines::default();
     let mut line = |label: &str, value: &str| {
         if !value.is_empty() {
-            text.push_str(&format!("  {label:<11} {value}\n"));
+            text.add(format!("  {label:<11} {value}"));
         }
     };
     if pending.tool_name.is_empty() {
-        line("$", &style.strong(&plain(&typed(&pending.command))));
+        line("$", &style.strong(&typed(&pending.command)));
     } else {
-        line("tool", &style.strong(&plain(&pending.tool_name)));
-        line("input", &plain(&pending.tool_input_json));
+        line("tool", &style.strong(&pending.tool_name));
+        line("input", &pending.tool_input_json);
     }
-    line("hook", &plain(&pending.hook_name));
-    line("why", &plain(&pending.why));
-    line("asked by", &plain(&pending.peer));
-    line("workspace", &plain(&pending.workspace));
+    line("hook", &pending.hook_name);
+    line("why", &pending.why);
+    line("asked by", &pending.peer);
+    line("workspace", &pending.workspace);
     if !pending.profile.is_empty() {
-        let description = plain(&pending.profile_description);
+        let description = &pending.profile_description;
         line("profile", &format!("{}: {description}", pending.profile));
     }
     for axis in &pending.axes {
         line("", &axis_words(axis, style));
     }
     for digest in &pending.digests {
-        line(
-            &digest.role,
-            &format!("{}  {}", digest.sha256, plain(&digest.path)),
-        );
+        line(&digest.role, &format!("{}  {}", digest.sha256, digest.path));
     }
     for changed in pending.diff.lines() {
-        let changed_plain = plain(changed);
         let shown = match changed.as_bytes().first() {
-            Some(b'+') => style.good(&changed_plain),
-            Some(b'-') => style.bad(&changed_plain),
-            _ => changed_plain,
+            Some(b'+') => style.good(changed),
+            Some(b'-') => style.bad(changed),
+            _ => changed.to_owned(),
         };
         line("", &shown);
     }
@@ -362,7 +359,7 @@ fn described(pending: &pb::PendingConsent) -> String {
     } else {
         "May this tool be called?"
     };
-    format!("\n{asked}\n{text}")
+    format!("\n{asked}\n{}", text.as_str())
 }
 
 const fn word(decision: pb::ConsentDecision) -> &'static str {

@@ -6,7 +6,6 @@ use std::{
     collections::BTreeSet,
     env,
     ffi::OsString,
-    fs,
     io::{self, Read},
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
@@ -22,14 +21,13 @@ use self::ask::Where;
 pub(super) use self::ask::ask_about;
 use hookjail_proto as pb;
 
-use hookjail_base::model::visible_json;
+use hookjail_base::{model::visible_json, util::trusted_file};
 use hookjail_contract::Mode;
 
 use super::{
     Context, Failure, output, private_server, profile,
     program::{resolve_name, resolve_script, spellings},
     run::directory,
-    show::plain,
 };
 use hookjail_base::model::command_line;
 
@@ -298,9 +296,9 @@ fn allow(
         let (profile, command) = (&terms.profile, typed(&first.entry.command));
         // Confinement can silence a guard without any sign; here the operator can still compare.
         let rehearsal = format!(
-            "to see what confinement refuses a guard: hookjail run --as RUNTIME --rehearse --profile {profile} -- {command} <EVENT\n"
+            "to see what confinement refuses a guard: hookjail run --as RUNTIME --rehearse --profile {profile} -- {command} <EVENT"
         );
-        output::text(&rehearsal);
+        output::line(&rehearsal);
     }
     if let Some(remark) = other_list(context) {
         output::stderr(&remark);
@@ -332,7 +330,7 @@ pub(super) fn named_by_git(paths: &[PathBuf]) -> Option<String> {
         .iter()
         .map(|path| path.display().to_string())
         .collect();
-    let list = plain(&paths.join(", "));
+    let list = paths.join(", ");
     (!paths.is_empty()).then(|| format!("git's configuration names {list}; the hook can read them"))
 }
 
@@ -341,7 +339,7 @@ pub(super) fn displaced_script(script: &Path, profile: &str) -> String {
     format!(
         "`{}` asks for its own place, and under profile {profile} that is a copy's: its project is not there; \
          allow it under workspace-rw, or another profile with `view = \"own\"`",
-        plain(&script.display().to_string())
+        script.display()
     )
 }
 
@@ -374,31 +372,27 @@ fn tell(context: &Context, profile: &str, bound: &BoundConsent) {
         }));
         return;
     }
-    output::text(&format!(
-        "allowed under profile {profile}: {}\n",
+    output::line(&format!(
+        "allowed under profile {profile}: {}",
         typed(command)
     ));
     for digest in &entry.digests {
         let (role, sha256) = (digest.role.name(), &digest.sha256);
-        output::text(&format!("  {role:<12} {sha256}  {}\n", digest.path));
+        output::line(&format!("  {role:<12} {sha256}  {}", digest.path));
     }
     for what in unbound {
-        let line = format!("  {:<12} {}\n", "not bound", plain(what));
-        output::text(&line);
+        output::line(&format!("  {:<12} {what}", "not bound"));
     }
     for script in displaced {
-        let line = displaced_script(script, profile);
-        output::text(&format!("{line}\n"));
+        output::line(&displaced_script(script, profile));
     }
     if let Some(line) = named_by_git(git) {
-        output::text(&format!("{line}\n"));
+        output::line(&line);
     }
     for file in given {
-        let file = plain(file);
-        let line = format!(
-            "a changed `{file}` needs a new consent; if the program only reads or formats it: --data {file}\n"
-        );
-        output::text(&line);
+        output::line(&format!(
+            "a changed `{file}` needs a new consent; if the program only reads or formats it: --data {file}"
+        ));
     }
 }
 
@@ -425,14 +419,14 @@ fn list(config: &Config, context: &Context) -> Result<ExitCode, Failure> {
         let end = entry.expires_at.map(|end| format!(" until {end}"));
         let data = entry.data.iter().map(|file| format!(" data {file}"));
         let line = format!(
-            "{profile:<14} {}  since {}{}{}{}\n",
-            plain(&typed(&entry.command)),
-            plain(&entry.approved_at),
-            plain(&scope.unwrap_or_default()),
+            "{profile:<14} {}  since {}{}{}{}",
+            typed(&entry.command),
+            entry.approved_at,
+            scope.unwrap_or_default(),
             end.unwrap_or_default(),
-            plain(&data.collect::<String>()),
+            data.collect::<String>(),
         );
-        output::text(&line);
+        output::line(&line);
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -449,7 +443,8 @@ fn import(config: &Config, context: &Context, file: &Path) -> Result<ExitCode, F
     let read = if file == Path::new("-") {
         io::stdin().read_to_end(&mut text).map(drop)
     } else {
-        fs::read(file).map(|read| text = read)
+        trusted_file::open_untrusted(file)
+            .and_then(|mut file| file.read_to_end(&mut text).map(drop))
     };
     let named = |why: String| Failure::new(format!("cannot import `{}`: {why}", file.display()));
     read.map_err(|error| named(error.to_string()))?;
@@ -523,7 +518,7 @@ fn revoke(config: &Config, context: &Context, words: &[OsString]) -> Result<Exit
         if revoked == 0 {
             output::stderr(&format!(
                 "hookjail: nothing was allowed as `{}`; `hookjail consent list` shows what is",
-                plain(&typed(&command))
+                typed(&command)
             ));
         }
     }

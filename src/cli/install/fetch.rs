@@ -26,11 +26,25 @@ pub(super) struct Fetch {
     words: Vec<String>,
 }
 
+/// The words that fetch the packages of `npx` and run no code of theirs. A project's configuration may name another shell.
+const NPX: [&str; 5] = [
+    "npx",
+    "--yes",
+    "--ignore-scripts",
+    "--script-shell",
+    "/bin/sh",
+];
+
+/// The words that fetch the packages of a Python script and build none.
+const UV: [&str; 5] = ["uv", "run", "--isolated", "--no-project", "--no-build"];
+
 /// The metadata of a Python script, as `uv run` reads them.
 #[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
 struct Metadata {
     #[serde(default)]
     dependencies: Vec<String>,
+    requires_python: Option<String>,
 }
 
 impl Fetch {
@@ -41,7 +55,7 @@ impl Fetch {
         let by_uv = texts.clone().any(|text| unserved::names(text, "uv"))
             || scripts.iter().any(|(_, text)| shebang(text).contains("uv"));
         let of_scripts = scripts.iter().filter(|_| by_uv);
-        let of_scripts = of_scripts.filter_map(|(path, text)| Self::of_script(path, text));
+        let of_scripts = of_scripts.filter_map(|(_, text)| Self::of_script(text));
         let modules = project.join("node_modules");
         let is_there = |package: &str| modules.join(package).exists();
         texts
@@ -50,12 +64,21 @@ impl Fetch {
             .collect()
     }
 
-    /// Returns the fetch of a Python script that names packages.
-    fn of_script(path: &str, text: &str) -> Option<Self> {
-        let packages = dependencies(text);
-        (packages > 0).then(|| Self {
-            packages,
-            words: ["uv", "sync", "--script", path].map(str::to_owned).into(),
+    /// Returns the fetch of a Python script that names packages of an index. Nothing else of the script counts then.
+    fn of_script(text: &str) -> Option<Self> {
+        let Metadata {
+            dependencies,
+            requires_python,
+        } = metadata(text)?;
+        let is_known = !dependencies.is_empty()
+            && dependencies.iter().all(|it| is_of_index(it))
+            && requires_python.iter().all(|it| is_version(it));
+        let python = requires_python.iter().flat_map(|it| ["--python", it]);
+        let packages = dependencies.iter().flat_map(|it| ["--with", it]);
+        let words = UV.into_iter().chain(python).chain(packages);
+        is_known.then(|| Self {
+            packages: dependencies.len(),
+            words: words.chain(["true"]).map(str::to_owned).collect(),
         })
     }
 
@@ -66,7 +89,7 @@ impl Fetch {
         let sets = sets.filter(|packages| !packages.iter().all(|it| is_there(it)));
         let fetch = |packages: Vec<String>| {
             let named = packages.iter().flat_map(|package| ["--package", package]);
-            let words = ["npx", "--yes"].into_iter().chain(named);
+            let words = NPX.into_iter().chain(named);
             let words = words.chain(["--call", "true"]).map(str::to_owned);
             Self {
                 packages: packages.len(),
@@ -91,7 +114,7 @@ impl Fetch {
         )
     }
 
-    /// Runs the command, confined, in a directory that is its workspace, with a directory for its caches.
+    /// Runs the command, confined, in an empty directory that is its workspace, with a directory for its caches.
     ///
     /// # Errors
     ///
@@ -131,16 +154,28 @@ fn shebang(text: &str) -> &str {
         .unwrap_or_default()
 }
 
-/// Counts the packages that a Python script names.
-fn dependencies(text: &str) -> usize {
+/// Returns a Python script's metadata.
+fn metadata(text: &str) -> Option<Metadata> {
     let block = text
         .lines()
         .skip_while(|line| line.trim() != "# /// script");
     let block = block.skip(1).take_while(|line| line.trim() != "# ///");
     let block = block.map(|line| line.strip_prefix('#').unwrap_or_default());
     let block: Vec<_> = block.collect();
-    let metadata: Option<Metadata> = toml::from_str(&block.join("\n")).ok();
-    metadata.map_or(0, |metadata| metadata.dependencies.len())
+    toml::from_str(&block.join("\n")).ok()
+}
+
+/// Returns whether a text names a package of an index, and no address or path.
+fn is_of_index(package: &str) -> bool {
+    let is_part = |it: char| it.is_ascii_alphanumeric() || " -._[]<>=!~*+,;()'\"".contains(it);
+    package.starts_with(|it: char| it.is_ascii_alphanumeric()) && package.chars().all(is_part)
+}
+
+/// Returns whether a text is versions of Python, and no path of an interpreter.
+fn is_version(python: &str) -> bool {
+    python
+        .chars()
+        .all(|it| it.is_ascii_digit() || " .<>=!~*,".contains(it))
 }
 
 /// Returns the packages that a call of `npx` fetches; `None` for a call that fetches none, or names them in another way.
@@ -186,33 +221,41 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packages_of_a_python_script_are_counted_as_uv_reads_them() {
-        let script = |dependencies: &str| {
-            format!(
-                "#!/usr/bin/env -S uv run --script\n# /// script\n{dependencies}# ///\nimport x\n"
-            )
+    fn packages_of_a_python_script_are_those_that_uv_reads_and_nothing_else_of_it_counts() {
+        let line = |metadata: &str| {
+            let begin = "#!/usr/bin/env -S uv run --script\n# /// script\n";
+            let fetch = Fetch::of_script(&format!("{begin}{metadata}# ///\nimport x\n"))?;
+            Some(fetch.line())
         };
-        for (text, expected) in [
-            (script("# dependencies = [\"x\"]\n"), 1),
+        for (metadata, expected) in [
+            ("# dependencies = [\"x\"]\n", "--with x"),
             (
-                script(
-                    "# requires-python = \">=3.11\"\n# dependencies = [\n#   \"x<3\",\n#   \"y[z]\",\n# ]\n",
-                ),
-                2,
+                "# requires-python = \">=3.11\"\n# dependencies = [\n#   \"x<3\",\n#   \"y[z]\",\n# ]\n",
+                "--python '>=3.11' --with 'x<3' --with 'y[z]'",
             ),
-            (script("# dependencies = []\n"), 0),
-            (script(""), 0),
-            ("print('dependencies = [\"x\"]')".to_owned(), 0),
+            (
+                "# dependencies = [\"x\"]\n# [tool.uv]\n# index-url = \"https://a.example\"\n# [tool.uv.sources]\n# x = { path = \".\" }\n",
+                "--with x",
+            ),
         ] {
-            assert_eq!(dependencies(&text), expected, "{text}");
+            let expected = format!("uv run --isolated --no-project --no-build {expected} true");
+            assert_eq!(line(metadata), Some(expected), "{metadata}");
         }
-        let fetch = Fetch::of_script("/p/a b.py", &script("# dependencies = [\"x\"]\n")).unwrap();
-        assert_eq!(fetch.line(), "uv sync --script '/p/a b.py'");
-        assert!(
-            fetch
-                .remark()
-                .ends_with("hookjail run --profile develop-online -- uv sync --script '/p/a b.py'")
-        );
+        for none in [
+            "",
+            "# dependencies = []\n",
+            "# dependencies = [\"x @ file:///p\"]\n",
+            "# dependencies = [\"x\", \"git+https://a.example/x\"]\n",
+            "# dependencies = [\"./x\"]\n",
+            "# dependencies = [\"-r\"]\n",
+            "# requires-python = \"/p/python\"\n# dependencies = [\"x\"]\n",
+        ] {
+            assert_eq!(line(none), None, "{none}");
+        }
+        assert!(Fetch::of_script("print('dependencies = [\"x\"]')").is_none());
+        let fetch = Fetch::of_script("# /// script\n# dependencies = [\"x\"]\n# ///\n").unwrap();
+        let remark = format!("hookjail run --profile develop-online -- {}", fetch.line());
+        assert!(fetch.remark().ends_with(&remark));
     }
 
     #[test]
@@ -222,23 +265,21 @@ mod tests {
             all.iter().map(Fetch::line).collect::<Vec<_>>()
         };
         for (text, expected) in [
-            (
-                "npx prettier --check .",
-                "npx --yes --package prettier --call true",
-            ),
+            ("npx prettier --check .", "--package prettier --call true"),
             (
                 "cat | npx -y @biomejs/biome@2 check; true",
-                "npx --yes --package @biomejs/biome@2 --call true",
+                "--package @biomejs/biome@2 --call true",
             ),
             (
                 "npx -p typescript tsc && true",
-                "npx --yes --package typescript --call true",
+                "--package typescript --call true",
             ),
             (
                 "npx --package=a -p b -c 'a | b'",
-                "npx --yes --package a --package b --call true",
+                "--package a --package b --call true",
             ),
         ] {
+            let expected = format!("npx --yes --ignore-scripts --script-shell /bin/sh {expected}");
             assert_eq!(lines(text), [expected], "{text}");
         }
         for none in [

@@ -2,8 +2,6 @@
 
 use std::{collections::BTreeMap, ffi::OsString, path::Path, time::Duration};
 
-use hookjail_base::model::ProfileName;
-
 use crate::{
     cli::{
         run::parse_span,
@@ -119,21 +117,21 @@ pub(super) enum Reading {
 /// Reads commands of settings.
 #[derive(Clone, Copy)]
 pub(super) struct Reader<'a> {
+    /// The form of the entry's confined line.
+    pub(super) form: &'a LineForm<'a>,
+    /// Whether there is a profile of this name.
+    pub(super) is_profile: &'a dyn Fn(&str) -> bool,
     /// Whether a path is that of this hookjail, by what lies there.
     pub(super) is_this: &'a dyn Fn(&Path) -> bool,
-    /// The runtime's name.
-    pub(super) runtime: &'a str,
     /// The value of a variable.
     pub(super) value: &'a dyn Fn(&str) -> Option<String>,
-    /// The words that set the entry's variables for the command.
-    pub(super) variables: &'a [String],
 }
 
 impl Reader<'_> {
     /// Reads a line, which a shell runs or the runtime splits.
     pub(super) fn line(&self, line: &str, by_a_shell: bool) -> Reading {
         if !shlex::split(line).is_some_and(|words| is_confined(&words)) {
-            return Reading::Plain;
+            return unconfined(line);
         }
         let (head, command) = line.split_once(" -- ").unwrap_or((line, ""));
         let Some(mut program) = shlex::split(head) else {
@@ -147,7 +145,7 @@ impl Reader<'_> {
         if let Some(doubt) = self.doubt(&program) {
             return doubt;
         }
-        let given = shlex::try_join(self.variables.iter().map(String::as_str));
+        let given = shlex::try_join(self.form.variables.iter().map(String::as_str));
         let given = given.map_or_else(|_| String::new(), |given| format!("{given} "));
         let command = command.strip_prefix(&given).unwrap_or(command);
         let is_one = !by_a_shell
@@ -163,7 +161,7 @@ impl Reader<'_> {
     /// Reads a program and its arguments.
     pub(super) fn words(&self, words: &[String]) -> Reading {
         if !is_confined(words) {
-            return Reading::Plain;
+            return unconfined(&words.join(" "));
         }
         let end = words.iter().position(|word| word == "--");
         let program = end.and_then(|end| words.get(..=end));
@@ -179,38 +177,44 @@ impl Reader<'_> {
                 "`{program}` is not this hookjail"
             )));
         }
-        if self.are_written(options) {
-            return None;
-        }
-        let why = "its options are not those that `hookjail install` writes";
-        Some(Reading::Doubtful(why.to_owned()))
+        self.difference(options).map(Reading::Doubtful)
     }
 
-    /// Returns whether options are those of [`LineForm`], in its order.
-    fn are_written(&self, options: &[String]) -> bool {
+    /// Returns the difference of options from those of the entry's form, in its order.
+    fn difference(&self, options: &[String]) -> Option<String> {
+        let form = self.form;
         let mut rest = options.iter().map(String::as_str).peekable();
         rest.next_if_eq(&"run");
-        let mut has = |name: &str, is_value: &dyn Fn(&str) -> bool| {
-            rest.next_if_eq(&name).is_some() && rest.next().is_some_and(is_value)
+        let mut value = |name: &str| rest.next_if_eq(&name).and_then(|_| rest.next());
+        let [runtime, profile, timeout, point] =
+            ["--as", "--profile", "--timeout", "--point"].map(&mut value);
+        let others = Some("its options are not those that `hookjail install` writes".to_owned());
+        let (Some(profile), true) = (profile, runtime == Some(form.runtime)) else {
+            return others;
         };
-        let is_runtime = has("--as", &|value| value == self.runtime);
-        let is_profile =
-            is_runtime && has("--profile", &|value| ProfileName::parse(value).is_some());
-        if !is_profile {
-            return false;
+        if !rest.eq(["--start", "--"]) || point.is_some() && form.point.is_none() {
+            return others;
         }
-        for (name, is_value) in [
-            (
-                "--timeout",
-                &(|value: &str| parse_span(value).is_ok()) as &dyn Fn(&str) -> bool,
-            ),
-            ("--point", &|_| true),
-        ] {
-            if rest.next_if_eq(&name).is_some() && !rest.next().is_some_and(is_value) {
-                return false;
+        if let Some(own) = form.point
+            && point != Some(own)
+        {
+            return Some(format!("its `--point` is not `{own}`"));
+        }
+        if !(self.is_profile)(profile) {
+            return Some(format!("its profile `{profile}` does not exist"));
+        }
+        let Ok(timeout) = timeout.map(parse_span).transpose() else {
+            return others;
+        };
+        let is_in_time = match (timeout, form.timeout) {
+            (Some(timeout), own) => {
+                let own = own.unwrap_or(Duration::MAX);
+                !timeout.is_zero() && timeout < own
             }
-        }
-        rest.eq(["--start", "--"])
+            (None, own) => own.is_none(),
+        };
+        let why = "its `--timeout` is not within the time that its entry gives";
+        (!is_in_time).then(|| why.to_owned())
     }
 }
 
@@ -253,6 +257,27 @@ pub(super) fn original_words<'a>(
     let dashes = words.iter().position(|word| word == "--")?;
     let command = words.get(dashes + 1..)?;
     Some(command.strip_prefix(variables).unwrap_or(command))
+}
+
+/// Reads a text that is not `hookjail run --as`.
+fn unconfined(text: &str) -> Reading {
+    let is_of_a_word = |letter: char| letter.is_alphanumeric() || "/._-".contains(letter);
+    let words = text.split(|letter| !is_of_a_word(letter));
+    let words: Vec<_> = words.filter(|word| !word.is_empty()).collect();
+    let runs = |(index, word): (usize, &&str)| {
+        let name = Path::new(word).file_name();
+        let next = words.get(index + 1);
+        match name.and_then(|name| name.to_str()) {
+            Some(THIN) => true,
+            Some(WHOLE) => next.is_some_and(|next| *next == "run" || next.starts_with('-')),
+            _ => false,
+        }
+    };
+    if words.iter().enumerate().any(runs) {
+        let why = "it starts hookjail in another way than `hookjail install` does";
+        return Reading::Doubtful(why.to_owned());
+    }
+    Reading::Plain
 }
 
 /// Returns whether words invoke `hookjail run --as`.
@@ -335,25 +360,24 @@ mod tests {
     fn a_line_is_confined_if_install_writes_it_and_in_no_other_spelling() {
         let program = ["/opt/hook jail/hookjail-run".to_owned()];
         let variables = ["/usr/bin/env", "MODE=a b"].map(str::to_owned);
-        let reader = Reader {
-            is_this: &|path| path == Path::new("/opt/hook jail/hookjail-run"),
-            runtime: "claude-code",
-            value: &|name| (name == "CLAUDE_PROJECT_DIR").then(|| "/p".to_owned()),
-            variables: &variables,
-        };
         let form = LineForm {
             point: Some("PreToolUse"),
             program: &program,
             variables: &variables,
             ..FORM
         };
+        let reader = Reader {
+            form: &form,
+            is_profile: &|name| name == "develop",
+            is_this: &|path| path == Path::new("/opt/hook jail/hookjail-run"),
+            value: &|name| (name == "CLAUDE_PROJECT_DIR").then(|| "/p".to_owned()),
+        };
         let guard = "\"$CLAUDE_PROJECT_DIR\"/guard.sh -x";
         let written = [
             form.of_line(guard, true),
             form.of_line("a | b; c", false),
             LineForm {
-                point: None,
-                timeout: None,
+                timeout: Some(Duration::from_secs(10)),
                 ..form.clone()
             }
             .of_line("ls", true),
@@ -369,6 +393,15 @@ mod tests {
                 line.replacen("claude-code", "codex", 1),
                 line.replacen("--start", "--observe --start", 1),
                 line.replacen("--start ", "", 1),
+                line.replacen("develop", "nosuch", 1),
+                line.replacen("PreToolUse", "PostToolUse", 1),
+                line.replacen("--point PreToolUse ", "", 1),
+                line.replacen("--timeout ", "--timeout 1", 1)
+                    .replacen("s -", "0s -", 1),
+                format!("cd /p && {line}"),
+                format!("timeout 5 {line}"),
+                format!("exec {line}"),
+                format!("/bin/sh -c '{}'", line.replace('\'', "")),
                 line.replacen(" --profile", "  --profile", 1),
                 line.replacen(" --profile", ";x --profile", 1),
                 line.replacen("'/opt/hook jail/", "/other/", 1)
@@ -379,10 +412,46 @@ mod tests {
                     "{other}"
                 );
             }
-            assert_eq!(
-                reader.line(&format!("cd /p && {line}"), true),
-                Reading::Plain
-            );
+        }
+        let line = form.of_line("ls", true).unwrap();
+        let timed = |time: &str| reader.line(&line.replacen("57s", time, 1), true);
+        assert_eq!(timed("59s"), Reading::Confined);
+        for time in ["0s", "60s", "9999h", "x"] {
+            assert_ne!(timed(time), Reading::Confined, "{time}");
+        }
+        assert_ne!(timed("57s --timeout 1s"), Reading::Confined);
+        // An entry without a time of its own: any of the line's is below the runtime's, and none too.
+        let [untimed, unnamed] = [
+            LineForm {
+                timeout: None,
+                ..form.clone()
+            },
+            LineForm {
+                point: None,
+                ..form.clone()
+            },
+        ];
+        let by = |form, line: &str| Reader { form, ..reader }.line(line, true);
+        assert_eq!(by(&untimed, &line), Reading::Confined);
+        let line = line.replacen("--timeout 57s ", "", 1);
+        assert_eq!(by(&untimed, &line), Reading::Confined);
+        assert_ne!(by(&form, &line), Reading::Confined);
+        // The runtime names the points itself.
+        assert_ne!(
+            by(&unnamed, &form.of_line("ls", true).unwrap()),
+            Reading::Confined
+        );
+        assert_eq!(
+            by(&unnamed, &unnamed.of_line("ls", true).unwrap()),
+            Reading::Confined
+        );
+        for plain in [
+            "grep hookjail notes",
+            "/opt/hookjail doctor",
+            "/srv/hookjail/guard.sh",
+            "echo no-hookjail-run.sh",
+        ] {
+            assert_eq!(reader.line(plain, true), Reading::Plain, "{plain}");
         }
         // Words to a runtime that has no shell.
         let split = form.of_line("a ; b", true).unwrap();
@@ -391,6 +460,8 @@ mod tests {
         let words = form.of_words(&["a;".to_owned(), "--".to_owned()]);
         assert_eq!(reader.words(&words), Reading::Confined);
         assert_eq!(reader.words(&words[1..]), Reading::Plain);
+        let behind = [&["env".to_owned()], &words[..]].concat();
+        assert_ne!(reader.words(&behind), Reading::Plain);
         for (index, _) in words.iter().enumerate().take(9).skip(1) {
             let mut other = words.clone();
             other.remove(index);

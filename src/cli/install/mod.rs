@@ -13,16 +13,17 @@ use std::{
     env,
     ffi::OsString,
     io::{self, BufRead, IsTerminal},
-    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     process::ExitCode,
+    sync::Arc,
+    time::Duration,
 };
 
 use clap::{ArgAction, ArgMatches, Args};
 use nix::unistd::{AccessFlags, access};
 use serde_json::{Value, json};
 
-use hookjail_base::model::{Command, ProfileName};
+use hookjail_base::model::{Command, Lines, ProfileName, plain};
 use hookjail_contract::{
     CommandStyle,
     adopt::{Adopted, Stakes},
@@ -39,7 +40,6 @@ use super::{
     consent::{self, BoundConsent, Terms},
     on_demand, output, profile,
     program::resolve_program,
-    show::plain,
     thin::{THIN, WHOLE},
 };
 use crate::{
@@ -47,6 +47,7 @@ use crate::{
     consent::allowlist::Allowlist,
     daemon::Assembly,
     hooks::{Action, Registered, variables::words},
+    policy::{Policy, environment},
     sandbox::{Caches, Fetching},
 };
 
@@ -197,6 +198,7 @@ impl InstallArgs {
             self.runtime.runtime,
             self.settings.as_deref(),
             context,
+            &config,
             &project,
         )?;
         let mut hooks = files.iter().filter_map(|file| file.hooks().ok());
@@ -208,8 +210,18 @@ impl InstallArgs {
             Err(_) => config.workspace_roots.clone(),
         };
         let no_workspace = roots.admit(&project).err();
+        let program = env::current_exe()?;
+        if !self.uninstall && no_workspace.is_none() && program.starts_with(&project) {
+            return Err(Failure::new(format!(
+                "hookjail's own program `{}` lies in the project, whose hooks could replace it; install hookjail elsewhere",
+                program.display()
+            )));
+        }
         let empty = no_workspace.is_some().then(Empty::new).transpose()?;
-        let binds = needs_workspace(&config, &self.profile);
+        let binds = policy(&config, &self.profile).is_some_and(|it| it.needs_workspace());
+        // A runtime joins the variables of all its files.
+        let mut of_files = files.iter().filter(|_| !self.uninstall);
+        let steered = of_files.find_map(SettingsFile::steers_hookjail);
         let mut planned = Vec::new();
         for mut file in files {
             // A hook without a workspace does not start in the project.
@@ -228,7 +240,7 @@ impl InstallArgs {
                 Some(_) | None => self.step(&config, &file, hook),
             });
             let mut steps: Vec<InstallStep> = steps.collect();
-            if let Some(why) = file.why_kept() {
+            if let Some(why) = file.why_kept().or_else(|| steered.clone()) {
                 for step in &mut steps {
                     if matches!(step.becomes, Becomes::Changed(_)) {
                         step.becomes = Becomes::Left(why.clone());
@@ -237,7 +249,8 @@ impl InstallArgs {
             }
             planned.push(Planned { file, steps });
         }
-        let can_ask = self.yes || io::stdin().is_terminal();
+        // Only the list says which commands a question is about.
+        let can_ask = self.yes || (!context.json && io::stdin().is_terminal());
         if self.dry_run || !can_ask || planned.iter().flat_map(Planned::changes).count() == 0 {
             if !context.json {
                 show(&planned);
@@ -289,7 +302,7 @@ impl InstallArgs {
         let steps = planned.iter().flat_map(|it| &it.steps);
         let guards: Vec<_> = steps
             .filter(|step| matches!(step.becomes, Becomes::Changed(_)) && self.is_guard(&step.hook))
-            .map(|step| plain(&step.before))
+            .map(|step| &step.before)
             .collect();
         if self.yes || guards.is_empty() {
             return Ok(true);
@@ -331,14 +344,14 @@ impl InstallArgs {
                 shut.why
             )));
         }
-        output::stderr(&plain(&format!(
+        output::stderr(&format!(
             "profile {PROFILE} cannot be confined here: {}",
             shut.why
-        )));
-        let cost = "whose hooks can change `.git/config` and `.git/hooks`";
+        ));
+        let cost = "whose hooks can change what git, your agents and editors run next";
         if self.dry_run {
             output::stderr(&format!("shown as under profile {other}, {cost}"));
-        } else if self.yes || !io::stdin().is_terminal() {
+        } else if self.yes || context.json || !io::stdin().is_terminal() {
             return Err(Failure::new(format!(
                 "nothing was changed: to go on under profile {other}, {cost}, name it: --profile {other}"
             )));
@@ -412,7 +425,7 @@ impl InstallArgs {
             (None, CommandStyle::Argv) => None,
         };
         let value = |name: &str| file.value(name);
-        if let Some(stays) = self.stays(&value, &variables, |reader| {
+        if let Some(stays) = self.stays(config, hook, &value, &variables, |reader| {
             reader.line(text, shell.is_some())
         })? {
             return Ok(stays);
@@ -462,7 +475,10 @@ impl InstallArgs {
             return Ok(Becomes::put_back(original.join(" "), edits));
         }
         let value = |name: &str| file.value(name);
-        if let Some(stays) = self.stays(&value, &variables, |reader| reader.words(words))? {
+        let stays = self.stays(config, hook, &value, &variables, |reader| {
+            reader.words(words)
+        });
+        if let Some(stays) = stays? {
             return Ok(stays);
         }
         let program = program()?;
@@ -485,20 +501,23 @@ impl InstallArgs {
     /// Fails where it need not be confined.
     fn stays(
         &self,
+        config: &Config,
+        hook: &Registered,
         value: &dyn Fn(&str) -> Option<String>,
         variables: &[String],
         read: impl FnOnce(&Reader<'_>) -> Reading,
     ) -> Result<Option<Becomes>, String> {
         let words = program()?;
         let written = words.first().map(Path::new).unwrap_or(Path::new(""));
-        let inode = |path: &Path| path.metadata().ok().map(|it| (it.dev(), it.ino()));
-        let programs = [inode(written), inode(&written.with_file_name(WHOLE))];
-        let is_this = |path: &Path| inode(path).is_some_and(|it| programs.contains(&Some(it)));
+        // By another path a hook, or whoever changes the project, may have put something else there by the time it is called.
+        let programs = [written.to_owned(), written.with_file_name(WHOLE)];
+        let is_this = |path: &Path| programs.iter().any(|it| it.as_os_str() == path.as_os_str());
+        let is_profile = |name: &str| policy(config, name).is_some();
         match read(&Reader {
+            form: &self.form(&words, hook, None, variables),
+            is_profile: &is_profile,
             is_this: &is_this,
-            runtime: self.runtime.name,
             value,
-            variables,
         }) {
             Reading::Confined => Ok(Some(Becomes::Kept("is confined already"))),
             Reading::Doubtful(why) => Err(format!(
@@ -518,6 +537,13 @@ impl InstallArgs {
         after: String,
         edits: Vec<Edit>,
     ) -> Result<Becomes, String> {
+        file.starts_inside(hook)?;
+        let mut names = hook.configured_env.keys();
+        if let Some(name) = names.find(|name| environment::steers_hookjail(name)) {
+            return Err(format!(
+                "its variable `{name}` decides about hookjail itself, too; remove it there, and install again"
+            ));
+        }
         let terms = Terms {
             data: Vec::new(),
             profile: self.profile.clone(),
@@ -585,7 +611,7 @@ impl InstallArgs {
         }
         if !self.fetch {
             for fetch in &fetches {
-                output::stderr(&format!("to fetch    {}", plain(&fetch.line())));
+                output::stderr(&format!("to fetch    {}", fetch.line()));
             }
             let packages = match fetches.iter().map(|fetch| fetch.packages).sum() {
                 1 => "1 package".to_owned(),
@@ -610,8 +636,8 @@ impl InstallArgs {
         Ok(fetched)
     }
 
-    /// Fetches packages: in a project for its hooks there, or for the user's hooks everywhere, far from whatever a project says of
-    /// packages. Returns those that are there now.
+    /// Fetches packages for the hooks of a project, or for the user's hooks everywhere: in an empty directory, far from whatever a
+    /// project configures about packages. Returns those that are there now.
     fn fetch_all(
         &self,
         config: &Config,
@@ -624,11 +650,10 @@ impl InstallArgs {
         let all = config.references.cache.as_deref();
         let (empty, fetching) = (Empty::new()?, all.map(Fetching::begin).transpose()?);
         let caches = fetching.as_ref().map(Fetching::path);
-        let directory = project.unwrap_or(empty.path());
         let run = |fetch: &&Fetch| {
-            let line = plain(&fetch.line());
+            let line = fetch.line();
             output::stderr(&format!("fetching    {line}"));
-            let ended = fetch.run(config.file.as_ref(), directory, caches);
+            let ended = fetch.run(config.file.as_ref(), empty.path(), caches);
             if let Err(why) = &ended {
                 output::stderr(&format!("NOT fetched {line}: {why}"));
             }
@@ -711,12 +736,19 @@ impl InstallArgs {
                 .as_deref()
                 .filter(|_| is_here)
                 .unwrap_or(&file.rehearsed_in),
+            timeout: self.timer(hook),
         };
         let mut remarks = rehearsal.run()?;
         if !is_here {
             remarks.push("rehearsed in an empty directory: this one is no project".to_owned());
         }
         Ok(remarks)
+    }
+
+    /// Returns the runtime's own timer of a hook, where its settings name one.
+    fn timer(&self, hook: &Registered) -> Option<Duration> {
+        let read = hook.entry.timeout?;
+        Some(self.runtime.runtime.entry_time(read))
     }
 
     fn form<'a>(
@@ -732,10 +764,7 @@ impl InstallArgs {
             program,
             runtime: self.runtime.name,
             shell,
-            timeout: hook
-                .entry
-                .timeout
-                .map(|read| self.runtime.runtime.entry_time(read)),
+            timeout: self.timer(hook),
             variables,
         }
     }
@@ -786,43 +815,39 @@ impl InstallArgs {
             }));
             return;
         }
-        let mut text = String::new();
         match (is_done, planned.iter().flat_map(Planned::changes).count()) {
-            (_, 0) => text.push_str("nothing to change\n"),
-            (false, _) => text.push_str("nothing was changed (--dry-run)\n"),
+            (_, 0) => output::line("nothing to change"),
+            (false, _) => output::line("nothing was changed (--dry-run)"),
             (true, _) => {
                 for Planned { file, .. } in planned.iter().filter(|it| it.changes().count() > 0) {
-                    text.push_str(&format!("changed   {}\n", file.path.display()));
+                    output::line(&format!("changed   {}", file.path.display()));
                 }
             }
         }
         match daemon {
             Some(Ok(socket)) => {
-                text.push_str(&format!("daemon    listens on {}\n", socket.display()))
+                output::line(&format!("daemon    listens on {}", socket.display()));
             }
-            Some(Err(failure)) => {
-                text.push_str(&format!(
-                    "daemon    NOT running, so every guard says no: {}\n",
-                    failure.message
-                ));
-            }
+            Some(Err(failure)) => output::line(&format!(
+                "daemon    NOT running, so every guard says no: {}",
+                failure.message
+            )),
             None => {}
         }
         for backup in backups.unwrap_or_default() {
-            let backup = backup.display();
-            text.push_str(&format!(
-                "stays     {backup}, as what it was a copy of has changed since\n"
+            output::line(&format!(
+                "stays     {}, as what it was a copy of has changed since",
+                backup.display()
             ));
         }
         if is_done && self.uninstall {
-            text.push_str(
-                "stays     what was allowed, until `hookjail consent revoke`, and the journal\n",
+            output::line(
+                "stays     what was allowed, until `hookjail consent revoke`, and the journal",
             );
         }
         if let Some(follow_up) = follow_up {
-            text.push_str(&format!("next      {follow_up}\n"));
+            output::line(&format!("next      {follow_up}"));
         }
-        output::text(&text);
     }
 }
 
@@ -882,54 +907,56 @@ fn code(planned: &[Planned]) -> ExitCode {
     }
 }
 
-/// Returns whether hooks under a profile need a workspace.
-fn needs_workspace(config: &Config, profile: &str) -> bool {
-    let registry = Assembly::registry(config).ok();
-    let policy = ProfileName::parse(profile)
-        .and_then(|name| registry.as_ref().and_then(|it| it.find(&name)).cloned());
-    policy.is_some_and(|it| it.needs_workspace())
+/// Returns the profile of this name, where the profiles can be read.
+fn policy(config: &Config, profile: &str) -> Option<Arc<Policy>> {
+    let name = ProfileName::parse(profile)?;
+    Assembly::registry(config).ok()?.find(&name).cloned()
 }
 
 fn agreed(question: &str) -> Result<bool, Failure> {
-    output::text(question);
+    output::text(&plain(question));
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer)?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
 fn show(planned: &[Planned]) {
-    let mut text = String::new();
+    let mut text = Lines::default();
     for planned in planned {
         let Planned { file, steps } = planned;
-        text.push_str(&format!("{}\n", file.path.display()));
+        text.add(file.path.display().to_string());
         if planned.changes().next().is_some()
             && let Some(remark) = planned.file.remark()
         {
-            text.push_str(&format!("  {remark}\n"));
+            text.add(format!("  {remark}"));
         }
         for step in steps {
-            let matching = Some(step.hook.matching.as_str()).filter(|it| !it.is_empty());
-            let matching = matching.map_or_else(String::new, |it| format!(" {}", plain(it)));
-            text.push_str(&format!("  {}{matching}\n", step.hook.point));
-            let before = plain(&step.before);
+            let words = [step.hook.point.as_str(), step.hook.matching.as_str()];
+            text.add(format!("  {}", words.join(" ").trim_end()));
+            let before = &step.before;
+            if let Some(directory) = &step.hook.working_dir {
+                text.add(format!("      starts in {}", directory.display()));
+            }
             match &step.becomes {
                 Becomes::Kept(why) => {
-                    text.push_str(&format!("      {before}\n      kept: {why}\n"));
+                    text.add(format!("      {before}"));
+                    text.add(format!("      kept: {why}"));
                 }
-                Becomes::Left(why) => text.push_str(&format!(
-                    "      {before}\n      NOT changed: {}\n",
-                    plain(why)
-                )),
+                Becomes::Left(why) => {
+                    text.add(format!("      {before}"));
+                    text.add(format!("      NOT changed: {why}"));
+                }
                 Becomes::Changed(change) => {
-                    text.push_str(&format!("    - {before}\n    + {}\n", plain(&change.after)));
+                    text.add(format!("    - {before}"));
+                    text.add(format!("    + {}", change.after));
                     for remark in &change.remarks {
-                        text.push_str(&format!("      {}\n", plain(remark)));
+                        text.add(format!("      {remark}"));
                     }
                 }
             }
         }
     }
-    output::text(&text);
+    output::text(text.as_str());
 }
 
 fn as_json(planned: &Planned) -> Value {
@@ -939,6 +966,9 @@ fn as_json(planned: &Planned) -> Value {
             ("matcher", json!(step.hook.matching)),
             ("point", json!(step.hook.point)),
         ]);
+        if let Some(directory) = &step.hook.working_dir {
+            told.insert("starts_in", json!(directory));
+        }
         match &step.becomes {
             Becomes::Kept(why) => {
                 told.insert("kept", json!(why));

@@ -6,6 +6,7 @@ use std::{
     io::Write,
     path::Path,
     process::{Command, Stdio},
+    time::Duration,
 };
 
 use serde::Deserialize;
@@ -19,7 +20,11 @@ use crate::{
     cli::rehearse::{Comparison, alone_words, difference_of_files},
     config::Config,
     hooks::Registered,
+    policy::units::Span,
 };
+
+/// The longest that a guard takes for one event of its rehearsal. Guards that need more are left.
+const LONGEST: Duration = Duration::from_secs(30);
 
 /// Maximum number of named denials.
 const NAMED: usize = 5;
@@ -39,6 +44,8 @@ pub(super) struct Rehearsal<'a> {
     pub(super) runtime: Adopted,
     /// The directory in which the guard starts.
     pub(super) starts_in: &'a Path,
+    /// The runtime's own timer, where its settings name one.
+    pub(super) timeout: Option<Duration>,
 }
 
 /// A line that `--rehearse --json` prints.
@@ -177,6 +184,10 @@ impl Rehearsal<'_> {
                 self.profile,
             ])
             .args(self.is_compared.then_some("--bare"))
+            .args([
+                "--timeout",
+                &Span(self.timeout.map_or(LONGEST, |it| it.min(LONGEST))).to_string(),
+            ])
             .args(["--point", &self.hook.point, "--"])
             .args(self.argv)
             .current_dir(self.starts_in)

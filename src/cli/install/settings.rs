@@ -1,16 +1,28 @@
 //! Reads and writes the files in which runtimes keep their hooks.
 
 use std::{
-    env, fs,
+    env,
+    ffi::OsStr,
+    fs::{self, File, Metadata},
+    io,
     ops::Range,
-    os::unix::fs::{MetadataExt, chown},
-    path::{Path, PathBuf},
+    os::unix::{ffi::OsStrExt, fs::MetadataExt},
+    path::{Component, Path, PathBuf},
 };
 
-use nix::unistd::{AccessFlags, access, geteuid, mkdtemp};
+use nix::{
+    errno::Errno,
+    fcntl::{AtFlags, OFlag},
+    sys::stat::Mode,
+    unistd::{AccessFlags, faccessat, geteuid, mkdtemp},
+};
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
-use hookjail_base::{model::json, util::trusted_file};
+use hookjail_base::{
+    model::json,
+    util::trusted_file::{self, Untrusted},
+};
 use hookjail_contract::{
     adopt::Adopted,
     hook_file::{Origin, ReadError, Switches, read},
@@ -22,17 +34,27 @@ use super::{
 };
 use crate::{
     cli::{Context, Failure},
-    hooks::{Registered, load::peek_regular},
+    config::Config,
+    hooks::{
+        Registered,
+        load::{bounded, peek},
+    },
+    policy::environment,
+    sandbox,
+    sys::{Links, locate, open_beneath},
 };
-
-/// The suffix of backups.
-const BACKUP: &str = "before-hookjail";
 
 /// A file of settings as it was read.
 pub(super) struct SettingsFile {
     /// Where relative directories in it start: the project, or the user's home.
     pub(super) base: PathBuf,
+    /// The path of its backup, out of the reach of projects and hooks.
+    backup: PathBuf,
     contract: &'static str,
+    /// The directory that it was read from. Whatever has that directory's path later, it is written here.
+    directory: File,
+    /// Its owner and mode.
+    metadata: Metadata,
     syntax: Syntax,
     switches: Switches,
     home: Option<PathBuf>,
@@ -62,6 +84,7 @@ pub(super) fn files(
     runtime: Adopted,
     named: Option<&Path>,
     context: &Context,
+    config: &Config,
     project: &Path,
 ) -> Result<Vec<SettingsFile>, Failure> {
     let home = context.environment().home.clone();
@@ -74,10 +97,11 @@ pub(super) fn files(
     let mut found = Vec::new();
     if let Some(named) = named {
         let path = env::current_dir()?.join(named);
-        let is_users = places(home.as_deref(), settings.user).contains(&path);
+        let mut users = places(home.as_deref(), settings.user).into_iter();
+        let is_users = users.any(|place| is_same(&place, &path));
         found.push((path, !is_users));
     } else {
-        let is_home = home.as_deref() == Some(project);
+        let is_home = home.as_deref().is_some_and(|home| is_same(home, project));
         let below = (!is_home).then_some(project);
         let both = [
             (places(home.as_deref(), settings.user), false),
@@ -101,9 +125,22 @@ pub(super) fn files(
         }
     }
     let open = |(path, is_projects): (PathBuf, bool)| {
-        refuse_links(&path)?;
-        let text = peek_regular(&path)
-            .map_err(|error| Failure::new(format!("cannot read `{}`: {error}", path.display())))?;
+        let unreadable = |error: io::Error| {
+            let path = path.display();
+            Failure::new(match error.raw_os_error().map(Errno::from_raw) {
+                Some(Errno::ELOOP) => format!(
+                    "`{path}` is a link, or lies behind one; name what it leads to with --settings"
+                ),
+                _ => format!("cannot read `{path}`: {error}"),
+            })
+        };
+        let bases: Vec<_> = [Some(project), home.as_deref()]
+            .into_iter()
+            .flatten()
+            .collect();
+        let directory = directory_of(&path, &bases).map_err(unreadable)?;
+        let (metadata, text) = read_in(&directory, name(&path)).map_err(unreadable)?;
+        let backup = backup(config, &path);
         let plain = |text: &str| match runtime.takes_comments() {
             true => json::without_comments(text),
             false => text.to_owned(),
@@ -115,6 +152,8 @@ pub(super) fn files(
                 home.clone().unwrap_or_default()
             },
             contract: runtime.mode().contract_name(),
+            directory,
+            metadata,
             syntax: match runtime.keeps_yaml() {
                 true => Syntax::Yaml,
                 false => Syntax::Json,
@@ -128,7 +167,8 @@ pub(super) fn files(
             within: None,
             runtime,
             text,
-            was: backup(&path).1.map(|text| plain(&text)),
+            was: peek(&backup).ok().map(|text| plain(&text)),
+            backup,
             path,
         })
     };
@@ -159,7 +199,7 @@ impl Empty {
 impl Drop for Empty {
     fn drop(&mut self) {
         // Files that a guard left there are removed with it.
-        drop(fs::remove_dir_all(&self.0));
+        drop(sandbox::remove(&self.0));
     }
 }
 
@@ -188,33 +228,88 @@ fn there(place: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(found)
 }
 
-/// Returns the path of a file's backup, and its text, if there is one.
-fn backup(path: &Path) -> (PathBuf, Option<String>) {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let backup = path.with_file_name(format!("{name}.{BACKUP}"));
-    let is_file = backup.symlink_metadata().is_ok_and(|it| it.is_file());
-    let text = is_file.then(|| peek_regular(&backup).ok()).flatten();
-    (backup, text)
+/// Returns whether two paths lead to the same file.
+fn is_same(one: &Path, other: &Path) -> bool {
+    let canonical = one.canonicalize();
+    one == other || canonical.is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
 }
 
-/// Refuses a file or directory that is a link.
-///
-/// Its target may be another user's, and the link would be replaced by a file.
-fn refuse_links(path: &Path) -> Result<(), Failure> {
-    for part in [Some(path), path.parent()].into_iter().flatten() {
-        let is_link = part.symlink_metadata().is_ok_and(|it| it.is_symlink());
-        if is_link {
-            let message = format!(
-                "`{}` is a link; name what it leads to with --settings",
-                part.display()
-            );
-            return Err(Failure::new(message));
-        }
-    }
-    Ok(())
+/// Returns the last component of a path.
+fn name(path: &Path) -> &OsStr {
+    path.file_name().unwrap_or_default()
+}
+
+/// Returns the path of a file's backup. It is the same by whatever links the file was found.
+fn backup(config: &Config, path: &Path) -> PathBuf {
+    let canonical = path.canonicalize();
+    let path = canonical.as_deref().unwrap_or(path);
+    let id = format!("{:x}", Sha256::digest(path.as_os_str().as_bytes()));
+    let name = format!("{}-{}", &id[..32], name(path).display());
+    config.former_settings().join(name)
+}
+
+/// Opens the directory of a file. Below one of the base directories no link is followed; elsewhere the last directory is none.
+fn directory_of(path: &Path, bases: &[&Path]) -> io::Result<File> {
+    let parent = path.parent().unwrap_or(path);
+    let below = |base: &&Path| Some((base.to_path_buf(), parent.strip_prefix(base).ok()?));
+    let goes_down = |(_, below): &(PathBuf, &Path)| {
+        let mut components = below.components();
+        components.all(|component| matches!(component, Component::Normal(_)))
+    };
+    let (base, below) = bases
+        .iter()
+        .filter_map(below)
+        .filter(goes_down)
+        .min_by_key(|(_, below)| below.as_os_str().len())
+        .or_else(|| Some((parent.parent()?.to_owned(), Path::new(parent.file_name()?))))
+        .unwrap_or_else(|| (parent.to_owned(), Path::new("")));
+    let base = locate(&base, OFlag::O_DIRECTORY, Links::FollowedByName)?;
+    // The kernel takes no empty path.
+    let below = Path::new(".").join(below);
+    let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY;
+    Ok(open_beneath(base, &below, flags, Mode::empty(), Links::Refused)?.into())
+}
+
+/// Reads a regular file of a directory, which is no link.
+fn read_in(directory: &File, name: &OsStr) -> io::Result<(Metadata, String)> {
+    // Without O_NONBLOCK a named pipe in its place would be waited for.
+    let flags = OFlag::O_RDONLY | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
+    let file = open_beneath(
+        directory,
+        Path::new(name),
+        flags,
+        Mode::empty(),
+        Links::Refused,
+    )?;
+    let file = File::from(file);
+    Ok((file.metadata()?, bounded(trusted_file::regular(file)?)?))
 }
 
 impl SettingsFile {
+    /// Checks that a hook starts in the project whose settings name its directory.
+    ///
+    /// # Errors
+    ///
+    /// Returns why the hook is left as it is.
+    pub(super) fn starts_inside(&self, hook: &Registered) -> Result<(), String> {
+        let directory = hook.working_dir.as_deref();
+        let Some(directory) = directory.filter(|_| self.is_projects) else {
+            return Ok(());
+        };
+        let shown = directory.display();
+        let real = directory
+            .canonicalize()
+            .map_err(|error| format!("it starts in `{shown}`, which cannot be opened: {error}"))?;
+        match real.starts_with(&self.project) {
+            true => Ok(()),
+            false => Err(format!(
+                "it starts in `{}`, outside of the project `{}`; name a directory of the project there, and install again",
+                real.display(),
+                self.project.display()
+            )),
+        }
+    }
+
     /// Parses the file's hooks.
     ///
     /// # Errors
@@ -313,37 +408,55 @@ impl SettingsFile {
         edits.collect::<Option<_>>().ok_or_else(by_hand)
     }
 
+    /// Returns the variable that these settings set for hookjail itself, too, if there is one.
+    pub(super) fn steers_hookjail(&self) -> Option<String> {
+        let settings: Value = match self.syntax {
+            Syntax::Json => serde_json::from_str(&self.plain).ok()?,
+            Syntax::Yaml => return None,
+        };
+        let mut names = settings.get("env")?.as_object()?.keys();
+        let name = names.find(|name| environment::steers_hookjail(name))?;
+        Some(format!(
+            "`env` sets `{name}` for hookjail itself, too; remove it from `{}`, and install again",
+            self.path.display()
+        ))
+    }
+
     /// Returns why the file's content cannot be replaced, if so.
     pub(super) fn why_kept(&self) -> Option<String> {
-        let directory = self.path.parent().unwrap_or(&self.path);
-        let metadata = match self.path.metadata() {
-            Ok(metadata) => metadata,
-            Err(error) => return Some(error.to_string()),
+        let may_write = |name: &OsStr| {
+            let flags = AtFlags::empty();
+            faccessat(&self.directory, name, AccessFlags::W_OK, flags).is_ok()
         };
         // The mode is checked because root can write protected files.
-        if metadata.mode() & 0o222 == 0 || access(&self.path, AccessFlags::W_OK).is_err() {
+        if self.metadata.mode() & 0o222 == 0 || !may_write(name(&self.path)) {
             return Some(
                 "it is read-only; make it writable (`chmod u+w`) if it is to be changed".to_owned(),
             );
         }
-        if access(directory, AccessFlags::W_OK).is_err() {
-            let directory = directory.display();
+        let directory = match self.directory.metadata() {
+            Ok(metadata) => metadata.uid(),
+            Err(error) => return Some(error.to_string()),
+        };
+        if !may_write(OsStr::new(".")) {
+            let directory = self.path.parent().unwrap_or(&self.path).display();
             return Some(format!(
                 "nothing can be made in `{directory}`, where it lies"
             ));
         }
-        let own = geteuid();
-        (metadata.uid() != own.as_raw() && !own.is_root()).then(|| {
-            format!(
-                "it belongs to uid {}, and would be yours then",
-                metadata.uid()
-            )
+        let (own, owner) = (geteuid(), self.metadata.uid());
+        if !own.is_root() {
+            return (owner != own.as_raw())
+                .then(|| format!("it belongs to uid {owner}, and would be yours then"));
+        }
+        (owner != directory).then(|| {
+            format!("it belongs to uid {owner}, and its directory to uid {directory}; `chown` one of them")
         })
     }
 
     /// Applies edits to the file, atomically. Returns an obsolete backup.
     ///
-    /// The original is kept as a backup until the file equals it again.
+    /// The original is kept as a backup until the file equals it again. Root may edit another user's file; its owner stays.
     ///
     /// # Errors
     ///
@@ -356,39 +469,44 @@ impl SettingsFile {
         let failed = |doing: &str, error: &dyn std::fmt::Display| {
             Failure::new(format!("cannot {doing} `{}`: {error}", self.path.display()))
         };
-        let before = self
-            .path
-            .symlink_metadata()
-            .map_err(|error| failed("look at", &error))?;
-        let now = peek_regular(&self.path).map_err(|error| failed("read", &error))?;
-        if before.is_symlink() || now != self.text {
+        let name = name(&self.path);
+        let (before, now) =
+            read_in(&self.directory, name).map_err(|error| failed("read", &error))?;
+        let owner = (before.uid(), before.gid());
+        if now != self.text || owner != (self.metadata.uid(), self.metadata.gid()) {
             return Err(failed(
                 "change",
                 &"somebody has changed it meanwhile; try again",
             ));
         }
-        let replace = |path: &Path, text: &str| {
-            trusted_file::replace(path, text.as_bytes(), before.mode() & 0o777)?;
-            // Root may edit another user's file; its owner stays.
-            let after = path.metadata()?;
-            let user = (after.uid() != before.uid()).then_some(before.uid());
-            let group = (after.gid() != before.gid()).then_some(before.gid());
-            chown(path, user, group)
-        };
-        let (backup, was) = backup(&self.path);
-        if keeps_backup && backup.symlink_metadata().is_err() {
-            replace(&backup, &self.text).map_err(|error| failed("keep a copy of", &error))?;
+        let was = peek(&self.backup).ok();
+        if keeps_backup && was.is_none() {
+            self.keep_backup()
+                .map_err(|error| failed("keep a copy of", &error))?;
         }
         let mark = &self.text[..self.text.len() - body(&self.text).len()];
         let text = format!("{mark}{}", edit::make(body(&self.text), edits));
-        replace(&self.path, &text).map_err(|error| failed("write", &error))?;
+        let mode = before.mode() & 0o777;
+        let owner = (Some(owner.0), Some(owner.1));
+        trusted_file::replace_in(&self.directory, name, text.as_bytes(), mode, owner)
+            .map_err(|error| failed("write", &error))?;
         match was {
             Some(was) if !keeps_backup && was == text => {
-                fs::remove_file(&backup).map_err(|error| failed("remove the backup of", &error))?;
+                fs::remove_file(&self.backup)
+                    .map_err(|error| failed("remove the backup of", &error))?;
                 Ok(None)
             }
-            was => Ok(was.filter(|_| !keeps_backup).map(|_| backup)),
+            was => Ok(was.filter(|_| !keeps_backup).map(|_| self.backup.clone())),
         }
+    }
+
+    fn keep_backup(&self) -> Result<(), Untrusted> {
+        trusted_file::directory(self.backup.parent().unwrap_or(&self.backup))?;
+        Ok(trusted_file::replace(
+            &self.backup,
+            self.text.as_bytes(),
+            0o600,
+        )?)
     }
 
     /// Returns the range of a hook's line in the file, and its key.

@@ -33,14 +33,12 @@ pub(in crate::cli) use self::{
     refused::RefusedUse,
     watch::{Watch, Watched},
 };
+use hookjail_base::model::plain;
 use hookjail_contract::adopt::HookOutput;
 
 use super::{
-    Context, Failure, output,
-    private_server::SIGNALED,
-    program::resolve_program,
-    run_as::StandInHook,
-    show::{denial_words, plain},
+    Context, Failure, output, private_server::SIGNALED, program::resolve_program,
+    run_as::StandInHook, show::denial_words,
 };
 
 /// The timeout of a bare hook without one of command line or contract.

@@ -149,13 +149,15 @@ impl Allowlist {
             .unwrap_or(Check::Missing)
     }
 
-    /// Returns the arguments that valid consents for a command and profile mark as data.
-    pub(crate) fn data(&self, command: &str, profile: &str, now: Timestamp) -> Vec<OsString> {
+    /// Returns the arguments that valid consents for a command, a profile and a start mark as data. The digests of the
+    /// command's files do not matter.
+    pub(crate) fn data(&self, sought: &Lookup<'_>) -> Vec<OsString> {
         let entries = self.entries.iter().filter(|entry| {
             !entry.is_unbound()
-                && entry.command == command
-                && entry.profile.as_deref() == Some(profile)
-                && entry.expires_at.is_none_or(|end| end > now)
+                && entry.command == sought.command
+                && entry.profile.as_deref() == Some(sought.profile)
+                && entry.is_for(sought.working_dir, sought.workspace)
+                && entry.expires_at.is_none_or(|end| end > sought.now)
         });
         entries
             .flat_map(|entry| entry.data.iter().map(Into::into))

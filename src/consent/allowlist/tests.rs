@@ -526,7 +526,7 @@ fn files() -> [Digest; 2] {
     ]
 }
 
-/// Files that one consent calls data are bound elsewhere. That is under another profile, for another command, and after expiry.
+/// Files that one consent calls data are bound elsewhere. That is under another profile, for another command, in another place, and after expiry.
 #[test]
 fn what_a_consent_calls_data_is_so_for_its_command_and_profile_as_long_as_it_holds() {
     let dir = TempDir::new().unwrap();
@@ -541,12 +541,35 @@ fn what_a_consent_calls_data_is_so_for_its_command_and_profile_as_long_as_it_hol
             expires_at: Some(now()),
             ..entry("over")
         }),
+        data(Entry {
+            working_dir_scope: Some("/a".into()),
+            ..entry("here")
+        }),
     ];
     let list = Allowlist::record_all(&path(&dir), entries.into()).unwrap();
 
-    assert_eq!(list.data("fmt", "strict", now()), ["a.py"]);
-    for (command, profile) in [("fmt", "develop"), ("lint", "strict"), ("over", "strict")] {
-        let found = list.data(command, profile, now());
+    let found = |command, profile, workspace| {
+        let workspace = Some(Path::new(workspace));
+        list.data(&Lookup {
+            command,
+            profile,
+            workspace,
+            digests: &[],
+            is_grant: false,
+            now: now(),
+            profile_digest: PROFILE,
+            working_dir: None,
+        })
+    };
+    assert_eq!(found("fmt", "strict", "/b"), ["a.py"]);
+    assert_eq!(found("here", "strict", "/a/x"), ["a.py"]);
+    for (command, profile, workspace) in [
+        ("fmt", "develop", "/b"),
+        ("lint", "strict", "/b"),
+        ("over", "strict", "/b"),
+        ("here", "strict", "/b"),
+    ] {
+        let found = found(command, profile, workspace);
         assert_eq!(found, [""; 0], "{command} {profile}");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, File},
-    io::Read as _,
+    io::{self, Read as _},
     path::{Path, PathBuf},
 };
 
@@ -24,24 +24,31 @@ impl GitPlaces {
 
     /// Finds those of a working tree; `None` where its `.git` is a directory with all of it, or git would find no repository either.
     ///
+    /// A hook may write its workspace. So directories elsewhere count only where they name the working tree themselves.
+    ///
     /// # Errors
     ///
-    /// Returns why a directory that `.git` names is not accepted.
-    pub(super) fn find(workspace: &Path) -> Result<Option<Self>, String> {
+    /// Returns why a directory that `.git` names is not accepted, or cannot be examined.
+    pub(super) fn find(workspace: &Path) -> Result<Option<Self>, Unfit> {
         let link = workspace.join(".git");
         let Ok(kind) = link.symlink_metadata() else {
             return Ok(None);
         };
-        let own = if kind.is_dir() {
-            Some(link.clone())
-        } else if kind.is_file() {
-            let text = line(&link);
-            text.and_then(|text| named(workspace, text.strip_prefix("gitdir: ")?))
-        } else {
-            None
+        if kind.is_dir() {
+            return match link.join("commondir").symlink_metadata() {
+                Ok(_) => {
+                    let why = "`commondir` in it leads git to another repository; remove it";
+                    Err(Unfit::Another(why.to_owned()))
+                }
+                Err(_) => Ok(None),
+            };
+        }
+        let named_own =
+            line(&link)?.and_then(|text| named(workspace, text.strip_prefix("gitdir: ")?));
+        let Some(own) = named_own else {
+            return Ok(None);
         };
-        let Some(own) = own else { return Ok(None) };
-        let shared = line(&own.join("commondir"));
+        let shared = line(&own.join("commondir"))?;
         let common = match &shared {
             None => Some(own.clone()),
             Some(text) => named(&own, text),
@@ -49,31 +56,88 @@ impl GitPlaces {
         let is_repository = |common: &PathBuf| {
             own.join("HEAD").symlink_metadata().is_ok() && common.join("objects").is_dir()
         };
-        let Some(common) = common.filter(is_repository).filter(|it| *it != link) else {
+        let Some(common) = common.filter(is_repository) else {
             return Ok(None);
         };
-        // A linked tree is named there, too. Else any file `.git` would open any repository.
-        if shared.is_some() && kind.is_file() {
-            let back = line(&own.join("gitdir")).and_then(|text| named(&own, &text));
-            if back.is_none_or(|back| link.canonicalize().ok() != Some(back)) {
-                return Err(format!(
-                    "`{}` does not name it as its working tree; run `git worktree repair` in it",
-                    own.display()
-                ));
-            }
+        let names_the_tree = match shared {
+            Some(_) if own.parent() != Some(&common.join("worktrees")) => false,
+            Some(_) => leads_to(&own, line(&own.join("gitdir"))?, &link),
+            None => leads_to(&own, work_tree(&own)?, workspace),
+        };
+        if !names_the_tree {
+            let repair = match shared {
+                Some(_) => "run `git worktree repair` in it",
+                None => "run `git config core.worktree \"$PWD\"` in the tree",
+            };
+            return Err(Unfit::Another(format!(
+                "`{}` does not name it as its working tree; remove `.git`, or where that is the tree's own repository {repair}",
+                own.display()
+            )));
         }
         Ok(Some(Self { common, own }))
     }
 }
 
+/// Why the repository of a working tree is not granted with it.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Unfit {
+    #[error("{0}")]
+    Another(String),
+    #[error("a file of git's cannot be read")]
+    Unread(#[from] io::Error),
+}
+
+/// Returns the working tree that a repository's configuration names, where it is spelled as git writes a plain value.
+fn work_tree(repository: &Path) -> io::Result<Option<String>> {
+    let text = read(&repository.join("config"))?.unwrap_or_default();
+    let mut section = "";
+    let mut tree = None;
+    for line in text.lines().map(str::trim) {
+        if line.starts_with('[') {
+            section = line;
+        } else if let Some((key, value)) = line.split_once('=')
+            && section == "[core]"
+            && key.trim_end().eq_ignore_ascii_case("worktree")
+        {
+            tree = Some(value.trim().trim_matches('"').to_owned());
+        }
+    }
+    Ok(tree)
+}
+
 /// Reads a file of one line; `None` where there is none.
-fn line(path: &Path) -> Option<String> {
-    const LONGEST: u64 = 8 << 10;
-    let is_file = path.symlink_metadata().ok()?.is_file();
-    let file = is_file.then(|| File::open(path).ok()).flatten()?;
-    let mut text = String::new();
-    file.take(LONGEST).read_to_string(&mut text).ok()?;
-    Some(text.trim_end_matches(['\r', '\n']).to_owned())
+fn line(path: &Path) -> io::Result<Option<String>> {
+    let text = read(path)?;
+    Ok(text.map(|text| text.trim_end_matches(['\r', '\n']).to_owned()))
+}
+
+/// Reads a regular file, as far as files of git that people write go; `None` where the caller has none there, as git would find.
+fn read(path: &Path) -> io::Result<Option<String>> {
+    const LONGEST: u64 = 1 << 20;
+    let text = || {
+        if !path.symlink_metadata()?.is_file() {
+            return Ok(None);
+        }
+        let mut text = String::new();
+        File::open(path)?.take(LONGEST).read_to_string(&mut text)?;
+        Ok(Some(text))
+    };
+    let has_none = [
+        io::ErrorKind::InvalidData,
+        io::ErrorKind::NotADirectory,
+        io::ErrorKind::NotFound,
+        io::ErrorKind::PermissionDenied,
+    ];
+    text().or_else(|error: io::Error| match has_none.contains(&error.kind()) {
+        true => Ok(None),
+        false => Err(error),
+    })
+}
+
+/// Returns whether what a file in a directory names is there, and is this very path.
+fn leads_to(directory: &Path, text: Option<String>, path: &Path) -> bool {
+    let found = text.and_then(|text| named(directory, &text));
+    found.is_some() && found == path.canonicalize().ok()
 }
 
 /// Returns an existing path without links that a file in a directory names.
@@ -85,31 +149,96 @@ fn named(directory: &Path, text: &str) -> Option<PathBuf> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_linked_tree_has_its_own_directory_and_the_common_one_and_must_be_named_there() {
+    /// A directory with a working tree `tree`, and a repository `main` of somebody else's.
+    fn beside() -> (tempfile::TempDir, PathBuf, PathBuf) {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path().canonicalize().unwrap();
-        let (tree, common) = (root.join("tree"), root.join("main/.git"));
-        let own = common.join("worktrees/tree");
-        let write = |path: PathBuf, text: &str| {
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        };
-        fs::create_dir_all(common.join("objects")).unwrap();
-        write(common.join("HEAD"), "ref: refs/heads/main\n");
+        let (tree, main) = (root.join("tree"), root.join("main/.git"));
         write(tree.join("file"), "");
-        assert_eq!(GitPlaces::find(&tree), Ok(None));
-        assert_eq!(GitPlaces::find(&root.join("main")), Ok(None));
+        repository(&main);
+        (directory, tree, main)
+    }
 
-        write(tree.join(".git"), &format!("gitdir: {}\n", own.display()));
-        assert_eq!(GitPlaces::find(&tree), Ok(None));
-        write(own.join("HEAD"), "ref: refs/heads/main\n");
-        write(own.join("commondir"), "../..\n");
-        write(own.join("gitdir"), "/elsewhere/.git\n");
-        assert!(GitPlaces::find(&tree).unwrap_err().contains("repair"));
-        write(own.join("gitdir"), &format!("{}/.git\n", tree.display()));
+    fn write(path: PathBuf, text: &str) {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    fn repository(directory: &Path) {
+        fs::create_dir_all(directory.join("objects")).unwrap();
+        write(directory.join("HEAD"), "ref: refs/heads/main\n");
+    }
+
+    #[test]
+    fn a_linked_tree_has_its_own_directory_and_the_common_one_and_must_be_named_there() {
+        let (_directory, tree, common) = beside();
+        let linked = common.join("worktrees/tree");
+        assert_eq!(GitPlaces::find(&tree).unwrap(), None);
+        assert_eq!(GitPlaces::find(common.parent().unwrap()).unwrap(), None);
+
+        write(
+            tree.join(".git"),
+            &format!("gitdir: {}\n", linked.display()),
+        );
+        assert_eq!(GitPlaces::find(&tree).unwrap(), None);
+        write(linked.join("HEAD"), "ref: refs/heads/main\n");
+        write(linked.join("commondir"), "../..\n");
+        write(linked.join("gitdir"), "/elsewhere/.git\n");
+        let error = GitPlaces::find(&tree).unwrap_err().to_string();
+        assert!(error.contains("repair"), "{error}");
+        write(linked.join("gitdir"), &format!("{}/.git\n", tree.display()));
         let found = GitPlaces::find(&tree).unwrap().unwrap();
-        assert_eq!((&found.own, &found.common), (&own, &common));
+        assert_eq!((&found.own, &found.common), (&linked, &common));
         assert_eq!(found.outermost().collect::<Vec<_>>(), [&common]);
+    }
+
+    #[test]
+    fn another_trees_repository_is_no_part_of_a_tree_that_names_it() {
+        let (_directory, tree, main) = beside();
+        let refused = |why: &str| {
+            let error = GitPlaces::find(&tree).unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
+        };
+        // A file that leads there, by either kind of path.
+        for path in ["../main/.git", &main.display().to_string()] {
+            write(tree.join(".git"), &format!("gitdir: {path}\n"));
+            refused("core.worktree");
+            write(
+                main.join("config"),
+                "[core]\nworktree = ../../other\n[x]\nworktree = ../../tree\n",
+            );
+            refused("core.worktree");
+            fs::remove_file(main.join("config")).unwrap();
+        }
+        // A directory of the tree's own that says all of it of itself, and leads there.
+        let fake = tree.join("fake");
+        repository(&fake);
+        write(fake.join("gitdir"), &format!("{}/.git\n", tree.display()));
+        write(fake.join("commondir"), "../../main/.git\n");
+        write(tree.join(".git"), "gitdir: fake\n");
+        refused("worktree repair");
+        // A repository of its own that leads there.
+        fs::remove_file(tree.join(".git")).unwrap();
+        repository(&tree.join(".git"));
+        assert_eq!(GitPlaces::find(&tree).unwrap(), None);
+        write(tree.join(".git/commondir"), "../../main/.git\n");
+        refused("commondir");
+    }
+
+    #[test]
+    fn a_repository_elsewhere_counts_where_its_configuration_names_the_tree() {
+        let (_directory, tree, main) = beside();
+        let module = main.join("modules/tree");
+        repository(&module);
+        let path = tree.display().to_string();
+        for spelled in ["../../../../tree", &path, &format!("\"{path}\"")] {
+            write(tree.join(".git"), "gitdir: ../main/.git/modules/tree\n");
+            write(
+                module.join("config"),
+                &format!("[core]\n\tbare = false\n\tworktree = {spelled}\n"),
+            );
+            let found = GitPlaces::find(&tree).unwrap().unwrap();
+            assert_eq!((&found.own, &found.common), (&module, &module));
+        }
     }
 }

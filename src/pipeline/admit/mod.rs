@@ -285,15 +285,11 @@ impl Gate {
             rules,
             sandbox,
         } = *candidate;
-        let opened_for = if sandbox.switches_uid() {
-            OpenedFor::Peer(&call.peer)
-        } else {
-            OpenedFor::Oneself
-        };
+        let opened_for = OpenedFor::caller(&call.peer, sandbox.switches_uid());
         let opened = Program::open(
             command.path.clone(),
             &command.argv,
-            &self.consents.data(&command.name, policy),
+            &self.consents.data(&command.name, policy, &request.hook),
             starts_in(policy, &request.hook),
             opened_for,
             sandbox.view(&policy.files),

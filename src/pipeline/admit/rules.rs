@@ -179,8 +179,12 @@ impl Rules {
         };
         let found = {
             let _as_caller = FileRights::of(peer.uid, peer.gid, &peer.groups);
-            let found = GitPlaces::find(workspace);
-            let found = found.map_err(|why| refused(&workspace.join(".git"), why))?;
+            let found = GitPlaces::find(workspace).map_err(|why| {
+                let link = workspace.join(".git");
+                let what = format_args!("`{}` cannot be examined", link.display());
+                Refusal::failed(what, &why, |_| refused(&link, why.to_string()))
+            });
+            let found = found?;
             let Some(found) = found else { return Ok(None) };
             for place in [&found.own, &found.common] {
                 let owner = place.metadata().map(|it| it.uid());

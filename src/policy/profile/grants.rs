@@ -131,10 +131,11 @@ impl FilesSection {
     }
 
     /// Returns the paths of the system's grants that a host may lack.
-    pub(super) fn optional_system(&self) -> Vec<String> {
-        let system = self.system.iter().map(|grant| &grant.0);
+    pub(super) fn optional_system(&self, references: &References) -> Vec<GrantPlace> {
+        let system = self.system.iter().map(|grant| grant.0.clone());
         let optional = system.filter(|grant| grant.optional);
-        optional.map(ToString::to_string).collect()
+        let bound = optional.filter_map(|grant| grant.bind(references));
+        bound.map(|grant| grant.place).collect()
     }
 
     fn hidden(&self) -> Result<Option<Vec<NamePattern>>, ProfileCause> {

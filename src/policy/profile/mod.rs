@@ -31,8 +31,8 @@ use self::{
     references::References,
 };
 use super::{
-    Environment, GrantedBy, HookView, Limits, Metadata, Network, Policy, ScratchLimits, Spawn,
-    StateScope, Time, WorkingDir, environment,
+    Environment, GrantPlace, GrantedBy, HookView, Limits, Metadata, Network, Policy, ScratchLimits,
+    Spawn, StateScope, Time, WorkingDir, environment,
     units::{OptionalCpus, OptionalSize, Size, Span},
 };
 
@@ -143,8 +143,8 @@ impl ProfileFile {
     }
 
     /// Returns the paths of the system's grants that a host may lack.
-    pub(super) fn optional_system(&self) -> Vec<String> {
-        self.files.optional_system()
+    pub(super) fn optional_system(&self, references: &References) -> Vec<GrantPlace> {
+        self.files.optional_system(references)
     }
 
     /// Puts this file on top of its parent.

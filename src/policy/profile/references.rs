@@ -64,6 +64,12 @@ impl References {
 }
 
 impl References {
+    /// Returns the paths below a home that are kept from hooks, and whether each keeps keys, tokens or sessions.
+    pub(crate) fn kept() -> impl Iterator<Item = (&'static str, bool)> {
+        let secrets = SECRETS.into_iter().map(|below| (below, true));
+        secrets.chain(RUN_LATER.into_iter().map(|below| (below, false)))
+    }
+
     /// Returns why no learned profile may grant a path of the home, if so. Operators can write it out in a profile.
     #[must_use]
     pub fn never(&self, path: &Path, read_only: bool) -> Option<&'static str> {

@@ -66,7 +66,7 @@ impl Registry {
         let mut yielding = BTreeSet::new();
         for (name, text) in SHIPPED {
             let source = ProfileSource::parse(format!("{name} (shipped)"), name, text)?;
-            yielding.extend(source.file.optional_system());
+            yielding.extend(source.file.optional_system(references));
             sources.insert(source.name.clone(), source);
         }
         for dir in dirs {
@@ -230,7 +230,7 @@ fn check_grants(
     policy: &mut Policy,
     forbidden: &Forbidden,
     reached: &mut BTreeMap<GrantPlace, Option<PathBuf>>,
-    yielding: &BTreeSet<String>,
+    yielding: &BTreeSet<GrantPlace>,
 ) -> Result<(), ProfileCause> {
     let mut left_out = BTreeSet::new();
     for grant in policy.files.system.iter().chain(&policy.files.named) {
@@ -241,10 +241,19 @@ fn check_grants(
                 GrantPlace::Path(path) => forbidden.reached_by(path)?,
                 GrantPlace::Source { .. } | GrantPlace::Workspace { .. } => None,
             };
+            if let Some(forbidden) = found
+                && yielding.contains(&grant.place)
+            {
+                tracing::warn!(
+                    grant = %grant.place,
+                    leads_to = %forbidden.display(),
+                    "a shipped grant is left out: it leads to the daemon's own; remove the link"
+                );
+            }
             reached.insert(grant.place.clone(), found.map(Path::to_owned));
         }
         if let Some(forbidden) = &reached[&grant.place] {
-            if grant.optional && yielding.contains(&grant.place.to_string()) {
+            if grant.optional && yielding.contains(&grant.place) {
                 left_out.insert(grant.place.clone());
                 continue;
             }

@@ -277,6 +277,24 @@ fn a_place_of_the_daemons_takes_a_shipped_grant_away_and_makes_an_operators_an_e
     assert!(grants(&Registry::load(&[], &[], &ada()).unwrap()));
     assert!(!grants(&Registry::load(&[], &own, &ada()).unwrap()));
 
+    // By a link of the home, too.
+    let home = tempfile::tempdir().unwrap();
+    let state = home.path().join(".local/state/hookjail");
+    std::fs::create_dir_all(&state).unwrap();
+    std::fs::create_dir(home.path().join("go")).unwrap();
+    std::os::unix::fs::symlink(&state, home.path().join("go/bin")).unwrap();
+    let references = References {
+        cache: None,
+        home: Some(home.path().to_owned()),
+    };
+    for (forbidden, grants) in [(vec![], true), (vec![state], false)] {
+        let registry = Registry::load(&[], &forbidden, &references).unwrap();
+        let policy = find(&registry, "develop");
+        let bin = GrantPlace::Path(home.path().join("go/bin"));
+        let has = policy.files.system.iter().any(|grant| grant.place == bin);
+        assert_eq!(has, grants);
+    }
+
     let dir = Dir::new();
     dir.write(
         "p.toml",

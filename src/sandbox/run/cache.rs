@@ -6,9 +6,9 @@
 mod copy;
 
 use std::{
-    fs::{self, DirBuilder},
+    fs::{self, DirBuilder, Permissions},
     io,
-    os::unix::fs::DirBuilderExt,
+    os::unix::fs::{DirBuilderExt, PermissionsExt as _},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -103,6 +103,8 @@ impl Cache {
 
     fn make_now(&self) -> io::Result<()> {
         let path = self.store.make(&self.owner)?;
+        // A hook may have closed its own.
+        fs::set_permissions(&path, Permissions::from_mode(0o700))?;
         let all = self.store.base();
         let Some(fetched) = newest(&all.join(FETCHED))? else {
             return Ok(());
@@ -292,6 +294,11 @@ mod tests {
         assert_eq!(names(&a), ["made", "one", "to-one", "to-two", "two"]);
         assert_eq!(names(&b), ["one", "to-one", "to-two", "two"]);
         assert_eq!(fs::read_to_string(b.path().join("one")).unwrap(), "one");
+        // A hook shut it, and only its own runs are served from it.
+        fs::set_permissions(b.path(), Permissions::from_mode(0o000)).unwrap();
+        b.make_now().unwrap();
+        let mode = fs::metadata(b.path()).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700);
         let leads = fs::read_link(b.path().join("to-one")).unwrap();
         assert_eq!(leads, b.path().join("one"));
 

@@ -8,6 +8,7 @@ use std::{
     os::{fd::OwnedFd, unix::ffi::OsStrExt},
     path::{Path, PathBuf},
     sync::Arc,
+    time::{Duration, Instant},
 };
 
 use nix::{
@@ -16,6 +17,7 @@ use nix::{
     sys::stat::{Mode, SFlag, fstat},
     unistd::geteuid,
 };
+use tokio::time::sleep;
 
 use hookjail_base::{
     model::{Hook, InvalidField, Peer},
@@ -32,13 +34,20 @@ use crate::{
         Prepared,
         host::LACKING,
         run::{
+            floor::Led,
             places::{KnownPlaces, real},
-            read_only::{Kept, Making},
+            read_only::{Kept, Making, NotKept},
             task::WorkingDir,
         },
     },
     sys::{BY_NAME, FileRights, Links, locate, open_beneath},
 };
+
+/// How long a run waits at most for what runs in a workspace share.
+const LOCKED_FOR: Duration = Duration::from_secs(2);
+
+/// The time after which it is tried again.
+const AGAIN: Duration = Duration::from_millis(2);
 
 /// Files of a run beside its scratch directory and its program.
 ///
@@ -63,7 +72,7 @@ impl Opened {
     ///
     /// Refuses where a path cannot be opened, a named one leads through a symbolic link (`GRANT_MISSING`), or the working
     /// directory lies in no grant (`INVALID_REQUEST`).
-    pub(crate) fn of(
+    pub(crate) async fn open(
         known: &KnownPlaces,
         prepared: &Prepared,
         policy: &Policy,
@@ -71,15 +80,25 @@ impl Opened {
     ) -> Result<Self, Refusal> {
         let working_dir = starts_in(policy, asked.hook);
         let workspace = asked.hook.workspace.as_deref();
+        let mounts = policy.files.keep() || policy.view == HookView::Own;
         let kept = match workspace.filter(|_| prepared.confines()) {
             None => None,
             Some(workspace) => {
-                let _as_caller = asked.rights();
-                let making = Making {
-                    open: asked.open,
-                    makes: asked.creates,
+                let homes = {
+                    let _as_caller = asked.rights();
+                    known.floor().homes(asked.peer)
                 };
-                Kept::find_with_git(workspace, &policy.files, asked.git, making)?
+                let kept = asked.kept(workspace, &policy.files, &homes).await?;
+                let _as_caller = asked.rights();
+                let led = known.floor().led_into(&homes, workspace);
+                let led = led.map_err(|error| {
+                    let missing = |message| Refusal::new(Reason::GrantMissing, message);
+                    Refusal::failed("links of the home cannot be looked for", &error, missing)
+                })?;
+                let led = led
+                    .into_iter()
+                    .filter(|led| is_open(led, workspace, &policy.files));
+                Kept::keep_led(kept, workspace, led.collect(), mounts)?
             }
         };
         // Where nothing is mounted, those that are granted by their own paths are left out all the same.
@@ -87,7 +106,6 @@ impl Opened {
             true => tokens::found_at(&policy.files.tokens),
             false => Vec::new(),
         };
-        let mounts = policy.files.keep() || policy.view == HookView::Own;
         let kept = if mounts {
             Kept::close(kept, &tokens)?
         } else {
@@ -122,6 +140,20 @@ impl Opened {
     }
 }
 
+/// Returns whether a policy opens what a link of the home has in a workspace: keys to be read, other places to be written.
+fn is_open(led: &Led, workspace: &Path, files: &Files) -> bool {
+    let meets = |path: &Path| path.starts_with(workspace) || workspace.starts_with(path);
+    match led.is_secret {
+        true => files.named.iter().any(|grant| match &grant.place {
+            GrantPlace::Path(path) => meets(path),
+            GrantPlace::Entries(_) | GrantPlace::Source { .. } | GrantPlace::Workspace { .. } => {
+                false
+            }
+        }),
+        false => files.written().any(meets),
+    }
+}
+
 /// The request that files are opened for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GrantRequest<'a> {
@@ -133,6 +165,8 @@ pub(crate) struct GrantRequest<'a> {
     pub peer: &'a Peer,
     /// Whether missing files are created where a grant says so; not in a dry run.
     pub creates: bool,
+    /// The run's deadline.
+    pub deadline: Instant,
     /// The directories of git that belong to the workspace and lie elsewhere: the common one, and the workspace's own.
     pub git: Option<(&'a Path, &'a Path)>,
     /// Names of directories of the workspace in which the hook's runtime has files of its own.
@@ -140,6 +174,31 @@ pub(crate) struct GrantRequest<'a> {
 }
 
 impl GrantRequest<'_> {
+    /// Finds the paths to keep, as soon as runs that end in the workspace have removed their directories.
+    async fn kept(
+        &self,
+        workspace: &Path,
+        files: &Files,
+        homes: &[PathBuf],
+    ) -> Result<Option<Kept>, Refusal> {
+        let making = Making {
+            caller: self.peer,
+            open: self.open,
+            makes: self.creates,
+        };
+        let until = self.deadline.min(Instant::now() + LOCKED_FOR);
+        loop {
+            let found = {
+                let _as_caller = self.rights();
+                Kept::find_with_git(workspace, files, self.git, homes, making)
+            };
+            match found {
+                Err(NotKept::Busy(_)) if Instant::now() < until => sleep(AGAIN).await,
+                found => return Ok(found?),
+            }
+        }
+    }
+
     /// Takes the caller's rights over files.
     fn rights(&self) -> FileRights {
         FileRights::of(self.peer.uid, self.peer.gid, &self.peer.groups)

@@ -548,7 +548,7 @@ fn reopen(path: &Path) -> io::Result<()> {
 /// That includes unreadable directories, names of any bytes, trees deeper than a path can name, and symbolic links,
 /// which are not followed. Needs two descriptors and no recursion, because every subdirectory is first moved up to the
 /// top.
-pub(in crate::sandbox) fn remove(path: &Path) -> io::Result<()> {
+pub(crate) fn remove(path: &Path) -> io::Result<()> {
     match unlinkat(AT_FDCWD, path, UnlinkatFlags::RemoveDir) {
         Ok(()) | Err(Errno::ENOENT) => return Ok(()),
         Err(Errno::ENOTEMPTY | Errno::EEXIST) => {}

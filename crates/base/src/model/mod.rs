@@ -25,7 +25,7 @@ pub use self::{
     limit::OnOutputLimit,
     name::{ProfileName, check_name, is_plain, is_sha256},
     peer::{Certificate, Peer, Remote},
-    shown::{is_unseen, visible, visible_json},
+    shown::{Lines, is_unseen, plain, visible, visible_json},
     users::Users,
     words::command_line,
 };

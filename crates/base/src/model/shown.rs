@@ -27,6 +27,29 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     shown.collect::<String>().into()
 }
 
+/// Replaces them in one line, in which a line end is not seen as it is either.
+#[must_use]
+pub fn plain(line: &str) -> String {
+    visible(line).replace('\n', "\u{fffd}")
+}
+
+/// Text for people, line by line: a line end within a line is replaced, so that no name of others begins one.
+#[derive(Clone, Debug, Default)]
+pub struct Lines(String);
+
+impl Lines {
+    /// Returns the text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Adds a line.
+    pub fn add(&mut self, line: impl AsRef<str>) {
+        self.0.push_str(&plain(line.as_ref()));
+        self.0.push('\n');
+    }
+}
+
 /// Replaces them in JSON by escapes, which mean the same there.
 pub fn visible_json(json: &str) -> Cow<'_, str> {
     // Between strings there is only white space of these, and within them none.
@@ -59,6 +82,18 @@ mod tests {
         let expected = "a\u{fffd}[2J\u{fffd}\u{fffd}31m\u{fffd}b\u{fffd}\u{fffd}\tc\n\u{e4}";
         assert_eq!(visible(HIDDEN), expected);
         assert!(matches!(visible("plain\t\u{e4}\n"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn a_line_stays_one() {
+        let mut lines = Lines::default();
+        for line in ["a\nb", "c\r\n", "\u{2028}d\te"] {
+            lines.add(line);
+        }
+        assert_eq!(
+            lines.as_str(),
+            "a\u{fffd}b\nc\u{fffd}\u{fffd}\n\u{fffd}d\te\n"
+        );
     }
 
     #[test]

@@ -12,3 +12,4 @@ pub mod shares;
 pub mod swap;
 pub mod trusted_file;
 pub mod turns;
+pub mod way;

@@ -4,13 +4,18 @@
 //! replace it.
 
 use std::{
+    ffi::OsStr,
     fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions},
     io::{self, Write},
-    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt},
+    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown},
     path::Path,
 };
 
-use nix::{fcntl::OFlag, unistd::geteuid};
+use nix::{
+    fcntl::{OFlag, openat, renameat},
+    sys::stat::Mode,
+    unistd::{UnlinkatFlags, geteuid, unlinkat},
+};
 
 /// The uid of root.
 const ROOT: u32 = 0;
@@ -88,27 +93,66 @@ fn open_of(path: &Path, options: &mut OpenOptions, owners: &[u32]) -> Result<Fil
     Ok(file)
 }
 
+/// Opens a regular file that need not be trusted, for reading: a named pipe in its place is not waited for.
+pub fn open_untrusted(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    let options = options.read(true);
+    regular(options.custom_flags(OFlag::O_NONBLOCK.bits()).open(path)?)
+}
+
+/// Returns an opened file if it is a regular one.
+pub fn regular(file: File) -> io::Result<File> {
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "it is no regular file",
+        )),
+    }
+}
+
 /// Replaces a file atomically and durably by one with this content and mode.
 pub fn replace(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let new = path.with_file_name(format!(".{name}.{}", uuid::Uuid::now_v7()));
-    let write = || {
-        let mut options = OpenOptions::new();
-        let mut file = options.write(true).create_new(true).mode(mode).open(&new)?;
+    let parent = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty());
+    let directory = File::open(parent.unwrap_or_else(|| Path::new(".")))?;
+    let name = path.file_name().unwrap_or_default();
+    replace_in(&directory, name, content, mode, (None, None))
+}
+
+/// Replaces a file of an opened directory so. The new one has its owner, uid and gid, before it has its name.
+///
+/// No link is followed: neither one in the file's place, nor one in the place of the directory.
+pub fn replace_in(
+    directory: &File,
+    name: &OsStr,
+    content: &[u8],
+    mode: u32,
+    (uid, gid): (Option<u32>, Option<u32>),
+) -> io::Result<()> {
+    let new = format!(".{}.{}", name.to_string_lossy(), uuid::Uuid::now_v7());
+    let new = new.as_str();
+    let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_CLOEXEC;
+    let mut file = File::from(openat(
+        directory,
+        new,
+        flags,
+        Mode::S_IRUSR | Mode::S_IWUSR,
+    )?);
+    let mut write = || {
+        file.write_all(content)?;
+        fchown(&file, uid, gid)?;
         // Sets the mode regardless of the umask.
         file.set_permissions(Permissions::from_mode(mode))?;
-        file.write_all(content)?;
         file.sync_all()?;
-        fs::rename(&new, path)?;
+        renameat(directory, new, directory, name)?;
         // The new name must be on disk, too.
-        let directory = path
-            .parent()
-            .filter(|parent| !parent.as_os_str().is_empty());
-        File::open(directory.unwrap_or_else(|| Path::new(".")))?.sync_all()
+        directory.sync_all()
     };
     write().inspect_err(|_| {
-        // Fails harmlessly where the file was not created, or is renamed already.
-        drop(fs::remove_file(&new));
+        // Fails harmlessly where the file is renamed already.
+        unlinkat(directory, new, UnlinkatFlags::NoRemoveDir).ok();
     })
 }
 
@@ -150,4 +194,66 @@ fn check(metadata: &Metadata, owners: &[u32]) -> Result<(), Untrusted> {
         return Err(Untrusted::Writable { mode });
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_file_is_replaced_in_the_opened_directory_and_has_its_owner_before_its_name() {
+        let root = tempfile::tempdir().unwrap();
+        let [place, moved, victims] = ["place", "moved", "victims"].map(|it| root.path().join(it));
+        fs::create_dir(&place).unwrap();
+        fs::create_dir(&victims).unwrap();
+        let victim = victims.join("f");
+        fs::write(&victim, "victim").unwrap();
+        fs::set_permissions(&victim, Permissions::from_mode(0o600)).unwrap();
+        let directory = File::open(&place).unwrap();
+        // Somebody exchanges the file, and then its directory, for links after it was opened.
+        symlink(&victim, place.join("f")).unwrap();
+        fs::rename(&place, &moved).unwrap();
+        symlink(&victims, &place).unwrap();
+        let is_root = geteuid().is_root();
+        let owner = if is_root {
+            (4243, 4244)
+        } else {
+            (geteuid().as_raw(), nix::unistd::getegid().as_raw())
+        };
+
+        replace_in(
+            &directory,
+            OsStr::new("f"),
+            b"new",
+            0o640,
+            (Some(owner.0), Some(owner.1)),
+        )
+        .unwrap();
+
+        let metadata = moved.join("f").symlink_metadata().unwrap();
+        assert!(metadata.is_file());
+        assert_eq!((metadata.uid(), metadata.gid()), owner);
+        assert_eq!(metadata.mode() & 0o7777, 0o640);
+        assert_eq!(fs::read(moved.join("f")).unwrap(), b"new");
+        assert_eq!(fs::read(&victim).unwrap(), b"victim");
+        let metadata = victim.metadata().unwrap();
+        assert_eq!(metadata.uid(), geteuid().as_raw());
+        assert_eq!(metadata.mode() & 0o7777, 0o600);
+
+        // An owner that cannot be set leaves the former file, and nothing beside it.
+        if !is_root {
+            let failed = replace_in(
+                &directory,
+                OsStr::new("f"),
+                b"other",
+                0o640,
+                (Some(ROOT), None),
+            );
+            assert_eq!(failed.unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+        }
+        assert_eq!(fs::read(moved.join("f")).unwrap(), b"new");
+        assert_eq!(fs::read_dir(&moved).unwrap().count(), 1);
+    }
 }

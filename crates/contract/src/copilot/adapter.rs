@@ -19,9 +19,12 @@ const ADAPTER: AdapterFacts = AdapterFacts {
     names_points: false,
     obeys: &[
         ".github/agents/",
+        ".github/copilot-instructions.md",
         ".github/copilot/",
         ".github/hooks/",
         ".github/instructions/",
+        ".github/lsp.json",
+        ".github/mcp.json",
         ".github/prompts/",
         ".github/skills/",
     ],

@@ -321,16 +321,20 @@ impl Gathered<'_> {
     }
 }
 
-/// Returns a command on one line, for display.
-pub fn shown(command: &Command) -> String {
-    let text = match command {
+/// Returns a command on one line, for a name.
+fn shown(command: &Command) -> String {
+    spelled(command).trim().replace(char::is_control, " ")
+}
+
+/// Returns a command as its file has it.
+pub fn spelled(command: &Command) -> String {
+    match command {
         Command::Argv(argv) => {
             let words: Vec<_> = argv.iter().map(|word| word.to_string_lossy()).collect();
             words.join(" ")
         }
         Command::Line { text, .. } => text.clone(),
-    };
-    text.trim().replace(char::is_control, " ")
+    }
 }
 
 /// Parses a command line that the contract's shell runs.

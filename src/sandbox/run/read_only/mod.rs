@@ -2,26 +2,25 @@
 
 #[cfg(target_os = "linux")]
 mod closed;
+mod links;
 mod placeholder;
 
 use std::{
-    collections::BTreeMap,
-    ffi::{OsStr, OsString},
+    collections::{BTreeMap, BTreeSet},
     io,
-    os::{fd::OwnedFd, unix::ffi::OsStrExt},
+    os::fd::OwnedFd,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use libc::mode_t;
 use nix::{
-    dir::Dir,
     errno::Errno,
-    fcntl::{AtFlags, OFlag},
-    sys::stat::{Mode, SFlag, fstat, fstatat, mkdirat},
+    sys::stat::{FileStat, Mode, SFlag, fstat, mkdirat},
+    unistd::{UnlinkatFlags, geteuid, unlinkat},
 };
 
-use self::placeholder::{Placeholders, SHARED, is_way, takes_name};
+use self::placeholder::{NotBegun, Placeholders, SHARED, in_parent, is_way, takes_name};
 
 #[cfg(target_os = "linux")]
 use crate::policy::{Access, rights::Rights};
@@ -29,13 +28,13 @@ use crate::policy::{Access, rights::Rights};
 #[cfg(target_os = "linux")]
 use crate::sandbox::run::grants::OpenGrant;
 use hookjail_base::{
-    model::axis::Axis,
+    model::{Peer, axis::Axis},
     refusal::{Fact, Reason, Refusal},
 };
 
 use crate::{
     policy::{Files, Keep, ReadOnly, git_paths, hidden::Unsearchable},
-    sandbox::run::grants,
+    sandbox::run::{floor::Led, grants},
     sys::{BY_NAME, Links, open_beneath},
 };
 
@@ -60,10 +59,48 @@ pub(in crate::sandbox) struct Kept {
 /// The making of directories in a workspace.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::sandbox) struct Making<'a> {
+    /// Whose rights make them.
+    pub caller: &'a Peer,
     /// Names of directories in which the hook's runtime has files of its own, and where hooks may make more.
     pub open: &'a [&'a str],
     /// Whether any is made; not in a dry run.
     pub makes: bool,
+}
+
+impl Making<'_> {
+    /// Returns whether hooks make nothing in a directory in which making a name fails, now or once they have changed its mode.
+    fn is_closed(&self, errno: Errno, directory: &FileStat) -> bool {
+        const OTHERS_WRITE: mode_t = 0o002;
+        let hooks_user = match geteuid() {
+            // Root's daemon runs hooks as their callers, or as users that own nothing.
+            root if root.is_root() => self.caller.uid,
+            user => user.as_raw(),
+        };
+        let can_open = directory.st_uid == hooks_user || directory.st_mode & OTHERS_WRITE != 0;
+        matches!(errno, Errno::EROFS | Errno::EPERM) || errno == Errno::EACCES && !can_open
+    }
+}
+
+/// Why no paths are kept.
+#[derive(Debug)]
+pub(in crate::sandbox) enum NotKept {
+    /// Another run is just about to remove its directories, or another program has locked what runs share: again soon.
+    Busy(Refusal),
+    Refused(Refusal),
+}
+
+impl From<Refusal> for NotKept {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+impl From<NotKept> for Refusal {
+    fn from(not_kept: NotKept) -> Self {
+        match not_kept {
+            NotKept::Busy(refusal) | NotKept::Refused(refusal) => refusal,
+        }
+    }
 }
 
 impl Kept {
@@ -81,14 +118,28 @@ impl Kept {
         files: &Files,
         more: &[ReadOnly],
         making: Making<'_>,
-    ) -> Result<Option<Self>, Refusal> {
+    ) -> Result<Option<Self>, NotKept> {
         let mut kept = Self::unchanged(workspace, &files.read_only)?;
-        kept.keep_missing(files.unchanged.iter().chain(more), making)?;
+        let mut list = files.unchanged.iter().chain(more).peekable();
+        let made = match making.makes && list.peek().is_some() {
+            true => kept.begin(making)?,
+            false => None,
+        };
+        kept.keep_missing(list, making, made)?;
+        kept.keep_linked(files)?;
         kept.hide(files)?;
         Ok(kept.or_none())
     }
 
-    fn or_none(self) -> Option<Self> {
+    /// Returns it without points in what stays read-only: a mount of their own would open them.
+    fn or_none(mut self) -> Option<Self> {
+        let unchanged =
+            |(below, keep): (&PathBuf, &Keep)| (*keep == Keep::Unchanged).then(|| below.clone());
+        let unchanged: BTreeSet<_> = self.points.iter().filter_map(unchanged).collect();
+        self.points.retain(|below, keep| {
+            let mut around = below.ancestors().skip(1);
+            *keep > Keep::Unchanged || !around.any(|around| unchanged.contains(around))
+        });
         (!self.points.is_empty()).then_some(self)
     }
 
@@ -121,9 +172,6 @@ impl Kept {
                 };
                 match kind {
                     Found::Directory(_) => {
-                        if last && let Some(name) = second_name(&target, below) {
-                            return Err(unkept(&path.join(name), &asked(kept), NAMES));
-                        }
                         let keep = if last { Keep::Unchanged } else { Keep::Name };
                         raise(&mut points, below, keep);
                     }
@@ -145,25 +193,49 @@ impl Kept {
         })
     }
 
+    /// Begins to make directories where names are missing; `None` where hooks make nothing at the top of the workspace either.
+    fn begin(&mut self, making: Making<'_>) -> Result<Option<Placeholders>, NotKept> {
+        let shared = self.workspace.join(SHARED);
+        match Placeholders::begin(&self.workspace, &self.target, making.caller) {
+            Ok(begun) => {
+                raise(&mut self.points, Path::new(SHARED), Keep::Empty);
+                Ok(Some(begun))
+            }
+            Err(NotBegun::Busy) => Err(NotKept::Busy(busy(&shared))),
+            Err(NotBegun::Unshared(errno)) => Err(unshared(&shared, errno).into()),
+            Err(NotBegun::Closed(errno)) => {
+                self.closed(making, Path::new(SHARED), errno)?;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Checks that hooks make nothing in the directory that holds a path, where making that fails.
+    ///
+    /// # Errors
+    ///
+    /// Refuses where a hook can open the directory (`POLICY_UNENFORCEABLE`), or it cannot be examined (`GRANT_MISSING`).
+    fn closed(&self, making: Making<'_>, below: &Path, errno: Errno) -> Result<(), Refusal> {
+        let path = self.workspace.join(below);
+        let directory = in_parent(&self.target, below, |parent, _| fstat(parent));
+        let directory = directory.map_err(|errno| unseen(&path, errno))?;
+        if making.is_closed(errno, &directory) {
+            return Ok(());
+        }
+        Err(if errno == Errno::EACCES {
+            open_to_hooks(&path)
+        } else {
+            unseen(&path, errno)
+        })
+    }
+
     /// Adds paths that stay as they are, there or not.
     fn keep_missing<'a>(
         &mut self,
         list: impl Iterator<Item = &'a ReadOnly>,
         making: Making<'_>,
+        mut made: Option<Placeholders>,
     ) -> Result<(), Refusal> {
-        let mut list = list.peekable();
-        let mut made = None;
-        if making.makes && list.peek().is_some() {
-            match Placeholders::begin(&self.target) {
-                Ok(begun) => {
-                    raise(&mut self.points, Path::new(SHARED), Keep::Empty);
-                    made = Some(begun);
-                }
-                // Whoever calls makes nothing there.
-                Err(errno) if is_closed(errno) => {}
-                Err(errno) => return Err(unseen(&self.workspace.join(SHARED), errno)),
-            }
-        }
         for kept in list {
             let names = kept.below.components().count();
             let mut depth = 1;
@@ -183,43 +255,49 @@ impl Kept {
                     Some(Keep::Name) | None => {}
                 }
                 match (find(&self.target, below), &mut made) {
-                    (Ok(Found::Directory(mode)), Some(made))
-                        if takes_name(mode) || is_way(mode) =>
+                    (Ok(Found::Directory(status)), Some(made))
+                        if takes_name(status.st_mode) || is_way(status.st_mode) =>
                     {
-                        let leads = is_way(mode) && !is_last;
+                        let leads = is_way(status.st_mode) && !is_last;
                         let keep = if leads { Keep::Name } else { Keep::Unchanged };
                         raise(&mut self.points, below, keep);
-                        made.removes(below);
+                        made.removes(below, &status);
                         if !leads {
                             break;
                         }
                         depth += 1;
                     }
                     (Ok(Found::Directory(_)), _) => {
-                        if is_last && let Some(name) = second_name(&self.target, below) {
-                            return Err(unkept(&path.join(name), &asked_to_keep(kept), NAMES));
-                        }
                         let keep = if is_last { Keep::Unchanged } else { Keep::Name };
                         raise(&mut self.points, below, keep);
                         depth += 1;
                     }
-                    (Err(Errno::ENOENT), None) => break,
-                    (Err(Errno::ENOENT), Some(made)) => {
+                    (Err(Errno::ENOENT), None) if !making.makes => break,
+                    (Err(Errno::ENOENT), made) => {
                         attempts = attempts
                             .checked_sub(1)
                             .ok_or_else(|| unseen(Errno::EAGAIN))?;
                         let leads = !is_last
                             && depth == 1
                             && making.open.iter().any(|name| below == Path::new(name));
-                        match made.make(&self.target, below, leads) {
+                        let taken = match made {
+                            Some(made) => made.make(&self.target, below, leads),
+                            None => can_be_made(&self.target, below),
+                        };
+                        match taken {
+                            Ok(()) if made.is_none() => {
+                                return Err(unkept(&path, &asked_to_keep(kept), MISSING));
+                            }
                             Ok(()) => {}
                             // The directory that led there is gone.
                             Err(Errno::ENOENT) => {
                                 self.points.retain(|point, _| !below.starts_with(point));
                                 depth = 1;
                             }
-                            Err(errno) if is_closed(errno) => break,
-                            Err(errno) => return Err(unseen(errno)),
+                            Err(errno) => {
+                                self.closed(making, below, errno)?;
+                                break;
+                            }
                         }
                     }
                     (Ok(Found::Named(false)), _) => {
@@ -261,34 +339,63 @@ impl Kept {
                 Ok(Found::Directory(_)) => self.hides_directories = true,
                 Ok(Found::Named(false)) => {}
             }
-            let way = below.ancestors().skip(1);
-            // Without the empty path at its end.
-            for way in way.filter(|way| !way.as_os_str().is_empty()) {
-                raise(&mut self.points, way, Keep::Name);
-            }
-            raise(&mut self.points, &below, Keep::Hidden);
+            raise_with_way(&mut self.points, &below, Keep::Hidden);
         }
         Ok(())
     }
 }
 
-/// Returns what git obeys in a workspace beside the configuration and the hooks of its repository.
-fn steered_by(workspace: &Path, common: Option<&Path>) -> Vec<ReadOnly> {
-    let own = workspace.join(".git/config");
-    let configurations = [Some(own), common.map(|common| common.join("config"))];
-    let configurations = configurations.iter().flatten();
-    let named = configurations.flat_map(|path| git_paths::obeyed_in(workspace, path));
-    let all = named.chain(git_paths::steering_in(workspace));
-    all.map(|below| ReadOnly {
-        below,
-        directory: false,
-    })
-    .collect()
-}
+/// Directories in which a hook may write, and what steers git in each.
+type Steering<'a> = Vec<(&'a Path, Vec<ReadOnly>)>;
 
-/// Returns whether an error is that of a directory in which whoever calls makes nothing, and so neither does the hook.
-const fn is_closed(errno: Errno) -> bool {
-    matches!(errno, Errno::EACCES | Errno::EPERM | Errno::EROFS)
+/// Returns what git obeys in a workspace, and in directories of git that belong to it, beside the configuration and the hooks of its
+/// repository.
+///
+/// # Errors
+///
+/// Refuses where a configuration cannot be read, or has git obey the whole workspace: `POLICY_UNENFORCEABLE`.
+fn steered_by<'a>(
+    workspace: &'a Path,
+    git: Option<(&'a Path, &'a Path)>,
+    homes: &[PathBuf],
+) -> Result<Steering<'a>, Refusal> {
+    let link = workspace.join(".git");
+    let is_tree = link.symlink_metadata().is_ok();
+    let reader = git_paths::Reader {
+        homes,
+        top: is_tree.then_some(workspace),
+    };
+    let (common, own) = git.unzip();
+    let repositories = [Some(&*link), common, own].into_iter().flatten();
+    let configurations = repositories
+        .clone()
+        .flat_map(|repository| ["config", "config.worktree"].map(|name| repository.join(name)));
+    let configurations: Vec<_> = configurations.collect();
+    let obeyed = reader.obeyed(&configurations).map_err(|why| unread(&why))?;
+    let there = configurations
+        .into_iter()
+        .skip(1)
+        .filter(|path| path.symlink_metadata().is_ok());
+    let modules: Result<Vec<_>, _> = repositories.map(git_paths::steering_modules).collect();
+    let modules = modules.map_err(|why| unread(&why))?.into_iter().flatten();
+    let files = obeyed.into_iter().chain(there).map(|path| (path, false));
+    let mut trees = vec![(workspace, Vec::new())];
+    trees.extend(common.map(|common| (common, Vec::new())));
+    trees.extend(
+        own.filter(|own| Some(*own) != common)
+            .map(|own| (own, Vec::new())),
+    );
+    for (path, directory) in files.chain(modules) {
+        if workspace.starts_with(&path) {
+            return Err(all_obeyed(workspace, &path));
+        }
+        let mut holding = trees.iter_mut();
+        if let Some((tree, list)) = holding.find(|(tree, _)| path.starts_with(tree)) {
+            let below = path.strip_prefix(tree).unwrap_or(&path).to_owned();
+            list.push(ReadOnly { below, directory });
+        }
+    }
+    Ok(trees)
 }
 
 /// Keeps a path at least in a way.
@@ -297,9 +404,20 @@ fn raise(points: &mut BTreeMap<PathBuf, Keep>, below: &Path, keep: Keep) {
     *kept = (*kept).max(keep);
 }
 
+/// Keeps a path at least in a way, and the names of the directories that lead to it.
+fn raise_with_way(points: &mut BTreeMap<PathBuf, Keep>, below: &Path, keep: Keep) {
+    let way = below.ancestors().skip(1);
+    // Without the empty path at its end.
+    for way in way.filter(|way| !way.as_os_str().is_empty()) {
+        raise(points, way, Keep::Name);
+    }
+    raise(points, below, keep);
+}
+
 impl Kept {
     /// Finds the paths to keep as [`Kept::find`] does, and in the directories of git that belong to the workspace and lie
-    /// elsewhere: the same as of `.git`, and what names the common directory and its configuration.
+    /// elsewhere: the same as of `.git`, what names the common directory, and what git obeys by its configuration. In it `~` is one of
+    /// `homes`.
     ///
     /// # Errors
     ///
@@ -308,16 +426,19 @@ impl Kept {
         workspace: &Path,
         files: &Files,
         git: Option<(&Path, &Path)>,
+        homes: &[PathBuf],
         making: Making<'_>,
-    ) -> Result<Option<Self>, Refusal> {
+    ) -> Result<Option<Self>, NotKept> {
         let keeps_git = files
             .read_only
             .iter()
             .any(|kept| kept.below == Path::new(".git/config"));
-        let named = match keeps_git {
-            true => steered_by(workspace, git.map(|(common, _)| common)),
+        let mut steering = match keeps_git {
+            true => steered_by(workspace, git, homes)?,
             false => Vec::new(),
         };
+        let mut steering = steering.drain(..);
+        let (_, named) = steering.next().unwrap_or((workspace, Vec::new()));
         let kept = Self::find(workspace, files, &named, making)?;
         let of_git = files.read_only.iter().filter_map(|kept| {
             let below = kept.below.strip_prefix(".git").ok()?;
@@ -331,7 +452,11 @@ impl Kept {
             return Ok(kept);
         };
         let mut lists = vec![(common, of_git)];
-        for name in ["commondir", "config.worktree", "gitdir"] {
+        let mut add = |tree, kept| match lists.iter_mut().find(|(known, _)| *known == tree) {
+            Some((_, list)) => list.push(kept),
+            None => lists.push((tree, vec![kept])),
+        };
+        for name in ["commondir", "gitdir"] {
             let path = own.join(name);
             if path.symlink_metadata().is_err() {
                 continue;
@@ -340,20 +465,20 @@ impl Kept {
                 true => common,
                 false => own,
             };
-            let kept = ReadOnly {
-                below: path.strip_prefix(tree).unwrap_or(&path).to_owned(),
-                directory: false,
-            };
-            match lists.iter_mut().find(|(known, _)| *known == tree) {
-                Some((_, list)) => list.push(kept),
-                None => lists.push((tree, vec![kept])),
-            }
+            let below = path.strip_prefix(tree).unwrap_or(&path).to_owned();
+            let directory = false;
+            add(tree, ReadOnly { below, directory });
+        }
+        for (tree, list) in steering {
+            list.into_iter().for_each(|kept| add(tree, kept));
         }
         let mut all: Vec<_> = kept.into_iter().collect();
         for (tree, list) in lists {
-            all.extend(Self::unchanged(tree, &list)?.or_none());
+            let mut kept = Self::unchanged(tree, &list)?;
+            kept.keep_linked(files)?;
+            all.extend(kept.or_none());
         }
-        Self::joined(all)
+        Ok(Self::joined(all)?)
     }
 
     /// Adds files that are closed because they hold a token, wherever they lie.
@@ -383,6 +508,50 @@ impl Kept {
             workspace: root.to_owned(),
         };
         Self::joined(kept.into_iter().chain([closed]).collect())
+    }
+
+    /// Adds kept places of the home that links of it have in a workspace: keys are hidden, others stay as they are.
+    ///
+    /// # Errors
+    ///
+    /// Refuses where that cannot be, for want of mounts or because a hook could move the place (`POLICY_UNENFORCEABLE`), and where the
+    /// workspace cannot be opened (`GRANT_MISSING`).
+    pub(in crate::sandbox) fn keep_led(
+        kept: Option<Self>,
+        workspace: &Path,
+        led: Vec<Led>,
+        mounts: bool,
+    ) -> Result<Option<Self>, Refusal> {
+        if led.is_empty() {
+            return Ok(kept);
+        }
+        let opened = grants::open(workspace, Links::Refused);
+        let (target, _) = opened.map_err(|errno| unseen(workspace, errno))?;
+        let mut held = Self {
+            hides_directories: false,
+            placeholders: None,
+            points: BTreeMap::new(),
+            target,
+            workspace: workspace.to_owned(),
+        };
+        for led in led {
+            let Some(below) = led.below.as_ref().filter(|_| mounts) else {
+                return Err(unheld(workspace, &led, mounts));
+            };
+            let path = workspace.join(below);
+            let found = find(&held.target, below).map_err(|errno| unseen(&path, errno))?;
+            if matches!(found, Found::Named(true)) {
+                return Err(unheld(workspace, &led, mounts));
+            }
+            held.hides_directories |= led.is_secret && matches!(found, Found::Directory(_));
+            let keep = match led.is_secret {
+                true => Keep::Hidden,
+                false => Keep::Unchanged,
+            };
+            raise_with_way(&mut held.points, below, keep);
+        }
+        let joined = Self::joined(kept.into_iter().chain([held]).collect())?;
+        Ok(joined.and_then(Self::or_none))
     }
 
     /// Joins the paths of several trees, below the directory that holds all of them.
@@ -457,10 +626,41 @@ fn unseen(path: &Path, errno: Errno) -> Refusal {
     .with(Fact::Path(path.display().to_string()))
 }
 
+/// Refuses because other runs in a workspace cannot be waited for.
+fn busy(shared: &Path) -> Refusal {
+    let path = shared.display();
+    let message =
+        format!("`{path}` is locked by another program; end that (`fuser -v {path}` lists it)");
+    Refusal::new(Reason::PolicyUnenforceable, message).with(Fact::Path(path.to_string()))
+}
+
+/// Refuses because something else lies in the place of what runs share.
+fn unshared(shared: &Path, errno: Errno) -> Refusal {
+    let path = shared.display();
+    let what = format_args!("`{path}`, which runs in the workspace share, cannot be used");
+    Refusal::failed(what, &io::Error::from(errno), |message| {
+        let message = format!("{message}; remove it");
+        Refusal::new(Reason::PolicyUnenforceable, message)
+    })
+    .with(Fact::Path(path.to_string()))
+}
+
+/// Refuses because a hook could make a path after all.
+fn open_to_hooks(path: &Path) -> Refusal {
+    let directory = path.parent().unwrap_or(path).display().to_string();
+    let message = format!(
+        "names that `files.unchanged` lists cannot be taken in `{directory}`: it is closed to writing, and its owner's hooks can open it; \
+         run `chmod u+w {directory}`, or take a profile without `files.unchanged`"
+    );
+    Refusal::new(Reason::PolicyUnenforceable, message)
+        .with(Fact::Axis(Axis::Write))
+        .with(Fact::Path(directory))
+}
+
 /// Target of a path.
 enum Found {
-    /// A directory, with its permissions.
-    Directory(mode_t),
+    /// A directory.
+    Directory(FileStat),
     /// A file, and whether it has other hard links.
     Named(bool),
 }
@@ -469,23 +669,9 @@ fn find(workspace: &OwnedFd, below: &Path) -> Result<Found, Errno> {
     let opened = open_beneath(workspace, below, BY_NAME, Mode::empty(), Links::Refused)?;
     let found = fstat(&opened)?;
     Ok(if is_directory(found.st_mode) {
-        Found::Directory(found.st_mode)
+        Found::Directory(found)
     } else {
         Found::Named(found.st_nlink > 1)
-    })
-}
-
-/// Returns the name of a file with a second name (a hard link) in a directory of hooks. That of others is not looked for: tools keep
-/// whole trees of linked files there.
-fn second_name(tree: &OwnedFd, below: &Path) -> Option<OsString> {
-    below.file_name().filter(|name| *name == "hooks")?;
-    let flags = OFlag::O_DIRECTORY | OFlag::O_RDONLY | OFlag::O_CLOEXEC;
-    let opened = open_beneath(tree, below, flags, Mode::empty(), Links::Refused).ok()?;
-    let mut listed = Dir::from_fd(opened.try_clone().ok()?).ok()?;
-    listed.iter().flatten().find_map(|entry| {
-        let found = fstatat(&opened, entry.file_name(), AtFlags::AT_SYMLINK_NOFOLLOW).ok()?;
-        let has_another = found.st_nlink > 1 && !is_directory(found.st_mode);
-        has_another.then(|| OsStr::from_bytes(entry.file_name().to_bytes()).to_owned())
     })
 }
 
@@ -493,23 +679,17 @@ const fn is_directory(mode: mode_t) -> bool {
     mode & SFlag::S_IFMT.bits() == SFlag::S_IFDIR.bits()
 }
 
-fn make(workspace: &OwnedFd, below: &Path) -> Result<(), Errno> {
-    let (Some(parent), Some(name)) = (below.parent(), below.file_name()) else {
-        return Err(Errno::ENOENT);
-    };
-    let flags = BY_NAME | OFlag::O_DIRECTORY;
-    let opened = match parent {
-        none if none.as_os_str().is_empty() => None,
-        some => Some(open_beneath(
-            workspace,
-            some,
-            flags,
-            Mode::empty(),
-            Links::Refused,
-        )?),
-    };
+/// Makes a missing directory and removes it again.
+fn can_be_made(tree: &OwnedFd, below: &Path) -> Result<(), Errno> {
+    in_parent(tree, below, |parent, name| {
+        mkdirat(parent, name, Mode::empty())?;
+        unlinkat(parent, name, UnlinkatFlags::RemoveDir)
+    })
+}
+
+fn make(tree: &OwnedFd, below: &Path) -> Result<(), Errno> {
     let mode = Mode::from_bits_truncate(0o755);
-    match mkdirat(opened.as_ref().unwrap_or(workspace), name, mode) {
+    match in_parent(tree, below, |parent, name| mkdirat(parent, name, mode)) {
         // Another run may have created it meanwhile.
         Ok(()) | Err(Errno::EEXIST) => Ok(()),
         Err(errno) => Err(errno),
@@ -550,10 +730,63 @@ const SHOWN: &str = "take a profile with the part `project-secrets`, which hides
 /// Refuses because the hidden names of a workspace cannot be found.
 fn unsearchable(workspace: &Path, why: &Unsearchable) -> Refusal {
     let workspace = workspace.display();
-    let message = format!("`{workspace}` cannot be searched for `files.hidden`: {why}; {SHOWN}");
+    let what = format_args!("`{workspace}` cannot be searched for `files.hidden`");
+    Refusal::failed(what, why, |message| {
+        let message = format!("{message}; {SHOWN}");
+        Refusal::new(Reason::PolicyUnenforceable, message).with(Fact::Axis(Axis::Read))
+    })
+    .with(Fact::Path(workspace.to_string()))
+}
+
+/// Refuses because of a configuration of git.
+fn unread(why: &git_paths::Unread) -> Refusal {
+    let what = "the paths that git obeys in the workspace are unknown";
+    Refusal::failed(what, why, |message| {
+        let message = format!(
+            "{message}; make it a file of less than 1 MiB, or a directory, that can be read, or {OPEN_GIT}"
+        );
+        Refusal::new(Reason::PolicyUnenforceable, message).with(Fact::Axis(Axis::Write))
+    })
+    .with(Fact::Path(why.path.display().to_string()))
+}
+
+/// Refuses because git would run any file of the workspace.
+fn all_obeyed(workspace: &Path, obeyed: &Path) -> Refusal {
+    let message = format!(
+        "`{}` lies in `{}`, whose files git obeys by its configuration (`core.hooksPath`, `init.templateDir`, `include.path`); have that name \
+         another directory, or {OPEN_GIT}",
+        workspace.display(),
+        obeyed.display()
+    );
     Refusal::new(Reason::PolicyUnenforceable, message)
-        .with(Fact::Axis(Axis::Read))
-        .with(Fact::Path(workspace.to_string()))
+        .with(Fact::Axis(Axis::Write))
+        .with(Fact::Path(obeyed.display().to_string()))
+}
+
+const OPEN_GIT: &str = "take a profile without `files.read_only`";
+
+/// Refuses because of a kept place of the home.
+fn unheld(workspace: &Path, led: &Led, mounts: bool) -> Refusal {
+    let (axis, what) = match led.is_secret {
+        true => (Axis::Read, "keys, tokens or sessions are kept there"),
+        false => (
+            Axis::Write,
+            "shells, tools or agents run or obey it, unconfined",
+        ),
+    };
+    let fix = match (&led.below, mounts) {
+        (Some(_), false) => "take a profile that mounts, as `develop`",
+        (Some(_), true) => "remove its other name (a hard link)",
+        (None, _) => "have the link lead to a file of its own in the workspace, or elsewhere",
+    };
+    let path = led.path.display().to_string();
+    let message = format!(
+        "`{path}` leads into or around `{}`, and {what}; {fix}",
+        workspace.display()
+    );
+    Refusal::new(Reason::PolicyUnenforceable, message)
+        .with(Fact::Axis(axis))
+        .with(Fact::Path(path))
 }
 
 fn asked(kept: &ReadOnly) -> Asked {
@@ -562,7 +795,7 @@ fn asked(kept: &ReadOnly) -> Asked {
         entry: kept.to_string(),
         key: "files.read_only",
         kept: "kept read-only",
-        way_out: "take a profile without `files.read_only`",
+        way_out: OPEN_GIT,
     }
 }
 
@@ -573,6 +806,29 @@ fn asked_to_keep(kept: &ReadOnly) -> Asked {
         key: "files.unchanged",
         kept: "kept unchanged",
         way_out: "name it under `files.unset` in a profile that extends this one",
+    }
+}
+
+/// Returns the entry by which a kept path stays as it is.
+fn asked_for(files: &Files, kept: &Path) -> Asked {
+    let meets = |entry: &&ReadOnly| kept.starts_with(&entry.below) || entry.below.starts_with(kept);
+    if let Some(entry) = files.unchanged.iter().find(meets) {
+        return asked_to_keep(entry);
+    }
+    // In a directory of git's that lies elsewhere, too.
+    let is_gits = |entry: &&ReadOnly| {
+        let below = entry.below.strip_prefix(".git");
+        meets(entry) || below.is_ok_and(|below| kept.starts_with(below))
+    };
+    match files.read_only.iter().find(is_gits) {
+        Some(entry) => asked(entry),
+        None => Asked {
+            axis: Axis::Write,
+            entry: kept.display().to_string(),
+            key: "git config",
+            kept: "kept unchanged",
+            way_out: "have the configuration of git name another path",
+        },
     }
 }
 

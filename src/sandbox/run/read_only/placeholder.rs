@@ -4,7 +4,7 @@
 //! one more directory; the last run removes all. What a killed daemon leaves is taken over by the next run.
 
 use std::{
-    collections::BTreeSet,
+    collections::BTreeMap,
     fs::File,
     os::fd::OwnedFd,
     path::{Path, PathBuf},
@@ -13,12 +13,16 @@ use std::{
 use libc::mode_t;
 use nix::{
     errno::Errno,
-    fcntl::{Flock, FlockArg, OFlag, openat},
+    fcntl::{Flock, FlockArg, OFlag},
     sys::stat::{FileStat, Mode, fchmod, fstat, mkdirat},
     unistd::{UnlinkatFlags, unlinkat},
 };
 
-use crate::sys::{BY_NAME, Links, open_beneath};
+use crate::{
+    model::Peer,
+    sandbox::run::grants,
+    sys::{BY_NAME, FileRights, Links, open_beneath},
+};
 
 /// The directory whose lock runs share.
 pub(super) const SHARED: &str = ".hookjail-run";
@@ -29,8 +33,8 @@ const TAKEN: mode_t = 0o1555;
 /// Permission by which a directory is known as one that leads to others, beside those of the directory that holds it: hooks may fill it.
 const WAY: mode_t = 0o1000;
 
-/// Number of attempts to share what another run is about to remove.
-const ATTEMPTS: usize = 16;
+/// Device and inode number, whose types differ between systems.
+type Inode = (libc::dev_t, libc::ino_t);
 
 const DIRECTORY: OFlag = OFlag::O_DIRECTORY
     .union(OFlag::O_RDONLY)
@@ -39,10 +43,24 @@ const DIRECTORY: OFlag = OFlag::O_DIRECTORY
 /// The directories that are made for a run in a workspace. The last run there removes them when it drops this.
 #[derive(Debug)]
 pub(in crate::sandbox) struct Placeholders {
+    /// Whose rights make and remove them.
+    caller: Peer,
     lock: Flock<File>,
-    made: BTreeSet<PathBuf>,
+    made: BTreeMap<PathBuf, Inode>,
     /// Whether permissions tell them from a user's directories: some file systems keep none.
     marks: bool,
+    workspace: PathBuf,
+}
+
+/// Why no directories can be made in a workspace.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum NotBegun {
+    /// Another run is about to remove all of them, or another program has the lock.
+    Busy,
+    /// The workspace takes no new name.
+    Closed(Errno),
+    /// The shared directory is no directory that every user can open.
+    Unshared(Errno),
 }
 
 /// Returns whether a directory only takes a name.
@@ -56,36 +74,44 @@ pub(super) const fn is_way(mode: mode_t) -> bool {
 }
 
 impl Placeholders {
-    /// Begins to make directories in a workspace. Until this is dropped no other run removes any.
+    /// Begins to make directories in a workspace, with the caller's rights. Until this is dropped no other run removes any.
     ///
     /// # Errors
     ///
-    /// Returns the error of making, opening or locking the directory that is shared.
-    pub(super) fn begin(tree: &OwnedFd) -> Result<Self, Errno> {
+    /// Returns why the directory that is shared cannot be made, opened or locked. It waits for no other run.
+    pub(super) fn begin(workspace: &Path, tree: &OwnedFd, caller: &Peer) -> Result<Self, NotBegun> {
         let shared = Path::new(SHARED);
-        for _ in 0..ATTEMPTS {
-            match mkdirat(tree, shared, Mode::from_bits_truncate(TAKEN)) {
-                Ok(()) | Err(Errno::EEXIST) => {}
-                Err(errno) => return Err(errno),
-            }
-            let opened = match open_beneath(tree, shared, DIRECTORY, Mode::empty(), Links::Refused)
-            {
-                Err(Errno::ENOENT) => continue,
-                opened => opened?,
-            };
-            let marks = takes_name(fstat(&opened)?.st_mode);
-            // Another run has it alone for as long as it takes to remove all of them. No hook reaches it.
-            let lock = Flock::lock(File::from(opened), FlockArg::LockShared);
-            let begun = Self {
-                lock: lock.map_err(|(_, errno)| errno)?,
-                made: BTreeSet::new(),
-                marks,
-            };
-            if begun.is_in(tree)? {
-                return Ok(begun);
-            }
+        let mode = Mode::from_bits_truncate(TAKEN);
+        let is_made = match mkdirat(tree, shared, mode) {
+            Ok(()) => true,
+            Err(Errno::EEXIST) => false,
+            Err(errno) => return Err(NotBegun::Closed(errno)),
+        };
+        let opened = match open_beneath(tree, shared, DIRECTORY, Mode::empty(), Links::Refused) {
+            Err(Errno::ENOENT) => return Err(NotBegun::Busy),
+            opened => opened.map_err(NotBegun::Unshared)?,
+        };
+        if is_made {
+            // In spite of the umask: runs of other users share it.
+            fchmod(&opened, mode).map_err(NotBegun::Unshared)?;
         }
-        Err(Errno::EAGAIN)
+        let marks = fstat(&opened).map(|status| takes_name(status.st_mode));
+        let marks = marks.map_err(NotBegun::Unshared)?;
+        let lock = match Flock::lock(File::from(opened), FlockArg::LockSharedNonblock) {
+            Err((_, Errno::EWOULDBLOCK)) => return Err(NotBegun::Busy),
+            lock => lock.map_err(|(_, errno)| NotBegun::Unshared(errno))?,
+        };
+        let begun = Self {
+            caller: caller.clone(),
+            lock,
+            made: BTreeMap::new(),
+            marks,
+            workspace: workspace.to_owned(),
+        };
+        match begun.is_in(tree).map_err(NotBegun::Unshared)? {
+            true => Ok(begun),
+            false => Err(NotBegun::Busy),
+        }
     }
 
     /// Takes a missing name, or makes a directory that leads to others, unless something is there.
@@ -104,22 +130,26 @@ impl Placeholders {
             Err(Errno::EEXIST) => return Ok(()),
             made => made?,
         }
-        self.removes(below);
         // In spite of the umask: whoever lists the workspace comes by.
         let opened = open_beneath(tree, below, DIRECTORY, Mode::empty(), Links::Refused)?;
-        fchmod(&opened, mode)
+        fchmod(&opened, mode)?;
+        self.removes(below, &fstat(&opened)?);
+        Ok(())
     }
 
     /// Has a directory removed at the end.
-    pub(super) fn removes(&mut self, below: &Path) {
-        self.made.insert(below.to_owned());
+    pub(super) fn removes(&mut self, below: &Path, status: &FileStat) {
+        self.made.insert(below.to_owned(), inode(status));
     }
 
     /// Removes a directory that was made for runs, unless something lies in it or it is no such directory any more.
-    fn remove(&self, tree: &OwnedFd, below: &Path) {
+    fn remove(&self, tree: &OwnedFd, below: &Path, made: Inode) {
         let opened = open_beneath(tree, below, BY_NAME, Mode::empty(), Links::Refused);
-        let mode = opened.and_then(|opened| Ok(fstat(&opened)?.st_mode));
-        if !mode.is_ok_and(|mode| !self.marks || takes_name(mode) || is_way(mode)) {
+        let is_it = opened.and_then(|opened| fstat(&opened)).is_ok_and(|found| {
+            let is_marked = takes_name(found.st_mode) || is_way(found.st_mode);
+            inode(&found) == made && (is_marked || !self.marks)
+        });
+        if !is_it {
             return;
         }
         let removed = in_parent(tree, below, |parent, name| {
@@ -135,15 +165,9 @@ impl Placeholders {
 
     /// Returns whether the shared directory is in its place in a workspace.
     fn is_in(&self, tree: &OwnedFd) -> Result<bool, Errno> {
-        let key = |status: FileStat| (status.st_dev, status.st_ino);
-        match open_beneath(
-            tree,
-            Path::new(SHARED),
-            BY_NAME,
-            Mode::empty(),
-            Links::Refused,
-        ) {
-            Ok(found) => Ok(key(fstat(&found)?) == key(fstat(&*self.lock)?)),
+        let shared = Path::new(SHARED);
+        match open_beneath(tree, shared, BY_NAME, Mode::empty(), Links::Refused) {
+            Ok(found) => Ok(inode(&fstat(&found)?) == inode(&fstat(&*self.lock)?)),
             Err(Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP) => Ok(false),
             Err(errno) => Err(errno),
         }
@@ -154,32 +178,39 @@ impl Drop for Placeholders {
     fn drop(&mut self) {
         // Where another run shares them, that one removes them.
         let is_last = self.lock.relock(FlockArg::LockExclusiveNonblock).is_ok();
+        // A caller may have moved what is shared to a place where it can remove nothing itself.
+        let _as_caller = FileRights::of(self.caller.uid, self.caller.gid, &self.caller.groups);
         // No descriptor of the workspace is held while hooks run.
-        let tree = openat(&*self.lock, "..", DIRECTORY, Mode::empty());
-        let Some(tree) = tree.ok().filter(|_| is_last) else {
+        let tree = grants::open(&self.workspace, Links::Refused);
+        let Some((tree, _)) = tree.ok().filter(|_| is_last) else {
             return;
         };
-        if !self.is_in(&tree).unwrap_or(false) {
+        let (true, Ok(shared)) = (self.is_in(&tree).unwrap_or(false), fstat(&*self.lock)) else {
             return;
-        }
+        };
         // What lies below others first, and what is shared last.
-        let made = self.made.iter().rev().map(PathBuf::as_path);
-        for below in made.chain([Path::new(SHARED)]) {
-            self.remove(&tree, below);
+        for (below, made) in self.made.iter().rev() {
+            self.remove(&tree, below, *made);
         }
+        self.remove(&tree, Path::new(SHARED), inode(&shared));
     }
 }
 
+const fn inode(status: &FileStat) -> Inode {
+    (status.st_dev, status.st_ino)
+}
+
 /// Does something with the last name of a path, in the opened directory that holds it.
-fn in_parent(
+pub(super) fn in_parent<T>(
     tree: &OwnedFd,
     below: &Path,
-    act: impl FnOnce(&OwnedFd, &Path) -> nix::Result<()>,
-) -> nix::Result<()> {
+    act: impl FnOnce(&OwnedFd, &Path) -> nix::Result<T>,
+) -> nix::Result<T> {
     let name = Path::new(below.file_name().ok_or(Errno::EINVAL)?);
     match below.parent().filter(|it| !it.as_os_str().is_empty()) {
         Some(parent) => {
-            let parent = open_beneath(tree, parent, DIRECTORY, Mode::empty(), Links::Refused)?;
+            let by_name = BY_NAME | OFlag::O_DIRECTORY;
+            let parent = open_beneath(tree, parent, by_name, Mode::empty(), Links::Refused)?;
             act(&parent, name)
         }
         None => act(tree, name),

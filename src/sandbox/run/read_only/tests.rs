@@ -1,12 +1,58 @@
-use std::{fs, os::unix::fs::symlink};
+use std::{
+    fs::{self, File, Permissions},
+    os::unix::fs::{MetadataExt, PermissionsExt, symlink},
+    sync::LazyLock,
+};
+
+use nix::{
+    fcntl::{Flock, FlockArg},
+    unistd::{getegid, geteuid},
+};
+#[cfg(target_os = "linux")]
+use nix::{
+    sched::{CloneFlags, unshare},
+    sys::stat::umask,
+};
 
 use super::*;
-use crate::policy::NamePattern;
+use crate::{policy::NamePattern, sys::FileRights};
 
-const MAKING: Making<'_> = Making {
-    open: &[],
-    makes: true,
-};
+/// The user of these tests.
+static CALLER: LazyLock<Peer> = LazyLock::new(|| peer(geteuid().as_raw(), getegid().as_raw()));
+
+fn peer(uid: u32, gid: u32) -> Peer {
+    Peer {
+        gid,
+        groups: [].into(),
+        pid: None,
+        remote: None,
+        uid,
+    }
+}
+
+fn making() -> Making<'static> {
+    Making {
+        caller: &CALLER,
+        open: &[],
+        makes: true,
+    }
+}
+
+/// Files of which some names are kept, missing or not.
+fn unchanged(list: &[&str]) -> Files {
+    let kept = list.iter().map(|below| ReadOnly {
+        below: below.into(),
+        directory: false,
+    });
+    Files {
+        unchanged: kept.collect(),
+        ..files(&[])
+    }
+}
+
+fn mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+}
 
 fn files(hidden: &[&str]) -> Files {
     let kept = |below: &str, directory| ReadOnly {
@@ -28,7 +74,7 @@ fn files(hidden: &[&str]) -> Files {
 }
 
 fn points(workspace: &Path) -> Option<Vec<(String, Keep)>> {
-    let kept = Kept::find(workspace, &files(&[]), &[], MAKING).unwrap()?;
+    let kept = Kept::find(workspace, &files(&[]), &[], making()).unwrap()?;
     let points = kept.points.into_iter();
     Some(
         points
@@ -97,7 +143,8 @@ fn what_cannot_be_kept_is_refused_by_name() {
         assert!(points(workspace.path()).is_some());
         broken(&git);
 
-        let refusal = Kept::find(workspace.path(), &files(&[]), &[], MAKING).unwrap_err();
+        let kept = Kept::find(workspace.path(), &files(&[]), &[], making());
+        let refusal = Refusal::from(kept.unwrap_err());
 
         assert_eq!(refusal.reason, Reason::PolicyUnenforceable, "{refusal}");
         assert!(refusal.message.contains(why), "{refusal}");
@@ -112,7 +159,7 @@ fn what_is_hidden_is_a_point_and_so_is_its_way() {
     let path = workspace.path().canonicalize().unwrap();
     fs::create_dir_all(path.join("a/b")).unwrap();
     fs::write(path.join("a/b/.env"), "").unwrap();
-    let kept = || Kept::find(&path, &files(&[".env*"]), &[], MAKING);
+    let kept = || Kept::find(&path, &files(&[".env*"]), &[], making());
     let points = kept().unwrap().unwrap().points;
 
     let expected = [
@@ -124,7 +171,7 @@ fn what_is_hidden_is_a_point_and_so_is_its_way() {
     assert_eq!(points, expected.into());
 
     fs::hard_link(path.join("a/b/.env"), path.join("other")).unwrap();
-    let refusal = kept().unwrap_err();
+    let refusal = Refusal::from(kept().unwrap_err());
     assert_eq!(refusal.reason, Reason::PolicyUnenforceable);
     for words in ["hard link", "`files.hidden` has `.env*`", "project-secrets"] {
         assert!(refusal.message.contains(words), "{refusal}");
@@ -136,17 +183,14 @@ fn a_missing_name_is_taken_for_as_long_as_any_run_lasts_and_in_no_dry_run() {
     let workspace = tempfile::tempdir().unwrap();
     let path = |below: &str| workspace.path().join(below);
     fs::create_dir(path(".b")).unwrap();
-    let unchanged = |below: &str| ReadOnly {
-        below: below.into(),
-        directory: false,
-    };
-    let files = Files {
-        unchanged: [".a", ".b/one", ".c/two", ".d/three"].map(unchanged).into(),
-        ..files(&[])
-    };
+    let files = unchanged(&[".a", ".b/one", ".c/two", ".d/three"]);
     let open = [".d"];
     let find = |makes| {
-        let making = Making { open: &open, makes };
+        let making = Making {
+            makes,
+            open: &open,
+            ..making()
+        };
         Kept::find(workspace.path(), &files, &[], making)
             .unwrap()
             .unwrap()
@@ -187,11 +231,7 @@ fn a_missing_name_is_taken_for_as_long_as_any_run_lasts_and_in_no_dry_run() {
 
     // With something in it, or in the place of it, it is another's.
     let third = find(true);
-    fs::set_permissions(
-        path(".a"),
-        std::os::unix::fs::PermissionsExt::from_mode(0o755),
-    )
-    .unwrap();
+    mode(&path(".a"), 0o755);
     fs::write(path(".a/file"), "").unwrap();
     fs::remove_dir(path(".c")).unwrap();
     fs::create_dir(path(".c")).unwrap();
@@ -206,24 +246,21 @@ fn a_missing_name_is_taken_for_as_long_as_any_run_lasts_and_in_no_dry_run() {
 #[test]
 fn runs_that_begin_and_end_at_the_same_time_all_have_the_name() {
     let workspace = tempfile::tempdir().unwrap();
-    let files = Files {
-        unchanged: vec![ReadOnly {
-            below: ".a/b".into(),
-            directory: false,
-        }],
-        ..files(&[])
-    };
+    let files = unchanged(&[".a/b"]);
     let making = Making {
         open: &[".a"],
-        makes: true,
+        ..making()
     };
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
                 for _ in 0..200 {
-                    let kept = Kept::find(workspace.path(), &files, &[], making)
-                        .unwrap()
-                        .unwrap();
+                    let kept = loop {
+                        match Kept::find(workspace.path(), &files, &[], making) {
+                            Err(NotKept::Busy(_)) => std::thread::yield_now(),
+                            kept => break kept.unwrap().unwrap(),
+                        }
+                    };
                     let keep = kept.points.get(Path::new(".a/b"));
                     assert_eq!(keep, Some(&Keep::Unchanged));
                     assert!(workspace.path().join(".a/b").is_dir());
@@ -232,4 +269,186 @@ fn runs_that_begin_and_end_at_the_same_time_all_have_the_name() {
         }
     });
     assert_eq!(fs::read_dir(workspace.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_lock_of_another_program_keeps_no_thread_waiting() {
+    let workspace = tempfile::tempdir().unwrap();
+    let find = || Kept::find(workspace.path(), &unchanged(&[".a"]), &[], making());
+    let shared = workspace.path().join(SHARED);
+    let run = find().unwrap();
+    let lock = Flock::lock(
+        File::open(&shared).unwrap(),
+        FlockArg::LockExclusiveNonblock,
+    );
+    assert!(lock.is_err(), "no run holds the lock");
+    drop(run);
+
+    fs::create_dir(&shared).unwrap();
+    let lock = Flock::lock(File::open(&shared).unwrap(), FlockArg::LockExclusive).unwrap();
+    let Err(NotKept::Busy(refusal)) = find() else {
+        panic!("it was not busy");
+    };
+    assert!(
+        refusal
+            .message
+            .contains("is locked by another program; end that"),
+        "{refusal}"
+    );
+    drop(lock);
+    assert!(find().unwrap().is_some());
+}
+
+#[test]
+fn a_search_that_fails_for_want_of_descriptors_is_a_want_and_not_a_policys_fault() {
+    let failed = |errno: Errno| {
+        let error = || io::Error::from(errno);
+        let unread = git_paths::Unread::closed(Path::new("/w/.git/config"), error());
+        let unlisted = Unsearchable::from(error());
+        [
+            super::unread(&unread),
+            unsearchable(Path::new("/w"), &unlisted),
+        ]
+        .map(|it| it.reason)
+    };
+    assert_eq!(failed(Errno::EMFILE), [Reason::Overloaded; 2]);
+    assert_eq!(failed(Errno::EACCES), [Reason::PolicyUnenforceable; 2]);
+}
+
+#[test]
+fn something_else_in_the_place_of_what_runs_share_is_refused_by_name() {
+    type Put = fn(&Path);
+    let cases: [Put; 3] = [
+        |path| fs::write(path, "").unwrap(),
+        |path| symlink(".", path).unwrap(),
+        |path| {
+            fs::create_dir(path).unwrap();
+            mode(path, 0o000);
+        },
+    ];
+    for (number, put) in cases.iter().enumerate() {
+        // Root opens any directory.
+        if number == 2 && geteuid().is_root() {
+            continue;
+        }
+        let workspace = tempfile::tempdir().unwrap();
+        let shared = workspace.path().join(SHARED);
+        put(&shared);
+        let kept = Kept::find(workspace.path(), &unchanged(&[".a"]), &[], making());
+        let refusal = Refusal::from(kept.unwrap_err());
+        assert_eq!(refusal.reason, Reason::PolicyUnenforceable, "{refusal}");
+        assert!(refusal.message.ends_with("; remove it"), "{refusal}");
+        assert!(
+            refusal.message.contains(&*shared.display().to_string()),
+            "{refusal}"
+        );
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn what_runs_share_can_be_opened_by_runs_of_other_users() {
+    let workspace = tempfile::tempdir().unwrap();
+    let find = || {
+        // A daemon's umask, of this thread alone.
+        unshare(CloneFlags::CLONE_FS).unwrap();
+        umask(Mode::from_bits_truncate(0o077));
+        Kept::find(workspace.path(), &unchanged(&[".a"]), &[], making()).unwrap()
+    };
+    let _kept = std::thread::scope(|scope| scope.spawn(find).join().unwrap());
+    let shared = workspace.path().join(SHARED);
+    assert_eq!(shared.metadata().unwrap().mode() & 0o7777, 0o1555);
+}
+
+#[test]
+fn nothing_is_removed_but_what_was_made() {
+    let directory = tempfile::tempdir().unwrap();
+    let workspace = directory.path().join("workspace");
+    let elsewhere = directory.path().join("elsewhere");
+    for tree in [&workspace, &elsewhere] {
+        fs::create_dir(tree).unwrap();
+    }
+    let find = || Kept::find(&workspace, &unchanged(&[".a", ".b"]), &[], making()).unwrap();
+    let taken = |path: PathBuf| {
+        fs::create_dir(&path).unwrap();
+        mode(&path, 0o1555);
+        path
+    };
+
+    // Of the same permissions, and another one.
+    let kept = find();
+    let (made, another) = (workspace.join(".a"), taken(workspace.join("other")));
+    fs::rename(another, &made).unwrap();
+    let another = made;
+    drop(kept);
+    assert!(another.is_dir() && !workspace.join(".b").exists());
+    fs::remove_dir(another).unwrap();
+
+    // The shared directory lies elsewhere at the end.
+    let kept = find();
+    let theirs = taken(elsewhere.join(".a"));
+    mode(&workspace.join(SHARED), 0o755);
+    fs::rename(workspace.join(SHARED), elsewhere.join(SHARED)).unwrap();
+    drop(kept);
+    assert!(theirs.is_dir() && workspace.join(".a").is_dir());
+    // The next run takes over what was left.
+    drop(find());
+    assert_eq!(fs::read_dir(&workspace).unwrap().count(), 0);
+}
+
+#[test]
+fn a_directory_that_its_owners_hooks_can_open_is_not_taken_for_closed() {
+    const OWNER: u32 = 4_000_000_000;
+    let (uid, gid) = match geteuid() {
+        root if root.is_root() => (OWNER, OWNER),
+        user => (user.as_raw(), getegid().as_raw()),
+    };
+    let caller = peer(uid, gid);
+    let workspace = tempfile::tempdir().unwrap();
+    let path = |below: &str| workspace.path().join(below);
+    let given = |path: &Path| {
+        std::os::unix::fs::chown(path, Some(uid), Some(gid)).unwrap();
+    };
+    fs::create_dir(path(".a")).unwrap();
+    for path in [workspace.path(), &path(".a")] {
+        given(path);
+        mode(path, 0o755);
+    }
+    let find = |makes| {
+        let making = Making {
+            caller: &caller,
+            makes,
+            open: &[],
+        };
+        let _as_caller = FileRights::of(uid, gid, &[]);
+        Kept::find(workspace.path(), &unchanged(&[".a/b"]), &[], making).map_err(Refusal::from)
+    };
+    assert!(find(true).unwrap().is_some());
+
+    let modes: [(u32, u32, &str); 2] =
+        [(0o555, 0o755, "`chmod u+w "), (0o755, 0o555, "`chmod u+w ")];
+    for (top, below, fix) in modes {
+        mode(workspace.path(), top);
+        mode(&path(".a"), below);
+        let refusal = find(true).unwrap_err();
+        assert_eq!(refusal.reason, Reason::PolicyUnenforceable, "{refusal}");
+        assert!(refusal.message.contains(fix), "{refusal}");
+        assert!(find(false).is_ok());
+        mode(workspace.path(), 0o755);
+        mode(&path(".a"), 0o755);
+    }
+    if geteuid().is_root() {
+        // The top is root's, who is no hook's user; what lies below is not.
+        std::os::unix::fs::chown(workspace.path(), Some(0), Some(0)).unwrap();
+        let refusal = find(true).unwrap_err();
+        assert!(
+            refusal
+                .message
+                .contains("it is missing, and a hook could make it"),
+            "{refusal}"
+        );
+        assert!(!path(".a/b").exists());
+        std::os::unix::fs::chown(path(".a"), Some(0), Some(0)).unwrap();
+        assert!(find(true).is_ok());
+    }
 }

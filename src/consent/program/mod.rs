@@ -1,6 +1,10 @@
 //! Opens a hook's program and its scripts once: what is hashed here is what runs.
 
+#[cfg(test)]
+mod tests;
+
 use std::{
+    cell::Cell,
     cmp::Reverse,
     ffi::{OsStr, OsString},
     fs::{self, File, Metadata},
@@ -26,11 +30,11 @@ use hookjail_base::{
 use super::{
     allowlist::{Digest, Role},
     digest::{DigestCache, HashError},
-    interpreter::{self, CommandReading, FileUse, NamedFile, WordSpot},
+    interpreter::{self, CommandReading, FileUse, NamedFile, RealPath, WordSpot},
 };
 use crate::{
     rootfs::View,
-    sys::{FileRights, keep_writers_out},
+    sys::{FileRights, Links, keep_writers_out, locate},
 };
 
 /// The longest chain of interpreters that Linux follows, each but the last a script.
@@ -61,6 +65,8 @@ pub(crate) struct Program {
     pub path: PathBuf,
     /// The files of code that an interpreter reads by a path in `argv`.
     pub scripts: Vec<Script>,
+    /// The names of programs that it starts and that `PATH` finds.
+    pub sought: Vec<OsString>,
     /// Descriptions of code that it runs without being bound to content.
     pub unbound: Vec<String>,
     /// Bound files that are read by their paths. They stay open because their leases end when they are closed.
@@ -94,7 +100,9 @@ pub(crate) struct Opened {
     executable: usize,
     files: Vec<OpenedFile>,
     given: Vec<OsString>,
+    has_likely: bool,
     path: PathBuf,
+    sought: Vec<OsString>,
     unbound: Vec<String>,
 }
 
@@ -125,6 +133,25 @@ pub(crate) enum OpenedFor<'a> {
     Oneself,
     /// This peer: the daemon is root, and opens only files that the peer could read.
     Peer(&'a Peer),
+}
+
+impl<'a> OpenedFor<'a> {
+    /// Returns the user for a caller's files: the caller, where hooks have users of their own.
+    pub(crate) const fn caller(peer: &'a Peer, switches_uid: bool) -> Self {
+        if switches_uid {
+            Self::Peer(peer)
+        } else {
+            Self::Oneself
+        }
+    }
+
+    /// Takes the user's rights until dropped.
+    pub(super) fn rights(self) -> Option<FileRights> {
+        match self {
+            Self::Oneself => None,
+            Self::Peer(peer) => Some(FileRights::of(peer.uid, peer.gid, &peer.groups)),
+        }
+    }
 }
 
 impl Program {
@@ -185,15 +212,15 @@ impl Program {
     ) -> Result<Opened, Refusal> {
         let (name, arguments) = program_and_arguments(argv)?;
         // A file that the caller cannot reach, also because of its directories, counts as absent.
-        let _as_peer = match opened_for {
-            OpenedFor::Oneself => None,
-            OpenedFor::Peer(peer) => Some(FileRights::of(peer.uid, peer.gid, &peer.groups)),
-        };
+        let _as_peer = opened_for.rights();
         let opener = Opener {
             data,
             view,
             working_dir,
         };
+        if opener.is_of_a_process(&path) {
+            return Err(of_a_process(&path, "hook.argv[0]").into());
+        }
         let (file, metadata) = opener.open(&path, "hook.argv[0]")?;
         // The guard has to hold before the file is hashed.
         let kept = keep(&file, &metadata);
@@ -204,8 +231,7 @@ impl Program {
             )
             .into());
         }
-        let shebang = Shebang::of_program(&file)?;
-        let known = known_as(&path, &file)?;
+        let shebang = opener.placed(Shebang::of_program(&file)?);
         let mut opened = Opened {
             argv: Vec::new(),
             data: Vec::new(),
@@ -218,13 +244,16 @@ impl Program {
                 script: None,
             }],
             given: Vec::new(),
+            has_likely: false,
             path: path.clone(),
+            sought: Vec::new(),
             unbound: Vec::new(),
         };
         if let Some(shebang) = &shebang
             && let Some((interpreter, metadata)) = opener.try_open(&shebang.interpreter)?
             && Shebang::read(&interpreter)?.is_none()
         {
+            let known = words(&path, arguments);
             opened.executable = opened.files.len();
             opened.files.push(OpenedFile {
                 kept: keep(&interpreter, &metadata),
@@ -236,18 +265,18 @@ impl Program {
             let before = shebang.words();
             opened.files[0].script = Some((WordSpot::argument(before.len()), Vec::new()));
             opened.argv = before;
-            opened.argv.push(path.into_os_string());
+            opened.argv.push(path.clone().into_os_string());
             let own = opened.argv.len();
             opened.argv.extend_from_slice(arguments);
             // The argument in the first line may name files, and so may the script's own arguments: by its name the
             // script can be an interpreter itself, as one that selects a version.
             if let Some(argument) = &shebang.argument {
-                opened.bind_all(
-                    interpreter::first_line(&shebang.interpreter, argument),
-                    &opener,
-                )?;
+                let read = |real: RealPath<'_>| {
+                    interpreter::first_line(&shebang.interpreter, argument, &path, real)
+                };
+                opened.bind_all(opener.read(read)?, &opener)?;
             }
-            let mut reading = interpreter::read(&words(known, arguments));
+            let mut reading = opener.read(|real| interpreter::read(&known, real))?;
             for named in &mut reading.named {
                 named.spot.argument += own - 1;
             }
@@ -257,8 +286,10 @@ impl Program {
         // The kernel opens a script itself whose interpreter is a script or cannot be opened.
         opened.argv = vec![name.clone()];
         opened.argv.extend_from_slice(arguments);
-        opened.bind_interpreters(shebang, &opener)?;
-        opened.bind_all(interpreter::read(&words(known, arguments)), &opener)?;
+        opened.bind_interpreters(&path, shebang, &opener)?;
+        let known = words(&path, arguments);
+        let reading = opener.read(|real| interpreter::read(&known, real))?;
+        opened.bind_all(reading, &opener)?;
         Ok(opened)
     }
 
@@ -327,6 +358,7 @@ impl Program {
             kept: self.kept,
             path: self.path.clone(),
             scripts: self.scripts.iter().map(script).collect::<io::Result<_>>()?,
+            sought: self.sought.clone(),
             unbound: self.unbound.clone(),
         })
     }
@@ -379,7 +411,9 @@ impl Opened {
             executable,
             files,
             given,
+            has_likely: _,
             path,
+            sought,
             unbound,
         } = self;
         let mut digests: Vec<Digest> = Vec::new();
@@ -430,6 +464,7 @@ impl Opened {
             kept,
             path,
             scripts,
+            sought,
             unbound,
         })
     }
@@ -440,9 +475,11 @@ impl Opened {
             line: _,
             named,
             other,
+            sought,
             unbound,
         } = reading;
-        self.unbound.extend(unbound);
+        self.sought.extend(sought);
+        self.note(unbound);
         named
             .iter()
             .try_for_each(|named| self.bind(named, opener))?;
@@ -459,9 +496,28 @@ impl Opened {
                 "files and commands that the words of `{}` name",
                 other.display()
             );
-            self.unbound.push(why);
+            self.note([why]);
         }
         Ok(())
+    }
+
+    /// Adds descriptions of what is not bound, each once.
+    fn note(&mut self, why: impl IntoIterator<Item = String>) {
+        for why in why {
+            if !self.unbound.contains(&why) {
+                self.unbound.push(why);
+            }
+        }
+    }
+
+    /// Returns whether a word is data by the consent. The first file that may be a script never is.
+    fn is_data(&self, named: &NamedFile, opener: &Opener<'_>) -> bool {
+        let may_be = match named.used {
+            FileUse::Likely => self.has_likely,
+            FileUse::Part | FileUse::Perhaps | FileUse::Trailing => true,
+            FileUse::Executed | FileUse::Found | FileUse::Library | FileUse::Script => false,
+        };
+        may_be && named.spot.line.is_none() && opener.data.contains(&self.argv[named.spot.argument])
     }
 
     /// Opens and binds the file that a word names, if it is code.
@@ -469,29 +525,22 @@ impl Opened {
         let written = Path::new(&named.path);
         let (shown, argument) = (written.display(), named.spot.argument);
         // A relative path is one in the hook's start directory, which the caller passes if it is known.
-        match named.used {
-            FileUse::Library => {
-                let is_relative = [".", ".."].iter().any(|dots| written.starts_with(dots));
-                if !is_relative && !written.is_absolute() {
-                    self.unbound.push(format!("the library `{shown}`"));
-                    return Ok(());
-                }
+        if named.used == FileUse::Library {
+            let is_relative = [".", ".."].iter().any(|dots| written.starts_with(dots));
+            if !is_relative && !written.is_absolute() {
+                self.note([format!("the library `{shown}`")]);
+                return Ok(());
             }
-            FileUse::Part | FileUse::Perhaps | FileUse::Trailing => {
-                let word = &self.argv[argument];
-                if named.spot.line.is_none() && opener.data.contains(word) {
-                    let why = format!(
-                        "`{}`, which is data to its program by the operator's word",
-                        word.display()
-                    );
-                    if !self.data.contains(word) {
-                        self.unbound.push(why);
-                        self.data.push(word.clone());
-                    }
-                    return Ok(());
-                }
+        }
+        if self.is_data(named, opener) {
+            let word = self.argv[argument].clone();
+            if !self.data.contains(&word) {
+                let shown = word.display();
+                let why = format!("`{shown}`, which is data to its program by the operator's word");
+                self.note([why]);
+                self.data.push(word);
             }
-            FileUse::Executed | FileUse::Found | FileUse::Likely | FileUse::Script => {}
+            return Ok(());
         }
         let Some(path) = opener.resolve(written) else {
             match named.used {
@@ -501,39 +550,74 @@ impl Opened {
                 | FileUse::Likely
                 | FileUse::Script => {
                     let why = format!("`{shown}`: where the hook starts is not known here");
-                    self.unbound.push(why);
+                    self.note([why]);
                 }
                 FileUse::Part | FileUse::Perhaps | FileUse::Trailing => {}
             }
             return Ok(());
         };
         let field = format!("hook.argv[{argument}]");
+        if opener.is_of_a_process(&path) {
+            return match named.used {
+                FileUse::Script if is_stdin(&path) => {
+                    self.note(["the script on stdin".to_owned()]);
+                    Ok(())
+                }
+                FileUse::Executed | FileUse::Library | FileUse::Script => {
+                    Err(of_a_process(&path, &field).into())
+                }
+                FileUse::Found
+                | FileUse::Likely
+                | FileUse::Part
+                | FileUse::Perhaps
+                | FileUse::Trailing => {
+                    self.note([format!("`{shown}`, which is another file in each process")]);
+                    Ok(())
+                }
+            };
+        }
         let found = look(opener.view, &path)?;
+        let completed = named.completed();
+        let is_completed = !completed.is_empty() && !interpreter::ends_like_a_script(&path);
+        let mut used = named.used;
+        for completed in completed {
+            let is_there = match opener.resolve(Path::new(&completed)) {
+                Some(path) => look(opener.view, &path)?.is_ok_and(|it| it.is_file()),
+                None => false,
+            };
+            if is_there {
+                // Which of the files is read is the interpreter's to decide, so the word stays.
+                used = FileUse::Part;
+                let mut found = named.clone();
+                (found.path, found.used) = (completed, used);
+                self.bind(&found, opener)?;
+            }
+        }
         if !found.as_ref().is_ok_and(Metadata::is_file) {
-            let why = match named.used {
+            let is_directory = found.as_ref().is_ok_and(Metadata::is_dir);
+            let why = match used {
+                FileUse::Found => Some(format!("the code that `{shown}` names")),
+                FileUse::Library | FileUse::Script if is_completed => {
+                    Some(format!("the code that `{shown}` names"))
+                }
                 FileUse::Executed | FileUse::Library | FileUse::Script => {
                     let why = format!("`{shown}`, which is no regular file");
                     // Refused below: a missing file that is certainly used may be there a moment later.
                     found.is_ok().then_some(why)
                 }
-                FileUse::Found => Some(format!("the code that `{shown}` names")),
                 FileUse::Likely | FileUse::Part | FileUse::Perhaps => {
-                    let is_directory = found.is_ok_and(|it| it.is_dir());
                     is_directory.then(|| format!("files in the directory `{shown}`"))
                 }
                 FileUse::Trailing => None,
             };
-            let is_looked_for = matches!(
-                named.used,
-                FileUse::Executed | FileUse::Library | FileUse::Script
-            );
+            let is_looked_for =
+                matches!(used, FileUse::Executed | FileUse::Library | FileUse::Script);
             if why.is_some() || !is_looked_for {
-                let why = why.filter(|why| !self.unbound.contains(why));
-                self.unbound.extend(why);
+                self.note(why);
                 return Ok(());
             }
         }
-        let (file, metadata) = match named.used {
+        let (file, metadata) = match used {
             // It may be data that only the hook may read.
             FileUse::Trailing => match opener.try_open(&path)? {
                 Some(opened) => opened,
@@ -547,7 +631,7 @@ impl Opened {
             | FileUse::Perhaps
             | FileUse::Script => opener.open(&path, &field)?,
         };
-        let shebang = match named.used {
+        let shebang = opener.placed(match used {
             FileUse::Executed => Shebang::of_program(&file)?,
             FileUse::Found
             | FileUse::Library
@@ -556,27 +640,38 @@ impl Opened {
             | FileUse::Perhaps
             | FileUse::Script
             | FileUse::Trailing => Shebang::read(&file)?,
-        };
+        });
         let is_script = shebang.is_some() || interpreter::ends_like_a_script(&path);
-        let is_binary = metadata.permissions().mode() & 0o111 != 0 && is_binary(&file)?;
-        if named.used == FileUse::Trailing && !is_script && !is_binary {
+        let is_executable = metadata.permissions().mode() & 0o111 != 0;
+        let is_binary = is_executable && is_binary(&file)?;
+        if used == FileUse::Trailing && !is_script && !is_binary {
             return Ok(());
         }
-        if named.used == FileUse::Trailing && named.spot == WordSpot::argument(argument) {
-            self.given.push(named.path.clone());
+        if named.spot == WordSpot::argument(argument) {
+            let may_be_data = match used {
+                FileUse::Likely => self.has_likely,
+                FileUse::Trailing => true,
+                FileUse::Executed
+                | FileUse::Found
+                | FileUse::Library
+                | FileUse::Part
+                | FileUse::Perhaps
+                | FileUse::Script => false,
+            };
+            if may_be_data {
+                self.given.push(named.path.clone());
+            }
         }
+        self.has_likely |= used == FileUse::Likely;
         if self.files.len() >= MAX_FILES {
-            if matches!(named.used, FileUse::Part | FileUse::Trailing) {
-                let why = format!("files of code beyond the first {MAX_FILES}");
-                if !self.unbound.contains(&why) {
-                    self.unbound.push(why);
-                }
+            if matches!(used, FileUse::Part | FileUse::Trailing) {
+                self.note([format!("files of code beyond the first {MAX_FILES}")]);
                 return Ok(());
             }
             let problem = format!("names more than {MAX_FILES} files of code");
             return Err(InvalidField::new(field, problem).into());
         }
-        let script = match named.used {
+        let script = match used {
             // The kernel opens the file and its interpreter by path, so the interpreter is named before the bound file.
             FileUse::Executed => shebang
                 .as_ref()
@@ -592,8 +687,19 @@ impl Opened {
             | FileUse::Script
             | FileUse::Trailing => Some((named.spot.clone(), Vec::new())),
         };
-        if named.used == FileUse::Executed {
-            self.bind_interpreters(shebang, opener)?;
+        let is_started = match used {
+            FileUse::Executed => true,
+            FileUse::Found | FileUse::Library | FileUse::Likely | FileUse::Script => {
+                named.has_its_first_line_obeyed()
+            }
+            // Programs of root are as they were where a program that only may be started is.
+            FileUse::Part | FileUse::Perhaps | FileUse::Trailing => {
+                let interpreter = shebang.as_ref().map(|it| &it.interpreter);
+                is_executable && interpreter.is_some_and(|it| !is_roots_name(it))
+            }
+        };
+        if is_started {
+            self.bind_interpreters(&path, shebang, opener)?;
         }
         self.push(file, &metadata, path, script);
         Ok(())
@@ -602,32 +708,39 @@ impl Opened {
     /// Binds the interpreters that the kernel opens by path for a script, and the files that its first line names.
     fn bind_interpreters(
         &mut self,
+        script: &Path,
         mut shebang: Option<Shebang>,
         opener: &Opener<'_>,
     ) -> Result<(), Refusal> {
+        let mut script = script.to_owned();
         for _ in 0..MAX_INTERPRETERS {
             let Some(found) = shebang.take() else {
                 break;
             };
+            match opener.try_open(&found.interpreter)? {
+                Some((file, metadata)) => {
+                    shebang = opener.placed(Shebang::read(&file)?);
+                    if self.files.iter().all(|it| it.path != found.interpreter) {
+                        self.push(file, &metadata, found.interpreter.clone(), None);
+                    }
+                }
+                None => {
+                    let what = found.interpreter.display();
+                    self.note([format!("the interpreter `{what}`, which is not there")]);
+                }
+            }
             if let Some(argument) = &found.argument {
-                let mut reading = interpreter::first_line(&found.interpreter, argument);
+                let read = |real: RealPath<'_>| {
+                    interpreter::first_line(&found.interpreter, argument, &script, real)
+                };
+                let mut reading = opener.read(read)?;
                 for named in &mut reading.named {
                     // It is no argument of the command, so no other file can take its place.
                     (named.spot, named.used) = (WordSpot::argument(0), FileUse::Part);
                 }
                 self.bind_all(reading, opener)?;
             }
-            match opener.try_open(&found.interpreter)? {
-                Some((file, metadata)) => {
-                    shebang = Shebang::read(&file)?;
-                    self.push(file, &metadata, found.interpreter, None);
-                }
-                None => {
-                    let what = found.interpreter.display();
-                    self.unbound
-                        .push(format!("the interpreter `{what}`, which is not there"));
-                }
-            }
+            script = found.interpreter;
         }
         Ok(())
     }
@@ -641,8 +754,9 @@ impl Opened {
     ) {
         if script.is_none() && only_roots(&path, &file).is_none() {
             let what = path.display();
-            let why = format!("`{what}` for the moment in which it is opened again");
-            self.unbound.push(why);
+            self.note([format!(
+                "`{what}` for the moment in which it is opened again"
+            )]);
         }
         self.files.push(OpenedFile {
             kept: keep(&file, metadata),
@@ -691,20 +805,38 @@ pub(crate) fn roots_alone(named: &Path) -> Option<PathBuf> {
     path.ancestors().all(roots).then_some(path)
 }
 
-/// Returns the path whose name identifies a program: its own, or a link's target.
-fn known_as(path: &Path, file: &File) -> Result<PathBuf, Refusal> {
-    if !interpreter::is_known(path) {
-        let real = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()));
-        let real = unless_lacking(format_args!("`{}`", path.display()), real)?;
-        if let Some(real) = real.ok().filter(|real| interpreter::is_interpreter(real)) {
-            return Ok(real);
-        }
-    }
-    Ok(path.to_owned())
+/// Returns the path to which links lead from an opened file's.
+pub(super) fn real_path(path: &Path, file: &File) -> Result<Option<PathBuf>, Refusal> {
+    let real = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()));
+    unless_lacking(format_args!("`{}`", path.display()), real).map(Result::ok)
+}
+
+/// Returns whether only root can change what a path names, its last name too.
+fn is_roots_name(path: &Path) -> bool {
+    path.parent().is_some_and(|it| roots_alone(it).is_some()) && roots_alone(path).is_some()
+}
+
+/// Returns whether a path names another file in each process.
+/// Returns whether a path names a hook's stdin.
+fn is_stdin(path: &Path) -> bool {
+    let names = ["/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"];
+    names.iter().any(|name| path == Path::new(name))
+}
+
+fn of_a_process(path: &Path, field: &str) -> InvalidField {
+    let problem = format!(
+        "`{}` names another file in each process; name the file by its own path",
+        path.display()
+    );
+    InvalidField::new(field, problem)
 }
 
 /// Returns the first executable file of a name in one of these directories.
-fn on_path(name: &Path, search: &[PathBuf], view: View<'_>) -> Result<Option<PathBuf>, Refusal> {
+pub(super) fn on_path(
+    name: &Path,
+    search: &[PathBuf],
+    view: View<'_>,
+) -> Result<Option<PathBuf>, Refusal> {
     for directory in search {
         let candidate = directory.join(name);
         let found = look(view, &candidate)?;
@@ -721,8 +853,8 @@ fn look(view: View<'_>, path: &Path) -> Result<io::Result<Metadata>, Refusal> {
     unless_lacking(what, view.metadata(path))
 }
 
-fn words(program: PathBuf, arguments: &[OsString]) -> Vec<OsString> {
-    let mut words = vec![program.into_os_string()];
+fn words(program: &Path, arguments: &[OsString]) -> Vec<OsString> {
+    let mut words = vec![program.as_os_str().to_owned()];
     words.extend_from_slice(arguments);
     words
 }
@@ -786,6 +918,44 @@ impl Opener<'_> {
         }
         let directory = self.working_dir?;
         Some(directory.join(written).components().collect())
+    }
+
+    /// Returns whether a path is another file in each process: below `/proc`, or by a link of `/proc` to what a process has
+    /// open.
+    fn is_of_a_process(&self, path: &Path) -> bool {
+        let is_named_so = ["/proc", "/dev/fd"].iter().any(|it| path.starts_with(it));
+        is_named_so
+            || self.view.root_of(path).is_none()
+                && locate(path, OFlag::empty(), Links::FollowedByName).err() == Some(Errno::ELOOP)
+    }
+
+    /// Returns a first line whose interpreter has an absolute path. `None` where no directory is known to begin from.
+    fn placed(&self, shebang: Option<Shebang>) -> Option<Shebang> {
+        let shebang = shebang?;
+        Some(Shebang {
+            interpreter: self.resolve(&shebang.interpreter)?,
+            ..shebang
+        })
+    }
+
+    /// Reads words by the names of the files to which links lead from programs' paths.
+    fn read(
+        &self,
+        read: impl FnOnce(RealPath<'_>) -> CommandReading,
+    ) -> Result<CommandReading, Refusal> {
+        let lacking = Cell::new(None);
+        let reading = read(&|program| {
+            let opened = self.try_open(&self.resolve(program)?);
+            let found = opened.and_then(|opened| match opened {
+                None => Ok(None),
+                Some((file, _)) => real_path(program, &file),
+            });
+            found.unwrap_or_else(|refusal| {
+                lacking.set(Some(refusal));
+                None
+            })
+        });
+        lacking.take().map_or(Ok(reading), Err)
     }
 
     /// Opens like [`Self::open`]; returns `None` where that refuses because of the file.
@@ -885,7 +1055,7 @@ impl Shebang {
             return None;
         }
         let interpreter = PathBuf::from(OsString::from_vec(interpreter.to_vec()));
-        interpreter.is_absolute().then(|| Self {
+        (!interpreter.as_os_str().is_empty()).then(|| Self {
             argument: argument.map(|a| OsString::from_vec(a.to_vec())),
             interpreter,
         })
@@ -920,6 +1090,9 @@ fn why_not_executed(start: &[u8], errno: Errno) -> Option<String> {
         (Errno::ENOENT, Some(_)) if line.ends_with(b"\r") => {
             "its lines end as on Windows (CRLF), and the name of its interpreter with them; save it with LF".to_owned()
         }
+        (Errno::ENOENT, Some(interpreter)) if !interpreter.starts_with('/') => {
+            format!("its first line names an interpreter by a relative path, `{interpreter}`; name it by its whole path")
+        }
         (Errno::ENOENT, Some(interpreter)) => {
             format!("its interpreter, `{interpreter}` in its first line, is not there")
         }
@@ -937,453 +1110,4 @@ fn why_not_executed(start: &[u8], errno: Errno) -> Option<String> {
         }
         _ => return None,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn parse(line: &[u8]) -> Option<(String, Option<String>)> {
-        let shebang = Shebang::parse(line)?;
-        let text = |s: OsString| s.into_string().unwrap();
-        Some((
-            text(shebang.interpreter.into_os_string()),
-            shebang.argument.map(text),
-        ))
-    }
-
-    #[test]
-    fn why_a_file_cannot_be_executed_is_told_by_its_start() {
-        let why = |start: &[u8], errno| why_not_executed(start, errno).unwrap_or_default();
-        for (start, errno, expected) in [
-            (
-                &b"#!/no/such -x\nrest"[..],
-                Errno::ENOENT,
-                "`/no/such -x` in its first line",
-            ),
-            (b"#!/bin/sh\r\n", Errno::ENOENT, "CRLF"),
-            (b"#!/root/sh\n", Errno::EACCES, "may not be executed here"),
-            (b"\x7fELF...", Errno::ENOENT, "its loader"),
-            (b"\x7fELF...", Errno::ENOEXEC, "another kind of machine"),
-            (b"echo hi\n", Errno::ENOEXEC, "`#!/bin/sh`"),
-            (b"", Errno::ENOEXEC, "is no program"),
-            (b"echo hi\n", Errno::E2BIG, ""),
-            (b"#!/bin/sh\n", Errno::E2BIG, ""),
-        ] {
-            let why = why(start, errno);
-            assert!(
-                why.contains(expected) && why.is_empty() == expected.is_empty(),
-                "{why}"
-            );
-        }
-    }
-
-    #[test]
-    fn text_without_a_first_line_is_run_by_the_shell_and_what_is_no_text_is_not() {
-        for text in [
-            &b"read -r event\n"[..],
-            b"",
-            b"\xef\xbb\xbf#!/bin/sh\necho\n",
-            b": << 'CMDBLOCK'\r\n@echo off\r\n",
-            b"caf\xe9\n",
-        ] {
-            assert!(is_text(text), "{text:?}");
-        }
-        for other in [
-            &b"\x7fELF\x02\x01\x01\x00"[..],
-            b"\x7fELF",
-            b"#!/no/such\n",
-            b"#!/bin/sh\r\n",
-            b"MZ\x90\x00",
-        ] {
-            assert!(!is_text(other), "{other:?}");
-        }
-    }
-
-    #[test]
-    fn first_lines_are_read_as_the_kernel_reads_them() {
-        let some = |i: &str, a: Option<&str>| Some((i.to_owned(), a.map(str::to_owned)));
-        assert_eq!(parse(b"#!/bin/sh\necho"), some("/bin/sh", None));
-        assert_eq!(parse(b"#! /bin/sh -eu \n"), some("/bin/sh", Some("-eu")));
-        assert_eq!(
-            parse(b"#!/usr/bin/env -S a b\n"),
-            some("/usr/bin/env", Some("-S a b"))
-        );
-        assert_eq!(parse(b"#!/bin/sh"), some("/bin/sh", None));
-        assert_eq!(parse(b"#!/bin/sh\r\n"), None);
-        assert_eq!(parse(b"#!bin/sh\n"), None);
-        assert_eq!(parse(b"#!\n"), None);
-        assert_eq!(parse(b"\x7fELF"), None);
-        let mut long = b"#!/bin/".to_vec();
-        long.resize(400, b'x');
-        assert_eq!(parse(&long[..MAX_SHEBANG_BYTES + 1]), None);
-    }
-
-    /// Opens a command; what is named is on this system.
-    fn opened(argv: &[&OsStr], working_dir: Option<&Path>) -> Result<Opened, Refusal> {
-        opened_with(argv, &[], working_dir)
-    }
-
-    fn opened_with(
-        argv: &[&OsStr],
-        data: &[OsString],
-        working_dir: Option<&Path>,
-    ) -> Result<Opened, Refusal> {
-        let argv: Vec<_> = argv.iter().map(|word| (*word).to_owned()).collect();
-        let path = PathBuf::from(&argv[0]);
-        Program::open(
-            path,
-            &argv,
-            data,
-            working_dir,
-            OpenedFor::Oneself,
-            View::HOST,
-        )
-    }
-
-    fn hashed(opened: Opened) -> Program {
-        let stop = AtomicBool::new(false);
-        opened.hash(&DigestCache::default(), &stop).unwrap()
-    }
-
-    #[test]
-    fn files_of_code_are_bound_and_data_is_not() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = |name: &str| directory.path().join(name);
-        for name in ["hook.sh", "pre.js", "script.js", "state.json"] {
-            std::fs::write(path(name), name).unwrap();
-        }
-        let bound = |argv: &[&OsStr]| {
-            let digests = hashed(opened(argv, Some(directory.path())).unwrap()).digests;
-            let arguments = digests.iter().filter(|it| it.role == Role::Argument);
-            let name = |it: &Digest| Path::new(&it.path).file_name().unwrap().to_owned();
-            arguments.map(name).collect::<Vec<_>>()
-        };
-        let [hook, data] = ["hook.sh", "state.json"].map(|name| path(name).into_os_string());
-        let word = OsStr::new;
-        assert_eq!(bound(&[word("/bin/sh"), word("-e"), &hook]), ["hook.sh"]);
-        assert_eq!(bound(&[word("/bin/sh"), word("hook.sh")]), ["hook.sh"]);
-        assert_eq!(bound(&[word("/bin/sh"), &hook, &data]), ["hook.sh"]);
-        assert_eq!(
-            bound(&[word("/bin/sh"), &hook, path("script.js").as_os_str()]),
-            ["hook.sh", "script.js"]
-        );
-        assert_eq!(bound(&[word("/bin/cat"), &data]), [""; 0]);
-        let line = format!("exec /bin/sh {}", path("hook.sh").display());
-        assert_eq!(
-            bound(&[word("/bin/sh"), word("-c"), word(&line)]),
-            ["sh", "hook.sh"]
-        );
-    }
-
-    /// A consent alone distinguishes data from code. It does so for files that a program is given.
-    #[test]
-    fn what_is_called_data_is_not_bound_unless_it_is_known_to_be_executed() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = |name: &str| directory.path().join(name);
-        for name in ["a.py", "b.py", "run", "pre.js"] {
-            std::fs::write(path(name), "#!/bin/sh\n").unwrap();
-        }
-        std::fs::write(path("fmt"), b"\x7fELF").unwrap();
-        for name in ["fmt", "run"] {
-            let mode = std::fs::Permissions::from_mode(0o755);
-            std::fs::set_permissions(path(name), mode).unwrap();
-        }
-        let program = |argv: &[&str], data: &[&str]| {
-            let first = path(argv[0]);
-            let rest = argv[1..].iter().map(OsStr::new);
-            let argv: Vec<_> = [first.as_os_str()].into_iter().chain(rest).collect();
-            let data: Vec<OsString> = data.iter().map(Into::into).collect();
-            hashed(opened_with(&argv, &data, Some(directory.path())).unwrap())
-        };
-        let bound = |program: &Program| {
-            let arguments = program
-                .digests
-                .iter()
-                .filter(|it| it.role == Role::Argument);
-            let name = |it: &Digest| Path::new(&it.path).file_name().unwrap().to_owned();
-            arguments.map(name).collect::<Vec<_>>()
-        };
-
-        let both = program(&["fmt", "--fix", "a.py", "b.py"], &[]);
-        assert_eq!(
-            (bound(&both), both.scripts.len()),
-            (vec!["a.py".into(), "b.py".into()], 2)
-        );
-        assert_eq!(both.given, ["a.py", "b.py"]);
-        let one = program(&["fmt", "--fix", "a.py", "b.py"], &["a.py"]);
-        // It is given the file itself, and no copy.
-        assert_eq!((bound(&one), one.scripts.len()), (vec!["b.py".into()], 1));
-        assert_eq!(
-            (one.data, one.given),
-            (vec!["a.py".into()], vec!["b.py".into()])
-        );
-        assert!(one.unbound[0].contains("`a.py`, which is data"));
-        for argv in [
-            &["/bin/sh", "a.py"][..],
-            &["/usr/bin/env", "/bin/sh", "a.py"],
-            &["fmt", "/bin/sh", "a.py"],
-            &["/bin/sh", "-c", "./a.py"],
-            &["/bin/sh", "-c", "fmt a.py"],
-        ] {
-            let program = program(argv, &["a.py", "./a.py"]);
-            assert!(bound(&program).contains(&"a.py".into()), "{argv:?}");
-            assert_eq!(program.data, [""; 0], "{argv:?}");
-        }
-        assert_eq!(
-            bound(&program(&["run", "a.py"], &["a.py", "run"]))[..],
-            [] as [OsString; 0]
-        );
-        assert_eq!(
-            program(&["run", "a.py"], &["run"]).digests[0].role,
-            Role::Program
-        );
-    }
-
-    #[test]
-    fn a_script_that_is_not_there_is_refused_and_what_cannot_be_bound_is_said() {
-        let directory = tempfile::tempdir().unwrap();
-        let word = OsStr::new;
-        let missing = directory.path().join("missing.sh");
-        for argv in [
-            vec![word("/bin/sh"), missing.as_os_str()],
-            vec![word("/bin/sh"), word("-e"), word("missing.sh")],
-            vec![word("/bin/bash"), word("--rcfile"), missing.as_os_str()],
-        ] {
-            let refusal = opened(&argv, Some(directory.path())).unwrap_err();
-            assert_eq!(refusal.reason, Reason::InvalidRequest, "{argv:?}");
-        }
-        for argv in [
-            vec![word("/bin/sh"), word("-c"), word("a; b")],
-            vec![word("/bin/sh"), word("hook.sh")],
-            vec![word("/bin/sh"), directory.path().as_os_str()],
-            vec![word("/bin/sh"), word("/dev/null")],
-            // What a caller sends is the script.
-            vec![word("/bin/sh")],
-            vec![word("/bin/sh"), word("-e")],
-            vec![word("/bin/sh"), word("-c"), word("BASH_ENV=/x /bin/true")],
-        ] {
-            assert_eq!(opened(&argv, None).unwrap().unbound.len(), 1, "{argv:?}");
-        }
-        assert_eq!(opened(&[word("/bin/true")], None).unwrap().unbound, [""; 0]);
-    }
-
-    /// The same words name other files in another directory, so relative words are bound, too.
-    #[test]
-    fn a_script_is_bound_whatever_program_starts_it() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = |name: &str| directory.path().join(name);
-        let write = |name: &str, text: &[u8]| {
-            std::fs::write(path(name), text).unwrap();
-            std::fs::set_permissions(path(name), std::fs::Permissions::from_mode(0o755)).unwrap();
-        };
-        write("hook", b"console.log(1)");
-        write("hook.awk", b"BEGIN {}");
-        write("hook.ts", b"1");
-        write("tool", b"#!/bin/sh\n");
-        write("binary", b"\x7fELF");
-        for name in ["deno", "node", "pwsh", "runner"] {
-            write(name, b"\x7fELF");
-        }
-        // One of several versions is chosen by a script.
-        write("python3", b"#!/bin/sh\nexec /usr/bin/python3 \"$@\"\n");
-        std::os::unix::fs::symlink("/bin/sh", path("shell")).unwrap();
-        let bound = |argv: &[&str]| {
-            let program = path(argv[0]);
-            let rest = argv[1..].iter().map(OsStr::new);
-            let argv: Vec<_> = [program.as_os_str()].into_iter().chain(rest).collect();
-            let digests = hashed(opened(&argv, Some(directory.path())).unwrap()).digests;
-            let here = |it: &Digest| {
-                let name = Path::new(&it.path).strip_prefix(directory.path()).ok()?;
-                Some(name.display().to_string())
-            };
-            let arguments = digests.iter().filter(|it| it.role == Role::Argument);
-            arguments.filter_map(here).collect::<Vec<_>>()
-        };
-        for argv in [
-            &["node", "--no-warnings", "hook"][..],
-            &["node", "--unknown", "hook"],
-            &["node", "--unknown", "value", "hook", "file"],
-            &["node", "--unknown", "--title", "x", "hook"],
-            &["deno", "run", "--allow-read", "hook"],
-            &["pwsh", "-File", "hook", "x"],
-            &["python3", "-u", "hook"],
-            &["shell", "hook"],
-            &["runner", "-oL", "/bin/sh", "hook"],
-            &["runner", "-oL", "bash", "-e", "hook"],
-            &["/usr/bin/env", "-iu", "HOME", "/bin/sh", "hook"],
-        ] {
-            assert_eq!(bound(argv), ["hook"], "{argv:?}");
-        }
-        for (argv, file) in [
-            (&["runner", "run", "hook.ts"][..], "hook.ts"),
-            (&["runner", "./tool"], "tool"),
-            (&["runner", "binary"], "binary"),
-            (&["/bin/sh", "-c", "command ./tool x"], "tool"),
-            (&["/usr/bin/awk", "-f", "hook.awk"], "hook.awk"),
-        ] {
-            assert_eq!(bound(argv), [file], "{argv:?}");
-        }
-        assert_eq!(bound(&["runner", "hook"]), [""; 0]);
-    }
-
-    #[test]
-    fn a_command_has_few_files_of_code_and_many_words_take_no_more_than_linear_time() {
-        let directory = tempfile::tempdir().unwrap();
-        let mut argv = vec![OsStr::new("/usr/bin/env")];
-        argv.resize(200_000, OsStr::new("env"));
-        let found = opened(&argv, Some(directory.path())).unwrap();
-        assert_eq!((found.files.len(), found.unbound.len()), (1, 1));
-        // A word of many parts, too.
-        let parts = format!("--{}", "a=".repeat(1 << 20));
-        let found = opened(&[OsStr::new("/bin/sh"), OsStr::new(&parts)], None).unwrap();
-        assert_eq!((found.files.len(), found.unbound.len()), (1, 2));
-        let names = (0..2 * MAX_FILES).map(|it| directory.path().join(format!("{it}.sh")));
-        let names: Vec<_> = names.collect();
-        for name in &names {
-            std::fs::write(name, "").unwrap();
-        }
-        let names = names.iter().map(|name| name.as_os_str());
-        let argv: Vec<_> = [OsStr::new("/bin/true")].into_iter().chain(names).collect();
-        let found = opened(&argv, None).unwrap();
-        assert_eq!(found.files.len(), MAX_FILES);
-        assert_eq!(found.unbound.len(), 2, "{:?}", found.unbound);
-    }
-
-    /// A first line is no part of the command: its words are bound where the file that has it runs.
-    #[test]
-    fn files_that_a_first_line_names_are_bound() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = |name: &str| directory.path().join(name);
-        let write = |name: &str, text: &str| {
-            std::fs::write(path(name), text).unwrap();
-            std::fs::set_permissions(path(name), std::fs::Permissions::from_mode(0o755)).unwrap();
-        };
-        std::os::unix::fs::symlink("/bin/sh", path("node")).unwrap();
-        write("reader", "#!/bin/sh\n");
-        write(".env", "A=b\n");
-        std::fs::create_dir(path("lib")).unwrap();
-        let node = path("node").display().to_string();
-        let reader = path("reader").display().to_string();
-        let bound = |first: &str, before: &[&str]| {
-            write("hook", &format!("#!{first}\n"));
-            let hook = path("hook");
-            let before = before.iter().map(OsStr::new);
-            let argv: Vec<_> = before.chain([hook.as_os_str()]).collect();
-            let program = hashed(opened(&argv, Some(directory.path())).unwrap());
-            let digests = program.digests.iter();
-            let is_it = digests.filter(|it| Path::new(&it.path) == path(".env"));
-            (is_it.count(), program.unbound)
-        };
-        for first in [
-            format!("{node} --env-file=.env"),
-            format!("{reader} ./.env"),
-            "/usr/bin/env -S node --env-file=.env".to_owned(),
-            "/usr/bin/env -S A=b node --env-file .env".to_owned(),
-        ] {
-            assert_eq!(bound(&first, &[]).0, 1, "{first}");
-            assert_eq!(bound(&first, &["/usr/bin/env"]).0, 1, "env {first}");
-        }
-        assert_eq!(bound(&node, &[]), (0, Vec::new()));
-        assert_eq!(bound("/usr/bin/env node", &[]), (0, Vec::new()));
-        for (first, expected) in [
-            ("/usr/bin/perl -Ilib", "files in the directory `lib`"),
-            ("/usr/bin/env -S NODE_OPTIONS=x node", "`NODE_OPTIONS`"),
-        ] {
-            let (_, unbound) = bound(first, &[]);
-            assert!(unbound.concat().contains(expected), "{first}: {unbound:?}");
-        }
-    }
-
-    /// The words of a program that is no interpreter cannot be bound as code; a script's text is bound.
-    #[test]
-    fn other_programs_words_are_named_as_not_bound() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = |name: &str| directory.path().join(name);
-        for (name, text) in [
-            ("tool", &b"\x7fELF"[..]),
-            ("node", b"\x7fELF"),
-            ("hook", b"#!/bin/sh\n"),
-        ] {
-            std::fs::write(path(name), text).unwrap();
-            std::fs::set_permissions(path(name), std::fs::Permissions::from_mode(0o755)).unwrap();
-        }
-        let named = |argv: &[&str]| {
-            let program = path(argv[0]);
-            let rest = argv[1..].iter().map(OsStr::new);
-            let argv: Vec<_> = [program.as_os_str()].into_iter().chain(rest).collect();
-            let unbound = opened(&argv, Some(directory.path())).unwrap().unbound;
-            let is_it = |it: &&String| it.contains("the words of");
-            unbound.iter().filter(is_it).count()
-        };
-        for argv in [
-            &["tool", "-c", "alias.x=!sh hook"][..],
-            &["/usr/bin/env", "./tool", "--x"],
-            &["/bin/sh", "-c", "./tool --x"],
-        ] {
-            assert_eq!(named(argv), 1, "{argv:?}");
-        }
-        for argv in [
-            &["tool"][..],
-            &["hook", "--x"],
-            &["node", "hook", "--x"],
-            &["/usr/bin/env", "./hook", "--x"],
-            &["/bin/sh", "-c", "./hook --x"],
-        ] {
-            assert_eq!(named(argv), 0, "{argv:?}");
-        }
-    }
-
-    #[test]
-    fn a_script_that_reads_a_script_is_bound_too() {
-        let directory = tempfile::tempdir().unwrap();
-        let [hook, reader] = ["hook", "reader"].map(|name| directory.path().join(name));
-        let write = |path: &Path, text: String| {
-            std::fs::write(path, text).unwrap();
-            std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
-        };
-        write(&hook, format!("#!{}\n", reader.display()));
-        write(&reader, "#!/bin/sh\n".to_owned());
-
-        let program = hashed(opened(&[hook.as_os_str()], None).unwrap());
-
-        let bound: Vec<_> = program
-            .digests
-            .iter()
-            .map(|it| Path::new(&it.path))
-            .collect();
-        assert_eq!(bound, [&*hook, &*reader, Path::new("/bin/sh")]);
-        assert_eq!(program.executable_path(), hook);
-        assert_eq!(program.unbound.len(), 1, "{:?}", program.unbound);
-        std::fs::remove_file(&reader).unwrap();
-        let program = hashed(opened(&[hook.as_os_str()], None).unwrap());
-        assert_eq!((program.digests.len(), program.unbound.len()), (1, 1));
-    }
-
-    #[test]
-    fn other_files_take_the_places_of_scripts() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = |name: &str| directory.path().join(name);
-        std::fs::write(path("a b.sh"), "#!/bin/sh -e\n").unwrap();
-        let word = OsStr::new;
-        let line = format!("A=1 '{}' x", path("a b.sh").display());
-        let program = hashed(opened(&[word("/bin/sh"), word("-c"), word(&line)], None).unwrap());
-
-        let argv = program.argv_with(vec![(0, PathBuf::from("/it's"))]);
-
-        assert_eq!(argv[2], word(r"A=1 '/bin/sh' '-e' '/it'\''s' x"));
-        assert_eq!(program.argv[2], word(&line));
-
-        // Where a program starts the script, each word stands for itself.
-        let script = path("a b.sh");
-        let words = [word("/usr/bin/env"), word("A=1"), script.as_os_str()];
-        let argv = [&words[..], &[word("x")]].concat();
-        let program = hashed(opened(&argv, None).unwrap());
-        assert_eq!(program.unbound, [""; 0]);
-
-        let argv = program.argv_with(vec![(0, PathBuf::from("/copy"))]);
-
-        let expected = ["/usr/bin/env", "A=1", "/bin/sh", "-e", "/copy", "x"];
-        assert_eq!(argv, expected);
-    }
 }
