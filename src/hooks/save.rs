@@ -89,14 +89,13 @@ mod tests {
         symlink(root, profile.join("out")).unwrap();
         symlink("events.jsonl", profile.join("inside")).unwrap();
         mkfifo(&profile.join("fifo"), Mode::S_IRUSR | Mode::S_IWUSR).unwrap();
-        let write = |path| {
-            Save::below(&profile, path, payload())
-                .unwrap()
-                .write("{\"a\":1}", None)
+        let written = |path| {
+            let save = Save::below(&profile, path, payload()).unwrap();
+            write(&save, "{\"a\":1}", None)
         };
 
         for _ in 0..2 {
-            assert_eq!(write("events.jsonl").warnings, [""; 0]);
+            assert_eq!(written("events.jsonl").warnings, [""; 0]);
         }
 
         let text = fs::read_to_string(profile.join("events.jsonl")).unwrap();
@@ -105,7 +104,7 @@ mod tests {
             let Some(save) = Save::below(&profile, path, payload()) else {
                 continue;
             };
-            let verdict = save.write("{}", None);
+            let verdict = write(&save, "{}", None);
             assert_eq!(verdict.decision, Decision::Allow);
             assert_eq!(verdict.warnings.len(), 1, "{path}");
         }
@@ -115,6 +114,6 @@ mod tests {
             .unwrap()
             .set_len(MAX_FILE_BYTES - 1)
             .unwrap();
-        assert!(write("full").warnings[0].contains("larger than"));
+        assert!(written("full").warnings[0].contains("larger than"));
     }
 }

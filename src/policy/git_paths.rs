@@ -715,7 +715,7 @@ mod tests {
                     places.write(&format!("tree/m/{index}"), "");
                 });
             let unread = places.obeyed().unwrap_err();
-            let shown = crate::refusal::chain(&unread);
+            let shown = hookjail_base::refusal::chain(&unread);
             assert!(shown.contains(why), "{shown}");
             assert!(unread.path.starts_with(places.path("tree")), "{unread}");
         }

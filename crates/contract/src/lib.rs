@@ -44,7 +44,7 @@ mod verdict;
 pub use self::{
     claude_code::filter::Filter,
     docker_agent::{
-        builtin::Builtin,
+        builtin::{Builtin, NOT_SERVED, SERVED, shorthand},
         query::{Look, Query},
     },
     due::{HookList, Occasion, Scope},
@@ -171,9 +171,6 @@ registry! {
         qwen_code::QwenCode,
     }
 }
-
-#[cfg(test)]
-pub use self::docker_agent::builtin::{NOT_SERVED, SERVED, shorthand};
 
 #[cfg(test)]
 mod table;

@@ -44,7 +44,7 @@ fn scene() -> Scene<'static> {
 }
 
 fn run(builtin: &Builtin, point: &str, event: &str) -> Verdict {
-    builtin.run(point, event.as_bytes(), &scene()).unwrap()
+    super::run(builtin, point, event.as_bytes(), &scene()).unwrap()
 }
 
 fn text(json: Option<&Json>) -> String {
@@ -186,17 +186,11 @@ fn a_flag_stands_for_hooks_at_their_points() {
 fn an_event_that_is_no_object_and_a_point_that_is_another_are_said() {
     for event in ["[]", "null", "{", "{}{}"] {
         assert!(
-            Builtin::AddDate
-                .run("turn_start", event.as_bytes(), &scene())
-                .is_err(),
+            super::run(&Builtin::AddDate, "turn_start", event.as_bytes(), &scene()).is_err(),
             "{event}"
         );
     }
-    assert!(
-        Builtin::AddDate
-            .run("turn_start", b"\"\xff\"", &scene())
-            .is_err()
-    );
+    assert!(super::run(&Builtin::AddDate, "turn_start", b"\"\xff\"", &scene()).is_err());
     let verdict = run(&Builtin::AddDate, "stop", "{}");
     assert_eq!(verdict.warnings, ["`add_date` does nothing here"]);
     assert!(verdict.additional_context.is_empty());

@@ -34,7 +34,7 @@ fn environment(name: &str) -> Option<OsString> {
 }
 
 fn request(post: &Post) -> Result<String, String> {
-    let judged = post.judged(&egress(), environment);
+    let judged = judged(&post, &egress(), environment);
     judged
         .map(|allowed| String::from_utf8(allowed.request).unwrap())
         .map_err(|denied| denied.to_string())
@@ -87,7 +87,7 @@ fn what_is_not_on_the_list_is_not_posted_and_the_lines_that_would_be_needed_are_
         allow: vec![Url::parse("https://a/agen").unwrap()],
         ..Egress::default()
     };
-    let denied = post(&[], &[]).judged(&egress, environment).unwrap_err();
+    let denied = judged(&post(&[], &[]), &egress, environment).unwrap_err();
     let expected = Denied {
         lines: "[http]\nallow = [\"https://a/agent/x\"]".to_owned(),
         why: "the operator does not let hooks be posted to `https://a/agent/x` (`http.allow`)"
@@ -118,7 +118,7 @@ fn nobody_sets_headers_that_are_curls_or_that_would_end_a_line() {
 #[test]
 fn what_is_shown_of_a_hook_that_may_be_posted_holds_no_secret() {
     let mut post = post(&[("Authorization", "Bearer $TOKEN")], &["TOKEN"]);
-    let allowed = post.judged(&egress(), environment).unwrap();
+    let allowed = judged(&post, &egress(), environment).unwrap();
     post.standing = PostDecision::Allowed(allowed);
     let shown = format!("{post:?}");
     assert!(shown.contains("Bearer $TOKEN"), "{shown}");

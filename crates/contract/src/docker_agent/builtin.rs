@@ -27,7 +27,7 @@ pub enum Builtin {
 }
 
 /// The names of the supported built-in hooks.
-pub(crate) const SERVED: [&str; 12] = [
+pub const SERVED: [&str; 12] = [
     "add_date",
     "add_directory_listing",
     "add_environment_info",
@@ -43,7 +43,7 @@ pub(crate) const SERVED: [&str; 12] = [
 ];
 
 /// The names of docker-agent's other built-in hooks, each with the reason why it is not supported.
-pub(crate) const NOT_SERVED: [(&str, &str); 4] = [
+pub const NOT_SERVED: [(&str, &str); 4] = [
     ("add_context", "it renders Go templates"),
     ("http_post", "it opens a connection"),
     ("snapshot", "it writes files"),
@@ -138,7 +138,7 @@ fn limit(args: &[String]) -> Result<NonZeroU64, InvalidField> {
 ///
 /// The result limit, which is always on, has its own name, and comes after `redact_secrets`: each reads the rewrites of
 /// the one before it.
-pub(crate) fn shorthand(flag: &str) -> Option<Vec<(&'static str, Action)>> {
+pub fn shorthand(flag: &str) -> Option<Vec<(&'static str, Action)>> {
     let (action, points): (_, &[_]) = match flag {
         "add_date" => (Action::Builtin(Builtin::AddDate), &["turn_start"]),
         "add_environment_info" => (
