@@ -148,7 +148,9 @@ impl LearnArgs {
         config.spawners = 1;
         config.callers = Users::default();
         let homes = context.environment().own_homes();
-        let added = config.workspace_roots.add(&bench.workspace, &homes);
+        let registry = Assembly::registry(&config)?;
+        let judge = Assembly::roots(&config, &registry);
+        let added = config.workspace_roots.add(&bench.workspace, &homes, &judge);
         added.map_err(|why| Failure::new(format!("`{}` {why}", bench.workspace.display())))?;
         // Both runs begin without files of earlier ones, and leave none.
         let state = BriefState::make(&config.runtime)?;

@@ -29,6 +29,7 @@ use crate::{
     config::Config,
     consent::ConsentRule,
     contract::is_spelled,
+    daemon::Assembly,
     model::{Users, plain},
     pb::{self, hook_service_client::HookServiceClient},
     policy::units::Span,
@@ -251,8 +252,10 @@ impl RunArgs {
         let offer = request.offer.as_ref().map(|offer| &offer.workspace);
         let bound = hook.into_iter().chain(offer).map(PathBuf::from);
         let homes = context.environment().own_homes();
+        let registry = Assembly::registry(&config)?;
+        let judge = Assembly::roots(&config, &registry);
         for workspace in bound.filter(|path| path.is_absolute()) {
-            let added = config.workspace_roots.add(&workspace, &homes);
+            let added = config.workspace_roots.add(&workspace, &homes, &judge);
             added.map_err(|why| Failure::new(format!("`{}` {why}", workspace.display())))?;
         }
         // Typing a command is consent to it, under the typed profile.

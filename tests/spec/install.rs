@@ -921,8 +921,11 @@ fn a_directory_that_settings_name_lies_in_the_project_or_its_hook_stays() {
     assert!(printed.contains("      starts in "), "{printed}");
     assert!(!home.path(".ssh/authorized_keys").exists());
 
-    // No process of a user's own takes such a place either.
-    for words in [
+    // No process of a user's own takes such a place either, nor one of an agent's settings outside the home.
+    let elsewhere = tempfile::tempdir().unwrap();
+    let obeyed = elsewhere.path().canonicalize().unwrap().join("p/.claude");
+    fs::create_dir_all(&obeyed).unwrap();
+    for (words, place) in [
         &[
             "run",
             "--private",
@@ -931,9 +934,11 @@ fn a_directory_that_settings_name_lies_in_the_project_or_its_hook_stays() {
             "--workspace",
         ][..],
         &["learn", "--name", "own", "--workspace"],
-    ] {
-        let keys = home.path(".ssh");
-        let words = [words, &[keys.to_str().unwrap(), "--", "/bin/true"]].concat();
+    ]
+    .into_iter()
+    .flat_map(|words| [(words, home.path(".ssh")), (words, obeyed.clone())])
+    {
+        let words = [words, &[place.to_str().unwrap(), "--", "/bin/true"]].concat();
         let done = home.hookjail(&words);
         let printed = String::from_utf8_lossy(&done.stderr);
         assert!(!done.status.success(), "{printed}");
@@ -952,6 +957,9 @@ fn variables_of_settings_that_steer_hookjail_itself_leave_their_hooks() {
         ("XDG_CONFIG_HOME", false),
         ("HOME", false),
         ("HOOKJAIL_ADDR", false),
+        ("BASH_ENV", false),
+        ("DBUS_SESSION_BUS_ADDRESS", false),
+        ("TMPDIR", false),
         ("NODE_ENV", true),
     ] {
         settings["env"] = json!({"A": "b", name: "./x"});

@@ -113,8 +113,6 @@ pub(super) struct CommandReading {
     pub(super) named: Vec<NamedFile>,
     /// The path of a program that has words and is neither an interpreter nor a starter.
     pub(super) other: Option<OsString>,
-    /// The names of programs that `PATH` finds.
-    pub(super) sought: Vec<OsString>,
     /// Descriptions of code that cannot be bound to content.
     pub(super) unbound: Vec<String>,
 }
@@ -528,11 +526,6 @@ impl<'r> WordReader<'r> {
     fn sought(&mut self, program: &Word) {
         let shown = program.shown();
         self.note_unbound(format!("the program `{shown}`, which `PATH` finds"));
-        if self.reading.sought.len() < MAX_UNBOUND {
-            self.reading
-                .sought
-                .push(OsString::from_vec(program.text.clone()));
-        }
     }
 
     /// Records what a program of busybox names that is not known.

@@ -14,7 +14,7 @@ pub(super) struct Interpreter {
     pub(super) endings: &'static str,
     /// Words without which code loads and starts nothing; empty = any code may.
     loads: &'static str,
-    /// The listed options. A shortened long option stands for the first that it begins.
+    /// The listed options. Where names may be shortened, one stands for the first that it begins.
     options: &'static [(OptionKind, &'static str)],
     /// The position of the script among the words that are no options.
     pub(super) script: ScriptPosition,
@@ -198,6 +198,7 @@ const INTERPRETERS: &[Interpreter] = &[
                 (OptionKind::Code, "-e -p --eval --print"),
                 (OptionKind::Module, "--run"),
                 (OptionKind::Turns(FirstWord::Each), "--test"),
+                (OptionKind::Library, "--test-reporter"),
                 (
                     OptionKind::Data,
                     "-C --conditions --cpu-prof-dir --cpu-prof-name --diagnostic-dir --disable-warning --dns-result-order --heap-prof-dir --heap-prof-name --input-type --max-http-header-size --redirect-warnings --report-dir --report-directory --report-filename --stack-trace-limit --test-concurrency --test-name-pattern --test-reporter-destination --test-timeout --title --trace-event-categories --unhandled-rejections",
@@ -262,14 +263,14 @@ const INTERPRETERS: &[Interpreter] = &[
                 (OptionKind::Directory, "-C -X"),
                 (
                     OptionKind::Data,
-                    "--backtrace-limit --disable --enable --encoding --external-encoding --internal-encoding",
+                    "-E --backtrace-limit --disable --enable --encoding --external-encoding --internal-encoding",
                 ),
                 (
                     OptionKind::Flag,
                     "--debug --disable-all --disable-did_you_mean --disable-error_highlight --disable-frozen-string-literal --disable-gem --disable-gems --disable-jit --disable-rubyopt --disable-yjit --enable-all --enable-frozen-string-literal --enable-gems --enable-jit --enable-yjit --jit --mjit --rjit --verbose --yjit",
                 ),
                 (OptionKind::Value, "-I"),
-                (OptionKind::Within, "-0 -E -F -K -T -W -i -x"),
+                (OptionKind::Within, "-0 -F -K -T -W -i -x"),
             ],
         )
     },
@@ -278,9 +279,13 @@ const INTERPRETERS: &[Interpreter] = &[
         ScriptPosition::First,
         &[
             (OptionKind::Script, "-F -f --file --process-file"),
-            (OptionKind::Code, "-B -E -R -r --run"),
+            (
+                OptionKind::Code,
+                "-B -E -R -r --process-begin --process-code --process-end --run",
+            ),
             (OptionKind::Data, "-S"),
-            (OptionKind::Value, "-c -d -t -z --define --php-ini"),
+            (OptionKind::Words, "-c --php-ini"),
+            (OptionKind::Value, "-d -t -z --define"),
         ],
     ),
     lettered(
@@ -610,6 +615,13 @@ impl Interpreter {
         matches!(self.names, "perl" | "ruby")
     }
 
+    /// Returns whether the beginning of a long option's name stands for it, as for what GNU's library reads.
+    fn shortens(&self) -> bool {
+        const SHORTENING: &str = "awk env fish gsed mawk nice time timeout";
+        let first = self.names.split(' ').next();
+        first.is_some_and(|first| SHORTENING.split(' ').any(|name| name == first))
+    }
+
     /// Returns whether code in a word may load or start other code.
     pub(super) fn may_load(&self, code: &[u8]) -> bool {
         let has = |word: &str| code.windows(word.len()).any(|it| it == word.as_bytes());
@@ -630,10 +642,12 @@ impl Interpreter {
     /// Returns the kind of an option with a name of several letters.
     fn long_kind(&self, option: &[u8]) -> Option<OptionKind> {
         let is_it = |name: &[u8]| name == option || name.strip_prefix(b"-") == Some(option);
-        self.find(is_it).or_else(|| {
+        let shortened = || {
             let is_shortened = |name: &[u8]| name.starts_with(b"--") && abbreviates(option, name);
             self.find(is_shortened)
-        })
+        };
+        self.find(is_it)
+            .or_else(|| self.shortens().then(shortened).flatten())
     }
 
     /// Returns whether a word is an option with a name of several letters.

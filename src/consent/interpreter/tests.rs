@@ -196,6 +196,26 @@ fn a_file_stays_named_behind_an_option_that_is_not_listed() {
 }
 
 #[test]
+fn a_name_that_begins_as_a_listed_option_is_that_option_only_for_programs_that_shorten_names() {
+    for words in [
+        &["jq", "--slurp", "-f", "/f", "/d"][..],
+        &["jq", "-r", "--slurp", "--arg", "a", "b", "-f", "/f", "/d"],
+        &["node", "--test", "--test-reporter=/f", "/s"],
+        &["node", "--test-reporter", "/f", "/s"],
+        &["ruby", "-E", "utf-8", "/f"],
+        &["gawk", "--fi=/f"],
+        &["sed", "--fil", "/f"],
+        &["env", "--unse", "A", "/f"],
+    ] {
+        let named = named(words);
+        let is_code = |it: &(FileUse, usize, String, String)| {
+            it.3 == "/f" && it.0 != FileUse::Trailing && it.0 != FileUse::Likely
+        };
+        assert!(named.iter().any(is_code), "{words:?}: {named:?}");
+    }
+}
+
+#[test]
 fn behind_a_program_that_is_not_known_a_command_is_found_and_not_taken_for_certain() {
     for words in [
         &["xargs", "-n1", "sh", "/s"][..],

@@ -62,8 +62,6 @@ pub(crate) struct Program {
     pub path: PathBuf,
     /// The files of code that an interpreter reads by a path in `argv`.
     pub scripts: Vec<Script>,
-    /// The names of programs that it starts and that `PATH` finds.
-    pub sought: Vec<OsString>,
     /// Descriptions of code that it runs without being bound to content.
     pub unbound: Vec<String>,
     /// Bound files that are read by their paths. They stay open because their leases end when they are closed.
@@ -99,7 +97,6 @@ pub(crate) struct Opened {
     given: Vec<OsString>,
     has_likely: bool,
     path: PathBuf,
-    sought: Vec<OsString>,
     unbound: Vec<String>,
 }
 
@@ -243,7 +240,6 @@ impl Program {
             given: Vec::new(),
             has_likely: false,
             path: path.clone(),
-            sought: Vec::new(),
             unbound: Vec::new(),
         };
         if let Some(shebang) = &shebang
@@ -355,7 +351,6 @@ impl Program {
             kept: self.kept,
             path: self.path.clone(),
             scripts: self.scripts.iter().map(script).collect::<io::Result<_>>()?,
-            sought: self.sought.clone(),
             unbound: self.unbound.clone(),
         })
     }
@@ -410,7 +405,6 @@ impl Opened {
             given,
             has_likely: _,
             path,
-            sought,
             unbound,
         } = self;
         let mut digests: Vec<Digest> = Vec::new();
@@ -461,7 +455,6 @@ impl Opened {
             kept,
             path,
             scripts,
-            sought,
             unbound,
         })
     }
@@ -472,10 +465,8 @@ impl Opened {
             line: _,
             named,
             other,
-            sought,
             unbound,
         } = reading;
-        self.sought.extend(sought);
         self.note(unbound);
         named
             .iter()
