@@ -804,7 +804,6 @@ fn is_roots_name(path: &Path) -> bool {
     path.parent().is_some_and(|it| roots_alone(it).is_some()) && roots_alone(path).is_some()
 }
 
-/// Returns whether a path names another file in each process.
 /// Returns whether a path names a hook's stdin.
 fn is_stdin(path: &Path) -> bool {
     let names = ["/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"];
