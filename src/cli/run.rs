@@ -251,10 +251,14 @@ impl RunArgs {
         let hook = request.hook.as_ref().map(|hook| &hook.workspace);
         let offer = request.offer.as_ref().map(|offer| &offer.workspace);
         let bound = hook.into_iter().chain(offer).map(PathBuf::from);
+        let bound: Vec<_> = bound.filter(|path| path.is_absolute()).collect();
+        if bound.is_empty() {
+            return Ok((config, ConsentRule::Typed));
+        }
         let homes = context.environment().own_homes();
         let registry = Assembly::registry(&config)?;
         let judge = Assembly::roots(&config, &registry);
-        for workspace in bound.filter(|path| path.is_absolute()) {
+        for workspace in bound {
             let added = config.workspace_roots.add(&workspace, &homes, &judge);
             added.map_err(|why| Failure::new(format!("`{}` {why}", workspace.display())))?;
         }

@@ -380,7 +380,7 @@ mod tests {
         let program = directory.path().join(NOTIFY_SEND);
         fs::write(&program, "#!/bin/sh\n").unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-        // Above it others may write, whoever owns it.
+        // In a directory above it others may write.
         assert!(program_in(directory.path()).is_some());
         assert_eq!(program_of_root(directory.path()), None);
         // The control: programs that root alone can change are found by the same rule.

@@ -211,7 +211,7 @@ impl Reader<'_> {
             (None, None) => true,
             (Some(_), None) | (None, Some(_)) => false,
         };
-        let why = "its `--timeout` is not that of an entry with this time";
+        let why = "its `--timeout` and the time of its entry do not match";
         (!is_in_time).then(|| why.to_owned())
     }
 }
@@ -429,18 +429,18 @@ mod tests {
                 ..form.clone()
             },
         ];
-        let by = |form, line: &str| Reader { form, ..reader }.line(line, true);
-        assert_ne!(by(&untimed, &line), Reading::Confined);
+        let read_as = |form, line: &str| Reader { form, ..reader }.line(line, true);
+        assert_ne!(read_as(&untimed, &line), Reading::Confined);
         let line = line.replacen("--timeout 57s ", "", 1);
-        assert_eq!(by(&untimed, &line), Reading::Confined);
-        assert_ne!(by(&form, &line), Reading::Confined);
+        assert_eq!(read_as(&untimed, &line), Reading::Confined);
+        assert_ne!(read_as(&form, &line), Reading::Confined);
         // The runtime names the points itself.
         assert_ne!(
-            by(&unnamed, &form.of_line("ls", true).unwrap()),
+            read_as(&unnamed, &form.of_line("ls", true).unwrap()),
             Reading::Confined
         );
         assert_eq!(
-            by(&unnamed, &unnamed.of_line("ls", true).unwrap()),
+            read_as(&unnamed, &unnamed.of_line("ls", true).unwrap()),
             Reading::Confined
         );
         for plain in [

@@ -134,19 +134,22 @@ pub(super) fn ends_like_a_script(path: &Path) -> bool {
 
 /// Returns whether a program of this name is an interpreter or starts other programs.
 pub(super) fn is_known(path: &Path) -> bool {
-    !matches!(Sort::of(path.as_os_str().as_bytes()), Sort::Other)
+    !matches!(Sort::find(path.as_os_str().as_bytes()), Sort::Other)
 }
 
 /// Returns whether two files have the name of one program, whatever its version.
 pub(super) fn are_one_program(one: &Path, other: &Path) -> bool {
-    let sorts = [one, other].map(|it| Sort::of(it.as_os_str().as_bytes()));
+    let sorts = [one, other].map(|it| Sort::find(it.as_os_str().as_bytes()));
     one.file_name() == other.file_name()
         || matches!(sorts, [Sort::Interpreter(one), Sort::Interpreter(other)] if ptr::eq(one, other))
 }
 
 /// Returns whether a program of this name is an interpreter.
 pub(crate) fn is_interpreter(path: &Path) -> bool {
-    matches!(Sort::of(path.as_os_str().as_bytes()), Sort::Interpreter(_))
+    matches!(
+        Sort::find(path.as_os_str().as_bytes()),
+        Sort::Interpreter(_)
+    )
 }
 
 /// Returns the shell line of a command, as `sh -c` has it.
@@ -198,7 +201,7 @@ pub(super) fn first_line(
         text: text.to_vec(),
     };
     let program = word(0, interpreter.as_os_str().as_bytes());
-    let sort = Sort::of(&program.text);
+    let sort = Sort::find(&program.text);
     let mut reader = WordReader::new(real);
     let split = match sort {
         Sort::Starter(starter) => starter.split(text),
@@ -339,7 +342,7 @@ impl<'r> WordReader<'r> {
     fn command(&mut self, words: &[Word]) {
         let mut next = Some(words);
         while let Some((program, rest)) = next.and_then(<[Word]>::split_first) {
-            let sort = Sort::of(&program.text);
+            let sort = Sort::find(&program.text);
             next = match (sort, self.linked(program)) {
                 (Sort::Interpreter(interpreter), linked) => {
                     self.interpreted(interpreter, program, rest);
@@ -372,7 +375,7 @@ impl<'r> WordReader<'r> {
             return None;
         }
         let real = (self.real)(Path::new(OsStr::from_bytes(&program.text)))?;
-        match Sort::of(real.as_os_str().as_bytes()) {
+        match Sort::find(real.as_os_str().as_bytes()) {
             Sort::Interpreter(interpreter) => Some(interpreter),
             Sort::Other | Sort::Starter(_) => None,
         }
@@ -456,7 +459,7 @@ impl<'r> WordReader<'r> {
     /// Reads an unknown program's words, and returns the command among them, if any.
     fn others<'a>(&mut self, words: &'a [Word]) -> Option<&'a [Word]> {
         let known = |word: &Word| {
-            !lists(SHELLS_STARTERS, &word.text) && !matches!(Sort::of(&word.text), Sort::Other)
+            !lists(SHELLS_STARTERS, &word.text) && !matches!(Sort::find(&word.text), Sort::Other)
         };
         let Some(at) = words.iter().position(known) else {
             self.trailing(words);
@@ -531,7 +534,7 @@ impl<'r> WordReader<'r> {
     /// Records what a program of busybox names that is not known.
     fn applet(&mut self, words: &[Word]) {
         if let Some((applet, [_, ..])) = words.split_first()
-            && matches!(Sort::of(&applet.text), Sort::Other)
+            && matches!(Sort::find(&applet.text), Sort::Other)
         {
             let shown = applet.shown();
             let why = format!("files and commands that the words of `busybox {shown}` name");

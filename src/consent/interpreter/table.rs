@@ -437,7 +437,7 @@ pub(super) struct Starter {
     words: Interpreter,
 }
 
-/// Returns a program that starts what its words name, behind its options and so many words.
+/// Returns a program that starts what its words name, behind its options and a number of words.
 const fn starter(
     name: &'static str,
     skipped: usize,
@@ -516,12 +516,12 @@ pub(super) enum Sort {
 }
 
 impl Sort {
-    pub(super) fn of(path: &[u8]) -> Self {
+    pub(super) fn find(path: &[u8]) -> Self {
         let name = path.rsplit(|byte| *byte == b'/').next();
         let name = String::from_utf8_lossy(name.unwrap_or_default());
         // A version is no part of the name: `python3.11`, `zsh-5.9`, `perl5.36-x86_64-linux-gnu`, `python3-dbg`.
         let stem = match name.split_once('-') {
-            Some((stem, rest)) if of_a_version(rest) => stem,
+            Some((stem, rest)) if is_version(rest) => stem,
             Some(_) | None => &name,
         };
         let stem = match stem.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.') {
@@ -539,7 +539,7 @@ impl Sort {
 }
 
 /// Returns whether the text after a dash in a program's name is its version.
-fn of_a_version(rest: &str) -> bool {
+fn is_version(rest: &str) -> bool {
     let first = rest.split('-').next().unwrap_or_default();
     matches!(first, "dbg" | "static") || first.contains(|c: char| c.is_ascii_digit())
 }

@@ -281,7 +281,7 @@ fn a_script_that_is_not_there_is_refused_and_what_cannot_be_bound_is_said() {
         vec![word("/bin/sh"), word("hook.sh")],
         vec![word("/bin/sh"), directory.path().as_os_str()],
         vec![word("/bin/sh"), word("/dev/null")],
-        // What a caller sends is the script.
+        // The caller's text on stdin is the script.
         vec![word("/bin/sh")],
         vec![word("/bin/sh"), word("-e")],
         vec![word("/bin/sh"), word("-c"), word("BASH_ENV=/x /bin/true")],
@@ -316,12 +316,12 @@ fn a_script_is_bound_whatever_program_starts_it() {
         let rest = argv[1..].iter().map(OsStr::new);
         let argv: Vec<_> = [program.as_os_str()].into_iter().chain(rest).collect();
         let digests = hashed(opened(&argv, Some(directory.path())).unwrap()).digests;
-        let here = |it: &Digest| {
+        let below = |it: &Digest| {
             let name = Path::new(&it.path).strip_prefix(directory.path()).ok()?;
             Some(name.display().to_string())
         };
         let arguments = digests.iter().filter(|it| it.role == Role::Argument);
-        arguments.filter_map(here).collect::<Vec<_>>()
+        arguments.filter_map(below).collect::<Vec<_>>()
     };
     for argv in [
         &["node", "--no-warnings", "hook"][..],
@@ -536,7 +536,7 @@ fn whatever_spelling_leads_to_a_file_binds_it() {
     assert!(free.is_empty(), "{}", free.join("\n"));
 }
 
-/// What cannot be bound is named as it is, and nothing else is.
+/// Code that cannot be bound is named truly, and no data is named.
 #[test]
 fn what_a_command_runs_and_no_consent_binds_is_named_as_it_is() {
     let (_held, root) = of_spellings();
@@ -583,13 +583,13 @@ fn what_a_command_runs_and_no_consent_binds_is_named_as_it_is() {
     ] {
         let unbound = spelled(&root, words).unwrap().unbound;
         // A file of others may be another one when it is opened again.
-        let said: Vec<_> = unbound
+        let notes: Vec<_> = unbound
             .iter()
             .filter(|it| !it.contains("for the moment"))
             .collect();
         assert!(
-            said.len() == 1 && said[0].contains(expected),
-            "{words}: {said:?}"
+            notes.len() == 1 && notes[0].contains(expected),
+            "{words}: {notes:?}"
         );
     }
     for words in ["/bin/sh|-c|exit 2", "jq|.a", "/bin/sh|-|h", "node|h|-c"] {
