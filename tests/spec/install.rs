@@ -1887,6 +1887,50 @@ fn settings_that_hookjail_cannot_change_as_they_are_stay_and_say_what_to_do() {
     }
 }
 
+/// Relative words name other files in another place, so a word that is data in one place is none in others.
+#[test]
+fn what_is_data_in_one_place_leaves_the_consents_of_other_places_as_they_are() {
+    let home = Home::new();
+    for place in ["p", "q"] {
+        fs::create_dir_all(home.path(place)).unwrap();
+        for (name, text) in [("a.py", "one\n"), ("b.py", "two\n")] {
+            fs::write(home.path(&format!("{place}/{name}")), text).unwrap();
+        }
+    }
+    home.own();
+    let [p, q] = ["p", "q"].map(|place| home.path(place));
+    let command = ["--", "/bin/cat", "a.py", "b.py"];
+    let allow = |data: &[&str], place: &Path| {
+        let words = ["consent", "allow", "--profile", "workspace-ro"];
+        let done = home.hookjail_in(place, &[&words, data, &command].concat());
+        assert!(done.status.success(), "{done:?}");
+    };
+    let run = |place: &Path| {
+        let (program, shown) = (program(), place.display());
+        let line = format!(
+            "cd {shown} && CLAUDE_PROJECT_DIR={shown} {} run --as claude-code --profile workspace-ro --start {}",
+            program.display(),
+            command.join(" ")
+        );
+        let child = home.fire(&line, &json!({"hook_event_name": "SessionStart"}));
+        String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap()
+    };
+    allow(&[], &q);
+    assert_eq!(run(&q), "one\ntwo\n");
+    assert_eq!(run(&p), "");
+    allow(&["--data", "b.py"], &p);
+    assert_eq!((&*run(&p), &*run(&q)), ("one\ntwo\n", "one\ntwo\n"));
+    for (name, there) in [("b.py", "one\nnew\n"), ("a.py", "")] {
+        for place in [&p, &q] {
+            fs::write(place.join(name), "new\n").unwrap();
+        }
+        assert_eq!((&*run(&p), &*run(&q)), (there, ""), "{name}");
+    }
+    // A new consent for the place helps.
+    allow(&[], &q);
+    assert_eq!(run(&q), "new\nnew\n");
+}
+
 /// A formatter of code that it is given by name is one program with one argument: what tells it from a runner is somebody's word.
 #[test]
 fn a_file_that_is_called_data_is_the_hooks_to_change_and_needs_no_new_consent() {

@@ -6,6 +6,7 @@
 //! none of them can make an entry allow more.
 
 use std::{
+    collections::HashSet,
     ffi::{OsStr, OsString},
     fs::{self, File, OpenOptions},
     io::{self, Read, Write},
@@ -148,19 +149,22 @@ impl Allowlist {
             .unwrap_or(Check::Missing)
     }
 
-    /// Returns the arguments that valid consents for a command, a profile and a start mark as data. The digests of the
+    /// Returns the valid consents for a command, a profile and a start that mark arguments as data. The digests of the
     /// command's files do not matter.
-    pub(crate) fn data(&self, sought: &Lookup<'_>) -> Vec<OsString> {
+    pub(crate) fn with_data(&self, sought: &Lookup<'_>) -> Vec<WithData> {
         let entries = self.entries.iter().filter(|entry| {
-            !entry.is_unbound()
+            !entry.data.is_empty()
+                && !entry.is_unbound()
                 && entry.command == sought.command
                 && entry.profile.as_deref() == Some(sought.profile)
                 && entry.is_for(sought.working_dir, sought.workspace)
                 && entry.expires_at.is_none_or(|end| end > sought.now)
         });
-        entries
-            .flat_map(|entry| entry.data.iter().map(Into::into))
-            .collect()
+        let with_data = entries.map(|entry| WithData {
+            data: entry.data.iter().map(Into::into).collect(),
+            files: entry.digests.iter().map(|it| it.path.clone()).collect(),
+        });
+        with_data.collect()
     }
 
     /// Returns whether any consent, under any profile, binds this command to content.
@@ -248,6 +252,14 @@ pub(crate) struct Lookup<'a> {
     pub working_dir: Option<&'a Path>,
     /// The request's workspace.
     pub workspace: Option<&'a Path>,
+}
+
+/// The arguments that a consent marks as data, with the files that the consent is bound to.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct WithData {
+    pub(crate) data: Vec<OsString>,
+    /// Their paths.
+    pub(crate) files: HashSet<String>,
 }
 
 /// One consent.

@@ -548,7 +548,7 @@ fn what_a_consent_calls_data_is_so_for_its_command_and_profile_as_long_as_it_hol
 
     let found = |command, profile, workspace| {
         let workspace = Some(Path::new(workspace));
-        list.data(&Lookup {
+        let found = list.with_data(&Lookup {
             command,
             profile,
             workspace,
@@ -557,7 +557,9 @@ fn what_a_consent_calls_data_is_so_for_its_command_and_profile_as_long_as_it_hol
             now: now(),
             profile_digest: PROFILE,
             working_dir: None,
-        })
+        });
+        let data: Vec<_> = found.into_iter().flat_map(|it| it.data).collect();
+        data
     };
     assert_eq!(found("fmt", "strict", "/b"), ["a.py"]);
     assert_eq!(found("here", "strict", "/a/x"), ["a.py"]);

@@ -98,6 +98,22 @@ impl NamedFile {
         endings.split_terminator(' ').map(with).collect()
     }
 
+    /// Returns it and what an interpreter may find in its place, as files whose words stay as they are.
+    pub(super) fn as_parts(self) -> Vec<Self> {
+        let mut parts = vec![self];
+        for path in parts[0].completed() {
+            let completed = Self {
+                path,
+                ..parts[0].clone()
+            };
+            parts.push(completed);
+        }
+        for part in &mut parts {
+            part.used = FileUse::Part;
+        }
+        parts
+    }
+
     /// Returns whether the interpreter that reads it obeys its first line.
     pub(super) fn has_its_first_line_obeyed(&self) -> bool {
         self.reader.is_some_and(Interpreter::obeys_first_lines)
@@ -135,6 +151,12 @@ pub(super) fn ends_like_a_script(path: &Path) -> bool {
 /// Returns whether a program of this name is an interpreter or starts other programs.
 pub(super) fn is_known(path: &Path) -> bool {
     !matches!(Sort::find(path.as_os_str().as_bytes()), Sort::Other)
+}
+
+/// Returns whether a program of this name starts nothing, and reads no file as code.
+pub(super) fn only_reads(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default();
+    lists(PLAIN_PROGRAMS, name.as_bytes())
 }
 
 /// Returns whether two files have the name of one program, whatever its version.
@@ -221,14 +243,45 @@ pub(super) fn first_line(
     if matches!(sort, Sort::Other) {
         reader.ends(&words[1]);
     }
+    let mut is_apart = is_split;
+    if let Some((interpreter, options)) = obeyed(interpreter, text) {
+        let words = [b"/".as_slice()].into_iter().chain(options.split(is_blank));
+        let words = words.filter(|it| !it.is_empty()).map(|text| word(1, text));
+        let words: Vec<_> = words.chain([word(2, b"/")]).collect();
+        (reader.is_sure, is_apart) = (true, true);
+        reader.interpreted(interpreter, &words[0], &words[1..]);
+    }
     let mut reading = reader.reading;
     reading.named.retain(|it| it.spot.argument == 1);
-    if is_split {
-        for named in &mut reading.named {
-            named.used = FileUse::Part;
-        }
+    if is_apart {
+        let named = reading.named.into_iter();
+        reading.named = named.flat_map(NamedFile::as_parts).collect();
     }
     reading
+}
+
+/// Returns the options in a first line that names an interpreter which reads the line itself, with that interpreter.
+fn obeyed<'a>(interpreter: &Path, argument: &'a [u8]) -> Option<(&'static Interpreter, &'a [u8])> {
+    let words = argument.split(is_blank);
+    let mut words = [interpreter.as_os_str().as_bytes()]
+        .into_iter()
+        .chain(words);
+    let reader = words.find_map(|word| match Sort::find(word) {
+        Sort::Interpreter(it) if it.obeys_first_lines() => Some(it),
+        Sort::Interpreter(_) | Sort::Other | Sort::Starter(_) => None,
+    })?;
+    let mut starts = argument.iter().enumerate();
+    let (start, _) = starts.find(|(at, byte)| {
+        **byte == b'-'
+            && at
+                .checked_sub(1)
+                .is_none_or(|before| is_blank(&argument[before]))
+    })?;
+    Some((reader, &argument[start..]))
+}
+
+const fn is_blank(byte: &u8) -> bool {
+    matches!(byte, b' ' | b'\t')
 }
 
 /// One word of a command.
@@ -302,13 +355,16 @@ const SHELLS_OWN: &str =
     "alias bind case cd coproc enable eval fc for function if select trap until while";
 
 /// Commands of a shell's line that the shell itself has, and that start and read nothing.
-const SHELLS_PLAIN: &str = "break continue echo exit export false printf pwd read return set shift test true type ulimit umask unset wait";
+const SHELLS_PLAIN: &str = ": break continue echo exit export false hash printf pwd read return set shift test true type ulimit umask unset wait";
 
 /// Commands of a shell's line whose words are the shell's own command or a program.
-const SHELLS_STARTERS: &str = ". builtin command exec source";
+const SHELLS_STARTERS: &str = ". builtin command exec nocorrect noglob source";
+
+/// Programs that start nothing and read no file as code, whatever their words are.
+const PLAIN_PROGRAMS: &str = "basename cat cmp cp cut date dirname echo egrep false fgrep grep head id ls mkdir mv printf pwd readlink realpath rm rmdir sha256sum sleep stat tail tee test touch tr true uname uniq wc whoami";
 
 /// Programs that run what files of the directory say in which they are started.
-const RUNNERS: &str = "ant bundle cargo composer gmake gradle invoke just make mvn ninja nox npm npx pnpm poetry pre-commit rake task tox yarn";
+const RUNNERS: &str = "ant bundle bunx cargo composer eslint gmake go gradle invoke jest just lefthook make mise mvn ninja nox npm npx nx pnpm poetry pre-commit prettier pytest rake ruff task tox tsc turbo uv uvx vite vitest webpack yarn";
 
 /// Returns whether a list has a word.
 fn lists(list: &str, word: &[u8]) -> bool {
@@ -343,20 +399,29 @@ impl<'r> WordReader<'r> {
         let mut next = Some(words);
         while let Some((program, rest)) = next.and_then(<[Word]>::split_first) {
             let sort = Sort::find(&program.text);
-            next = match (sort, self.linked(program)) {
+            let linked = self.linked(program);
+            next = match (sort, linked) {
                 (Sort::Interpreter(interpreter), linked) => {
                     self.interpreted(interpreter, program, rest);
-                    if let Some(other) = linked.filter(|other| !ptr::eq(*other, interpreter)) {
+                    if let Sort::Interpreter(other) = linked
+                        && !ptr::eq(other, interpreter)
+                    {
                         self.also_interpreted(other, program, rest);
                     }
                     None
                 }
-                (Sort::Other, Some(interpreter)) => {
+                (Sort::Other | Sort::Starter(_), Sort::Interpreter(interpreter)) => {
                     self.interpreted(interpreter, program, rest);
                     None
                 }
-                (Sort::Other, None) => self.unknown(program, rest),
-                (Sort::Starter(starter), _) => self.started(starter, rest),
+                // What a link to busybox does is in the link's name.
+                (Sort::Other, Sort::Starter(starter)) if starter.name() != "busybox" => {
+                    self.started(starter, rest)
+                }
+                (Sort::Other, Sort::Other | Sort::Starter(_)) => self.unknown(program, rest),
+                (Sort::Starter(starter), Sort::Other | Sort::Starter(_)) => {
+                    self.started(starter, rest)
+                }
             };
             if let Some(started) = next {
                 match sort {
@@ -369,16 +434,13 @@ impl<'r> WordReader<'r> {
         }
     }
 
-    /// Returns the interpreter to which links lead from a program's path.
-    fn linked(&self, program: &Word) -> Option<&'static Interpreter> {
+    /// Returns the sort of the program to which links lead from a program's path.
+    fn linked(&self, program: &Word) -> Sort {
         if !program.text.contains(&b'/') || self.reading.named.len() >= MAX_NAMED {
-            return None;
+            return Sort::Other;
         }
-        let real = (self.real)(Path::new(OsStr::from_bytes(&program.text)))?;
-        match Sort::find(real.as_os_str().as_bytes()) {
-            Sort::Interpreter(interpreter) => Some(interpreter),
-            Sort::Other | Sort::Starter(_) => None,
-        }
+        let real = (self.real)(Path::new(OsStr::from_bytes(&program.text)));
+        real.map_or(Sort::Other, |real| Sort::find(real.as_os_str().as_bytes()))
     }
 
     /// Reads words once more, as those of the interpreter that a program's name does not name, and adds what that finds.
@@ -409,7 +471,9 @@ impl<'r> WordReader<'r> {
     fn unknown<'a>(&mut self, program: &Word, words: &'a [Word]) -> Option<&'a [Word]> {
         let name = program.name();
         if lists(RUNNERS, name.as_bytes()) {
-            self.note_unbound(format!("what `{name}` finds in its directory"));
+            self.note_unbound(format!(
+                "what `{name}` finds in its directory or by its words"
+            ));
         } else if self.reading.other.is_none() && !words.is_empty() {
             self.reading.other = Some(OsString::from_vec(program.text.clone()));
         }

@@ -1,6 +1,6 @@
 //! The table of interpreters and of programs that start others, and the reading of one option by it.
 
-use super::{Word, abbreviates};
+use super::{SHELLS_STARTERS, Word, abbreviates, lists};
 
 /// An interpreter: the exceptions to the reading that the words of all interpreters have.
 ///
@@ -316,6 +316,7 @@ const INTERPRETERS: &[Interpreter] = &[
     ),
     Interpreter {
         endings: "awk",
+        loads: AWK_LOADS,
         ..lettered(
             "awk gawk nawk",
             ScriptPosition::None,
@@ -335,25 +336,32 @@ const INTERPRETERS: &[Interpreter] = &[
             ],
         )
     },
-    lettered(
-        "mawk",
-        ScriptPosition::None,
-        &[
-            (OptionKind::Script, "-f --file"),
-            (OptionKind::Data, "-F -v --assign --field-separator"),
-            (OptionKind::List, "-W"),
-        ],
-    ),
-    lettered(
-        "gsed sed",
-        ScriptPosition::None,
-        &[
-            (OptionKind::Script, "-f --file"),
-            (OptionKind::Code, "-e --expression"),
-            (OptionKind::Data, "-l --line-length"),
-            (OptionKind::Within, "-i"),
-        ],
-    ),
+    Interpreter {
+        loads: AWK_LOADS,
+        ..lettered(
+            "mawk",
+            ScriptPosition::None,
+            &[
+                (OptionKind::Script, "-f --file"),
+                (OptionKind::Data, "-F -v --assign --field-separator"),
+                (OptionKind::List, "-W"),
+            ],
+        )
+    },
+    Interpreter {
+        // Commands that start a program, which flags of `s` do, too.
+        loads: "e",
+        ..lettered(
+            "gsed sed",
+            ScriptPosition::None,
+            &[
+                (OptionKind::Script, "-f --file"),
+                (OptionKind::Code, "-e --expression"),
+                (OptionKind::Data, "-l --line-length"),
+                (OptionKind::Within, "-i"),
+            ],
+        )
+    },
     Interpreter {
         loads: "import include",
         ..lettered(
@@ -421,6 +429,9 @@ const INTERPRETERS: &[Interpreter] = &[
     ),
 ];
 
+/// Without these a text of AWK starts and loads nothing.
+const AWK_LOADS: &str = "system | @";
+
 const SHELL_CODE: (OptionKind, &str) = (OptionKind::Turns(FirstWord::Code), "-c");
 
 const SHELL_STDIN: (OptionKind, &str) = (OptionKind::Turns(FirstWord::Stdin), "-s");
@@ -467,6 +478,10 @@ const STARTERS: &[Starter] = &[
     // Of a shell's line.
     starter("exec", 0, &[(OptionKind::Data, "-a")]),
     starter("nice", 0, &[(OptionKind::Data, "-n --adjustment")]),
+    // Of a line of zsh.
+    starter("nocorrect", 0, &[]),
+    // Of a line of zsh.
+    starter("noglob", 0, &[]),
     starter("nohup", 0, &[]),
     starter("setsid", 0, &[]),
     starter("time", 0, &[(OptionKind::Data, "-f -o --format --output")]),
@@ -519,6 +534,10 @@ impl Sort {
     pub(super) fn find(path: &[u8]) -> Self {
         let name = path.rsplit(|byte| *byte == b'/').next();
         let name = String::from_utf8_lossy(name.unwrap_or_default());
+        // Of a shell's line: a file of such a name is another program.
+        if name.len() < path.len() && lists(SHELLS_STARTERS, name.as_bytes()) {
+            return Self::Other;
+        }
         // A version is no part of the name: `python3.11`, `zsh-5.9`, `perl5.36-x86_64-linux-gnu`, `python3-dbg`.
         let stem = match name.split_once('-') {
             Some((stem, rest)) if is_version(rest) => stem,
