@@ -129,6 +129,11 @@ impl Plan {
                 sandbox.view(&policy.files),
             )?;
             environment.put_last(&misleading);
+            for directory in &misleading {
+                let run_id = &*admitted.call.run_id;
+                let directory = directory.display();
+                tracing::info!(%run_id, "`{directory}` comes last in PATH: hooks can write there, and it has an interpreter of its own");
+            }
         }
         if let Some(trace) = &admitted.call.trace {
             let context = trace.context();

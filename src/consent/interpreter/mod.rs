@@ -99,7 +99,7 @@ impl NamedFile {
     }
 
     /// Returns it and what an interpreter may find in its place, as files whose words stay as they are.
-    pub(super) fn as_parts(self) -> Vec<Self> {
+    pub(super) fn into_parts(self) -> Vec<Self> {
         let mut parts = vec![self];
         for path in parts[0].completed() {
             let completed = Self {
@@ -255,7 +255,7 @@ pub(super) fn first_line(
     reading.named.retain(|it| it.spot.argument == 1);
     if is_apart {
         let named = reading.named.into_iter();
-        reading.named = named.flat_map(NamedFile::as_parts).collect();
+        reading.named = named.flat_map(NamedFile::into_parts).collect();
     }
     reading
 }

@@ -766,7 +766,7 @@ impl Opened {
             }
             let mut reading = opener.first_line(&shebang, &script)?;
             let named = reading.named.into_iter();
-            reading.named = named.flat_map(NamedFile::as_parts).collect();
+            reading.named = named.flat_map(NamedFile::into_parts).collect();
             for named in &mut reading.named {
                 // It is no argument of the command, so no other file can take its place.
                 named.spot = WordSpot::argument(0);
