@@ -987,3 +987,31 @@ fn what_every_runtime_obeys_stays_unchanged_under_the_profiles_that_write_a_work
         assert_eq!(unchanged, obeyed, "{name}");
     }
 }
+
+#[test]
+fn no_directory_that_stays_unchanged_is_a_workspace_or_holds_one() {
+    use crate::policy::{References, Registry, WorkspaceRoots};
+    let registry = Registry::load(&[], &[], &References::default()).unwrap();
+    let roots = WorkspaceRoots {
+        named: vec!["/srv".into()],
+        ..WorkspaceRoots::default()
+    };
+    let roots = roots.beside(&registry, adopt::directories());
+    let name = crate::model::ProfileName::parse("workspace-rw").unwrap();
+    let unchanged = &registry.find(&name).unwrap().files.unchanged;
+    for kept in unchanged {
+        let mut names = kept.below.iter();
+        let first = std::path::Path::new("/srv/p").join(names.next().unwrap());
+        let is_in_directory = kept.directory || names.next().is_some();
+        assert_eq!(roots.admit(&first).is_err(), is_in_directory, "{kept}");
+        assert_eq!(
+            roots.admit(&first.join("x")).is_err(),
+            is_in_directory,
+            "{kept}"
+        );
+    }
+    assert_eq!(
+        roots.admit(std::path::Path::new("/srv/p/.private/x")),
+        Ok(())
+    );
+}

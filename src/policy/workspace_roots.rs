@@ -26,7 +26,7 @@ pub struct WorkspaceRoots {
     pub homes_of_callers: bool,
     /// The operator's roots.
     pub named: Vec<PathBuf>,
-    /// Names of directories whose files git or an agent obeys: no workspace is one, or lies in one.
+    /// Names of directories whose files an agent obeys: no workspace is one, or lies in one.
     pub obeyed: BTreeSet<&'static str>,
 }
 
@@ -176,15 +176,19 @@ impl WorkspaceRoots {
         }
     }
 
-    /// Returns why no project lies here: git, or an agent, obeys a directory on the way. Working trees that they make are projects.
+    /// Returns why no project lies here: git, an agent or an editor obeys a directory on the way. Working trees that they make are
+    /// projects.
     fn obeyed_in(&self, path: &Path) -> Option<String> {
         let names: Vec<&OsStr> = path.iter().collect();
         let obeyed = (0..names.len()).find(|&index| {
             let name = names[index].to_string_lossy().to_lowercase();
-            (name == ".git" || self.obeyed.contains(&*name)) && !makes_trees(&names, index)
+            let is_obeyed = OBEYED.contains(&&*name) || self.obeyed.contains(&*name);
+            is_obeyed && !makes_trees(&names, index)
         })?;
         let name = names[obeyed].display();
-        Some(format!("git or an agent obeys files of `{name}`"))
+        Some(format!(
+            "git, an agent or an editor obeys files of `{name}`"
+        ))
     }
 
     /// Returns whether a directory beside the home belongs to the daemon's user, who is not root, and is neither the system's nor
@@ -210,6 +214,9 @@ impl WorkspaceRoots {
                 .is_ok_and(|found| found.path() == workspace && !is_home(&found))
     }
 }
+
+/// Directories whose files git, editors and tools around them obey, of any project.
+const OBEYED: [&str; 5] = [".devcontainer", ".git", ".husky", ".idea", ".vscode"];
 
 /// Directories of a home with programs that others run.
 const PROGRAMS: [&str; 4] = ["bin", "go/bin", "sbin", "snap"];
@@ -438,6 +445,8 @@ mod tests {
             ("/srv/p/.GIT/hooks", "obeys"),
             ("/srv/p/.claude/hooks", "obeys"),
             ("/srv/.github", "obeys"),
+            ("/srv/p/.vscode", "obeys"),
+            ("/srv/p/.Husky/_", "obeys"),
             ("/home/ada/p/.claude/hooks/.git", "obeys"),
         ] {
             let problem = roots.admit(Path::new(refused)).unwrap_err();
