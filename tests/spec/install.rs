@@ -948,6 +948,27 @@ fn a_directory_that_settings_name_lies_in_the_project_or_its_hook_stays() {
 }
 
 #[test]
+fn a_hook_outside_the_home_has_the_users_repository_as_its_workspace_wherever_it_starts() {
+    let (home, elsewhere) = (Home::new(), Home::new());
+    elsewhere.script(
+        "p/reach.sh",
+        "#!/bin/sh\necho made >>../made\n(echo planted >>pre-commit) 2>/dev/null\nexit 0\n",
+    );
+    elsewhere.write("p/.git/config", "[core]\n\thooksPath = tools\n");
+    elsewhere.write("p/tools/pre-commit", "own\n");
+    let script = elsewhere.path("p/reach.sh");
+    let entry = json!({"type": "command", "bash": script, "cwd": "tools"});
+    let settings = json!({"version": 1, "hooks": {"preToolUse": [entry]}});
+    elsewhere.settings("p/.github/hooks/h.json", &settings);
+    let done = home.hookjail_in(&elsewhere.path("p"), &["install", "--copilot", "--yes"]);
+    let printed = String::from_utf8_lossy(&done.stdout);
+    assert!(done.status.success(), "{printed}");
+    assert_eq!(elsewhere.text("p/tools/pre-commit"), "own\n");
+    // The control: it ran, and wrote the project.
+    assert!(elsewhere.text("p/made").contains("made"));
+}
+
+#[test]
 fn variables_of_settings_that_steer_hookjail_itself_leave_their_hooks() {
     let home = Home::new();
     home.script("p/reach.sh", GUARD);
