@@ -6,7 +6,7 @@ use std::{
     fs, io,
     os::unix::{
         ffi::{OsStrExt, OsStringExt},
-        fs::FileTypeExt,
+        fs::{FileTypeExt, MetadataExt},
     },
     path::{Component, Path, PathBuf},
 };
@@ -194,6 +194,34 @@ impl Reader<'_> {
         }
         Ok(found)
     }
+}
+
+/// Returns the working trees around a directory, each with its directories of git: `.git`, or those that such a file names.
+///
+/// git obeys no tree of another owner. Of several it takes the nearest with a whole repository, which a hook could spoil.
+pub(crate) fn trees_around(directory: &Path) -> Vec<(&Path, Vec<PathBuf>)> {
+    let owner = |path: &Path| path.symlink_metadata().ok().map(|it| it.uid());
+    let own = owner(directory);
+    let trees = directory.ancestors().skip(1).filter_map(|top| {
+        let link = top.join(".git");
+        let is_own = own.is_some() && owner(&link) == own;
+        is_own.then(|| (top, directories_of(link)))
+    });
+    trees.collect()
+}
+
+fn directories_of(link: PathBuf) -> Vec<PathBuf> {
+    let named = |base: &Path, file: &Path, key: &str| {
+        let text = read(file).ok().flatten()?;
+        let text = text.trim_ascii_end().strip_prefix(key.as_bytes())?;
+        base.join(OsStr::from_bytes(text)).canonicalize().ok()
+    };
+    let top = link.parent().unwrap_or(&link);
+    let linked = named(top, &link, "gitdir: ");
+    let common = linked
+        .as_ref()
+        .and_then(|own| named(own, &own.join("commondir"), ""));
+    [Some(link), linked, common].into_iter().flatten().collect()
 }
 
 /// Returns what steers the submodules of a repository, and of those: their configurations and their directories of hooks.
@@ -719,6 +747,24 @@ mod tests {
             assert!(shown.contains(why), "{shown}");
             assert!(unread.path.starts_with(places.path("tree")), "{unread}");
         }
+    }
+
+    #[test]
+    fn trees_around_a_directory_are_found_through_what_looks_like_a_nearer_one() {
+        let places = Places::new();
+        places.write("main/.git/worktrees/one/commondir", "../..\n");
+        let own = places.path("main/.git/worktrees/one");
+        places.write("one/.git", &format!("gitdir: {}\n", own.display()));
+        places.write("one/a/.git/x", "");
+        places.write("one/a/b/c/.git/x", "");
+        let directory = places.path("one/a/b/c");
+        let found = trees_around(&directory);
+        let (one, a) = (places.path("one"), places.path("one/a"));
+        let directories = vec![one.join(".git"), own.clone(), places.path("main/.git")];
+        assert_eq!(
+            found[..2],
+            [(&*a, vec![a.join(".git")]), (&*one, directories)]
+        );
     }
 
     #[test]

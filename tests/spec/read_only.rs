@@ -1185,6 +1185,57 @@ async fn whatever_spelling_has_git_obey_a_path_it_stays() {
 }
 
 #[tokio::test]
+async fn what_a_repository_around_the_workspace_has_git_obey_stays_in_it() {
+    let daemon = daemon().await;
+    let attempts = ["hk/pre-commit", "inc", "tree/x"];
+    for (index, is_linked) in [false, true].into_iter().enumerate() {
+        for (profile, changes) in [("without", true), ("workspace-rw", false)] {
+            let top = repository(&daemon, &format!("{profile}-{index}"));
+            let named = "[core]\nhooksPath = app/hk\n[include]\npath = $T/app/inc\n";
+            let named = named.replace("$T", top.to_str().unwrap());
+            fs::write(top.join(".git/config"), named).unwrap();
+            let of_tree = "[init]\ntemplateDir = app/tree\n";
+            let workspace = top.join("app");
+            for directory in ["hk", "tree", ".git"] {
+                fs::create_dir_all(workspace.join(directory)).unwrap();
+            }
+            // As a hook could begin it in an earlier run.
+            fs::write(workspace.join(".git/config"), "").unwrap();
+            fs::write(workspace.join("inc"), "").unwrap();
+            let own = if is_linked {
+                let common = daemon.workspace().join(format!("{profile}-common"));
+                fs::rename(top.join(".git"), &common).unwrap();
+                let own = common.join("worktrees/one");
+                fs::create_dir_all(&own).unwrap();
+                fs::write(own.join("commondir"), "../..\n").unwrap();
+                let link = format!("gitdir: {}\n", own.display());
+                fs::write(top.join(".git"), link).unwrap();
+                own
+            } else {
+                top.join(".git")
+            };
+            fs::write(own.join("config.worktree"), of_tree).unwrap();
+            open_to_all(&workspace);
+            for file in attempts {
+                let script = format!("echo x >> {file}");
+                let seen = run(&daemon, in_workspace(profile, &script, &workspace)).await;
+                assert_eq!(seen.0 == Some(0), changes, "{file}, {is_linked}: {seen:?}");
+            }
+            let free = in_workspace(profile, "echo x >> free", &workspace);
+            assert_eq!(run(&daemon, free).await.0, Some(0), "{profile}");
+        }
+    }
+    // A directory that the repository around has git run is no workspace.
+    let top = repository(&daemon, "whole");
+    fs::create_dir(top.join(".githooks")).unwrap();
+    fs::write(top.join(".git/config"), "[core]\nhooksPath = .githooks\n").unwrap();
+    let hooks = top.join(".githooks");
+    let (reason, message, _) = refused(&daemon, in_workspace("workspace-rw", ":", &hooks)).await;
+    assert_eq!(reason, "POLICY_UNENFORCEABLE");
+    assert!(message.contains("whose files git obeys"), "{message}");
+}
+
+#[tokio::test]
 async fn what_links_among_obeyed_paths_lead_to_stays_too() {
     let daemon = daemon().await;
     let attempts = [

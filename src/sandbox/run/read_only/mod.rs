@@ -344,7 +344,7 @@ impl Kept {
 type Steering<'a> = Vec<(&'a Path, Vec<ReadOnly>)>;
 
 /// Returns what git obeys in a workspace, and in directories of git that belong to it, beside the configuration and the hooks of its
-/// repository.
+/// repository: by that and by those of the working trees around it.
 ///
 /// # Errors
 ///
@@ -356,31 +356,37 @@ fn steered_by<'a>(
 ) -> Result<Steering<'a>, Refusal> {
     let link = workspace.join(".git");
     let is_tree = link.symlink_metadata().is_ok();
-    let reader = git_paths::Reader {
-        homes,
-        top: is_tree.then_some(workspace),
-    };
     let (common, own) = git.unzip();
     let repositories = [Some(&*link), common, own].into_iter().flatten();
-    let configurations = repositories
-        .clone()
-        .flat_map(|repository| ["config", "config.worktree"].map(|name| repository.join(name)));
-    let configurations: Vec<_> = configurations.collect();
-    let obeyed = reader.obeyed(&configurations).map_err(|why| unread(&why))?;
-    let there = configurations
-        .into_iter()
-        .skip(1)
-        .filter(|path| path.symlink_metadata().is_ok());
-    let modules: Result<Vec<_>, _> = repositories.map(git_paths::steering_modules).collect();
-    let modules = modules.map_err(|why| unread(&why))?.into_iter().flatten();
-    let files = obeyed.into_iter().chain(there).map(|path| (path, false));
+    let repositories = repositories.map(Path::to_owned).collect();
+    let innermost = (is_tree.then_some(workspace), repositories);
+    let around = git_paths::trees_around(workspace).into_iter();
+    let around = around.map(|(top, repositories)| (Some(top), repositories));
+    let mut steering: Vec<(PathBuf, bool)> = Vec::new();
+    for (top, repositories) in [innermost].into_iter().chain(around) {
+        let configurations = repositories
+            .iter()
+            .flat_map(|repository| ["config", "config.worktree"].map(|name| repository.join(name)));
+        let configurations: Vec<_> = configurations.collect();
+        let reader = git_paths::Reader { homes, top };
+        let obeyed = reader.obeyed(&configurations).map_err(|why| unread(&why))?;
+        let there = configurations
+            .into_iter()
+            .skip(1)
+            .filter(|path| path.symlink_metadata().is_ok());
+        steering.extend(obeyed.into_iter().chain(there).map(|path| (path, false)));
+        for repository in &repositories {
+            let modules = git_paths::steering_modules(repository);
+            steering.extend(modules.map_err(|why| unread(&why))?);
+        }
+    }
     let mut trees = vec![(workspace, Vec::new())];
     trees.extend(common.map(|common| (common, Vec::new())));
     trees.extend(
         own.filter(|own| Some(*own) != common)
             .map(|own| (own, Vec::new())),
     );
-    for (path, directory) in files.chain(modules) {
+    for (path, directory) in steering {
         if workspace.starts_with(&path) {
             return Err(all_obeyed(workspace, &path));
         }
