@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
+    env,
     ffi::{OsStr, OsString},
     fs, io,
     os::unix::{
@@ -130,7 +131,8 @@ pub(crate) struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Returns the paths that git obeys by the configurations of the system, of the homes and of a repository: directories of hooks and
+    /// Returns the paths that git obeys by the configurations of the system, of the homes, of this process's `XDG_CONFIG_HOME` and of a
+    /// repository: directories of hooks and
     /// templates, and files that are included and exist. git fails where the name of one that is missing is taken.
     ///
     /// # Errors
@@ -139,7 +141,11 @@ impl Reader<'_> {
     pub(crate) fn obeyed(&self, repository: &[PathBuf]) -> Result<Vec<PathBuf>, Unread> {
         let of_homes = self.homes.iter();
         let of_homes = of_homes.flat_map(|home| FILES.iter().map(|file| home.join(file)));
-        let first = of_homes.chain([SYSTEM.into()]).chain(repository.to_vec());
+        let of_user = env::var_os("XDG_CONFIG_HOME").map(PathBuf::from);
+        let of_user = of_user.filter(|path| path.is_absolute());
+        let of_user = of_user.map(|path| path.join("git/config"));
+        let first = of_homes.chain(of_user).chain([SYSTEM.into()]);
+        let first = first.chain(repository.to_vec());
         // The shortest chain to a file comes first: git follows each chain as far.
         let mut left: VecDeque<(PathBuf, usize)> = first.map(|file| (file, 0)).collect();
         let (mut found, mut read_files) = (Vec::new(), Vec::new());

@@ -1236,6 +1236,32 @@ async fn what_a_repository_around_the_workspace_has_git_obey_stays_in_it() {
 }
 
 #[tokio::test]
+async fn the_configuration_of_git_counts_where_the_daemons_environment_has_it() {
+    let elsewhere = directory();
+    let daemon = Daemon::with(Setup {
+        profiles: vec![("without".to_owned(), WITHOUT.to_owned())],
+        env: vec![(
+            "XDG_CONFIG_HOME".to_owned(),
+            elsewhere.path().to_str().unwrap().to_owned(),
+        )],
+        ..Setup::default()
+    })
+    .await;
+    fs::create_dir(elsewhere.path().join("git")).unwrap();
+    let named = "[core]\nhooksPath = .hk\n";
+    fs::write(elsewhere.path().join("git/config"), named).unwrap();
+    open_to_all(elsewhere.path());
+    for (profile, changes) in [("without", true), ("workspace-rw", false)] {
+        let workspace = repository(&daemon, profile);
+        fs::create_dir(workspace.join(".hk")).unwrap();
+        open_to_all(&workspace);
+        let change = in_workspace(profile, "echo x > .hk/pre-commit", &workspace);
+        let seen = run(&daemon, change).await;
+        assert_eq!(seen.0 == Some(0), changes, "{profile}: {seen:?}");
+    }
+}
+
+#[tokio::test]
 async fn what_links_among_obeyed_paths_lead_to_stays_too() {
     let daemon = daemon().await;
     let attempts = [
