@@ -1331,6 +1331,8 @@ async fn what_links_among_obeyed_paths_lead_to_stays_too() {
         ("../../..", "around the workspace"),
         ("../through/one", "leads through another"),
         ("../second", "hard link"),
+        ("/proc/self/cwd/shared/one", "by way of `/proc`"),
+        ("/dev/fd/0", "by way of `/proc`"),
     ]
     .into_iter()
     .enumerate()
