@@ -1015,6 +1015,71 @@ fn variables_of_settings_that_steer_hookjail_itself_leave_their_hooks() {
 }
 
 #[test]
+fn a_file_of_variables_that_steers_hookjail_itself_leaves_the_hooks_of_who_loads_it() {
+    let hooks = json!([{"hooks": [{"type": "command", "command": ".claude/hooks/guard.sh"}]}]);
+    for (runtime, settings, point, file, text, is_changed) in [
+        (
+            "gemini-cli",
+            ".gemini",
+            "BeforeTool",
+            "p/.env",
+            "A=b\nexport BASH_ENV = ./x\n",
+            false,
+        ),
+        (
+            "gemini-cli",
+            ".gemini",
+            "BeforeTool",
+            "p/.gemini/.env",
+            "LD_PRELOAD: x\n",
+            false,
+        ),
+        (
+            "gemini-cli",
+            ".gemini",
+            "BeforeTool",
+            ".env",
+            "XDG_CONFIG_HOME=x\n",
+            false,
+        ),
+        (
+            "qwen-code",
+            ".qwen",
+            "PreToolUse",
+            "p/.qwen/.env",
+            "\rBASH_ENV=x\n",
+            false,
+        ),
+        (
+            "gemini-cli",
+            ".gemini",
+            "BeforeTool",
+            "p/.env",
+            "# BASH_ENV=x\nKEY=$HOME\n",
+            true,
+        ),
+        (
+            "claude-code",
+            ".claude",
+            "PreToolUse",
+            "p/.env",
+            "BASH_ENV=x\n",
+            true,
+        ),
+    ] {
+        let home = Home::new();
+        let name = format!("p/{settings}/settings.json");
+        home.settings(&name, &json!({"hooks": {point: hooks}}));
+        home.write(file, text);
+        let done = home.hookjail(&["install", &format!("--{runtime}"), "--yes"]);
+        let printed = String::from_utf8_lossy(&done.stdout);
+        assert_eq!(done.status.success(), is_changed, "{file}: {printed}");
+        let why = format!("`{}` sets `", home.path(file).display());
+        assert_eq!(printed.contains(&why), !is_changed, "{file}: {printed}");
+    }
+}
+
+#[test]
 fn a_rehearsal_has_the_time_that_its_entry_gives() {
     let home = Home::new();
     home.script("p/reach.sh", "#!/bin/sh\nexec tail -f /dev/null\n");

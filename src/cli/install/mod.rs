@@ -226,6 +226,10 @@ impl InstallArgs {
         // A runtime joins the variables of all its files.
         let mut of_files = files.iter().filter(|_| !self.uninstall);
         let steered = of_files.find_map(SettingsFile::steers_hookjail);
+        let steered = steered.or_else(|| {
+            let runtime = (!self.uninstall).then_some(self.runtime.runtime)?;
+            settings::steering_environment(runtime, &project)
+        });
         let mut planned = Vec::new();
         for mut file in files {
             // A hook without a workspace does not start in the project.
