@@ -42,6 +42,7 @@ use crate::{
         Access, GrantSpec, Network, Policy, References, Registry, SHARED, environment,
         explain::Remedy,
         forbidden::Forbidden,
+        grantable,
         learned::{Draft, Needs, PARTS, Site, Under},
     },
     sandbox::{BriefState, Observer, Seen},
@@ -732,5 +733,8 @@ fn grant(text: &str) -> Result<(PathBuf, Access), String> {
     }
     let path = Path::new(path).canonicalize();
     let path = path.map_err(|error| format!("cannot use `{text}`: {error}"))?;
-    Ok((path, access.ok_or_else(problem)?))
+    let path = path
+        .to_str()
+        .ok_or_else(|| format!("`{text}` is not UTF-8"))?;
+    Ok((grantable(path)?, access.ok_or_else(problem)?))
 }
