@@ -207,11 +207,11 @@ impl Reader<'_> {
 /// git obeys no tree of another owner. Of several it takes the nearest with a whole repository, which a hook could spoil.
 pub(crate) fn trees_around(directory: &Path) -> Vec<(&Path, Vec<PathBuf>)> {
     let owner = |path: &Path| path.symlink_metadata().ok().map(|it| it.uid());
-    let own = owner(directory);
+    let expected = owner(directory);
     let trees = directory.ancestors().skip(1).filter_map(|top| {
         let link = top.join(".git");
-        let is_own = own.is_some() && owner(&link) == own;
-        is_own.then(|| (top, directories_of(link)))
+        let is_owned = expected.is_some() && owner(&link) == expected;
+        is_owned.then(|| (top, directories_of(link)))
     });
     trees.collect()
 }
@@ -226,7 +226,7 @@ fn directories_of(link: PathBuf) -> Vec<PathBuf> {
     let linked = named(top, &link, "gitdir: ");
     let common = linked
         .as_ref()
-        .and_then(|own| named(own, &own.join("commondir"), ""));
+        .and_then(|linked| named(linked, &linked.join("commondir"), ""));
     [Some(link), linked, common].into_iter().flatten().collect()
 }
 
