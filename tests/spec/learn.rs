@@ -333,7 +333,10 @@ fn keys_are_never_granted_and_are_named() {
     let refused = home.hookjail(&["learn", &literal, "--", &hook], "");
     let printed = String::from_utf8_lossy(&refused.stderr);
     assert!(printed.contains("cannot be in a profile"), "{printed}");
-    for (path, why) in [("/", "it holds everything"), ("/dev", "every device")] {
+    for (path, why) in [
+        ("/", "it holds everything"),
+        ("/dev", "it holds every device"),
+    ] {
         let grant = format!("--grant={path}=read");
         let refused = home.hookjail(&["learn", &grant, "--", &hook], "");
         let printed = String::from_utf8_lossy(&refused.stderr);
