@@ -132,8 +132,8 @@ pub(crate) struct Reader<'a> {
 
 impl Reader<'_> {
     /// Returns the paths that git obeys by the configurations of the system, of the homes, of this process's `XDG_CONFIG_HOME` and of a
-    /// repository: directories of hooks and
-    /// templates, and files that are included and exist. git fails where the name of one that is missing is taken.
+    /// repository: directories of hooks and templates, and files that are included and exist. git fails where the name of one that is
+    /// missing is taken.
     ///
     /// # Errors
     ///
