@@ -6,8 +6,6 @@ use std::{
     slice,
 };
 
-use nix::fcntl::OFlag;
-
 use super::{
     interpreter::{are_one_program, is_known},
     program::{OpenedFor, on_path, real_path},
@@ -15,6 +13,7 @@ use super::{
 use crate::{
     refusal::{Refusal, unless_lacking},
     rootfs::View,
+    sys::BY_NAME,
 };
 
 /// The most names of a directory that are looked at.
@@ -84,7 +83,7 @@ fn leads_away(
         return Ok(true);
     };
     let what = format_args!("`{}`", found.display());
-    let real = match unless_lacking(what, view.open(&found, OFlag::O_PATH))? {
+    let real = match unless_lacking(what, view.open(&found, BY_NAME))? {
         Ok(file) => real_path(&found, &file)?,
         Err(_) => None,
     };

@@ -202,16 +202,25 @@ impl Reader<'_> {
     }
 }
 
-/// Returns the working trees around a directory, each with its directories of git: `.git`, or those that such a file names.
+/// Returns the working trees around a directory, each with its directories of git: `.git`, or those that such a file names. Also
+/// returns the repositories without a tree that the directory is or lies in.
 ///
-/// git obeys no tree of another owner. Of several it takes the nearest with a whole repository, which a hook could spoil.
-pub(crate) fn trees_around(directory: &Path) -> Vec<(&Path, Vec<PathBuf>)> {
+/// git obeys none of another owner. Of several it takes the nearest with a whole repository, which a hook could spoil.
+pub(crate) fn trees_around(directory: &Path) -> Vec<(Option<&Path>, Vec<PathBuf>)> {
     let owner = |path: &Path| path.symlink_metadata().ok().map(|it| it.uid());
     let expected = owner(directory);
-    let trees = directory.ancestors().skip(1).filter_map(|top| {
+    let is_owned = |path: &Path| expected.is_some() && owner(path) == expected;
+    let is_bare = |path: &Path| {
+        let mut names = ["HEAD", "objects", "refs"].iter();
+        is_owned(path) && names.all(|name| path.join(name).symlink_metadata().is_ok())
+    };
+    let trees = directory.ancestors().filter_map(|top| {
         let link = top.join(".git");
-        let is_owned = expected.is_some() && owner(&link) == expected;
-        is_owned.then(|| (top, directories_of(link)))
+        if top != directory && is_owned(&link) {
+            Some((Some(top), directories_of(link)))
+        } else {
+            is_bare(top).then(|| (None, vec![top.to_owned()]))
+        }
     });
     trees.collect()
 }
@@ -769,8 +778,20 @@ mod tests {
         let directories = vec![one.join(".git"), own.clone(), places.path("main/.git")];
         assert_eq!(
             found[..2],
-            [(&*a, vec![a.join(".git")]), (&*one, directories)]
+            [
+                (Some(&*a), vec![a.join(".git")]),
+                (Some(&*one), directories)
+            ]
         );
+        for name in ["HEAD", "objects", "refs"] {
+            places.write(&format!("bare/{name}"), "");
+        }
+        let bare = places.path("bare");
+        places.write("bare/hooks/x", "");
+        for directory in [bare.clone(), bare.join("hooks")] {
+            let found = trees_around(&directory);
+            assert_eq!(found[0], (None, vec![bare.clone()]), "{directory:?}");
+        }
     }
 
     #[test]

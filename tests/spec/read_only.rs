@@ -1225,6 +1225,44 @@ async fn what_a_repository_around_the_workspace_has_git_obey_stays_in_it() {
             assert_eq!(run(&daemon, free).await.0, Some(0), "{profile}");
         }
     }
+    // By links of the repository around, and in one without a working tree.
+    for (profile, changes) in [("without", true), ("workspace-rw", false)] {
+        let top = repository(&daemon, &format!("{profile}-links"));
+        let workspace = top.join("app");
+        fs::create_dir_all(workspace.join("hk")).unwrap();
+        for (file, link) in [
+            ("hk/post-merge", ".git/hooks"),
+            ("pre-push.sh", ".husky/pre-push"),
+        ] {
+            fs::write(workspace.join(file), "").unwrap();
+            let target = workspace.join(file.split('/').next().unwrap());
+            fs::create_dir_all(top.join(".husky")).unwrap();
+            fs::remove_dir_all(top.join(link)).ok();
+            symlink(target, top.join(link)).unwrap();
+        }
+        fs::write(top.join(".git/config"), "[core]\nhooksPath = .husky\n").unwrap();
+        let bare = daemon.workspace().join(format!("{profile}-bare"));
+        for directory in ["objects", "refs", "hooks"] {
+            fs::create_dir_all(bare.join(directory)).unwrap();
+        }
+        for file in ["HEAD", "config"] {
+            fs::write(bare.join(file), "").unwrap();
+        }
+        for workspace in [&workspace, &bare] {
+            open_to_all(workspace);
+        }
+        for (workspace, script) in [
+            (&workspace, "echo x > hk/pre-commit"),
+            (&workspace, "echo x > pre-push.sh"),
+            (&bare, "echo x > hooks/pre-commit"),
+            (&bare, "echo x > config"),
+        ] {
+            let seen = run(&daemon, in_workspace(profile, script, workspace)).await;
+            assert_eq!(seen.0 == Some(0), changes, "{script}: {seen:?}");
+            let free = in_workspace(profile, "echo x >> free", workspace);
+            assert_eq!(run(&daemon, free).await.0, Some(0), "{profile}");
+        }
+    }
     // A directory that the repository around has git run is no workspace.
     let top = repository(&daemon, "whole");
     fs::create_dir(top.join(".githooks")).unwrap();

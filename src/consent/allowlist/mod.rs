@@ -6,6 +6,7 @@
 //! none of them can make an entry allow more.
 
 use std::{
+    cmp::Reverse,
     collections::HashSet,
     ffi::{OsStr, OsString},
     fs::{self, File, OpenOptions},
@@ -149,8 +150,8 @@ impl Allowlist {
             .unwrap_or(Check::Missing)
     }
 
-    /// Returns the valid consents for a command, a profile and a start that mark arguments as data. The digests of the
-    /// command's files do not matter.
+    /// Returns the valid consents for a command, a profile and a start that mark arguments as data, those with the most first.
+    /// The digests of the command's files do not matter.
     pub(crate) fn with_data(&self, sought: &Lookup<'_>) -> Vec<WithData> {
         let entries = self.entries.iter().filter(|entry| {
             !entry.data.is_empty()
@@ -164,7 +165,9 @@ impl Allowlist {
             data: entry.data.iter().map(Into::into).collect(),
             files: entry.digests.iter().map(|it| it.path.clone()).collect(),
         });
-        with_data.collect()
+        let mut with_data: Vec<_> = with_data.collect();
+        with_data.sort_by_key(|it| Reverse(it.data.len()));
+        with_data
     }
 
     /// Returns whether any consent, under any profile, binds this command to content.

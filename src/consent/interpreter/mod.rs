@@ -100,6 +100,9 @@ impl NamedFile {
 
     /// Returns it and what an interpreter may find in its place, as files whose words stay as they are.
     pub(super) fn into_parts(self) -> Vec<Self> {
+        if self.is_library_by_name() {
+            return vec![self];
+        }
         let mut parts = vec![self];
         for path in parts[0].completed() {
             let completed = Self {
@@ -112,6 +115,13 @@ impl NamedFile {
             part.used = FileUse::Part;
         }
         parts
+    }
+
+    /// Returns whether it is a library that the interpreter finds by a name.
+    pub(super) fn is_library_by_name(&self) -> bool {
+        let path = Path::new(&self.path);
+        let is_relative = [".", ".."].iter().any(|dots| path.starts_with(dots));
+        self.used == FileUse::Library && !is_relative && !path.is_absolute()
     }
 
     /// Returns whether the interpreter that reads it obeys its first line.
@@ -415,8 +425,10 @@ impl<'r> WordReader<'r> {
                     None
                 }
                 // What a link to busybox does is in the link's name.
-                (Sort::Other, Sort::Starter(starter)) if starter.name() != "busybox" => {
-                    self.started(starter, rest)
+                (Sort::Other | Sort::Starter(_), Sort::Starter(linked))
+                    if linked.name() != "busybox" =>
+                {
+                    self.started(linked, rest)
                 }
                 (Sort::Other, Sort::Other | Sort::Starter(_)) => self.unknown(program, rest),
                 (Sort::Starter(starter), Sort::Other | Sort::Starter(_)) => {
@@ -584,7 +596,14 @@ impl<'r> WordReader<'r> {
         } else if is_in_line && lists(SHELLS_OWN, text) {
             let shown = program.shown();
             self.note_unbound(format!("what the shell's own `{shown}` starts or reads"));
-        } else if !(lists(SHELLS_STARTERS, text) || is_in_line && lists(SHELLS_PLAIN, text)) {
+        } else if is_in_line && lists(SHELLS_PLAIN, text) {
+            // As an array's index these are expanded even where the line has them in quotes.
+            let expands = |word: &Word| word.text.iter().any(|byte| matches!(byte, b'$' | b'`'));
+            if words.iter().any(expands) {
+                let shown = program.shown();
+                self.note_unbound(format!("what the shell's own `{shown}` starts or reads"));
+            }
+        } else if !lists(SHELLS_STARTERS, text) {
             self.sought(program);
         }
     }

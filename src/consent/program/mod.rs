@@ -488,7 +488,12 @@ impl Opened {
             FileUse::Part | FileUse::Perhaps | FileUse::Trailing => true,
             FileUse::Executed | FileUse::Found | FileUse::Library | FileUse::Script => false,
         };
-        may_be && named.spot.line.is_none() && opener.data.contains(&self.argv[named.spot.argument])
+        // Words of first lines come before the program, or are no arguments at all.
+        let program = self.files[0].script.as_ref();
+        let program = program.map_or(0, |(spot, _)| spot.argument);
+        let argument = named.spot.argument;
+        let may_be = may_be && named.spot.line.is_none() && argument > program;
+        may_be && opener.data.contains(&self.argv[argument])
     }
 
     /// Opens and binds the file that a word names, if it is code.
@@ -496,12 +501,9 @@ impl Opened {
         let written = Path::new(&named.path);
         let (shown, argument) = (written.display(), named.spot.argument);
         // A relative path is one in the hook's start directory, which the caller passes if it is known.
-        if named.used == FileUse::Library {
-            let is_relative = [".", ".."].iter().any(|dots| written.starts_with(dots));
-            if !is_relative && !written.is_absolute() {
-                self.note([format!("the library `{shown}`")]);
-                return Ok(());
-            }
+        if named.is_library_by_name() {
+            self.note([format!("the library `{shown}`")]);
+            return Ok(());
         }
         if self.is_data(named, opener) {
             let word = self.argv[argument].clone();
@@ -1142,22 +1144,15 @@ impl Shebang {
             true => &start[2..MAX_SHEBANG_BYTES],
             false => rest.split(|byte| *byte == b'\n').next()?,
         };
-        // For the kernel a carriage return is part of the name, and no such interpreter exists.
-        if line.ends_with(b"\r") {
-            return None;
-        }
-        let line = line.trim_ascii();
+        let line = trimmed(line);
         let end = line.iter().position(is_blank);
-        // The name itself may be cut.
-        if is_cut && end.is_none() {
+        let (interpreter, behind) = line.split_at(end.unwrap_or(line.len()));
+        // The name itself may be cut. For the kernel a carriage return is part of it, and no such interpreter exists.
+        if is_cut && end.is_none() || interpreter.ends_with(b"\r") {
             return None;
         }
-        let (interpreter, behind) = line.split_at(end.unwrap_or(line.len()));
         // To the kernel these are texts, each up to a zero.
-        let argument = behind
-            .split(|byte| *byte == 0)
-            .next()
-            .map(<[u8]>::trim_ascii);
+        let argument = behind.split(|byte| *byte == 0).next().map(trimmed);
         let argument = argument.filter(|it| !it.is_empty());
         let interpreter = PathBuf::from(OsString::from_vec(interpreter.to_vec()));
         (!interpreter.as_os_str().is_empty()).then(|| Self {
@@ -1165,6 +1160,14 @@ impl Shebang {
             interpreter,
         })
     }
+}
+
+/// Returns a text without the blanks around it, as the kernel sees them.
+fn trimmed(mut text: &[u8]) -> &[u8] {
+    while let [b' ' | b'\t', rest @ ..] | [rest @ .., b' ' | b'\t'] = text {
+        text = rest;
+    }
+    text
 }
 
 /// Returns whether a file is text that no first line gives an interpreter, by its first bytes. A program has a zero among them.

@@ -73,6 +73,7 @@ fn first_lines_are_read_as_the_kernel_reads_them() {
     );
     assert_eq!(parse(b"#!/bin/sh"), some("/bin/sh", None));
     assert_eq!(parse(b"#!/bin/sh\r\n"), None);
+    assert_eq!(parse(b"#!/bin/sh -e\r\n"), some("/bin/sh", Some("-e\r")));
     assert_eq!(parse(b"#!bin/sh\n"), some("bin/sh", None));
     assert_eq!(parse(b"#!\n"), None);
     assert_eq!(parse(b"\x7fELF"), None);
@@ -207,6 +208,14 @@ fn what_is_called_data_is_not_bound_unless_it_is_known_to_be_executed() {
     assert_eq!(
         program(&["run", "a.py"], &["run"]).digests[0].role,
         Role::Program
+    );
+    // A word of the first line is none of the arguments.
+    let line = format!("#!{} a.py\n", path("fmt").display());
+    std::fs::write(path("run"), line).unwrap();
+    let program = program(&["run", "a.py"], &["a.py"]);
+    assert_eq!(
+        (bound(&program), &*program.data[0]),
+        (vec!["a.py".into()], OsStr::new("a.py"))
     );
 }
 
@@ -366,6 +375,7 @@ const SPELLINGS: &[(&str, &str)] = &[
     // Links with a starter's name, and to a starter.
     ("./nice|h", "h"),
     ("./starts|./h", "h"),
+    ("./timeout|./h|./p", "h"),
     ("zsh|-c|noglob ./x", "x"),
     // An option that is not listed may have taken the word behind it; then options follow.
     ("node|--trace-events|v8|--no-warnings|h", "h"),
@@ -515,6 +525,7 @@ fn of_spellings() -> (tempfile::TempDir, PathBuf) {
         ("shell", "ksh"),
         ("nice", "/bin/sh"),
         ("starts", "/usr/bin/env"),
+        ("timeout", "/usr/bin/env"),
     ] {
         std::os::unix::fs::symlink(target, root.join(name)).unwrap();
     }
@@ -589,6 +600,7 @@ fn what_a_command_runs_and_no_consent_binds_is_named_as_it_is() {
         ("/bin/bash|-c|eval . ./h", "the shell's own `eval`"),
         ("/bin/bash|-c|command eval . ./h", "the shell's own `eval`"),
         ("/bin/bash|-c|trap '. ./h' EXIT", "the shell's own `trap`"),
+        ("/bin/bash|-c|test -v 'a[$(./h)]'", "the shell's own `test`"),
         (
             "/usr/bin/busybox|run-parts|d",
             "the words of `busybox run-parts`",
@@ -638,6 +650,7 @@ fn what_a_command_runs_and_no_consent_binds_is_named_as_it_is() {
         ("/usr/bin/env -S python3\\_other", "the first line of"),
         ("/usr/bin/env -S -S 'python3 other'", "the first line of"),
         ("/usr/bin/env -S timeout -k5s 5", "the program `timeout`"),
+        ("/usr/bin/env -S /usr/bin/node -r foo", "the library `foo`"),
     ] {
         std::fs::write(root.join("hook"), format!("#!{line}\n")).unwrap();
         let mode = std::fs::Permissions::from_mode(0o755);

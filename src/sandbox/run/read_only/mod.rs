@@ -7,7 +7,7 @@ mod placeholder;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    io,
+    fs, io,
     os::fd::OwnedFd,
     path::{Path, PathBuf},
     sync::Arc,
@@ -31,6 +31,7 @@ use crate::{
     refusal::{Fact, Reason, Refusal},
     sandbox::run::{floor::Led, grants},
     sys::{BY_NAME, Links, open_beneath},
+    util::way::Way,
 };
 
 #[cfg(target_os = "linux")]
@@ -360,9 +361,15 @@ fn steered_by<'a>(
     let repositories = [Some(&*link), common, own].into_iter().flatten();
     let repositories = repositories.map(Path::to_owned).collect();
     let innermost = (is_tree.then_some(workspace), repositories);
-    let around = git_paths::trees_around(workspace).into_iter();
-    let around = around.map(|(top, repositories)| (Some(top), repositories));
-    let mut steering: Vec<(PathBuf, bool)> = Vec::new();
+    let around = git_paths::trees_around(workspace);
+    // What the innermost has beside its configuration is kept as `.git` is.
+    let of_repository = |repository: &PathBuf| ["config", "hooks"].map(|it| repository.join(it));
+    let of_around = around.iter().flat_map(|(_, repositories)| repositories);
+    let mut steering: Vec<(PathBuf, bool)> = of_around
+        .flat_map(of_repository)
+        .filter(|path| path.symlink_metadata().is_ok())
+        .map(|path| (path, false))
+        .collect();
     for (top, repositories) in [innermost].into_iter().chain(around) {
         let configurations = repositories
             .iter()
@@ -386,7 +393,13 @@ fn steered_by<'a>(
         own.filter(|own| Some(*own) != common)
             .map(|own| (own, Vec::new())),
     );
-    for (path, directory) in steering {
+    let is_in_a_tree = |path: &Path| trees.iter().any(|(tree, _)| path.starts_with(tree));
+    let outside = steering.iter().filter(|(path, _)| !is_in_a_tree(path));
+    let mut led = Vec::new();
+    for (path, _) in outside {
+        led.extend(led_from(path)?.into_iter().map(|path| (path, false)));
+    }
+    for (path, directory) in steering.into_iter().chain(led) {
         if workspace.starts_with(&path) {
             return Err(all_obeyed(workspace, &path));
         }
@@ -397,6 +410,26 @@ fn steered_by<'a>(
         }
     }
     Ok(trees)
+}
+
+/// Returns the links on the ways of a path and of the links in a directory of that path, and where these ways end.
+///
+/// # Errors
+///
+/// Refuses a directory that cannot be listed for another reason than its mode: `GRANT_MISSING`.
+fn led_from(path: &Path) -> Result<Vec<PathBuf>, Refusal> {
+    let mut left = vec![path.to_owned()];
+    let entries = fs::read_dir(path).and_then(Iterator::collect::<io::Result<Vec<_>>>);
+    match entries.map_err(|error| links::errno_of(&error)) {
+        Ok(entries) => left.extend(entries.iter().map(fs::DirEntry::path)),
+        Err(Errno::EACCES | Errno::ENOENT | Errno::ENOTDIR) => {}
+        Err(errno) => return Err(unseen(path, errno)),
+    }
+    let ways = left.iter().map(|path| Way::follow(path));
+    let passed = ways.filter(|way| !way.links.is_empty());
+    Ok(passed
+        .flat_map(|way| way.links.into_iter().chain([way.end]))
+        .collect())
 }
 
 /// Keeps a path at least in a way.
