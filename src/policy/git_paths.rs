@@ -36,10 +36,8 @@ const MODULE_LEVELS: usize = 10;
 
 /// Returns the home whose configuration of git a path is, if it is one.
 fn home_of(path: &Path) -> Option<&Path> {
-    FILES.iter().find_map(|file| {
-        let home = path.ancestors().nth(Path::new(file).components().count())?;
-        path.ends_with(file).then_some(home)
-    })
+    let file = FILES.iter().find(|file| path.ends_with(file))?;
+    path.ancestors().nth(Path::new(file).components().count())
 }
 
 /// Returns the paths below a home that a configuration of git names, each with the access that git needs.
