@@ -378,7 +378,8 @@ const RUNNERS: &str = "ant bundle bunx cargo composer eslint gmake go gradle inv
 
 /// Returns whether a list has a word.
 fn lists(list: &str, word: &[u8]) -> bool {
-    list.split(' ').any(|it| it.as_bytes() == word)
+    let mut words = list.as_bytes().split(|byte| *byte == b' ');
+    words.any(|it| it == word)
 }
 
 /// Reads the words of one command.

@@ -552,7 +552,7 @@ impl Sort {
         }
         let interpreter = INTERPRETERS
             .iter()
-            .find(|it| it.names.split(' ').any(|name| name == stem));
+            .find(|it| lists(it.names, stem.as_bytes()));
         interpreter.map_or(Self::Other, Self::Interpreter)
     }
 }

@@ -694,7 +694,7 @@ fn open_to_hooks(path: &Path) -> Refusal {
 /// Target of a path.
 enum Found {
     /// A directory.
-    Directory(FileStat),
+    Directory(Box<FileStat>),
     /// A file, and whether it has other hard links.
     Named(bool),
 }
@@ -703,7 +703,7 @@ fn find(workspace: &OwnedFd, below: &Path) -> Result<Found, Errno> {
     let opened = open_beneath(workspace, below, BY_NAME, Mode::empty(), Links::Refused)?;
     let found = fstat(&opened)?;
     Ok(if is_directory(found.st_mode) {
-        Found::Directory(found)
+        Found::Directory(Box::new(found))
     } else {
         Found::Named(found.st_nlink > 1)
     })
