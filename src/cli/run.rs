@@ -248,19 +248,26 @@ impl RunArgs {
         let mut config = context.load()?;
         config.spawners = 1;
         config.callers = Users::default();
-        let hook = request.hook.as_ref().map(|hook| &hook.workspace);
-        let offer = request.offer.as_ref().map(|offer| &offer.workspace);
-        let bound = hook.into_iter().chain(offer).map(PathBuf::from);
-        let bound: Vec<_> = bound.filter(|path| path.is_absolute()).collect();
-        if bound.is_empty() {
+        let named = request
+            .hook
+            .as_ref()
+            .map(|hook| PathBuf::from(&hook.workspace));
+        let offered = (request.offer.as_ref()).map(|offer| PathBuf::from(&offer.workspace));
+        let [named, offered] = [named, offered].map(|it| it.filter(|path| path.is_absolute()));
+        if named.is_none() && offered.is_none() {
             return Ok((config, ConsentRule::Typed));
         }
         let homes = context.environment().own_homes();
         let registry = Assembly::registry(&config)?;
         let judge = Assembly::roots(&config, &registry);
-        for workspace in bound {
-            let added = config.workspace_roots.add(&workspace, &homes, &judge);
+        let mut add = |workspace: &Path| config.workspace_roots.add(workspace, &homes, &judge);
+        if let Some(workspace) = named {
+            let added = add(&workspace);
             added.map_err(|why| Failure::new(format!("`{}` {why}", workspace.display())))?;
+        }
+        // Refused where the profile needs it, and by the reason that the request's check has then.
+        if let Some(workspace) = offered {
+            add(&workspace).ok();
         }
         // Typing a command is consent to it, under the typed profile.
         Ok((config, ConsentRule::Typed))

@@ -1973,6 +1973,28 @@ fn settings_that_hookjail_cannot_change_as_they_are_stay_and_say_what_to_do() {
     }
 }
 
+/// The directory in which somebody types a command is only offered as its workspace.
+#[test]
+fn a_command_that_needs_no_workspace_runs_wherever_it_is_typed() {
+    let home = Home::new();
+    home.own();
+    let run = |words: &[&str]| {
+        let words = [&["run", "--private"], words, &["--", "/bin/echo", "ran"]].concat();
+        let done = home.hookjail_in(home.0.path(), &words);
+        let printed = [&done.stdout[..], &done.stderr].concat();
+        String::from_utf8(printed).unwrap()
+    };
+    let place = home.0.path().to_str().unwrap();
+    assert!(run(&[]).contains("ran\n"), "{}", run(&[]));
+    for words in [&["--profile", "workspace-rw"][..], &["--workspace", place]] {
+        let printed = run(words);
+        assert!(
+            printed.contains("is no workspace unless"),
+            "{words:?}: {printed}"
+        );
+    }
+}
+
 /// Relative words name other files in another place, so a word that is data in one place is none in others.
 #[test]
 fn what_is_data_in_one_place_leaves_the_consents_of_other_places_as_they_are() {
