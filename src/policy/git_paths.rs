@@ -766,14 +766,14 @@ mod tests {
     fn trees_around_a_directory_are_found_through_what_looks_like_a_nearer_one() {
         let places = Places::new();
         places.write("main/.git/worktrees/one/commondir", "../..\n");
-        let own = places.path("main/.git/worktrees/one");
-        places.write("one/.git", &format!("gitdir: {}\n", own.display()));
+        let linked = places.path("main/.git/worktrees/one");
+        places.write("one/.git", &format!("gitdir: {}\n", linked.display()));
         places.write("one/a/.git/x", "");
         places.write("one/a/b/c/.git/x", "");
         let directory = places.path("one/a/b/c");
         let found = trees_around(&directory);
         let (one, a) = (places.path("one"), places.path("one/a"));
-        let directories = vec![one.join(".git"), own.clone(), places.path("main/.git")];
+        let directories = vec![one.join(".git"), linked.clone(), places.path("main/.git")];
         assert_eq!(
             found[..2],
             [

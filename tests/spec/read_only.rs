@@ -1202,19 +1202,19 @@ async fn what_a_repository_around_the_workspace_has_git_obey_stays_in_it() {
             // As a hook could begin it in an earlier run.
             fs::write(workspace.join(".git/config"), "").unwrap();
             fs::write(workspace.join("inc"), "").unwrap();
-            let own = if is_linked {
+            let repository = if is_linked {
                 let common = daemon.workspace().join(format!("{profile}-common"));
                 fs::rename(top.join(".git"), &common).unwrap();
-                let own = common.join("worktrees/one");
-                fs::create_dir_all(&own).unwrap();
-                fs::write(own.join("commondir"), "../..\n").unwrap();
-                let link = format!("gitdir: {}\n", own.display());
+                let linked = common.join("worktrees/one");
+                fs::create_dir_all(&linked).unwrap();
+                fs::write(linked.join("commondir"), "../..\n").unwrap();
+                let link = format!("gitdir: {}\n", linked.display());
                 fs::write(top.join(".git"), link).unwrap();
-                own
+                linked
             } else {
                 top.join(".git")
             };
-            fs::write(own.join("config.worktree"), of_tree).unwrap();
+            fs::write(repository.join("config.worktree"), of_tree).unwrap();
             open_to_all(&workspace);
             for file in attempts {
                 let script = format!("echo x >> {file}");

@@ -425,7 +425,7 @@ impl<'r> WordReader<'r> {
                     self.interpreted(interpreter, program, rest);
                     None
                 }
-                // What a link to busybox does is in the link's name.
+                // A link to busybox has the name of the program that busybox then is.
                 (Sort::Other | Sort::Starter(_), Sort::Starter(linked))
                     if linked.name() != "busybox" =>
                 {

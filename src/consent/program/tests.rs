@@ -182,6 +182,8 @@ fn what_is_called_data_is_not_bound_unless_it_is_known_to_be_executed() {
         (vec!["a.py".into(), "b.py".into()], 2)
     );
     assert_eq!(both.given, ["a.py", "b.py"]);
+    // Behind such a word it may be the script.
+    assert_eq!(program(&["fmt", "exec", "a.py"], &[]).given, [""; 0]);
     let one = program(&["fmt", "--fix", "a.py", "b.py"], &["a.py"]);
     // It is given the file itself, and no copy.
     assert_eq!((bound(&one), one.scripts.len()), (vec!["b.py".into()], 1));
@@ -737,6 +739,8 @@ fn other_programs_words_are_named_as_not_bound() {
     let path = |name: &str| directory.path().join(name);
     for (name, text) in [
         ("tool", &b"\x7fELF"[..]),
+        // Another program than root's of the name.
+        ("cat", b"\x7fELF"),
         ("node", b"\x7fELF"),
         ("hook", b"#!/bin/sh\n"),
     ] {
@@ -753,6 +757,7 @@ fn other_programs_words_are_named_as_not_bound() {
     };
     for argv in [
         &["tool", "-c", "alias.x=!sh hook"][..],
+        &["cat", "--x"],
         &["/usr/bin/env", "./tool", "--x"],
         &["/bin/sh", "-c", "./tool --x"],
     ] {

@@ -362,7 +362,7 @@ fn steered_by<'a>(
     let repositories = repositories.map(Path::to_owned).collect();
     let innermost = (is_tree.then_some(workspace), repositories);
     let around = git_paths::trees_around(workspace);
-    // What the innermost has beside its configuration is kept as `.git` is.
+    // `.git` of the workspace itself is kept by the profile's list.
     let of_repository = |repository: &PathBuf| ["config", "hooks"].map(|it| repository.join(it));
     let of_around = around.iter().flat_map(|(_, repositories)| repositories);
     let mut steering: Vec<(PathBuf, bool)> = of_around
@@ -387,6 +387,9 @@ fn steered_by<'a>(
             steering.extend(modules.map_err(|why| unread(&why))?);
         }
     }
+    // Each tree has those of the system and the homes, too.
+    steering.sort_unstable();
+    steering.dedup();
     let mut trees = vec![(workspace, Vec::new())];
     trees.extend(common.map(|common| (common, Vec::new())));
     trees.extend(
