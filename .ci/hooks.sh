@@ -39,7 +39,7 @@ install_tools || skip "the hooks' tools cannot be had"
 
 # The command that runs around them.
 AROUND=()
-# No other network than a loopback of its own. In memory: directories that are emptied for each hook.
+# No other network than a loopback of its own. In memory: directories that are emptied for each hook. Root's own: what shows notices.
 try_hooks() { # [ARGUMENT...]
   # shellcheck disable=SC2016 # for the other shell
   "${AROUND[@]}" unshare --net --mount -- bash -ec '
@@ -47,5 +47,7 @@ try_hooks() { # [ARGUMENT...]
     for place in run tmp .local/state; do
       mkdir -p "$work/home/$place"; mount -t tmpfs -o "mode=700,uid=$(id -u "$user"),gid=$(id -g "$user")" hookjail-ci "$work/home/$place"
     done
+    mkdir -p "$work/root"; install -o root -m 755 tests/hooks/root/notify-send "$work/root/"
+    mount -t overlay -o "lowerdir=$work/root:/usr/local/bin" hookjail-ci /usr/local/bin
     exec python3 tests/hooks/check.py --user "$user" --work "$work" "$@"' check "$work" "$CI_USER" --hookjail "$RELEASE" "$@"
 }

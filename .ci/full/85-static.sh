@@ -11,13 +11,14 @@ x86_64() {
   build_release
   size=$(stat -c %s "$RELEASE")
   echo "installed: $size bytes"
-  [ "$size" -le $((16 << 20)) ] || fail "the installed program takes more than 16 MiB"
+  # Not optimised across crates: packaging/build.sh holds what packages have, which is, to 16 MB.
+  [ "$size" -le $((18 << 20)) ] || fail "the installed program takes more than 18 MiB"
   size=$(stat -c %s "$RELEASE-run")
   echo "installed, for settings: $size bytes"
   [ "$size" -le $((4 << 20)) ] || fail "the program that stands in for hooks takes more than 4 MiB"
-  # Of one call, in the daemon; a tenth more than was measured (1,378,000).
+  # Of one call, in the daemon; a tenth more than was measured (1,520,000).
   as_user cargo build --quiet --locked --bench instructions
-  timeout 400 "$(find "$CARGO_TARGET_DIR/debug/deps" -name 'instructions-*' -executable -newer Cargo.toml | head -n 1)" --program "$RELEASE" --calls 3 --most 1500000 ||
+  timeout 400 "$(find "$CARGO_TARGET_DIR/debug/deps" -name 'instructions-*' -executable -newer Cargo.toml | head -n 1)" --program "$RELEASE" --calls 3 --most 1670000 ||
     fail "a call takes too many instructions, or they cannot be counted"
   old=$TESTENV_CACHE/tree-bullseye.tar
   timeout 90 $env/vm-prepare.sh tree bullseye || { part_skipped "x86_64: no tree with an old glibc can be had"; old=; }

@@ -47,6 +47,7 @@ use crate::{
         Access, GrantSpec, Network, Policy, References, Registry, SHARED, environment,
         explain::Remedy,
         forbidden::Forbidden,
+        grantable,
         learned::{Draft, Needs, PARTS, Site, Under},
     },
     sandbox::{BriefState, Observer, Seen},
@@ -152,7 +153,9 @@ impl LearnArgs {
         config.spawners = 1;
         config.callers = Users::default();
         let homes = context.environment().own_homes();
-        let added = config.workspace_roots.add(&bench.workspace, &homes);
+        let registry = Assembly::registry(&config)?;
+        let judge = Assembly::roots(&config, &registry);
+        let added = config.workspace_roots.add(&bench.workspace, &homes, &judge);
         added.map_err(|why| Failure::new(format!("`{}` {why}", bench.workspace.display())))?;
         // Both runs begin without files of earlier ones, and leave none.
         let state = BriefState::make(&config.runtime)?;
@@ -734,5 +737,8 @@ fn grant(text: &str) -> Result<(PathBuf, Access), String> {
     }
     let path = Path::new(path).canonicalize();
     let path = path.map_err(|error| format!("cannot use `{text}`: {error}"))?;
-    Ok((path, access.ok_or_else(problem)?))
+    let path = path
+        .to_str()
+        .ok_or_else(|| format!("`{text}` is not UTF-8"))?;
+    Ok((grantable(path)?, access.ok_or_else(problem)?))
 }

@@ -26,18 +26,9 @@ const LOG_TAIL_BYTES: u64 = 2048;
 
 /// Variables that a started daemon keeps, beside `LC_*` and `XDG_*`.
 ///
-/// Its client is a runtime, whose environment may hold keys. `HOOKJAIL_*`, such as `HOOKJAIL_ACCEPT_HOOKS`, count only
-/// for daemons that are started explicitly.
-const KEPT_VARIABLES: [&str; 8] = [
-    "DBUS_SESSION_BUS_ADDRESS",
-    "HOME",
-    "LANG",
-    "LOGNAME",
-    "PATH",
-    "SHELL",
-    "TMPDIR",
-    "USER",
-];
+/// Its client is a runtime, whose environment may hold keys, and variables of a project's settings: an address of a bus can
+/// name a program. `HOOKJAIL_*`, such as `HOOKJAIL_ACCEPT_HOOKS`, count only for daemons that are started explicitly.
+const KEPT_VARIABLES: [&str; 7] = ["HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TMPDIR", "USER"];
 
 /// Returns the socket of a running daemon, or starts one, which outlives this process.
 ///

@@ -18,7 +18,7 @@ use uuid::Uuid;
 
 use hookjail_proto::{self as pb, hook_service_client::HookServiceClient};
 
-use hookjail_base::model::Users;
+use hookjail_base::model::{Users, plain};
 use hookjail_contract::is_spelled;
 
 use super::{
@@ -30,8 +30,9 @@ use super::{
     run_as,
     show::{show, show_preview},
 };
-use crate::{config::Config, consent::ConsentRule, policy::units::Span, wire::json};
-use hookjail_base::model::plain;
+use crate::{
+    config::Config, consent::ConsentRule, daemon::Assembly, policy::units::Span, wire::json,
+};
 
 /// The exit code of a run that exceeded its timeout.
 const TIMED_OUT: u8 = 124;
@@ -245,13 +246,26 @@ impl RunArgs {
         let mut config = context.load()?;
         config.spawners = 1;
         config.callers = Users::default();
-        let hook = request.hook.as_ref().map(|hook| &hook.workspace);
-        let offer = request.offer.as_ref().map(|offer| &offer.workspace);
-        let bound = hook.into_iter().chain(offer).map(PathBuf::from);
+        let named = request
+            .hook
+            .as_ref()
+            .map(|hook| PathBuf::from(&hook.workspace));
+        let offered = (request.offer.as_ref()).map(|offer| PathBuf::from(&offer.workspace));
+        let [named, offered] = [named, offered].map(|it| it.filter(|path| path.is_absolute()));
+        if named.is_none() && offered.is_none() {
+            return Ok((config, ConsentRule::Typed));
+        }
         let homes = context.environment().own_homes();
-        for workspace in bound.filter(|path| path.is_absolute()) {
-            let added = config.workspace_roots.add(&workspace, &homes);
+        let registry = Assembly::registry(&config)?;
+        let judge = Assembly::roots(&config, &registry);
+        let mut add = |workspace: &Path| config.workspace_roots.add(workspace, &homes, &judge);
+        if let Some(workspace) = named {
+            let added = add(&workspace);
             added.map_err(|why| Failure::new(format!("`{}` {why}", workspace.display())))?;
+        }
+        // Refused where the profile needs it, and by the reason that the request's check has then.
+        if let Some(workspace) = offered {
+            add(&workspace).ok();
         }
         // Typing a command is consent to it, under the typed profile.
         Ok((config, ConsentRule::Typed))

@@ -4,6 +4,7 @@ use std::{
     env,
     ffi::OsString,
     io::{self, IsTerminal, Read},
+    os::unix::fs::MetadataExt,
     panic,
     path::{Path, PathBuf},
     process::ExitCode,
@@ -11,6 +12,7 @@ use std::{
 };
 
 use clap::CommandFactory;
+use nix::unistd::geteuid;
 use tonic::transport::Channel;
 
 use hookjail_base::model::plain;
@@ -383,21 +385,26 @@ pub(super) fn rehearse(run: &RunArgs, runtime: Option<Adopted>, context: &Contex
 
 /// Returns the project of a directory.
 ///
-/// That is the one that the runtime names, else the repository in the user's home, else the directory itself.
+/// That is the one that the runtime names, else the repository in the user's home, or of the user's own elsewhere, else the directory
+/// itself.
 pub(super) fn project(runtime: Adopted, directory: &Path, home: Option<&Path>) -> PathBuf {
     let named = runtime.project_variables().filter_map(env::var_os);
     let mut named = named.filter_map(|path| Path::new(&path).canonicalize().ok());
     let named = named.find(|path| path.parent().is_some() && directory.starts_with(path));
-    let is_repository = |path: &&Path| path.join(".git").symlink_metadata().is_ok();
-    let below_home = |home| {
-        let mut above = directory.ancestors().take_while(|path| *path != home);
-        directory
-            .starts_with(home)
-            .then(|| above.find(is_repository))
-            .flatten()
+    let is_in_home = home.is_some_and(|home| directory.starts_with(home));
+    let is_own = |path: &Path| {
+        let found = path.metadata();
+        found.is_ok_and(|it| it.uid() == geteuid().as_raw())
     };
+    let around_home = |path: &Path| home.is_none_or(|home| home.starts_with(path));
+    let mut above = directory
+        .ancestors()
+        .take_while(|path| !around_home(path) && (is_in_home || is_own(path)));
     named
-        .or_else(|| home.and_then(below_home).map(Path::to_owned))
+        .or_else(|| {
+            let repository = above.find(|path| path.join(".git").symlink_metadata().is_ok());
+            repository.map(Path::to_owned)
+        })
         .unwrap_or_else(|| directory.to_owned())
 }
 

@@ -2,7 +2,6 @@
 
 use std::{
     collections::BTreeMap,
-    ffi::OsString,
     fs::{self, File},
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
@@ -23,7 +22,9 @@ use hookjail_base::{
 };
 
 use super::{
-    allowlist::{self, Allowlist, AllowlistError, Check, Digest, Entry, Lookup, Role, difference},
+    allowlist::{
+        self, Allowlist, AllowlistError, Check, Digest, Entry, Lookup, Role, WithData, difference,
+    },
     approved::Approved,
     pending::{Decided, NotAsked, OperatorAnswer, Pending, Question, Subject},
     program::{Program, Script, only_roots},
@@ -318,16 +319,16 @@ impl Consents {
                 .names(sought.command, sought.policy.name.as_str()))
     }
 
-    /// Returns the arguments that consents for a command, a profile and a hook's start mark as data. There are none
+    /// Returns the consents for a command, a profile and a hook's start that mark arguments as data. There are none
     /// where the list cannot be used; it then allows nothing either.
-    pub(crate) fn data(&self, command: &str, policy: &Policy, hook: &Hook) -> Vec<OsString> {
+    pub(crate) fn with_data(&self, command: &str, policy: &Policy, hook: &Hook) -> Vec<WithData> {
         let ConsentRule::Operator(operator) = &self.rule else {
             return Vec::new();
         };
         let list = self.allowlist.load(&operator.allowlist);
         list.map_or_else(
             |_| Vec::new(),
-            |list| list.data(&lookup(command, policy, hook)),
+            |list| list.with_data(&lookup(command, policy, hook)),
         )
     }
 

@@ -547,7 +547,12 @@ pub(super) async fn confirm_all(sandbox: &Sandbox, registry: &Registry) -> Vec<P
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    use hookjail_base::model::ProfileName;
+
     use super::*;
+    use crate::policy::References;
 
     #[test]
     fn the_listener_for_metrics_takes_nothing_from_hooks() {
@@ -607,5 +612,55 @@ mod tests {
             let taken = OWN_DESCRIPTORS + hooks * HOOK_DESCRIPTORS + connections;
             assert!(taken <= descriptors, "{descriptors}");
         }
+    }
+
+    #[test]
+    fn what_every_runtime_obeys_stays_unchanged_under_the_profiles_that_write_a_workspace() {
+        // Files that editors, shells and tools around git run by themselves.
+        const OTHERS: [&str; 6] = [
+            ".devcontainer/",
+            ".devcontainer.json",
+            ".envrc",
+            ".husky/",
+            ".idea/",
+            ".vscode/",
+        ];
+        let registry = Registry::load(&[], &[], &References::default()).unwrap();
+        let mut obeyed = contract::adopt::obeyed();
+        obeyed.extend(OTHERS);
+        let obeyed: Vec<_> = (obeyed.iter())
+            .map(|path| format!("${{workspace}}/{path}"))
+            .collect();
+        for name in ["workspace-rw", "worktree", "develop", "develop-online"] {
+            let name = ProfileName::parse(name).unwrap();
+            let unchanged = registry.find(&name).unwrap().files.unchanged.iter();
+            let mut unchanged: Vec<_> = unchanged.map(ToString::to_string).collect();
+            unchanged.sort();
+            assert_eq!(unchanged, obeyed, "{name}");
+        }
+    }
+
+    #[test]
+    fn no_directory_that_stays_unchanged_is_a_workspace_or_holds_one() {
+        let registry = Registry::load(&[], &[], &References::default()).unwrap();
+        let roots = WorkspaceRoots {
+            named: vec!["/srv".into()],
+            ..WorkspaceRoots::default()
+        };
+        let roots = roots.beside(&registry, contract::adopt::directories());
+        let name = ProfileName::parse("workspace-rw").unwrap();
+        let unchanged = &registry.find(&name).unwrap().files.unchanged;
+        for kept in unchanged {
+            let mut names = kept.below.iter();
+            let first = Path::new("/srv/p").join(names.next().unwrap());
+            let is_in_directory = kept.directory || names.next().is_some();
+            assert_eq!(roots.admit(&first).is_err(), is_in_directory, "{kept}");
+            assert_eq!(
+                roots.admit(&first.join("x")).is_err(),
+                is_in_directory,
+                "{kept}"
+            );
+        }
+        assert_eq!(roots.admit(Path::new("/srv/p/.private/x")), Ok(()));
     }
 }

@@ -21,6 +21,7 @@ use hookjail_base::redact::Redactor;
 
 use super::Run;
 use crate::{
+    consent::roots_alone,
     metrics::{Metrics, NoticeOutcome},
     notices::{Asked, Means, NOTIFY_SEND, Notice, shown_name},
 };
@@ -112,7 +113,9 @@ impl Notifier {
             self.metrics.notices(NoticeOutcome::Limited, limited);
         }
         let count = within.len() as u64;
-        let words = within.iter().map(|notice| self.words(notice, &hook));
+        let words = within
+            .iter()
+            .map(|notice| self.words(notice, &hook, program_of_root));
         let Some(words) = words.collect::<Option<Vec<_>>>() else {
             tracing::debug!(
                 run,
@@ -163,7 +166,12 @@ impl Notifier {
     }
 
     /// Returns the program that shows a notice; `None` where there is none.
-    fn words(&self, notice: &Notice, hook: &str) -> Option<Words> {
+    fn words(
+        &self,
+        notice: &Notice,
+        hook: &str,
+        find: impl Fn(&Path) -> Option<PathBuf>,
+    ) -> Option<Words> {
         let (title, text) = notice.shown(hook);
         match &self.means {
             Means::Command(command) => {
@@ -198,7 +206,7 @@ impl Notifier {
                 Some(Words {
                     arguments: arguments.into_iter().map(OsString::from).collect(),
                     bus: Some(bus),
-                    program: path.iter().find_map(|directory| program_in(directory))?,
+                    program: path.iter().find_map(|directory| find(directory))?,
                 })
             }
             Means::Off => None,
@@ -282,6 +290,11 @@ fn hook_name(run: &Run) -> String {
     shown_name(names.next().map_or("", String::as_str))
 }
 
+/// Returns the program of a directory that shows notices. Root alone can change it: it is started without confinement.
+fn program_of_root(directory: &Path) -> Option<PathBuf> {
+    roots_alone(&program_in(directory)?)
+}
+
 fn program_in(directory: &Path) -> Option<PathBuf> {
     let program = directory.join(NOTIFY_SEND);
     let can = program.is_file() && access(&program, AccessFlags::X_OK).is_ok();
@@ -361,6 +374,21 @@ mod tests {
     }
 
     #[test]
+    fn a_program_that_others_can_change_shows_no_notice() {
+        use std::{fs, os::unix::fs::PermissionsExt};
+
+        let directory = tempfile::tempdir().unwrap();
+        let program = directory.path().join(NOTIFY_SEND);
+        fs::write(&program, "#!/bin/sh\n").unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        // In a directory above it others may write.
+        assert!(program_in(directory.path()).is_some());
+        assert_eq!(program_of_root(directory.path()), None);
+        // The control: programs that root alone can change are found by the same rule.
+        assert!(roots_alone(Path::new("/bin/sh")).is_some());
+    }
+
+    #[test]
     fn a_desktop_shows_no_markup_of_a_hooks() {
         let notice = Notice {
             sound: true,
@@ -382,7 +410,7 @@ mod tests {
                 runtime: runtime.map(Into::into),
             };
             let notifier = Notifier::new(means, Arc::new(Metrics::new().unwrap()));
-            notifier.words(&notice, "a hook")
+            notifier.words(&notice, "a hook", program_in)
         };
         set(0o755);
         let found = words(Some("unix:path=/bus"), None).unwrap();

@@ -124,16 +124,19 @@ impl Plan {
             check_confines(&selected)?;
         }
         let mut environment = Variables::resolve(&policy, &request.hook, request.depth)?;
-        let sought = &admitted.program.sought;
-        if !sought.is_empty() {
-            let left_out = misleading(
-                sought,
+        if policy.environment.caller_path {
+            let misleading = misleading(
                 &environment.path(),
                 &written(&policy, request.hook.workspace.as_deref()),
                 OpenedFor::caller(&admitted.call.peer, sandbox.switches_uid()),
                 sandbox.view(&policy.files),
             )?;
-            environment.leave_out(&left_out);
+            environment.put_last(&misleading);
+            for directory in &misleading {
+                let run_id = &*admitted.call.run_id;
+                let directory = directory.display();
+                tracing::info!(%run_id, "`{directory}` comes last in PATH: hooks can write there, and it has an interpreter of its own");
+            }
         }
         if let Some(trace) = &admitted.call.trace {
             let context = trace.context();

@@ -127,12 +127,15 @@ impl Variables {
         path.map_or_else(Vec::new, |path| std::env::split_paths(path).collect())
     }
 
-    /// Leaves directories out of `PATH`.
-    pub(crate) fn leave_out(&mut self, directories: &[PathBuf]) {
-        let left = self.path().into_iter();
-        let left = left.filter(|it| !directories.contains(it));
-        let left: Vec<_> = left.map(PathBuf::into_os_string).collect();
-        self.0.insert("PATH".into(), left.join(OsStr::new(":")));
+    /// Puts directories of `PATH` behind the others.
+    pub(crate) fn put_last(&mut self, directories: &[PathBuf]) {
+        let (last, first): (Vec<_>, Vec<_>) = self
+            .path()
+            .into_iter()
+            .partition(|it| directories.contains(it));
+        let all = first.into_iter().chain(last).map(PathBuf::into_os_string);
+        let all: Vec<_> = all.collect();
+        self.0.insert("PATH".into(), all.join(OsStr::new(":")));
     }
 
     /// Returns the names of the whole environment, sorted.
@@ -197,14 +200,24 @@ pub(crate) fn is_closed_to_requests(name: &str) -> bool {
     is_closed(name) || PROFILE_ONLY.iter().any(|pattern| matches(pattern, name))
 }
 
-/// Returns whether a variable that a runtime's settings set decides what hookjail itself loads, or where it looks for its own files.
+/// Returns whether a variable that a runtime's settings set decides what hookjail, or the shell that starts it, loads, or where
+/// hookjail looks for its own files.
 pub(crate) fn steers_hookjail(name: &str) -> bool {
-    const STEERING: [&str; 6] = [
+    const STEERING: [&str; 15] = [
+        "BASHOPTS",
+        "BASH_ENV",
+        "BASH_FUNC_*",
+        "BASH_LOADABLES_PATH",
+        "DBUS_*",
         "DYLD_*",
+        "GCONV_PATH",
         "GLIBC_TUNABLES",
         "HOME",
         "HOOKJAIL_*",
         "LD_*",
+        "PS4",
+        "SHELLOPTS",
+        "TMPDIR",
         "XDG_*",
     ];
     STEERING.iter().any(|pattern| matches(pattern, name))

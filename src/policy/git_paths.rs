@@ -2,11 +2,12 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
+    env,
     ffi::{OsStr, OsString},
     fs, io,
     os::unix::{
         ffi::{OsStrExt, OsStringExt},
-        fs::FileTypeExt,
+        fs::{FileTypeExt, MetadataExt},
     },
     path::{Component, Path, PathBuf},
 };
@@ -35,10 +36,8 @@ const MODULE_LEVELS: usize = 10;
 
 /// Returns the home whose configuration of git a path is, if it is one.
 fn home_of(path: &Path) -> Option<&Path> {
-    FILES.iter().find_map(|file| {
-        let home = path.ancestors().nth(Path::new(file).components().count())?;
-        path.ends_with(file).then_some(home)
-    })
+    let file = FILES.iter().find(|file| path.ends_with(file))?;
+    path.ancestors().nth(Path::new(file).components().count())
 }
 
 /// Returns the paths below a home that a configuration of git names, each with the access that git needs.
@@ -130,8 +129,9 @@ pub(crate) struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Returns the paths that git obeys by the configurations of the system, of the homes and of a repository: directories of hooks and
-    /// templates, and files that are included and exist. git fails where the name of one that is missing is taken.
+    /// Returns the paths that git obeys by the configurations of the system, of the homes, of this process's `XDG_CONFIG_HOME` and of a
+    /// repository: directories of hooks and templates, and files that are included and exist. git fails where the name of one that is
+    /// missing is taken.
     ///
     /// # Errors
     ///
@@ -139,7 +139,11 @@ impl Reader<'_> {
     pub(crate) fn obeyed(&self, repository: &[PathBuf]) -> Result<Vec<PathBuf>, Unread> {
         let of_homes = self.homes.iter();
         let of_homes = of_homes.flat_map(|home| FILES.iter().map(|file| home.join(file)));
-        let first = of_homes.chain([SYSTEM.into()]).chain(repository.to_vec());
+        let of_user = env::var_os("XDG_CONFIG_HOME").map(PathBuf::from);
+        let of_user = of_user.filter(|path| path.is_absolute());
+        let of_user = of_user.map(|path| path.join("git/config"));
+        let first = of_homes.chain(of_user).chain([SYSTEM.into()]);
+        let first = first.chain(repository.to_vec());
         // The shortest chain to a file comes first: git follows each chain as far.
         let mut left: VecDeque<(PathBuf, usize)> = first.map(|file| (file, 0)).collect();
         let (mut found, mut read_files) = (Vec::new(), Vec::new());
@@ -194,6 +198,43 @@ impl Reader<'_> {
         }
         Ok(found)
     }
+}
+
+/// Returns the working trees around a directory, each with its directories of git: `.git`, or those that such a file names. Also
+/// returns the repositories without a tree that the directory is or lies in.
+///
+/// git obeys none of another owner. Of several it takes the nearest with a whole repository, which a hook could spoil.
+pub(crate) fn trees_around(directory: &Path) -> Vec<(Option<&Path>, Vec<PathBuf>)> {
+    let owner = |path: &Path| path.symlink_metadata().ok().map(|it| it.uid());
+    let expected = owner(directory);
+    let is_owned = |path: &Path| expected.is_some() && owner(path) == expected;
+    let is_bare = |path: &Path| {
+        let mut names = ["HEAD", "objects", "refs"].iter();
+        is_owned(path) && names.all(|name| path.join(name).symlink_metadata().is_ok())
+    };
+    let trees = directory.ancestors().filter_map(|top| {
+        let link = top.join(".git");
+        if top != directory && is_owned(&link) {
+            Some((Some(top), directories_of(link)))
+        } else {
+            is_bare(top).then(|| (None, vec![top.to_owned()]))
+        }
+    });
+    trees.collect()
+}
+
+fn directories_of(link: PathBuf) -> Vec<PathBuf> {
+    let named = |base: &Path, file: &Path, key: &str| {
+        let text = read(file).ok().flatten()?;
+        let text = text.trim_ascii_end().strip_prefix(key.as_bytes())?;
+        base.join(OsStr::from_bytes(text)).canonicalize().ok()
+    };
+    let top = link.parent().unwrap_or(&link);
+    let linked = named(top, &link, "gitdir: ");
+    let common = linked
+        .as_ref()
+        .and_then(|linked| named(linked, &linked.join("commondir"), ""));
+    [Some(link), linked, common].into_iter().flatten().collect()
 }
 
 /// Returns what steers the submodules of a repository, and of those: their configurations and their directories of hooks.
@@ -718,6 +759,36 @@ mod tests {
             let shown = hookjail_base::refusal::chain(&unread);
             assert!(shown.contains(why), "{shown}");
             assert!(unread.path.starts_with(places.path("tree")), "{unread}");
+        }
+    }
+
+    #[test]
+    fn trees_around_a_directory_are_found_through_what_looks_like_a_nearer_one() {
+        let places = Places::new();
+        places.write("main/.git/worktrees/one/commondir", "../..\n");
+        let linked = places.path("main/.git/worktrees/one");
+        places.write("one/.git", &format!("gitdir: {}\n", linked.display()));
+        places.write("one/a/.git/x", "");
+        places.write("one/a/b/c/.git/x", "");
+        let directory = places.path("one/a/b/c");
+        let found = trees_around(&directory);
+        let (one, a) = (places.path("one"), places.path("one/a"));
+        let directories = vec![one.join(".git"), linked.clone(), places.path("main/.git")];
+        assert_eq!(
+            found[..2],
+            [
+                (Some(&*a), vec![a.join(".git")]),
+                (Some(&*one), directories)
+            ]
+        );
+        for name in ["HEAD", "objects", "refs"] {
+            places.write(&format!("bare/{name}"), "");
+        }
+        let bare = places.path("bare");
+        places.write("bare/hooks/x", "");
+        for directory in [bare.clone(), bare.join("hooks")] {
+            let found = trees_around(&directory);
+            assert_eq!(found[0], (None, vec![bare.clone()]), "{directory:?}");
         }
     }
 

@@ -22,6 +22,8 @@ mod transcripts;
 pub(crate) mod units;
 mod workspace_roots;
 
+#[cfg(target_os = "linux")]
+pub(crate) use self::profile::grants::grantable;
 pub use self::{
     entries::Entries, names::NamePattern, profile::references::References, registry::Registry,
     start::starts_in, workspace_roots::WorkspaceRoots,

@@ -6,7 +6,7 @@ use std::{
     ffi::OsStr,
     fs,
     os::unix::fs::MetadataExt,
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
 };
 
 use nix::unistd::geteuid;
@@ -26,7 +26,7 @@ pub struct WorkspaceRoots {
     pub homes_of_callers: bool,
     /// The operator's roots.
     pub named: Vec<PathBuf>,
-    /// Names of directories whose files git or an agent obeys: no workspace is one, or lies in one.
+    /// Names of directories whose files an agent obeys: no workspace is one, or lies in one.
     pub obeyed: BTreeSet<&'static str>,
 }
 
@@ -67,7 +67,7 @@ impl WorkspaceRoots {
 
     /// Returns directories in every spelling, and of a directory `bin` the installation that it is of.
     fn executed_in(&self, directories: impl Iterator<Item = PathBuf>) -> Vec<PathBuf> {
-        let spelled = directories.filter(|path| path.is_absolute());
+        let spelled = directories.filter(|path| path.is_absolute() && !is_of_a_project(path));
         let spelled = spelled.flat_map(|path| [path.canonicalize().ok(), Some(path)]);
         let all = spelled.flatten().flat_map(|path| {
             let is_of_programs = path
@@ -96,17 +96,18 @@ impl WorkspaceRoots {
         })
     }
 
-    /// Adds a directory as a root for a process that serves one user's own command, by the rules for places of a home.
+    /// Adds a directory as a root for a process that serves one user's own command, where other roots, such as
+    /// [`Self::beside`] returns them, have nothing against it by the rules for places of a home.
     ///
     /// # Errors
     ///
     /// Returns the reason, worded to follow the path, where it keeps keys, or others obey or execute what lies there.
-    pub fn add(&mut self, workspace: &Path, homes: &[PathBuf]) -> Result<(), String> {
-        let of_user = Self {
+    pub fn add(&mut self, workspace: &Path, homes: &[PathBuf], judge: &Self) -> Result<(), String> {
+        let judge = Self {
             homes: homes.to_vec(),
-            ..self.clone()
+            ..judge.clone()
         };
-        match of_user.judge(workspace) {
+        match judge.judge(workspace) {
             Ok(()) | Err(NoWorkspace::Elsewhere) => {
                 self.named.push(workspace.to_owned());
                 Ok(())
@@ -175,15 +176,19 @@ impl WorkspaceRoots {
         }
     }
 
-    /// Returns why no project lies here: git, or an agent, obeys a directory on the way. Working trees that they make are projects.
+    /// Returns why no project lies here: git, an agent or an editor obeys a directory on the way. Working trees that they make are
+    /// projects.
     fn obeyed_in(&self, path: &Path) -> Option<String> {
         let names: Vec<&OsStr> = path.iter().collect();
         let obeyed = (0..names.len()).find(|&index| {
             let name = names[index].to_string_lossy().to_lowercase();
-            (name == ".git" || self.obeyed.contains(&*name)) && !makes_trees(&names, index)
+            let is_obeyed = OBEYED.contains(&&*name) || self.obeyed.contains(&*name);
+            is_obeyed && !makes_trees(&names, index)
         })?;
         let name = names[obeyed].display();
-        Some(format!("git or an agent obeys files of `{name}`"))
+        Some(format!(
+            "git, an agent or an editor obeys files of `{name}`"
+        ))
     }
 
     /// Returns whether a directory beside the home belongs to the daemon's user, who is not root, and is neither the system's nor
@@ -209,6 +214,9 @@ impl WorkspaceRoots {
                 .is_ok_and(|found| found.path() == workspace && !is_home(&found))
     }
 }
+
+/// Directories whose files git, editors and tools around them obey, of any project.
+const OBEYED: [&str; 5] = [".devcontainer", ".git", ".husky", ".idea", ".vscode"];
 
 /// Directories of a home with programs that others run.
 const PROGRAMS: [&str; 4] = ["bin", "go/bin", "sbin", "snap"];
@@ -247,6 +255,14 @@ const SYSTEM: [&str; 12] = [
     "/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/proc", "/run", "/sbin", "/sys",
     "/usr",
 ];
+
+/// Returns whether a directory of programs is a project's own: of a virtual environment, or of its packages.
+fn is_of_a_project(programs: &Path) -> bool {
+    let mut names = programs.components().map(Component::as_os_str);
+    let around = programs.parent();
+    names.any(|name| name == "node_modules")
+        || around.is_some_and(|around| around.join("pyvenv.cfg").is_file())
+}
 
 #[cfg(test)]
 mod tests {
@@ -298,7 +314,8 @@ mod tests {
             ("/opt/project/.git", false),
         ] {
             let mut roots = roots();
-            let added = roots.add(Path::new(path), &homes);
+            let judge = roots.clone();
+            let added = roots.add(Path::new(path), &homes, &judge);
             assert_eq!(added.is_ok(), is_added, "{path}: {added:?}");
             assert_eq!(roots.admit(Path::new(path)).is_ok(), is_added, "{path}");
         }
@@ -318,15 +335,27 @@ mod tests {
             "other",
             "plain/bin",
             "plain/x",
+            "home/project/.venv/bin",
+            "home/project/.venv/lib",
+            "home/project/node_modules/.bin",
         ] {
             fs::create_dir_all(place.join(name)).unwrap();
         }
+        fs::write(place.join("home/project/.venv/pyvenv.cfg"), "").unwrap();
         std::os::unix::fs::symlink(place.join("plain/bin"), place.join("searched")).unwrap();
         let homes = WorkspaceRoots {
             homes: vec![place.join("home")],
             ..WorkspaceRoots::default()
         };
-        let searched = ["home/bin", "home/conda/bin", "opt/bin", "searched"];
+        // The last two are those of a session in a project, which stays a workspace.
+        let searched = [
+            "home/bin",
+            "home/conda/bin",
+            "opt/bin",
+            "searched",
+            "home/project/.venv/bin",
+            "home/project/node_modules/.bin",
+        ];
         let searched = searched.map(|it| place.join(it)).into_iter();
         let searched = searched.chain([".".into(), "/".into()]);
         let roots = WorkspaceRoots {
@@ -350,6 +379,7 @@ mod tests {
             ("home/conda/lib", true),
             ("home/conda/lib/x", true),
             ("home/lib", false),
+            ("home/project", false),
         ];
         for (below, is_executed) in at_home.iter().chain(beside) {
             let path = place.join(below);
@@ -415,6 +445,8 @@ mod tests {
             ("/srv/p/.GIT/hooks", "obeys"),
             ("/srv/p/.claude/hooks", "obeys"),
             ("/srv/.github", "obeys"),
+            ("/srv/p/.vscode", "obeys"),
+            ("/srv/p/.Husky/_", "obeys"),
             ("/home/ada/p/.claude/hooks/.git", "obeys"),
         ] {
             let problem = roots.admit(Path::new(refused)).unwrap_err();

@@ -373,6 +373,39 @@ async fn text_that_names_no_interpreter_is_run_by_the_shell_and_nothing_else_is(
     assert!(problem.contains("no first line"), "{problem}");
 }
 
+/// As programs that select a version of an interpreter are.
+#[tokio::test]
+async fn a_script_whose_interpreter_is_a_script_runs_as_it_does_without_hookjail() {
+    let daemon = Daemon::start().await;
+    let written = |name: &str, text: &str| {
+        let path = daemon.outside(name);
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        path.display().to_string()
+    };
+    let shim = written(
+        "python3",
+        "#!/usr/bin/env -S sh -u\nexec /bin/sh -e \"$@\"\n",
+    );
+    let outer = written(
+        "outer",
+        &format!("#!{shim} -u\nshift; exec /bin/sh \"$@\"\n"),
+    );
+    for (name, interpreter) in [("one", shim), ("two", outer)] {
+        let hook = written(name, &format!("#!{interpreter} -f\necho ran $1 $-\n"));
+        let control = Command::new(&hook).arg("one").output().unwrap();
+        assert!(!control.stdout.is_empty(), "{name}: {control:?}");
+        let response = daemon.run(support::hook([&hook, "one"])).await.unwrap();
+        let outcome = response.outcome.unwrap();
+        assert_eq!(
+            (&response.stdout[..], outcome.exit_code),
+            (&control.stdout[..], control.status.code()),
+            "{name}: {}",
+            response.exec_problem
+        );
+    }
+}
+
 #[tokio::test]
 async fn a_program_that_the_dynamic_loader_runs_has_no_more_rights() {
     let daemon = Daemon::start().await;

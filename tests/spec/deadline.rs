@@ -414,6 +414,27 @@ async fn ended_while_paused(daemon: &Daemon, seconds: u32) -> bool {
     in_time
 }
 
+#[tokio::test]
+async fn a_workspace_that_another_program_locks_is_waited_for_until_the_deadline_or_two_seconds() {
+    let daemon = Daemon::start().await;
+    let shared = daemon.workspace().join(".hookjail-run");
+    fs::create_dir(&shared).unwrap();
+    let lock = fs::File::open(&shared).unwrap();
+    let lock = Flock::lock(lock, FlockArg::LockExclusive).unwrap();
+    let refused = async |timeout: i64| {
+        let request = pb::ExecuteRequest {
+            timeout: wall_time(timeout),
+            ..writing(&daemon, "exit 3")
+        };
+        daemon.run(request).await.map_err(|status| reason(&status))
+    };
+    assert_eq!(refused(1).await.unwrap_err(), "DEADLINE");
+    assert_eq!(refused(30).await.unwrap_err(), "POLICY_UNENFORCEABLE");
+    // The control.
+    drop(lock);
+    assert_eq!(end(&refused(30).await.unwrap()).1, Some(3));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deadline_at_any_moment_of_the_start_leaves_nothing_and_tells_whether_the_hook_ran() {
     let daemon = Daemon::start().await;

@@ -921,8 +921,11 @@ fn a_directory_that_settings_name_lies_in_the_project_or_its_hook_stays() {
     assert!(printed.contains("      starts in "), "{printed}");
     assert!(!home.path(".ssh/authorized_keys").exists());
 
-    // No process of a user's own takes such a place either.
-    for words in [
+    // No process of a user's own takes such a place either, nor one of an agent's settings outside the home.
+    let elsewhere = tempfile::tempdir().unwrap();
+    let obeyed = elsewhere.path().canonicalize().unwrap().join("p/.claude");
+    fs::create_dir_all(&obeyed).unwrap();
+    for (words, place) in [
         &[
             "run",
             "--private",
@@ -931,15 +934,38 @@ fn a_directory_that_settings_name_lies_in_the_project_or_its_hook_stays() {
             "--workspace",
         ][..],
         &["learn", "--name", "own", "--workspace"],
-    ] {
-        let keys = home.path(".ssh");
-        let words = [words, &[keys.to_str().unwrap(), "--", "/bin/true"]].concat();
+    ]
+    .into_iter()
+    .flat_map(|words| [(words, home.path(".ssh")), (words, obeyed.clone())])
+    {
+        let words = [words, &[place.to_str().unwrap(), "--", "/bin/true"]].concat();
         let done = home.hookjail(&words);
         let printed = String::from_utf8_lossy(&done.stderr);
         assert!(!done.status.success(), "{printed}");
         let why = "is no workspace unless `hooks.workspace_roots` names it";
         assert!(printed.contains(why), "{printed}");
     }
+}
+
+#[test]
+fn a_hook_outside_the_home_has_the_users_repository_as_its_workspace_wherever_it_starts() {
+    let (home, elsewhere) = (Home::new(), Home::new());
+    elsewhere.script(
+        "p/reach.sh",
+        "#!/bin/sh\necho made >>../made\n(echo planted >>pre-commit) 2>/dev/null\nexit 0\n",
+    );
+    elsewhere.write("p/.git/config", "[core]\n\thooksPath = tools\n");
+    elsewhere.write("p/tools/pre-commit", "own\n");
+    let script = elsewhere.path("p/reach.sh");
+    let entry = json!({"type": "command", "bash": script, "cwd": "tools"});
+    let settings = json!({"version": 1, "hooks": {"preToolUse": [entry]}});
+    elsewhere.settings("p/.github/hooks/h.json", &settings);
+    let done = home.hookjail_in(&elsewhere.path("p"), &["install", "--copilot", "--yes"]);
+    let printed = String::from_utf8_lossy(&done.stdout);
+    assert!(done.status.success(), "{printed}");
+    assert_eq!(elsewhere.text("p/tools/pre-commit"), "own\n");
+    // The control: it ran, and wrote the project.
+    assert!(elsewhere.text("p/made").contains("made"));
 }
 
 #[test]
@@ -952,6 +978,9 @@ fn variables_of_settings_that_steer_hookjail_itself_leave_their_hooks() {
         ("XDG_CONFIG_HOME", false),
         ("HOME", false),
         ("HOOKJAIL_ADDR", false),
+        ("BASH_ENV", false),
+        ("DBUS_SESSION_BUS_ADDRESS", false),
+        ("TMPDIR", false),
         ("NODE_ENV", true),
     ] {
         settings["env"] = json!({"A": "b", name: "./x"});
@@ -982,6 +1011,71 @@ fn variables_of_settings_that_steer_hookjail_itself_leave_their_hooks() {
         assert_eq!(code, Some(i32::from(!is_changed)), "{name}: {printed}");
         let why = format!("its variable `{name}` decides about hookjail itself");
         assert_eq!(printed.contains(&why), !is_changed, "{name}: {printed}");
+    }
+}
+
+#[test]
+fn a_file_of_variables_that_steers_hookjail_itself_leaves_the_hooks_of_who_loads_it() {
+    let hooks = json!([{"hooks": [{"type": "command", "command": ".claude/hooks/guard.sh"}]}]);
+    for (runtime, settings, point, file, text, is_changed) in [
+        (
+            "gemini-cli",
+            ".gemini",
+            "BeforeTool",
+            "p/.env",
+            "A=b\nexport BASH_ENV = ./x\n",
+            false,
+        ),
+        (
+            "gemini-cli",
+            ".gemini",
+            "BeforeTool",
+            "p/.gemini/.env",
+            "LD_PRELOAD: x\n",
+            false,
+        ),
+        (
+            "gemini-cli",
+            ".gemini",
+            "BeforeTool",
+            ".env",
+            "XDG_CONFIG_HOME=x\n",
+            false,
+        ),
+        (
+            "qwen-code",
+            ".qwen",
+            "PreToolUse",
+            "p/.qwen/.env",
+            "\rBASH_ENV=x\n",
+            false,
+        ),
+        (
+            "gemini-cli",
+            ".gemini",
+            "BeforeTool",
+            "p/.env",
+            "# BASH_ENV=x\nKEY=$HOME\n",
+            true,
+        ),
+        (
+            "claude-code",
+            ".claude",
+            "PreToolUse",
+            "p/.env",
+            "BASH_ENV=x\n",
+            true,
+        ),
+    ] {
+        let home = Home::new();
+        let name = format!("p/{settings}/settings.json");
+        home.settings(&name, &json!({"hooks": {point: hooks}}));
+        home.write(file, text);
+        let done = home.hookjail(&["install", &format!("--{runtime}"), "--yes"]);
+        let printed = String::from_utf8_lossy(&done.stdout);
+        assert_eq!(done.status.success(), is_changed, "{file}: {printed}");
+        let why = format!("`{}` sets `", home.path(file).display());
+        assert_eq!(printed.contains(&why), !is_changed, "{file}: {printed}");
     }
 }
 
@@ -1877,6 +1971,72 @@ fn settings_that_hookjail_cannot_change_as_they_are_stay_and_say_what_to_do() {
         );
         assert_eq!(home.text(name), text);
     }
+}
+
+/// The directory in which somebody types a command is only offered as its workspace.
+#[test]
+fn a_command_that_needs_no_workspace_runs_wherever_it_is_typed() {
+    let home = Home::new();
+    home.own();
+    let run = |words: &[&str]| {
+        let words = [&["run", "--private"], words, &["--", "/bin/echo", "ran"]].concat();
+        let done = home.hookjail_in(home.0.path(), &words);
+        let printed = [&done.stdout[..], &done.stderr].concat();
+        String::from_utf8(printed).unwrap()
+    };
+    let place = home.0.path().to_str().unwrap();
+    assert!(run(&[]).contains("ran\n"), "{}", run(&[]));
+    for words in [&["--profile", "workspace-rw"][..], &["--workspace", place]] {
+        let printed = run(words);
+        assert!(
+            printed.contains("is no workspace unless"),
+            "{words:?}: {printed}"
+        );
+    }
+}
+
+/// Relative words name other files in another place, so a word that is data in one place is none in others.
+#[test]
+fn what_is_data_in_one_place_leaves_the_consents_of_other_places_as_they_are() {
+    let home = Home::new();
+    for place in ["p", "q"] {
+        fs::create_dir_all(home.path(place)).unwrap();
+        for (name, text) in [("a.py", "one\n"), ("b.py", "two\n")] {
+            fs::write(home.path(&format!("{place}/{name}")), text).unwrap();
+        }
+    }
+    home.own();
+    let [p, q] = ["p", "q"].map(|place| home.path(place));
+    let command = ["--", "/bin/cat", "a.py", "b.py"];
+    let allow = |data: &[&str], place: &Path| {
+        let words = ["consent", "allow", "--profile", "workspace-ro"];
+        let done = home.hookjail_in(place, &[&words, data, &command].concat());
+        assert!(done.status.success(), "{done:?}");
+    };
+    let run = |place: &Path| {
+        let (program, shown) = (program(), place.display());
+        let line = format!(
+            "cd {shown} && CLAUDE_PROJECT_DIR={shown} {} run --as claude-code --profile workspace-ro --start {}",
+            program.display(),
+            command.join(" ")
+        );
+        let child = home.fire(&line, &json!({"hook_event_name": "SessionStart"}));
+        String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap()
+    };
+    allow(&[], &q);
+    assert_eq!(run(&q), "one\ntwo\n");
+    assert_eq!(run(&p), "");
+    allow(&["--data", "b.py"], &p);
+    assert_eq!((&*run(&p), &*run(&q)), ("one\ntwo\n", "one\ntwo\n"));
+    for (name, there) in [("b.py", "one\nnew\n"), ("a.py", "")] {
+        for place in [&p, &q] {
+            fs::write(place.join(name), "new\n").unwrap();
+        }
+        assert_eq!((&*run(&p), &*run(&q)), (there, ""), "{name}");
+    }
+    // A new consent for the place helps.
+    allow(&[], &q);
+    assert_eq!(run(&q), "new\nnew\n");
 }
 
 /// A formatter of code that it is given by name is one program with one argument: what tells it from a runner is somebody's word.

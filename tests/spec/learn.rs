@@ -333,6 +333,17 @@ fn keys_are_never_granted_and_are_named() {
     let refused = home.hookjail(&["learn", &literal, "--", &hook], "");
     let printed = String::from_utf8_lossy(&refused.stderr);
     assert!(printed.contains("cannot be in a profile"), "{printed}");
+    for (path, why) in [
+        ("/", "it holds everything"),
+        ("/dev", "it holds every device"),
+    ] {
+        let grant = format!("--grant={path}=read");
+        let refused = home.hookjail(&["learn", &grant, "--", &hook], "");
+        let printed = String::from_utf8_lossy(&refused.stderr);
+        let expected = format!("`{path}` cannot be granted: {why}");
+        assert!(printed.contains(&expected), "{printed}");
+        assert!(!printed.contains("TOML"), "{printed}");
+    }
 
     let learned = home.learn(&[], &[&hook]);
 

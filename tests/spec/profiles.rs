@@ -245,7 +245,7 @@ fn executable(path: &Path, text: &str) {
 #[tokio::test]
 async fn no_file_of_the_workspace_takes_the_name_of_an_interpreter_and_a_virtual_environment_does()
 {
-    let hook_text = "#!/usr/bin/env sh\necho good\nproject-tool || echo no tool\n";
+    let hook_text = "#!/usr/bin/env sh\nsh -c 'echo good' | cat\nproject-tool\n";
     let mine = home();
     let path = mine.path().join("hook");
     executable(&path, hook_text);
@@ -256,7 +256,7 @@ async fn no_file_of_the_workspace_takes_the_name_of_an_interpreter_and_a_virtual
     let bin = workspace.join("bin");
     fs::create_dir(&bin).unwrap();
     executable(&bin.join("project-tool"), "#!/bin/sh\necho tool\n");
-    let said = async || {
+    let printed = async || {
         let mut request = hook([path.to_str().unwrap()]);
         let named = request.hook.as_mut().unwrap();
         let of_session = format!("{}:/usr/bin:/bin", bin.display());
@@ -267,10 +267,10 @@ async fn no_file_of_the_workspace_takes_the_name_of_an_interpreter_and_a_virtual
     };
     // The control: as in a virtual environment, the name leads to the interpreter of another directory.
     symlink("/bin/sh", bin.join("sh")).unwrap();
-    assert_eq!(said().await, "good\ntool\n");
+    assert_eq!(printed().await, "good\ntool\n");
     fs::remove_file(bin.join("sh")).unwrap();
     executable(&bin.join("sh"), "#!/bin/sh\necho evil\n");
-    assert_eq!(said().await, "good\nno tool\n");
+    assert_eq!(printed().await, "good\ntool\n");
 }
 
 /// Leaves a file in a cache, links it into the project, and prints what is there.

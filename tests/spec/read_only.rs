@@ -1185,6 +1185,121 @@ async fn whatever_spelling_has_git_obey_a_path_it_stays() {
 }
 
 #[tokio::test]
+async fn what_a_repository_around_the_workspace_has_git_obey_stays_in_it() {
+    let daemon = daemon().await;
+    let attempts = ["hk/pre-commit", "inc", "tree/x"];
+    for (index, is_linked) in [false, true].into_iter().enumerate() {
+        for (profile, changes) in [("without", true), ("workspace-rw", false)] {
+            let top = repository(&daemon, &format!("{profile}-{index}"));
+            let named = "[core]\nhooksPath = app/hk\n[include]\npath = $T/app/inc\n";
+            let named = named.replace("$T", top.to_str().unwrap());
+            fs::write(top.join(".git/config"), named).unwrap();
+            let of_tree = "[init]\ntemplateDir = app/tree\n";
+            let workspace = top.join("app");
+            for directory in ["hk", "tree", ".git"] {
+                fs::create_dir_all(workspace.join(directory)).unwrap();
+            }
+            // As a hook could begin it in an earlier run.
+            fs::write(workspace.join(".git/config"), "").unwrap();
+            fs::write(workspace.join("inc"), "").unwrap();
+            let repository = if is_linked {
+                let common = daemon.workspace().join(format!("{profile}-common"));
+                fs::rename(top.join(".git"), &common).unwrap();
+                let linked = common.join("worktrees/one");
+                fs::create_dir_all(&linked).unwrap();
+                fs::write(linked.join("commondir"), "../..\n").unwrap();
+                let link = format!("gitdir: {}\n", linked.display());
+                fs::write(top.join(".git"), link).unwrap();
+                linked
+            } else {
+                top.join(".git")
+            };
+            fs::write(repository.join("config.worktree"), of_tree).unwrap();
+            open_to_all(&workspace);
+            for file in attempts {
+                let script = format!("echo x >> {file}");
+                let seen = run(&daemon, in_workspace(profile, &script, &workspace)).await;
+                assert_eq!(seen.0 == Some(0), changes, "{file}, {is_linked}: {seen:?}");
+            }
+            let free = in_workspace(profile, "echo x >> free", &workspace);
+            assert_eq!(run(&daemon, free).await.0, Some(0), "{profile}");
+        }
+    }
+    // By links of the repository around, and in one without a working tree.
+    for (profile, changes) in [("without", true), ("workspace-rw", false)] {
+        let top = repository(&daemon, &format!("{profile}-links"));
+        let workspace = top.join("app");
+        fs::create_dir_all(workspace.join("hk")).unwrap();
+        for (file, link) in [
+            ("hk/post-merge", ".git/hooks"),
+            ("pre-push.sh", ".husky/pre-push"),
+        ] {
+            fs::write(workspace.join(file), "").unwrap();
+            let target = workspace.join(file.split('/').next().unwrap());
+            fs::create_dir_all(top.join(".husky")).unwrap();
+            fs::remove_dir_all(top.join(link)).ok();
+            symlink(target, top.join(link)).unwrap();
+        }
+        fs::write(top.join(".git/config"), "[core]\nhooksPath = .husky\n").unwrap();
+        let bare = daemon.workspace().join(format!("{profile}-bare"));
+        for directory in ["objects", "refs", "hooks"] {
+            fs::create_dir_all(bare.join(directory)).unwrap();
+        }
+        for file in ["HEAD", "config"] {
+            fs::write(bare.join(file), "").unwrap();
+        }
+        for workspace in [&workspace, &bare] {
+            open_to_all(workspace);
+        }
+        for (workspace, script) in [
+            (&workspace, "echo x > hk/pre-commit"),
+            (&workspace, "echo x > pre-push.sh"),
+            (&bare, "echo x > hooks/pre-commit"),
+            (&bare, "echo x > config"),
+        ] {
+            let seen = run(&daemon, in_workspace(profile, script, workspace)).await;
+            assert_eq!(seen.0 == Some(0), changes, "{script}: {seen:?}");
+            let free = in_workspace(profile, "echo x >> free", workspace);
+            assert_eq!(run(&daemon, free).await.0, Some(0), "{profile}");
+        }
+    }
+    // A directory that the repository around has git run is no workspace.
+    let top = repository(&daemon, "whole");
+    fs::create_dir(top.join(".githooks")).unwrap();
+    fs::write(top.join(".git/config"), "[core]\nhooksPath = .githooks\n").unwrap();
+    let hooks = top.join(".githooks");
+    let (reason, message, _) = refused(&daemon, in_workspace("workspace-rw", ":", &hooks)).await;
+    assert_eq!(reason, "POLICY_UNENFORCEABLE");
+    assert!(message.contains("whose files git obeys"), "{message}");
+}
+
+#[tokio::test]
+async fn the_configuration_of_git_counts_where_the_daemons_environment_has_it() {
+    let elsewhere = directory();
+    let daemon = Daemon::with(Setup {
+        profiles: vec![("without".to_owned(), WITHOUT.to_owned())],
+        env: vec![(
+            "XDG_CONFIG_HOME".to_owned(),
+            elsewhere.path().to_str().unwrap().to_owned(),
+        )],
+        ..Setup::default()
+    })
+    .await;
+    fs::create_dir(elsewhere.path().join("git")).unwrap();
+    let named = "[core]\nhooksPath = .hk\n";
+    fs::write(elsewhere.path().join("git/config"), named).unwrap();
+    open_to_all(elsewhere.path());
+    for (profile, changes) in [("without", true), ("workspace-rw", false)] {
+        let workspace = repository(&daemon, profile);
+        fs::create_dir(workspace.join(".hk")).unwrap();
+        open_to_all(&workspace);
+        let change = in_workspace(profile, "echo x > .hk/pre-commit", &workspace);
+        let seen = run(&daemon, change).await;
+        assert_eq!(seen.0 == Some(0), changes, "{profile}: {seen:?}");
+    }
+}
+
+#[tokio::test]
 async fn what_links_among_obeyed_paths_lead_to_stays_too() {
     let daemon = daemon().await;
     let attempts = [
@@ -1254,6 +1369,8 @@ async fn what_links_among_obeyed_paths_lead_to_stays_too() {
         ("../../..", "around the workspace"),
         ("../through/one", "leads through another"),
         ("../second", "hard link"),
+        ("/proc/self/cwd/shared/one", "by way of `/proc`"),
+        ("/dev/fd/0", "by way of `/proc`"),
     ]
     .into_iter()
     .enumerate()

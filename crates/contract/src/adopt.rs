@@ -88,6 +88,8 @@ pub(super) struct AdapterFacts {
     pub(super) after_a_change: Option<&'static str>,
     /// Whether exit codes alone decide at any point, without a timeout.
     pub(super) answers_by_code: bool,
+    /// The files of a project, or of a directory around it, from which it takes variables.
+    pub(super) environments: &'static [&'static str],
     /// The exit code of a failure where nothing can be stopped.
     pub(super) failure_code: u8,
     /// Whether its settings are YAML; else they are JSON.
@@ -117,6 +119,7 @@ impl AdapterFacts {
     pub(super) const NONE: Self = Self {
         after_a_change: None,
         answers_by_code: false,
+        environments: &[],
         failure_code: FAILED,
         keeps_yaml: false,
         key_of_point: Some("hook_event_name"),
@@ -370,6 +373,11 @@ impl Adopted {
     /// Returns whether its settings are YAML; else they are JSON.
     pub fn keeps_yaml(self) -> bool {
         self.0.facts().keeps_yaml
+    }
+
+    /// Returns the files of a project, or of a directory around it, from which it takes variables.
+    pub fn environments(self) -> &'static [&'static str] {
+        self.0.facts().environments
     }
 
     /// Returns whether its settings may have comments, as in JavaScript.

@@ -961,30 +961,3 @@ proptest! {
         }
     }
 }
-
-#[test]
-fn what_every_runtime_obeys_stays_unchanged_under_the_profiles_that_write_a_workspace() {
-    // Files that editors, shells and tools around git run by themselves.
-    const OTHERS: [&str; 6] = [
-        ".devcontainer/",
-        ".devcontainer.json",
-        ".envrc",
-        ".husky/",
-        ".idea/",
-        ".vscode/",
-    ];
-    let registry =
-        crate::policy::Registry::load(&[], &[], &crate::policy::References::default()).unwrap();
-    let mut obeyed = adopt::obeyed();
-    obeyed.extend(OTHERS);
-    let obeyed: Vec<_> = (obeyed.iter())
-        .map(|path| format!("${{workspace}}/{path}"))
-        .collect();
-    for name in ["workspace-rw", "worktree", "develop", "develop-online"] {
-        let name = hookjail_base::model::ProfileName::parse(name).unwrap();
-        let unchanged = registry.find(&name).unwrap().files.unchanged.iter();
-        let mut unchanged: Vec<_> = unchanged.map(ToString::to_string).collect();
-        unchanged.sort();
-        assert_eq!(unchanged, obeyed, "{name}");
-    }
-}

@@ -207,13 +207,11 @@ impl Reader<'_> {
             return others;
         };
         let is_in_time = match (timeout, form.timeout) {
-            (Some(timeout), own) => {
-                let own = own.unwrap_or(Duration::MAX);
-                !timeout.is_zero() && timeout < own
-            }
-            (None, own) => own.is_none(),
+            (Some(timeout), Some(own)) => !timeout.is_zero() && timeout < own,
+            (None, None) => true,
+            (Some(_), None) | (None, Some(_)) => false,
         };
-        let why = "its `--timeout` is not within the time that its entry gives";
+        let why = "its `--timeout` and the time of its entry do not match";
         (!is_in_time).then(|| why.to_owned())
     }
 }
@@ -420,7 +418,7 @@ mod tests {
             assert_ne!(timed(time), Reading::Confined, "{time}");
         }
         assert_ne!(timed("57s --timeout 1s"), Reading::Confined);
-        // An entry without a time of its own: any of the line's is below the runtime's, and none too.
+        // An entry without a time of its own has the runtime's, which a time of the line's may exceed.
         let [untimed, unnamed] = [
             LineForm {
                 timeout: None,
@@ -431,18 +429,18 @@ mod tests {
                 ..form.clone()
             },
         ];
-        let by = |form, line: &str| Reader { form, ..reader }.line(line, true);
-        assert_eq!(by(&untimed, &line), Reading::Confined);
+        let read_as = |form, line: &str| Reader { form, ..reader }.line(line, true);
+        assert_ne!(read_as(&untimed, &line), Reading::Confined);
         let line = line.replacen("--timeout 57s ", "", 1);
-        assert_eq!(by(&untimed, &line), Reading::Confined);
-        assert_ne!(by(&form, &line), Reading::Confined);
+        assert_eq!(read_as(&untimed, &line), Reading::Confined);
+        assert_ne!(read_as(&form, &line), Reading::Confined);
         // The runtime names the points itself.
         assert_ne!(
-            by(&unnamed, &form.of_line("ls", true).unwrap()),
+            read_as(&unnamed, &form.of_line("ls", true).unwrap()),
             Reading::Confined
         );
         assert_eq!(
-            by(&unnamed, &unnamed.of_line("ls", true).unwrap()),
+            read_as(&unnamed, &unnamed.of_line("ls", true).unwrap()),
             Reading::Confined
         );
         for plain in [

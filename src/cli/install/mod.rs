@@ -15,7 +15,6 @@ use std::{
     io::{self, BufRead, IsTerminal},
     path::{Path, PathBuf},
     process::ExitCode,
-    sync::Arc,
     time::Duration,
 };
 
@@ -47,7 +46,7 @@ use crate::{
     consent::allowlist::Allowlist,
     daemon::Assembly,
     hooks::{Action, Registered, variables::words},
-    policy::{Policy, environment},
+    policy::{Policy, Registry, environment},
     sandbox::{Caches, Fetching},
 };
 
@@ -205,9 +204,13 @@ impl InstallArgs {
         if !self.uninstall && hooks.any(|hooks| !hooks.is_empty()) {
             self.choose_profile(context)?;
         }
-        let roots = match Assembly::registry(&config) {
-            Ok(registry) => Assembly::roots(&config, &registry),
-            Err(_) => config.workspace_roots.clone(),
+        let known = Known {
+            config: &config,
+            registry: Assembly::registry(&config).ok(),
+        };
+        let roots = match &known.registry {
+            Some(registry) => Assembly::roots(&config, registry),
+            None => config.workspace_roots.clone(),
         };
         let no_workspace = roots.admit(&project).err();
         let program = env::current_exe()?;
@@ -218,10 +221,16 @@ impl InstallArgs {
             )));
         }
         let empty = no_workspace.is_some().then(Empty::new).transpose()?;
-        let binds = policy(&config, &self.profile).is_some_and(|it| it.needs_workspace());
+        let binds = known
+            .policy(&self.profile)
+            .is_some_and(|it| it.needs_workspace());
         // A runtime joins the variables of all its files.
         let mut of_files = files.iter().filter(|_| !self.uninstall);
         let steered = of_files.find_map(SettingsFile::steers_hookjail);
+        let steered = steered.or_else(|| {
+            let runtime = (!self.uninstall).then_some(self.runtime.runtime)?;
+            settings::steering_environment(runtime, &project)
+        });
         let mut planned = Vec::new();
         for mut file in files {
             // A hook without a workspace does not start in the project.
@@ -237,7 +246,7 @@ impl InstallArgs {
                     before: before(&hook),
                     hook,
                 },
-                Some(_) | None => self.step(&config, &file, hook),
+                Some(_) | None => self.step(&known, &file, hook),
             });
             let mut steps: Vec<InstallStep> = steps.collect();
             if let Some(why) = file.why_kept().or_else(|| steered.clone()) {
@@ -362,10 +371,10 @@ impl InstallArgs {
         Ok(())
     }
 
-    fn step(&self, config: &Config, file: &SettingsFile, hook: Registered) -> InstallStep {
+    fn step(&self, known: &Known<'_>, file: &SettingsFile, hook: Registered) -> InstallStep {
         let becomes = match &hook.action {
             Action::Command(Command::Line { shell, text }) => {
-                self.line(config, file, &hook, shell.as_deref(), text)
+                self.line(known, file, &hook, shell.as_deref(), text)
             }
             Action::Command(Command::Argv(words)) => {
                 let words: Option<Vec<String>> = words
@@ -373,7 +382,7 @@ impl InstallArgs {
                     .map(|word| word.to_str().map(str::to_owned))
                     .collect();
                 match words {
-                    Some(words) => self.words(config, file, &hook, &words),
+                    Some(words) => self.words(known, file, &hook, &words),
                     None => Err("it is not UTF-8".to_owned()),
                 }
             }
@@ -398,7 +407,7 @@ impl InstallArgs {
     /// Plans the change of a shell's line, or returns why it stays.
     fn line(
         &self,
-        config: &Config,
+        known: &Known<'_>,
         file: &SettingsFile,
         hook: &Registered,
         shell: Option<&Path>,
@@ -425,7 +434,7 @@ impl InstallArgs {
             (None, CommandStyle::Argv) => None,
         };
         let value = |name: &str| file.value(name);
-        if let Some(stays) = self.stays(config, hook, &value, &variables, |reader| {
+        if let Some(stays) = self.stays(known, hook, &value, &variables, |reader| {
             reader.line(text, shell.is_some())
         })? {
             return Ok(stays);
@@ -454,13 +463,13 @@ impl InstallArgs {
         let after = after.ok_or("it has a NUL byte")?;
         let edit = file.edit_line(hook, text, &after)?;
         let argv = [variables, argv].concat();
-        self.change(config, file, hook, argv, after, vec![edit])
+        self.change(known.config, file, hook, argv, after, vec![edit])
     }
 
     /// Plans the change of a program with arguments, or returns why it stays.
     fn words(
         &self,
-        config: &Config,
+        known: &Known<'_>,
         file: &SettingsFile,
         hook: &Registered,
         words: &[String],
@@ -475,7 +484,7 @@ impl InstallArgs {
             return Ok(Becomes::put_back(original.join(" "), edits));
         }
         let value = |name: &str| file.value(name);
-        let stays = self.stays(config, hook, &value, &variables, |reader| {
+        let stays = self.stays(known, hook, &value, &variables, |reader| {
             reader.words(words)
         });
         if let Some(stays) = stays? {
@@ -485,7 +494,7 @@ impl InstallArgs {
         let confined = self.form(&program, hook, None, &variables).of_words(words);
         let edits = file.edit_words(hook, &confined)?;
         self.change(
-            config,
+            known.config,
             file,
             hook,
             [variables, from_its_directory(hook, words.to_vec())].concat(),
@@ -501,7 +510,7 @@ impl InstallArgs {
     /// Fails where it need not be confined.
     fn stays(
         &self,
-        config: &Config,
+        known: &Known<'_>,
         hook: &Registered,
         value: &dyn Fn(&str) -> Option<String>,
         variables: &[String],
@@ -512,7 +521,7 @@ impl InstallArgs {
         // By another path a hook, or whoever changes the project, may have put something else there by the time it is called.
         let programs = [written.to_owned(), written.with_file_name(WHOLE)];
         let is_this = |path: &Path| programs.iter().any(|it| it.as_os_str() == path.as_os_str());
-        let is_profile = |name: &str| policy(config, name).is_some();
+        let is_profile = |name: &str| known.policy(name).is_some();
         match read(&Reader {
             form: &self.form(&words, hook, None, variables),
             is_profile: &is_profile,
@@ -907,10 +916,17 @@ fn code(planned: &[Planned]) -> ExitCode {
     }
 }
 
-/// Returns the profile of this name, where the profiles can be read.
-fn policy(config: &Config, profile: &str) -> Option<Arc<Policy>> {
-    let name = ProfileName::parse(profile)?;
-    Assembly::registry(config).ok()?.find(&name).cloned()
+/// The configuration, and the profiles where they can be read.
+struct Known<'a> {
+    config: &'a Config,
+    registry: Option<Registry>,
+}
+
+impl Known<'_> {
+    fn policy(&self, profile: &str) -> Option<&Policy> {
+        let name = ProfileName::parse(profile)?;
+        Some(self.registry.as_ref()?.find(&name)?)
+    }
 }
 
 fn agreed(question: &str) -> Result<bool, Failure> {

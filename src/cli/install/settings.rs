@@ -25,7 +25,7 @@ use hookjail_base::{
 };
 use hookjail_contract::{
     adopt::Adopted,
-    hook_file::{Origin, ReadError, Switches, read},
+    hook_file::{MAX_BYTES, Origin, ReadError, Switches, read},
 };
 
 use super::{
@@ -226,6 +226,44 @@ fn there(place: &Path) -> Result<Vec<PathBuf>, Failure> {
     }
     found.sort();
     Ok(found)
+}
+
+/// Returns why a file from which a runtime takes variables steers hookjail, if one does.
+pub(super) fn steering_environment(runtime: Adopted, project: &Path) -> Option<String> {
+    let files = project.ancestors().flat_map(|around| {
+        let names = runtime.environments().iter();
+        names.map(|name| around.join(name))
+    });
+    files.into_iter().find_map(|file| {
+        let shown = file.display();
+        let text = match peek(&file) {
+            Ok(text) if text.len() <= MAX_BYTES => text,
+            Err(error) if error.kind() != io::ErrorKind::InvalidData => return None,
+            Ok(_) | Err(_) => {
+                return Some(format!(
+                    "`{shown}`, from which the runtime takes variables, is no text of at most {MAX_BYTES} bytes; change it, and install again"
+                ));
+            }
+        };
+        let mut names = text.split(['\n', '\r', '\u{2028}', '\u{2029}']).filter_map(assigned);
+        let name = names.find(|name| environment::steers_hookjail(name))?;
+        Some(format!(
+            "`{shown}` sets `{name}` for hookjail itself, too; remove it there, and install again"
+        ))
+    })
+}
+
+/// Returns the variable that a line of such a file sets. The value may begin in a later line.
+fn assigned(line: &str) -> Option<&str> {
+    let is_blank = |it: char| it.is_whitespace() || it == '\u{feff}';
+    let is_named = |it: char| it.is_ascii_alphanumeric() || matches!(it, '_' | '.' | '-');
+    let line = line.trim_start_matches(is_blank);
+    let exported = line.strip_prefix("export");
+    let exported = exported.filter(|rest| rest.starts_with(is_blank));
+    let line = exported.map_or(line, |rest| rest.trim_start_matches(is_blank));
+    let (name, rest) = line.split_at(line.find(|it| !is_named(it)).unwrap_or(line.len()));
+    let rest = rest.trim_start_matches(is_blank);
+    (rest.is_empty() || rest.starts_with(['=', ':'])).then_some(name)
 }
 
 /// Returns whether two paths lead to the same file.
@@ -563,4 +601,24 @@ fn body(text: &str) -> &str {
 /// Returns the path of a hook's entry in its file.
 fn entry(hook: &Registered) -> Option<&str> {
     hook.source.rsplit_once(": ").map(|(_, entry)| entry)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::assigned;
+
+    #[test]
+    fn lines_of_a_file_of_variables_name_what_they_set() {
+        for (line, name) in [
+            ("A=b", Some("A")),
+            (" export\tA = b", Some("A")),
+            ("\u{feff}A: b", Some("A")),
+            ("exported=b", Some("exported")),
+            ("A", Some("A")),
+            ("# A=b", None),
+            ("a b=c", None),
+        ] {
+            assert_eq!(assigned(line), name, "{line:?}");
+        }
+    }
 }

@@ -6,6 +6,8 @@
 //! none of them can make an entry allow more.
 
 use std::{
+    cmp::Reverse,
+    collections::HashSet,
     ffi::{OsStr, OsString},
     fs::{self, File, OpenOptions},
     io::{self, Read, Write},
@@ -149,19 +151,24 @@ impl Allowlist {
             .unwrap_or(Check::Missing)
     }
 
-    /// Returns the arguments that valid consents for a command, a profile and a start mark as data. The digests of the
-    /// command's files do not matter.
-    pub(crate) fn data(&self, sought: &Lookup<'_>) -> Vec<OsString> {
+    /// Returns the valid consents for a command, a profile and a start that mark arguments as data, those with the most first.
+    /// The digests of the command's files do not matter.
+    pub(crate) fn with_data(&self, sought: &Lookup<'_>) -> Vec<WithData> {
         let entries = self.entries.iter().filter(|entry| {
-            !entry.is_unbound()
+            !entry.data.is_empty()
+                && !entry.is_unbound()
                 && entry.command == sought.command
                 && entry.profile.as_deref() == Some(sought.profile)
                 && entry.is_for(sought.working_dir, sought.workspace)
                 && entry.expires_at.is_none_or(|end| end > sought.now)
         });
-        entries
-            .flat_map(|entry| entry.data.iter().map(Into::into))
-            .collect()
+        let with_data = entries.map(|entry| WithData {
+            data: entry.data.iter().map(Into::into).collect(),
+            files: entry.digests.iter().map(|it| it.path.clone()).collect(),
+        });
+        let mut with_data: Vec<_> = with_data.collect();
+        with_data.sort_by_key(|it| Reverse(it.data.len()));
+        with_data
     }
 
     /// Returns whether any consent, under any profile, binds this command to content.
@@ -249,6 +256,14 @@ pub(crate) struct Lookup<'a> {
     pub working_dir: Option<&'a Path>,
     /// The request's workspace.
     pub workspace: Option<&'a Path>,
+}
+
+/// The arguments that a consent marks as data, with the files that the consent is bound to.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct WithData {
+    pub(crate) data: Vec<OsString>,
+    /// Their paths.
+    pub(crate) files: HashSet<String>,
 }
 
 /// One consent.

@@ -545,12 +545,17 @@ fn what_a_consent_calls_data_is_so_for_its_command_and_profile_as_long_as_it_hol
             working_dir_scope: Some("/a".into()),
             ..entry("here")
         }),
+        Entry {
+            data: vec!["a.py".into(), "b.py".into()],
+            working_dir_scope: Some("/a/x".into()),
+            ..entry("here")
+        },
     ];
     let list = Allowlist::record_all(&path(&dir), entries.into()).unwrap();
 
     let found = |command, profile, workspace| {
         let workspace = Some(Path::new(workspace));
-        list.data(&Lookup {
+        let found = list.with_data(&Lookup {
             command,
             profile,
             workspace,
@@ -559,10 +564,13 @@ fn what_a_consent_calls_data_is_so_for_its_command_and_profile_as_long_as_it_hol
             now: now(),
             profile_digest: PROFILE,
             working_dir: None,
-        })
+        });
+        let data: Vec<_> = found.into_iter().flat_map(|it| it.data).collect();
+        data
     };
     assert_eq!(found("fmt", "strict", "/b"), ["a.py"]);
-    assert_eq!(found("here", "strict", "/a/x"), ["a.py"]);
+    // Of several for a place, the one with the most data comes first.
+    assert_eq!(found("here", "strict", "/a/x"), ["a.py", "b.py", "a.py"]);
     for (command, profile, workspace) in [
         ("fmt", "develop", "/b"),
         ("lint", "strict", "/b"),

@@ -98,6 +98,32 @@ impl NamedFile {
         endings.split_terminator(' ').map(with).collect()
     }
 
+    /// Returns it and what an interpreter may find in its place, as files whose words stay as they are.
+    pub(super) fn into_parts(self) -> Vec<Self> {
+        if self.is_library_by_name() {
+            return vec![self];
+        }
+        let mut parts = vec![self];
+        for path in parts[0].completed() {
+            let completed = Self {
+                path,
+                ..parts[0].clone()
+            };
+            parts.push(completed);
+        }
+        for part in &mut parts {
+            part.used = FileUse::Part;
+        }
+        parts
+    }
+
+    /// Returns whether it is a library that the interpreter finds by a name.
+    pub(super) fn is_library_by_name(&self) -> bool {
+        let path = Path::new(&self.path);
+        let is_relative = [".", ".."].iter().any(|dots| path.starts_with(dots));
+        self.used == FileUse::Library && !is_relative && !path.is_absolute()
+    }
+
     /// Returns whether the interpreter that reads it obeys its first line.
     pub(super) fn has_its_first_line_obeyed(&self) -> bool {
         self.reader.is_some_and(Interpreter::obeys_first_lines)
@@ -113,8 +139,6 @@ pub(super) struct CommandReading {
     pub(super) named: Vec<NamedFile>,
     /// The path of a program that has words and is neither an interpreter nor a starter.
     pub(super) other: Option<OsString>,
-    /// The names of programs that `PATH` finds.
-    pub(super) sought: Vec<OsString>,
     /// Descriptions of code that cannot be bound to content.
     pub(super) unbound: Vec<String>,
 }
@@ -136,19 +160,28 @@ pub(super) fn ends_like_a_script(path: &Path) -> bool {
 
 /// Returns whether a program of this name is an interpreter or starts other programs.
 pub(super) fn is_known(path: &Path) -> bool {
-    !matches!(Sort::of(path.as_os_str().as_bytes()), Sort::Other)
+    !matches!(Sort::find(path.as_os_str().as_bytes()), Sort::Other)
+}
+
+/// Returns whether a program of this name starts nothing, and reads no file as code.
+pub(super) fn only_reads(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default();
+    lists(PLAIN_PROGRAMS, name.as_bytes())
 }
 
 /// Returns whether two files have the name of one program, whatever its version.
 pub(super) fn are_one_program(one: &Path, other: &Path) -> bool {
-    let sorts = [one, other].map(|it| Sort::of(it.as_os_str().as_bytes()));
+    let sorts = [one, other].map(|it| Sort::find(it.as_os_str().as_bytes()));
     one.file_name() == other.file_name()
         || matches!(sorts, [Sort::Interpreter(one), Sort::Interpreter(other)] if ptr::eq(one, other))
 }
 
 /// Returns whether a program of this name is an interpreter.
 pub(crate) fn is_interpreter(path: &Path) -> bool {
-    matches!(Sort::of(path.as_os_str().as_bytes()), Sort::Interpreter(_))
+    matches!(
+        Sort::find(path.as_os_str().as_bytes()),
+        Sort::Interpreter(_)
+    )
 }
 
 /// Returns the shell line of a command, as `sh -c` has it.
@@ -200,7 +233,7 @@ pub(super) fn first_line(
         text: text.to_vec(),
     };
     let program = word(0, interpreter.as_os_str().as_bytes());
-    let sort = Sort::of(&program.text);
+    let sort = Sort::find(&program.text);
     let mut reader = WordReader::new(real);
     let split = match sort {
         Sort::Starter(starter) => starter.split(text),
@@ -220,14 +253,45 @@ pub(super) fn first_line(
     if matches!(sort, Sort::Other) {
         reader.ends(&words[1]);
     }
+    let mut is_apart = is_split;
+    if let Some((interpreter, options)) = obeyed(interpreter, text) {
+        let words = [b"/".as_slice()].into_iter().chain(options.split(is_blank));
+        let words = words.filter(|it| !it.is_empty()).map(|text| word(1, text));
+        let words: Vec<_> = words.chain([word(2, b"/")]).collect();
+        (reader.is_sure, is_apart) = (true, true);
+        reader.interpreted(interpreter, &words[0], &words[1..]);
+    }
     let mut reading = reader.reading;
     reading.named.retain(|it| it.spot.argument == 1);
-    if is_split {
-        for named in &mut reading.named {
-            named.used = FileUse::Part;
-        }
+    if is_apart {
+        let named = reading.named.into_iter();
+        reading.named = named.flat_map(NamedFile::into_parts).collect();
     }
     reading
+}
+
+/// Returns the options in a first line that names an interpreter which reads the line itself, with that interpreter.
+fn obeyed<'a>(interpreter: &Path, argument: &'a [u8]) -> Option<(&'static Interpreter, &'a [u8])> {
+    let words = argument.split(is_blank);
+    let mut words = [interpreter.as_os_str().as_bytes()]
+        .into_iter()
+        .chain(words);
+    let reader = words.find_map(|word| match Sort::find(word) {
+        Sort::Interpreter(it) if it.obeys_first_lines() => Some(it),
+        Sort::Interpreter(_) | Sort::Other | Sort::Starter(_) => None,
+    })?;
+    let mut starts = argument.iter().enumerate();
+    let (start, _) = starts.find(|(at, byte)| {
+        **byte == b'-'
+            && at
+                .checked_sub(1)
+                .is_none_or(|before| is_blank(&argument[before]))
+    })?;
+    Some((reader, &argument[start..]))
+}
+
+const fn is_blank(byte: &u8) -> bool {
+    matches!(byte, b' ' | b'\t')
 }
 
 /// One word of a command.
@@ -301,17 +365,21 @@ const SHELLS_OWN: &str =
     "alias bind case cd coproc enable eval fc for function if select trap until while";
 
 /// Commands of a shell's line that the shell itself has, and that start and read nothing.
-const SHELLS_PLAIN: &str = "break continue echo exit export false printf pwd read return set shift test true type ulimit umask unset wait";
+const SHELLS_PLAIN: &str = ": break continue echo exit export false hash printf pwd read return set shift test true type ulimit umask unset wait";
 
 /// Commands of a shell's line whose words are the shell's own command or a program.
-const SHELLS_STARTERS: &str = ". builtin command exec source";
+const SHELLS_STARTERS: &str = ". builtin command exec nocorrect noglob source";
+
+/// Programs that start nothing and read no file as code, whatever their words are.
+const PLAIN_PROGRAMS: &str = "basename cat cmp cp cut date dirname echo egrep false fgrep grep head id ls mkdir mv printf pwd readlink realpath rm rmdir sha256sum sleep stat tail tee test touch tr true uname uniq wc whoami";
 
 /// Programs that run what files of the directory say in which they are started.
-const RUNNERS: &str = "ant bundle cargo composer gmake gradle invoke just make mvn ninja nox npm npx pnpm poetry pre-commit rake task tox yarn";
+const RUNNERS: &str = "ant bundle bunx cargo composer eslint gmake go gradle invoke jest just lefthook make mise mvn ninja nox npm npx nx pnpm poetry pre-commit prettier pytest rake ruff task tox tsc turbo uv uvx vite vitest webpack yarn";
 
 /// Returns whether a list has a word.
 fn lists(list: &str, word: &[u8]) -> bool {
-    list.split(' ').any(|it| it.as_bytes() == word)
+    let mut words = list.as_bytes().split(|byte| *byte == b' ');
+    words.any(|it| it == word)
 }
 
 /// Reads the words of one command.
@@ -341,21 +409,32 @@ impl<'r> WordReader<'r> {
     fn command(&mut self, words: &[Word]) {
         let mut next = Some(words);
         while let Some((program, rest)) = next.and_then(<[Word]>::split_first) {
-            let sort = Sort::of(&program.text);
-            next = match (sort, self.linked(program)) {
+            let sort = Sort::find(&program.text);
+            let linked = self.linked(program);
+            next = match (sort, linked) {
                 (Sort::Interpreter(interpreter), linked) => {
                     self.interpreted(interpreter, program, rest);
-                    if let Some(other) = linked.filter(|other| !ptr::eq(*other, interpreter)) {
+                    if let Sort::Interpreter(other) = linked
+                        && !ptr::eq(other, interpreter)
+                    {
                         self.also_interpreted(other, program, rest);
                     }
                     None
                 }
-                (Sort::Other, Some(interpreter)) => {
+                (Sort::Other | Sort::Starter(_), Sort::Interpreter(interpreter)) => {
                     self.interpreted(interpreter, program, rest);
                     None
                 }
-                (Sort::Other, None) => self.unknown(program, rest),
-                (Sort::Starter(starter), _) => self.started(starter, rest),
+                // A link to busybox has the name of the program that busybox then is.
+                (Sort::Other | Sort::Starter(_), Sort::Starter(linked))
+                    if linked.name() != "busybox" =>
+                {
+                    self.started(linked, rest)
+                }
+                (Sort::Other, Sort::Other | Sort::Starter(_)) => self.unknown(program, rest),
+                (Sort::Starter(starter), Sort::Other | Sort::Starter(_)) => {
+                    self.started(starter, rest)
+                }
             };
             if let Some(started) = next {
                 match sort {
@@ -368,16 +447,13 @@ impl<'r> WordReader<'r> {
         }
     }
 
-    /// Returns the interpreter to which links lead from a program's path.
-    fn linked(&self, program: &Word) -> Option<&'static Interpreter> {
+    /// Returns the sort of the program to which links lead from a program's path.
+    fn linked(&self, program: &Word) -> Sort {
         if !program.text.contains(&b'/') || self.reading.named.len() >= MAX_NAMED {
-            return None;
+            return Sort::Other;
         }
-        let real = (self.real)(Path::new(OsStr::from_bytes(&program.text)))?;
-        match Sort::of(real.as_os_str().as_bytes()) {
-            Sort::Interpreter(interpreter) => Some(interpreter),
-            Sort::Other | Sort::Starter(_) => None,
-        }
+        let real = (self.real)(Path::new(OsStr::from_bytes(&program.text)));
+        real.map_or(Sort::Other, |real| Sort::find(real.as_os_str().as_bytes()))
     }
 
     /// Reads words once more, as those of the interpreter that a program's name does not name, and adds what that finds.
@@ -408,7 +484,9 @@ impl<'r> WordReader<'r> {
     fn unknown<'a>(&mut self, program: &Word, words: &'a [Word]) -> Option<&'a [Word]> {
         let name = program.name();
         if lists(RUNNERS, name.as_bytes()) {
-            self.note_unbound(format!("what `{name}` finds in its directory"));
+            self.note_unbound(format!(
+                "what `{name}` finds in its directory or by its words"
+            ));
         } else if self.reading.other.is_none() && !words.is_empty() {
             self.reading.other = Some(OsString::from_vec(program.text.clone()));
         }
@@ -458,7 +536,7 @@ impl<'r> WordReader<'r> {
     /// Reads an unknown program's words, and returns the command among them, if any.
     fn others<'a>(&mut self, words: &'a [Word]) -> Option<&'a [Word]> {
         let known = |word: &Word| {
-            !lists(SHELLS_STARTERS, &word.text) && !matches!(Sort::of(&word.text), Sort::Other)
+            !lists(SHELLS_STARTERS, &word.text) && !matches!(Sort::find(&word.text), Sort::Other)
         };
         let Some(at) = words.iter().position(known) else {
             self.trailing(words);
@@ -519,7 +597,14 @@ impl<'r> WordReader<'r> {
         } else if is_in_line && lists(SHELLS_OWN, text) {
             let shown = program.shown();
             self.note_unbound(format!("what the shell's own `{shown}` starts or reads"));
-        } else if !(lists(SHELLS_STARTERS, text) || is_in_line && lists(SHELLS_PLAIN, text)) {
+        } else if is_in_line && lists(SHELLS_PLAIN, text) {
+            // As an array's index these are expanded even where the line has them in quotes.
+            let expands = |word: &Word| word.text.iter().any(|byte| matches!(byte, b'$' | b'`'));
+            if words.iter().any(expands) {
+                let shown = program.shown();
+                self.note_unbound(format!("what the shell's own `{shown}` starts or reads"));
+            }
+        } else if !lists(SHELLS_STARTERS, text) {
             self.sought(program);
         }
     }
@@ -528,17 +613,12 @@ impl<'r> WordReader<'r> {
     fn sought(&mut self, program: &Word) {
         let shown = program.shown();
         self.note_unbound(format!("the program `{shown}`, which `PATH` finds"));
-        if self.reading.sought.len() < MAX_UNBOUND {
-            self.reading
-                .sought
-                .push(OsString::from_vec(program.text.clone()));
-        }
     }
 
     /// Records what a program of busybox names that is not known.
     fn applet(&mut self, words: &[Word]) {
         if let Some((applet, [_, ..])) = words.split_first()
-            && matches!(Sort::of(&applet.text), Sort::Other)
+            && matches!(Sort::find(&applet.text), Sort::Other)
         {
             let shown = applet.shown();
             let why = format!("files and commands that the words of `busybox {shown}` name");

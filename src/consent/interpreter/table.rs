@@ -1,6 +1,6 @@
 //! The table of interpreters and of programs that start others, and the reading of one option by it.
 
-use super::{Word, abbreviates};
+use super::{SHELLS_STARTERS, Word, abbreviates, lists};
 
 /// An interpreter: the exceptions to the reading that the words of all interpreters have.
 ///
@@ -14,7 +14,7 @@ pub(super) struct Interpreter {
     pub(super) endings: &'static str,
     /// Words without which code loads and starts nothing; empty = any code may.
     loads: &'static str,
-    /// The listed options. A shortened long option stands for the first that it begins.
+    /// The listed options. Where names may be shortened, one stands for the first that it begins.
     options: &'static [(OptionKind, &'static str)],
     /// The position of the script among the words that are no options.
     pub(super) script: ScriptPosition,
@@ -198,6 +198,7 @@ const INTERPRETERS: &[Interpreter] = &[
                 (OptionKind::Code, "-e -p --eval --print"),
                 (OptionKind::Module, "--run"),
                 (OptionKind::Turns(FirstWord::Each), "--test"),
+                (OptionKind::Library, "--test-reporter"),
                 (
                     OptionKind::Data,
                     "-C --conditions --cpu-prof-dir --cpu-prof-name --diagnostic-dir --disable-warning --dns-result-order --heap-prof-dir --heap-prof-name --input-type --max-http-header-size --redirect-warnings --report-dir --report-directory --report-filename --stack-trace-limit --test-concurrency --test-name-pattern --test-reporter-destination --test-timeout --title --trace-event-categories --unhandled-rejections",
@@ -262,14 +263,14 @@ const INTERPRETERS: &[Interpreter] = &[
                 (OptionKind::Directory, "-C -X"),
                 (
                     OptionKind::Data,
-                    "--backtrace-limit --disable --enable --encoding --external-encoding --internal-encoding",
+                    "-E --backtrace-limit --disable --enable --encoding --external-encoding --internal-encoding",
                 ),
                 (
                     OptionKind::Flag,
                     "--debug --disable-all --disable-did_you_mean --disable-error_highlight --disable-frozen-string-literal --disable-gem --disable-gems --disable-jit --disable-rubyopt --disable-yjit --enable-all --enable-frozen-string-literal --enable-gems --enable-jit --enable-yjit --jit --mjit --rjit --verbose --yjit",
                 ),
                 (OptionKind::Value, "-I"),
-                (OptionKind::Within, "-0 -E -F -K -T -W -i -x"),
+                (OptionKind::Within, "-0 -F -K -T -W -i -x"),
             ],
         )
     },
@@ -278,9 +279,13 @@ const INTERPRETERS: &[Interpreter] = &[
         ScriptPosition::First,
         &[
             (OptionKind::Script, "-F -f --file --process-file"),
-            (OptionKind::Code, "-B -E -R -r --run"),
+            (
+                OptionKind::Code,
+                "-B -E -R -r --process-begin --process-code --process-end --run",
+            ),
             (OptionKind::Data, "-S"),
-            (OptionKind::Value, "-c -d -t -z --define --php-ini"),
+            (OptionKind::Words, "-c --php-ini"),
+            (OptionKind::Value, "-d -t -z --define"),
         ],
     ),
     lettered(
@@ -311,6 +316,7 @@ const INTERPRETERS: &[Interpreter] = &[
     ),
     Interpreter {
         endings: "awk",
+        loads: AWK_LOADS,
         ..lettered(
             "awk gawk nawk",
             ScriptPosition::None,
@@ -330,25 +336,32 @@ const INTERPRETERS: &[Interpreter] = &[
             ],
         )
     },
-    lettered(
-        "mawk",
-        ScriptPosition::None,
-        &[
-            (OptionKind::Script, "-f --file"),
-            (OptionKind::Data, "-F -v --assign --field-separator"),
-            (OptionKind::List, "-W"),
-        ],
-    ),
-    lettered(
-        "gsed sed",
-        ScriptPosition::None,
-        &[
-            (OptionKind::Script, "-f --file"),
-            (OptionKind::Code, "-e --expression"),
-            (OptionKind::Data, "-l --line-length"),
-            (OptionKind::Within, "-i"),
-        ],
-    ),
+    Interpreter {
+        loads: AWK_LOADS,
+        ..lettered(
+            "mawk",
+            ScriptPosition::None,
+            &[
+                (OptionKind::Script, "-f --file"),
+                (OptionKind::Data, "-F -v --assign --field-separator"),
+                (OptionKind::List, "-W"),
+            ],
+        )
+    },
+    Interpreter {
+        // Commands that start a program, which flags of `s` do, too.
+        loads: "e",
+        ..lettered(
+            "gsed sed",
+            ScriptPosition::None,
+            &[
+                (OptionKind::Script, "-f --file"),
+                (OptionKind::Code, "-e --expression"),
+                (OptionKind::Data, "-l --line-length"),
+                (OptionKind::Within, "-i"),
+            ],
+        )
+    },
     Interpreter {
         loads: "import include",
         ..lettered(
@@ -416,6 +429,9 @@ const INTERPRETERS: &[Interpreter] = &[
     ),
 ];
 
+/// Without these a text of AWK starts and loads nothing.
+const AWK_LOADS: &str = "system | @";
+
 const SHELL_CODE: (OptionKind, &str) = (OptionKind::Turns(FirstWord::Code), "-c");
 
 const SHELL_STDIN: (OptionKind, &str) = (OptionKind::Turns(FirstWord::Stdin), "-s");
@@ -432,7 +448,7 @@ pub(super) struct Starter {
     words: Interpreter,
 }
 
-/// Returns a program that starts what its words name, behind its options and so many words.
+/// Returns a program that starts what its words name, behind its options and a number of words.
 const fn starter(
     name: &'static str,
     skipped: usize,
@@ -462,6 +478,10 @@ const STARTERS: &[Starter] = &[
     // Of a shell's line.
     starter("exec", 0, &[(OptionKind::Data, "-a")]),
     starter("nice", 0, &[(OptionKind::Data, "-n --adjustment")]),
+    // Of a line of zsh.
+    starter("nocorrect", 0, &[]),
+    // Of a line of zsh.
+    starter("noglob", 0, &[]),
     starter("nohup", 0, &[]),
     starter("setsid", 0, &[]),
     starter("time", 0, &[(OptionKind::Data, "-f -o --format --output")]),
@@ -511,12 +531,16 @@ pub(super) enum Sort {
 }
 
 impl Sort {
-    pub(super) fn of(path: &[u8]) -> Self {
+    pub(super) fn find(path: &[u8]) -> Self {
         let name = path.rsplit(|byte| *byte == b'/').next();
         let name = String::from_utf8_lossy(name.unwrap_or_default());
+        // Of a shell's line: a file of such a name is another program.
+        if name.len() < path.len() && lists(SHELLS_STARTERS, name.as_bytes()) {
+            return Self::Other;
+        }
         // A version is no part of the name: `python3.11`, `zsh-5.9`, `perl5.36-x86_64-linux-gnu`, `python3-dbg`.
         let stem = match name.split_once('-') {
-            Some((stem, rest)) if of_a_version(rest) => stem,
+            Some((stem, rest)) if is_version(rest) => stem,
             Some(_) | None => &name,
         };
         let stem = match stem.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.') {
@@ -528,13 +552,13 @@ impl Sort {
         }
         let interpreter = INTERPRETERS
             .iter()
-            .find(|it| it.names.split(' ').any(|name| name == stem));
+            .find(|it| lists(it.names, stem.as_bytes()));
         interpreter.map_or(Self::Other, Self::Interpreter)
     }
 }
 
 /// Returns whether the text after a dash in a program's name is its version.
-fn of_a_version(rest: &str) -> bool {
+fn is_version(rest: &str) -> bool {
     let first = rest.split('-').next().unwrap_or_default();
     matches!(first, "dbg" | "static") || first.contains(|c: char| c.is_ascii_digit())
 }
@@ -610,6 +634,13 @@ impl Interpreter {
         matches!(self.names, "perl" | "ruby")
     }
 
+    /// Returns whether the beginning of a long option's name stands for it, as for what GNU's library reads.
+    fn shortens(&self) -> bool {
+        const SHORTENING: &str = "awk env fish gsed mawk nice time timeout";
+        let first = self.names.split(' ').next();
+        first.is_some_and(|first| SHORTENING.split(' ').any(|name| name == first))
+    }
+
     /// Returns whether code in a word may load or start other code.
     pub(super) fn may_load(&self, code: &[u8]) -> bool {
         let has = |word: &str| code.windows(word.len()).any(|it| it == word.as_bytes());
@@ -630,10 +661,12 @@ impl Interpreter {
     /// Returns the kind of an option with a name of several letters.
     fn long_kind(&self, option: &[u8]) -> Option<OptionKind> {
         let is_it = |name: &[u8]| name == option || name.strip_prefix(b"-") == Some(option);
-        self.find(is_it).or_else(|| {
+        let shortened = || {
             let is_shortened = |name: &[u8]| name.starts_with(b"--") && abbreviates(option, name);
             self.find(is_shortened)
-        })
+        };
+        self.find(is_it)
+            .or_else(|| self.shortens().then(shortened).flatten())
     }
 
     /// Returns whether a word is an option with a name of several letters.

@@ -172,7 +172,7 @@ fn each_part_of_a_word_before_the_script_may_name_a_file() {
 fn a_file_stays_named_behind_an_option_that_is_not_listed() {
     let mut tried = 0;
     for (words, _, _, prefix) in NAMING {
-        let Sort::Interpreter(interpreter) = Sort::of(words[0].as_bytes()) else {
+        let Sort::Interpreter(interpreter) = Sort::find(words[0].as_bytes()) else {
             continue;
         };
         if !interpreter.takes_next(b"--unlisted") {
@@ -193,6 +193,26 @@ fn a_file_stays_named_behind_an_option_that_is_not_listed() {
         }
     }
     assert!(tried > 8, "{tried}");
+}
+
+#[test]
+fn a_name_that_begins_as_a_listed_option_is_that_option_only_for_programs_that_shorten_names() {
+    for words in [
+        &["jq", "--slurp", "-f", "/f", "/d"][..],
+        &["jq", "-r", "--slurp", "--arg", "a", "b", "-f", "/f", "/d"],
+        &["node", "--test", "--test-reporter=/f", "/s"],
+        &["node", "--test-reporter", "/f", "/s"],
+        &["ruby", "-E", "utf-8", "/f"],
+        &["gawk", "--fi=/f"],
+        &["sed", "--fil", "/f"],
+        &["env", "--unse", "A", "/f"],
+    ] {
+        let named = named(words);
+        let is_code = |it: &(FileUse, usize, String, String)| {
+            it.3 == "/f" && it.0 != FileUse::Trailing && it.0 != FileUse::Likely
+        };
+        assert!(named.iter().any(is_code), "{words:?}: {named:?}");
+    }
 }
 
 #[test]
@@ -278,7 +298,7 @@ fn files_that_options_name_are_found_and_so_is_the_script_behind_them() {
         named(&["node", "--new", "/x", "/s"]),
         [one(FileUse::Likely, 2, "/x"), one(FileUse::Likely, 3, "/s")]
     );
-    // What is the script's own.
+    // The words behind the script.
     assert_eq!(
         named(&["sh", "/s", "-c", "/x"]),
         [

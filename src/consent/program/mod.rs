@@ -6,6 +6,7 @@ mod tests;
 use std::{
     cell::Cell,
     cmp::Reverse,
+    collections::HashSet,
     ffi::{OsStr, OsString},
     fs::{self, File, Metadata},
     io,
@@ -65,8 +66,6 @@ pub(crate) struct Program {
     pub path: PathBuf,
     /// The files of code that an interpreter reads by a path in `argv`.
     pub scripts: Vec<Script>,
-    /// The names of programs that it starts and that `PATH` finds.
-    pub sought: Vec<OsString>,
     /// Descriptions of code that it runs without being bound to content.
     pub unbound: Vec<String>,
     /// Bound files that are read by their paths. They stay open because their leases end when they are closed.
@@ -102,7 +101,6 @@ pub(crate) struct Opened {
     given: Vec<OsString>,
     has_likely: bool,
     path: PathBuf,
-    sought: Vec<OsString>,
     unbound: Vec<String>,
 }
 
@@ -231,7 +229,7 @@ impl Program {
             )
             .into());
         }
-        let shebang = opener.placed(Shebang::of_program(&file)?);
+        let chain = opener.chain(opener.placed(Shebang::of_program(&file)?))?;
         let mut opened = Opened {
             argv: Vec::new(),
             data: Vec::new(),
@@ -246,49 +244,23 @@ impl Program {
             given: Vec::new(),
             has_likely: false,
             path: path.clone(),
-            sought: Vec::new(),
             unbound: Vec::new(),
         };
-        if let Some(shebang) = &shebang
-            && let Some((interpreter, metadata)) = opener.try_open(&shebang.interpreter)?
-            && Shebang::read(&interpreter)?.is_none()
-        {
-            let known = words(&path, arguments);
-            opened.executable = opened.files.len();
-            opened.files.push(OpenedFile {
-                kept: keep(&interpreter, &metadata),
-                file: interpreter,
-                path: shebang.interpreter.clone(),
-                role: Role::Interpreter,
-                script: None,
-            });
-            let before = shebang.words();
-            opened.files[0].script = Some((WordSpot::argument(before.len()), Vec::new()));
-            opened.argv = before;
-            opened.argv.push(path.clone().into_os_string());
-            let own = opened.argv.len();
+        if chain.missing.is_none() && !chain.steps.is_empty() {
+            opened.interpret(chain.steps, arguments, &opener)?;
+        } else {
+            // The kernel reports an interpreter that cannot be opened.
+            opened.argv = vec![name.clone()];
             opened.argv.extend_from_slice(arguments);
-            // The argument in the first line may name files, and so may the script's own arguments: by its name the
-            // script can be an interpreter itself, as one that selects a version.
-            if let Some(argument) = &shebang.argument {
-                let read = |real: RealPath<'_>| {
-                    interpreter::first_line(&shebang.interpreter, argument, &path, real)
-                };
-                opened.bind_all(opener.read(read)?, &opener)?;
-            }
-            let mut reading = opener.read(|real| interpreter::read(&known, real))?;
-            for named in &mut reading.named {
-                named.spot.argument += own - 1;
-            }
-            opened.bind_all(reading, &opener)?;
-            return Ok(opened);
+            opened.bind_chain(&path, chain, Start::Certain, &opener)?;
         }
-        // The kernel opens a script itself whose interpreter is a script or cannot be opened.
-        opened.argv = vec![name.clone()];
-        opened.argv.extend_from_slice(arguments);
-        opened.bind_interpreters(&path, shebang, &opener)?;
+        // By its name a script can be an interpreter itself, as one that selects a version.
         let known = words(&path, arguments);
-        let reading = opener.read(|real| interpreter::read(&known, real))?;
+        let mut reading = opener.read(|real| interpreter::read(&known, real))?;
+        let before = opened.argv.len() - known.len();
+        for named in &mut reading.named {
+            named.spot.argument += before;
+        }
         opened.bind_all(reading, &opener)?;
         Ok(opened)
     }
@@ -358,7 +330,6 @@ impl Program {
             kept: self.kept,
             path: self.path.clone(),
             scripts: self.scripts.iter().map(script).collect::<io::Result<_>>()?,
-            sought: self.sought.clone(),
             unbound: self.unbound.clone(),
         })
     }
@@ -389,6 +360,12 @@ impl Program {
 }
 
 impl Opened {
+    /// Returns the paths of its files, as consents spell them.
+    pub(crate) fn paths(&self) -> HashSet<String> {
+        let files = self.files.iter();
+        files.map(|it| it.path.display().to_string()).collect()
+    }
+
     /// Returns how many bytes have to be read to hash its files.
     pub(crate) fn unknown_bytes(&self, cache: &DigestCache) -> u64 {
         let unknown = self.files.iter();
@@ -413,7 +390,6 @@ impl Opened {
             given,
             has_likely: _,
             path,
-            sought,
             unbound,
         } = self;
         let mut digests: Vec<Digest> = Vec::new();
@@ -464,7 +440,6 @@ impl Opened {
             kept,
             path,
             scripts,
-            sought,
             unbound,
         })
     }
@@ -475,10 +450,8 @@ impl Opened {
             line: _,
             named,
             other,
-            sought,
             unbound,
         } = reading;
-        self.sought.extend(sought);
         self.note(unbound);
         named
             .iter()
@@ -491,6 +464,7 @@ impl Opened {
         let files = self.files.iter();
         if let Some(file) = files.rev().find(|it| Some(&it.path) == path.as_ref())
             && Shebang::of_program(&file.file)?.is_none()
+            && !(interpreter::only_reads(&file.path) && is_roots_name(&file.path))
         {
             let why = format!(
                 "files and commands that the words of `{}` name",
@@ -517,7 +491,12 @@ impl Opened {
             FileUse::Part | FileUse::Perhaps | FileUse::Trailing => true,
             FileUse::Executed | FileUse::Found | FileUse::Library | FileUse::Script => false,
         };
-        may_be && named.spot.line.is_none() && opener.data.contains(&self.argv[named.spot.argument])
+        // Words of first lines come before the program, or are no arguments at all.
+        let program = self.files[0].script.as_ref();
+        let program = program.map_or(0, |(spot, _)| spot.argument);
+        let argument = named.spot.argument;
+        let may_be = may_be && named.spot.line.is_none() && argument > program;
+        may_be && opener.data.contains(&self.argv[argument])
     }
 
     /// Opens and binds the file that a word names, if it is code.
@@ -525,12 +504,9 @@ impl Opened {
         let written = Path::new(&named.path);
         let (shown, argument) = (written.display(), named.spot.argument);
         // A relative path is one in the hook's start directory, which the caller passes if it is known.
-        if named.used == FileUse::Library {
-            let is_relative = [".", ".."].iter().any(|dots| written.starts_with(dots));
-            if !is_relative && !written.is_absolute() {
-                self.note([format!("the library `{shown}`")]);
-                return Ok(());
-            }
+        if named.is_library_by_name() {
+            self.note([format!("the library `{shown}`")]);
+            return Ok(());
         }
         if self.is_data(named, opener) {
             let word = self.argv[argument].clone();
@@ -649,11 +625,15 @@ impl Opened {
         }
         if named.spot == WordSpot::argument(argument) {
             let may_be_data = match used {
-                FileUse::Likely => self.has_likely,
-                FileUse::Trailing => true,
+                // Behind such a word it may be the script of a program that is not listed.
+                FileUse::Trailing => {
+                    let mut before = self.argv[..argument].iter();
+                    !before.any(|it| it == "run" || it == "exec")
+                }
                 FileUse::Executed
                 | FileUse::Found
                 | FileUse::Library
+                | FileUse::Likely
                 | FileUse::Part
                 | FileUse::Perhaps
                 | FileUse::Script => false,
@@ -687,60 +667,117 @@ impl Opened {
             | FileUse::Script
             | FileUse::Trailing => Some((named.spot.clone(), Vec::new())),
         };
-        let is_started = match used {
-            FileUse::Executed => true,
+        let start = match used {
+            FileUse::Executed => Some(Start::Certain),
             FileUse::Found | FileUse::Library | FileUse::Likely | FileUse::Script => {
-                named.has_its_first_line_obeyed()
+                named.has_its_first_line_obeyed().then_some(Start::Certain)
             }
-            // Programs of root are as they were where a program that only may be started is.
             FileUse::Part | FileUse::Perhaps | FileUse::Trailing => {
-                let interpreter = shebang.as_ref().map(|it| &it.interpreter);
-                is_executable && interpreter.is_some_and(|it| !is_roots_name(it))
+                is_executable.then_some(Start::Possible)
             }
         };
-        if is_started {
-            self.bind_interpreters(&path, shebang, opener)?;
+        if let Some(start) = start {
+            self.bind_chain(&path, opener.chain(shebang)?, start, opener)?;
         }
         self.push(file, &metadata, path, script);
         Ok(())
     }
 
-    /// Binds the interpreters that the kernel opens by path for a script, and the files that its first line names.
-    fn bind_interpreters(
+    /// Takes the words that the kernel makes of a script's first line, and of those of interpreters that are scripts.
+    ///
+    /// The interpreter that is no script is executed, because the kernel opens no script by a descriptor that closes.
+    fn interpret(
+        &mut self,
+        steps: Vec<Step>,
+        arguments: &[OsString],
+        opener: &Opener<'_>,
+    ) -> Result<(), Refusal> {
+        let mut lines = Vec::new();
+        for step in steps.into_iter().rev() {
+            let place = self.argv.len();
+            self.argv.extend(step.shebang.words());
+            let (role, script) = match place {
+                0 => (Role::Interpreter, None),
+                _ => (
+                    Role::Argument,
+                    Some((WordSpot::argument(place), Vec::new())),
+                ),
+            };
+            if place == 0 {
+                self.executable = self.files.len();
+            }
+            self.files.push(OpenedFile {
+                kept: keep(&step.file, &step.metadata),
+                file: step.file,
+                path: step.shebang.interpreter.clone(),
+                role,
+                script,
+            });
+            lines.push((place, step.shebang));
+        }
+        self.files[0].script = Some((WordSpot::argument(self.argv.len()), Vec::new()));
+        self.argv.push(self.path.clone().into_os_string());
+        self.argv.extend_from_slice(arguments);
+        let mut script = self.path.clone();
+        for (place, shebang) in lines.into_iter().rev() {
+            let mut reading = opener.first_line(&shebang, &script)?;
+            for named in &mut reading.named {
+                named.spot.argument += place;
+            }
+            self.bind_all(reading, opener)?;
+            script = shebang.interpreter;
+        }
+        Ok(())
+    }
+
+    /// Binds the interpreters that the kernel opens by path for a script, and the files that first lines name.
+    fn bind_chain(
         &mut self,
         script: &Path,
-        mut shebang: Option<Shebang>,
+        chain: Chain,
+        start: Start,
         opener: &Opener<'_>,
     ) -> Result<(), Refusal> {
         let mut script = script.to_owned();
-        for _ in 0..MAX_INTERPRETERS {
-            let Some(found) = shebang.take() else {
-                break;
-            };
-            match opener.try_open(&found.interpreter)? {
+        let opened = chain.steps.into_iter().map(|step| {
+            let Step {
+                file,
+                metadata,
+                shebang,
+            } = step;
+            (shebang, Some((file, metadata)))
+        });
+        let missing = chain.missing.map(|shebang| (shebang, None));
+        for (shebang, opened) in opened.chain(missing) {
+            let path = &shebang.interpreter;
+            let shown = path.display();
+            match opened {
+                // Programs of root are as they were where a program that only may be started is.
                 Some((file, metadata)) => {
-                    shebang = opener.placed(Shebang::read(&file)?);
-                    if self.files.iter().all(|it| it.path != found.interpreter) {
-                        self.push(file, &metadata, found.interpreter.clone(), None);
+                    let is_bound = self.files.iter().any(|it| it.path == *path);
+                    if !is_bound && (start == Start::Certain || !is_roots_name(path)) {
+                        self.push(file, &metadata, path.clone(), None);
                     }
                 }
+                None if !opener.is_of_a_process(path) => {
+                    self.note([format!("the interpreter `{shown}`, which is not there")]);
+                }
+                None if start == Start::Certain => {
+                    return Err(of_a_process(path, "hook.argv").into());
+                }
                 None => {
-                    let what = found.interpreter.display();
-                    self.note([format!("the interpreter `{what}`, which is not there")]);
+                    self.note([format!("`{shown}`, which is another file in each process")]);
                 }
             }
-            if let Some(argument) = &found.argument {
-                let read = |real: RealPath<'_>| {
-                    interpreter::first_line(&found.interpreter, argument, &script, real)
-                };
-                let mut reading = opener.read(read)?;
-                for named in &mut reading.named {
-                    // It is no argument of the command, so no other file can take its place.
-                    (named.spot, named.used) = (WordSpot::argument(0), FileUse::Part);
-                }
-                self.bind_all(reading, opener)?;
+            let mut reading = opener.first_line(&shebang, &script)?;
+            let named = reading.named.into_iter();
+            reading.named = named.flat_map(NamedFile::into_parts).collect();
+            for named in &mut reading.named {
+                // It is no argument of the command, so no other file can take its place.
+                named.spot = WordSpot::argument(0);
             }
-            script = found.interpreter;
+            self.bind_all(reading, opener)?;
+            script = shebang.interpreter;
         }
         Ok(())
     }
@@ -816,7 +853,6 @@ fn is_roots_name(path: &Path) -> bool {
     path.parent().is_some_and(|it| roots_alone(it).is_some()) && roots_alone(path).is_some()
 }
 
-/// Returns whether a path names another file in each process.
 /// Returns whether a path names a hook's stdin.
 fn is_stdin(path: &Path) -> bool {
     let names = ["/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"];
@@ -938,6 +974,50 @@ impl Opener<'_> {
         })
     }
 
+    /// Opens the interpreters of a script, the first line's first. Ends at one that cannot be opened.
+    fn chain(&self, mut shebang: Option<Shebang>) -> Result<Chain, Refusal> {
+        let mut steps = Vec::new();
+        while let Some(found) = shebang.take() {
+            let path = &found.interpreter;
+            if steps.len() == MAX_INTERPRETERS {
+                let problem = format!(
+                    "`{}` is interpreter {} in a row; Linux follows {MAX_INTERPRETERS}",
+                    path.display(),
+                    MAX_INTERPRETERS + 1,
+                );
+                return Err(InvalidField::new("hook.argv", problem).into());
+            }
+            let opened = match self.is_of_a_process(path) {
+                true => None,
+                false => self.try_open(path)?,
+            };
+            let Some((file, metadata)) = opened else {
+                let missing = Some(found);
+                return Ok(Chain { missing, steps });
+            };
+            shebang = self.placed(Shebang::read(&file)?);
+            steps.push(Step {
+                file,
+                metadata,
+                shebang: found,
+            });
+        }
+        Ok(Chain {
+            missing: None,
+            steps,
+        })
+    }
+
+    /// Reads the argument in a script's first line.
+    fn first_line(&self, line: &Shebang, script: &Path) -> Result<CommandReading, Refusal> {
+        match &line.argument {
+            None => Ok(CommandReading::default()),
+            Some(argument) => {
+                self.read(|real| interpreter::first_line(&line.interpreter, argument, script, real))
+            }
+        }
+    }
+
     /// Reads words by the names of the files to which links lead from programs' paths.
     fn read(
         &self,
@@ -990,6 +1070,27 @@ impl Opener<'_> {
     }
 }
 
+/// The interpreters of a script, opened.
+struct Chain {
+    /// The first line whose interpreter cannot be opened.
+    missing: Option<Shebang>,
+    steps: Vec<Step>,
+}
+
+/// One interpreter of a script.
+struct Step {
+    file: File,
+    metadata: Metadata,
+    shebang: Shebang,
+}
+
+/// Whether a file is certainly started.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum Start {
+    Certain,
+    Possible,
+}
+
 /// The first line of a script.
 #[derive(Debug, Eq, PartialEq)]
 struct Shebang {
@@ -1036,30 +1137,40 @@ impl Shebang {
         }
     }
 
-    /// Reads `#!interpreter [argument]` as Linux does: one argument at most, blanks around it dropped. `None` where
-    /// there is none, or none that works; the kernel's error then becomes the outcome.
+    /// Reads `#!interpreter [argument]` as Linux does: one argument at most, blanks around it dropped, a long one cut. `None`
+    /// where there is none, or none that works; the kernel's error then becomes the outcome.
     fn parse(start: &[u8]) -> Option<Self> {
+        let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t' | 0);
         let rest = start.strip_prefix(b"#!")?;
-        let line = rest.split(|byte| *byte == b'\n').next()?;
-        if line.len() == rest.len() && start.len() > MAX_SHEBANG_BYTES {
+        let is_cut = start.len() > MAX_SHEBANG_BYTES && !rest.contains(&b'\n');
+        let line = match is_cut {
+            true => &start[2..MAX_SHEBANG_BYTES],
+            false => rest.split(|byte| *byte == b'\n').next()?,
+        };
+        let line = trimmed(line);
+        let end = line.iter().position(is_blank);
+        let (interpreter, behind) = line.split_at(end.unwrap_or(line.len()));
+        // The name itself may be cut. For the kernel a carriage return is part of it, and no such interpreter exists.
+        if is_cut && end.is_none() || interpreter.ends_with(b"\r") {
             return None;
         }
-        let line = line.trim_ascii();
-        let (interpreter, argument) =
-            match line.iter().position(|byte| matches!(byte, b' ' | b'\t')) {
-                Some(blank) => (&line[..blank], Some(line[blank..].trim_ascii())),
-                None => (line, None),
-            };
-        // For the kernel a carriage return is part of the name, and no such interpreter exists.
-        if rest.split(|byte| *byte == b'\n').next()?.ends_with(b"\r") {
-            return None;
-        }
+        // To the kernel these are texts, each up to a zero.
+        let argument = behind.split(|byte| *byte == 0).next().map(trimmed);
+        let argument = argument.filter(|it| !it.is_empty());
         let interpreter = PathBuf::from(OsString::from_vec(interpreter.to_vec()));
         (!interpreter.as_os_str().is_empty()).then(|| Self {
             argument: argument.map(|a| OsString::from_vec(a.to_vec())),
             interpreter,
         })
     }
+}
+
+/// Returns a text without the blanks around it, as the kernel sees them.
+fn trimmed(mut text: &[u8]) -> &[u8] {
+    while let [b' ' | b'\t', rest @ ..] | [rest @ .., b' ' | b'\t'] = text {
+        text = rest;
+    }
+    text
 }
 
 /// Returns whether a file is text that no first line gives an interpreter, by its first bytes. A program has a zero among them.

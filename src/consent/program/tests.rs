@@ -73,12 +73,21 @@ fn first_lines_are_read_as_the_kernel_reads_them() {
     );
     assert_eq!(parse(b"#!/bin/sh"), some("/bin/sh", None));
     assert_eq!(parse(b"#!/bin/sh\r\n"), None);
+    assert_eq!(parse(b"#!/bin/sh -e\r\n"), some("/bin/sh", Some("-e\r")));
     assert_eq!(parse(b"#!bin/sh\n"), some("bin/sh", None));
     assert_eq!(parse(b"#!\n"), None);
     assert_eq!(parse(b"\x7fELF"), None);
     let mut long = b"#!/bin/".to_vec();
     long.resize(400, b'x');
     assert_eq!(parse(&long[..MAX_SHEBANG_BYTES + 1]), None);
+    // An argument may be cut, a name may not.
+    let mut long = b"#!/bin/sh ./a".to_vec();
+    long.resize(400, b'x');
+    let cut = format!("./a{}", "x".repeat(MAX_SHEBANG_BYTES - 13));
+    let found = parse(&long[..MAX_SHEBANG_BYTES + 1]);
+    assert_eq!(found, some("/bin/sh", Some(&cut)));
+    let found = parse(b"#!/bin/sh\0 -x\n");
+    assert_eq!(found, some("/bin/sh", None));
 }
 
 /// Opens a command; what is named is on this system.
@@ -173,6 +182,8 @@ fn what_is_called_data_is_not_bound_unless_it_is_known_to_be_executed() {
         (vec!["a.py".into(), "b.py".into()], 2)
     );
     assert_eq!(both.given, ["a.py", "b.py"]);
+    // Behind such a word it may be the script.
+    assert_eq!(program(&["fmt", "exec", "a.py"], &[]).given, [""; 0]);
     let one = program(&["fmt", "--fix", "a.py", "b.py"], &["a.py"]);
     // It is given the file itself, and no copy.
     assert_eq!((bound(&one), one.scripts.len()), (vec!["b.py".into()], 1));
@@ -200,6 +211,14 @@ fn what_is_called_data_is_not_bound_unless_it_is_known_to_be_executed() {
         program(&["run", "a.py"], &["run"]).digests[0].role,
         Role::Program
     );
+    // A word of the first line is none of the arguments.
+    let line = format!("#!{} a.py\n", path("fmt").display());
+    std::fs::write(path("run"), line).unwrap();
+    let program = program(&["run", "a.py"], &["a.py"]);
+    assert_eq!(
+        (bound(&program), &*program.data[0]),
+        (vec!["a.py".into()], OsStr::new("a.py"))
+    );
 }
 
 /// Options that are not listed may have taken words: the first of these files may be the script, and the others are as likely data.
@@ -219,7 +238,8 @@ fn a_word_behind_one_that_may_be_the_script_is_data_by_the_operators_word() {
     let [script, data] = ["h", "d"].map(|it| root.join(it));
     let all = program(&[]);
     assert!(binds(&all, &script) && binds(&all, &data));
-    assert_eq!(all.given, ["d"]);
+    // Which of them is the script is not known, so none is proposed as data.
+    assert_eq!(all.given, [""; 0]);
     let one = program(&["h", "d"]);
     assert!(binds(&one, &script) && !binds(&one, &data));
     assert_eq!(one.data, ["d"]);
@@ -240,6 +260,8 @@ fn a_path_that_is_another_file_in_each_process_is_refused_as_code_and_named_as_d
         "/bin/sh|./linked",
         "/usr/bin/env|./started/h",
         "/usr/bin/env|/proc/thread-self/cwd/h",
+        "byproc",
+        "/usr/bin/env|./byproc",
     ] {
         let refusal = spelled(&root, words).unwrap_err();
         assert!(
@@ -281,7 +303,7 @@ fn a_script_that_is_not_there_is_refused_and_what_cannot_be_bound_is_said() {
         vec![word("/bin/sh"), word("hook.sh")],
         vec![word("/bin/sh"), directory.path().as_os_str()],
         vec![word("/bin/sh"), word("/dev/null")],
-        // What a caller sends is the script.
+        // The caller's text on stdin is the script.
         vec![word("/bin/sh")],
         vec![word("/bin/sh"), word("-e")],
         vec![word("/bin/sh"), word("-c"), word("BASH_ENV=/x /bin/true")],
@@ -316,12 +338,12 @@ fn a_script_is_bound_whatever_program_starts_it() {
         let rest = argv[1..].iter().map(OsStr::new);
         let argv: Vec<_> = [program.as_os_str()].into_iter().chain(rest).collect();
         let digests = hashed(opened(&argv, Some(directory.path())).unwrap()).digests;
-        let here = |it: &Digest| {
+        let below = |it: &Digest| {
             let name = Path::new(&it.path).strip_prefix(directory.path()).ok()?;
             Some(name.display().to_string())
         };
         let arguments = digests.iter().filter(|it| it.role == Role::Argument);
-        arguments.filter_map(here).collect::<Vec<_>>()
+        arguments.filter_map(below).collect::<Vec<_>>()
     };
     for argv in [
         &["node", "--no-warnings", "hook"][..],
@@ -352,6 +374,11 @@ fn a_script_is_bound_whatever_program_starts_it() {
 
 /// Commands, each with a file whose content decides what they do. Words in one text are separated by `|`.
 const SPELLINGS: &[(&str, &str)] = &[
+    // Links with a starter's name, and to a starter.
+    ("./nice|h", "h"),
+    ("./starts|./h", "h"),
+    ("./timeout|./h|./p", "h"),
+    ("zsh|-c|noglob ./x", "x"),
     // An option that is not listed may have taken the word behind it; then options follow.
     ("node|--trace-events|v8|--no-warnings|h", "h"),
     ("node|--unlisted|1|--import=./p.mjs|h", "p.mjs"),
@@ -464,6 +491,9 @@ const FIRST_LINES: &[(&str, &str)] = &[
     ("/usr/bin/make -rRfinc", "inc"),
     ("/bin/sh other", "other"),
     ("i", "i"),
+    ("/usr/bin/ruby -w -r./p", "p.rb"),
+    ("/usr/bin/env ruby -r./p", "p.rb"),
+    ("/usr/bin/env -S ./bya x", "a"),
 ];
 
 /// A directory with a file for each name in the tables, and stand-ins for interpreters.
@@ -485,11 +515,20 @@ fn of_spellings() -> (tempfile::TempDir, PathBuf) {
         format!("#!{}\n", root.join("i").display()).as_bytes(),
     );
     write("relative", b"#!i\n");
+    write("byproc", b"#!/proc/self/cwd/i\n");
+    write("bya", b"#!/bin/sh ./a\n");
     let programs = "bun deno elixir expect fish gawk guile java jq julia ksh make mawk node osascript perl php ruby zsh";
     for name in programs.split(' ') {
         write(name, b"\x7fELF");
     }
-    for (name, target) in [("foo", "/bin/sh"), ("python3", "/bin/sh"), ("shell", "ksh")] {
+    for (name, target) in [
+        ("foo", "/bin/sh"),
+        ("python3", "/bin/sh"),
+        ("shell", "ksh"),
+        ("nice", "/bin/sh"),
+        ("starts", "/usr/bin/env"),
+        ("timeout", "/usr/bin/env"),
+    ] {
         std::os::unix::fs::symlink(target, root.join(name)).unwrap();
     }
     (directory, root)
@@ -536,7 +575,7 @@ fn whatever_spelling_leads_to_a_file_binds_it() {
     assert!(free.is_empty(), "{}", free.join("\n"));
 }
 
-/// What cannot be bound is named as it is, and nothing else is.
+/// Code that cannot be bound is named truly, and no data is named.
 #[test]
 fn what_a_command_runs_and_no_consent_binds_is_named_as_it_is() {
     let (_held, root) = of_spellings();
@@ -563,6 +602,7 @@ fn what_a_command_runs_and_no_consent_binds_is_named_as_it_is() {
         ("/bin/bash|-c|eval . ./h", "the shell's own `eval`"),
         ("/bin/bash|-c|command eval . ./h", "the shell's own `eval`"),
         ("/bin/bash|-c|trap '. ./h' EXIT", "the shell's own `trap`"),
+        ("/bin/bash|-c|test -v 'a[$(./h)]'", "the shell's own `test`"),
         (
             "/usr/bin/busybox|run-parts|d",
             "the words of `busybox run-parts`",
@@ -580,19 +620,29 @@ fn what_a_command_runs_and_no_consent_binds_is_named_as_it_is() {
         ("ruby|-S|rake", "the program `rake`"),
         ("perl|-S|prove", "the program `prove`"),
         ("ruby|-C|d|h.rb", "files that are named from `d`"),
+        ("/bin/sed|s/o/e/e", code),
+        ("mawk|BEGIN{system(\"sh h\")}", code),
     ] {
         let unbound = spelled(&root, words).unwrap().unbound;
         // A file of others may be another one when it is opened again.
-        let said: Vec<_> = unbound
+        let notes: Vec<_> = unbound
             .iter()
             .filter(|it| !it.contains("for the moment"))
             .collect();
         assert!(
-            said.len() == 1 && said[0].contains(expected),
-            "{words}: {said:?}"
+            notes.len() == 1 && notes[0].contains(expected),
+            "{words}: {notes:?}"
         );
     }
-    for words in ["/bin/sh|-c|exit 2", "jq|.a", "/bin/sh|-|h", "node|h|-c"] {
+    for words in [
+        "/bin/sh|-c|exit 2",
+        "jq|.a",
+        "/bin/sh|-|h",
+        "node|h|-c",
+        "/bin/sed|s/o/0/",
+        "mawk|{print $1}",
+        "/bin/cat|h",
+    ] {
         let unbound = spelled(&root, words).unwrap().unbound;
         assert_eq!(unbound, [""; 0], "{words}");
     }
@@ -602,6 +652,7 @@ fn what_a_command_runs_and_no_consent_binds_is_named_as_it_is() {
         ("/usr/bin/env -S python3\\_other", "the first line of"),
         ("/usr/bin/env -S -S 'python3 other'", "the first line of"),
         ("/usr/bin/env -S timeout -k5s 5", "the program `timeout`"),
+        ("/usr/bin/env -S /usr/bin/node -r foo", "the library `foo`"),
     ] {
         std::fs::write(root.join("hook"), format!("#!{line}\n")).unwrap();
         let mode = std::fs::Permissions::from_mode(0o755);
@@ -634,7 +685,7 @@ fn a_command_has_few_files_of_code_and_many_words_take_no_more_than_linear_time(
     let argv: Vec<_> = [OsStr::new("/bin/true")].into_iter().chain(names).collect();
     let found = opened(&argv, None).unwrap();
     assert_eq!(found.files.len(), MAX_FILES);
-    assert_eq!(found.unbound.len(), 2, "{:?}", found.unbound);
+    assert_eq!(found.unbound.len(), 1, "{:?}", found.unbound);
 }
 
 /// A first line is no part of the command: its words are bound where the file that has it runs.
@@ -688,6 +739,8 @@ fn other_programs_words_are_named_as_not_bound() {
     let path = |name: &str| directory.path().join(name);
     for (name, text) in [
         ("tool", &b"\x7fELF"[..]),
+        // Another program than root's of the name.
+        ("cat", b"\x7fELF"),
         ("node", b"\x7fELF"),
         ("hook", b"#!/bin/sh\n"),
     ] {
@@ -704,6 +757,7 @@ fn other_programs_words_are_named_as_not_bound() {
     };
     for argv in [
         &["tool", "-c", "alias.x=!sh hook"][..],
+        &["cat", "--x"],
         &["/usr/bin/env", "./tool", "--x"],
         &["/bin/sh", "-c", "./tool --x"],
     ] {
@@ -738,9 +792,27 @@ fn a_script_that_reads_a_script_is_bound_too() {
         .iter()
         .map(|it| Path::new(&it.path))
         .collect();
-    assert_eq!(bound, [&*hook, &*reader, Path::new("/bin/sh")]);
-    assert_eq!(program.executable_path(), hook);
-    assert_eq!(program.unbound.len(), 1, "{:?}", program.unbound);
+    assert_eq!(bound, [&*hook, Path::new("/bin/sh"), &*reader]);
+    // The words that the kernel would make; both scripts are read from copies.
+    assert_eq!(program.executable_path(), "/bin/sh");
+    let files = [Path::new("/bin/sh"), &reader, &hook].map(Path::as_os_str);
+    assert_eq!(program.argv, files);
+    let copies = program.argv_with(vec![(0, "/hook".into()), (1, "/reader".into())]);
+    assert_eq!(copies, ["/bin/sh", "/reader", "/hook"]);
+    assert_eq!(program.unbound, [""; 0]);
+    // As many interpreters as Linux follows, and one more.
+    let mut interpreter = "/bin/sh".to_owned();
+    for index in 1..=MAX_INTERPRETERS {
+        let path = directory.path().join(format!("{index}"));
+        write(&path, format!("#!{interpreter}\n"));
+        let bound = opened(&[path.as_os_str()], None);
+        assert_eq!(bound.unwrap().files.len(), index + 1);
+        interpreter = path.display().to_string();
+    }
+    write(&hook, format!("#!{interpreter}\n"));
+    let refusal = opened(&[hook.as_os_str()], None).unwrap_err();
+    assert_eq!(refusal.reason, Reason::InvalidRequest);
+    write(&hook, format!("#!{}\n", reader.display()));
     std::fs::remove_file(&reader).unwrap();
     let program = hashed(opened(&[hook.as_os_str()], None).unwrap());
     assert_eq!((program.digests.len(), program.unbound.len()), (1, 1));

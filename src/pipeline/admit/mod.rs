@@ -6,6 +6,7 @@ mod homes;
 mod rules;
 
 use std::{
+    ffi::OsString,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -286,14 +287,29 @@ impl Gate {
             sandbox,
         } = *candidate;
         let opened_for = OpenedFor::caller(&call.peer, sandbox.switches_uid());
-        let opened = Program::open(
-            command.path.clone(),
-            &command.argv,
-            &self.consents.data(&command.name, policy, &request.hook),
-            starts_in(policy, &request.hook),
-            opened_for,
-            sandbox.view(&policy.files),
-        )?;
+        let open = |data: &[OsString]| {
+            Program::open(
+                command.path.clone(),
+                &command.argv,
+                data,
+                starts_in(policy, &request.hook),
+                opened_for,
+                sandbox.view(&policy.files),
+            )
+        };
+        // In another place the words of a consent name other files, and may be code there.
+        let mut marked = None;
+        for consent in (self.consents).with_data(&command.name, policy, &request.hook) {
+            let opened = open(&consent.data)?;
+            if opened.paths() == consent.files {
+                marked = Some(opened);
+                break;
+            }
+        }
+        let opened = match marked {
+            Some(opened) => opened,
+            None => open(&[])?,
+        };
         let sought = Unhashed {
             command: &command.name,
             granted: request.profile_granted || rules.grants(policy, &command.name),

@@ -678,7 +678,11 @@ impl From<SystemGrant> for SystemEntry {
 }
 
 /// Parses a path that a grant can name.
-fn grantable(text: &str) -> Result<PathBuf, String> {
+///
+/// # Errors
+///
+/// Returns why no grant can be on it.
+pub(crate) fn grantable(text: &str) -> Result<PathBuf, String> {
     let path = absolute(text)?;
     match ungrantable(&path) {
         Some(why) => Err(format!("`{text}` cannot be granted: {why}")),

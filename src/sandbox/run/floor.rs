@@ -174,7 +174,7 @@ impl Look<'_> {
     }
 }
 
-/// Returns whether an error is that of what is no directory, or is closed to whoever's home it is.
+/// Returns whether an error shows that there is no directory, or none that is open to the home's user.
 fn is_out_of_reach(error: &io::Error) -> bool {
     matches!(
         error.kind(),

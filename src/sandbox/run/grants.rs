@@ -194,6 +194,10 @@ impl GrantRequest<'_> {
             };
             match found {
                 Err(NotKept::Busy(_)) if Instant::now() < until => sleep(AGAIN).await,
+                Err(NotKept::Busy(_)) if until == self.deadline => {
+                    let message = "the deadline passed while another run or program held the workspace's taken names";
+                    return Err(Refusal::new(Reason::Deadline, message));
+                }
                 found => return Ok(found?),
             }
         }

@@ -14,6 +14,12 @@ pub fn is_unseen(c: char) -> bool {
         )
 }
 
+/// Returns whether a text is printable ASCII with white space. Nearly all texts are, and bytes are compared faster than characters.
+fn is_plain_ascii(text: &str) -> bool {
+    let is_seen = |byte: u8| matches!(byte, b' '..=b'~' | b'\t' | b'\n' | b'\r');
+    text.bytes().all(is_seen)
+}
+
 /// Replaces the characters of a text that a reader would not see as they are, but for tabs and line ends.
 pub fn visible(text: &str) -> Cow<'_, str> {
     let is_hidden = |c: char| is_unseen(c) && c != '\n' && c != '\t';
@@ -54,7 +60,7 @@ impl Lines {
 pub fn visible_json(json: &str) -> Cow<'_, str> {
     // Between strings there is only white space of these, and within them none.
     let is_hidden = |c: char| is_unseen(c) && !matches!(c, '\n' | '\r' | '\t');
-    if !json.contains(is_hidden) {
+    if is_plain_ascii(json) || !json.contains(is_hidden) {
         return json.into();
     }
     let mut shown = String::with_capacity(json.len() + 16);

@@ -16,6 +16,7 @@ use crate::{
 const WARNING: u8 = 1;
 
 const ADAPTER: AdapterFacts = AdapterFacts {
+    environments: &[".env", ".gemini/.env"],
     failure_code: WARNING,
     mode: Mode::GeminiCli,
     name: "gemini-cli",

@@ -10,9 +10,11 @@ use crate::{Decision, Verdict};
 /// Destination and form of saved events.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Save {
+    /// The directory of the profile.
     pub directory: PathBuf,
     /// The form of the events.
     pub payload: Payload,
+    /// The file below the directory, a path of plain names.
     pub path: PathBuf,
 }
 

@@ -25,11 +25,15 @@ const CURLS: [&str; 8] = [
 /// A hook that is posted to a URL.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Post {
+    /// Headers of the request, as names and values in which variables are not yet replaced.
     pub headers: Vec<(String, String)>,
     /// The form of the event that is sent; `None` = the hook's stdin.
     pub payload: Option<Payload>,
+    /// Decision of the operator's configuration.
     pub standing: PostDecision,
+    /// Destination of the request.
     pub url: Url,
+    /// Environment variables that headers may contain.
     pub variables: Vec<String>,
 }
 
@@ -83,6 +87,7 @@ impl fmt::Display for Denied {
 }
 
 impl Denied {
+    /// Builds a refusal that no line of a configuration lifts.
     pub fn never(why: impl Into<String>) -> Self {
         Self {
             lines: String::new(),
@@ -154,8 +159,11 @@ impl Post {
 }
 
 /// A part of a header's value as it is written.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Piece<'a> {
+    /// Text that is sent as written.
     Text(&'a str),
+    /// Name of a variable whose value is sent.
     Variable(&'a str),
 }
 

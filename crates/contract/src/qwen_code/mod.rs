@@ -15,6 +15,7 @@ use super::{
 pub(super) struct QwenCode;
 
 const ADAPTER: AdapterFacts = AdapterFacts {
+    environments: &[".env", ".qwen/.env"],
     mode: Mode::ClaudeCode,
     name: "qwen-code",
     obeys: &[

@@ -120,6 +120,14 @@ impl Kept {
     /// Returns why a hook could change what it leads to.
     fn led_to(&self, link: &Path, files: &Files) -> Result<Option<PathBuf>, &'static str> {
         let way = Way::follow(&self.workspace.join(link));
+        if way
+            .links
+            .iter()
+            .chain([&way.end])
+            .any(|it| it.starts_with("/proc"))
+        {
+            return Err(OF_A_PROCESS);
+        }
         let below = |path: &Path| path.strip_prefix(&self.workspace).map(Path::to_owned).ok();
         let is_written = |path: &Path| {
             let meets = |other: &Path| path.starts_with(other) || other.starts_with(path);
@@ -182,7 +190,7 @@ impl Listed {
     }
 }
 
-fn errno_of(error: &io::Error) -> Errno {
+pub(super) fn errno_of(error: &io::Error) -> Errno {
     Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO))
 }
 
@@ -191,4 +199,5 @@ const AROUND: &str = "a symbolic link leads around the workspace, or to a place 
 const LED_NAMES: &str = "a symbolic link leads to a file that has another name too (a hard link); replace that file by a copy of itself";
 const MANY: &str = "the directory has more names than are looked at; move the rest elsewhere";
 const NOWHERE: &str = "a symbolic link leads to a file that cannot be found, and a hook could make it; make it, or remove the link";
+const OF_A_PROCESS: &str = "a symbolic link leads by way of `/proc`, to another file in each process; have it lead there directly";
 const THROUGH: &str = "a symbolic link leads through another one, which could be replaced; have it lead there directly";

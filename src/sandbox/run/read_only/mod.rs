@@ -7,7 +7,7 @@ mod placeholder;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    io,
+    fs, io,
     os::fd::OwnedFd,
     path::{Path, PathBuf},
     sync::Arc,
@@ -30,6 +30,7 @@ use crate::sandbox::run::grants::OpenGrant;
 use hookjail_base::{
     model::{Peer, axis::Axis},
     refusal::{Fact, Reason, Refusal},
+    util::way::Way,
 };
 
 use crate::{
@@ -349,7 +350,7 @@ impl Kept {
 type Steering<'a> = Vec<(&'a Path, Vec<ReadOnly>)>;
 
 /// Returns what git obeys in a workspace, and in directories of git that belong to it, beside the configuration and the hooks of its
-/// repository.
+/// repository: by that and by those of the working trees around it.
 ///
 /// # Errors
 ///
@@ -361,31 +362,52 @@ fn steered_by<'a>(
 ) -> Result<Steering<'a>, Refusal> {
     let link = workspace.join(".git");
     let is_tree = link.symlink_metadata().is_ok();
-    let reader = git_paths::Reader {
-        homes,
-        top: is_tree.then_some(workspace),
-    };
     let (common, own) = git.unzip();
     let repositories = [Some(&*link), common, own].into_iter().flatten();
-    let configurations = repositories
-        .clone()
-        .flat_map(|repository| ["config", "config.worktree"].map(|name| repository.join(name)));
-    let configurations: Vec<_> = configurations.collect();
-    let obeyed = reader.obeyed(&configurations).map_err(|why| unread(&why))?;
-    let there = configurations
-        .into_iter()
-        .skip(1)
-        .filter(|path| path.symlink_metadata().is_ok());
-    let modules: Result<Vec<_>, _> = repositories.map(git_paths::steering_modules).collect();
-    let modules = modules.map_err(|why| unread(&why))?.into_iter().flatten();
-    let files = obeyed.into_iter().chain(there).map(|path| (path, false));
+    let repositories = repositories.map(Path::to_owned).collect();
+    let innermost = (is_tree.then_some(workspace), repositories);
+    let around = git_paths::trees_around(workspace);
+    // `.git` of the workspace itself is kept by the profile's list.
+    let of_repository = |repository: &PathBuf| ["config", "hooks"].map(|it| repository.join(it));
+    let of_around = around.iter().flat_map(|(_, repositories)| repositories);
+    let mut steering: Vec<(PathBuf, bool)> = of_around
+        .flat_map(of_repository)
+        .filter(|path| path.symlink_metadata().is_ok())
+        .map(|path| (path, false))
+        .collect();
+    for (top, repositories) in [innermost].into_iter().chain(around) {
+        let configurations = repositories
+            .iter()
+            .flat_map(|repository| ["config", "config.worktree"].map(|name| repository.join(name)));
+        let configurations: Vec<_> = configurations.collect();
+        let reader = git_paths::Reader { homes, top };
+        let obeyed = reader.obeyed(&configurations).map_err(|why| unread(&why))?;
+        let there = configurations
+            .into_iter()
+            .skip(1)
+            .filter(|path| path.symlink_metadata().is_ok());
+        steering.extend(obeyed.into_iter().chain(there).map(|path| (path, false)));
+        for repository in &repositories {
+            let modules = git_paths::steering_modules(repository);
+            steering.extend(modules.map_err(|why| unread(&why))?);
+        }
+    }
+    // Each tree has those of the system and the homes, too.
+    steering.sort_unstable();
+    steering.dedup();
     let mut trees = vec![(workspace, Vec::new())];
     trees.extend(common.map(|common| (common, Vec::new())));
     trees.extend(
         own.filter(|own| Some(*own) != common)
             .map(|own| (own, Vec::new())),
     );
-    for (path, directory) in files.chain(modules) {
+    let is_in_a_tree = |path: &Path| trees.iter().any(|(tree, _)| path.starts_with(tree));
+    let outside = steering.iter().filter(|(path, _)| !is_in_a_tree(path));
+    let mut led = Vec::new();
+    for (path, _) in outside {
+        led.extend(led_from(path)?.into_iter().map(|path| (path, false)));
+    }
+    for (path, directory) in steering.into_iter().chain(led) {
         if workspace.starts_with(&path) {
             return Err(all_obeyed(workspace, &path));
         }
@@ -396,6 +418,26 @@ fn steered_by<'a>(
         }
     }
     Ok(trees)
+}
+
+/// Returns the links on the ways of a path and of the links in a directory of that path, and where these ways end.
+///
+/// # Errors
+///
+/// Refuses a directory that cannot be listed for another reason than its mode: `GRANT_MISSING`.
+fn led_from(path: &Path) -> Result<Vec<PathBuf>, Refusal> {
+    let mut left = vec![path.to_owned()];
+    let entries = fs::read_dir(path).and_then(Iterator::collect::<io::Result<Vec<_>>>);
+    match entries.map_err(|error| links::errno_of(&error)) {
+        Ok(entries) => left.extend(entries.iter().map(fs::DirEntry::path)),
+        Err(Errno::EACCES | Errno::ENOENT | Errno::ENOTDIR) => {}
+        Err(errno) => return Err(unseen(path, errno)),
+    }
+    let ways = left.iter().map(|path| Way::follow(path));
+    let passed = ways.filter(|way| !way.links.is_empty());
+    Ok(passed
+        .flat_map(|way| way.links.into_iter().chain([way.end]))
+        .collect())
 }
 
 /// Keeps a path at least in a way.
@@ -660,7 +702,7 @@ fn open_to_hooks(path: &Path) -> Refusal {
 /// Target of a path.
 enum Found {
     /// A directory.
-    Directory(FileStat),
+    Directory(Box<FileStat>),
     /// A file, and whether it has other hard links.
     Named(bool),
 }
@@ -669,7 +711,7 @@ fn find(workspace: &OwnedFd, below: &Path) -> Result<Found, Errno> {
     let opened = open_beneath(workspace, below, BY_NAME, Mode::empty(), Links::Refused)?;
     let found = fstat(&opened)?;
     Ok(if is_directory(found.st_mode) {
-        Found::Directory(found)
+        Found::Directory(Box::new(found))
     } else {
         Found::Named(found.st_nlink > 1)
     })
