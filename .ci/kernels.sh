@@ -99,7 +99,7 @@ arm64() {
   # Not optimised: that would take longer to build than it saves in one guest.
   belongs_to user
   as_user env CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc \
-    cargo test --locked --target $target --lib --test spec --no-run --message-format=json-render-diagnostics >"$payload/built"
+    cargo test --locked --target $target --package hookjail --lib --test spec --no-run --message-format=json-render-diagnostics >"$payload/built"
   test_of() { jq -r "select(.reason == \"compiler-artifact\" and .profile.test and .target.kind == [\"$1\"]).executable" "$payload/built"; }
   spec=$(test_of test) unit=$(test_of lib)
   pack "$CARGO_TARGET_DIR/$target/debug/hookjail" "$spec" aarch64-linux-gnu-

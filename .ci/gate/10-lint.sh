@@ -2,7 +2,7 @@
 # The code is formatted; clippy has nothing to say; the other lock files know every dependency. Without what is for tests, and rustdoc: tier 48.
 . "$(dirname "$0")/../lib.sh"
 belongs_to user
-as_user cargo fmt --check
+as_user cargo fmt --all --check
 as_user cargo fmt --check --manifest-path proto/codegen/Cargo.toml
 # A test that was renamed and is still named by a document would only show in tier 30, which asks the tests themselves.
 for name in $(grep -ohE '`([a-z0-9_]+::)+[a-z0-9_]+`' docs/specification.md docs/escape-matrix.md docs/findings.md docs/reliability.md | tr -d '`' | sed 's/.*:://' | sort -u); do

@@ -6,7 +6,7 @@ fresh=$(mktemp -d); trap 'rm -rf "$fresh"' EXIT
 [ "$(id -u)" != 0 ] || chown "$CI_USER" "$fresh"
 as_user cargo run --quiet --locked --manifest-path proto/codegen/Cargo.toml -- "$fresh"
 for file in "$fresh"/*; do
-  cmp "$file" "crates/proto/src/$(basename "$file")" || fail "stale: cargo run --manifest-path proto/codegen/Cargo.toml writes src/pb anew"
+  cmp "$file" "crates/proto/src/$(basename "$file")" || fail "stale: cargo run --manifest-path proto/codegen/Cargo.toml writes crates/proto/src anew"
 done
 echo "crates/proto/src is fresh"
 not_by_buf() { part_skipped "buf: $*"; exit 0; }
