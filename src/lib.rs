@@ -34,7 +34,6 @@ mod request;
 mod rootfs;
 mod sandbox;
 mod schema;
-mod sys;
 #[doc(hidden)]
 pub mod testing;
 mod traces;

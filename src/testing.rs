@@ -101,7 +101,7 @@ pub mod schema {
 
 #[cfg(target_os = "linux")]
 pub mod sys {
-    pub use crate::sys::{CLONE_FLAGS, landlock_abi};
+    pub use hookjail_sys::{CLONE_FLAGS, landlock_abi};
 }
 
 pub mod wire {

@@ -13,7 +13,7 @@ use std::{
 use nix::fcntl::{Flock, FlockArg};
 
 use super::{Context, Failure, thin};
-use crate::sys::hold_no_signals;
+use hookjail_sys::hold_no_signals;
 
 /// The default timeout of a daemon's start.
 const START_TIMEOUT: Duration = Duration::from_secs(30);

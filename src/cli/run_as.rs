@@ -31,13 +31,10 @@ use super::{
     rehearse::{self, RefusedUse, Watch, Watched},
     run::{RunArgs, exit_code},
 };
-use crate::{
-    daemon::Assembly,
-    sandbox::BriefState,
-    sys::{
-        LastAnswer, answer_signals, give_last_answer, give_last_answer_after, hold_no_signals,
-        keep_last_answer,
-    },
+use crate::{daemon::Assembly, sandbox::BriefState};
+use hookjail_sys::{
+    LastAnswer, answer_signals, give_last_answer, give_last_answer_after, hold_no_signals,
+    keep_last_answer,
 };
 
 /// The runtime's name that selects recognition by payload.

@@ -13,7 +13,7 @@ use std::{
 use clap::Parser;
 
 use super::{Context, FAILED, RunAlone, RunArguments, output, run_as};
-use crate::sys::{give_last_answer_after, hold_no_signals};
+use hookjail_sys::{give_last_answer_after, hold_no_signals};
 
 /// The name of the full program.
 pub(super) const WHOLE: &str = "hookjail";

@@ -10,7 +10,7 @@ use super::{
     ConfigProblem,
     file::{NetworkClientEntry, NetworkEntry, UserEntry},
 };
-use crate::sys;
+use hookjail_sys as sys;
 
 /// The listener over the network.
 #[derive(Clone, Debug, Eq, PartialEq)]

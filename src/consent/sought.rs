@@ -12,7 +12,8 @@ use super::{
     interpreter::{are_one_program, is_known},
     program::{OpenedFor, on_path, real_path},
 };
-use crate::{rootfs::View, sys::BY_NAME};
+use crate::rootfs::View;
+use hookjail_sys::BY_NAME;
 
 /// The most names of a directory that are looked at.
 const MOST_NAMES: usize = 4096;

@@ -35,10 +35,11 @@ use crate::{
         BackendName, BackendStatus, Identities, InstanceDir, OwnUids, RunAs, Sandbox, SandboxParts,
         StateStore, backend,
     },
-    sys::{self, Keeper},
     traces::Tracer,
     wire::MAX_HANDSHAKES,
 };
+use hookjail_sys as sys;
+use hookjail_sys::Keeper;
 
 /// The parts of a daemon that are set up before the first thread is started.
 #[derive(Debug)]

@@ -38,11 +38,12 @@ use crate::{
     consent::allowlist::{Allowlist, AllowlistError},
     hooks::{load::LoadError, valve::Valve},
     pipeline::Pipeline,
-    sys::{self, Keeper},
     wire::{
         DaemonPlaces, Incoming, ServeError, Server, ServerError, Steering, TracesPlace, WireLimits,
     },
 };
+use hookjail_sys as sys;
+use hookjail_sys::Keeper;
 
 /// The mode of the admin socket: for the daemon's user alone.
 const ADMIN_SOCKET_MODE: u32 = 0o600;

@@ -24,7 +24,7 @@ use super::{
     rule::{self, Rule},
     variables::set_plugin_directory,
 };
-use crate::sys::FileRights;
+use hookjail_sys::FileRights;
 
 /// A file of hooks that the operator names.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -28,7 +28,7 @@ use uuid::Uuid;
 
 use hookjail_base::{model::Peer, redact::Redactor};
 
-use crate::sys::{FileRights, Links, locate, open_beneath};
+use hookjail_sys::{FileRights, Links, locate, open_beneath};
 
 /// The maximum age of a result whose session does not end.
 const AGE: Duration = Duration::from_secs(24 * 60 * 60);

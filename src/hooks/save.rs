@@ -15,7 +15,7 @@ use hookjail_base::model::Peer;
 use hookjail_contract::Verdict;
 
 use super::Save;
-use crate::sys::{FileRights, Links, locate, open_beneath};
+use hookjail_sys::{FileRights, Links, locate, open_beneath};
 
 /// The maximum size of the file, bytes.
 const MAX_FILE_BYTES: u64 = 256 << 20;

@@ -17,8 +17,8 @@ use crate::{
     journal::{RedactedOutput, Redaction, record},
     process::{Captured, Cause},
     sandbox::{End, EndedHook},
-    sys::WaitStatus,
 };
+use hookjail_sys::WaitStatus;
 
 /// A run's end and its verdict.
 ///

@@ -19,7 +19,8 @@ use nix::{
     unistd::Pid,
 };
 
-use crate::sys::{self, Keeper, Note, Place};
+use hookjail_sys as sys;
+use hookjail_sys::{Keeper, Note, Place};
 
 /// Delay before a kill that came too soon is retried.
 const RETRY_INTERVAL: Duration = Duration::from_millis(5);

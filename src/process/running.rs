@@ -25,7 +25,8 @@ use super::{
     capture::{Capture, Captured, Chunk, Stream},
     deadlines::{Armed, Hold, Kill, kill_group},
 };
-use crate::sys::{self, Process, Reaped, WaitStatus, Watched, exited};
+use hookjail_sys as sys;
+use hookjail_sys::{Process, Reaped, WaitStatus, Watched, exited};
 
 /// Time limit for the end of an output after the tree's death. No process of the run is left by then, so it only passes
 /// where a foreign process holds the pipe.
@@ -411,7 +412,7 @@ impl Running {
         let cause = match (killed, leader) {
             // The child ended just before the signal arrived.
             (Some(_), Some(leader))
-                if group.first.is_none() && noticed.is_none() && !leader.was_killed() =>
+                if group.first.is_none() && noticed.is_none() && !was_killed(&leader) =>
             {
                 Cause::Itself
             }
@@ -464,10 +465,8 @@ impl Running {
     }
 }
 
-impl Reaped {
-    fn was_killed(&self) -> bool {
-        self.status == WaitStatus::Signaled(Signal::SIGKILL as i32)
-    }
+fn was_killed(leader: &Reaped) -> bool {
+    leader.status == WaitStatus::Signaled(Signal::SIGKILL as i32)
 }
 
 impl Group {

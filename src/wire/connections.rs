@@ -27,7 +27,8 @@ use hookjail_base::{
 };
 
 use super::network::{Duplex, NetworkPeer};
-use crate::{pipeline::Pipeline, sys::peer_groups};
+use crate::pipeline::Pipeline;
+use hookjail_sys::peer_groups;
 
 /// The timeout for a handshake of TLS, and for the preface of HTTP/2. From then on keep-alive pings are sent.
 pub(super) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);

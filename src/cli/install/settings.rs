@@ -41,8 +41,8 @@ use crate::{
     },
     policy::environment,
     sandbox,
-    sys::{Links, locate, open_beneath},
 };
+use hookjail_sys::{Links, locate, open_beneath};
 
 /// A file of settings as it was read.
 pub(super) struct SettingsFile {

@@ -16,7 +16,7 @@ use std::{
 
 use sha2::{Digest, Sha256};
 
-use crate::sys::stores_change_times;
+use hookjail_sys::stores_change_times;
 
 /// The largest file that is hashed, 512 MiB. A sparse file of a terabyte would otherwise cost its owner nothing and the
 /// daemon hours.

@@ -33,10 +33,8 @@ use super::{
     digest::{DigestCache, HashError},
     interpreter::{self, CommandReading, FileUse, NamedFile, RealPath, WordSpot},
 };
-use crate::{
-    rootfs::View,
-    sys::{FileRights, Links, keep_writers_out, locate},
-};
+use crate::rootfs::View;
+use hookjail_sys::{FileRights, Links, keep_writers_out, locate};
 
 /// The longest chain of interpreters that Linux follows, each but the last a script.
 const MAX_INTERPRETERS: usize = 5;

@@ -19,7 +19,7 @@ use crate::journal::{
     record::{Lost, Record, Torn},
     writer_lock::WriterLock,
 };
-use crate::sys;
+use hookjail_sys as sys;
 
 #[derive(Debug)]
 pub(super) struct WriterState {

@@ -20,8 +20,8 @@ use crate::{
     policy::Policy,
     request::Request,
     rootfs::View,
-    sys::FileRights,
 };
+use hookjail_sys::FileRights;
 
 /// The command of a request, with its program's path.
 #[derive(Debug)]

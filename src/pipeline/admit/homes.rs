@@ -12,7 +12,7 @@ use nix::unistd::{Uid, User};
 
 use hookjail_base::model::{Peer, is_plain};
 
-use crate::sys::FileRights;
+use hookjail_sys::FileRights;
 
 /// Homes of callers, by uid, as the system's database had them at the first request.
 #[derive(Debug, Default)]

@@ -19,8 +19,8 @@ use crate::{
     policy::{GrantPlace, GrantedBy, Policy, Registry, WorkspaceRoots, forbidden::Forbidden},
     request::Request,
     sandbox::BackendName,
-    sys::FileRights,
 };
+use hookjail_sys::FileRights;
 
 /// The operator's configuration of one command.
 #[derive(Clone, Debug)]

@@ -14,8 +14,8 @@ use crate::{
         channel::{Expected, Inode, packed},
         inside,
     },
-    sys::Identity,
 };
+use hookjail_sys::Identity;
 
 /// Path of the container's own `/proc`.
 pub(in crate::sandbox) const PROC: &str = "/proc";

@@ -12,10 +12,8 @@ use std::{
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use crate::{
-    sandbox::seccomp::FilterSpec,
-    sys::{Described, Reaped},
-};
+use crate::sandbox::seccomp::FilterSpec;
+use hookjail_sys::{Described, Reaped};
 
 /// Length limit of a message, bytes, above that of any order. Argv and environment are limited to 2 MiB, which JSON's numbers
 /// make four times as long.

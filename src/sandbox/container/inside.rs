@@ -28,16 +28,15 @@ use nix::{
     unistd::{dup2_stderr, dup2_stdin, dup2_stdout, setsid},
 };
 
-use crate::{
-    sandbox::{
-        container::{
-            channel::{self, Answer, ContainerTask, Expected, Inode, Order, path},
-            mounts,
-        },
-        seccomp::{self, Filters, Pool, Starts},
+use crate::sandbox::{
+    container::{
+        channel::{self, Answer, ContainerTask, Expected, Inode, Order, path},
+        mounts,
     },
-    sys::{self, Action, Attempt, Job, JobParts, Launch, Step},
+    seccomp::{self, Filters, Pool, Starts},
 };
+use hookjail_sys as sys;
+use hookjail_sys::{Action, Attempt, Job, JobParts, Launch, Step};
 
 /// Path of the socket in every container.
 pub(in crate::sandbox) const SOCKET: &str = "/.hookjail/socket";

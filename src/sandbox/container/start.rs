@@ -54,8 +54,9 @@ use crate::{
             task::Action,
         },
     },
-    sys::{self, Attempt, Identity, Job, JobParts, Reaped, Step, WaitStatus},
 };
+use hookjail_sys as sys;
+use hookjail_sys::{Attempt, Identity, Job, JobParts, Reaped, Step, WaitStatus};
 
 /// Timeout of an ended container's last answers and the runtime's cleanup.
 const CLEANUP_TIMEOUT: Duration = Duration::from_secs(5);

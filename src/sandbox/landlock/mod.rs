@@ -27,8 +27,8 @@ use crate::{
         Absent, Backend, BackendName, Claims, Controllers, Host, OwnUids, Prepared, Runner,
         Starting, Task, Unenforceable, run::child::start, seccomp::FilterSpec,
     },
-    sys,
 };
+use hookjail_sys as sys;
 
 /// The newest ABI whose rights the landlock crate has. On newer kernels this ABI is used.
 pub(crate) const NEWEST_ABI: u32 = 9;

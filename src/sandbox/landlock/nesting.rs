@@ -4,10 +4,8 @@ use std::{borrow::Cow, env, fs, io, path::Path};
 
 use nix::{errno::Errno, fcntl::OFlag};
 
-use crate::{
-    sandbox::{Absent, nesting::Cause},
-    sys::{Links, Step, locate},
-};
+use crate::sandbox::{Absent, nesting::Cause};
+use hookjail_sys::{Links, Step, locate};
 
 /// Checks that paths can be opened without following links, as every grant is.
 ///

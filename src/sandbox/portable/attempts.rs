@@ -5,7 +5,7 @@ use std::{
     process::ExitCode,
 };
 
-use crate::sys::Attempt;
+use hookjail_sys::Attempt;
 
 /// Name of the subcommand.
 pub(in crate::sandbox) const COMMAND: &str = "make-attempts";

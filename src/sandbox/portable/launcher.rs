@@ -50,8 +50,9 @@ use crate::{
             witness::{Order, Proof},
         },
     },
-    sys::{self, Attempt, BY_NAME, Keeper, Links, open_beneath},
 };
+use hookjail_sys as sys;
+use hookjail_sys::{Attempt, BY_NAME, Keeper, Links, open_beneath};
 
 /// Limit on the kept output of a self-test's child, bytes.
 const PROBE_OUTPUT_BYTES: usize = 64 * 1024;

@@ -32,8 +32,8 @@ use hookjail_base::{
 use crate::{
     rootfs::RootSpec,
     sandbox::{Backend, BackendName, Controllers, Noop, OwnUids, Runner, Started, Task},
-    sys::Identity,
 };
+use hookjail_sys::Identity;
 
 /// Filters of a hook; none on these systems.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]

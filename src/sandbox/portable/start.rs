@@ -36,8 +36,8 @@ use crate::{
             witness::{Order, Proof, Seen, Unproved, outcome},
         },
     },
-    sys,
 };
+use hookjail_sys as sys;
 
 /// Timeout of the end of a child that is stuck before its exec.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);

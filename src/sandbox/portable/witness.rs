@@ -3,10 +3,8 @@
 
 use std::{fs::File, io, os::fd::RawFd, path::PathBuf, process::ExitCode};
 
-use crate::{
-    sandbox::seatbelt::witness::{Seen, attend},
-    sys,
-};
+use crate::sandbox::seatbelt::witness::{Seen, attend};
+use hookjail_sys as sys;
 
 /// Name of the subcommand.
 pub(in crate::sandbox) const COMMAND: &str = "witness";

@@ -26,8 +26,8 @@ use crate::{
             self, Key, LIFETIME, LOADING, SlotReport, Unfit, Waiter, Waiting, WaitingLevels, slot,
         },
     },
-    sys::WAITS,
 };
+use hookjail_sys::WAITS;
 
 /// How long after a run its successors are started: its answer comes first.
 const ANSWERED: Duration = Duration::from_millis(2);

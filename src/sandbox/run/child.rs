@@ -52,11 +52,12 @@ use crate::{
             pools::{LoadedPool, Pools},
         },
     },
-    sys::{
-        self, Attempt, Bind, BindKind, Canaries, ClosedPaths, FileRights, Found, Identity, Init,
-        Job, JobParts, Keeper, Launch, Mounts, Note, Overdue, OwnIds, Placed, Private, ReadOnly,
-        Report, Step, TerminalRights, Tmpfs, View,
-    },
+};
+use hookjail_sys as sys;
+use hookjail_sys::{
+    Attempt, Bind, BindKind, Canaries, ClosedPaths, FileRights, Found, Identity, Init, Job,
+    JobParts, Keeper, Launch, Mounts, Note, Overdue, OwnIds, Placed, Private, ReadOnly, Report,
+    Step, TerminalRights, Tmpfs, View,
 };
 
 /// Limit on a hook's timers and queued signals.

@@ -43,8 +43,8 @@ use crate::{
         scratch::{Around, Copied, Level, RunDir},
         task::HookTask,
     },
-    sys::{FileRights, Identity, Links, pipe as make_pipe},
 };
+use hookjail_sys::{FileRights, Identity, Links, pipe as make_pipe};
 
 #[cfg(target_os = "linux")]
 use crate::{
@@ -53,8 +53,9 @@ use crate::{
         BackendName,
         run::view::{Placement, TEMPORARY, covers},
     },
-    sys::Handed,
 };
+#[cfg(target_os = "linux")]
+use hookjail_sys::Handed;
 
 /// The program of a child, with argv and environment.
 #[derive(Debug)]

@@ -17,16 +17,14 @@ use nix::{
 
 use hookjail_base::model::axis::Axis;
 
-use crate::{
-    sandbox::{
-        run::{membership::Membership, observe::Observer},
-        seccomp::{
-            Passing, rules,
-            syscalls::{self, nr},
-        },
+use crate::sandbox::{
+    run::{membership::Membership, observe::Observer},
+    seccomp::{
+        Passing, rules,
+        syscalls::{self, nr},
     },
-    sys::{Keeper, Listener, Notification},
 };
+use hookjail_sys::{Keeper, Listener, Notification};
 
 /// Known denials of a run.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]

@@ -40,8 +40,8 @@ use crate::{
             task::WorkingDir,
         },
     },
-    sys::{BY_NAME, FileRights, Links, locate, open_beneath},
 };
+use hookjail_sys::{BY_NAME, FileRights, Links, locate, open_beneath};
 
 /// How long a run waits at most for what runs in a workspace share.
 const LOCKED_FOR: Duration = Duration::from_secs(2);

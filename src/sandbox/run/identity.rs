@@ -22,13 +22,11 @@ use nix::{
 
 use hookjail_base::model::Peer;
 
-use crate::{
-    sandbox::{
-        Status,
-        run::left_running::{Found, processes},
-    },
-    sys::Identity,
+use crate::sandbox::{
+    Status,
+    run::left_running::{Found, processes},
 };
+use hookjail_sys::Identity;
 
 /// Pool of uids for hooks.
 ///

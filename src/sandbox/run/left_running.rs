@@ -16,10 +16,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{
-    sandbox::Status,
-    sys::{self, NOTES_BEGIN, NotedGroup},
-};
+use crate::sandbox::Status;
+use hookjail_sys as sys;
+use hookjail_sys::{NOTES_BEGIN, NotedGroup};
 
 /// Time limit for the end of killed processes.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);

@@ -9,7 +9,7 @@ use std::{
 
 use nix::unistd::{Pid, getpgid};
 
-use crate::sys::Keeper;
+use hookjail_sys::Keeper;
 
 /// The runs of a daemon, as far as their processes can be found.
 #[derive(Debug)]

@@ -83,8 +83,8 @@ use crate::{
         selftest::Confirmations,
         warm::{Key, SlotReport, Warm},
     },
-    sys::{Identity, Keeper, WaitStatus},
 };
+use hookjail_sys::{Identity, Keeper, WaitStatus};
 
 /// The longest time for which one hook's set-up delays others. Set-ups usually take some milliseconds.
 const SETUP_TURN: Duration = Duration::from_millis(250);

@@ -34,8 +34,8 @@ use crate::{
             task::HookTask,
         },
     },
-    sys::{Identity, Links},
 };
+use hookjail_sys::{Identity, Links};
 
 /// The program behind each name.
 const PROGRAM: &str = include_str!("notice.sh");

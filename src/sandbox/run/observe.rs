@@ -23,8 +23,8 @@ use crate::{
         learned::Use,
     },
     sandbox::seccomp::syscalls::nr,
-    sys::Notification,
 };
+use hookjail_sys::Notification;
 
 /// Length limit of a path in the kernel, bytes.
 const LONGEST: usize = 4096;

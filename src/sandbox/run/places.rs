@@ -32,7 +32,8 @@ use super::{
     floor::Floor,
     grants::{open, open_in},
 };
-use crate::{rootfs::Root, sys::Links};
+use crate::rootfs::Root;
+use hookjail_sys::Links;
 
 /// The paths, and where they are resolved.
 #[derive(Debug)]

@@ -27,10 +27,8 @@ use uuid::Uuid;
 use crate::sandbox::run::read_only::Closed;
 use hookjail_base::util::presence::Presence;
 
-use crate::{
-    sandbox::{host, run::notices, warm},
-    sys::{BY_NAME, Identity, keep_writers_out},
-};
+use crate::sandbox::{host, run::notices, warm};
+use hookjail_sys::{BY_NAME, Identity, keep_writers_out};
 
 /// Name prefix of instance directories.
 const INSTANCE: &str = "instance-";

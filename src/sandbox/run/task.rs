@@ -24,8 +24,8 @@ use crate::{
             state::RunState,
         },
     },
-    sys::{Attempt, Identity},
 };
+use hookjail_sys::{Attempt, Identity};
 
 /// A hook to be started, with the decisions about it.
 #[derive(Clone, Copy, Debug)]

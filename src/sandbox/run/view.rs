@@ -14,8 +14,8 @@ use hookjail_base::util::outermost::Outermost;
 use crate::{
     policy::{Access, SHARED, rights::Rights},
     sandbox::run::{grants::OpenGrant, state::mirror::make_place},
-    sys::{Exposed, Found, MAX_EXPOSED, Private},
 };
+use hookjail_sys::{Exposed, Found, MAX_EXPOSED, Private};
 
 /// The shared directory that programs use unless a variable names another.
 pub(in crate::sandbox) const TEMPORARY: &str = "/tmp";

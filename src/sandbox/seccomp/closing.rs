@@ -14,8 +14,8 @@ use crate::{
         setup::{SetupNeeds, remaining},
         syscalls,
     },
-    sys::Closing,
 };
+use hookjail_sys::Closing;
 
 /// Returns the closing filter: the set-up's needs minus those that `spec` allows the hook.
 ///

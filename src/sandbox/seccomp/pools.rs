@@ -19,8 +19,8 @@ use crate::{
         run::denials::Denials,
         seccomp::{self, Asking, FilterSpec, Pool, Stacked, Starts},
     },
-    sys::Closing,
 };
+use hookjail_sys::Closing;
 
 /// Number of pools from which on those without a running hook are dropped.
 const KEPT_POOLS: usize = 32;
@@ -204,10 +204,9 @@ mod tests {
     use nix::{sys::stat::Mode, unistd::mkfifo};
 
     use super::*;
-    use crate::{
-        sandbox::seccomp::spawner::tests::job_of,
-        sys::{self, Attempt, Keeper, Launch, Step},
-    };
+    use crate::sandbox::seccomp::spawner::tests::job_of;
+    use hookjail_sys as sys;
+    use hookjail_sys::{Attempt, Keeper, Launch, Step};
 
     const STARTS: Starts = Starts {
         in_cgroup: false,

@@ -3,14 +3,12 @@
 //! The child inherits the filters of the thread that made it, so these must leave its set-up open; the closing filter
 //! shuts it. Both are computed from `SetupNeeds::opened`: what one opens, the other closes.
 
-use crate::{
-    sandbox::seccomp::{
-        arguments::ArgTest,
-        rules::{FilterSpec, Rule, rule},
-        syscalls::nr,
-    },
-    sys,
+use crate::sandbox::seccomp::{
+    arguments::ArgTest,
+    rules::{FilterSpec, Rule, rule},
+    syscalls::nr,
 };
+use hookjail_sys as sys;
 
 /// Needs of a child's set-up from the kernel, beyond those of the hook.
 ///

@@ -14,10 +14,9 @@ use std::{
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use crate::{
-    sandbox::seccomp::Stacked,
-    sys::{self, Job, Launch, Listener, Stack},
-};
+use crate::sandbox::seccomp::Stacked;
+use hookjail_sys as sys;
+use hookjail_sys::{Job, Launch, Listener, Stack};
 
 /// A pool of spawners that share their filters.
 #[derive(Debug)]
@@ -227,7 +226,7 @@ pub(in crate::sandbox) mod tests {
     use std::{fs::File, os::fd::OwnedFd, time::Duration};
 
     use super::*;
-    use crate::sys::{Action, Attempt, JobParts};
+    use hookjail_sys::{Action, Attempt, JobParts};
 
     #[test]
     fn threads_end_with_their_pool() {

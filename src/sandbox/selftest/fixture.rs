@@ -14,8 +14,8 @@ use crate::{
         read_only::Kept,
         scratch::{RunDir, wait_for_writers},
     },
-    sys::{Attempt, Identity, Links},
 };
+use hookjail_sys::{Attempt, Identity, Links};
 
 /// Directory that serves as the workspace with its read-only paths.
 pub(super) const WORKSPACE: &str = "workspace";

@@ -47,8 +47,8 @@ use crate::{
             probes::{Check, Effect, seen},
         },
     },
-    sys::Attempt,
 };
+use hookjail_sys::Attempt;
 
 /// A policy proved by a real child on this host.
 #[derive(Clone, Debug)]

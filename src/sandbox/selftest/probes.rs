@@ -10,8 +10,8 @@ use super::fixture::{Fixture, HIDDEN_FILE, KEPT_DIRECTORY, KEPT_FILE, WORKSPACE}
 use crate::{
     policy::{HookView, Metadata, Network, Policy, Spawn},
     sandbox::host::{OUTBOUND_HAS_UNIX_SOCKETS, UNGRANTED_DEVICE},
-    sys::Attempt,
 };
+use hookjail_sys::Attempt;
 
 /// Errnos that count as a denial: access denied, target absent, or file system read-only.
 ///

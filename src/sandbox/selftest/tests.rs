@@ -24,8 +24,8 @@ use crate::{
         StateStore, Unenforceable, landlock::Landlock, linux, run::child::start,
         seccomp::FilterSpec,
     },
-    sys::Keeper,
 };
+use hookjail_sys::Keeper;
 
 const ENFORCED: Coverage = Coverage::Enforced { by: "a promise" };
 

@@ -18,12 +18,12 @@ use nix::{
 };
 
 use super::SlotReport;
-pub(in crate::sandbox) use crate::sys::slot_input as input;
 use crate::{
     policy::{Access, rights::Rights},
     sandbox::run::{child_spec::Execution, grants::OpenGrant},
-    sys::{Handed, pipe, slot_program},
 };
+pub(in crate::sandbox) use hookjail_sys::slot_input as input;
+use hookjail_sys::{Handed, pipe, slot_program};
 
 /// Name of the program, in its directory and of a process that waits.
 const NAME: &CStr = c"hookjail-slot";

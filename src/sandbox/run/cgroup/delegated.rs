@@ -11,7 +11,8 @@ use std::{
 use nix::sys::statfs::{CGROUP2_SUPER_MAGIC, statfs};
 
 use super::{group::set, pool::HIERARCHY};
-use crate::{sandbox::Absent, sys};
+use crate::sandbox::Absent;
+use hookjail_sys as sys;
 
 /// Name of the daemon's own cgroup below the delegated one, which is that of `DelegateSubgroup=` in our documents.
 const DAEMON: &str = "daemon";

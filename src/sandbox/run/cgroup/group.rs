@@ -23,8 +23,8 @@ use crate::{
         Evidence,
         run::{Finish, RunningHook},
     },
-    sys::{IntoCgroup, Reaped},
 };
+use hookjail_sys::{IntoCgroup, Reaped};
 
 /// Time limit for the death of killed processes.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);

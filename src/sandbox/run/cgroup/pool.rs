@@ -25,11 +25,9 @@ use super::{
     delegated::delegated,
     group::{Group, remove, set},
 };
-use crate::{
-    policy::Limits,
-    sandbox::Absent,
-    sys::{self, WaitStatus},
-};
+use crate::{policy::Limits, sandbox::Absent};
+use hookjail_sys as sys;
+use hookjail_sys::WaitStatus;
 
 /// Controllers that runs need. The one of processor time is used where it is to be had.
 const CONTROLLERS: [&str; 2] = ["memory", "pids"];

@@ -13,7 +13,7 @@ use nix::{
     sys::stat::Mode,
 };
 
-use crate::sys::BY_NAME;
+use hookjail_sys::BY_NAME;
 
 /// An empty file and empty directories, opened by their names. They are made when they are first asked for.
 #[derive(Debug)]

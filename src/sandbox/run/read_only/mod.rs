@@ -36,8 +36,8 @@ use hookjail_base::{
 use crate::{
     policy::{Files, Keep, ReadOnly, git_paths, hidden::Unsearchable},
     sandbox::run::{floor::Led, grants},
-    sys::{BY_NAME, Links, open_beneath},
 };
+use hookjail_sys::{BY_NAME, Links, open_beneath};
 
 #[cfg(target_os = "linux")]
 pub(in crate::sandbox) use self::closed::{Closed, Instead};

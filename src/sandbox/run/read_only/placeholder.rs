@@ -18,11 +18,8 @@ use nix::{
     unistd::{UnlinkatFlags, unlinkat},
 };
 
-use crate::{
-    model::Peer,
-    sandbox::run::grants,
-    sys::{BY_NAME, FileRights, Links, open_beneath},
-};
+use crate::{model::Peer, sandbox::run::grants};
+use hookjail_sys::{BY_NAME, FileRights, Links, open_beneath};
 
 /// The directory whose lock runs share.
 pub(super) const SHARED: &str = ".hookjail-run";

@@ -15,7 +15,8 @@ use nix::{
 };
 
 use super::*;
-use crate::{policy::NamePattern, sys::FileRights};
+use crate::policy::NamePattern;
+use hookjail_sys::FileRights;
 
 /// The user of these tests.
 static CALLER: LazyLock<Peer> = LazyLock::new(|| peer(geteuid().as_raw(), getegid().as_raw()));

@@ -32,8 +32,8 @@ use crate::{
         grants::OpenGrant,
         view::{Placement, exposed, is_writable},
     },
-    sys::{Exposed, Found, MAX_EXPOSED, Private},
 };
+use hookjail_sys::{Exposed, Found, MAX_EXPOSED, Private};
 
 /// Mode of a directory that leads to what is shown: the sticky bit, which changes nothing for its owner, marks it.
 const WAY: Mode = Mode::S_IRWXU.union(Mode::S_ISVTX);

@@ -24,10 +24,8 @@ use uuid::Uuid;
 use hookjail_base::util::listing::Listings;
 
 use super::scratch::remove;
-use crate::{
-    policy::{Policy, StateScope, state::is_data},
-    sys::Identity,
-};
+use crate::policy::{Policy, StateScope, state::is_data};
+use hookjail_sys::Identity;
 
 /// Time after which an unused session's files are removed.
 const FORGET: Duration = Duration::from_secs(24 * 60 * 60);

@@ -1,0 +1,327 @@
+//! System calls that a self-test's child tries.
+
+use std::{
+    ffi::CString,
+    ffi::OsStr,
+    os::fd::{AsRawFd, BorrowedFd},
+    sync::atomic::{AtomicIsize, Ordering},
+};
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    job::{address, c_string},
+    raw,
+};
+
+/// One system call that a self-test's child tries, and its result. It does so after its last restriction.
+///
+/// Only calls that are harmless to the daemon can be made: the constructors are the list.
+#[derive(Debug)]
+pub struct Attempt {
+    after: After,
+    arguments: [usize; 6],
+    number: i64,
+    /// The path that one of `arguments` points to.
+    path: Option<CString>,
+    result: AtomicIsize,
+}
+
+/// What to do with a call's success.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+enum After {
+    /// Close the descriptor it returned.
+    Close,
+    /// Reserve so many bytes for the file it opened, which is the result, and close it.
+    Fill(u64),
+    /// Nothing.
+    Leave,
+    /// Wait for the process it made; in that process, exit.
+    Reap,
+    /// Use processor time until it has used so many nanoseconds of it, instead of one call.
+    Spin(u64),
+    /// Give back the memory it returned, of the size that was asked for.
+    Unmap,
+}
+
+/// An attempt, to be made by another process.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Described {
+    after: After,
+    arguments: [usize; 6],
+    number: i64,
+    /// Which argument is a path, and the path.
+    path: Option<(usize, CString)>,
+}
+
+/// Marks an attempt without a result; no attempt returns this.
+const NOT_TRIED: isize = isize::MIN;
+
+impl From<Described> for Attempt {
+    fn from(described: Described) -> Self {
+        let Described {
+            after,
+            mut arguments,
+            number,
+            path,
+        } = described;
+        let path = path.map(|(slot, path)| {
+            if let Some(argument) = arguments.get_mut(slot) {
+                *argument = address(&path);
+            }
+            path
+        });
+        Self {
+            path,
+            ..Self::call(number, arguments, after)
+        }
+    }
+}
+
+impl Attempt {
+    /// Opens a path with `O_*` flags and a mode. `None` if the path holds a NUL byte.
+    pub fn open(path: &OsStr, flags: i32, mode: u32) -> Option<Self> {
+        let path = c_string(path.to_owned())?;
+        let at = libc::AT_FDCWD as usize;
+        let arguments = [
+            at,
+            address(&path),
+            (flags | libc::O_CLOEXEC) as usize,
+            mode as usize,
+            0,
+            0,
+        ];
+        Some(Self {
+            path: Some(path),
+            ..Self::call(libc::SYS_openat, arguments, After::Close)
+        })
+    }
+
+    /// Creates a file of so many bytes, all of which take space. `None` if the path holds a NUL byte.
+    pub fn fill(path: &OsStr, bytes: u64) -> Option<Self> {
+        let opened = Self::open(path, libc::O_WRONLY | libc::O_CREAT, 0o600)?;
+        Some(Self {
+            after: After::Fill(bytes),
+            ..opened
+        })
+    }
+
+    /// Truncates a file by its path to zero. `None` if the path holds a NUL byte.
+    pub fn truncate(path: &OsStr) -> Option<Self> {
+        let path = c_string(path.to_owned())?;
+        let arguments = [address(&path), 0, 0, 0, 0, 0];
+        Some(Self {
+            path: Some(path),
+            ..Self::call(libc::SYS_truncate, arguments, After::Leave)
+        })
+    }
+
+    /// Changes a file's mode; `None` if the path holds a NUL byte.
+    pub fn change_mode(path: &OsStr, mode: u32) -> Option<Self> {
+        let path = c_string(path.to_owned())?;
+        let at = libc::AT_FDCWD as usize;
+        let arguments = [at, address(&path), mode as usize, 0, 0, 0];
+        Some(Self {
+            path: Some(path),
+            ..Self::call(libc::SYS_fchmodat, arguments, After::Leave)
+        })
+    }
+
+    /// Checks whether a path exists; `None` if it holds a NUL byte.
+    pub fn exists(path: &OsStr) -> Option<Self> {
+        let path = c_string(path.to_owned())?;
+        let at = libc::AT_FDCWD as usize;
+        let arguments = [at, address(&path), libc::F_OK as usize, 0, 0, 0];
+        Some(Self {
+            path: Some(path),
+            ..Self::call(libc::SYS_faccessat, arguments, After::Leave)
+        })
+    }
+
+    /// Makes a socket.
+    pub fn socket(domain: i32, kind: i32, protocol: i32) -> Self {
+        Self::call(
+            libc::SYS_socket,
+            [domain as usize, kind as usize, protocol as usize, 0, 0, 0],
+            After::Close,
+        )
+    }
+
+    /// Makes a socket to the kernel itself. Returns the attempt's name on this system, too.
+    pub fn kernel_socket() -> (&'static str, Self) {
+        // Of a protocol that no hook has.
+        let protocol = libc::NETLINK_KOBJECT_UEVENT;
+        let socket = Self::socket(libc::AF_NETLINK, libc::SOCK_RAW, protocol);
+        ("make a netlink socket", socket)
+    }
+
+    /// Makes a new process, which exits at once.
+    pub fn fork() -> Self {
+        Self::call(
+            libc::SYS_clone,
+            [libc::SIGCHLD as usize, 0, 0, 0, 0, 0],
+            After::Reap,
+        )
+    }
+
+    /// Sends a signal; 0 only checks whether it could be sent.
+    pub fn signal(pid: i32, signal: i32) -> Self {
+        Self::call(
+            libc::SYS_kill,
+            [pid as usize, signal as usize, 0, 0, 0, 0],
+            After::Leave,
+        )
+    }
+
+    /// Reads a descriptor's flags: succeeds if the child still has it.
+    pub fn descriptor(fd: BorrowedFd<'_>) -> Self {
+        Self::call(
+            libc::SYS_fcntl,
+            [fd.as_raw_fd() as usize, libc::F_GETFD as usize, 0, 0, 0, 0],
+            After::Leave,
+        )
+    }
+
+    /// Makes a new process group, which the child has already. Harmless, and refused where leaving the group is.
+    pub const fn new_group() -> Self {
+        Self::call(libc::SYS_setpgid, [0; 6], After::Leave)
+    }
+
+    /// Makes a System V shared memory segment of no size. `EINVAL` where the call is reached.
+    pub const fn shared_memory() -> Self {
+        let flags = (libc::IPC_CREAT | 0o600) as usize;
+        Self::call(
+            libc::SYS_shmget,
+            [libc::IPC_PRIVATE as usize, 0, flags, 0, 0, 0],
+            After::Leave,
+        )
+    }
+
+    /// Executes a file; `None` if the path holds a NUL byte. The file must be of no format that the kernel knows, so that
+    /// the answer is `ENOEXEC` where the file may be executed: nothing is ever run.
+    pub fn execute(path: &OsStr) -> Option<Self> {
+        let path = c_string(path.to_owned())?;
+        let arguments = [address(&path), 0, 0, 0, 0, 0];
+        Some(Self {
+            path: Some(path),
+            ..Self::call(libc::SYS_execve, arguments, After::Leave)
+        })
+    }
+
+    /// Allocates this many bytes of memory, all of them at once, and frees them.
+    pub const fn use_memory(bytes: usize) -> Self {
+        let protection = (libc::PROT_READ | libc::PROT_WRITE) as usize;
+        let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE) as usize;
+        let no_file = usize::MAX;
+        Self::call(
+            libc::SYS_mmap,
+            [0, bytes, protection, flags, no_file, 0],
+            After::Unmap,
+        )
+    }
+
+    /// Uses this many nanoseconds of processor time.
+    pub const fn use_processor(nanoseconds: u64) -> Self {
+        Self::call(libc::SYS_clock_gettime, [0; 6], After::Spin(nanoseconds))
+    }
+
+    /// Describes the attempt to another process.
+    pub fn describe(&self) -> Described {
+        let slot = |path: &CString| {
+            let address = address(path);
+            self.arguments.iter().position(|&value| value == address)
+        };
+        Described {
+            after: self.after,
+            arguments: self.arguments,
+            number: self.number,
+            path: self
+                .path
+                .as_ref()
+                .and_then(|path| Some((slot(path)?, path.clone()))),
+        }
+    }
+
+    /// Returns the kernel's result: a value, or `-errno`. `None`: the child did not make the call.
+    pub fn result(&self) -> Option<isize> {
+        match self.result.load(Ordering::Acquire) {
+            NOT_TRIED => None,
+            result => Some(result),
+        }
+    }
+
+    const fn call(number: i64, arguments: [usize; 6], after: After) -> Self {
+        Self {
+            after,
+            arguments,
+            number,
+            path: None,
+            result: AtomicIsize::new(NOT_TRIED),
+        }
+    }
+
+    /// Makes the call, in the child.
+    pub(super) fn make(&self) {
+        if let After::Spin(nanoseconds) = self.after {
+            self.result.store(spin(nanoseconds), Ordering::Release);
+            return;
+        }
+        // SAFETY: the constructors build number and arguments; the only pointers are to `self.path`, which lives as long as
+        // the job that the sleeping parent holds. `clone` without CLONE_VM copies the memory, so the new process may run
+        // on this stack.
+        let mut result = unsafe { raw::syscall(self.number, self.arguments) };
+        match self.after {
+            After::Reap if result == 0 => raw::exit(0),
+            After::Reap if result > 0 => {
+                let any = (libc::__WALL) as usize;
+                // SAFETY: wait4 with null pointers for status and usage writes nothing.
+                unsafe { raw::syscall(libc::SYS_wait4, [result as usize, 0, any, 0, 0, 0]) };
+            }
+            After::Close if result >= 0 => {
+                // SAFETY: closes the descriptor that the call above just made in this child's own table.
+                unsafe { raw::syscall(libc::SYS_close, [result as usize, 0, 0, 0, 0, 0]) };
+            }
+            After::Fill(bytes) if result >= 0 => {
+                let opened = result as usize;
+                // SAFETY: reserves space for the file that the call above opened; no pointers.
+                result = unsafe {
+                    raw::syscall(libc::SYS_fallocate, [opened, 0, 0, bytes as usize, 0, 0])
+                };
+                // SAFETY: closes that descriptor in this child's own table.
+                unsafe { raw::syscall(libc::SYS_close, [opened, 0, 0, 0, 0, 0]) };
+            }
+            // An errno is a small negative number, an address never.
+            After::Unmap if !(-4095..0).contains(&result) => {
+                let mapped = [result as usize, self.arguments[1], 0, 0, 0, 0];
+                // SAFETY: unmaps what the call above has just mapped, of which nobody else knows.
+                unsafe { raw::syscall(libc::SYS_munmap, mapped) };
+            }
+            After::Close
+            | After::Fill(_)
+            | After::Leave
+            | After::Reap
+            | After::Spin(_)
+            | After::Unmap => {}
+        }
+        self.result.store(result, Ordering::Release);
+    }
+}
+
+/// Uses processor time of this task, and returns 0 or `-errno`.
+fn spin(nanoseconds: u64) -> isize {
+    let mut used = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    let clock = libc::CLOCK_PROCESS_CPUTIME_ID as usize;
+    loop {
+        let place = (&raw mut used).addr();
+        // SAFETY: clock_gettime writes into a local of the kernel's type.
+        let result = unsafe { raw::syscall(libc::SYS_clock_gettime, [clock, place, 0, 0, 0, 0]) };
+        let seconds = used.tv_sec.cast_unsigned().wrapping_mul(1_000_000_000);
+        let total = seconds.wrapping_add(used.tv_nsec.cast_unsigned());
+        if result < 0 || total >= nanoseconds {
+            return result;
+        }
+    }
+}

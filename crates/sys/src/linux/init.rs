@@ -1,0 +1,103 @@
+//! The first process of a run's own process tree: a program that sleeps until it is killed.
+//!
+//! The kernel ends every process of a pid namespace with its first one, and gives that one the orphans. It ignores SIGCHLD, so
+//! the kernel reaps them. It is a program of its own, so that it holds nothing of the daemon's memory.
+
+use std::{
+    ffi::{CStr, CString},
+    fs::File,
+    io::{self, Write as _},
+    os::fd::{AsRawFd, OwnedFd},
+    sync::Arc,
+};
+
+use nix::{
+    errno::Errno,
+    sys::memfd::{MFdFlags, memfd_create},
+};
+
+use super::{PointerList, elf};
+
+/// Name of the program, and of its process.
+const NAME: &CStr = c"hookjail-init";
+
+/// Address before the program's code.
+const BASE: u64 = 0x1000_0000;
+
+/// `pause` in a loop.
+#[cfg(target_arch = "x86_64")]
+const CODE: [u8; 9] = [
+    0xb8, 0x22, 0, 0, 0, // mov eax, SYS_pause
+    0x0f, 0x05, // syscall
+    0xeb, 0xf7, // jmp to the first instruction
+];
+
+/// `ppoll` of nothing and without a limit, in a loop: this architecture has no `pause`.
+#[cfg(target_arch = "aarch64")]
+const CODE: [u8; 32] = words([
+    0xd280_0000, // mov x0, #0
+    0xd280_0001, // mov x1, #0
+    0xd280_0002, // mov x2, #0
+    0xd280_0003, // mov x3, #0
+    0xd280_0004, // mov x4, #0
+    0xd280_0928, // mov x8, #SYS_ppoll
+    0xd400_0001, // svc #0
+    0x17ff_fff9, // b to the first instruction
+]);
+
+#[cfg(target_arch = "aarch64")]
+const fn words(words: [u32; 8]) -> [u8; 32] {
+    let mut bytes = [0; 32];
+    let mut index = 0;
+    while index < bytes.len() {
+        bytes[index] = words[index / 4].to_le_bytes()[index % 4];
+        index += 1;
+    }
+    bytes
+}
+
+/// What every process tree of a daemon's runs begins with.
+#[derive(Clone, Debug)]
+pub struct Init {
+    /// The program's arguments.
+    argv: Arc<[CString; 1]>,
+    /// The daemon: readable once it has ended.
+    pub(super) daemon: Arc<OwnedFd>,
+    /// The program of the first process, opened for reading.
+    pub(super) program: Arc<OwnedFd>,
+}
+
+impl Init {
+    /// Prepares process trees.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of making the program's file, or of opening this process.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self {
+            argv: Arc::new([NAME.to_owned()]),
+            daemon: Arc::new(super::process(std::process::id().cast_signed())?),
+            program: Arc::new(in_memory()?),
+        })
+    }
+
+    /// Returns the program's arguments, which live as long as this value.
+    pub(super) fn argv(&self) -> PointerList {
+        PointerList::to(&*self.argv)
+    }
+}
+
+/// Returns the program as a file in memory: directories of daemons may execute nothing, as `/run` on some systems.
+fn in_memory() -> io::Result<OwnedFd> {
+    const EXECUTABLE: MFdFlags = MFdFlags::from_bits_retain(0x10);
+    let flags = MFdFlags::MFD_CLOEXEC;
+    // Kernels before 6.3 do not have the flag, and execute every such file.
+    let file = match memfd_create(NAME, flags | EXECUTABLE) {
+        Err(Errno::EINVAL) => memfd_create(NAME, flags)?,
+        file => file?,
+    };
+    let mut file = File::from(file);
+    file.write_all(&elf::program(&CODE, BASE, None))?;
+    // A file that is open for writing cannot be executed.
+    Ok(File::open(format!("/proc/self/fd/{}", file.as_raw_fd()))?.into())
+}

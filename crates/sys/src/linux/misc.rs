@@ -1,0 +1,325 @@
+//! System calls without a suitable safe wrapper.
+
+use std::{
+    ffi::{CStr, CString},
+    fs::{self, File},
+    io,
+    os::{
+        fd::{AsRawFd, BorrowedFd},
+        unix::ffi::OsStrExt,
+    },
+    path::Path,
+    sync::Arc,
+};
+
+use nix::{
+    errno::Errno,
+    fcntl::{FallocateFlags, fallocate},
+    sys::{
+        prctl,
+        signal::{SigSet, SigmaskHow, sigprocmask},
+        statfs::{BTRFS_SUPER_MAGIC, EXT4_SUPER_MAGIC, fstatfs},
+    },
+    unistd::{Gid, Uid, geteuid, getgrouplist, setfsgid, setfsuid, setgroups},
+};
+
+use super::Listener;
+
+/// Command of `fcntl` that sets the signal for a waiting writer: `<asm-generic/fcntl.h>`. The C library's own binding lacks it.
+const F_SETSIG: libc::c_int = 10;
+
+/// Number of supplementary groups that most processes do not exceed.
+const USUAL_GROUPS: usize = 64;
+
+/// Reserves space for a file of so many bytes, without changing its length. Where a file system cannot, none is kept. See
+/// `fallocate(2)`, `FALLOC_FL_KEEP_SIZE`.
+///
+/// # Errors
+///
+/// There is no such room, or the disk fails.
+pub fn reserve(file: &File, bytes: u64) -> io::Result<()> {
+    let bytes = i64::try_from(bytes).map_err(|_| Errno::EFBIG)?;
+    match fallocate(file, FallocateFlags::FALLOC_FL_KEEP_SIZE, 0, bytes) {
+        Ok(()) | Err(Errno::EOPNOTSUPP | Errno::ENOSYS) => Ok(()),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Returns whether an extended attribute of a file is `1`.
+pub fn is_marked(path: &Path, attribute: &CStr) -> bool {
+    let mut value = [0_u8; 2];
+    let Ok(path) = CString::new(path.as_os_str().as_bytes()) else {
+        return false;
+    };
+    // SAFETY: the strings end with a NUL byte, and the length is that of `value`, which is writable.
+    let length = unsafe {
+        libc::getxattr(
+            path.as_ptr(),
+            attribute.as_ptr(),
+            value.as_mut_ptr().cast(),
+            value.len(),
+        )
+    };
+    length == 1 && value[0] == b'1'
+}
+
+/// Returns to the system the freed memory that the C library's allocator keeps. Memory that many small requests took at once
+/// stays with it otherwise, until the process ends. See `malloc_trim(3)`; other C libraries give it back by themselves.
+pub fn give_memory_back() {
+    // SAFETY: it takes no pointer, and locks what it changes.
+    #[cfg(target_env = "gnu")]
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
+/// Keeps writers out of a file that is open for reading only. The lease lasts until every copy of this descriptor is closed.
+///
+/// Whoever opens the file for writing meanwhile waits, or fails if it asked not to wait. The kernel lets a writer in after
+/// `/proc/sys/fs/lease-break-time` (45 s) all the same. See `fcntl(2)`, "Leases".
+///
+/// # Errors
+///
+/// Somebody has the file open for writing, the file system gives no lease, or the file is another user's and this process
+/// may not lease it.
+pub fn keep_writers_out(file: &File) -> io::Result<()> {
+    let fd = file.as_raw_fd();
+    // A writer that waits is told of by a signal: by one that is ignored, where the default would end this process.
+    // SAFETY: the descriptor is open, and the call takes no pointer.
+    Errno::result(unsafe { libc::fcntl(fd, F_SETSIG, libc::SIGURG) })?;
+    // SAFETY: as above.
+    Errno::result(unsafe { libc::fcntl(fd, libc::F_SETLEASE, libc::F_RDLCK) })?;
+    Ok(())
+}
+
+/// Returns whether every store to a file, even through a mapping, updates its change time. Its file system must set it when a
+/// page that is mapped is first written. Not so on tmpfs; not known of others than those named here.
+pub fn stores_change_times(file: &File) -> bool {
+    let of_blocks = [BTRFS_SUPER_MAGIC, EXT4_SUPER_MAGIC];
+    fstatfs(file).is_ok_and(|found| of_blocks.contains(&found.filesystem_type()))
+}
+
+/// Drops the supplementary groups that a root daemon was started with. A thread that takes a caller's rights over files would
+/// keep them, and enter directories for it that are open to them alone. To be called before any thread is started.
+///
+/// # Errors
+///
+/// Returns the error of `setgroups`, but for one: who may not change groups may not take a caller's rights either, nor start a
+/// hook with a uid of its own.
+pub fn drop_groups() -> io::Result<()> {
+    if !geteuid().is_root() {
+        return Ok(());
+    }
+    match setgroups(&[]) {
+        Ok(()) | Err(Errno::EPERM) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Gives the calling thread another user's rights over files until dropped. It has none of its own then.
+///
+/// A daemon has no supplementary groups by then: see [`drop_groups`].
+#[derive(Debug)]
+pub struct FileRights {
+    gid: Gid,
+    /// Whether this thread has the user's supplementary groups.
+    has_groups: bool,
+    uid: Uid,
+}
+
+impl FileRights {
+    /// Takes the rights of a user, a group and supplementary groups. Only root can; any other user keeps its own.
+    ///
+    /// Where the kernel refuses the groups, the thread has none: it may open less.
+    pub fn of(uid: u32, gid: u32, groups: &[u32]) -> Self {
+        // The groups first: without root's file rights they could not be changed any more.
+        let has_groups = !groups.is_empty() && set_own_groups(groups).is_ok();
+        let gid = setfsgid(Gid::from_raw(gid));
+        let uid = setfsuid(Uid::from_raw(uid));
+        Self {
+            gid,
+            has_groups,
+            uid,
+        }
+    }
+}
+
+impl Drop for FileRights {
+    fn drop(&mut self) {
+        setfsuid(self.uid);
+        setfsgid(self.gid);
+        if self.has_groups && set_own_groups(&[]).is_err() {
+            // This thread would open other callers' files with this caller's groups.
+            std::process::abort();
+        }
+    }
+}
+
+/// Sets the supplementary groups of this thread alone. The C library's function sets those of every thread, as `setgroups(2)`
+/// says under "C library/kernel differences".
+fn set_own_groups(groups: &[u32]) -> io::Result<()> {
+    // SAFETY: the pointer and the length are those of one slice of group ids, which the kernel only reads.
+    Errno::result(unsafe { libc::syscall(libc::SYS_setgroups, groups.len(), groups.as_ptr()) })?;
+    Ok(())
+}
+
+/// Returns the supplementary groups of a user of this host, its own group among them: `getgrouplist(3)`.
+///
+/// # Errors
+///
+/// Returns the error of the lookup.
+pub fn user_groups(name: &CStr, gid: u32) -> io::Result<Arc<[u32]>> {
+    let groups = getgrouplist(name, Gid::from_raw(gid))?;
+    Ok(groups.into_iter().map(Gid::as_raw).collect())
+}
+
+/// Returns the supplementary groups that the process at the other end of a socket had when it connected: `SO_PEERGROUPS`, `unix(7)`.
+///
+/// # Errors
+///
+/// Returns the error of `getsockopt`.
+pub fn peer_groups(socket: BorrowedFd<'_>) -> io::Result<Arc<[u32]>> {
+    let mut groups = vec![0_u32; USUAL_GROUPS];
+    loop {
+        let mut bytes =
+            libc::socklen_t::try_from(size_of_val(&groups[..])).map_err(|_| Errno::ERANGE)?;
+        // SAFETY: the descriptor is open, and the kernel writes at most as many bytes as the list has.
+        let result = Errno::result(unsafe {
+            libc::getsockopt(
+                socket.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_PEERGROUPS,
+                groups.as_mut_ptr().cast(),
+                &raw mut bytes,
+            )
+        });
+        let count = bytes as usize / size_of::<u32>();
+        match result {
+            Ok(_) => {
+                groups.truncate(count);
+                return Ok(groups.into());
+            }
+            // The kernel has said how many there are.
+            Err(Errno::ERANGE) if count > groups.len() => groups.resize(count, 0),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Makes orphans of hooks children of this process. It can then wait for all of a tree.
+///
+/// # Errors
+///
+/// Returns the error of `prctl`.
+pub fn become_subreaper() -> io::Result<()> {
+    Ok(prctl::set_child_subreaper(true)?)
+}
+
+/// Excludes all memory from core images of this process and of all that it starts. That is kept across an exec, so no hook's core
+/// image has anything in it, even where a piped handler ignores RLIMIT_CORE.
+///
+/// # Errors
+///
+/// Returns the error of writing to `/proc`, and says so.
+pub fn switch_off_core_images() -> io::Result<()> {
+    let filter = "/proc/self/coredump_filter";
+    fs::write(filter, "0").map_err(|e| {
+        let message = format!("`{filter}`: {e}; mount a proc file system at `/proc`");
+        io::Error::new(e.kind(), message)
+    })
+}
+
+/// Empties the calling thread's capability bounding set. Nothing that it starts can gain a capability by an exec.
+///
+/// # Errors
+///
+/// Returns the error of `prctl`; `EPERM` without CAP_SETPCAP.
+pub fn empty_bounding_set() -> io::Result<()> {
+    for capability in 0..=u64::BITS {
+        // SAFETY: PR_CAPBSET_DROP takes a number and touches no memory.
+        if unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability) } != 0 {
+            let error = io::Error::last_os_error();
+            // The first number that this kernel does not know.
+            return match error.raw_os_error() {
+                Some(libc::EINVAL) if capability > 0 => Ok(()),
+                _ => Err(error),
+            };
+        }
+    }
+    Ok(())
+}
+
+/// Blocks every signal in the calling thread.
+///
+/// # Errors
+///
+/// Returns the error of `sigprocmask`.
+pub fn block_all_signals() -> io::Result<()> {
+    Ok(sigprocmask(
+        SigmaskHow::SIG_SETMASK,
+        Some(&SigSet::all()),
+        None,
+    )?)
+}
+
+/// Sets `no_new_privs` and loads seccomp filters, first to last, on the calling thread alone. Both are for ever. The one of index
+/// `asking` reports calls to the listener that is returned.
+///
+/// # Errors
+///
+/// Returns the error of `prctl` or `seccomp`, `EBUSY` where a filter of the daemon's own has a listener already; then the
+/// thread may hold some of the filters and must not start hooks.
+pub fn load_filters(
+    programs: &[Vec<libc::sock_filter>],
+    asking: Option<usize>,
+) -> io::Result<Option<Listener>> {
+    prctl::set_no_new_privs()?;
+    let mut listener = None;
+    for (index, program) in programs.iter().enumerate() {
+        let asks = asking == Some(index);
+        let flags = if asks {
+            libc::SECCOMP_FILTER_FLAG_NEW_LISTENER
+        } else {
+            0
+        };
+        let length = u16::try_from(program.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
+        let filter = libc::sock_fprog {
+            len: length,
+            filter: program.as_ptr().cast_mut(),
+        };
+        // SAFETY: seccomp(SECCOMP_SET_MODE_FILTER, flags, &sock_fprog) reads `length` instructions from the slice and does
+        // not write to it.
+        let loaded = unsafe {
+            libc::syscall(
+                libc::SYS_seccomp,
+                libc::SECCOMP_SET_MODE_FILTER,
+                flags,
+                &raw const filter,
+            )
+        };
+        match i32::try_from(loaded) {
+            // SAFETY: with this flag the kernel returns a new descriptor, which nothing else knows; 0 to 2 are never new.
+            Ok(fd) if asks && fd > 2 => listener = Some(unsafe { Listener::from_raw(fd) }),
+            Ok(0) if !asks => {}
+            _ => return Err(io::Error::last_os_error()),
+        }
+    }
+    Ok(listener)
+}
+
+/// Returns the kernel's Landlock ABI, at least 1.
+///
+/// # Errors
+///
+/// Returns the errno: `ENOSYS` without Landlock, `EOPNOTSUPP` where it is not enabled, `EPERM` where a filter hides it.
+pub fn landlock_abi() -> Result<u32, i32> {
+    const VERSION: u32 = 1;
+    // SAFETY: landlock_create_ruleset(NULL, 0, LANDLOCK_CREATE_RULESET_VERSION) reads no memory and makes nothing.
+    let abi =
+        unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, 0_usize, 0_usize, VERSION) };
+    u32::try_from(abi).map_err(|_| {
+        io::Error::last_os_error()
+            .raw_os_error()
+            .unwrap_or(libc::ENOSYS)
+    })
+}

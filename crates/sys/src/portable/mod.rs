@@ -1,0 +1,27 @@
+//! Systems other than Linux. Hooks are started by the standard library's `Command` and found by their process group.
+//!
+//! What leaves its process group is not found: there is nothing here that gives orphans to this process, and nothing that
+//! ends a hook with the daemon but the keeper, which knows groups too.
+
+mod attempt;
+mod keeper;
+mod launch;
+mod misc;
+mod open;
+mod wait;
+
+pub(super) use self::keeper::watch_over;
+pub use self::{
+    attempt::Attempt,
+    launch::{Start, execute, inherited, kill_group, start},
+    misc::{
+        FileRights, become_subreaper, drop_groups, give_memory_back, keep_writers_out, peer_groups,
+        reserve, stores_change_times, switch_off_core_images, user_groups,
+    },
+    open::{BY_NAME, locate, name_of, open_beneath, open_in_root, pipe},
+    wait::{
+        Process, Watched, exited, has_ended, kill, reap_group, reap_stray, reap_watched, strays,
+        watch,
+    },
+};
+use super::{Links, Reaped, WaitStatus, shared};
