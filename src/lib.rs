@@ -28,7 +28,7 @@ mod mutants;
 mod notices;
 pub use hookjail_proto as pb;
 mod pipeline;
-pub mod policy;
+pub use hookjail_policy as policy;
 mod process;
 mod request;
 mod rootfs;

@@ -56,13 +56,13 @@ pub mod pipeline {
 
 pub mod policy {
     pub mod explain {
-        pub use crate::policy::explain::{FileKind, Operation, Reach, Remedy, Target};
+        pub use hookjail_policy::explain::{FileKind, Operation, Reach, Remedy, Target};
     }
     pub mod forbidden {
-        pub use crate::policy::forbidden::Forbidden;
+        pub use hookjail_policy::forbidden::Forbidden;
     }
     pub mod rights {
-        pub use crate::policy::rights::Rights;
+        pub use hookjail_policy::rights::Rights;
     }
 }
 

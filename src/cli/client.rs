@@ -21,10 +21,8 @@ use uuid::Uuid;
 use hookjail_proto::{self as pb, hook_service_client::HookServiceClient};
 
 use super::Failure;
-use crate::{
-    config::ProcessEnv,
-    policy::environment::{TRACE_PARENT, TRACE_STATE},
-};
+use crate::config::ProcessEnv;
+use hookjail_policy::environment::{TRACE_PARENT, TRACE_STATE};
 
 /// Returns the socket that an address given on the command line names.
 pub(super) fn socket(environment: &ProcessEnv, address: &Path) -> Option<PathBuf> {

@@ -18,10 +18,10 @@ use super::{
 };
 use crate::{
     daemon::Assembly,
-    policy::Registry,
     sandbox::Sandbox,
     wire::{backend_statuses, json, profile_status},
 };
+use hookjail_policy::Registry;
 
 /// Shows what this host can enforce, axis by axis, with evidence.
 #[derive(Debug, Args)]

@@ -24,12 +24,6 @@ use super::{
 use crate::{
     config::Config,
     daemon::{Assembly, own},
-    policy::{
-        GrantPlace, GrantSpec, GrantedBy, Policy,
-        explain::{FileKind, Operation, Reach, Target},
-        forbidden::Forbidden,
-        narrow::{Bindings, narrow},
-    },
     sandbox::{
         Backend, BackendName, Cache, Caches, OwnUids,
         explain::{
@@ -38,6 +32,12 @@ use crate::{
         landlock::{Landlock, NEWEST_ABI},
         seccomp::FilterSpec,
     },
+};
+use hookjail_policy::{
+    GrantPlace, GrantSpec, GrantedBy, Policy,
+    explain::{FileKind, Operation, Reach, Target},
+    forbidden::Forbidden,
+    narrow::{Bindings, narrow},
 };
 
 /// The exit code for an invalid command line.

@@ -19,8 +19,8 @@ use crate::{
     daemon::{Assembly, noteworthy},
     hooks::{Registered, load::peek, lookup, redirection, show},
     model::Lines,
-    policy::Registry,
 };
+use hookjail_policy::Registry;
 
 /// Lists the configured hooks, and checks files of hooks.
 #[derive(Debug, Args)]

@@ -43,14 +43,14 @@ use crate::{
     config::Config,
     consent::ConsentRule,
     daemon::{Assembly, own},
-    policy::{
-        Access, GrantSpec, Network, Policy, References, Registry, SHARED, environment,
-        explain::Remedy,
-        forbidden::Forbidden,
-        grantable,
-        learned::{Draft, Needs, PARTS, Site, Under},
-    },
     sandbox::{BriefState, Observer, Seen},
+};
+use hookjail_policy::{
+    Access, GrantSpec, Network, Policy, References, Registry, SHARED, environment,
+    explain::Remedy,
+    forbidden::Forbidden,
+    grantable,
+    learned::{Draft, Needs, PARTS, Site, Under},
 };
 
 /// The widest profile where none is named, which suits usual hooks.

@@ -12,17 +12,17 @@ use hookjail_base::model::{Narrow, ProfileName};
 use super::Failure;
 use crate::{
     notices::PROGRAMS,
-    policy::{
-        Policy, Registry,
-        explain::{GrantDecision, GrantRefusal, Operation, Reach},
-        forbidden::Forbidden,
-        learned::{Needs, Under, Use},
-        narrow::{Bindings, narrow},
-    },
     sandbox::{
         Backend, OwnUids, Seen, explain as kernel,
         landlock::{Landlock, NEWEST_ABI},
     },
+};
+use hookjail_policy::{
+    Policy, Registry,
+    explain::{GrantDecision, GrantRefusal, Operation, Reach},
+    forbidden::Forbidden,
+    learned::{Needs, Under, Use},
+    narrow::{Bindings, narrow},
 };
 
 /// Returns the Landlock ABI of this host, else the newest.

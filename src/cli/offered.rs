@@ -6,7 +6,7 @@ use hookjail_proto as pb;
 
 use hookjail_base::model::variable;
 
-use crate::policy::environment;
+use hookjail_policy::environment;
 
 /// The names that shipped profiles admit, a line each; a trailing `*` stands for any text.
 const ADMITTED: &str = include_str!("offered.txt");
@@ -81,7 +81,7 @@ mod tests {
     use std::{collections::BTreeSet, fs, path::Path};
 
     use super::*;
-    use crate::policy::Registry;
+    use hookjail_policy::Registry;
 
     fn text(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
         let pairs = pairs.iter();

@@ -8,11 +8,8 @@ use serde_json::json;
 use hookjail_base::model::ProfileName;
 
 use super::{Context, Failure, output, schema};
-use crate::{
-    daemon::Assembly,
-    policy::{Policy, Registry},
-    schema::Form,
-};
+use crate::{daemon::Assembly, schema::Form};
+use hookjail_policy::{Policy, Registry};
 
 /// Lists, shows and validates profiles.
 #[derive(Debug, Args)]

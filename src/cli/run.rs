@@ -30,9 +30,8 @@ use super::{
     run_as,
     show::{show, show_preview},
 };
-use crate::{
-    config::Config, consent::ConsentRule, daemon::Assembly, policy::units::Span, wire::json,
-};
+use crate::{config::Config, consent::ConsentRule, daemon::Assembly, wire::json};
+use hookjail_policy::units::Span;
 
 /// The exit code of a run that exceeded its timeout.
 const TIMED_OUT: u8 = 124;

@@ -8,7 +8,7 @@ use hookjail_base::model::{Lines, plain};
 use hookjail_contract::{EndKind, may_be_why};
 
 use super::{output, output::Style};
-use crate::policy::units::{Size, Span};
+use hookjail_policy::units::{Size, Span};
 
 /// Prints a response and its server, for people.
 ///

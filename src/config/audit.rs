@@ -8,13 +8,11 @@ use super::{
     ConfigProblem,
     file::{AuditEntry, CaptureChoice},
 };
-use crate::{
-    journal::{
-        Capture,
-        append::{Fsync, Settings},
-    },
-    policy::units::Span,
+use crate::journal::{
+    Capture,
+    append::{Fsync, Settings},
 };
+use hookjail_policy::units::Span;
 
 impl AuditEntry {
     pub(super) fn read(self) -> Result<Settings, ConfigProblem> {

@@ -13,7 +13,7 @@ use nix::unistd::{AccessFlags, access};
 use hookjail_contract::{Mode, OwnConsent, hook_file::Switches};
 
 use super::ConfigProblem;
-use crate::policy::{References, environment::DEPTH};
+use hookjail_policy::{References, environment::DEPTH};
 
 const SYSTEM_SOCKET: &str = "/run/hookjail/hookjail.sock";
 

@@ -10,9 +10,9 @@ use hookjail_contract::hook_file::contracts;
 use crate::{
     hooks::valve::OnLimit,
     journal::append::Settings,
-    policy::units::{Size, Span},
     sandbox::{BackendName, DEFAULT_UID_RANGE, RunAs, RuntimeKind},
 };
+use hookjail_policy::units::{Size, Span};
 
 /// The configuration as the file spells it. Every key may be left out; unknown keys are errors.
 #[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]

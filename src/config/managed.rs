@@ -15,7 +15,7 @@ use hookjail_base::util::trusted_file::{self, Untrusted};
 use hookjail_contract::Url;
 
 use super::{ConfigError, ConfigProblem, deserialize, read_table};
-use crate::policy::units::Size;
+use hookjail_policy::units::Size;
 
 /// Where it is. No user and no variable of the environment decides that.
 pub(super) const FILE: &str = "/etc/hookjail/managed.toml";

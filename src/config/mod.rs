@@ -45,9 +45,9 @@ use crate::{
     },
     journal::{Capture, append::Settings},
     notices::Means,
-    policy::{References, WorkspaceRoots, units::Size},
     sandbox::{CgroupPlace, HookUsers, Order, RunAs, Runtime},
 };
+use hookjail_policy::{References, WorkspaceRoots, units::Size};
 
 mod audit;
 mod backends;

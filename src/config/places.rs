@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::{ConfigProblem, ProcessEnv, admin_beside, file::PathsEntry};
-use crate::policy::WorkspaceRoots;
+use hookjail_policy::WorkspaceRoots;
 
 /// Paths of a configuration, each absolute.
 #[derive(Debug)]

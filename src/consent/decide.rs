@@ -29,10 +29,8 @@ use super::{
     pending::{Decided, NotAsked, OperatorAnswer, Pending, Question, Subject},
     program::{Program, Script, only_roots},
 };
-use crate::{
-    policy::{Policy, starts_in},
-    request::Request,
-};
+use crate::request::Request;
+use hookjail_policy::{Policy, starts_in};
 
 /// The largest difference between modification times that count as equal, seconds.
 const SAME_TIME: f64 = 0.01;

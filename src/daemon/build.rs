@@ -29,7 +29,6 @@ use crate::{
     pipeline::{
         Audit, Configuration, Gate, GateParts, Homes, Notifier, OperatorHook, Pipeline, Rules, Runs,
     },
-    policy::{Registry, WorkspaceRoots, forbidden::Forbidden},
     rootfs::Root,
     sandbox::{
         BackendName, BackendStatus, Identities, InstanceDir, OwnUids, RunAs, Sandbox, SandboxParts,
@@ -38,6 +37,7 @@ use crate::{
     traces::Tracer,
     wire::MAX_HANDSHAKES,
 };
+use hookjail_policy::{Registry, WorkspaceRoots, forbidden::Forbidden};
 use hookjail_sys as sys;
 use hookjail_sys::Keeper;
 
@@ -553,7 +553,7 @@ mod tests {
     use hookjail_base::model::ProfileName;
 
     use super::*;
-    use crate::policy::References;
+    use hookjail_policy::References;
 
     #[test]
     fn the_listener_for_metrics_takes_nothing_from_hooks() {

@@ -23,9 +23,9 @@ use crate::{
     consent::allowlist::Allowlist,
     hooks::{self, HookList, Lists, Registered, load::Loaded, lookup, redirection},
     pipeline::Pipeline,
-    policy::Registry,
     wire::{Control, DaemonPlaces, DaemonReport, Reloaded},
 };
+use hookjail_policy::Registry;
 
 /// The reload of a daemon's configuration, whole or not at all.
 #[derive(Debug)]

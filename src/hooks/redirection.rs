@@ -9,9 +9,9 @@ use std::{
 use hookjail_base::model::{Command, ProfileName};
 
 use super::{Action, Registered};
-use crate::{
-    consent::shell_line,
-    policy::{Access, GrantPlace, GrantSpec, Policy, Registry, WorkingDir, explain::Remedy},
+use crate::consent::shell_line;
+use hookjail_policy::{
+    Access, GrantPlace, GrantSpec, Policy, Registry, WorkingDir, explain::Remedy,
 };
 
 /// Warns of redirections to files that the hook's profile does not let it write.

@@ -9,7 +9,7 @@ use hookjail_contract::{
 };
 
 use super::{Action, Owner, Registered, http::PostDecision};
-use crate::policy::units::Span;
+use hookjail_policy::units::Span;
 
 /// Returns the content of a hook file as one JSON object.
 pub fn file(read: &ReadFile) -> Value {

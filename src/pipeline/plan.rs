@@ -19,17 +19,17 @@ use hookjail_base::{
 use super::{Admitted, Call, Purpose, admit::GitPlaces, places::Place, runs::RunInWork};
 use crate::{
     consent::{OpenedFor, Program, misleading},
-    policy::{
-        Access, GrantPlace, GrantSpec, Policy,
-        environment::Variables,
-        narrow::{Bindings, narrow},
-    },
     process::Chunk,
     request::Request,
     sandbox::{
         Cache, Confirmation, GrantRequest, HookTask, Opened, Prepared, Sandbox, Selected, Skipped,
     },
     traces::Trace,
+};
+use hookjail_policy::{
+    Access, GrantPlace, GrantSpec, Policy,
+    environment::Variables,
+    narrow::{Bindings, narrow},
 };
 
 /// A run as planned: the data that later stages and the reply read.

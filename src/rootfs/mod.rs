@@ -15,7 +15,7 @@ use std::{
 use nix::{errno::Errno, fcntl::OFlag};
 
 pub(crate) use self::tree::{TreeDigest, TreeError, digest};
-use crate::policy::{Files, GrantPlace, GrantSpec};
+use hookjail_policy::{Files, GrantPlace, GrantSpec};
 use hookjail_sys::{BY_NAME, Links, locate, open_in_root};
 
 /// The program that every root must have: most hooks are shell commands.

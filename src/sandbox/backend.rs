@@ -10,13 +10,11 @@ use hookjail_base::{
     refusal::Stop,
 };
 
-use crate::{
-    policy::Policy,
-    sandbox::{
-        host::FilterSpec,
-        run::{Started, runner::Runner, task::Task},
-    },
+use crate::sandbox::{
+    host::FilterSpec,
+    run::{Started, runner::Runner, task::Task},
 };
+use hookjail_policy::Policy;
 
 /// A backend's name.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]

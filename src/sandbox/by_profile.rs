@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use hookjail_base::model::ProfileName;
 
 use super::{BackendName, RunAs};
-use crate::policy::Policy;
+use hookjail_policy::Policy;
 
 /// A value for all profiles, and others for some of them and those that extend them.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]

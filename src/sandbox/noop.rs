@@ -1,14 +1,12 @@
 //! No confinement. Used only if the operator names it; claims no axis, and is never confirmed.
 
-use crate::{
-    policy::Policy,
-    sandbox::{
-        Absent, Backend, BackendName, Claims, Host, Prepared, Unenforceable,
-        backend::Starting,
-        host,
-        run::{runner::Runner, task::Task},
-    },
+use crate::sandbox::{
+    Absent, Backend, BackendName, Claims, Host, Prepared, Unenforceable,
+    backend::Starting,
+    host,
+    run::{runner::Runner, task::Task},
 };
+use hookjail_policy::Policy;
 
 /// The backend that confines nothing.
 #[derive(Clone, Copy, Debug)]
@@ -40,7 +38,7 @@ mod tests {
         axis::{Axes, Axis, Coverage, Demand},
     };
 
-    use crate::policy::Registry;
+    use hookjail_policy::Registry;
 
     #[test]
     fn it_takes_a_policy_that_requires_nothing_and_none_that_requires_any_one_axis() {

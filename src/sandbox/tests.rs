@@ -7,15 +7,13 @@ use hookjail_base::model::{
     axis::{Axes, Axis, Coverage, Demand},
 };
 
-use crate::{
-    policy::{Policy, Registry},
-    sandbox::{
-        Backend, HookUsers, Noop, OwnUids, Runtime, RuntimeKind,
-        container::Container,
-        landlock::{Landlock, NEWEST_ABI},
-        seatbelt,
-    },
+use crate::sandbox::{
+    Backend, HookUsers, Noop, OwnUids, Runtime, RuntimeKind,
+    container::Container,
+    landlock::{Landlock, NEWEST_ABI},
+    seatbelt,
 };
+use hookjail_policy::{Policy, Registry};
 
 /// Markers around the table.
 const MARKS: [&str; 2] = ["<!-- axes: begin -->\n", "<!-- axes: end -->\n"];

@@ -6,9 +6,8 @@
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
 
-use crate::{
-    config, consent::allowlist::Allowlist, journal::record::Line, policy::profile::ProfileFile,
-};
+use crate::{config, consent::allowlist::Allowlist, journal::record::Line};
+use hookjail_policy::profile::ProfileFile;
 
 /// A file, or a line of one.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

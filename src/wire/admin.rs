@@ -26,9 +26,9 @@ use super::{
 };
 use crate::{
     pipeline::{NotFound, Pipeline, RunStage, RunSummary},
-    policy::Policy,
     traces::LastExport,
 };
+use hookjail_policy::Policy;
 
 /// How long a killed run may take to end before that is reported.
 const KILL_TIMEOUT: Duration = Duration::from_secs(10);

@@ -7,7 +7,7 @@ use hookjail_proto as pb;
 use hookjail_base::model::ProfileName;
 
 use super::decode;
-use crate::policy::{Policy, Registry, environment};
+use hookjail_policy::{Policy, Registry, environment};
 
 /// Moves the parts of the offer that the profile needs into the hook, drops the rest.
 ///

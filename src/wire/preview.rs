@@ -18,13 +18,13 @@ use super::{axis_report, encode::passed_over_message, facts::facts, host::timest
 use crate::{
     consent::allowlist::typed,
     pipeline::{Admission, Plan, Preview, Run},
-    policy::{
-        Access, Limits,
-        explain::{Grantor, Reach},
-        rights::{FileRight, FileRights},
-        starts_in,
-    },
     sandbox::{BackendName, Prepared},
+};
+use hookjail_policy::{
+    Access, Limits,
+    explain::{Grantor, Reach},
+    rights::{FileRight, FileRights},
+    starts_in,
 };
 
 /// Returns whether a preview's response holds this refusal, instead of a status.
@@ -203,7 +203,7 @@ fn grants(run: &Run) -> Result<Vec<pb::Grant>, Fault> {
             .with_program(Path::new(&digest.path))
             .map_err(examine)?;
     }
-    let grant = |granted: &crate::policy::explain::GrantedPath| {
+    let grant = |granted: &hookjail_policy::explain::GrantedPath| {
         let (access, origin) = match &granted.by {
             Grantor::Profile(grant) if files.system.contains(grant) => (grant.access, "system"),
             Grantor::Profile(grant) => (grant.access, "named"),

@@ -13,10 +13,8 @@ use hookjail_base::{
 };
 
 use super::{backend_statuses, health::Health, profile_status, service::peer, status};
-use crate::{
-    pipeline::{Pipeline, Rules},
-    policy::Policy,
-};
+use crate::pipeline::{Pipeline, Rules};
+use hookjail_policy::Policy;
 
 /// `hookjail.v1.SandboxService` over a pipeline.
 #[derive(Clone, Debug)]

@@ -37,11 +37,11 @@ use crate::{
     hooks::{HookList, valve::Valve},
     journal::conflict,
     pipeline::{About, Call, Pipeline, Purpose, Recorded, Rules},
-    policy::environment::{TRACE_PARENT, TRACE_STATE},
     process::{Chunk, Stream as Output},
     request,
     traces::{Method, Trace, TraceContext},
 };
+use hookjail_policy::environment::{TRACE_PARENT, TRACE_STATE};
 
 /// The answer to a request. Boxed: futures keep room for one from the beginning.
 type Executed = Box<pb::ExecuteResponse>;

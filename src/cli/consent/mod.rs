@@ -39,9 +39,9 @@ use crate::{
         digest::DigestCache,
     },
     daemon::Assembly,
-    policy::{GrantPlace, HookView, Network, git_paths},
     rootfs::View,
 };
+use hookjail_policy::{GrantPlace, HookView, Network, git_paths};
 
 /// Allows commands, lists and revokes what is allowed, answers questions about what is not.
 #[derive(Debug, Args)]

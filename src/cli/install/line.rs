@@ -8,8 +8,8 @@ use crate::{
         thin::{THIN, WHOLE},
     },
     hooks::variables::words,
-    policy::units::Span,
 };
+use hookjail_policy::units::Span;
 
 /// The maximum time by which a hook's timeout precedes the runtime's own timer.
 const TIMEOUT_MARGIN: Duration = Duration::from_secs(3);

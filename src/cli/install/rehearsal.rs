@@ -20,8 +20,8 @@ use crate::{
     cli::rehearse::{Comparison, alone_words, difference_of_files},
     config::Config,
     hooks::Registered,
-    policy::units::Span,
 };
+use hookjail_policy::units::Span;
 
 /// The longest that a guard takes for one event of its rehearsal. Guards that need more are left.
 const LONGEST: Duration = Duration::from_secs(30);

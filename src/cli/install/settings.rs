@@ -39,9 +39,9 @@ use crate::{
         Registered,
         load::{bounded, peek},
     },
-    policy::environment,
     sandbox,
 };
+use hookjail_policy::environment;
 use hookjail_sys::{Links, locate, open_beneath};
 
 /// A file of settings as it was read.

@@ -15,13 +15,13 @@ use crate::{
     },
     config::Config,
     daemon::{Assembly, own},
-    policy::{
-        HookView,
-        explain::{GrantDecision, Operation, Target},
-        forbidden::Forbidden,
-        learned::{Under, Use},
-    },
     sandbox::Observer,
+};
+use hookjail_policy::{
+    HookView,
+    explain::{GrantDecision, Operation, Target},
+    forbidden::Forbidden,
+    learned::{Under, Use},
 };
 
 /// An observer of runs whose profile is not known yet.

@@ -29,7 +29,7 @@ use hookjail_base::{
 };
 
 use super::digest::{Stamp, settled};
-use crate::policy::Policy;
+use hookjail_policy::Policy;
 
 /// The consents as the file held them when it was read.
 #[derive(Clone, Debug, Default, PartialEq)]

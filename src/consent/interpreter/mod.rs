@@ -16,7 +16,7 @@ use std::{
 };
 
 use self::table::{Effect, FirstWord, Interpreter, OptionKind, ScriptPosition, Sort, Starter};
-use crate::policy::environment;
+use hookjail_policy::environment;
 
 /// The most words that are looked up as files where they need not name one.
 const MAX_NAMED: usize = 4096;

@@ -17,7 +17,7 @@ use uuid::Uuid;
 use hookjail_base::model::Peer;
 
 use super::allowlist::Digest;
-use crate::policy::Policy;
+use hookjail_policy::Policy;
 
 /// The most questions that may be open at once.
 const MAX_OPEN: usize = 256;

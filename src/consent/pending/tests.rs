@@ -1,7 +1,7 @@
 use hookjail_base::model::ProfileName;
 
 use super::*;
-use crate::policy::Registry;
+use hookjail_policy::Registry;
 
 fn somebody() -> Peer {
     Peer {

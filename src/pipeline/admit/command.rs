@@ -17,10 +17,10 @@ use hookjail_contract::{CommandStyle, Defaults};
 use super::rules::OperatorHook;
 use crate::{
     consent::{Program, interpreter},
-    policy::Policy,
     request::Request,
     rootfs::View,
 };
+use hookjail_policy::Policy;
 use hookjail_sys::FileRights;
 
 /// The command of a request, with its program's path.

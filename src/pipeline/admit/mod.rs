@@ -41,10 +41,10 @@ use crate::{
         hashing::{Hashing, UNALLOWED_BYTES},
         pending::Decided,
     },
-    policy::{Policy, starts_in},
     request::Request,
     sandbox::Sandbox,
 };
+use hookjail_policy::{Policy, starts_in};
 
 /// The maximum nesting depth of hooks. It ends the recursion of a hook that starts a runtime which runs hooks.
 const MAX_DEPTH: u32 = 4;

@@ -14,11 +14,9 @@ use hookjail_base::{
 };
 
 use super::{command::defaults, git::GitPlaces, homes::Homes};
-use crate::{
-    consent::decide::ALLOW,
-    policy::{GrantPlace, GrantedBy, Policy, Registry, WorkspaceRoots, forbidden::Forbidden},
-    request::Request,
-    sandbox::BackendName,
+use crate::{consent::decide::ALLOW, request::Request, sandbox::BackendName};
+use hookjail_policy::{
+    GrantPlace, GrantedBy, Policy, Registry, WorkspaceRoots, forbidden::Forbidden,
 };
 use hookjail_sys::FileRights;
 

@@ -8,13 +8,11 @@ use std::{ffi::CString, path::Path, sync::Arc};
 
 use serde_json::{Value, json};
 
-use crate::{
-    policy::{Access, Network, ScratchLimits, rights::Rights},
-    sandbox::container::{
-        channel::{Expected, Inode, packed},
-        inside,
-    },
+use crate::sandbox::container::{
+    channel::{Expected, Inode, packed},
+    inside,
 };
+use hookjail_policy::{Access, Network, ScratchLimits, rights::Rights};
 use hookjail_sys::Identity;
 
 /// Path of the container's own `/proc`.

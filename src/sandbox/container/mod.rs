@@ -23,7 +23,6 @@ use serde::{Deserialize, Serialize};
 use hookjail_base::{model::axis::Coverage, util::trusted_file};
 
 use crate::{
-    policy::{HookView, Metadata, Network, Policy},
     rootfs::RootSpec,
     sandbox::{
         Absent, Backend, BackendName, Claims, Controllers, Host, OwnUids, Prepared, Runner,
@@ -32,6 +31,7 @@ use crate::{
         seccomp::FilterSpec,
     },
 };
+use hookjail_policy::{HookView, Metadata, Network, Policy};
 
 /// Which command line a runtime understands.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, PartialEq, Serialize)]

@@ -32,7 +32,6 @@ use hookjail_base::{
 };
 
 use crate::{
-    policy::{Limits, Network},
     process::{self, Captured, Cause, Hold, Pipes, Supervision},
     rootfs::Root,
     sandbox::{
@@ -55,6 +54,7 @@ use crate::{
         },
     },
 };
+use hookjail_policy::{Limits, Network};
 use hookjail_sys as sys;
 use hookjail_sys::{Attempt, Identity, Job, JobParts, Reaped, Step, WaitStatus};
 

@@ -8,21 +8,19 @@ mod names;
 use std::fmt;
 
 use self::names::{constants, parameters};
-use crate::{
-    policy::{
-        explain::{FileKind, GrantDecision, How, Operation, Reach, Remedy, Target},
-        forbidden::Forbidden,
-        rights::FileRights,
+use crate::sandbox::{
+    landlock,
+    seccomp::{
+        FilterSpec,
+        arguments::{ArgTest, Wanted, Width},
+        rules::{ACCESS_MODE, Rule, is_about_paths, rule},
+        syscalls::{self, nr},
     },
-    sandbox::{
-        landlock,
-        seccomp::{
-            FilterSpec,
-            arguments::{ArgTest, Wanted, Width},
-            rules::{ACCESS_MODE, Rule, is_about_paths, rule},
-            syscalls::{self, nr},
-        },
-    },
+};
+use hookjail_policy::{
+    explain::{FileKind, GrantDecision, How, Operation, Reach, Remedy, Target},
+    forbidden::Forbidden,
+    rights::FileRights,
 };
 
 /// Returns the rights that a Landlock ABI handles. It does not refuse other rights.
@@ -293,7 +291,7 @@ pub fn call(spec: &FilterSpec, number: u32, arguments: &Arguments) -> Explanatio
 
 /// Finds the key of a profile that would allow a call.
 fn remedy(spec: &FilterSpec, number: u32, arguments: &Arguments) -> Remedy {
-    use crate::policy::{HookView, Metadata, Network, Spawn};
+    use hookjail_policy::{HookView, Metadata, Network, Spawn};
     let others = [
         (
             FilterSpec {

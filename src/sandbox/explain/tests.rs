@@ -1,8 +1,6 @@
 use super::*;
-use crate::{
-    policy::{HookView, Metadata, Network, Spawn},
-    sandbox::seccomp::rules::Rule,
-};
+use crate::sandbox::seccomp::rules::Rule;
+use hookjail_policy::{HookView, Metadata, Network, Spawn};
 
 const STRICT: FilterSpec = FilterSpec {
     landlock_abi: 7,

@@ -19,14 +19,14 @@ use hookjail_base::{
 
 use crate::{
     mutants,
-    policy::{
-        Metadata, Network, Policy, Spawn,
-        rights::{FileRight, FileRights, Rights},
-    },
     sandbox::{
         Absent, Backend, BackendName, Claims, Controllers, Host, OwnUids, Prepared, Runner,
         Starting, Task, Unenforceable, run::child::start, seccomp::FilterSpec,
     },
+};
+use hookjail_policy::{
+    Metadata, Network, Policy, Spawn,
+    rights::{FileRight, FileRights, Rights},
 };
 use hookjail_sys as sys;
 
@@ -355,7 +355,7 @@ const fn flag(right: FileRight) -> AccessFs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::{Access, HookView, rights::OF_FILES};
+    use hookjail_policy::{Access, HookView, rights::OF_FILES};
 
     #[test]
     fn every_right_of_every_abi_is_in_the_table_and_a_ruleset_handles_all() {

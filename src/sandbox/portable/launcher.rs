@@ -29,7 +29,6 @@ use hookjail_base::{
 };
 
 use crate::{
-    policy::{Limits, Policy},
     process::{Hold, Pipes, Supervision},
     sandbox::{
         Evidence, Released, Runner, SandboxParts, Setup, Started, Task,
@@ -51,6 +50,7 @@ use crate::{
         },
     },
 };
+use hookjail_policy::{Limits, Policy};
 use hookjail_sys as sys;
 use hookjail_sys::{Attempt, BY_NAME, Keeper, Links, open_beneath};
 

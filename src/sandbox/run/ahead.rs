@@ -18,7 +18,6 @@ use hookjail_base::{
 use super::{Begun, Evidence, LOADING_TURN, SETUP_TURN, Sandbox, Start};
 use crate::{
     consent::Program,
-    policy::{Access, Policy, environment::Variables},
     sandbox::{
         HookTask, Opened, Prepared,
         run::child_spec::{Execution, arguments, copies_in, own_directory, variables},
@@ -27,6 +26,7 @@ use crate::{
         },
     },
 };
+use hookjail_policy::{Access, Policy, environment::Variables};
 use hookjail_sys::WAITS;
 
 /// How long after a run its successors are started: its answer comes first.

@@ -23,7 +23,7 @@ use super::{
     scratch::{lock, remove},
     state::{Kept, StateOwner, StateStore},
 };
-use crate::policy::{Access, GrantPlace, Policy, References};
+use hookjail_policy::{Access, GrantPlace, Policy, References};
 
 /// Directory of packages that were fetched for every cache, below that of all caches.
 const FETCHED: &str = "fetched";
@@ -218,7 +218,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
-    use crate::policy::Registry;
+    use hookjail_policy::Registry;
 
     fn registry(all: &Path) -> Registry {
         let references = References {

@@ -27,10 +27,6 @@ use hookjail_base::{
 
 use crate::{
     mutants,
-    policy::{
-        Access, HookView, Keep, Limits, ScratchLimits, StateScope,
-        rights::{FileRight, FileRights as GrantedRights, OF_FILES, Rights},
-    },
     process::{self, Armed, Hold, Kill, Pipes, Running},
     sandbox::{
         BackendName, Evidence, Released, Runner, SandboxParts, Setup, Started, Status, Task,
@@ -52,6 +48,10 @@ use crate::{
             pools::{LoadedPool, Pools},
         },
     },
+};
+use hookjail_policy::{
+    Access, HookView, Keep, Limits, ScratchLimits, StateScope,
+    rights::{FileRight, FileRights as GrantedRights, OF_FILES, Rights},
 };
 use hookjail_sys as sys;
 use hookjail_sys::{

@@ -36,7 +36,6 @@ use crate::{
         digest::hash_file,
         only_roots,
     },
-    policy::{self, Access, environment::matters_at_start, rights::Rights},
     process::Pipes,
     sandbox::run::{
         grants::{self, OpenGrant},
@@ -44,16 +43,17 @@ use crate::{
         task::HookTask,
     },
 };
+use hookjail_policy as policy;
+use hookjail_policy::{Access, environment::matters_at_start, rights::Rights};
 use hookjail_sys::{FileRights, Identity, Links, pipe as make_pipe};
 
 #[cfg(target_os = "linux")]
-use crate::{
-    policy::HookView,
-    sandbox::{
-        BackendName,
-        run::view::{Placement, TEMPORARY, covers},
-    },
+use crate::sandbox::{
+    BackendName,
+    run::view::{Placement, TEMPORARY, covers},
 };
+#[cfg(target_os = "linux")]
+use hookjail_policy::HookView;
 #[cfg(target_os = "linux")]
 use hookjail_sys::Handed;
 

@@ -21,7 +21,7 @@ use hookjail_base::{
     },
 };
 
-use crate::policy::References;
+use hookjail_policy::References;
 
 /// Levels of a kept directory of a home in which links are looked for.
 const LEVELS: usize = 2;

@@ -25,10 +25,6 @@ use hookjail_base::{
 };
 
 use crate::{
-    policy::{
-        Access, Files, GrantPlace, GrantSpec, HookView, Policy, git_paths, rights::Rights,
-        starts_in, tokens,
-    },
     rootfs::{Root, View},
     sandbox::{
         Prepared,
@@ -40,6 +36,10 @@ use crate::{
             task::WorkingDir,
         },
     },
+};
+use hookjail_policy::{
+    Access, Files, GrantPlace, GrantSpec, HookView, Policy, git_paths, rights::Rights, starts_in,
+    tokens,
 };
 use hookjail_sys::{BY_NAME, FileRights, Links, locate, open_beneath};
 

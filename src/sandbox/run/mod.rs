@@ -62,7 +62,6 @@ use hookjail_base::{
 };
 
 use crate::{
-    policy::{Files, Policy, References},
     process::{self, Supervision},
     rootfs::{Root, View},
     sandbox::{
@@ -84,6 +83,7 @@ use crate::{
         warm::{Key, SlotReport, Warm},
     },
 };
+use hookjail_policy::{Files, Policy, References};
 use hookjail_sys::{Identity, Keeper, WaitStatus};
 
 /// The longest time for which one hook's set-up delays others. Set-ups usually take some milliseconds.

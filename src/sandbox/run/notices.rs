@@ -24,7 +24,6 @@ use tokio::net::unix::pipe;
 
 use crate::{
     notices::{MOST_BYTES, PROGRAMS},
-    policy::{Access, HookView, environment::NOTICES, rights::Rights},
     sandbox::{
         BackendName,
         run::{
@@ -35,6 +34,7 @@ use crate::{
         },
     },
 };
+use hookjail_policy::{Access, HookView, environment::NOTICES, rights::Rights};
 use hookjail_sys::{Identity, Links};
 
 /// The program behind each name.

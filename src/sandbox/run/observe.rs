@@ -17,12 +17,10 @@ use std::{
     },
 };
 
-use crate::{
-    policy::{
-        explain::{FileKind, Operation, Target},
-        learned::Use,
-    },
-    sandbox::seccomp::syscalls::nr,
+use crate::sandbox::seccomp::syscalls::nr;
+use hookjail_policy::{
+    explain::{FileKind, Operation, Target},
+    learned::Use,
 };
 use hookjail_sys::Notification;
 

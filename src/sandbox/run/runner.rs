@@ -3,17 +3,15 @@
 use std::{fmt, io, os::fd::OwnedFd, path::PathBuf, sync::Arc};
 
 #[cfg(target_os = "linux")]
-use crate::{
-    policy::Limits,
-    sandbox::run::{
-        cgroup::{Cgroups, Group},
-        read_only::Closed,
-    },
+use crate::sandbox::run::{
+    cgroup::{Cgroups, Group},
+    read_only::Closed,
 };
 use hookjail_base::refusal::{Reason, Refusal};
+#[cfg(target_os = "linux")]
+use hookjail_policy::Limits;
 
 use crate::{
-    policy::{Access, rights::Rights},
     process::{Deadlines, Hold},
     sandbox::{
         SandboxParts,
@@ -21,6 +19,7 @@ use crate::{
         run::{cache::Caches, floor::Floor, grants::OpenGrant, places::KnownPlaces},
     },
 };
+use hookjail_policy::{Access, rights::Rights};
 
 /// Resources of every backend: spawners, deadlines, canaries, system paths.
 #[derive(Debug)]

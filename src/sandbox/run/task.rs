@@ -15,7 +15,6 @@ use hookjail_base::model::Peer;
 
 use crate::{
     consent::Program,
-    policy::{Policy, environment::Variables},
     sandbox::{
         Opened, Prepared,
         host::Until,
@@ -25,6 +24,7 @@ use crate::{
         },
     },
 };
+use hookjail_policy::{Policy, environment::Variables};
 use hookjail_sys::{Attempt, Identity};
 
 /// A hook to be started, with the decisions about it.

@@ -11,10 +11,8 @@ use std::{
 
 use hookjail_base::util::outermost::Outermost;
 
-use crate::{
-    policy::{Access, SHARED, rights::Rights},
-    sandbox::run::{grants::OpenGrant, state::mirror::make_place},
-};
+use crate::sandbox::run::{grants::OpenGrant, state::mirror::make_place};
+use hookjail_policy::{Access, SHARED, rights::Rights};
 use hookjail_sys::{Exposed, Found, MAX_EXPOSED, Private};
 
 /// The shared directory that programs use unless a variable names another.

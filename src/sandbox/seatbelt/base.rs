@@ -6,10 +6,8 @@
 //!
 //! No profile of the system is imported: their grants change between releases without notice.
 
-use crate::{
-    policy::{Network, Spawn},
-    sandbox::seatbelt::rules::{Filter, Operation, Rule, Section, Value},
-};
+use crate::sandbox::seatbelt::rules::{Filter, Operation, Rule, Section, Value};
+use hookjail_policy::{Network, Spawn};
 
 /// Denies operations that `(deny default)` does not cover on every release.
 pub(in crate::sandbox) fn stragglers() -> Section {

@@ -22,7 +22,7 @@ use self::rules::{Filter, Operation, Rule, Section, Value};
 pub(crate) use self::{place::Inexpressible, rules::Parameter};
 use hookjail_base::model::axis::{Axes, Coverage};
 
-use crate::policy::{
+use hookjail_policy::{
     Access, Keep, Metadata, Network, Policy, Spawn,
     rights::{FileRight, FileRights, Rights},
 };

@@ -8,7 +8,7 @@ use std::{
 
 use hookjail_base::refusal::{Fact, Reason, Refusal};
 
-use crate::policy::{Access, Keep, rights::Rights};
+use hookjail_policy::{Access, Keep, rights::Rights};
 
 /// Paths of one run, as the kernel names the opened files (`F_GETPATH`).
 ///

@@ -5,10 +5,8 @@ use hookjail_base::{
     refusal::{Reason, Refusal},
 };
 
-use crate::{
-    policy::Registry,
-    sandbox::seatbelt::{place::Problem, rules::quote, *},
-};
+use crate::sandbox::seatbelt::{place::Problem, rules::quote, *};
+use hookjail_policy::Registry;
 
 fn strict() -> Policy {
     let registry = Registry::builtin().unwrap();

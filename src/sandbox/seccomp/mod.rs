@@ -21,7 +21,7 @@ pub(crate) use self::{
     filter::Passing,
     spawner::{Pool, Until},
 };
-use crate::policy::HookView;
+use hookjail_policy::HookView;
 use hookjail_sys as sys;
 
 /// The filters of one kind of hook.

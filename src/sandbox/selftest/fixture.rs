@@ -7,14 +7,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{
-    policy::{Access, Keep, Policy, rights::Rights},
-    sandbox::run::{
-        grants::{self, OpenGrant},
-        read_only::Kept,
-        scratch::{RunDir, wait_for_writers},
-    },
+use crate::sandbox::run::{
+    grants::{self, OpenGrant},
+    read_only::Kept,
+    scratch::{RunDir, wait_for_writers},
 };
+use hookjail_policy::{Access, Keep, Policy, rights::Rights};
 use hookjail_sys::{Attempt, Identity, Links};
 
 /// Directory that serves as the workspace with its read-only paths.

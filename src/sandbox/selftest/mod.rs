@@ -20,16 +20,15 @@ use jiff::Timestamp;
 use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 
-#[cfg(target_os = "linux")]
-use crate::policy::ScratchLimits;
 use hookjail_base::{
     model::axis::{Axes, Axis, Coverage},
     refusal::{Fact, Fault, Reason, Refusal, Stop, chain, unless_lacking},
 };
+#[cfg(target_os = "linux")]
+use hookjail_policy::ScratchLimits;
 
 use crate::{
     mutants,
-    policy::{Limits, Metadata, Network, Policy, Spawn},
     sandbox::{
         Backend, BackendName, Noop, Prepared, Sandbox, Started,
         backend::is_claimed,
@@ -48,6 +47,7 @@ use crate::{
         },
     },
 };
+use hookjail_policy::{Limits, Metadata, Network, Policy, Spawn};
 use hookjail_sys::Attempt;
 
 /// A policy proved by a real child on this host.

@@ -15,7 +15,6 @@ use hookjail_base::model::{OnOutputLimit, Peer, ProfileName, axis::Demand};
 use super::*;
 use crate::{
     consent::{OpenedFor, Program, digest::DigestCache},
-    policy::{Metadata, Network, References, Registry, Spawn, environment::Variables},
     process::Supervision,
     rootfs::View,
     sandbox::{
@@ -25,6 +24,7 @@ use crate::{
         seccomp::FilterSpec,
     },
 };
+use hookjail_policy::{Metadata, Network, References, Registry, Spawn, environment::Variables};
 use hookjail_sys::Keeper;
 
 const ENFORCED: Coverage = Coverage::Enforced { by: "a promise" };

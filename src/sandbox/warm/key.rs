@@ -12,11 +12,9 @@ use nix::{errno::Errno, sys::stat::fstat};
 use hookjail_base::model::{Peer, ProfileName};
 
 use super::{Waiter, interpreter::Interpreter, slot};
-use crate::{
-    policy::{
-        HookView, Limits, Metadata, Network, Spawn, environment::matters_at_start, rights::Rights,
-    },
-    sandbox::{BackendName, HookTask},
+use crate::sandbox::{BackendName, HookTask};
+use hookjail_policy::{
+    HookView, Limits, Metadata, Network, Spawn, environment::matters_at_start, rights::Rights,
 };
 
 /// All that a process is given when it starts. What it is given with its run is no part of it: scripts, stdin, and the variables

@@ -18,10 +18,8 @@ use nix::{
 };
 
 use super::SlotReport;
-use crate::{
-    policy::{Access, rights::Rights},
-    sandbox::run::{child_spec::Execution, grants::OpenGrant},
-};
+use crate::sandbox::run::{child_spec::Execution, grants::OpenGrant};
+use hookjail_policy::{Access, rights::Rights};
 pub(in crate::sandbox) use hookjail_sys::slot_input as input;
 use hookjail_sys::{Handed, pipe, slot_program};
 

@@ -17,13 +17,13 @@ use super::{
     pool::Shared,
 };
 use crate::{
-    policy::Limits,
     process::{Cause, Ended, Running, Supervision},
     sandbox::{
         Evidence,
         run::{Finish, RunningHook},
     },
 };
+use hookjail_policy::Limits;
 use hookjail_sys::{IntoCgroup, Reaped};
 
 /// Time limit for the death of killed processes.

@@ -25,7 +25,8 @@ use super::{
     delegated::delegated,
     group::{Group, remove, set},
 };
-use crate::{policy::Limits, sandbox::Absent};
+use crate::sandbox::Absent;
+use hookjail_policy::Limits;
 use hookjail_sys as sys;
 use hookjail_sys::WaitStatus;
 

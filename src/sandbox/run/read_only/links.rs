@@ -23,7 +23,7 @@ use hookjail_base::{
 };
 
 use super::{Kept, NAMES, asked_for, is_directory, raise_with_way, unkept, unseen};
-use crate::policy::{Files, Keep};
+use hookjail_policy::{Files, Keep};
 use hookjail_sys::{Links, open_beneath};
 
 /// Levels of a kept directory in which links are looked for.

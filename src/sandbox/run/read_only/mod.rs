@@ -23,7 +23,7 @@ use nix::{
 use self::placeholder::{NotBegun, Placeholders, SHARED, in_parent, is_way, takes_name};
 
 #[cfg(target_os = "linux")]
-use crate::policy::{Access, rights::Rights};
+use hookjail_policy::{Access, rights::Rights};
 
 #[cfg(target_os = "linux")]
 use crate::sandbox::run::grants::OpenGrant;
@@ -33,10 +33,8 @@ use hookjail_base::{
     util::way::Way,
 };
 
-use crate::{
-    policy::{Files, Keep, ReadOnly, git_paths, hidden::Unsearchable},
-    sandbox::run::{floor::Led, grants},
-};
+use crate::sandbox::run::{floor::Led, grants};
+use hookjail_policy::{Files, Keep, ReadOnly, git_paths, hidden::Unsearchable};
 use hookjail_sys::{BY_NAME, Links, open_beneath};
 
 #[cfg(target_os = "linux")]

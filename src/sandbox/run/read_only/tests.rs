@@ -15,7 +15,7 @@ use nix::{
 };
 
 use super::*;
-use crate::policy::NamePattern;
+use hookjail_policy::NamePattern;
 use hookjail_sys::FileRights;
 
 /// The user of these tests.

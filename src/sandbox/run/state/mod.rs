@@ -24,7 +24,7 @@ use uuid::Uuid;
 use hookjail_base::util::listing::Listings;
 
 use super::scratch::remove;
-use crate::policy::{Policy, StateScope, state::is_data};
+use hookjail_policy::{Policy, StateScope, state::is_data};
 use hookjail_sys::Identity;
 
 /// Time after which an unused session's files are removed.

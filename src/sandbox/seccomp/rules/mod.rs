@@ -15,12 +15,12 @@ use self::groups::{
 };
 use crate::{
     mutants,
-    policy::{HookView, Metadata, Network, Policy, Spawn},
     sandbox::seccomp::{
         arguments::ArgTest,
         syscalls::{self, nr},
     },
 };
+use hookjail_policy::{HookView, Metadata, Network, Policy, Spawn};
 
 /// Inputs of a profile's filters.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]

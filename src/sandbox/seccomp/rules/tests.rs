@@ -1,13 +1,11 @@
-use crate::{
-    policy::{HookView, Metadata, Network, Spawn},
-    sandbox::seccomp::{
-        rules::{
-            ACCESS_MODE, FilterSpec, GROUPS, KILLED, METADATA, MISSING, OUTBOUND, Rule, WATCHES,
-            XATTR_READS, rule,
-        },
-        syscalls::{FOREIGN, TABLE, name, newest, nr},
+use crate::sandbox::seccomp::{
+    rules::{
+        ACCESS_MODE, FilterSpec, GROUPS, KILLED, METADATA, MISSING, OUTBOUND, Rule, WATCHES,
+        XATTR_READS, rule,
     },
+    syscalls::{FOREIGN, TABLE, name, newest, nr},
 };
+use hookjail_policy::{HookView, Metadata, Network, Spawn};
 
 const STRICT: FilterSpec = FilterSpec {
     landlock_abi: 7,

@@ -12,17 +12,15 @@ use self::{
     interpreter::{Call, Verdict, assert_loadable, run, verdict},
     model::{CLONE_FLAGS, PID, SHARED_WITH_HOOKS, Vectors, expected, needs, satisfying, specs},
 };
-use crate::{
-    policy::{HookView, Metadata, Network, Spawn},
-    sandbox::seccomp::{
-        arguments::ArgTest,
-        closing::closing,
-        filter::{ALLOWLIST, OBSERVED, ask_instead_of_refusing, inherited, observing},
-        rules::{FilterSpec, Rule, rule},
-        setup::SetupNeeds,
-        syscalls::{AUDIT_ARCH, name, newest, nr},
-    },
+use crate::sandbox::seccomp::{
+    arguments::ArgTest,
+    closing::closing,
+    filter::{ALLOWLIST, OBSERVED, ask_instead_of_refusing, inherited, observing},
+    rules::{FilterSpec, Rule, rule},
+    setup::SetupNeeds,
+    syscalls::{AUDIT_ARCH, name, newest, nr},
 };
+use hookjail_policy::{HookView, Metadata, Network, Spawn};
 
 const X86_64: u32 = 0xc000_003e;
 const I386: u32 = 0x4000_0003;

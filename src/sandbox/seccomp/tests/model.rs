@@ -2,16 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{
-    policy::{HookView, Metadata, Network, Spawn},
-    sandbox::seccomp::{
-        arguments::{ArgTest, Wanted},
-        rules::{FilterSpec, Rule, rule},
-        setup::{Credentials, SetupNeeds},
-        syscalls::nr,
-        tests::interpreter::Verdict,
-    },
+use crate::sandbox::seccomp::{
+    arguments::{ArgTest, Wanted},
+    rules::{FilterSpec, Rule, rule},
+    setup::{Credentials, SetupNeeds},
+    syscalls::nr,
+    tests::interpreter::Verdict,
 };
+use hookjail_policy::{HookView, Metadata, Network, Spawn};
 
 /// The process id the hook has in these tests.
 pub(in crate::sandbox) const PID: u32 = 4242;

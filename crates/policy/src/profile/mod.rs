@@ -1,0 +1,807 @@
+//! Profile files: format, inheritance, and the rules for a resolved profile.
+//!
+//! A file starts from its parent: a single value replaces the parent's; lists add to the parent's, and a grant on a
+//! path that the parent also grants replaces that grant. This module only handles text; [`super::registry`] reads
+//! directories.
+
+pub(super) mod grants;
+pub(crate) mod references;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+    sync::Arc,
+};
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use hookjail_base::{
+    model::{
+        OnOutputLimit, ProfileName,
+        axis::{Axes, Axis, Demand},
+        variable,
+    },
+    util::keyed_toml::{self, KeyedTomlError},
+};
+
+use self::{
+    grants::{FilesSection, absolute},
+    references::References,
+};
+use super::{
+    Environment, GrantPlace, GrantedBy, HookView, Limits, Metadata, Network, Policy, ScratchLimits,
+    Spawn, StateScope, Time, WorkingDir, environment,
+    units::{OptionalCpus, OptionalSize, Size, Span},
+};
+
+/// A profile file, as written. One that extends nothing must have every key that has no default.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+#[schemars(title = "Profile of hookjail")]
+pub struct ProfileFile {
+    /// In one line, what it is for.
+    description: String,
+    /// The base profile, and the parts that are added to it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    extends: Option<Extends>,
+    /// Whether it is a part, of which profiles are composed, and not a profile.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    part: bool,
+    /// Who can select it.
+    granted_by: Option<GrantedBy>,
+    /// Whether modes, owners, times and extended attributes can be changed.
+    metadata: Option<Metadata>,
+    /// Network access of a hook.
+    network: Option<Network>,
+    /// Whether notices are shown for which the hook's programs ask: `notify-send` and players of sounds.
+    // Left out where it is false, so that profiles without it keep their digests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    notify: Option<bool>,
+    /// Processes and threads that a hook may start.
+    spawn: Option<Spawn>,
+    /// The hooks that share files at the paths of `files.state`, and temporary files of a session.
+    // Left out where there is none, so that profiles without it keep their digests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    state: Option<StateScope>,
+    /// The file system and the processes that a hook sees.
+    // Left out where it is the machine's, so that profiles without it keep their digests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    view: Option<HookView>,
+    /// The number of interpreters, started and confined ahead, that wait for the next runs of a Python or Node.js command.
+    // Left out where it is 0, so that the digests of profiles without it stay the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    warm: Option<u32>,
+    /// The working directory where the request names none.
+    working_dir: Option<WorkingDir>,
+    /// Axes that must be enforced, and axes that are only reported.
+    #[serde(default)]
+    axes: AxesSection,
+    /// Environment variables.
+    #[serde(default)]
+    environment: EnvironmentSection,
+    /// Grants of files.
+    #[serde(default)]
+    files: FilesSection,
+    /// Resource limits.
+    #[serde(default)]
+    limits: LimitsSection,
+    /// What becomes of what it printed, on its way to the caller.
+    // Left out where it is empty, so that the digests of profiles without it stay the same.
+    #[serde(default, skip_serializing_if = "OutputSection::is_silent")]
+    output: OutputSection,
+    /// Limits of wall time.
+    #[serde(default)]
+    time: TimeSection,
+}
+
+impl ProfileFile {
+    /// Returns the schema of a profile file.
+    pub fn schema(generator: SchemaGenerator) -> Schema {
+        generator.into_root_schema_for::<Self>()
+    }
+
+    /// Reads the text of a profile file.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the text is not TOML, a key is unknown or has an invalid value, a list names something twice, or a part
+    /// extends something.
+    pub fn parse(text: &str) -> Result<Self, ProfileCause> {
+        let file: Self = keyed_toml::read(text).map_err(|error| match error {
+            KeyedTomlError::Key { key, source } => ProfileCause::Key {
+                key,
+                source: Box::new(source),
+            },
+            KeyedTomlError::Syntax(error) => ProfileCause::Syntax(Box::new(error)),
+        })?;
+        file.axes.check()?;
+        file.files.check()?;
+        if file.part && file.extends.is_some() {
+            return Err(broken(
+                "extends",
+                "stands in a part, which is put on top of whatever profile names it; leave it out",
+            ));
+        }
+        once("extends", file.extends().iter().cloned())?;
+        Ok(file)
+    }
+
+    /// Returns the names under `extends`: a profile, and parts.
+    pub(super) fn extends(&self) -> &[String] {
+        match &self.extends {
+            None => &[],
+            Some(Extends::One(name)) => std::slice::from_ref(name),
+            Some(Extends::Several(names)) => names,
+        }
+    }
+
+    /// Returns whether it is a part, and no profile by itself.
+    pub(super) const fn is_part(&self) -> bool {
+        self.part
+    }
+
+    /// Returns the paths of the system's grants that a host may lack.
+    pub(super) fn optional_system(&self, references: &References) -> Vec<GrantPlace> {
+        self.files.optional_system(references)
+    }
+
+    /// Puts this file on top of its parent.
+    pub(super) fn over(self, parent: Self) -> Self {
+        Self {
+            axes: self.axes.over(parent.axes),
+            description: self.description,
+            environment: self.environment.over(parent.environment),
+            extends: None,
+            files: self.files.over(parent.files),
+            granted_by: self.granted_by.or(parent.granted_by),
+            limits: self.limits.over(parent.limits),
+            metadata: self.metadata.or(parent.metadata),
+            network: self.network.or(parent.network),
+            notify: self.notify.or(parent.notify),
+            output: OutputSection {
+                redact: self.output.redact.or(parent.output.redact),
+            },
+            part: false,
+            spawn: self.spawn.or(parent.spawn),
+            state: self.state.or(parent.state),
+            time: self.time.over(parent.time),
+            view: self.view.or(parent.view),
+            warm: self.warm.or(parent.warm),
+            working_dir: self.working_dir.or(parent.working_dir),
+        }
+    }
+
+    /// Resolves the policy, and checks that every key is present and every rule kept.
+    pub(super) fn resolve(
+        self,
+        name: ProfileName,
+        references: &References,
+    ) -> Result<Policy, ProfileCause> {
+        let description = match self.description.trim() {
+            "" => {
+                return Err(broken(
+                    "description",
+                    "is blank; say in one line what the profile is for",
+                ));
+            }
+            text if text.contains(char::is_control) => {
+                return Err(broken(
+                    "description",
+                    "has more than one line; keep it to one",
+                ));
+            }
+            text => text.to_owned(),
+        };
+        let demands = self.axes.resolve()?;
+        let metadata = self.metadata.ok_or(ProfileCause::Missing("metadata"))?;
+        let mut policy = Policy {
+            demands,
+            description,
+            digest: String::new(),
+            environment: Arc::new(self.environment.resolve(references, self.network)?),
+            files: self.files.resolve(references, self.network)?,
+            granted_by: self.granted_by.ok_or(ProfileCause::Missing("granted_by"))?,
+            limits: self.limits.resolve()?,
+            line: [name.clone()].into(),
+            metadata,
+            name,
+            network: self.network.ok_or(ProfileCause::Missing("network"))?,
+            notify: self.notify.unwrap_or(false),
+            redact_output: self.output.redact.unwrap_or(false),
+            spawn: self.spawn.ok_or(ProfileCause::Missing("spawn"))?,
+            state: self.state,
+            time: self.time.resolve()?,
+            umask: metadata.umask(None),
+            view: self.view.unwrap_or_default(),
+            warm: self.warm.unwrap_or(0),
+            working_dir: self
+                .working_dir
+                .ok_or(ProfileCause::Missing("working_dir"))?,
+        };
+        if policy.warm > MOST_WARM {
+            let rule = format!("is {}; set 0 to {MOST_WARM}", policy.warm);
+            return Err(broken("warm", rule));
+        }
+        if policy.state.is_some() && policy.view != HookView::Own {
+            let rule = "is set, and files of hooks are shown by views alone; set `view = \"own\"`";
+            return Err(broken("state", rule));
+        }
+        if policy.notify && policy.view != HookView::Own {
+            let rule = "is true, and notices are taken in views alone; set `view = \"own\"`";
+            return Err(broken("notify", rule));
+        }
+        if policy.working_dir == WorkingDir::Workspace && !policy.files.grant_workspace() {
+            let rule = "is \"workspace\", which no grant covers for every request; grant `${workspace}` in `files.named` \
+                        without `if_bound`";
+            return Err(broken("working_dir", rule));
+        }
+        policy.digest = Self::from(&policy).digest();
+        Ok(policy)
+    }
+
+    /// Hashes everything but the description as JSON. Why not as TOML: its form changes with the writer's version.
+    fn digest(mut self) -> String {
+        self.description.clear();
+        let canonical = serde_json::to_vec(&self)
+            .expect("strings, integers, lists and string-keyed maps are JSON");
+        format!("{:x}", Sha256::digest(canonical))
+    }
+}
+
+impl From<&Policy> for ProfileFile {
+    fn from(policy: &Policy) -> Self {
+        let of = |demand| {
+            policy
+                .demands
+                .iter()
+                .filter(move |(_, d)| **d == demand)
+                .map(|(axis, _)| axis)
+                .collect()
+        };
+        let path = |dir: &PathBuf| dir.display().to_string();
+        Self {
+            axes: AxesSection {
+                required: of(Demand::Required),
+                wanted: of(Demand::Wanted),
+            },
+            description: policy.description.clone(),
+            environment: EnvironmentSection {
+                allow: policy.environment.allow.clone(),
+                caller_path: policy.environment.caller_path.then_some(true),
+                home: policy.environment.home.is_some().then_some(Home::User),
+                path: policy.environment.path.iter().map(path).collect(),
+                set: policy.environment.set.clone(),
+                unset: Vec::new(),
+                without_network: BTreeMap::new(),
+            },
+            extends: None,
+            files: FilesSection::spelled(&policy.files, policy.network),
+            granted_by: Some(policy.granted_by),
+            limits: LimitsSection {
+                address_space: Some(OptionalSize::of(policy.limits.address_space)),
+                cpus: policy.limits.cpus.map(|cpus| OptionalCpus(Some(cpus))),
+                file_size: Some(Size(policy.limits.file_size)),
+                memory: Some(OptionalSize::of(policy.limits.memory)),
+                on_limit: Some(policy.limits.on_output_limit),
+                open_files: Some(policy.limits.open_files),
+                output: Some(Size(policy.limits.output_bytes)),
+                scratch: (policy.limits.scratch).map(|limits| OptionalSize::At(Size(limits.bytes))),
+                scratch_files: policy.limits.scratch.map(|limits| limits.files),
+                tasks: Some(policy.limits.tasks),
+            },
+            metadata: Some(policy.metadata),
+            network: Some(policy.network),
+            notify: policy.notify.then_some(true),
+            output: OutputSection {
+                redact: policy.redact_output.then_some(true),
+            },
+            part: false,
+            spawn: Some(policy.spawn),
+            state: policy.state,
+            time: TimeSection {
+                default: Some(Span(policy.time.default)),
+                maximum: Some(Span(policy.time.maximum)),
+            },
+            view: (policy.view != HookView::default()).then_some(policy.view),
+            warm: (policy.warm > 0).then_some(policy.warm),
+            working_dir: Some(policy.working_dir),
+        }
+    }
+}
+
+impl Policy {
+    /// Returns the resolved profile as the text of a profile file that extends nothing.
+    pub fn to_toml(&self) -> String {
+        toml::to_string_pretty(&ProfileFile::from(self))
+            .expect("strings, integers, lists and string-keyed maps are TOML")
+    }
+}
+
+/// Reason why a profile cannot be loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum ProfileCause {
+    /// A read-only grant lies below a writable one.
+    #[error(
+        "`files` grants `{inner}` read-only below the writable `{outer}`: grants add up, so it could be written all the \
+         same; leave one of them out or move it"
+    )]
+    BelowWritable {
+        /// The read-only grant.
+        inner: String,
+        /// The writable one.
+        outer: String,
+    },
+    /// A profile extends itself.
+    #[error(
+        "`extends` goes round in a circle ({0}); let one of them extend nothing or another profile"
+    )]
+    Circle(String),
+    /// A grant reaches a path of the daemon's own.
+    #[error(
+        "`files` grants `{grant}`, which reaches the daemon's own `{forbidden}`; grant something beside it"
+    )]
+    Forbidden {
+        /// The daemon's path.
+        forbidden: PathBuf,
+        /// The granted path.
+        grant: PathBuf,
+    },
+    /// A file or directory that others than root and the daemon's user can change.
+    #[error("{0}")]
+    Insecure(&'static str),
+    /// A key is unknown or its value is invalid.
+    #[error("`{key}` cannot be read")]
+    Key {
+        /// The path of the key.
+        key: String,
+        /// The problem.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// Neither the file nor what it extends has a key.
+    #[error("`{0}` is missing; set it here or extend a profile that has it")]
+    Missing(&'static str),
+    /// A file whose name is no profile name.
+    #[error(
+        "the file's name is no profile name: 1 to 64 of `a-z 0-9 - _`, starting with a letter, then `.toml`"
+    )]
+    Name,
+    /// A value breaks a rule.
+    #[error("`{key}` {rule}")]
+    Rule {
+        /// The path of the key.
+        key: String,
+        /// The rule, and a valid value.
+        rule: String,
+    },
+    /// The text is not TOML.
+    #[error("it is not TOML")]
+    Syntax(#[source] Box<toml::de::Error>),
+    /// A name under `extends` is a part instead of a profile, or the reverse.
+    #[error("`extends` names `{name}`, which {problem}")]
+    Parent {
+        /// The name.
+        name: String,
+        /// The problem.
+        problem: &'static str,
+    },
+    /// The parent does not exist.
+    #[error(
+        "`extends` names `{0}`, and no profile has that name; `hookjail profile list` shows those there are"
+    )]
+    UnknownParent(String),
+    /// The file cannot be read.
+    #[error("it cannot be read")]
+    Unreadable(#[from] std::io::Error),
+}
+
+/// The base of a profile.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(untagged)]
+enum Extends {
+    /// A profile.
+    One(String),
+    /// A profile, and then parts.
+    Several(Vec<String>),
+}
+
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[serde(default, deny_unknown_fields)]
+struct AxesSection {
+    /// Axes that must be enforced; otherwise the run is refused.
+    required: Vec<Axis>,
+    /// Axes that are reported where they are not enforced.
+    wanted: Vec<Axis>,
+}
+
+impl AxesSection {
+    fn check(&self) -> Result<(), ProfileCause> {
+        once(
+            "axes",
+            self.required
+                .iter()
+                .chain(&self.wanted)
+                .map(|axis| axis.name().to_owned()),
+        )
+    }
+
+    /// Removes from the parent's list each axis that a child names.
+    fn over(mut self, parent: Self) -> Self {
+        let mine: BTreeSet<Axis> = self.required.iter().chain(&self.wanted).copied().collect();
+        self.required.extend(
+            parent
+                .required
+                .into_iter()
+                .filter(|axis| !mine.contains(axis)),
+        );
+        self.wanted.extend(
+            parent
+                .wanted
+                .into_iter()
+                .filter(|axis| !mine.contains(axis)),
+        );
+        self
+    }
+
+    fn resolve(self) -> Result<Axes<Demand>, ProfileCause> {
+        if let Some(axis) = Axis::ALL
+            .into_iter()
+            .find(|axis| !self.required.contains(axis) && !self.wanted.contains(axis))
+        {
+            return Err(broken(
+                "axes",
+                format!("does not name `{axis}`; put it under `required` or `wanted`"),
+            ));
+        }
+        let demand = |axis| {
+            if self.required.contains(&axis) {
+                Demand::Required
+            } else {
+                Demand::Wanted
+            }
+        };
+        Ok(Axes::from_fn(demand))
+    }
+}
+
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[serde(default, deny_unknown_fields)]
+struct EnvironmentSection {
+    /// Names that a request may set: exact, or a prefix followed by `*`.
+    allow: Vec<String>,
+    /// Whether a request's `PATH` goes before that of the profile, as far as its directories lie in grants to execute.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    caller_path: Option<bool>,
+    /// The value of `HOME`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    home: Option<Home>,
+    /// `PATH`: absolute directories, or such below `${home}` or `${cache}`.
+    path: Vec<String>,
+    /// Variables that the profile sets. A value may begin with `${home}` or `${cache}`.
+    set: BTreeMap<String, String>,
+    /// Variables that what it extends sets, and this does not.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unset: Vec<String>,
+    /// Variables that the profile sets where `network` is `"none"`, unless `set` has them.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    without_network: BTreeMap<String, String>,
+}
+
+/// The value of `HOME`.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum Home {
+    /// The scratch directory.
+    Scratch,
+    /// The home of the daemon's user, of which no file is granted by that; the scratch directory where hooks have users of their
+    /// own.
+    User,
+}
+
+impl EnvironmentSection {
+    fn over(self, mut parent: Self) -> Self {
+        parent.allow.extend(self.allow);
+        parent.caller_path = self.caller_path.or(parent.caller_path);
+        parent.home = self.home.or(parent.home);
+        parent.path.extend(self.path);
+        for (set, own) in [
+            (&mut parent.set, self.set),
+            (&mut parent.without_network, self.without_network),
+        ] {
+            set.retain(|name, _| !self.unset.contains(name));
+            set.extend(own);
+        }
+        parent
+    }
+
+    fn resolve(
+        mut self,
+        references: &References,
+        network: Option<Network>,
+    ) -> Result<Environment, ProfileCause> {
+        if network == Some(Network::None) {
+            for (name, value) in self.without_network {
+                self.set.entry(name).or_insert(value);
+            }
+        }
+        for pattern in &self.allow {
+            let stem = pattern.strip_suffix('*').unwrap_or(pattern);
+            if !variable::is_name(stem) {
+                let rule = format!(
+                    "has `{pattern}`, which is neither a name (`[A-Za-z_][A-Za-z0-9_]*`) nor the start of one and `*`"
+                );
+                return Err(broken("environment.allow", rule));
+            }
+            // A shorter prefix such as `G*` is accepted: variables that it must not open are refused one by one.
+            if environment::is_closed_to_requests(stem) {
+                let rule = format!(
+                    "has `{pattern}`, which no profile can open to requests; leave it out, or give it a value in `environment.set`"
+                );
+                return Err(broken("environment.allow", rule));
+            }
+        }
+        for (name, value) in &self.set {
+            let key = || format!("environment.set.{name}");
+            if !variable::is_name(name) {
+                return Err(broken(key(), "is not a name (`[A-Za-z_][A-Za-z0-9_]*`)"));
+            }
+            if variable::is_closed(name) {
+                return Err(broken(
+                    key(),
+                    "is not for profiles to set: it decides what code is loaded, or the daemon sets it",
+                ));
+            }
+            if value.contains('\0') {
+                return Err(broken(key(), "contains a NUL byte"));
+            }
+        }
+        let mut path: Vec<PathBuf> = Vec::new();
+        for dir in self.path.iter().filter_map(|dir| references.bind(dir)) {
+            let dir = absolute(&dir).map_err(|rule| broken("environment.path", rule))?;
+            if dir.as_os_str().as_encoded_bytes().contains(&b':') {
+                let rule = format!(
+                    "has `{}`, whose `:` would make two entries of it",
+                    dir.display()
+                );
+                return Err(broken("environment.path", rule));
+            }
+            if !path.contains(&dir) {
+                path.push(dir);
+            }
+        }
+        if path.is_empty() {
+            return Err(broken(
+                "environment.path",
+                "is empty; programs must be found somewhere, `/usr/bin` for example",
+            ));
+        }
+        self.allow.sort();
+        self.allow.dedup();
+        let set = self.set.into_iter();
+        let set = set.filter_map(|(name, value)| Some((name, references.bind(&value)?)));
+        let home = self.home.filter(|home| *home == Home::User);
+        Ok(Environment {
+            allow: self.allow,
+            caller_path: self.caller_path.unwrap_or(false),
+            home: home.and(references.home.clone()),
+            path,
+            set: set.collect(),
+        })
+    }
+}
+
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[serde(default, deny_unknown_fields)]
+struct LimitsSection {
+    /// `RLIMIT_AS`.
+    address_space: Option<OptionalSize>,
+    /// Processor time of all processes of the run together, as a number of processors, where a cgroup can be had. Default: no
+    /// limit.
+    // Left out where it is empty, so that the digests of profiles without it stay the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cpus: Option<OptionalCpus>,
+    /// `RLIMIT_FSIZE`.
+    file_size: Option<Size>,
+    /// The memory of all processes of the run together, where a cgroup can be had.
+    memory: Option<OptionalSize>,
+    /// The treatment of a hook that prints more than `output`.
+    on_limit: Option<OnOutputLimit>,
+    /// `RLIMIT_NOFILE`, at least 16.
+    open_files: Option<u64>,
+    /// The most bytes that are kept of each stream.
+    output: Option<Size>,
+    /// The size of all files in the scratch directory together, which is then a file system in memory of the run's own. At least
+    /// 64KiB, at most 1024GiB. Default: no limit; in containers, `file_size`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scratch: Option<OptionalSize>,
+    /// The number of files, directories, links and further names in the scratch directory. Default: one for each 4KiB of `scratch`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scratch_files: Option<u64>,
+    /// `RLIMIT_NPROC` under a root daemon, and the limit of a cgroup, where one can be had.
+    tasks: Option<u64>,
+}
+
+impl LimitsSection {
+    fn over(self, parent: Self) -> Self {
+        Self {
+            address_space: self.address_space.or(parent.address_space),
+            cpus: self.cpus.or(parent.cpus),
+            file_size: self.file_size.or(parent.file_size),
+            memory: self.memory.or(parent.memory),
+            on_limit: self.on_limit.or(parent.on_limit),
+            open_files: self.open_files.or(parent.open_files),
+            output: self.output.or(parent.output),
+            scratch: self.scratch.or(parent.scratch),
+            scratch_files: self.scratch_files.or(parent.scratch_files),
+            tasks: self.tasks.or(parent.tasks),
+        }
+    }
+
+    fn resolve(self) -> Result<Limits, ProfileCause> {
+        let limits = Limits {
+            address_space: self
+                .address_space
+                .ok_or(ProfileCause::Missing("limits.address_space"))?
+                .bytes(),
+            cpus: self.cpus.and_then(|cpus| cpus.0),
+            file_size: self
+                .file_size
+                .ok_or(ProfileCause::Missing("limits.file_size"))?
+                .0,
+            memory: self
+                .memory
+                .ok_or(ProfileCause::Missing("limits.memory"))?
+                .bytes(),
+            on_output_limit: self
+                .on_limit
+                .ok_or(ProfileCause::Missing("limits.on_limit"))?,
+            open_files: self
+                .open_files
+                .ok_or(ProfileCause::Missing("limits.open_files"))?,
+            output_bytes: self.output.ok_or(ProfileCause::Missing("limits.output"))?.0,
+            scratch: scratch_limits(self.scratch, self.scratch_files)?,
+            tasks: self.tasks.ok_or(ProfileCause::Missing("limits.tasks"))?,
+        };
+        if limits.open_files < MIN_OPEN_FILES {
+            return Err(broken(
+                "limits.open_files",
+                format!("is below {MIN_OPEN_FILES}, with which no interpreter starts"),
+            ));
+        }
+        if limits.tasks == 0 {
+            return Err(broken("limits.tasks", "is 0, and the hook itself is one"));
+        }
+        if limits.address_space == Some(0) {
+            return Err(broken(
+                "limits.address_space",
+                "is 0, with which nothing starts; \"none\" means no limit",
+            ));
+        }
+        if limits.memory.is_some_and(|bytes| bytes < MIN_MEMORY) {
+            return Err(broken(
+                "limits.memory",
+                format!(
+                    "is below {}, which a container needs before its hook begins; \"none\" means no limit",
+                    Size(MIN_MEMORY)
+                ),
+            ));
+        }
+        Ok(limits)
+    }
+}
+
+/// Returns the limits on a scratch directory, if there are any.
+fn scratch_limits(
+    size: Option<OptionalSize>,
+    files: Option<u64>,
+) -> Result<Option<ScratchLimits>, ProfileCause> {
+    let bytes = match (size, files) {
+        (Some(OptionalSize::At(Size(bytes))), _) => bytes,
+        // Also switches off an inherited number of files.
+        (Some(OptionalSize::None), _) | (None, None) => return Ok(None),
+        (None, Some(_)) => {
+            return Err(broken(
+                "limits.scratch_files",
+                "is set without `limits.scratch`, which makes the file system whose files it limits; set that too",
+            ));
+        }
+    };
+    let (least, most) = (ScratchLimits::MIN_BYTES, ScratchLimits::MAX_BYTES);
+    if !(least..=most).contains(&bytes) {
+        let rule = format!(
+            "is not between {} and {}; \"none\" means no limit",
+            Size(least),
+            Size(most)
+        );
+        return Err(broken("limits.scratch", rule));
+    }
+    let limits = ScratchLimits::of_size(bytes);
+    let files = files.unwrap_or(limits.files);
+    let most = ScratchLimits::MAX_FILES;
+    if !(1..=most).contains(&files) {
+        let rule = format!("is not between 1 and {most}");
+        return Err(broken("limits.scratch_files", rule));
+    }
+    Ok(Some(ScratchLimits { files, ..limits }))
+}
+
+/// Treatment of a hook's output in replies.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[serde(default, deny_unknown_fields)]
+struct OutputSection {
+    /// Whether registered secrets are redacted in replies.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    redact: Option<bool>,
+}
+
+impl OutputSection {
+    const fn is_silent(&self) -> bool {
+        self.redact.is_none()
+    }
+}
+
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[serde(default, deny_unknown_fields)]
+struct TimeSection {
+    /// The limit where nothing names one.
+    default: Option<Span>,
+    /// The largest limit; more is refused.
+    maximum: Option<Span>,
+}
+
+impl TimeSection {
+    fn over(self, parent: Self) -> Self {
+        Self {
+            default: self.default.or(parent.default),
+            maximum: self.maximum.or(parent.maximum),
+        }
+    }
+
+    fn resolve(self) -> Result<Time, ProfileCause> {
+        let default = self.default.ok_or(ProfileCause::Missing("time.default"))?;
+        let maximum = self.maximum.ok_or(ProfileCause::Missing("time.maximum"))?;
+        if default.0.is_zero() {
+            return Err(broken("time.default", "is zero; every hook would time out"));
+        }
+        if default.0 > maximum.0 {
+            let rule = format!(
+                "is {default}, more than `time.maximum` ({maximum}); lower the one or raise the other"
+            );
+            return Err(broken("time.default", rule));
+        }
+        Ok(Time {
+            default: default.0,
+            maximum: maximum.0,
+        })
+    }
+}
+
+fn once(key: &str, names: impl Iterator<Item = String>) -> Result<(), ProfileCause> {
+    let mut seen = BTreeSet::new();
+    for name in names {
+        if seen.contains(&name) {
+            return Err(broken(key, format!("names `{name}` twice; keep one")));
+        }
+        seen.insert(name);
+    }
+    Ok(())
+}
+
+fn broken(key: impl Into<String>, rule: impl Into<String>) -> ProfileCause {
+    ProfileCause::Rule {
+        key: key.into(),
+        rule: rule.into(),
+    }
+}
+
+const MIN_OPEN_FILES: u64 = 16;
+
+/// The most interpreters that wait for one command.
+const MOST_WARM: u32 = 8;
+
+/// The first process of a container counts as well. And of another hook what the kernel uses until its program is executed: until then
+/// it shares the daemon's memory, and a process that is killed for want of memory takes all with it that share its own.
+const MIN_MEMORY: u64 = 16 * 1024 * 1024;
+#[cfg(test)]
+mod tests;

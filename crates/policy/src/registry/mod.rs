@@ -1,0 +1,428 @@
+//! Registry of a daemon's profiles: the shipped ones, and those of the operator's directories.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ffi::OsStr,
+    fs::{self, File, Metadata, OpenOptions},
+    io::{self, Read},
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use nix::unistd::Uid;
+
+use hookjail_base::model::ProfileName;
+
+use super::{
+    GrantPlace, Policy,
+    forbidden::Forbidden,
+    profile::{ProfileCause, ProfileFile, references::References},
+};
+
+/// The profiles, resolved.
+#[derive(Clone, Debug)]
+pub struct Registry(BTreeMap<ProfileName, Arc<Policy>>);
+
+impl Registry {
+    /// Returns the shipped profiles alone, for no user in particular.
+    ///
+    /// # Errors
+    ///
+    /// As [`Registry::load`]; a test checks that shipped profiles load.
+    pub fn builtin() -> Result<Self, ProfileError> {
+        Self::load(&[], &[], &References::default())
+    }
+
+    /// Reads the profiles of `dirs` (every `NAME.toml` in them) on top of the shipped ones. A profile replaces one of
+    /// the same name that is shipped or in an earlier directory.
+    ///
+    /// # Errors
+    ///
+    /// Fails if any profile cannot be loaded, used or not, or a directory cannot be read. Directories and files must
+    /// not be links, must belong to root or the effective user, and must not be writable by others. No grant may reach
+    /// one of the `forbidden` paths: the daemon's own state, socket and configuration.
+    pub fn load(
+        dirs: &[PathBuf],
+        forbidden: &[PathBuf],
+        references: &References,
+    ) -> Result<Self, ProfileError> {
+        Self::load_with(dirs, &[], forbidden, references)
+    }
+
+    /// Loads like [`Registry::load`], with profiles on top that no directory has.
+    ///
+    /// # Errors
+    ///
+    /// As [`Registry::load`].
+    pub fn load_with(
+        dirs: &[PathBuf],
+        proposed: &[(String, String)],
+        forbidden: &[PathBuf],
+        references: &References,
+    ) -> Result<Self, ProfileError> {
+        let mut sources = BTreeMap::new();
+        // Written for every host: one that reaches a daemon's own place on this host is left out.
+        let mut yielding = BTreeSet::new();
+        for (name, text) in SHIPPED {
+            let source = ProfileSource::parse(format!("{name} (shipped)"), name, text)?;
+            yielding.extend(source.file.optional_system(references));
+            sources.insert(source.name.clone(), source);
+        }
+        for dir in dirs {
+            for source in read_dir(dir)? {
+                sources.insert(source.name.clone(), source);
+            }
+        }
+        for (name, text) in proposed {
+            let source = ProfileSource::parse(format!("{name} (proposed)"), name, text)?;
+            sources.insert(source.name.clone(), source);
+        }
+
+        let forbidden = Forbidden::locate(forbidden).map_err(|error| ProfileError {
+            cause: error.into(),
+            origin: "forbidden paths".to_owned(),
+        })?;
+        let mut reached = BTreeMap::new();
+        let mut resolve = |source: &ProfileSource| {
+            let (mut file, line) = inherit(source, &sources)?;
+            // A part lacks keys: to validate it, it is put on top of a complete profile.
+            if let Some(whole) = sources
+                .values()
+                .find(|it| it.name.as_str() == BASE && file.is_part())
+            {
+                file = file.over(inherit(whole, &sources)?.0);
+            }
+            let mut policy = Policy {
+                line,
+                ..file.resolve(source.name.clone(), references)?
+            };
+            check_grants(&mut policy, &forbidden, &mut reached, &yielding)?;
+            Ok(policy)
+        };
+        let mut profiles = BTreeMap::new();
+        for (name, source) in &sources {
+            let policy = resolve(source).map_err(|cause| ProfileError {
+                cause,
+                origin: source.origin.clone(),
+            })?;
+            if !source.file.is_part() {
+                profiles.insert(name.clone(), Arc::new(policy));
+            }
+        }
+        Ok(Self(profiles))
+    }
+
+    /// Leaves these profiles alone.
+    ///
+    /// # Errors
+    ///
+    /// Returns a name that no profile has.
+    pub fn keep<'a>(&mut self, names: &'a [ProfileName]) -> Result<(), &'a ProfileName> {
+        match names.iter().find(|name| self.find(name).is_none()) {
+            Some(unknown) => Err(unknown),
+            None => {
+                self.0.retain(|name, _| names.contains(name));
+                Ok(())
+            }
+        }
+    }
+
+    /// Returns the profile of exactly this name.
+    pub fn find(&self, name: &ProfileName) -> Option<&Arc<Policy>> {
+        self.0.get(name)
+    }
+
+    /// Iterates over all profiles by name.
+    pub fn iter(&self) -> impl Iterator<Item = &Policy> {
+        self.0.values().map(Arc::as_ref)
+    }
+}
+
+/// Error of loading a profile.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot load profile `{origin}`")]
+pub struct ProfileError {
+    /// The cause.
+    #[source]
+    pub cause: ProfileCause,
+    /// The file, the directory or the shipped profile.
+    pub origin: String,
+}
+
+/// A profile file and its origin.
+#[derive(Debug)]
+struct ProfileSource {
+    file: ProfileFile,
+    name: ProfileName,
+    origin: String,
+}
+
+impl ProfileSource {
+    fn parse(origin: String, name: &str, text: &str) -> Result<Self, ProfileError> {
+        let Some(name) = ProfileName::parse(name) else {
+            return Err(ProfileError {
+                cause: ProfileCause::Name,
+                origin,
+            });
+        };
+        match ProfileFile::parse(text) {
+            Ok(file) => Ok(Self { file, name, origin }),
+            Err(cause) => Err(ProfileError { cause, origin }),
+        }
+    }
+}
+
+/// Merges a profile with all profiles and parts that it extends. Returns the names of the profiles, its own first.
+fn inherit(
+    source: &ProfileSource,
+    sources: &BTreeMap<ProfileName, ProfileSource>,
+) -> Result<(ProfileFile, Arc<[ProfileName]>), ProfileCause> {
+    let find = |name: &str| {
+        let found = ProfileName::parse(name).and_then(|name| sources.get(&name));
+        found.ok_or_else(|| ProfileCause::UnknownParent(name.to_owned()))
+    };
+    let mut line = vec![source];
+    let mut youngest = source;
+    // The files to merge, the youngest first.
+    let mut layers = Vec::new();
+    loop {
+        layers.push(&youngest.file);
+        let Some((parent, parts)) = youngest.file.extends().split_first() else {
+            break;
+        };
+        for name in parts.iter().rev() {
+            let part = find(name)?;
+            if !part.file.is_part() {
+                return Err(ProfileCause::Parent {
+                    name: name.clone(),
+                    problem: "is a profile; only the first can be one, the others are parts",
+                });
+            }
+            layers.push(&part.file);
+        }
+        youngest = find(parent)?;
+        if youngest.file.is_part() {
+            return Err(ProfileCause::Parent {
+                name: parent.clone(),
+                problem: "is a part; name a profile before it",
+            });
+        }
+        let circle = line.iter().any(|seen| seen.name == youngest.name);
+        line.push(youngest);
+        if circle {
+            let names: Vec<String> = line
+                .iter()
+                .map(|source| format!("`{}`", source.name))
+                .collect();
+            return Err(ProfileCause::Circle(names.join(" → ")));
+        }
+    }
+    let names = line.iter().map(|source| source.name.clone()).collect();
+    let mut layers = layers.into_iter().rev().cloned();
+    let base = layers.next().unwrap_or_else(|| source.file.clone());
+    Ok((layers.fold(base, |parent, child| child.over(parent)), names))
+}
+
+/// Checks that no grant reaches a forbidden path. Those that `yielding` names are left out where they do. Profiles have most
+/// grants in common: `reached` has what the file system said of those that were checked.
+fn check_grants(
+    policy: &mut Policy,
+    forbidden: &Forbidden,
+    reached: &mut BTreeMap<GrantPlace, Option<PathBuf>>,
+    yielding: &BTreeSet<GrantPlace>,
+) -> Result<(), ProfileCause> {
+    let mut left_out = BTreeSet::new();
+    for grant in policy.files.system.iter().chain(&policy.files.named) {
+        if !reached.contains_key(&grant.place) {
+            // The paths of `${workspace}` and `${source}` are known only when a request binds them.
+            let found = match &grant.place {
+                GrantPlace::Entries(entries) => forbidden.reached_by_entries(entries)?,
+                GrantPlace::Path(path) => forbidden.reached_by(path)?,
+                GrantPlace::Source { .. } | GrantPlace::Workspace { .. } => None,
+            };
+            if let Some(forbidden) = found
+                && yielding.contains(&grant.place)
+            {
+                tracing::warn!(
+                    grant = %grant.place,
+                    leads_to = %forbidden.display(),
+                    "a shipped grant is left out: it leads to the daemon's own; remove the link"
+                );
+            }
+            reached.insert(grant.place.clone(), found.map(Path::to_owned));
+        }
+        if let Some(forbidden) = &reached[&grant.place] {
+            if grant.optional && yielding.contains(&grant.place) {
+                left_out.insert(grant.place.clone());
+                continue;
+            }
+            return Err(ProfileCause::Forbidden {
+                forbidden: forbidden.clone(),
+                grant: grant.place.to_string().into(),
+            });
+        }
+    }
+    if !left_out.is_empty() {
+        let system = policy.files.system.iter();
+        let kept = system.filter(|grant| !left_out.contains(&grant.place));
+        policy.files.system = kept.cloned().collect();
+    }
+    Ok(())
+}
+
+fn read_dir(dir: &Path) -> Result<Vec<ProfileSource>, ProfileError> {
+    let failed = |cause: ProfileCause| ProfileError {
+        cause,
+        origin: dir.display().to_string(),
+    };
+
+    let metadata = fs::symlink_metadata(dir).map_err(|error| failed(error.into()))?;
+    if !metadata.is_dir() {
+        return Err(failed(ProfileCause::Insecure(
+            "it is not a directory, or a link to one; name the directory itself",
+        )));
+    }
+    check_owner(&metadata).map_err(failed)?;
+
+    let mut sources = Vec::new();
+    for entry in fs::read_dir(dir).map_err(|error| failed(error.into()))? {
+        let path = entry.map_err(|error| failed(error.into()))?.path();
+        if path.extension() != Some(OsStr::new("toml")) {
+            continue;
+        }
+        let origin = path.display().to_string();
+        let text = read_file(&path).map_err(|cause| ProfileError {
+            cause,
+            origin: origin.clone(),
+        })?;
+        let name = path.file_stem().and_then(OsStr::to_str).unwrap_or_default();
+        sources.push(ProfileSource::parse(origin, name, &text)?);
+    }
+    Ok(sources)
+}
+
+/// Reads a file that only root and the effective user can write. It is opened once and checked through the descriptor
+/// (TOCTOU).
+fn read_file(path: &Path) -> Result<String, ProfileCause> {
+    // Without O_NONBLOCK, opening a named pipe would wait for a writer.
+    let opened = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+        .open(path);
+    let file: File = match opened {
+        Err(error) if error.raw_os_error() == Some(libc::ELOOP) => {
+            return Err(ProfileCause::Insecure(NOT_A_FILE));
+        }
+        other => other?,
+    };
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        return Err(ProfileCause::Insecure(NOT_A_FILE));
+    }
+    check_owner(&metadata)?;
+
+    let mut text = String::new();
+    file.take(MAX_FILE + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MAX_FILE {
+        return Err(io::Error::from(io::ErrorKind::FileTooLarge).into());
+    }
+    Ok(text)
+}
+
+fn check_owner(metadata: &Metadata) -> Result<(), ProfileCause> {
+    if metadata.uid() != 0 && metadata.uid() != Uid::effective().as_raw() {
+        return Err(ProfileCause::Insecure(
+            "it belongs to neither root nor the daemon's user; `chown` it",
+        ));
+    }
+    if metadata.mode() & 0o022 != 0 {
+        return Err(ProfileCause::Insecure(
+            "its group or everyone can write it; `chmod go-w` it",
+        ));
+    }
+    Ok(())
+}
+
+/// Far more than any profile needs.
+const MAX_FILE: u64 = 1 << 20;
+const NOT_A_FILE: &str = "it is not a regular file, or a link to one; put the file itself there";
+/// The shipped profile that extends nothing.
+const BASE: &str = "strict";
+const SHIPPED: [(&str, &str); 18] = [
+    (
+        "agents-home",
+        include_str!("../../../../sandbox-profiles/agents-home.toml"),
+    ),
+    (
+        "caches",
+        include_str!("../../../../sandbox-profiles/caches.toml"),
+    ),
+    (
+        "claude-code-home",
+        include_str!("../../../../sandbox-profiles/claude-code-home.toml"),
+    ),
+    (
+        "develop",
+        include_str!("../../../../sandbox-profiles/develop.toml"),
+    ),
+    (
+        "develop-online",
+        include_str!("../../../../sandbox-profiles/develop-online.toml"),
+    ),
+    (
+        "develop-open-git",
+        include_str!("../../../../sandbox-profiles/develop-open-git.toml"),
+    ),
+    (
+        "git-identity",
+        include_str!("../../../../sandbox-profiles/git-identity.toml"),
+    ),
+    (
+        "machine",
+        include_str!("../../../../sandbox-profiles/machine.toml"),
+    ),
+    (
+        "network",
+        include_str!("../../../../sandbox-profiles/network.toml"),
+    ),
+    (
+        "online",
+        include_str!("../../../../sandbox-profiles/online.toml"),
+    ),
+    (
+        "pipeline",
+        include_str!("../../../../sandbox-profiles/pipeline.toml"),
+    ),
+    (
+        "project-secrets",
+        include_str!("../../../../sandbox-profiles/project-secrets.toml"),
+    ),
+    (
+        "source-env",
+        include_str!("../../../../sandbox-profiles/source-env.toml"),
+    ),
+    (
+        "strict",
+        include_str!("../../../../sandbox-profiles/strict.toml"),
+    ),
+    (
+        "toolchains",
+        include_str!("../../../../sandbox-profiles/toolchains.toml"),
+    ),
+    (
+        "workspace-ro",
+        include_str!("../../../../sandbox-profiles/workspace-ro.toml"),
+    ),
+    (
+        "workspace-rw",
+        include_str!("../../../../sandbox-profiles/workspace-rw.toml"),
+    ),
+    (
+        "worktree",
+        include_str!("../../../../sandbox-profiles/worktree.toml"),
+    ),
+];
+
+#[cfg(test)]
+mod tests;
