@@ -21,7 +21,6 @@ pub use hookjail_contract as contract;
 mod daemon;
 mod dispatch;
 mod hooks;
-mod journal;
 mod metrics;
 pub use hookjail_base::model;
 mod mutants;

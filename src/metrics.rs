@@ -21,10 +21,8 @@ use hookjail_base::{
 };
 use hookjail_contract::{Decision, Mode};
 
-use crate::{
-    journal::{record::OutcomeKind, writer::Tally},
-    sandbox::WaitingLevels,
-};
+use crate::sandbox::WaitingLevels;
+use hookjail_journal::{record::OutcomeKind, writer::Tally};
 
 /// A failure to register or to render.
 pub(crate) type MetricsError = prometheus::Error;

@@ -37,16 +37,16 @@ pub mod hooks {
 
 pub mod journal {
     pub mod append {
-        pub use crate::journal::append::{Fsync, Journal, Settings};
+        pub use hookjail_journal::append::{Fsync, Journal, Settings};
     }
     pub mod read {
-        pub use crate::journal::read::JournalReader;
+        pub use hookjail_journal::read::JournalReader;
     }
     pub mod record {
-        pub use crate::journal::record::{Line, PeerLine, Record, Refused};
+        pub use hookjail_journal::record::{Line, PeerLine, Record, Refused};
     }
     pub mod verify {
-        pub use crate::journal::verify::{ChainBreak, VerifyError, verify_file, verify_journal};
+        pub use hookjail_journal::verify::{ChainBreak, VerifyError, verify_file, verify_journal};
     }
 }
 

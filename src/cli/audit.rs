@@ -23,7 +23,7 @@ use hookjail_base::model::plain;
 use hookjail_contract as contract;
 
 use super::{Context, Failure, client, output, output::Style};
-use crate::journal::{
+use hookjail_journal::{
     query::{RecordFields, RecordFilter, RecordMatcher, RequestEnd},
     read::JournalReader,
     record::EventLine,

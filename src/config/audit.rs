@@ -8,7 +8,7 @@ use super::{
     ConfigProblem,
     file::{AuditEntry, CaptureChoice},
 };
-use crate::journal::{
+use hookjail_journal::{
     Capture,
     append::{Fsync, Settings},
 };

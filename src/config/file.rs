@@ -9,9 +9,9 @@ use hookjail_contract::hook_file::contracts;
 
 use crate::{
     hooks::valve::OnLimit,
-    journal::append::Settings,
     sandbox::{BackendName, DEFAULT_UID_RANGE, RunAs, RuntimeKind},
 };
+use hookjail_journal::append::Settings;
 use hookjail_policy::units::{Size, Span};
 
 /// The configuration as the file spells it. Every key may be left out; unknown keys are errors.

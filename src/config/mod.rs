@@ -43,10 +43,10 @@ use crate::{
         load::{self, HooksFile, LoadError, Loaded},
         valve::OnLimit,
     },
-    journal::{Capture, append::Settings},
     notices::Means,
     sandbox::{CgroupPlace, HookUsers, Order, RunAs, Runtime},
 };
+use hookjail_journal::{Capture, append::Settings};
 use hookjail_policy::{References, WorkspaceRoots, units::Size};
 
 mod audit;

@@ -24,7 +24,6 @@ use crate::{
     config::{Config, Network, ProcessEnv},
     consent::{ConsentRule, Operator, OwnSettings},
     hooks::Results,
-    journal::{Redaction, append::Journal},
     metrics::Metrics,
     pipeline::{
         Audit, Configuration, Gate, GateParts, Homes, Notifier, OperatorHook, Pipeline, Rules, Runs,
@@ -37,6 +36,7 @@ use crate::{
     traces::Tracer,
     wire::MAX_HANDSHAKES,
 };
+use hookjail_journal::{Redaction, append::Journal};
 use hookjail_policy::{Registry, WorkspaceRoots, forbidden::Forbidden};
 use hookjail_sys as sys;
 use hookjail_sys::Keeper;

@@ -13,13 +13,13 @@ use super::{
 };
 use crate::{
     consent::allowlist::Digest,
-    journal::{
-        Redaction,
-        chain::sha256,
-        record::{self, AxisLine, Record},
-    },
     process::Chunk,
     sandbox::{HookTask, Skipped},
+};
+use hookjail_journal::{
+    Redaction,
+    chain::sha256,
+    record::{self, AxisLine, Record},
 };
 
 /// A plan whose start record is written.

@@ -6,18 +6,17 @@ use jiff::Timestamp;
 use nix::errno::Errno;
 
 use hookjail_base::{
-    model::Command,
-    model::command_line,
+    model::{Captured, Command, command_line},
     redact::{MARKER_BYTES, Redactor},
 };
 use hookjail_contract::{Bearing, ContractEvent, End as ContractEnd, EndKind, Entry, Verdict};
 
 use super::{Ended, Run, closed};
 use crate::{
-    journal::{RedactedOutput, Redaction, record},
-    process::{Captured, Cause},
+    process::Cause,
     sandbox::{End, EndedHook},
 };
+use hookjail_journal::{RedactedOutput, Redaction, record};
 use hookjail_sys::WaitStatus;
 
 /// A run's end and its verdict.

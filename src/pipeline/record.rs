@@ -5,7 +5,7 @@ use std::{io, path::Path, sync::Arc, time::Duration};
 use tokio::{sync::watch, time::timeout};
 
 use hookjail_base::{
-    model::{Command, Peer},
+    model::{Captured, Command, Peer},
     refusal::{Fact, Reason, Refusal, Stop, chain},
     util::heavy,
 };
@@ -17,19 +17,18 @@ use super::{
 };
 use crate::{
     consent::allowlist::typed,
-    journal::{
-        CurrentRedaction, Problem, Redaction,
-        append::{Appended, Journal},
-        chain::sha256,
-        earlier::Earlier,
-        record::{self, Record},
-        writer::{Tally, Writer},
-    },
     metrics::{Metrics, RunFacts},
-    process::Captured,
     request::Request,
     sandbox::{End, EndedHook},
     traces::{self, Facts, Stage, Trace},
+};
+use hookjail_journal::{
+    CurrentRedaction, Problem, Redaction,
+    append::{Appended, Journal},
+    chain::sha256,
+    earlier::Earlier,
+    record::{self, Record},
+    writer::{Tally, Writer},
 };
 
 /// The journal of the pipeline. While an end cannot be written, no run is announced.

@@ -18,10 +18,8 @@ use super::{
     Call,
     record::{About, Answer, Recorded},
 };
-use crate::{
-    journal::{Redaction, query::RequestEnd},
-    request::Request,
-};
+use crate::request::Request;
+use hookjail_journal::{Redaction, query::RequestEnd};
 
 /// How much of a command is listed, bytes.
 const LISTED_BYTES: usize = 1024;

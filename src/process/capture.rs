@@ -10,7 +10,7 @@ use tokio::{
     task::yield_now,
 };
 
-use hookjail_base::util::shares::Share;
+use hookjail_base::{model::Captured, util::shares::Share};
 
 /// Bytes kept of a cut output's end.
 const TAIL: usize = 64 * 1024;
@@ -26,24 +26,6 @@ pub(crate) enum Stream {
 
 /// A chunk of output, for callers that watch a run.
 pub(crate) type Chunk = (Stream, Bytes);
-
-/// Captured output of one stream. Consists of the first bytes, the last bytes beyond the cap, and the total.
-#[derive(Debug, Default)]
-pub(crate) struct Captured {
-    /// The first bytes, up to the cap.
-    pub head: Vec<u8>,
-    /// The last bytes, up to 64 KiB, if the output was longer than the cap. They do not overlap `head`.
-    pub tail: Vec<u8>,
-    /// Number of bytes printed.
-    pub total: u64,
-}
-
-impl Captured {
-    /// Returns whether the output was longer than `head`.
-    pub(crate) fn truncated(&self) -> bool {
-        self.total > self.head.len() as u64
-    }
-}
 
 /// Bytes of an output that are kept, whatever memory other requests hold. The verdict is read from them.
 const ALWAYS: usize = 64 * 1024;

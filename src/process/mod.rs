@@ -9,7 +9,7 @@ mod running;
 #[cfg(target_os = "linux")]
 pub(crate) use self::deadlines::Armed;
 pub(crate) use self::{
-    capture::{Captured, Chunk, Stream},
+    capture::{Chunk, Stream},
     deadlines::{Deadlines, Hold, Kill},
     running::{Cause, Ended, Pipes, Running, Supervision},
 };

@@ -19,10 +19,13 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use hookjail_base::{model::OnOutputLimit, util::shares::Share};
+use hookjail_base::{
+    model::{Captured, OnOutputLimit},
+    util::shares::Share,
+};
 
 use super::{
-    capture::{Capture, Captured, Chunk, Stream},
+    capture::{Capture, Chunk, Stream},
     deadlines::{Armed, Hold, Kill, kill_group},
 };
 use hookjail_sys as sys;

@@ -6,7 +6,8 @@
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
 
-use crate::{config, consent::allowlist::Allowlist, journal::record::Line};
+use crate::{config, consent::allowlist::Allowlist};
+use hookjail_journal::record::Line;
 use hookjail_policy::profile::ProfileFile;
 
 /// A file, or a line of one.

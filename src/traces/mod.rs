@@ -18,7 +18,8 @@ pub(crate) use self::{context::TraceContext, spans::request};
 use hookjail_base::refusal::cut;
 use hookjail_contract::Decision;
 
-use crate::{journal::record::OutcomeKind, metrics::Metrics};
+use crate::metrics::Metrics;
+use hookjail_journal::record::OutcomeKind;
 
 /// The longest problem of an export that is kept, bytes.
 const MAX_PROBLEM: usize = 512;

@@ -10,7 +10,7 @@ use opentelemetry_proto::tonic::{
 };
 
 use super::{EndedCall, Facts, Method, Recording, SpanId, Stage};
-use crate::journal::record::OutcomeKind;
+use hookjail_journal::record::OutcomeKind;
 
 /// The flag of a span whose `IS_REMOTE` flag says something.
 const HAS_IS_REMOTE: u32 = 0x100;

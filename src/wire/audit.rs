@@ -23,12 +23,10 @@ use super::{
     status,
     status::fault,
 };
-use crate::{
-    journal::{
-        query::{RecordFields, RecordFilter, RecordMatcher, RequestEnd},
-        read::JournalReader,
-    },
-    pipeline::Pipeline,
+use crate::pipeline::Pipeline;
+use hookjail_journal::{
+    query::{RecordFields, RecordFilter, RecordMatcher, RequestEnd},
+    read::JournalReader,
 };
 
 /// `hookjail.v1.AuditService` over a pipeline's journal.

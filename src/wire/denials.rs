@@ -4,13 +4,13 @@ use hookjail_proto as pb;
 
 use super::encode::{ReplyBudget, axis_message};
 use crate::{
-    journal::record::OutcomeKind,
     pipeline::Interpreted,
     sandbox::{
         self, BackendName, explain,
         seccomp::{FilterSpec, rules},
     },
 };
+use hookjail_journal::record::OutcomeKind;
 
 /// The most text in the denials of a reply. It is half of what is kept free for all but output.
 const MAX_DENIALS_BYTES: usize = ReplyBudget::ENVELOPE / 2;

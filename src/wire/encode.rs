@@ -5,18 +5,20 @@ use tonic::Status;
 
 use hookjail_proto as pb;
 
-use hookjail_base::model::axis::{Axis, Coverage, Demand};
+use hookjail_base::model::{
+    Captured,
+    axis::{Axis, Coverage, Demand},
+};
 use hookjail_contract::{
     BlockedBy, ContractEvent, Decision, Json, Lifetime, Push, Reminder, Verdict,
 };
 
 use super::{denials::denials, status};
 use crate::{
-    journal::record::OutcomeKind,
     pipeline::{Answer, Interpreted, Recorded, Redacted, Run, usage},
-    process::Captured,
     sandbox::{self, EndedHook},
 };
+use hookjail_journal::record::OutcomeKind;
 
 /// Encodes an answer: an outcome is a response, a refusal or fault a status.
 ///

@@ -23,7 +23,7 @@ use hookjail_base::{
 };
 
 use super::status;
-use crate::journal::RETENTION;
+use hookjail_journal::RETENTION;
 
 /// The most bytes of retained answers, divided among the uids of their callers.
 const MAX_BYTES: usize = 64 * 1024 * 1024;

@@ -48,9 +48,9 @@ use super::{
 };
 use crate::{
     hooks::{HookList, valve::Valve},
-    journal::Problem,
     pipeline::Pipeline,
 };
+use hookjail_journal::Problem;
 
 /// The time for clients to fetch their answers once everything else has ended.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(2);

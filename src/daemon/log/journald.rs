@@ -177,7 +177,7 @@ mod tests {
     use super::*;
     use hookjail_base::redact::{Redactor, secret::Secret};
 
-    use crate::journal::{CurrentRedaction, Redaction};
+    use hookjail_journal::{CurrentRedaction, Redaction};
 
     /// What stands in for journald.
     struct Receiver {

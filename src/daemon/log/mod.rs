@@ -23,7 +23,7 @@ use hookjail_base::{
 };
 
 use self::journald::Journald;
-use crate::journal::CurrentRedaction;
+use hookjail_journal::CurrentRedaction;
 
 /// The form of the log.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

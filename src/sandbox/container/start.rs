@@ -27,12 +27,12 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use hookjail_base::{
-    model::{OnOutputLimit, axis::Axis},
+    model::{Captured, OnOutputLimit, axis::Axis},
     refusal::{Fact, Fault, Reason, Refusal, Stop, canceled, lacking},
 };
 
 use crate::{
-    process::{self, Captured, Cause, Hold, Pipes, Supervision},
+    process::{self, Cause, Hold, Pipes, Supervision},
     rootfs::Root,
     sandbox::{
         BackendName, Evidence, Released, Runner, Setup, Started, Task,

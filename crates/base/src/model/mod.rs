@@ -1,6 +1,7 @@
 //! Values that the stages and the libraries share. Imports no other module.
 
 pub mod axis;
+mod captured;
 mod clients;
 mod consent;
 pub mod event;
@@ -18,6 +19,7 @@ mod words;
 
 pub use self::clients::{Client, Clients, NoUser};
 pub use self::{
+    captured::Captured,
     clients::LocalUser,
     consent::Consent,
     field::InvalidField,

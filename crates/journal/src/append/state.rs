@@ -12,7 +12,7 @@ use std::{
 use super::{
     Appended, Fsync, INSTANCES, JournalError, Settings, WriteLine, open_file, write_whole,
 };
-use crate::journal::{
+use crate::{
     chain::{Head, Link, MAX_LINE_BYTES},
     files::{self, FileId, Older, line_start},
     head::{HeadFile, HeadRecord, HeadState},

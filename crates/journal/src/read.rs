@@ -51,7 +51,7 @@ impl JournalReader {
     /// # Errors
     ///
     /// Returns the error of the system.
-    pub(crate) fn at_end(directory: &Path, from_start: bool) -> io::Result<(Self, u64)> {
+    pub fn at_end(directory: &Path, from_start: bool) -> io::Result<(Self, u64)> {
         let mut reader = Self::open(directory);
         let (live, end, last) = settled(directory, || {
             let live = File::open(directory.join(LIVE))?;

@@ -9,7 +9,7 @@ use super::record::OutcomeKind;
 
 /// A filter of records.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub(crate) struct RecordFilter {
+pub struct RecordFilter {
     /// Only this kind of end.
     pub end: Option<RequestEnd>,
     /// Only this hook.
@@ -30,7 +30,7 @@ pub(crate) struct RecordFilter {
 
 impl RecordFilter {
     /// Returns whether the filter uses fields of a run's start record.
-    pub(crate) const fn asks_for_runs(&self) -> bool {
+    pub const fn asks_for_runs(&self) -> bool {
         self.hook.is_some()
             || self.peer_uid.is_some()
             || self.profile.is_some()
@@ -41,7 +41,7 @@ impl RecordFilter {
 
 /// The end of a request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum RequestEnd {
+pub enum RequestEnd {
     /// Its writer died.
     Interrupted,
     /// The hook ran.
@@ -62,7 +62,7 @@ impl fmt::Display for RequestEnd {
 
 impl RequestEnd {
     /// Reads the name of an end, as records spell it.
-    pub(crate) fn parse(name: &str) -> Option<Self> {
+    pub fn parse(name: &str) -> Option<Self> {
         match name {
             "interrupted" => Some(Self::Interrupted),
             "refused" => Some(Self::Refused),
@@ -76,7 +76,7 @@ impl RequestEnd {
 /// The fields of a record for filters and one-line output; empty where absent.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct RecordFields<'a> {
+pub struct RecordFields<'a> {
     /// Its sequence number.
     pub sequence: u64,
     /// The time of writing.
@@ -138,20 +138,20 @@ pub(crate) struct RecordFields<'a> {
 
 /// The caller.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
-pub(crate) struct Asker {
+pub struct Asker {
     /// Its user id.
     pub uid: u32,
 }
 
 impl<'a> RecordFields<'a> {
     /// Reads a line; `None` if it is no record.
-    pub(crate) fn read(line: &'a [u8]) -> Option<Self> {
+    pub fn read(line: &'a [u8]) -> Option<Self> {
         let fields: Self = serde_json::from_slice(line).ok()?;
         (fields.sequence > 0).then_some(fields)
     }
 
     /// Returns how the request ended, if this record has its end.
-    pub(crate) fn end(&self) -> Option<RequestEnd> {
+    pub fn end(&self) -> Option<RequestEnd> {
         match &*self.record {
             "ended" => self.outcome.map(RequestEnd::Outcome),
             "interrupted" => Some(RequestEnd::Interrupted),
@@ -163,7 +163,7 @@ impl<'a> RecordFields<'a> {
 
 /// A selector of records, which are passed in order.
 #[derive(Debug)]
-pub(crate) struct RecordMatcher {
+pub struct RecordMatcher {
     filter: RecordFilter,
     /// The selected runs that have started and not ended.
     runs: BTreeSet<String>,
@@ -171,7 +171,7 @@ pub(crate) struct RecordMatcher {
 
 impl RecordMatcher {
     /// Creates a matcher, before the first record.
-    pub(crate) const fn new(filter: RecordFilter) -> Self {
+    pub const fn new(filter: RecordFilter) -> Self {
         Self {
             filter,
             runs: BTreeSet::new(),
@@ -179,7 +179,7 @@ impl RecordMatcher {
     }
 
     /// Returns whether the next record is selected.
-    pub(crate) fn takes(&mut self, fields: &RecordFields<'_>) -> bool {
+    pub fn takes(&mut self, fields: &RecordFields<'_>) -> bool {
         let run = self.takes_run(fields);
         let RecordFilter {
             end, since, until, ..

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use hookjail_base::model::Consent;
 
 use super::*;
-use crate::journal::{
+use crate::{
     files::Older,
     record::{
         CommandLine, Ended, Lost, OutcomeKind, PeerLine, Refused, Started, Stream, Torn, Usage,
@@ -1014,7 +1014,7 @@ fn marks(dir: &TempDir) -> usize {
     fs::read_dir(dir.path().join("instances")).unwrap().count()
 }
 
-pub(in crate::journal) fn started(run: &str) -> Record {
+pub(crate) fn started(run: &str) -> Record {
     Record::Started(Box::new(Started {
         run_id: run.into(),
         request_sha256: None,
@@ -1045,7 +1045,7 @@ pub(in crate::journal) fn started(run: &str) -> Record {
         axes: hookjail_base::model::axis::Axis::ALL
             .map(|axis| {
                 let coverage = hookjail_base::model::axis::Coverage::Enforced { by: "landlock" };
-                crate::journal::record::AxisLine::new(
+                crate::record::AxisLine::new(
                     axis,
                     hookjail_base::model::axis::Demand::Required,
                     &coverage,
@@ -1089,11 +1089,11 @@ fn ended(run: &str) -> Record {
     }))
 }
 
-pub(in crate::journal) fn refused(message: &str) -> Record {
+pub(crate) fn refused(message: &str) -> Record {
     refusal(message, None)
 }
 
-pub(in crate::journal) fn refused_run(run_id: &str) -> Record {
+pub(crate) fn refused_run(run_id: &str) -> Record {
     refusal("a step failed", Some(run_id.to_owned()))
 }
 

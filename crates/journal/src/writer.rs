@@ -37,7 +37,7 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The journal's writer.
 #[derive(Debug)]
-pub(crate) struct Writer {
+pub struct Writer {
     directory: PathBuf,
     /// Nothing is sent on it: it closes when the thread ends.
     ended: Mutex<mpsc::Receiver<()>>,
@@ -51,7 +51,7 @@ pub(crate) struct Writer {
 
 /// The number of records that a writer wrote, and of its failures.
 #[derive(Debug, Default)]
-pub(crate) struct Tally {
+pub struct Tally {
     failures: AtomicU64,
     /// The time of the last failure, Unix seconds; 0 = none.
     last_failure: AtomicU64,
@@ -60,17 +60,17 @@ pub(crate) struct Tally {
 
 impl Tally {
     /// Returns the number of failed attempts to write a record.
-    pub(crate) fn failures(&self) -> u64 {
+    pub fn failures(&self) -> u64 {
         self.failures.load(Ordering::Relaxed)
     }
 
     /// Returns the time of the last failure, Unix seconds; 0 = none.
-    pub(crate) fn last_failure(&self) -> u64 {
+    pub fn last_failure(&self) -> u64 {
         self.last_failure.load(Ordering::Relaxed)
     }
 
     /// Returns the number of written records.
-    pub(crate) fn written(&self) -> u64 {
+    pub fn written(&self) -> u64 {
         self.written.load(Ordering::Relaxed)
     }
 
@@ -88,7 +88,7 @@ impl Tally {
 
 /// A problem that prevents writing, so that no hook runs.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct Problem {
+pub struct Problem {
     /// Whether this process writes no record any more. Otherwise it tries again every second, and goes on once all are written.
     pub is_final: bool,
     /// Its description.
@@ -98,7 +98,7 @@ pub(crate) struct Problem {
 /// Error of writing a record, with the cause.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{0}")]
-pub(crate) struct Unwritten(String);
+pub struct Unwritten(String);
 
 #[derive(Debug)]
 struct QueuedRecord {
@@ -122,7 +122,7 @@ impl Writer {
     /// # Errors
     ///
     /// Returns the error of starting it.
-    pub(crate) fn start(journal: Journal) -> io::Result<Self> {
+    pub fn start(journal: Journal) -> io::Result<Self> {
         let (queue, entries) = mpsc::channel();
         let (end, ended) = mpsc::channel();
         let (tell, problem) = watch::channel(None);
@@ -153,33 +153,34 @@ impl Writer {
         })
     }
 
-    pub(crate) fn directory(&self) -> &Path {
+    /// Returns the directory of the journal.
+    pub fn directory(&self) -> &Path {
         &self.directory
     }
 
     /// Returns the problem that prevents writing, as a value to watch.
-    pub(crate) const fn problem(&self) -> &watch::Receiver<Option<Problem>> {
+    pub const fn problem(&self) -> &watch::Receiver<Option<Problem>> {
         &self.problem
     }
 
     /// Returns the number of written records and of failures.
-    pub(crate) fn tally(&self) -> &Tally {
+    pub fn tally(&self) -> &Tally {
         &self.tally
     }
 
     /// Writes the start of a run. If this future is dropped early, the record may or may not be written.
-    pub(crate) async fn start_of_run(&self, record: Record) -> Result<Appended, Unwritten> {
+    pub async fn start_of_run(&self, record: Record) -> Result<Appended, Unwritten> {
         let room = self.room().await?;
         self.write(record, true, Some(room)).await
     }
 
     /// Writes the end of a run. Once the future was polled, the record is written even if the future is dropped.
-    pub(crate) async fn end_of_run(&self, record: Record) -> Result<Appended, Unwritten> {
+    pub async fn end_of_run(&self, record: Record) -> Result<Appended, Unwritten> {
         self.write(record, false, None).await
     }
 
     /// Writes a refusal. Once there is room, the record is written even if the future is dropped.
-    pub(crate) async fn refusal(&self, record: Record) -> Result<Appended, Unwritten> {
+    pub async fn refusal(&self, record: Record) -> Result<Appended, Unwritten> {
         let room = self.room().await?;
         self.write(record, false, Some(room)).await
     }
@@ -401,7 +402,7 @@ mod tests {
     use tempfile::tempdir;
 
     use super::*;
-    use crate::journal::append::tests::{refused, refused_run, started};
+    use crate::append::tests::{refused, refused_run, started};
 
     fn entry(record: Record) -> QueuedRecord {
         QueuedRecord {
@@ -417,11 +418,7 @@ mod tests {
         let directory = tempdir().unwrap();
         let (tell, problem) = watch::channel(None);
         let mut thread = WriterThread {
-            journal: Journal::open(
-                directory.path(),
-                crate::journal::append::Settings::default(),
-            )
-            .unwrap(),
+            journal: Journal::open(directory.path(), crate::append::Settings::default()).unwrap(),
             late: VecDeque::new(),
             open: HashSet::new(),
             tally: Arc::default(),

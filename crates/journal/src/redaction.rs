@@ -10,11 +10,11 @@ use hookjail_base::{
 };
 
 use super::record::{self, CapturedText, Record};
-use crate::process::Captured;
+use hookjail_base::model::Captured;
 
 /// The registered secrets, and the texts of runs that the journal keeps.
 #[derive(Debug, Default)]
-pub(crate) struct Redaction {
+pub struct Redaction {
     /// The texts that are kept.
     pub capture: Capture,
     /// The redactor of the secrets.
@@ -23,7 +23,7 @@ pub(crate) struct Redaction {
 
 /// Which of a run's texts are written into its records. By default none.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(crate) struct Capture {
+pub struct Capture {
     /// Whether the event is.
     pub event: bool,
     /// How many bytes of each are.
@@ -35,11 +35,11 @@ pub(crate) struct Capture {
 }
 
 /// The current redaction, replaced atomically for all its users.
-pub(crate) type CurrentRedaction = Arc<Current<Redaction>>;
+pub type CurrentRedaction = Arc<Current<Redaction>>;
 
 impl Redaction {
     /// Removes secrets from all parts of a record that hookjail did not make itself.
-    pub(crate) fn clean(&self, record: &mut Record) {
+    pub fn clean(&self, record: &mut Record) {
         if self.redactor.is_empty() {
             return;
         }
@@ -47,12 +47,12 @@ impl Redaction {
     }
 
     /// Returns as much of an event as is kept.
-    pub(crate) fn event(&self, event: &[u8]) -> Option<CapturedText> {
+    pub fn event(&self, event: &[u8]) -> Option<CapturedText> {
         self.capture.event.then(|| self.kept(event, false))
     }
 
     /// Returns as much of an output as is kept.
-    pub(crate) fn output(&self, wanted: bool, captured: &Captured) -> Option<CapturedText> {
+    pub fn output(&self, wanted: bool, captured: &Captured) -> Option<CapturedText> {
         wanted.then(|| self.kept(&captured.head, captured.truncated()))
     }
 
@@ -81,7 +81,7 @@ impl Redaction {
 
 /// The redacted ends of an output that is not shown itself.
 #[derive(Debug)]
-pub(crate) struct RedactedOutput {
+pub struct RedactedOutput {
     /// The first bytes, without secrets.
     pub head: Vec<u8>,
     /// The last bytes, without secrets.
@@ -90,7 +90,7 @@ pub(crate) struct RedactedOutput {
 
 impl RedactedOutput {
     /// Redacts the secrets of an output.
-    pub(crate) fn of(captured: &Captured, redactor: &Redactor) -> Self {
+    pub fn of(captured: &Captured, redactor: &Redactor) -> Self {
         let after = captured.truncated();
         let head = Cut {
             after,

@@ -15,7 +15,7 @@ use super::{
 
 /// The key by which records are grouped.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum GroupBy {
+pub enum GroupBy {
     /// The contract.
     Contract,
     /// The hook's name.
@@ -28,10 +28,10 @@ pub(crate) enum GroupBy {
 
 impl GroupBy {
     /// Every key.
-    pub(crate) const ALL: [Self; 4] = [Self::Contract, Self::Hook, Self::Point, Self::Profile];
+    pub const ALL: [Self; 4] = [Self::Contract, Self::Hook, Self::Point, Self::Profile];
 
     /// Returns its name.
-    pub(crate) const fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Contract => "contract",
             Self::Hook => "hook",
@@ -41,7 +41,7 @@ impl GroupBy {
     }
 
     /// Returns the key with a name.
-    pub(crate) fn parse(name: &str) -> Option<Self> {
+    pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|by| by.name() == name)
     }
 
@@ -69,7 +69,7 @@ const MAX_WORDS: usize = 64;
 
 /// Statistics of a journal's records.
 #[derive(Debug)]
-pub(crate) struct Stats {
+pub struct Stats {
     by: Vec<GroupBy>,
     groups: BTreeMap<Vec<String>, StatsGroup>,
     /// The groups of runs that have started and not ended.
@@ -82,7 +82,7 @@ pub(crate) struct Stats {
 
 impl Stats {
     /// Creates empty statistics.
-    pub(crate) const fn new(by: Vec<GroupBy>) -> Self {
+    pub const fn new(by: Vec<GroupBy>) -> Self {
         Self {
             by,
             groups: BTreeMap::new(),
@@ -93,7 +93,7 @@ impl Stats {
     }
 
     /// Counts the next record. A record outside the requested range (`counts` is false) only sets its run's group.
-    pub(crate) fn take(&mut self, fields: &RecordFields<'_>, counts: bool) {
+    pub fn take(&mut self, fields: &RecordFields<'_>, counts: bool) {
         let own = || self.by.iter().map(|by| by.of(fields).to_owned()).collect();
         let key = match &*fields.record {
             "started" => {
@@ -126,12 +126,12 @@ impl Stats {
     }
 
     /// Returns the groups in order, each with its key.
-    pub(crate) fn groups(&self) -> impl Iterator<Item = (&[String], &StatsGroup)> {
+    pub fn groups(&self) -> impl Iterator<Item = (&[String], &StatsGroup)> {
         self.groups.iter().map(|(key, group)| (&**key, group))
     }
 
     /// Returns a group as JSON.
-    pub(crate) fn json(&self, key: &[String], group: &StatsGroup) -> Map<String, Value> {
+    pub fn json(&self, key: &[String], group: &StatsGroup) -> Map<String, Value> {
         let names = self.by.iter().map(|by| by.name().to_owned());
         let mut members: Map<_, _> = names.zip(key.iter().cloned().map(Value::from)).collect();
         members.extend(
@@ -158,7 +158,7 @@ impl Stats {
 
 /// Statistics of a group's records.
 #[derive(Debug, Default)]
-pub(crate) struct StatsGroup {
+pub struct StatsGroup {
     blocked: u64,
     contexts: u64,
     failed: u64,
@@ -178,7 +178,7 @@ pub(crate) struct StatsGroup {
 
 impl StatsGroup {
     /// Returns the counters by name.
-    pub(crate) fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
+    pub fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
         [
             ("runs", self.runs),
             ("blocked", self.blocked),
@@ -250,7 +250,7 @@ impl StatsGroup {
 
 /// Durations of something: the maximum exactly, quantiles to 2 %.
 #[derive(Debug, Default)]
-pub(crate) struct Latency {
+pub struct Latency {
     count: u64,
     /// The largest.
     pub max: u64,
@@ -269,7 +269,7 @@ impl Latency {
     }
 
     /// Returns the value that `percent` of the durations do not exceed.
-    pub(crate) fn quantile(&self, percent: u64) -> u64 {
+    pub fn quantile(&self, percent: u64) -> u64 {
         let wanted = self.count.saturating_mul(percent).div_ceil(100);
         let mut seen = 0;
         for (step, count) in &self.steps {
@@ -298,7 +298,7 @@ const fn most(step: u64) -> u64 {
 
 /// The values of one measure of hooks.
 #[derive(Debug, Default, Serialize)]
-pub(crate) struct Measure {
+pub struct Measure {
     #[serde(flatten)]
     numbers: Option<Numbers>,
     /// The count of each word.
@@ -339,7 +339,7 @@ impl Measure {
     }
 
     /// Describes the measure in words.
-    pub(crate) fn words(&self) -> String {
+    pub fn words(&self) -> String {
         let numbers = self.numbers.map(|it| {
             let (times, min, max, mean) = (it.count, it.min, it.max, it.mean);
             format!("{times} times, {min} to {max}, mean {mean:.3}")

@@ -45,21 +45,21 @@
 //! next writer to start, or to remove old files, writes an `interrupted` record for each run that the dead one left
 //! open, and removes the mark.
 
-pub(crate) mod append;
-pub(crate) mod chain;
-pub(crate) mod earlier;
+pub mod append;
+pub mod chain;
+pub mod earlier;
 mod files;
 mod head;
-pub(crate) mod query;
-pub(crate) mod read;
-pub(crate) mod record;
+pub mod query;
+pub mod read;
+pub mod record;
 mod redaction;
-pub(crate) mod stats;
-pub(crate) mod verify;
-pub(crate) mod writer;
+pub mod stats;
+pub mod verify;
+pub mod writer;
 mod writer_lock;
 
-pub(crate) use self::{
+pub use self::{
     earlier::{RETENTION, conflict},
     redaction::{Capture, CurrentRedaction, RedactedOutput, Redaction},
     writer::Problem,

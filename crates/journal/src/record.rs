@@ -41,7 +41,7 @@ pub struct Line {
 
 impl Line {
     /// Returns the schema of a line.
-    pub(crate) fn schema(generator: SchemaGenerator) -> Schema {
+    pub fn schema(generator: SchemaGenerator) -> Schema {
         generator.into_root_schema_for::<Self>()
     }
 }
@@ -297,7 +297,7 @@ const MAX_REFUSED_WORDS: usize = 256;
 impl Refused {
     /// Cuts what a caller can make as long as it likes, without having anything run. To be called once registered secrets are
     /// taken out: one that is cut through would not be found.
-    pub(crate) fn cut(&mut self) {
+    pub fn cut(&mut self) {
         if let Some(command) = &mut self.command {
             command.cut(MAX_REFUSED_BYTES);
         }
@@ -311,7 +311,7 @@ impl Refused {
 
 impl CommandLine {
     /// Keeps the first so many bytes of its words.
-    pub(crate) fn cut(&mut self, most: usize) {
+    pub fn cut(&mut self, most: usize) {
         let bytes = self.argv.iter().map(String::len).sum::<usize>();
         if bytes <= most && self.argv.len() <= MAX_REFUSED_WORDS {
             return;
@@ -465,6 +465,10 @@ pub enum CoverageLine {
 /// How a run ended.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[expect(
+    missing_docs,
+    reason = "comments would stand in the JSON Schema of the command line; `docs/api.md` has the outcomes"
+)]
 pub enum OutcomeKind {
     Canceled,
     EscapeAttempt,

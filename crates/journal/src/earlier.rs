@@ -28,7 +28,7 @@ use super::{
 };
 
 /// The retention of an id's run, from the last record or reply.
-pub(crate) const RETENTION: Duration = Duration::from_secs(600);
+pub const RETENTION: Duration = Duration::from_secs(600);
 
 /// The longest run time that is searched for, the longest of shipped profiles.
 const MAX_RUN_TIME: Duration = Duration::from_secs(1800);
@@ -38,7 +38,7 @@ const MAX_SCANNED_BYTES: u64 = 64 << 20;
 
 /// The runs of earlier daemons.
 #[derive(Debug)]
-pub(crate) struct Earlier {
+pub struct Earlier {
     began: Instant,
     directory: PathBuf,
     instance: String,
@@ -110,7 +110,7 @@ struct RecordOutline<'a> {
 
 impl Earlier {
     /// Prepares to search a directory's journal for runs of other instances than this.
-    pub(crate) fn new(directory: &Path, instance: &str) -> Self {
+    pub fn new(directory: &Path, instance: &str) -> Self {
         Self {
             began: Instant::now(),
             directory: directory.to_owned(),
@@ -125,7 +125,7 @@ impl Earlier {
     /// # Errors
     ///
     /// Refuses where the journal cannot be read: the request may have been run.
-    pub(crate) async fn find(
+    pub async fn find(
         &self,
         uid: u32,
         request_id: String,
@@ -312,7 +312,7 @@ impl EarlierRun {
 }
 
 /// Builds the refusal of an id that was used for a different request.
-pub(crate) fn conflict() -> Refusal {
+pub fn conflict() -> Refusal {
     let message = "another request was made under this `request_id`";
     Refusal::new(Reason::RequestIdConflict, message)
 }

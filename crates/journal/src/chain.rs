@@ -11,18 +11,20 @@ use hookjail_base::model::visible_json;
 use super::{record::Record, verify::ChainBreak};
 
 /// The largest line, newline included. Larger ones are neither written nor read.
-pub(crate) const MAX_LINE_BYTES: usize = 8 << 20;
+pub const MAX_LINE_BYTES: usize = 8 << 20;
 
 /// The last record of a chain.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct Head {
-    pub(crate) hash: String,
-    pub(crate) sequence: u64,
+pub struct Head {
+    /// Its hash, lower-case hex.
+    pub hash: String,
+    /// Its number, from 1; 0 = no record.
+    pub sequence: u64,
 }
 
 impl Head {
     /// Returns the head of a chain that has no record yet.
-    pub(crate) fn genesis() -> Self {
+    pub fn genesis() -> Self {
         Self {
             hash: "0".repeat(HASH_BYTES),
             sequence: 0,
@@ -30,11 +32,7 @@ impl Head {
     }
 
     /// Renders the record that follows this one, newline included, and the head it makes.
-    pub(crate) fn seal(
-        &self,
-        instance: &str,
-        record: &Record,
-    ) -> serde_json::Result<(Vec<u8>, Self)> {
+    pub fn seal(&self, instance: &str, record: &Record) -> serde_json::Result<(Vec<u8>, Self)> {
         let sequence = self.sequence + 1;
         let mut line = Vec::with_capacity(4096);
         let (time, previous) = (Timestamp::now(), &self.hash);
@@ -56,25 +54,32 @@ impl Head {
 
 /// The fields of a record that link it to its chain and identify its run.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Link<'a> {
+pub struct Link<'a> {
+    /// The hash at the end of the line, which is no field of the record.
     #[serde(skip)]
-    pub(crate) hash: String,
+    pub hash: String,
+    /// The writer.
     #[serde(borrow)]
-    pub(crate) instance: Cow<'a, str>,
+    pub instance: Cow<'a, str>,
+    /// The hash of the record before.
     #[serde(borrow)]
-    pub(crate) previous: Cow<'a, str>,
+    pub previous: Cow<'a, str>,
+    /// The kind of record.
     #[serde(borrow)]
-    pub(crate) record: Cow<'a, str>,
+    pub record: Cow<'a, str>,
+    /// The run that the record describes.
     #[serde(borrow, default)]
-    pub(crate) run_id: Option<Cow<'a, str>>,
-    pub(crate) sequence: u64,
+    pub run_id: Option<Cow<'a, str>>,
+    /// The number of the record.
+    pub sequence: u64,
+    /// The writer that started the run, in a record of an interrupted one.
     #[serde(borrow, default)]
-    pub(crate) started_by: Option<Cow<'a, str>>,
+    pub started_by: Option<Cow<'a, str>>,
 }
 
 impl<'a> Link<'a> {
     /// Reads a line, without its newline, and checks its hash.
-    pub(crate) fn read(line: &'a [u8]) -> Result<Self, ChainBreak> {
+    pub fn read(line: &'a [u8]) -> Result<Self, ChainBreak> {
         let (sealed, rest) = line
             .len()
             .checked_sub(TAIL_BYTES)
@@ -93,7 +98,7 @@ impl<'a> Link<'a> {
     }
 
     /// Returns the head this record makes.
-    pub(crate) fn head(&self) -> Head {
+    pub fn head(&self) -> Head {
         Head {
             hash: self.hash.clone(),
             sequence: self.sequence,
@@ -102,7 +107,7 @@ impl<'a> Link<'a> {
 }
 
 /// Returns a SHA-256 in lower-case hex.
-pub(crate) fn sha256(bytes: &[u8]) -> String {
+pub fn sha256(bytes: &[u8]) -> String {
     format!("{:x}", Sha256::digest(bytes))
 }
 
