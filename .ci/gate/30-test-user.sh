@@ -19,7 +19,7 @@ for crate in minijinja opentelemetry_proto regex_automata saphyr_parser toml sch
   ! nm "$PROGRAM-run" | grep -F -m 3 "$symbol" || fail "hookjail-run holds $crate (a trait object or a table in its way brings it along)"
 done
 # The documents name only tests that exist.
-there=$(while read -r name tests; do "$tests" --list | sed -n "s/: test\$//p" | case $name in lib|spec) cat ;; *) sed "s/^/$name::/" ;; esac; done <"$CI_WORK/tests" | sort -u)
+there=$(while read -r name tests; do "$tests" --list | sed -n "s/: test\$//p" | case $name in lib|spec) cat ;; *) sed "s/^/${name#hookjail_}::/" ;; esac; done <"$CI_WORK/tests" | sort -u)
 named=$(grep -ohE '`([a-z0-9_]+::)+[a-z0-9_]+`' docs/specification.md docs/escape-matrix.md docs/reliability.md | tr -d '`' | sort -u)
 missing=$(comm -13 <(echo "$there") <(echo "$named") | grep -v '^module::name$' || true)
 [ -z "$missing" ] || fail "docs/specification.md, docs/escape-matrix.md or docs/reliability.md names tests that do not exist: $missing"
