@@ -23,15 +23,10 @@ mod dispatch;
 mod hooks;
 mod metrics;
 pub use hookjail_base::model;
-mod mutants;
-mod notices;
 pub use hookjail_proto as pb;
 mod pipeline;
 pub use hookjail_policy as policy;
-mod process;
 mod request;
-mod rootfs;
-mod sandbox;
 mod schema;
 #[doc(hidden)]
 pub mod testing;

@@ -21,8 +21,8 @@ use hookjail_base::{
 };
 use hookjail_contract::{Decision, Mode};
 
-use crate::sandbox::WaitingLevels;
 use hookjail_journal::{record::OutcomeKind, writer::Tally};
+use hookjail_sandbox::WaitingLevels;
 
 /// A failure to register or to render.
 pub(crate) type MetricsError = prometheus::Error;

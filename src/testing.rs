@@ -18,7 +18,7 @@ pub mod consent {
         pub use crate::consent::allowlist::Entry;
     }
     pub mod digest {
-        pub use crate::consent::digest::hash_file;
+        pub use hookjail_sandbox::program::digest::hash_file;
     }
 }
 
@@ -67,30 +67,30 @@ pub mod policy {
 }
 
 pub mod sandbox {
-    pub use crate::sandbox::{BackendName, Claims, Prepared, Sandbox, Task};
+    pub use hookjail_sandbox::{BackendName, Claims, Prepared, Sandbox, Task};
 
     #[cfg(target_os = "linux")]
     pub mod explain {
-        pub use crate::sandbox::explain::{
+        pub use hookjail_sandbox::explain::{
             Arguments, Explanation, Transport, Verdict, call, called, handled, host, number,
             parse_arguments, path,
         };
     }
     pub mod seatbelt {
-        pub use crate::sandbox::seatbelt::{Generated, Granted, Kept, Places, profile};
+        pub use hookjail_sandbox::seatbelt::{Generated, Granted, Kept, Places, profile};
     }
     #[cfg(target_os = "linux")]
     pub mod seccomp {
-        pub use crate::sandbox::seccomp::FilterSpec;
+        pub use hookjail_sandbox::seccomp::FilterSpec;
 
         pub mod arguments {
-            pub use crate::sandbox::seccomp::arguments::{ArgTest, Wanted};
+            pub use hookjail_sandbox::seccomp::arguments::{ArgTest, Wanted};
         }
         pub mod rules {
-            pub use crate::sandbox::seccomp::rules::{Rule, rule};
+            pub use hookjail_sandbox::seccomp::rules::{Rule, rule};
         }
         pub mod syscalls {
-            pub use crate::sandbox::seccomp::syscalls::{TABLE, name, newest, nr, numbers};
+            pub use hookjail_sandbox::seccomp::syscalls::{TABLE, name, newest, nr, numbers};
         }
     }
 }

@@ -18,10 +18,10 @@ use super::{
 };
 use crate::{
     daemon::Assembly,
-    sandbox::Sandbox,
     wire::{backend_statuses, json, profile_status},
 };
 use hookjail_policy::Registry;
+use hookjail_sandbox::Sandbox;
 
 /// Shows what this host can enforce, axis by axis, with evidence.
 #[derive(Debug, Args)]

@@ -24,20 +24,18 @@ use super::{
 use crate::{
     config::Config,
     daemon::{Assembly, own},
-    sandbox::{
-        Backend, BackendName, Cache, Caches, OwnUids,
-        explain::{
-            self as kernel, Enforcer, Explanation, Transport, Verdict, number, parse_arguments,
-        },
-        landlock::{Landlock, NEWEST_ABI},
-        seccomp::FilterSpec,
-    },
 };
 use hookjail_policy::{
     GrantPlace, GrantSpec, GrantedBy, Policy,
     explain::{FileKind, Operation, Reach, Target},
     forbidden::Forbidden,
     narrow::{Bindings, narrow},
+};
+use hookjail_sandbox::{
+    Backend, BackendName, Cache, Caches, OwnUids,
+    explain::{self as kernel, Enforcer, Explanation, Transport, Verdict, number, parse_arguments},
+    landlock::{Landlock, NEWEST_ABI},
+    seccomp::FilterSpec,
 };
 
 /// The exit code for an invalid command line.

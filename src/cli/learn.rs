@@ -43,7 +43,6 @@ use crate::{
     config::Config,
     consent::ConsentRule,
     daemon::{Assembly, own},
-    sandbox::{BriefState, Observer, Seen},
 };
 use hookjail_policy::{
     Access, GrantSpec, Network, Policy, References, Registry, SHARED, environment,
@@ -52,6 +51,7 @@ use hookjail_policy::{
     grantable,
     learned::{Draft, Needs, PARTS, Site, Under},
 };
+use hookjail_sandbox::{BriefState, Observer, Seen};
 
 /// The widest profile where none is named, which suits usual hooks.
 const PROFILE: &str = "develop";

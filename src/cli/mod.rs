@@ -146,7 +146,7 @@ enum CliCommand {
     /// What is executed under a Seatbelt profile before the hook
     #[cfg(not(target_os = "linux"))]
     #[command(hide = true)]
-    Witness(crate::sandbox::portable::witness::Witness),
+    Witness(hookjail_sandbox::portable::witness::Witness),
 }
 
 /// The context of every subcommand.
@@ -225,7 +225,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         CliCommand::Config(config) => config.run(&context),
         CliCommand::Consent(consent) => consent.run(&context),
         #[cfg(target_os = "linux")]
-        CliCommand::ContainerInit => Ok(crate::sandbox::container::inside::run()),
+        CliCommand::ContainerInit => Ok(hookjail_sandbox::container::inside::run()),
         CliCommand::Dispatch(dispatch) => dispatch.run(&context),
         CliCommand::Doctor(doctor) => doctor.run(&context),
         CliCommand::Drain(drain) => drain.run(&context),
@@ -238,7 +238,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         #[cfg(target_os = "linux")]
         CliCommand::Learn(learn) => learn.run(&context),
         #[cfg(not(target_os = "linux"))]
-        CliCommand::MakeAttempts => Ok(crate::sandbox::portable::attempts::run()),
+        CliCommand::MakeAttempts => Ok(hookjail_sandbox::portable::attempts::run()),
         CliCommand::Profile(profile) => profile.run(&context),
         CliCommand::Ps(ps) => ps.run(&context),
         CliCommand::Reload(reload) => reload.run(&context),

@@ -10,19 +10,17 @@ use nix::unistd::{AccessFlags, access};
 use hookjail_base::model::{Narrow, ProfileName};
 
 use super::Failure;
-use crate::{
-    notices::PROGRAMS,
-    sandbox::{
-        Backend, OwnUids, Seen, explain as kernel,
-        landlock::{Landlock, NEWEST_ABI},
-    },
-};
+use hookjail_base::notices::PROGRAMS;
 use hookjail_policy::{
     Policy, Registry,
     explain::{GrantDecision, GrantRefusal, Operation, Reach},
     forbidden::Forbidden,
     learned::{Needs, Under, Use},
     narrow::{Bindings, narrow},
+};
+use hookjail_sandbox::{
+    Backend, OwnUids, Seen, explain as kernel,
+    landlock::{Landlock, NEWEST_ABI},
 };
 
 /// Returns the Landlock ABI of this host, else the newest.

@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::Failure;
-use crate::consent::is_interpreter;
+use hookjail_sandbox::program::is_interpreter;
 
 /// The exit code for a program that cannot be executed.
 pub(super) const NOT_EXECUTABLE: u8 = 126;

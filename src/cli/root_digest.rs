@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::{Context, Failure, output};
-use crate::rootfs::digest;
+use hookjail_sandbox::rootfs::digest;
 
 /// Print the digest of an unpacked image, for `container.root_digest`.
 #[derive(Debug, Args)]

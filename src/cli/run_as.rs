@@ -31,7 +31,8 @@ use super::{
     rehearse::{self, RefusedUse, Watch, Watched},
     run::{RunArgs, exit_code},
 };
-use crate::{daemon::Assembly, sandbox::BriefState};
+use crate::daemon::Assembly;
+use hookjail_sandbox::BriefState;
 use hookjail_sys::{
     LastAnswer, answer_signals, give_last_answer, give_last_answer_after, hold_no_signals,
     keep_last_answer,

@@ -7,10 +7,8 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::{Context, Failure, output};
-use crate::{
-    model::plain,
-    sandbox::{StateEntry, StateOwner, StateStore},
-};
+use crate::model::plain;
+use hookjail_sandbox::{StateEntry, StateOwner, StateStore};
 
 /// List and clear the files that hooks keep between runs
 #[derive(Debug, Args)]

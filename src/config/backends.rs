@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use hookjail_base::model::ProfileName;
 
 use super::{ConfigProblem, file::BackendsEntry};
-use crate::sandbox::{BackendName, Order};
+use hookjail_sandbox::{BackendName, Order};
 
 /// Reads the lists of backends. Whether their profiles exist is checked after profiles are loaded.
 pub(super) fn read(written: BackendsEntry) -> Result<Order, ConfigProblem> {

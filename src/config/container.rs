@@ -5,10 +5,8 @@ use std::path::{Path, PathBuf};
 use hookjail_base::model::is_plain;
 
 use super::{ConfigProblem, file::ContainerEntry};
-use crate::{
-    rootfs::{RootSpec, TreeDigest},
-    sandbox::{BackendName, Order, Runtime, RuntimeKind},
-};
+use hookjail_sandbox::rootfs::{RootSpec, TreeDigest};
+use hookjail_sandbox::{BackendName, Order, Runtime, RuntimeKind};
 
 /// Reads the container's settings; `None` without any. A list of backends that names `container` needs them.
 pub(super) fn read(

@@ -16,10 +16,8 @@ use super::{
     ConfigProblem, ConfiguredHook,
     file::{CommandWords, HookEntry, HooksFileEntry, RuleEntry},
 };
-use crate::{
-    hooks::{Action, Matcher, Owner, Registered, Template, load::HooksFile, rule::Rule},
-    sandbox::{CgroupPlace, HookUsers, RunAs},
-};
+use crate::hooks::{Action, Matcher, Owner, Registered, Template, load::HooksFile, rule::Rule};
+use hookjail_sandbox::{CgroupPlace, HookUsers, RunAs};
 
 /// Reads as whom a root daemon's hooks run.
 ///

@@ -35,19 +35,17 @@ use hookjail_base::{
 };
 use hookjail_contract::{WrittenLists, hook_file::Switches};
 
-use crate::{
-    hooks::{
-        Registered,
-        http::{Egress, decide},
-        lists::Listing,
-        load::{self, HooksFile, LoadError, Loaded},
-        valve::OnLimit,
-    },
-    notices::Means,
-    sandbox::{CgroupPlace, HookUsers, Order, RunAs, Runtime},
+use crate::hooks::{
+    Registered,
+    http::{Egress, decide},
+    lists::Listing,
+    load::{self, HooksFile, LoadError, Loaded},
+    valve::OnLimit,
 };
+use hookjail_base::notices::Means;
 use hookjail_journal::{Capture, append::Settings};
 use hookjail_policy::{References, WorkspaceRoots, units::Size};
+use hookjail_sandbox::{CgroupPlace, HookUsers, Order, RunAs, Runtime};
 
 mod audit;
 mod backends;
@@ -721,7 +719,7 @@ fn read(path: &Path) -> Result<String, ConfigProblem> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sandbox::BackendName;
+    use hookjail_sandbox::BackendName;
 
     fn at_home() -> ProcessEnv {
         let path = |text: &str| Some(PathBuf::from(text));

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::{ConfigProblem, ProcessEnv, file::NotifyEntry};
-use crate::notices::Means;
+use hookjail_base::notices::Means;
 
 /// Reads how notices are shown. Root's daemon asks no desktop, which would be another user's.
 pub(super) fn read(written: NotifyEntry, environment: &ProcessEnv) -> Result<Means, ConfigProblem> {

@@ -22,15 +22,13 @@ use hookjail_base::{
 };
 
 use super::{
-    allowlist::{
-        self, Allowlist, AllowlistError, Check, Digest, Entry, Lookup, Role, WithData, difference,
-    },
+    allowlist::{self, Allowlist, AllowlistError, Check, Entry, Lookup, WithData, difference},
     approved::Approved,
     pending::{Decided, NotAsked, OperatorAnswer, Pending, Question, Subject},
-    program::{Program, Script, only_roots},
 };
 use crate::request::Request;
 use hookjail_policy::{Policy, starts_in};
+use hookjail_sandbox::program::{Digest, Program, Role, Script, only_roots};
 
 /// The largest difference between modification times that count as equal, seconds.
 const SAME_TIME: f64 = 0.01;
@@ -705,17 +703,6 @@ fn refuse(
         .with(Fact::Command(command.into()))
         .with(Fact::Digests(digests.join(" ")))
         .with(Fact::Profile(profile.into()))
-}
-
-impl Program {
-    /// Returns the file that a request names as its program.
-    fn file(&self) -> &File {
-        match self.scripts.first() {
-            // A script with a `#!` line: `executable` is its interpreter.
-            Some(script) if script.path == self.path => &script.file,
-            Some(_) | None => &self.executable,
-        }
-    }
 }
 
 /// Runs blocking file operations on another thread, holding the turn.

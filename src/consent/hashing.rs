@@ -17,10 +17,7 @@ use hookjail_base::{
     util::turns::Turns,
 };
 
-use super::{
-    digest::DigestCache,
-    program::{Opened, Program},
-};
+use hookjail_sandbox::program::{Opened, Program, digest::DigestCache};
 
 /// The most bytes that are hashed without another thread. That takes less time than two thread switches under load.
 const INLINE_BYTES: u64 = 256 << 10;

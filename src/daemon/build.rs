@@ -10,8 +10,6 @@ use std::{
 
 use super::{metrics::MAX_CONNECTIONS, traces};
 
-#[cfg(target_os = "linux")]
-use crate::sandbox::{Absent, CgroupPlace, Cgroups, Observer};
 use hookjail_base::{
     model::ProfileName,
     model::command_line,
@@ -19,6 +17,8 @@ use hookjail_base::{
     refusal::Refusal,
 };
 use hookjail_contract::{self as contract, Mode};
+#[cfg(target_os = "linux")]
+use hookjail_sandbox::{Absent, CgroupPlace, Cgroups, Observer};
 
 use crate::{
     config::{Config, Network, ProcessEnv},
@@ -28,16 +28,16 @@ use crate::{
     pipeline::{
         Audit, Configuration, Gate, GateParts, Homes, Notifier, OperatorHook, Pipeline, Rules, Runs,
     },
-    rootfs::Root,
-    sandbox::{
-        BackendName, BackendStatus, Identities, InstanceDir, OwnUids, RunAs, Sandbox, SandboxParts,
-        StateStore, backend,
-    },
     traces::Tracer,
     wire::MAX_HANDSHAKES,
 };
 use hookjail_journal::{Redaction, append::Journal};
 use hookjail_policy::{Registry, WorkspaceRoots, forbidden::Forbidden};
+use hookjail_sandbox::rootfs::Root;
+use hookjail_sandbox::{
+    BackendName, BackendStatus, Identities, InstanceDir, OwnUids, RunAs, Sandbox, SandboxParts,
+    StateStore, backend,
+};
 use hookjail_sys as sys;
 use hookjail_sys::Keeper;
 

@@ -11,7 +11,7 @@ use std::{
 use nix::unistd::{dup2_stdin, dup2_stdout};
 use tokio_util::sync::CancellationToken;
 
-use crate::sandbox;
+use hookjail_sandbox as sandbox;
 
 /// The process that started a private daemon.
 #[derive(Debug)]

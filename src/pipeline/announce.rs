@@ -11,16 +11,14 @@ use super::{
     Plan, Run,
     record::{Audit, hex, known, trace_id, unavailable},
 };
-use crate::{
-    consent::allowlist::Digest,
-    process::Chunk,
-    sandbox::{HookTask, Skipped},
-};
 use hookjail_journal::{
     Redaction,
     chain::sha256,
     record::{self, AxisLine, Record},
 };
+use hookjail_sandbox::process::Chunk;
+use hookjail_sandbox::program::Digest;
+use hookjail_sandbox::{HookTask, Skipped};
 
 /// A plan whose start record is written.
 ///

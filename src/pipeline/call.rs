@@ -11,10 +11,8 @@ use tokio_util::sync::CancellationToken;
 use hookjail_base::{model::Peer, util::shares::Share};
 
 use super::runs::{RunInWork, RunStage};
-use crate::{
-    process::Chunk,
-    traces::{self, Stage, Trace},
-};
+use crate::traces::{self, Stage, Trace};
+use hookjail_sandbox::process::Chunk;
 
 /// The time reserved before the caller's own timeout, so that the answer still arrives.
 ///

@@ -12,11 +12,9 @@ use hookjail_base::{
 use hookjail_contract::{Bearing, ContractEvent, End as ContractEnd, EndKind, Entry, Verdict};
 
 use super::{Ended, Run, closed};
-use crate::{
-    process::Cause,
-    sandbox::{End, EndedHook},
-};
 use hookjail_journal::{RedactedOutput, Redaction, record};
+use hookjail_sandbox::process::Cause;
+use hookjail_sandbox::{End, EndedHook};
 use hookjail_sys::WaitStatus;
 
 /// A run's end and its verdict.

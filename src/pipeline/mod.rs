@@ -44,9 +44,9 @@ use crate::{
     hooks::Results,
     metrics::Metrics,
     request::Request,
-    sandbox::Sandbox,
     traces::{self, Stage, Tracer},
 };
+use hookjail_sandbox::Sandbox;
 
 /// The stages of every request.
 #[derive(Debug)]

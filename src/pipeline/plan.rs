@@ -17,19 +17,16 @@ use hookjail_base::{
 };
 
 use super::{Admitted, Call, Purpose, admit::GitPlaces, places::Place, runs::RunInWork};
-use crate::{
-    consent::{OpenedFor, Program, misleading},
-    process::Chunk,
-    request::Request,
-    sandbox::{
-        Cache, Confirmation, GrantRequest, HookTask, Opened, Prepared, Sandbox, Selected, Skipped,
-    },
-    traces::Trace,
-};
+use crate::{request::Request, traces::Trace};
 use hookjail_policy::{
     Access, GrantPlace, GrantSpec, Policy,
     environment::Variables,
     narrow::{Bindings, narrow},
+};
+use hookjail_sandbox::process::Chunk;
+use hookjail_sandbox::program::{OpenedFor, Program, misleading};
+use hookjail_sandbox::{
+    Cache, Confirmation, GrantRequest, HookTask, Opened, Prepared, Sandbox, Selected, Skipped,
 };
 
 /// A run as planned: the data that later stages and the reply read.

@@ -5,7 +5,7 @@ use std::{ffi::OsString, time::Duration};
 use hookjail_base::{model::Consent, refusal::Stop};
 
 use super::{Admitted, Plan};
-use crate::consent::allowlist::Digest;
+use hookjail_sandbox::program::Digest;
 
 /// A request, previewed without announcement or start.
 ///

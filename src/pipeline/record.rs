@@ -19,7 +19,6 @@ use crate::{
     consent::allowlist::typed,
     metrics::{Metrics, RunFacts},
     request::Request,
-    sandbox::{End, EndedHook},
     traces::{self, Facts, Stage, Trace},
 };
 use hookjail_journal::{
@@ -30,6 +29,7 @@ use hookjail_journal::{
     record::{self, Record},
     writer::{Tally, Writer},
 };
+use hookjail_sandbox::{End, EndedHook};
 
 /// The journal of the pipeline. While an end cannot be written, no run is announced.
 #[derive(Debug)]

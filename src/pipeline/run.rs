@@ -7,11 +7,9 @@ use tokio::sync::mpsc;
 use hookjail_base::refusal::Stop;
 
 use super::{Announced, Run, runs::RunStage};
-use crate::{
-    process::{Chunk, Supervision},
-    sandbox::{EndedHook, Sandbox, StartedHook},
-    traces::{self, Stage},
-};
+use crate::traces::{self, Stage};
+use hookjail_sandbox::process::{Chunk, Supervision};
+use hookjail_sandbox::{EndedHook, Sandbox, StartedHook};
 
 /// An announced hook that runs confined as planned. Dropping it kills the tree.
 ///

@@ -23,13 +23,14 @@ use hookjail_base::{
 use super::{axis_report, decode, host::timestamp, service::peer, status};
 use crate::{
     consent::{
-        Consents, OpenedFor, Program,
-        allowlist::{Digest, Entry, Role},
+        Consents,
+        allowlist::Entry,
         pending::{Decided, Listening, News, OpenQuestion, OperatorAnswer, Question, Subject},
     },
     pipeline::Pipeline,
-    rootfs::View,
 };
+use hookjail_sandbox::program::{Digest, OpenedFor, Program, Role};
+use hookjail_sandbox::rootfs::View;
 
 /// The most news queued for a client that reads slowly.
 const MAX_NEWS: usize = 16;

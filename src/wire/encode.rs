@@ -14,11 +14,10 @@ use hookjail_contract::{
 };
 
 use super::{denials::denials, status};
-use crate::{
-    pipeline::{Answer, Interpreted, Recorded, Redacted, Run, usage},
-    sandbox::{self, EndedHook},
-};
+use crate::pipeline::{Answer, Interpreted, Recorded, Redacted, Run, usage};
 use hookjail_journal::record::OutcomeKind;
+use hookjail_sandbox as sandbox;
+use hookjail_sandbox::EndedHook;
 
 /// Encodes an answer: an outcome is a response, a refusal or fault a status.
 ///

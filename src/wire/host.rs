@@ -7,8 +7,8 @@ use hookjail_proto as pb;
 use hookjail_base::model::axis::Axis;
 
 use super::axis_report;
-use crate::sandbox::{AxisProof, BackendStatus, Prepared, ProbeResult, Sandbox, Skipped};
 use hookjail_policy::Policy;
+use hookjail_sandbox::{AxisProof, BackendStatus, Prepared, ProbeResult, Sandbox, Skipped};
 
 /// Returns the status on this host of each backend in the operator's configuration.
 pub(crate) fn backend_statuses(sandbox: &Sandbox) -> Vec<pb::BackendStatus> {

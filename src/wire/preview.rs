@@ -18,7 +18,6 @@ use super::{axis_report, encode::passed_over_message, facts::facts, host::timest
 use crate::{
     consent::allowlist::typed,
     pipeline::{Admission, Plan, Preview, Run},
-    sandbox::{BackendName, Prepared},
 };
 use hookjail_policy::{
     Access, Limits,
@@ -26,6 +25,7 @@ use hookjail_policy::{
     rights::{FileRight, FileRights},
     starts_in,
 };
+use hookjail_sandbox::{BackendName, Prepared};
 
 /// Returns whether a preview's response holds this refusal, instead of a status.
 ///
@@ -118,7 +118,7 @@ fn admitted(admission: &Admission, response: &mut pb::PreviewResponse) {
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
     admission.consent.name().clone_into(&mut response.consent);
-    let file = |digest: &crate::consent::allowlist::Digest| pb::HashedFile {
+    let file = |digest: &hookjail_sandbox::program::Digest| pb::HashedFile {
         path: digest.path.clone(),
         role: digest.role.name().to_owned(),
         sha256: digest.sha256.clone(),

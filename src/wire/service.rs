@@ -36,12 +36,12 @@ use super::{
 use crate::{
     hooks::{HookList, valve::Valve},
     pipeline::{About, Call, Pipeline, Purpose, Recorded, Rules},
-    process::{Chunk, Stream as Output},
     request,
     traces::{Method, Trace, TraceContext},
 };
 use hookjail_journal::conflict;
 use hookjail_policy::environment::{TRACE_PARENT, TRACE_STATE};
+use hookjail_sandbox::process::{Chunk, Stream as Output};
 
 /// The answer to a request. Boxed: futures keep room for one from the beginning.
 type Executed = Box<pb::ExecuteResponse>;

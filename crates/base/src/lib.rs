@@ -8,6 +8,7 @@
 )]
 
 pub mod model;
+pub mod notices;
 pub mod redact;
 pub mod refusal;
 pub mod util;

@@ -34,14 +34,14 @@ use hookjail_base::model::command_line;
 use crate::{
     config::Config,
     consent::{
-        self as admission, OpenedFor, Program,
+        self as admission,
         allowlist::{Allowlist, Entry, typed},
-        digest::DigestCache,
     },
     daemon::Assembly,
-    rootfs::View,
 };
 use hookjail_policy::{GrantPlace, HookView, Network, git_paths};
+use hookjail_sandbox::program::{OpenedFor, Program, digest::DigestCache};
+use hookjail_sandbox::rootfs::View;
 
 /// Allows commands, lists and revokes what is allowed, answers questions about what is not.
 #[derive(Debug, Args)]

@@ -46,9 +46,9 @@ use crate::{
     consent::allowlist::Allowlist,
     daemon::Assembly,
     hooks::{Action, Registered, variables::words},
-    sandbox::{Caches, Fetching},
 };
 use hookjail_policy::{Policy, Registry, environment};
+use hookjail_sandbox::{Caches, Fetching};
 
 /// The profile that usual hooks need: formatters, linters, tests, commits.
 const PROFILE: &str = "develop";

@@ -39,9 +39,9 @@ use crate::{
         Registered,
         load::{bounded, peek},
     },
-    sandbox,
 };
 use hookjail_policy::environment;
+use hookjail_sandbox as sandbox;
 use hookjail_sys::{Links, locate, open_beneath};
 
 /// A file of settings as it was read.

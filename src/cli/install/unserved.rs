@@ -5,10 +5,9 @@ use std::{fs::File, io::Read, iter, path::Path};
 use hookjail_contract::Mode;
 
 use super::consent::Serves;
-use crate::{
-    consent::allowlist::{Entry, Role},
-    notices::PROGRAMS,
-};
+use crate::consent::allowlist::Entry;
+use hookjail_base::notices::PROGRAMS;
+use hookjail_sandbox::program::Role;
 
 /// Maximum size of a script that is searched, bytes.
 const MOST: usize = 1 << 20;

@@ -15,7 +15,6 @@ use crate::{
     },
     config::Config,
     daemon::{Assembly, own},
-    sandbox::Observer,
 };
 use hookjail_policy::{
     HookView,
@@ -23,6 +22,7 @@ use hookjail_policy::{
     forbidden::Forbidden,
     learned::{Under, Use},
 };
+use hookjail_sandbox::Observer;
 
 /// An observer of runs whose profile is not known yet.
 pub(in crate::cli) struct Watch(Arc<Observer>);

@@ -28,8 +28,11 @@ use hookjail_base::{
     util::trusted_file::{self, Untrusted},
 };
 
-use super::digest::{Stamp, settled};
 use hookjail_policy::Policy;
+use hookjail_sandbox::program::{
+    Digest, Role,
+    digest::{Stamp, settled},
+};
 
 /// The consents as the file held them when it was read.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -402,46 +405,6 @@ pub(super) fn difference<'a>(old: &'a [Digest], new: &'a [Digest]) -> Option<&'a
     added.or_else(gone)
 }
 
-/// The content of a file when the consent was given.
-#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
-pub(crate) struct Digest {
-    /// Its absolute path, resolved.
-    pub path: String,
-    /// SHA-256 of its content, lower-case hex.
-    pub sha256: String,
-    /// The role of the file in the command.
-    pub role: Role,
-}
-
-/// The role of a file in a command.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Role {
-    /// An argument that is a file.
-    Argument,
-    /// What the first line of the program names.
-    Interpreter,
-    /// The program itself.
-    Program,
-}
-
-impl Role {
-    /// Reads a role as the file spells it.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
-        let all = [Self::Argument, Self::Interpreter, Self::Program];
-        all.into_iter().find(|role| role.name() == text)
-    }
-
-    /// Returns the role's name as the file spells it.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Argument => "argument",
-            Self::Interpreter => "interpreter",
-            Self::Program => "program",
-        }
-    }
-}
-
 /// The result of looking up a command.
 #[derive(Clone, Debug, PartialEq)]
 #[must_use]
@@ -486,7 +449,7 @@ impl AllowlistReader {
         // Taken before the list is read, so that a change in between shows in the next stamp.
         let stamp = found
             .filter(|metadata| settled(metadata, SystemTime::now()))
-            .map(|metadata| Stamp::of(&metadata));
+            .map(|metadata| Stamp::new(&metadata));
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         if let (Some(stamp), Some((of, list))) = (stamp, &*seen)
             && stamp == *of

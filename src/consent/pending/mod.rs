@@ -16,8 +16,8 @@ use uuid::Uuid;
 
 use hookjail_base::model::Peer;
 
-use super::allowlist::Digest;
 use hookjail_policy::Policy;
+use hookjail_sandbox::program::Digest;
 
 /// The most questions that may be open at once.
 const MAX_OPEN: usize = 256;

@@ -15,7 +15,8 @@ use hookjail_base::{
 pub(crate) use hookjail_contract::{Allowed, Denied, Post, PostDecision, Url};
 use hookjail_contract::{Piece, pieces};
 
-use crate::{consent::only_roots, request::Request};
+use crate::request::Request;
+use hookjail_sandbox::program::only_roots;
 
 /// The profile of all HTTP hooks: the smallest with outbound network.
 

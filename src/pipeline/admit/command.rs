@@ -15,12 +15,10 @@ use hookjail_base::{
 use hookjail_contract::{CommandStyle, Defaults};
 
 use super::rules::OperatorHook;
-use crate::{
-    consent::{Program, interpreter},
-    request::Request,
-    rootfs::View,
-};
+use crate::request::Request;
 use hookjail_policy::Policy;
+use hookjail_sandbox::program::{Program, interpreter};
+use hookjail_sandbox::rootfs::View;
 use hookjail_sys::FileRights;
 
 /// The command of a request, with its program's path.

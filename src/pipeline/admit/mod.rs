@@ -36,15 +36,16 @@ use super::{
 };
 use crate::{
     consent::{
-        ConsentRule, Consents, Opened, OpenedFor, Program,
+        ConsentRule, Consents,
         decide::{Case, CommandSummary, ConsentDecision, QuestionToAsk, Unhashed},
         hashing::{Hashing, UNALLOWED_BYTES},
         pending::Decided,
     },
     request::Request,
-    sandbox::Sandbox,
 };
 use hookjail_policy::{Policy, starts_in};
+use hookjail_sandbox::Sandbox;
+use hookjail_sandbox::program::{Opened, OpenedFor, Program};
 
 /// The maximum nesting depth of hooks. It ends the recursion of a hook that starts a runtime which runs hooks.
 const MAX_DEPTH: u32 = 4;

@@ -14,10 +14,11 @@ use hookjail_base::{
 };
 
 use super::{command::defaults, git::GitPlaces, homes::Homes};
-use crate::{consent::decide::ALLOW, request::Request, sandbox::BackendName};
+use crate::{consent::decide::ALLOW, request::Request};
 use hookjail_policy::{
     GrantPlace, GrantedBy, Policy, Registry, WorkspaceRoots, forbidden::Forbidden,
 };
+use hookjail_sandbox::BackendName;
 use hookjail_sys::FileRights;
 
 /// The operator's configuration of one command.

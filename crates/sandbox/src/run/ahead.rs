@@ -1,0 +1,286 @@
+//! Starts interpreters and slots ahead of their runs, and hands runs over to them.
+
+use std::{
+    os::unix::fs::FileExt,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use hookjail_base::{
+    model::Peer,
+    refusal::{Fault, Stop},
+};
+
+use super::{Begun, Evidence, LOADING_TURN, SETUP_TURN, Sandbox, Start};
+use crate::{
+    HookTask, Opened, Prepared,
+    program::Program,
+    run::child_spec::{Execution, arguments, copies_in, own_directory, variables},
+    warm::{self, Key, LIFETIME, LOADING, SlotReport, Unfit, Waiter, Waiting, WaitingLevels, slot},
+};
+use hookjail_policy::{Access, Policy, environment::Variables};
+use hookjail_sys::WAITS;
+
+/// How long after a run its successors are started: its answer comes first.
+const ANSWERED: Duration = Duration::from_millis(2);
+
+/// How much of a script is looked at for what it imports.
+const MOST_SCANNED_BYTES: usize = 64 << 10;
+
+/// What a hook was started with, for what waits for the next ones.
+#[derive(Debug)]
+struct Template {
+    caller: Peer,
+    environment: Variables,
+    opened: Opened,
+    policy: Policy,
+    prepared: Prepared,
+    program: Program,
+}
+
+/// Interpreters or slots that are to be started. They count as being started; those that are not, when this is dropped, no more.
+#[derive(Debug)]
+pub(super) struct Refill {
+    key: Key,
+    missing: usize,
+    sandbox: Arc<Sandbox>,
+    template: Template,
+}
+
+impl Refill {
+    /// Returns how to start those that are missing; `None` where none is.
+    pub(super) fn of(sandbox: &Arc<Sandbox>, key: Key, task: HookTask<'_>) -> Option<Box<Self>> {
+        let wanted = usize::try_from(task.policy.warm).unwrap_or(0);
+        let missing = sandbox.warm.missing(&key, wanted);
+        if missing == 0 {
+            return None;
+        }
+        let Ok(program) = task.program.try_clone() else {
+            sandbox.warm.not_started(&key, missing);
+            return None;
+        };
+        Some(Box::new(Self {
+            key,
+            missing,
+            sandbox: Arc::clone(sandbox),
+            template: Template {
+                caller: task.caller.clone(),
+                environment: task.environment.clone(),
+                opened: Opened {
+                    grants: task.opened.grants.clone(),
+                    kept: None,
+                    working_dir: task.opened.working_dir.clone(),
+                },
+                policy: task.policy.clone(),
+                prepared: task.prepared.clone(),
+                program,
+            },
+        }))
+    }
+
+    /// Starts them in the background, one after another, and lets go of them when they have waited too long.
+    pub(super) fn start(mut self: Box<Self>) {
+        tokio::spawn(async move {
+            let starts = self.sandbox.warm.starts();
+            sleep(ANSWERED).await;
+            if warm::is_memory_scarce() {
+                self.sandbox.warm.give_up();
+            }
+            if warm::are_descriptors_scarce() {
+                return;
+            }
+            while self.missing > 0 && !starts.is_cancelled() {
+                let waiting = self.sandbox.start_ahead(&self, &starts).await;
+                let (argv, waiter) = (&self.template.program.argv, self.key.waiter);
+                let unfit = waiting.as_ref().err().copied();
+                self.missing -= 1;
+                self.sandbox.warm.started(&self.key, waiting);
+                match unfit {
+                    None => tracing::debug!(?waiter, ?argv, "a process waits"),
+                    Some(unfit) => tracing::debug!(?unfit, ?waiter, ?argv, "no process waits"),
+                }
+            }
+            let sandbox = Arc::downgrade(&self.sandbox);
+            drop(self);
+            sleep(LIFETIME).await;
+            if let Some(sandbox) = sandbox.upgrade() {
+                sandbox.warm.drop_old();
+            }
+        });
+    }
+}
+
+impl Drop for Refill {
+    fn drop(&mut self) {
+        if self.missing > 0 {
+            self.sandbox.warm.not_started(&self.key, self.missing);
+        }
+    }
+}
+
+impl Sandbox {
+    /// Returns how many processes wait for runs, and how many runs began in one.
+    pub fn waiting(&self) -> WaitingLevels {
+        self.warm.levels()
+    }
+
+    /// Returns the key of a hook for whose next runs something is to wait.
+    pub(super) fn warm_key(&self, task: HookTask<'_>) -> Option<Key> {
+        let is_asked = task.policy.warm > 0;
+        let backend = is_asked
+            .then(|| self.backend(task.prepared.backend).ok())
+            .flatten()?;
+        #[cfg(target_os = "linux")]
+        if self.parts.observer.is_some() {
+            return None;
+        }
+        let can = backend.lets_wait() && Execution::can_be_ahead(task, self.switches_uid());
+        can.then(|| Key::of(task)).flatten()
+    }
+
+    /// Hands a hook's run over to what waits for it, if anything does.
+    ///
+    /// # Errors
+    ///
+    /// Refuses a script that has been rewritten since it was hashed: `DIGEST_MISMATCH`.
+    pub(super) fn begin_warm(
+        &self,
+        key: &Key,
+        task: HookTask<'_>,
+    ) -> Result<Option<(Begun, Option<SlotReport>)>, Stop> {
+        // What is dropped in this loop is killed.
+        while let Some(waiting) = self.warm.take(key) {
+            let Waiting {
+                places,
+                mut released,
+                report,
+                run,
+                since,
+            } = waiting;
+            let scripts = &task.program.scripts;
+            let mut suits = places.len() == scripts.len();
+            for (place, script) in places.iter().zip(scripts) {
+                suits = suits && place.suits(task, script)?;
+            }
+            let Start::Running(hook) = &mut released.start else {
+                continue;
+            };
+            let Some(child) = hook.as_waiting().filter(|_| suits) else {
+                continue;
+            };
+            let variables = variables(task, run.directory())?;
+            let input = match key.waiter {
+                Waiter::Node | Waiter::Python => Some(warm::input(&variables)),
+                Waiter::Slot => {
+                    slot::input(&arguments(task.program, copies_in(&places))?, &variables)
+                }
+            };
+            let Some(mut input) = input else {
+                // Too much for a slot.
+                return Ok(None);
+            };
+            input.extend_from_slice(task.stdin);
+            if !child.begin(input.into(), task.deadline) {
+                continue;
+            }
+            // Only now: what does not wait any more finds no script. It reads its input when the run is waited for.
+            for (place, script) in places.iter().zip(scripts) {
+                place.fill(script)?;
+            }
+            self.warm.count_run();
+            let now = Instant::now();
+            released.setup.released = now;
+            released.setup.evidence.push(Evidence {
+                check: "warm",
+                observed: format!("waited {} ms", now.duration_since(since).as_millis()),
+            });
+            return Ok(Some(((released, run), report)));
+        }
+        Ok(None)
+    }
+
+    /// Starts an interpreter or a slot and waits until it waits, unless it is to end before.
+    async fn start_ahead(
+        &self,
+        refill: &Refill,
+        ends: &CancellationToken,
+    ) -> Result<Waiting, Unfit> {
+        let task = HookTask {
+            caller: &refill.template.caller,
+            cancel: ends,
+            deadline: Instant::now() + LIFETIME,
+            environment: &refill.template.environment,
+            opened: &refill.template.opened,
+            policy: &refill.template.policy,
+            prepared: &refill.template.prepared,
+            program: &refill.template.program,
+            session: "",
+            stdin: &Bytes::new(),
+            workspace: None,
+        };
+        let caller = task.caller.uid;
+        self.litter.room(caller).await;
+        let mut turn = self.setups.turn(caller).await;
+        let (mut places, mut report) = (Vec::new(), None);
+        let set_up = self.set_up_with(task, true, |directory, _| {
+            let (mut execution, made) = Execution::ahead(task, directory)?;
+            let waiters = self.parts.instance.waiters();
+            let fault = |e| Fault::new("cannot open the files that make processes wait", e);
+            match refill.key.waiter {
+                waiter @ (Waiter::Node | Waiter::Python) => {
+                    let granted = own_directory(waiters.clone(), Access::Read).map_err(fault)?;
+                    execution.own.push(granted);
+                    let script = start_of(&refill.template.program);
+                    waiter.wait(&mut execution.environment, &waiters, &script);
+                }
+                Waiter::Slot => {
+                    report = Some(slot::wait_in(&mut execution, &waiters).map_err(fault)?)
+                }
+            }
+            places = made;
+            Ok(execution)
+        });
+        let loaded = turn.spend(SETUP_TURN, Box::pin(set_up)).await;
+        let (mut released, run) = loaded.map_err(|stop| {
+            tracing::debug!(%stop, "nothing can be started ahead");
+            if stop.lacks_something() {
+                self.warm.give_up();
+            }
+            Unfit::Now
+        })?;
+        let Start::Running(hook) = &mut released.start else {
+            return Err(Unfit::Always);
+        };
+        let child = hook.as_waiting().ok_or(Unfit::Always)?;
+        let waits = timeout(LOADING, child.waits(WAITS, task.deadline));
+        let waits = tokio::select! {
+            waits = turn.spend(LOADING_TURN, waits) => waits,
+            () = ends.cancelled() => return Err(Unfit::Now),
+        };
+        match waits {
+            Ok(Ok(true)) => {}
+            Ok(_) => return Err(Unfit::Always),
+            Err(_) => return Err(Unfit::Now),
+        }
+        Ok(Waiting {
+            places,
+            released,
+            report,
+            run,
+            since: Instant::now(),
+        })
+    }
+}
+
+/// Returns the beginning of a program's first script; what of it cannot be read is left out.
+fn start_of(program: &Program) -> Vec<u8> {
+    let mut start = vec![0; MOST_SCANNED_BYTES];
+    let script = program.scripts.first();
+    let read = script.and_then(|script| script.file.read_at(&mut start, 0).ok());
+    start.truncate(read.unwrap_or(0));
+    start
+}

@@ -1,0 +1,155 @@
+//! What two runs of a command must have in common for what waits to serve either.
+
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    os::fd::AsFd,
+    path::{Path, PathBuf},
+};
+
+use nix::{errno::Errno, sys::stat::fstat};
+
+use hookjail_base::model::{Peer, ProfileName};
+
+use super::{Waiter, interpreter::Interpreter, slot};
+use crate::{BackendName, HookTask};
+use hookjail_policy::{
+    HookView, Limits, Metadata, Network, Spawn, environment::matters_at_start, rights::Rights,
+};
+
+/// All that a process is given when it starts. What it is given with its run is no part of it: scripts, stdin, and the variables
+/// that no interpreter reads when it starts; in a slot all variables, and all arguments but the paths of scripts.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Key {
+    argv: Vec<OsString>,
+    backend: BackendName,
+    caller: (u32, u32, Vec<u32>),
+    environment: BTreeMap<OsString, OsString>,
+    executable: (PathBuf, String, Inode),
+    grants: Vec<(PathBuf, Rights, Inode)>,
+    pub(crate) waiter: Waiter,
+    limits: Limits,
+    metadata: Metadata,
+    network: Network,
+    profile: (Vec<ProfileName>, String),
+    spawn: Spawn,
+    umask: u32,
+    working_dir: Option<(PathBuf, Inode)>,
+}
+
+type Inode = (libc::dev_t, libc::ino_t);
+
+impl Key {
+    /// Returns the key of a hook; `None` where nothing can wait for it.
+    pub(crate) fn of(task: HookTask<'_>) -> Option<Self> {
+        let HookTask {
+            caller,
+            cancel: _,
+            deadline: _,
+            environment,
+            opened,
+            policy,
+            prepared,
+            program,
+            session: _,
+            stdin: _,
+            workspace: _,
+        } = task;
+        // What is mounted must be what lies there when the hook runs, and a view is made with the run's scripts.
+        if opened.kept.is_some() || policy.view == HookView::Own {
+            return None;
+        }
+        let mut environment = environment.with_scratch(Path::new(""));
+        let words = program.words_before_script();
+        let interpreter = words.and_then(|words| Interpreter::of(words, &environment));
+        let interpreter = interpreter.filter(|it| it.is_roots(program, &environment));
+        let waiter = match interpreter.map(|it| it.waiter) {
+            // Node.js reads text alone.
+            Some(Waiter::Node) if environment.values().any(|it| it.to_str().is_none()) => None,
+            other => other,
+        };
+        let waiter = match waiter {
+            Some(waiter) => waiter,
+            None if slot::EXIST => Waiter::Slot,
+            None => return None,
+        };
+        let argv = match waiter {
+            Waiter::Node | Waiter::Python => program.argv.clone(),
+            Waiter::Slot => {
+                environment.clear();
+                let scripts = program.scripts.iter();
+                scripts.map(|script| script.path.clone().into()).collect()
+            }
+        };
+        environment.retain(|name, _| matters_at_start(name));
+        let grants = opened.grants.iter();
+        let grants = grants.map(|it| Ok((it.path.clone(), it.rights, inode(&it.target)?)));
+        let working_dir = opened.working_dir.as_ref();
+        let working_dir =
+            working_dir.map(|it| Ok::<_, Errno>((it.path.clone(), inode(&it.opened)?)));
+        let Peer {
+            gid,
+            groups,
+            pid: _,
+            remote: _,
+            uid,
+        } = caller;
+        Some(Self {
+            argv,
+            backend: prepared.backend,
+            caller: (*uid, *gid, groups.to_vec()),
+            environment,
+            executable: (
+                program.executable_path().to_owned(),
+                program.executable_sha256().to_owned(),
+                inode(&program.executable).ok()?,
+            ),
+            grants: grants.collect::<Result<_, Errno>>().ok()?,
+            waiter,
+            limits: policy.limits,
+            metadata: policy.metadata,
+            network: policy.network,
+            profile: (policy.line.to_vec(), policy.digest.clone()),
+            spawn: policy.spawn,
+            umask: policy.umask,
+            working_dir: working_dir.transpose().ok()?,
+        })
+    }
+}
+
+#[cfg(test)]
+impl Key {
+    /// Returns the key of a command, for a test.
+    pub(super) fn of_test(command: &str) -> Self {
+        Self {
+            argv: vec![command.into()],
+            backend: BackendName::LANDLOCK,
+            caller: (0, 0, Vec::new()),
+            environment: BTreeMap::new(),
+            executable: (PathBuf::new(), String::new(), (0, 0)),
+            grants: Vec::new(),
+            waiter: Waiter::Python,
+            limits: Limits {
+                address_space: None,
+                cpus: None,
+                file_size: 0,
+                memory: None,
+                on_output_limit: hookjail_base::model::OnOutputLimit::Drain,
+                open_files: 16,
+                output_bytes: 0,
+                scratch: None,
+                tasks: 1,
+            },
+            metadata: Metadata::Keep,
+            network: Network::None,
+            profile: (Vec::new(), String::new()),
+            spawn: Spawn::Threads,
+            umask: 0o077,
+            working_dir: None,
+        }
+    }
+}
+
+fn inode(file: impl AsFd) -> Result<Inode, Errno> {
+    fstat(file).map(|found| (found.st_dev, found.st_ino))
+}

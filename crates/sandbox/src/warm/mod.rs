@@ -1,0 +1,457 @@
+//! Warm interpreters and slots: confined ahead, each waits for one run.
+//!
+//! An interpreter itself runs the script, as ever: a file of hookjail's, which it reads before anything of the user's, only makes
+//! it wait for the run's variables. Until a run has its start record its script is not in its place, so that nothing of a hook
+//! can run. Then stdin carries the variables, and after them the event.
+//!
+//! A slot is for programs that cannot wait by themselves: a few instructions, which read the run's arguments and variables, and
+//! execute the hook's program.
+//!
+//! What waits belongs to one command with one [`Key`], and ends with its run. It is killed by its own deadline when it has waited
+//! too long.
+
+mod interpreter;
+mod key;
+mod python_modules;
+#[cfg_attr(not(target_os = "linux"), path = "no_slot.rs")]
+pub(crate) mod slot;
+
+use std::{
+    ffi::CString,
+    fs::{self, File},
+    io::{self, Read as _},
+    os::{fd::OwnedFd, unix::fs::PermissionsExt},
+    path::Path,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
+};
+
+use nix::sys::resource::{Resource, getrlimit};
+use tokio_util::sync::CancellationToken;
+
+pub(crate) use self::key::Key;
+use crate::{
+    Released,
+    run::{child_spec::ScriptPlace, litter::RunResources},
+};
+
+/// The most interpreters and slots that wait at once.
+const MOST: usize = 32;
+
+/// The most commands that are known.
+const MOST_COMMANDS: usize = 128;
+
+/// How long an interpreter or a slot waits.
+pub(crate) const LIFETIME: Duration = Duration::from_secs(300);
+
+/// How long they may take to start.
+pub(crate) const LOADING: Duration = Duration::from_secs(20);
+
+/// How long none is started after a run lacked a resource that they may hold.
+const HOLD_OFF: Duration = LIFETIME;
+
+/// The part of the host's memory that must be available for anything to wait: a tenth.
+const AVAILABLE: u64 = 10;
+
+/// The files that make interpreters wait.
+const WAITERS: [(&str, &str); 2] = [
+    ("encodings/__init__.py", include_str!("encodings.py")),
+    ("wait.cjs", include_str!("wait.cjs")),
+];
+
+/// Writes the files that make interpreters wait into a new directory.
+///
+/// # Errors
+///
+/// Returns the first error.
+pub(crate) fn write_waiters(directory: &Path) -> io::Result<()> {
+    let package = directory.join("encodings");
+    for made in [directory, &package] {
+        fs::create_dir(made)?;
+        fs::set_permissions(made, PermissionsExt::from_mode(0o755))?;
+    }
+    for (name, text) in WAITERS {
+        let path = directory.join(name);
+        fs::write(&path, text)?;
+        fs::set_permissions(&path, PermissionsExt::from_mode(0o444))?;
+    }
+    slot::write(directory)
+}
+
+/// What waits for a run.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Waiter {
+    /// Node.js, loaded.
+    Node,
+    /// Python, loaded.
+    Python,
+    /// A confined process, which executes the hook's program when the run begins.
+    Slot,
+}
+
+impl Waiter {
+    /// Sets the variables by which an interpreter reads the file that makes it wait, and what that file loads ahead.
+    pub(crate) fn wait(self, environment: &mut Vec<CString>, directory: &Path, script: &[u8]) {
+        let line = match self {
+            Self::Node => {
+                let file = directory.join("wait.cjs").display().to_string();
+                let quoted = file.replace('\\', "\\\\").replace('"', "\\\"");
+                format!("NODE_OPTIONS=--require \"{quoted}\"")
+            }
+            Self::Python => {
+                let names = python_modules::imported(script).join(" ");
+                environment.extend(CString::new(format!("HOOKJAIL_WARM={names}")));
+                format!("PYTHONPATH={}", directory.display())
+            }
+            Self::Slot => return,
+        };
+        environment.extend(CString::new(line));
+    }
+}
+
+/// Returns what a warm interpreter reads before the event: the length of the variables in hexadecimal, and the variables.
+pub(crate) fn input(variables: &[CString]) -> Vec<u8> {
+    let length: usize = variables
+        .iter()
+        .map(|line| line.as_bytes_with_nul().len())
+        .sum();
+    let mut input = format!("{length:016x}").into_bytes();
+    for line in variables {
+        input.extend(line.as_bytes_with_nul());
+    }
+    input
+}
+
+/// Where the errno arrives if a process in a slot cannot execute its hook's program.
+#[derive(Debug)]
+pub(crate) struct SlotReport(OwnedFd);
+
+impl SlotReport {
+    /// Returns the errno for which the program was not executed, given the code with which the process exited.
+    pub(crate) fn not_executed(self, exit_code: Option<i32>) -> Option<i32> {
+        /// The exit code of a process in a slot that could not execute the program.
+        const NOT_EXECUTED: i32 = 126;
+        if exit_code != Some(NOT_EXECUTED) {
+            return None;
+        }
+        let mut errno = [0; 4];
+        // Nothing was written where the program was executed.
+        let read = File::from(self.0).read_exact(&mut errno);
+        read.is_ok().then(|| i32::from_le_bytes(errno))
+    }
+}
+
+/// An interpreter or a slot that waits for a run. Dropping it kills it.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    /// Where its scripts are to be put.
+    pub(crate) places: Vec<ScriptPlace>,
+    pub(crate) released: Released,
+    /// Of a slot.
+    pub(crate) report: Option<SlotReport>,
+    pub(crate) run: Arc<RunResources>,
+    /// Since when it waits.
+    pub(crate) since: Instant,
+}
+
+/// A command for which something is to wait.
+#[derive(Debug)]
+struct Command {
+    asked: Instant,
+    key: Key,
+    starting: usize,
+    /// When it may be tried again, after one that did not come to wait.
+    unfit_until: Option<Instant>,
+    waiting: Vec<Waiting>,
+}
+
+/// What is read of the processes that wait for runs (`warm` of profiles).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct WaitingLevels {
+    /// How many wait.
+    pub processes: usize,
+    /// The runs that began in one since the daemon's start.
+    pub runs: u64,
+}
+
+/// The warm interpreters and slots.
+#[derive(Debug, Default)]
+pub(crate) struct Warm {
+    /// The command asked for longest ago comes first.
+    commands: Mutex<Vec<Command>>,
+    /// The runs that began in one.
+    runs: AtomicU64,
+    want: Mutex<Want>,
+}
+
+/// The wants of runs.
+#[derive(Debug, Default)]
+struct Want {
+    /// When any were given up last.
+    given_up: Option<Instant>,
+    /// When a run lacked something last.
+    lacked: Option<Instant>,
+    /// Ends those that are being started.
+    starts: CancellationToken,
+}
+
+impl Warm {
+    /// Takes what has waited longest for a command with this key.
+    pub(crate) fn take(&self, key: &Key) -> Option<Waiting> {
+        let mut commands = self.lock();
+        let command = commands.iter_mut().find(|it| it.key == *key)?;
+        (!command.waiting.is_empty()).then(|| command.waiting.remove(0))
+    }
+
+    /// Counts a run that began in what waited.
+    pub(crate) fn count_run(&self) {
+        self.runs.fetch_add(1, Relaxed);
+    }
+
+    /// Returns how many wait, and how many runs began in one.
+    pub(crate) fn levels(&self) -> WaitingLevels {
+        WaitingLevels {
+            processes: self.lock().iter().map(|it| it.waiting.len()).sum(),
+            runs: self.runs.load(Relaxed),
+        }
+    }
+
+    /// Returns how many to start now for a command with this key, of which `wanted` are to wait. They count as
+    /// being started.
+    ///
+    /// None for a command that is asked for the first time: its words may be other ones each time.
+    pub(crate) fn missing(&self, key: &Key, wanted: usize) -> usize {
+        let now = Instant::now();
+        let mut commands = self.lock();
+        let known = commands.iter().position(|it| it.key == *key);
+        let known = known.map(|at| commands.remove(at));
+        commands.retain(|it| now.duration_since(it.asked) < LIFETIME);
+        let is_new = known.is_none();
+        let mut command = known.unwrap_or(Command {
+            asked: now,
+            key: key.clone(),
+            starting: 0,
+            unfit_until: None,
+            waiting: Vec::new(),
+        });
+        command.asked = now;
+        let is_held_off = self.is_held_off(now);
+        let is_unfit = command.unfit_until.is_some_and(|until| now < until);
+        let starting: usize = commands.iter().map(|it| it.starting).sum();
+        let missing = if is_new || is_unfit || is_held_off {
+            0
+        } else {
+            let has = command.starting + command.waiting.len();
+            let room = MOST.saturating_sub(starting + has);
+            wanted.saturating_sub(has).min(room)
+        };
+        command.starting += missing;
+        commands.push(command);
+        if commands.len() > MOST_COMMANDS {
+            commands.remove(0);
+        }
+        // Room is made by those of the commands asked for longest ago.
+        let held = |it: &Command| it.starting + it.waiting.len();
+        let mut over = commands
+            .iter()
+            .map(held)
+            .sum::<usize>()
+            .saturating_sub(MOST);
+        for command in commands.iter_mut() {
+            let dropped = over.min(command.waiting.len());
+            command.waiting.drain(..dropped);
+            over -= dropped;
+        }
+        missing
+    }
+
+    /// Keeps what came to wait. Where it did not, and would not the next time, no other is started for some time.
+    pub(crate) fn started(&self, key: &Key, waiting: Result<Waiting, Unfit>) {
+        let is_held_off = self.is_held_off(Instant::now());
+        let mut commands = self.lock();
+        let Some(command) = commands.iter_mut().find(|it| it.key == *key) else {
+            return;
+        };
+        command.starting = command.starting.saturating_sub(1);
+        match waiting {
+            Ok(_) if is_held_off => {}
+            Ok(waiting) => command.waiting.push(waiting),
+            Err(Unfit::Always) => command.unfit_until = Some(Instant::now() + LIFETIME),
+            Err(Unfit::Now) => {}
+        }
+    }
+
+    /// Takes back that some are being started.
+    pub(crate) fn not_started(&self, key: &Key, number: usize) {
+        let mut commands = self.lock();
+        if let Some(command) = commands.iter_mut().find(|it| it.key == *key) {
+            command.starting = command.starting.saturating_sub(number);
+        }
+    }
+
+    /// Lets go of what has waited too long. Its own deadline has killed it.
+    pub(crate) fn drop_old(&self) {
+        let is_young = |it: &Waiting| it.since.elapsed() < LIFETIME;
+        let mut commands = self.lock();
+        commands
+            .iter_mut()
+            .for_each(|it| it.waiting.retain(is_young));
+    }
+
+    /// Kills all that wait or are being started, of any caller, and has none started for [`HOLD_OFF`]: a run lacks a resource
+    /// that they may hold. Returns whether there were any.
+    pub(crate) fn give_up(&self) -> bool {
+        let starts = {
+            let mut want = self.want();
+            want.lacked = Some(Instant::now());
+            std::mem::take(&mut want.starts)
+        };
+        starts.cancel();
+        let mut commands = self.lock();
+        let held = |it: &Command| it.starting + it.waiting.len();
+        let any = commands.iter().any(|it| held(it) > 0);
+        commands.iter_mut().for_each(|it| it.waiting.clear());
+        drop(commands);
+        if any {
+            self.want().given_up = Some(Instant::now());
+        }
+        any
+    }
+
+    /// Returns whether any were given up less than some time ago: their resources may not be free yet.
+    pub(crate) fn gave_up_within(&self, time: Duration) -> bool {
+        let given_up = self.want().given_up;
+        given_up.is_some_and(|given_up| given_up.elapsed() < time)
+    }
+
+    /// Returns what ends those that are being started now.
+    pub(crate) fn starts(&self) -> CancellationToken {
+        self.want().starts.clone()
+    }
+
+    fn is_held_off(&self, now: Instant) -> bool {
+        let lacked = self.want().lacked;
+        lacked.is_some_and(|lacked| now.duration_since(lacked) < HOLD_OFF)
+    }
+
+    fn want(&self) -> MutexGuard<'_, Want> {
+        // Each change is one assignment.
+        self.want.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Command>> {
+        // A panic leaves at most one too few or too many.
+        self.commands.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Why something did not come to wait.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Unfit {
+    /// It ended, or printed something: it would do so each time.
+    Always,
+    /// It could not be started.
+    Now,
+}
+
+/// Returns whether more than half of the descriptors that this process may have are open, or that is not known.
+pub(crate) fn are_descriptors_scarce() -> bool {
+    let open = fs::read_dir("/dev/fd").map(Iterator::count);
+    match (open, getrlimit(Resource::RLIMIT_NOFILE)) {
+        (Ok(open), Ok((limit, _))) => open > usize::try_from(limit).unwrap_or(usize::MAX) / 2,
+        (Err(_), _) | (_, Err(_)) => true,
+    }
+}
+
+/// Returns whether less than a part of the host's memory is available, or that is not known.
+pub(crate) fn is_memory_scarce() -> bool {
+    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let size = |name: &str| -> Option<u64> {
+        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+        line.split_whitespace().next()?.parse().ok()
+    };
+    match (size("MemTotal:"), size("MemAvailable:")) {
+        (Some(total), Some(available)) => available < total / AVAILABLE,
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(warm: &Warm, command: &str, wanted: usize) -> usize {
+        warm.missing(&Key::of_test(command), wanted)
+    }
+
+    #[test]
+    fn only_a_command_that_was_asked_for_before_is_started_ahead() {
+        let warm = Warm::default();
+        assert_eq!(asked(&warm, "a", 2), 0);
+        assert_eq!(asked(&warm, "b", 2), 0);
+        assert_eq!(asked(&warm, "a", 2), 2);
+        // They are being started.
+        assert_eq!(asked(&warm, "a", 2), 0);
+        warm.started(&Key::of_test("a"), Err(Unfit::Now));
+        assert_eq!(asked(&warm, "a", 2), 1);
+        warm.not_started(&Key::of_test("a"), 2);
+        assert_eq!(asked(&warm, "a", 2), 2);
+        warm.started(&Key::of_test("a"), Err(Unfit::Always));
+        assert_eq!(asked(&warm, "a", 2), 0);
+        assert_eq!(asked(&warm, "b", 0), 0);
+    }
+
+    #[test]
+    fn after_a_want_those_that_are_started_end_and_none_is_started_for_some_time() {
+        let warm = Warm::default();
+        assert!(!warm.give_up(), "there is none");
+        warm.want().lacked = None;
+        assert_eq!(asked(&warm, "a", 2), 0);
+        assert_eq!(asked(&warm, "a", 2), 2);
+        let starts = warm.starts();
+        assert!(!starts.is_cancelled());
+
+        assert!(warm.give_up());
+
+        assert!(starts.is_cancelled());
+        assert!(!warm.starts().is_cancelled());
+        warm.not_started(&Key::of_test("a"), 2);
+        assert!(!warm.give_up());
+        assert_eq!(asked(&warm, "a", 2), 0);
+        let before = |age: Duration| Instant::now().checked_sub(age).unwrap();
+        warm.want().lacked = Some(before(HOLD_OFF));
+        assert_eq!(asked(&warm, "a", 2), 2);
+    }
+
+    #[test]
+    fn the_commands_asked_for_longest_ago_make_room() {
+        let warm = Warm::default();
+        for number in 0..=MOST_COMMANDS {
+            assert_eq!(asked(&warm, &number.to_string(), 1), 0);
+        }
+        assert_eq!(warm.lock().len(), MOST_COMMANDS);
+        assert_eq!(asked(&warm, "0", 1), 0, "it was forgotten");
+        let known = (2..MOST_COMMANDS).map(|number| asked(&warm, &number.to_string(), 1));
+        assert_eq!(known.sum::<usize>(), MOST, "more are not started");
+    }
+
+    #[test]
+    fn an_interpreter_reads_the_file_that_makes_it_wait() {
+        let set = |waiter: Waiter| {
+            let mut environment = vec![CString::new("A=b").unwrap()];
+            waiter.wait(&mut environment, Path::new("/run/a \"b\""), b"import json");
+            let text = environment
+                .iter()
+                .map(|line| line.to_str().unwrap().to_owned());
+            text.collect::<Vec<_>>()
+        };
+        let python = ["A=b", "HOOKJAIL_WARM=json", "PYTHONPATH=/run/a \"b\""];
+        assert_eq!(set(Waiter::Python), python);
+        let node = "NODE_OPTIONS=--require \"/run/a \\\"b\\\"/wait.cjs\"";
+        assert_eq!(set(Waiter::Node), ["A=b", node]);
+        assert_eq!(set(Waiter::Slot), ["A=b"]);
+    }
+}
