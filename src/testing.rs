@@ -67,7 +67,8 @@ pub mod policy {
 }
 
 pub mod sandbox {
-    pub use hookjail_sandbox::{BackendName, Claims, Prepared, Sandbox, Task};
+    pub use crate::pipeline::Sandbox;
+    pub use hookjail_sandbox::{BackendName, Claims, Prepared, Task};
 
     #[cfg(target_os = "linux")]
     pub mod explain {

@@ -21,7 +21,7 @@ use crate::{
     wire::{backend_statuses, json, profile_status},
 };
 use hookjail_policy::Registry;
-use hookjail_sandbox::Sandbox;
+use hookjail_sandbox::Confinement;
 
 /// Shows what this host can enforce, axis by axis, with evidence.
 #[derive(Debug, Args)]
@@ -93,7 +93,7 @@ impl DoctorArgs {
     async fn examine(
         &self,
         registry: &Registry,
-        sandbox: &Sandbox,
+        sandbox: &Confinement,
     ) -> Result<pb::GetStatusResponse, Failure> {
         let named = self.profile.as_deref();
         let named = named

@@ -26,7 +26,8 @@ use crate::{
     hooks::Results,
     metrics::Metrics,
     pipeline::{
-        Audit, Configuration, Gate, GateParts, Homes, Notifier, OperatorHook, Pipeline, Rules, Runs,
+        Audit, Configuration, Gate, GateParts, Homes, Notifier, OperatorHook, Pipeline, Rules,
+        Runs, Sandbox,
     },
     traces::Tracer,
     wire::MAX_HANDSHAKES,
@@ -35,7 +36,7 @@ use hookjail_journal::{Redaction, append::Journal};
 use hookjail_policy::{Registry, WorkspaceRoots, forbidden::Forbidden};
 use hookjail_sandbox::rootfs::Root;
 use hookjail_sandbox::{
-    BackendName, BackendStatus, Identities, InstanceDir, OwnUids, RunAs, Sandbox, SandboxParts,
+    BackendName, BackendStatus, Confinement, Identities, InstanceDir, OwnUids, RunAs, SandboxParts,
     StateStore, backend,
 };
 use hookjail_sys as sys;
@@ -511,7 +512,7 @@ pub(super) fn make_cache(path: Option<&Path>) {
 }
 
 /// Has every profile of a registry confirmed on each of its backends. Returns those that none serves, each with the reason.
-pub(super) async fn confirm_all(sandbox: &Sandbox, registry: &Registry) -> Vec<ProfileName> {
+pub(super) async fn confirm_all(sandbox: &Confinement, registry: &Registry) -> Vec<ProfileName> {
     let mut unconfirmed = Vec::new();
     for policy in registry.iter() {
         // The workspace's own grants differ with each request; the means that enforce them do not.

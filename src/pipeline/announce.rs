@@ -14,7 +14,8 @@ use super::{
 use hookjail_journal::{
     Redaction,
     chain::sha256,
-    record::{self, AxisLine, Record},
+    record::{self, AxisLine},
+    writer::StartRecorded,
 };
 use hookjail_sandbox::process::Chunk;
 use hookjail_sandbox::program::Digest;
@@ -27,12 +28,18 @@ use hookjail_sandbox::{HookTask, Skipped};
 #[must_use]
 pub struct Announced {
     plan: Box<Plan>,
+    recorded: StartRecorded,
 }
 
 impl Announced {
     /// Returns the task for a sandbox to start.
     pub(super) fn task(&self) -> HookTask<'_> {
         self.plan.task()
+    }
+
+    /// Returns the record without which no sandbox starts the task.
+    pub(super) const fn recorded(&self) -> &StartRecorded {
+        &self.recorded
     }
 
     /// Returns the run and the sender of its output chunks, and drops the rest.
@@ -63,15 +70,15 @@ impl Audit {
         let redaction = self.redaction().get();
         let written = async {
             let (plan, record) = heavy::sized(uid, plan.stdin.len(), move || {
-                let mut record = Record::Started(Box::new(started(&plan, &redaction)));
-                redaction.clean(&mut record);
+                let mut record = Box::new(started(&plan, &redaction));
+                redaction.clean_start(&mut record);
                 (plan, record)
             })
             .await;
             let written = self.writer.start_of_run(record).await;
-            written.map(|_| plan)
+            written.map(|recorded| (plan, recorded))
         };
-        let plan = tokio::select! {
+        let (plan, recorded) = tokio::select! {
             biased;
             // First in the list: nothing is written for a call that is already cancelled or late.
             () = cancel.cancelled() => return Err(canceled().into()),
@@ -86,7 +93,7 @@ impl Audit {
             let (hook, request) = (&request.hook.name, &request.id);
             tracing::warn!(hook, request, "a hook runs UNCONFINED");
         }
-        Ok(Announced { plan })
+        Ok(Announced { plan, recorded })
     }
 }
 

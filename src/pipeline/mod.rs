@@ -40,13 +40,17 @@ use hookjail_base::{
     util::heavy,
 };
 
+use hookjail_journal::writer::StartRecorded;
+
 use crate::{
     hooks::Results,
     metrics::Metrics,
     request::Request,
     traces::{self, Stage, Tracer},
 };
-use hookjail_sandbox::Sandbox;
+
+/// Starts hooks whose start is in the journal.
+pub type Sandbox = hookjail_sandbox::Sandbox<StartRecorded>;
 
 /// The stages of every request.
 #[derive(Debug)]
@@ -64,7 +68,7 @@ pub struct Pipeline {
     /// The runs in work.
     pub(crate) runs: Runs,
     /// The confinement backends.
-    pub(crate) sandbox: Arc<Sandbox>,
+    pub(crate) sandbox: Sandbox,
     /// The traces of calls.
     pub(crate) tracer: Tracer,
 }

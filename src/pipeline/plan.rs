@@ -26,7 +26,7 @@ use hookjail_policy::{
 use hookjail_sandbox::process::Chunk;
 use hookjail_sandbox::program::{OpenedFor, Program, misleading};
 use hookjail_sandbox::{
-    Cache, Confirmation, GrantRequest, HookTask, Opened, Prepared, Sandbox, Selected, Skipped,
+    Cache, Confinement, Confirmation, GrantRequest, HookTask, Opened, Prepared, Selected, Skipped,
 };
 
 /// A run as planned: the data that later stages and the reply read.
@@ -107,7 +107,10 @@ impl Plan {
     /// Refuses a request that widens the profile, a policy that no backend enforces or confirms, a backend without
     /// confinement where the request requires it, environments and events that cannot be built, and paths that cannot
     /// be opened.
-    pub(crate) async fn resolve(admitted: Admitted, sandbox: &Sandbox) -> Result<Box<Self>, Stop> {
+    pub(crate) async fn resolve(
+        admitted: Admitted,
+        sandbox: &Confinement,
+    ) -> Result<Box<Self>, Stop> {
         let request = &admitted.request;
         let base = &admitted.policy;
         let cache = sandbox

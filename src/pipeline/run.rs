@@ -6,10 +6,10 @@ use tokio::sync::mpsc;
 
 use hookjail_base::refusal::Stop;
 
-use super::{Announced, Run, runs::RunStage};
+use super::{Announced, Run, Sandbox, runs::RunStage};
 use crate::traces::{self, Stage};
 use hookjail_sandbox::process::{Chunk, Supervision};
-use hookjail_sandbox::{EndedHook, Sandbox, StartedHook};
+use hookjail_sandbox::{EndedHook, StartedHook};
 
 /// An announced hook that runs confined as planned. Dropping it kills the tree.
 ///
@@ -41,8 +41,10 @@ impl Confined {
     ///
     /// Refuses where any part of confinement cannot be applied or confirmed. Nothing of the hook has run then, except
     /// where `/proc` shows a released child confined differently than planned: its tree is killed.
-    pub async fn start(announced: Announced, sandbox: &Arc<Sandbox>) -> Result<Self, Stop> {
-        let hook = sandbox.start(announced.task()).await?;
+    pub async fn start(announced: Announced, sandbox: &Sandbox) -> Result<Self, Stop> {
+        let hook = sandbox
+            .start(announced.task(), announced.recorded())
+            .await?;
         let (run, chunks) = announced.started();
         traces::reach(run.trace.as_ref(), Stage::Run);
         if let Some(listed) = &run.listed {

@@ -8,10 +8,10 @@ use hookjail_base::model::axis::Axis;
 
 use super::axis_report;
 use hookjail_policy::Policy;
-use hookjail_sandbox::{AxisProof, BackendStatus, Prepared, ProbeResult, Sandbox, Skipped};
+use hookjail_sandbox::{AxisProof, BackendStatus, Confinement, Prepared, ProbeResult, Skipped};
 
 /// Returns the status on this host of each backend in the operator's configuration.
-pub(crate) fn backend_statuses(sandbox: &Sandbox) -> Vec<pb::BackendStatus> {
+pub(crate) fn backend_statuses(sandbox: &Confinement) -> Vec<pb::BackendStatus> {
     let probed = sandbox.probe().into_iter();
     let status = probed.map(|(name, probed)| {
         let (landlock_abi, reason, fix) = match &probed {
@@ -33,7 +33,7 @@ pub(crate) fn backend_statuses(sandbox: &Sandbox) -> Vec<pb::BackendStatus> {
 /// Returns a profile's status on this host, with evidence.
 ///
 /// Runs the self-test on each of its backends that has no result yet.
-pub(crate) async fn profile_status(sandbox: &Sandbox, policy: &Policy) -> pb::ProfileStatus {
+pub(crate) async fn profile_status(sandbox: &Confinement, policy: &Policy) -> pb::ProfileStatus {
     let statuses = sandbox.survey(policy).await;
     let chosen = statuses.iter().position(BackendStatus::serves);
     // Where no backend serves the profile, the operator's first choice is shown.
@@ -68,7 +68,7 @@ pub(crate) async fn profile_status(sandbox: &Sandbox, policy: &Policy) -> pb::Pr
 }
 
 fn backend_standing(
-    sandbox: &Sandbox,
+    sandbox: &Confinement,
     policy: &Policy,
     status: &BackendStatus,
 ) -> pb::BackendStanding {
@@ -108,7 +108,7 @@ fn backend_standing(
 }
 
 fn evidence(
-    sandbox: &Sandbox,
+    sandbox: &Confinement,
     policy: &Policy,
     prepared: &Prepared,
     proofs: &[AxisProof],

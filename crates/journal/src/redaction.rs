@@ -46,6 +46,13 @@ impl Redaction {
         record.each_text(|text| self.redactor.clean(text));
     }
 
+    /// Redacts the start record of a run.
+    pub fn clean_start(&self, started: &mut record::Started) {
+        if !self.redactor.is_empty() {
+            each_text_of_start(started, |text| self.redactor.clean(text));
+        }
+    }
+
     /// Returns as much of an event as is kept.
     pub fn event(&self, event: &[u8]) -> Option<CapturedText> {
         self.capture.event.then(|| self.kept(event, false))
@@ -163,50 +170,53 @@ impl Record {
                     .chain(command)
                     .for_each(act);
             }
-            Self::Started(started) => {
-                let record::Started {
-                    answered_by: _,
-                    axes: _,
-                    backend: _,
-                    command,
-                    consent: _,
-                    contract: _,
-                    digests,
-                    environment,
-                    event: _,
-                    event_bytes: _,
-                    event_sha256: _,
-                    hook,
-                    mode: _,
-                    passed_over,
-                    peer: _,
-                    point,
-                    profile,
-                    profile_digest: _,
-                    program,
-                    request_id,
-                    request_sha256: _,
-                    run_id: _,
-                    session,
-                    timeout_ms: _,
-                    trace,
-                    unconfined: _,
-                    working_dir,
-                } = &mut **started;
-                [hook, point, profile, program, request_id, session]
-                    .into_iter()
-                    .chain(&mut command.argv)
-                    .chain(digests.iter_mut().map(|digest| &mut digest.path))
-                    .chain(environment)
-                    .chain(passed_over.iter_mut().map(|backend| &mut backend.message))
-                    .chain(trace)
-                    .chain(working_dir)
-                    .for_each(act);
-            }
+            Self::Started(started) => each_text_of_start(started, act),
             Self::Torn(torn) => act(&mut torn.text),
             Self::Interrupted(_) | Self::Lost(_) => {}
         }
     }
+}
+
+/// Goes through the texts of a start record that a hook's caller wrote.
+fn each_text_of_start(started: &mut record::Started, act: impl FnMut(&mut String)) {
+    let record::Started {
+        answered_by: _,
+        axes: _,
+        backend: _,
+        command,
+        consent: _,
+        contract: _,
+        digests,
+        environment,
+        event: _,
+        event_bytes: _,
+        event_sha256: _,
+        hook,
+        mode: _,
+        passed_over,
+        peer: _,
+        point,
+        profile,
+        profile_digest: _,
+        program,
+        request_id,
+        request_sha256: _,
+        run_id: _,
+        session,
+        timeout_ms: _,
+        trace,
+        unconfined: _,
+        working_dir,
+    } = started;
+    [hook, point, profile, program, request_id, session]
+        .into_iter()
+        .chain(&mut command.argv)
+        .chain(digests.iter_mut().map(|digest| &mut digest.path))
+        .chain(environment)
+        .chain(passed_over.iter_mut().map(|backend| &mut backend.message))
+        .chain(trace)
+        .chain(working_dir)
+        .for_each(act);
 }
 
 /// Goes through the strings that a value holds; names of members are the contract's own.

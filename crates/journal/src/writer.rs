@@ -19,7 +19,7 @@ use hookjail_base::refusal::chain;
 
 use super::{
     append::{Appended, Journal, JournalError},
-    record::Record,
+    record::{Record, Started},
 };
 
 /// The most starts and refusals in the queue; more wait for room. End records need none: their number is bounded by the
@@ -34,6 +34,19 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The time that shutdown waits for queued records. The next daemon records runs without an end as interrupted.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Proof that a start record is in the journal.
+///
+/// Only [`Writer::start_of_run`] makes one.
+#[derive(Debug)]
+pub struct StartRecorded(Appended);
+
+impl StartRecorded {
+    /// Returns the record's position in the chain.
+    pub fn appended(&self) -> &Appended {
+        &self.0
+    }
+}
 
 /// The journal's writer.
 #[derive(Debug)]
@@ -169,9 +182,11 @@ impl Writer {
     }
 
     /// Writes the start of a run. If this future is dropped early, the record may or may not be written.
-    pub async fn start_of_run(&self, record: Record) -> Result<Appended, Unwritten> {
+    pub async fn start_of_run(&self, record: Box<Started>) -> Result<StartRecorded, Unwritten> {
         let room = self.room().await?;
-        self.write(record, true, Some(room)).await
+        let record = Record::Started(record);
+        let appended = self.write(record, true, Some(room)).await?;
+        Ok(StartRecorded(appended))
     }
 
     /// Writes the end of a run. Once the future was polled, the record is written even if the future is dropped.

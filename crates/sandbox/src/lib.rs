@@ -62,7 +62,7 @@ pub use self::{
 };
 pub use self::{
     backend::{BackendName, Claims, Prepared},
-    run::{Sandbox, task::Task},
+    run::{Confinement, Sandbox, task::Task},
 };
 #[cfg(target_os = "linux")]
 pub use self::{

@@ -44,7 +44,7 @@ use crate::{
     request::Request,
 };
 use hookjail_policy::{Policy, starts_in};
-use hookjail_sandbox::Sandbox;
+use hookjail_sandbox::Confinement;
 use hookjail_sandbox::program::{Opened, OpenedFor, Program};
 
 /// The maximum nesting depth of hooks. It ends the recursion of a hook that starts a runtime which runs hooks.
@@ -191,7 +191,7 @@ impl Gate {
         &self,
         call: Call,
         request: Box<Request>,
-        sandbox: &Sandbox,
+        sandbox: &Confinement,
     ) -> Result<Admitted, Stop> {
         let uid = call.peer.uid;
         let admitted = self.decide(call, request, sandbox).await;
@@ -205,7 +205,7 @@ impl Gate {
         &self,
         call: Call,
         request: Box<Request>,
-        sandbox: &Sandbox,
+        sandbox: &Confinement,
     ) -> Result<Admitted, Stop> {
         self.not_draining()?;
         self.admit_peer(&call.peer, sandbox)?;
@@ -388,7 +388,7 @@ impl Gate {
     }
 
     /// Returns whether a peer may read the records of all requests. A hook may read none.
-    pub(crate) fn reads_all(&self, peer: &Peer, sandbox: &Sandbox) -> bool {
+    pub(crate) fn reads_all(&self, peer: &Peer, sandbox: &Confinement) -> bool {
         let own = nix::unistd::geteuid().as_raw();
         let listed = peer.uid == own || self.rules().readers.contain(peer);
         listed && !sandbox.is_hook(peer)
@@ -407,7 +407,7 @@ impl Gate {
     /// # Errors
     ///
     /// Refuses hooks, users that are neither the daemon's own nor listed for it, and all where no consent is given at run time.
-    pub(crate) fn admit_operator(&self, peer: &Peer, sandbox: &Sandbox) -> Result<(), Refusal> {
+    pub(crate) fn admit_operator(&self, peer: &Peer, sandbox: &Confinement) -> Result<(), Refusal> {
         if sandbox.is_hook(peer) {
             let message = "a hook may not answer for the operator";
             return Err(Refusal::new(Reason::CallerIsAHook, message));
@@ -441,7 +441,7 @@ impl Gate {
     /// # Errors
     ///
     /// Refuses hooks, and users that are neither the daemon's own nor listed.
-    pub(crate) fn admit_peer(&self, peer: &Peer, sandbox: &Sandbox) -> Result<(), Refusal> {
+    pub(crate) fn admit_peer(&self, peer: &Peer, sandbox: &Confinement) -> Result<(), Refusal> {
         if sandbox.is_hook(peer) {
             return Err(Refusal::new(
                 Reason::CallerIsAHook,
@@ -519,7 +519,7 @@ struct Candidate<'a> {
     policy: &'a Arc<Policy>,
     request: &'a Request,
     rules: &'a Arc<Rules>,
-    sandbox: &'a Sandbox,
+    sandbox: &'a Confinement,
 }
 
 /// Refuses a request to which too many hooks led.

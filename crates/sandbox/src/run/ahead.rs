@@ -15,7 +15,7 @@ use hookjail_base::{
     refusal::{Fault, Stop},
 };
 
-use super::{Begun, Evidence, LOADING_TURN, SETUP_TURN, Sandbox, Start};
+use super::{Begun, Confinement, Evidence, LOADING_TURN, SETUP_TURN, Start};
 use crate::{
     HookTask, Opened, Prepared,
     program::Program,
@@ -47,13 +47,17 @@ struct Template {
 pub(super) struct Refill {
     key: Key,
     missing: usize,
-    sandbox: Arc<Sandbox>,
+    sandbox: Arc<Confinement>,
     template: Template,
 }
 
 impl Refill {
     /// Returns how to start those that are missing; `None` where none is.
-    pub(super) fn of(sandbox: &Arc<Sandbox>, key: Key, task: HookTask<'_>) -> Option<Box<Self>> {
+    pub(super) fn of(
+        sandbox: &Arc<Confinement>,
+        key: Key,
+        task: HookTask<'_>,
+    ) -> Option<Box<Self>> {
         let wanted = usize::try_from(task.policy.warm).unwrap_or(0);
         let missing = sandbox.warm.missing(&key, wanted);
         if missing == 0 {
@@ -122,7 +126,7 @@ impl Drop for Refill {
     }
 }
 
-impl Sandbox {
+impl Confinement {
     /// Returns how many processes wait for runs, and how many runs began in one.
     pub fn waiting(&self) -> WaitingLevels {
         self.warm.levels()

@@ -37,7 +37,9 @@ pub(crate) mod view;
 
 use std::{
     fmt, io,
+    marker::PhantomData,
     num::NonZero,
+    ops::Deref,
     path::PathBuf,
     pin::{Pin, pin},
     sync::Arc,
@@ -158,9 +160,50 @@ impl RunAs {
     }
 }
 
-/// The backends, with the resources to start hooks under them.
+/// The backends, with the resources to start hooks under them, each for what records its start, `R`.
+///
+/// A caller whose `R` only a journal makes cannot start a hook that is not recorded.
 #[derive(Debug)]
-pub struct Sandbox {
+pub struct Sandbox<R> {
+    confinement: Arc<Confinement>,
+    recorded: PhantomData<fn(&R)>,
+}
+
+impl<R> Sandbox<R> {
+    /// Creates a sandbox.
+    ///
+    /// # Errors
+    ///
+    /// Fails where children could not be inspected, or no thread can be started.
+    pub fn new(parts: SandboxParts) -> io::Result<Self> {
+        Ok(Self {
+            confinement: Arc::new(Confinement::new(parts)?),
+            recorded: PhantomData,
+        })
+    }
+
+    /// Starts a hook confined, whose start is recorded.
+    ///
+    /// # Errors
+    ///
+    /// Refuses where any part of confinement cannot be applied or confirmed. Nothing of the hook has run then, except
+    /// where `/proc` shows a released child confined differently than planned: its tree is killed.
+    pub async fn start(&self, task: HookTask<'_>, _recorded: &R) -> Result<StartedHook, Stop> {
+        self.confinement.start(task).await
+    }
+}
+
+impl<R> Deref for Sandbox<R> {
+    type Target = Confinement;
+
+    fn deref(&self) -> &Confinement {
+        &self.confinement
+    }
+}
+
+/// A [`Sandbox`] but for the start of hooks.
+#[derive(Debug)]
+pub struct Confinement {
     /// Declared first: what waits is killed, and its directories removed, by the others.
     warm: Warm,
     pub(crate) confirmations: Confirmations,
@@ -394,13 +437,8 @@ impl StartedHook {
     }
 }
 
-impl Sandbox {
-    /// Creates a sandbox.
-    ///
-    /// # Errors
-    ///
-    /// Fails where children could not be inspected, or no thread can be started.
-    pub fn new(mut parts: SandboxParts) -> io::Result<Self> {
+impl Confinement {
+    pub(crate) fn new(mut parts: SandboxParts) -> io::Result<Self> {
         parts.keeper.note_in(Arc::clone(parts.instance.groups()));
         let processors = available_parallelism().map_or(1, NonZero::get);
         let at_once = (4 * processors).max(2 * parts.spawners);
@@ -455,13 +493,7 @@ impl Sandbox {
         self.parts.identities.is_some()
     }
 
-    /// Starts a hook confined. The caller, [`crate::pipeline`], records its start in the journal before.
-    ///
-    /// # Errors
-    ///
-    /// Refuses where any part of confinement cannot be applied or confirmed. Nothing of the hook has run then, except
-    /// where `/proc` shows a released child confined differently than planned: its tree is killed.
-    pub async fn start(self: &Arc<Self>, task: HookTask<'_>) -> Result<StartedHook, Stop> {
+    async fn start(self: &Arc<Self>, task: HookTask<'_>) -> Result<StartedHook, Stop> {
         let caller = task.caller.uid;
         let turn = async {
             self.litter.room(caller).await;

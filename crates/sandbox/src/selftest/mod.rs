@@ -28,7 +28,7 @@ use hookjail_base::{
 use hookjail_policy::ScratchLimits;
 
 use crate::{
-    Backend, BackendName, Noop, Prepared, Sandbox, Started,
+    Backend, BackendName, Confinement, Noop, Prepared, Started,
     backend::is_claimed,
     host::{Lease, Until},
     mutants,
@@ -379,7 +379,7 @@ impl Key {
 
 type Proved = Result<Arc<Confirmation>, Arc<Unconfirmed>>;
 
-impl Sandbox {
+impl Confinement {
     /// Translates a policy with the first backend that enforces its requirements, and confirms it. `profile_digest` names the
     /// profile that the policy was made from.
     ///

@@ -173,13 +173,13 @@ fn own_uids() -> bool {
 }
 
 /// Makes a sandbox of one backend.
-fn sandbox(backend: impl Backend + 'static) -> (Sandbox, TempDir) {
+fn sandbox(backend: impl Backend + 'static) -> (Confinement, TempDir) {
     let directory: TempDir = tempfile::tempdir().unwrap();
     fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o711)).unwrap();
     let name = backend.name();
     let identities =
         own_uids().then(|| Arc::new(Identities::new(DEFAULT_UID_RANGE.clone()).unwrap()));
-    let sandbox = Sandbox::new(SandboxParts {
+    let sandbox = Confinement::new(SandboxParts {
         root: None,
         backends: vec![Box::new(backend)],
         #[cfg(target_os = "linux")]
