@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hookjail::testing::journal::{
+use hookjail_journal::{
     append::{Fsync, Journal, Settings},
     record::{PeerLine, Record, Refused},
 };

@@ -26,11 +26,9 @@ use hookjail::{
         Access, GrantPlace, GrantSpec, Keep, Metadata, Network, Policy, Registry, Spawn,
         narrow::{Bindings, narrow},
     },
-    testing::{
-        policy::rights::Rights,
-        sandbox::seatbelt::{Generated, Granted, Kept, Places, profile},
-    },
 };
+use hookjail_policy::rights::Rights;
+use hookjail_sandbox::seatbelt::{Generated, Granted, Kept, Places, profile};
 use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
 use serde_json::Value;
 

@@ -18,10 +18,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hookjail::{
-    pb::{self, sandbox_service_client::SandboxServiceClient},
-    testing::journal::verify::verify_journal,
-};
+use hookjail::pb::{self, sandbox_service_client::SandboxServiceClient};
+use hookjail_journal::verify::verify_journal;
 use serde_json::Value;
 use tonic_health::pb::{
     HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,

@@ -2,10 +2,8 @@
 
 use std::fs;
 
-use hookjail::{
-    pb,
-    testing::journal::verify::{ChainBreak, VerifyError, verify_file},
-};
+use hookjail::pb;
+use hookjail_journal::verify::{ChainBreak, VerifyError, verify_file};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 use tokio::time::timeout;

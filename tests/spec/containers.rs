@@ -19,7 +19,8 @@ use std::{
     process::Command,
 };
 
-use hookjail::{pb, testing::consent::digest::hash_file};
+use hookjail::pb;
+use hookjail_sandbox::program::digest::hash_file;
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,

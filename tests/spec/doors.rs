@@ -6,11 +6,11 @@ use std::{collections::BTreeMap, path::Path};
 use hookjail::{
     pb,
     policy::{HookView, Metadata, Network, Spawn},
-    testing::sandbox::seccomp::{
-        FilterSpec,
-        rules::{Rule, rule},
-        syscalls,
-    },
+};
+use hookjail_sandbox::seccomp::{
+    FilterSpec,
+    rules::{Rule, rule},
+    syscalls,
 };
 use libc::{ENOSYS, ENOTSUP, EPERM};
 

@@ -24,21 +24,18 @@ use hookjail::{
         HookView, Policy, References, Registry,
         narrow::{Bindings, narrow},
     },
-    testing::{
-        policy::{
-            explain::{FileKind, Operation, Reach, Remedy, Target},
-            forbidden::Forbidden,
-        },
-        sandbox::{
-            explain::{
-                self, Arguments, Explanation, Transport, Verdict, call, called, number,
-                parse_arguments,
-            },
-            seccomp::{
-                FilterSpec,
-                syscalls::{self, nr},
-            },
-        },
+};
+use hookjail_policy::{
+    explain::{FileKind, Operation, Reach, Remedy, Target},
+    forbidden::Forbidden,
+};
+use hookjail_sandbox::{
+    explain::{
+        self, Arguments, Explanation, Transport, Verdict, call, called, number, parse_arguments,
+    },
+    seccomp::{
+        FilterSpec,
+        syscalls::{self, nr},
     },
 };
 use nix::errno::Errno;

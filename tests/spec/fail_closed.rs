@@ -10,10 +10,8 @@ use std::{
     process::Command,
 };
 
-use hookjail::{
-    pb::{self, sandbox_service_client::SandboxServiceClient},
-    testing::sys,
-};
+use hookjail::pb::{self, sandbox_service_client::SandboxServiceClient};
+use hookjail_sys as sys;
 use tempfile::TempDir;
 use tonic_health::pb::{
     HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,

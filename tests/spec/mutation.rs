@@ -9,17 +9,13 @@
 
 use std::collections::BTreeMap;
 
-use hookjail::{
-    policy::{HookView, Metadata, Network, Spawn},
-    testing::{
-        sandbox::seccomp::{
-            FilterSpec,
-            rules::{Rule, rule},
-            syscalls,
-        },
-        sys,
-    },
+use hookjail::policy::{HookView, Metadata, Network, Spawn};
+use hookjail_sandbox::seccomp::{
+    FilterSpec,
+    rules::{Rule, rule},
+    syscalls,
 };
+use hookjail_sys as sys;
 use landlock::{ABI, Access as _, AccessFs, AccessNet, Scope};
 use tonic_types::StatusExt;
 

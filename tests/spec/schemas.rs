@@ -7,10 +7,10 @@ use hookjail::{
     policy::profile::{ProfileCause, ProfileFile},
     testing::{
         config::{Config, ConfigProblem, ProcessEnv},
-        journal::record::Line,
         schema::Form,
     },
 };
+use hookjail_journal::record::Line;
 use jsonschema::Validator;
 use proptest::prelude::*;
 use serde_json::{Value, json};

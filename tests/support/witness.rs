@@ -20,10 +20,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hookjail::{
-    pb,
-    testing::journal::{read::JournalReader, verify::verify_journal},
-};
+use hookjail::pb;
+use hookjail_journal::{read::JournalReader, verify::verify_journal};
 use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 use tempfile::TempDir;
 use tokio::task::JoinSet;

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use hookjail::testing::sandbox::seccomp::{
+use hookjail_sandbox::seccomp::{
     FilterSpec,
     arguments::{ArgTest, Wanted},
     rules::{Rule, rule},

@@ -9,10 +9,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use hookjail::{
-    policy::{Access, References, Registry},
-    testing::sandbox::seccomp::syscalls::nr,
-};
+use hookjail::policy::{Access, References, Registry};
+use hookjail_sandbox::seccomp::syscalls::nr;
 use proptest::{
     prelude::*,
     sample::{select, subsequence},

@@ -218,7 +218,7 @@ fn words(bench: &Bench, side: &Side, calls: &[Call], found: &Break) -> String {
     let names: Vec<_> = calls
         .iter()
         .map(|call| {
-            hookjail::testing::sandbox::seccomp::syscalls::name(call.number()).unwrap_or("?")
+            hookjail_sandbox::seccomp::syscalls::name(call.number()).unwrap_or("?")
         })
         .collect();
     format!(

@@ -2,18 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
-use hookjail::{
-    policy::{Access, Files, GrantPlace, GrantSpec, HookView, Metadata, Network, Policy, Spawn},
-    testing::{
-        sandbox::seccomp::{
-            FilterSpec,
-            arguments::{ArgTest, Wanted},
-            rules::{Rule, rule},
-            syscalls::nr,
-        },
-        sys,
-    },
+use hookjail::policy::{
+    Access, Files, GrantPlace, GrantSpec, HookView, Metadata, Network, Policy, Spawn,
 };
+use hookjail_sandbox::seccomp::{
+    FilterSpec,
+    arguments::{ArgTest, Wanted},
+    rules::{Rule, rule},
+    syscalls::nr,
+};
+use hookjail_sys as sys;
 
 use super::{
     calls::{Arg, Call},

@@ -1,6 +1,6 @@
 //! What the arguments of calls mean.
 
-use hookjail::testing::sandbox::seccomp::syscalls::nr;
+use hookjail_sandbox::seccomp::syscalls::nr;
 
 /// What an argument of a call means.
 #[derive(Clone, Copy)]

@@ -493,7 +493,7 @@ impl Confinement {
         self.parts.identities.is_some()
     }
 
-    async fn start(self: &Arc<Self>, task: HookTask<'_>) -> Result<StartedHook, Stop> {
+    pub(crate) async fn start(self: &Arc<Self>, task: HookTask<'_>) -> Result<StartedHook, Stop> {
         let caller = task.caller.uid;
         let turn = async {
             self.litter.room(caller).await;
