@@ -14,6 +14,8 @@
 //! Public are the two programs' [`main`] and [`stand_in`], the messages of the protocol ([`pb`]), and what is pure: [`contract`], which
 //! says what the end of a hook means, [`policy`] with its profiles, and the values of both, [`model`].
 
+#![forbid(unsafe_code)]
+
 mod cli;
 mod config;
 mod consent;

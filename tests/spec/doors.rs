@@ -1,4 +1,4 @@
-//! Every system call that the profiles without network deny, and how: the table of `src/sandbox/seccomp/rules.rs`, written
+//! Every system call that the profiles without network deny, and how: the table of `crates/sandbox/src/seccomp/rules.rs`, written
 //! down a second time, by name. Each is called as a hook, and once without hookjail, where the kernel must answer otherwise.
 
 use std::{collections::BTreeMap, path::Path};

@@ -2,6 +2,7 @@
 //!
 //! Pure, but for reading files that a daemon trusts ([`util::trusted_file`]) and threads for large work ([`util::heavy`]).
 
+#![forbid(unsafe_code)]
 #![expect(
     missing_docs,
     reason = "inner to hookjail: a variant that names itself has no sentence about that"

@@ -4,6 +4,8 @@
 //! runtime has a folder, which implements `Runtime` and decides how strictly output is parsed. The registry below has a
 //! line for each. No module outside of `contract` names one.
 
+#![forbid(unsafe_code)]
+
 use hookjail_base::model::members;
 
 pub mod adopt;

@@ -45,6 +45,8 @@
 //! next writer to start, or to remove old files, writes an `interrupted` record for each run that the dead one left
 //! open, and removes the mark.
 
+#![forbid(unsafe_code)]
+
 pub mod append;
 pub mod chain;
 pub mod earlier;

@@ -1,6 +1,8 @@
 //! Profiles and their resolved form: profile files → [`Policy`] → plan. Synchronous, and without system calls but to
 //! read files.
 
+#![forbid(unsafe_code)]
+
 mod entries;
 pub mod environment;
 pub mod explain;

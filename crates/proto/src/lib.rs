@@ -1,5 +1,6 @@
 //! The generated messages, clients and servers of `hookjail.v1`, and their descriptors.
 
+#![forbid(unsafe_code)]
 #![expect(
     clippy::large_enum_variant,
     clippy::struct_excessive_bools,

@@ -6,6 +6,8 @@
 //! The start of hooks and their confinement differ between systems: `linux` and, for all others, `portable` have the
 //! same items. Other modules import both as `host`.
 
+#![forbid(unsafe_code)]
+
 mod backend;
 mod by_profile;
 #[cfg(target_os = "linux")]

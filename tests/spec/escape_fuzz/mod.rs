@@ -217,9 +217,7 @@ async fn simplified(
 fn words(bench: &Bench, side: &Side, calls: &[Call], found: &Break) -> String {
     let names: Vec<_> = calls
         .iter()
-        .map(|call| {
-            hookjail_sandbox::seccomp::syscalls::name(call.number()).unwrap_or("?")
-        })
+        .map(|call| hookjail_sandbox::seccomp::syscalls::name(call.number()).unwrap_or("?"))
         .collect();
     format!(
         "BREAK under `{profile}` by {names:?}: {what}\nHOOKJAIL_FUZZ_REPLAY='{profile} {calls}'",
