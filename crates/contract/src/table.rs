@@ -21,7 +21,7 @@ const GATES: [&str; 6] = [
 
 #[test]
 fn the_tables_in_the_docs_are_those_of_the_code() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/contracts.md");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/contracts.md");
     let page = fs::read_to_string(path).unwrap();
     let (before, rest) = page.split_once(BEGIN).unwrap();
     let (written, after) = rest.split_once(END).unwrap();

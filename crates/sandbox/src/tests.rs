@@ -20,7 +20,7 @@ const MARKS: [&str; 2] = ["<!-- axes: begin -->\n", "<!-- axes: end -->\n"];
 
 #[test]
 fn the_table_of_axes_in_the_docs_is_that_of_the_code() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/backends.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/backends.md");
     let page = fs::read_to_string(&path).unwrap();
     let (before, rest) = page.split_once(MARKS[0]).unwrap();
     let (_, after) = rest.split_once(MARKS[1]).unwrap();
