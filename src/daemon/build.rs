@@ -425,7 +425,7 @@ impl Assembly {
             metrics,
             results,
             runs: Runs::default(),
-            sandbox: sandbox.into(),
+            sandbox,
             tracer: Tracer::default(),
         })
     }

@@ -124,7 +124,7 @@ impl RefusedCall<'_> {
 /// Returns the window of a refusal: the caller's own while there are few.
 fn kind(lines: &Lines<Kind>, uid: u32, reason: Reason) -> Kind {
     let own = (Some(uid), reason);
-    if lines.len() < MAX_WINDOWS || lines.has(&own) {
+    if lines.windows() < MAX_WINDOWS || lines.has(&own) {
         own
     } else {
         (None, reason)
@@ -168,7 +168,7 @@ mod tests {
         assert_eq!(with_line.count(), 10);
         // Those that were there before have their own, and so has another reason.
         assert!(take(0, REASON) && take(most, Reason::Overloaded));
-        assert_eq!(lines.len(), MAX_WINDOWS + 2);
+        assert_eq!(lines.windows(), MAX_WINDOWS + 2);
         let unsaid = u64::from(2 * most - 10);
         assert_eq!(lines.over(now + WINDOW), [((None, REASON), unsaid)]);
     }

@@ -18,8 +18,6 @@ use hookjail_contract::{Piece, pieces};
 use crate::request::Request;
 use hookjail_sandbox::program::only_roots;
 
-/// The profile of all HTTP hooks: the smallest with outbound network.
-
 /// The program that posts.
 pub(super) const CURL: &str = "/usr/bin/curl";
 

@@ -34,7 +34,7 @@ fn environment(name: &str) -> Option<OsString> {
 }
 
 fn request(post: &Post) -> Result<String, String> {
-    let judged = judged(&post, &egress(), environment);
+    let judged = judged(post, &egress(), environment);
     judged
         .map(|allowed| String::from_utf8(allowed.request).unwrap())
         .map_err(|denied| denied.to_string())

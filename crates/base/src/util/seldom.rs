@@ -40,7 +40,7 @@ impl<K: Eq + Hash> Lines<K> {
     }
 
     /// Returns how many windows there are.
-    pub fn len(&self) -> usize {
+    pub fn windows(&self) -> usize {
         self.windows.len()
     }
 
@@ -131,7 +131,7 @@ mod tests {
 
         assert_eq!(lines.over(now + WINDOW / 2), []);
         assert_eq!(lines.over(now + WINDOW), [('a', 6)]);
-        assert_eq!(lines.len(), 0);
+        assert_eq!(lines.windows(), 0);
         assert!(lines.take('a', 1, now + WINDOW));
         assert_eq!(lines.finish(), []);
     }
