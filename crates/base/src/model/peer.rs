@@ -2,6 +2,8 @@
 
 use std::{fmt, net::SocketAddr, sync::Arc};
 
+use nix::unistd::{getegid, geteuid};
+
 /// A caller's credentials: from the kernel, or of the user that the configuration gives to a certificate.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Peer {
@@ -16,6 +18,19 @@ pub struct Peer {
     pub remote: Option<Arc<Remote>>,
     /// User id.
     pub uid: u32,
+}
+
+impl Peer {
+    /// Returns this process.
+    pub fn oneself() -> Self {
+        Self {
+            gid: getegid().as_raw(),
+            groups: Arc::default(),
+            pid: None,
+            remote: None,
+            uid: geteuid().as_raw(),
+        }
+    }
 }
 
 /// The other end of a connection over the network.

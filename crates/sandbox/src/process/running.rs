@@ -72,6 +72,20 @@ pub struct Supervision {
     pub output_bytes: usize,
 }
 
+impl Supervision {
+    /// Supervises a run that nobody watches or cancels, and of which the first MiB of each stream is kept.
+    pub fn until(deadline: Instant) -> Self {
+        Self {
+            cancel: CancellationToken::new(),
+            chunks: None,
+            deadline,
+            memory: None,
+            on_output_limit: OnOutputLimit::Kill,
+            output_bytes: 1 << 20,
+        }
+    }
+}
+
 /// Cause of a run's end.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Cause {

@@ -36,22 +36,24 @@ pub(crate) mod task;
 pub(crate) mod view;
 
 use std::{
+    collections::BTreeMap,
     fmt, io,
     marker::PhantomData,
     num::NonZero,
     ops::Deref,
-    path::PathBuf,
+    path::{Path, PathBuf},
     pin::{Pin, pin},
     sync::Arc,
     thread::available_parallelism,
     time::{Duration, Instant},
 };
 
+use nix::unistd::geteuid;
 use tokio::time::{sleep, timeout_at};
 
 #[cfg(target_os = "linux")]
 use crate::{
-    Absent,
+    Absent, CgroupPlace,
     run::{cgroup::Cgroups, observe::Observer},
 };
 use hookjail_base::{
@@ -64,7 +66,7 @@ use hookjail_base::{
 };
 
 use crate::{
-    Backend, BackendName, HookUsers, InstanceDir, Order,
+    Backend, BackendName, HookUsers, InstanceDir, Opened, Order,
     host::{Identities, Known, Lease, Notes, Until},
     process::{self, Supervision},
     rootfs::{Root, View},
@@ -135,6 +137,43 @@ pub struct SandboxParts {
     pub state: StateStore,
     /// Number of spawner threads for each caller and each different set of filters.
     pub spawners: usize,
+}
+
+impl SandboxParts {
+    /// Returns the parts of a sandbox that keeps its files in a directory, which must last as long. Hooks run as this
+    /// process's user, or where that is root each under a uid of [`DEFAULT_UID_RANGE`]. Cgroups limit none of them.
+    ///
+    /// Starts a process that kills the hooks where this process is killed.
+    ///
+    /// # Errors
+    ///
+    /// Fails where that process cannot be started, or a directory cannot be made.
+    pub fn in_directory(directory: &Path, backends: Vec<Box<dyn Backend>>) -> io::Result<Self> {
+        let is_root = geteuid().is_root();
+        let identities = is_root
+            .then(|| Identities::new(crate::DEFAULT_UID_RANGE).map(Arc::new))
+            .transpose()?;
+        Ok(Self {
+            #[cfg(target_os = "linux")]
+            cgroups: Cgroups::start(&CgroupPlace::None).map(Arc::new),
+            identities,
+            instance: InstanceDir::create(&directory.join("run"), is_root)?,
+            keeper: Arc::new(Keeper::start()?),
+            #[cfg(target_os = "linux")]
+            observer: None,
+            order: Order {
+                default: backends.iter().map(|backend| backend.name()).collect(),
+                profiles: BTreeMap::new(),
+            },
+            own: Vec::new(),
+            references: References::default(),
+            root: None,
+            run_as: HookUsers::default(),
+            spawners: 1,
+            state: StateStore::of_daemon(directory),
+            backends,
+        })
+    }
 }
 
 /// User of hooks under a root daemon.
@@ -471,6 +510,18 @@ impl Confinement {
     /// Returns the system paths that stay open between runs.
     pub const fn places(&self) -> &KnownPlaces {
         &self.runner.places
+    }
+
+    /// Opens the paths that a profile grants whatever a request names.
+    ///
+    /// # Errors
+    ///
+    /// Refuses where one of them cannot be opened.
+    pub fn open_system(&self, policy: &Policy) -> Result<Opened, Refusal> {
+        Ok(Opened {
+            grants: self.places().open_system(&policy.files)?,
+            ..Opened::default()
+        })
     }
 
     /// Returns the caches of hooks.

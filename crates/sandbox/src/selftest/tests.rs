@@ -176,30 +176,8 @@ fn own_uids() -> bool {
 fn sandbox(backend: impl Backend + 'static) -> (Confinement, TempDir) {
     let directory: TempDir = tempfile::tempdir().unwrap();
     fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o711)).unwrap();
-    let name = backend.name();
-    let identities =
-        own_uids().then(|| Arc::new(Identities::new(DEFAULT_UID_RANGE.clone()).unwrap()));
-    let sandbox = Confinement::new(SandboxParts {
-        root: None,
-        backends: vec![Box::new(backend)],
-        #[cfg(target_os = "linux")]
-        cgroups: Cgroups::start(&CgroupPlace::None).map(Arc::new),
-        identities,
-        instance: InstanceDir::create(&directory.path().join("run"), own_uids()).unwrap(),
-        keeper: Arc::new(Keeper::start().unwrap()),
-        order: Order {
-            default: vec![name],
-            profiles: Default::default(),
-        },
-        #[cfg(target_os = "linux")]
-        observer: None,
-        own: Vec::new(),
-        references: References::default(),
-        run_as: HookUsers::default(),
-        state: StateStore::of_daemon(directory.path()),
-        spawners: 1,
-    });
-    (sandbox.unwrap(), directory)
+    let parts = SandboxParts::in_directory(directory.path(), vec![Box::new(backend)]).unwrap();
+    (Confinement::new(parts).unwrap(), directory)
 }
 
 /// Confirms one backend with real children.
@@ -325,23 +303,14 @@ async fn a_backend_is_all_that_its_four_functions_say() {
         .hash(&DigestCache::default(), &AtomicBool::new(false));
     let program = program.unwrap();
     let (cancel, deadline) = (CancellationToken::new(), Instant::now() + PROBE_TIMEOUT);
-    let caller = Peer {
-        gid: nix::unistd::getegid().as_raw(),
-        groups: Arc::default(),
-        pid: None,
-        remote: None,
-        uid: nix::unistd::geteuid().as_raw(),
-    };
+    let caller = Peer::oneself();
     let hook = sandbox
         .start(HookTask {
             caller: &caller,
             cancel: &cancel,
             deadline,
             environment: &Variables::default(),
-            opened: &Opened {
-                grants: sandbox.places().open_system(&policy.files).unwrap(),
-                ..Opened::default()
-            },
+            opened: &sandbox.open_system(&policy).unwrap(),
             policy: &policy,
             prepared: &selected.prepared,
             program: &program,
@@ -351,15 +320,7 @@ async fn a_backend_is_all_that_its_four_functions_say() {
         })
         .await
         .unwrap();
-    let supervision = Supervision {
-        cancel: cancel.clone(),
-        chunks: None,
-        deadline,
-        memory: None,
-        on_output_limit: OnOutputLimit::Kill,
-        output_bytes: 1024,
-    };
-    let ended = hook.finish(supervision).await.unwrap();
+    let ended = hook.finish(Supervision::until(deadline)).await.unwrap();
     let End::Ran(ran) = ended.end else {
         panic!("{ended:?}");
     };
