@@ -17,12 +17,7 @@ use jiff::Timestamp;
 use serde_json::json;
 use tonic::{Status, Streaming};
 
-use hookjail_proto::{self as pb, audit_service_client::AuditServiceClient};
-
 use hookjail_base::model::plain;
-use hookjail_contract as contract;
-
-use super::{Context, Failure, client, output, output::Style};
 use hookjail_journal::{
     query::{RecordFields, RecordFilter, RecordMatcher, RequestEnd},
     read::JournalReader,
@@ -30,6 +25,11 @@ use hookjail_journal::{
     stats::{GroupBy, Stats, StatsGroup},
     verify::{Tail, Verified, VerifyError, verify_file, verify_journal},
 };
+use hookjail_proto::{self as pb, audit_service_client::AuditServiceClient};
+
+use hookjail_contract as contract;
+
+use super::{Context, Failure, client, output, output::Style};
 
 /// Verifies, queries, follows and exports the journal.
 #[derive(Debug, Args)]

@@ -18,11 +18,11 @@ use tonic_types::StatusExt;
 use tower::service_fn;
 use uuid::Uuid;
 
+use hookjail_policy::environment::{TRACE_PARENT, TRACE_STATE};
 use hookjail_proto::{self as pb, hook_service_client::HookServiceClient};
 
 use super::Failure;
 use crate::config::ProcessEnv;
-use hookjail_policy::environment::{TRACE_PARENT, TRACE_STATE};
 
 /// Returns the socket that an address given on the command line names.
 pub(super) fn socket(environment: &ProcessEnv, address: &Path) -> Option<PathBuf> {

@@ -11,10 +11,9 @@ use clap::Args;
 use tonic::transport::Channel;
 use uuid::Uuid;
 
-use hookjail_proto::{self as pb, hook_service_client::HookServiceClient};
-
-use hookjail_base::model::Users;
+use hookjail_base::model::{Users, plain};
 use hookjail_contract::{Members, text};
+use hookjail_proto::{self as pb, hook_service_client::HookServiceClient};
 
 use super::{
     Context, Failure, client,
@@ -26,7 +25,6 @@ use super::{
     show::{Refusals, may_be_hindered, push_words, texts},
 };
 use crate::{consent::ConsentRule, daemon::operator, hooks::Owner, wire::json};
-use hookjail_base::model::plain;
 
 /// The exit code where a hook stopped the operation at its point.
 const EXIT_STOPPED: u8 = 2;

@@ -8,7 +8,9 @@ use std::{
 use clap::Args;
 
 use hookjail_base::model::plain;
+use hookjail_policy::Registry;
 use hookjail_proto::{self as pb, sandbox_service_client::SandboxServiceClient};
+use hookjail_sandbox::Confinement;
 
 use super::{
     Context, Failure, client,
@@ -20,8 +22,6 @@ use crate::{
     daemon::Assembly,
     wire::{backend_statuses, json, profile_status},
 };
-use hookjail_policy::Registry;
-use hookjail_sandbox::Confinement;
 
 /// Shows what this host can enforce, axis by axis, with evidence.
 #[derive(Debug, Args)]

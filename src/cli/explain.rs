@@ -15,16 +15,6 @@ use nix::errno::Errno;
 use serde_json::json;
 
 use hookjail_base::model::Narrow;
-
-use super::{
-    Context, Failure,
-    output::{self, Style},
-    profile,
-};
-use crate::{
-    config::Config,
-    daemon::{Assembly, own},
-};
 use hookjail_policy::{
     GrantPlace, GrantSpec, GrantedBy, Policy,
     explain::{FileKind, Operation, Reach, Target},
@@ -36,6 +26,16 @@ use hookjail_sandbox::{
     explain::{self as kernel, Enforcer, Explanation, Transport, Verdict, number, parse_arguments},
     landlock::{Landlock, NEWEST_ABI},
     seccomp::FilterSpec,
+};
+
+use super::{
+    Context, Failure,
+    output::{self, Style},
+    profile,
+};
+use crate::{
+    config::Config,
+    daemon::{Assembly, own},
 };
 
 /// The exit code for an invalid command line.

@@ -13,6 +13,7 @@ use hookjail_contract::{
     Mode,
     hook_file::{Origin, read},
 };
+use hookjail_policy::Registry;
 
 use super::{Context, Failure, output};
 use crate::{
@@ -20,7 +21,6 @@ use crate::{
     hooks::{Registered, load::peek, lookup, redirection, show},
     model::Lines,
 };
-use hookjail_policy::Registry;
 
 /// Lists the configured hooks, and checks files of hooks.
 #[derive(Debug, Args)]

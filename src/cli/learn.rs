@@ -21,13 +21,20 @@ use clap::Args;
 use serde_json::json;
 use tonic::transport::Channel;
 
-use hookjail_proto::{self as pb, hook_service_client::HookServiceClient};
-
 use hookjail_base::{
     model::{Event, ProfileName, Users, plain},
     util::diff::unified,
 };
 use hookjail_contract::{Envelope, adopt::Adopted};
+use hookjail_policy::{
+    Access, GrantSpec, Network, Policy, References, Registry, SHARED, environment,
+    explain::Remedy,
+    forbidden::Forbidden,
+    grantable,
+    learned::{Draft, Needs, PARTS, Site, Under},
+};
+use hookjail_proto::{self as pb, hook_service_client::HookServiceClient};
+use hookjail_sandbox::{BriefState, Observer, Seen};
 
 use super::{
     Context, Failure, client,
@@ -44,14 +51,6 @@ use crate::{
     consent::ConsentRule,
     daemon::{Assembly, own},
 };
-use hookjail_policy::{
-    Access, GrantSpec, Network, Policy, References, Registry, SHARED, environment,
-    explain::Remedy,
-    forbidden::Forbidden,
-    grantable,
-    learned::{Draft, Needs, PARTS, Site, Under},
-};
-use hookjail_sandbox::{BriefState, Observer, Seen};
 
 /// The widest profile where none is named, which suits usual hooks.
 const PROFILE: &str = "develop";

@@ -42,8 +42,9 @@ use std::{ffi::OsString, path::PathBuf, process::ExitCode};
 use clap::{Parser, Subcommand};
 use nix::sys::stat::{Mode, umask};
 
-pub use self::thin::stand_in;
 use hookjail_base::refusal::chain;
+
+pub use self::thin::stand_in;
 
 use crate::config::{Config, ConfigError, ConfigSource, ProcessEnv};
 

@@ -7,10 +7,10 @@ use std::{
 
 use nix::unistd::{AccessFlags, access};
 
-use hookjail_base::model::{Narrow, ProfileName};
-
-use super::Failure;
-use hookjail_base::notices::PROGRAMS;
+use hookjail_base::{
+    model::{Narrow, ProfileName},
+    notices::PROGRAMS,
+};
 use hookjail_policy::{
     Policy, Registry,
     explain::{GrantDecision, GrantRefusal, Operation, Reach},
@@ -22,6 +22,8 @@ use hookjail_sandbox::{
     Backend, OwnUids, Seen, explain as kernel,
     landlock::{Landlock, NEWEST_ABI},
 };
+
+use super::Failure;
 
 /// Returns the Landlock ABI of this host, else the newest.
 pub(in crate::cli) fn landlock_abi() -> u32 {

@@ -12,8 +12,9 @@ use std::{
 
 use nix::fcntl::{Flock, FlockArg};
 
-use super::{Context, Failure, thin};
 use hookjail_sys::hold_no_signals;
+
+use super::{Context, Failure, thin};
 
 /// The default timeout of a daemon's start.
 const START_TIMEOUT: Duration = Duration::from_secs(30);

@@ -6,10 +6,10 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 
 use hookjail_base::model::ProfileName;
+use hookjail_policy::{Policy, Registry};
 
 use super::{Context, Failure, output, schema};
 use crate::{daemon::Assembly, schema::Form};
-use hookjail_policy::{Policy, Registry};
 
 /// Lists, shows and validates profiles.
 #[derive(Debug, Args)]

@@ -8,8 +8,9 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-use super::Failure;
 use hookjail_sandbox::program::is_interpreter;
+
+use super::Failure;
 
 /// The exit code for a program that cannot be executed.
 pub(super) const NOT_EXECUTABLE: u8 = 126;

@@ -6,6 +6,7 @@ use clap::Args;
 use nix::unistd::{Uid, User};
 use tonic::transport::Channel;
 
+use hookjail_base::model::plain;
 use hookjail_proto::{self as pb, admin_service_client::AdminServiceClient};
 
 use super::{
@@ -15,7 +16,6 @@ use super::{
     private_server::by_daemon,
 };
 use crate::wire::json;
-use hookjail_base::model::plain;
 
 /// How much of a command a line shows, characters.
 const COMMAND_CHARS: usize = 60;

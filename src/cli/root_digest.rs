@@ -5,8 +5,9 @@ use std::{path::PathBuf, process::ExitCode};
 use clap::Args;
 use serde_json::json;
 
-use super::{Context, Failure, output};
 use hookjail_sandbox::rootfs::digest;
+
+use super::{Context, Failure, output};
 
 /// Print the digest of an unpacked image, for `container.root_digest`.
 #[derive(Debug, Args)]

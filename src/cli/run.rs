@@ -16,10 +16,10 @@ use nix::poll::{PollFd, PollFlags, poll};
 use tonic::transport::Channel;
 use uuid::Uuid;
 
-use hookjail_proto::{self as pb, hook_service_client::HookServiceClient};
-
 use hookjail_base::model::{Users, plain};
 use hookjail_contract::is_spelled;
+use hookjail_policy::units::Span;
+use hookjail_proto::{self as pb, hook_service_client::HookServiceClient};
 
 use super::{
     Context, FAILED, Failure, client,
@@ -31,7 +31,6 @@ use super::{
     show::{show, show_preview},
 };
 use crate::{config::Config, consent::ConsentRule, daemon::Assembly, wire::json};
-use hookjail_policy::units::Span;
 
 /// The exit code of a run that exceeded its timeout.
 const TIMED_OUT: u8 = 124;

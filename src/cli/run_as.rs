@@ -16,12 +16,16 @@ use nix::unistd::geteuid;
 use tonic::transport::Channel;
 
 use hookjail_base::model::plain;
-use hookjail_proto::{self as pb, hook_service_client::HookServiceClient};
-
 use hookjail_contract::{
     MAY_BE_WHY,
     adopt::{Adopted, HookOutput, Stakes},
     is_spelled,
+};
+use hookjail_proto::{self as pb, hook_service_client::HookServiceClient};
+use hookjail_sandbox::BriefState;
+use hookjail_sys::{
+    LastAnswer, answer_signals, give_last_answer, give_last_answer_after, hold_no_signals,
+    keep_last_answer,
 };
 
 use super::{
@@ -32,11 +36,6 @@ use super::{
     run::{RunArgs, exit_code},
 };
 use crate::daemon::Assembly;
-use hookjail_sandbox::BriefState;
-use hookjail_sys::{
-    LastAnswer, answer_signals, give_last_answer, give_last_answer_after, hold_no_signals,
-    keep_last_answer,
-};
 
 /// The runtime's name that selects recognition by payload.
 const AUTO: &str = "auto";

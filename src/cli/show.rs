@@ -6,9 +6,9 @@ use hookjail_proto as pb;
 
 use hookjail_base::model::{Lines, plain};
 use hookjail_contract::{EndKind, may_be_why};
+use hookjail_policy::units::{Size, Span};
 
 use super::{output, output::Style};
-use hookjail_policy::units::{Size, Span};
 
 /// Prints a response and its server, for people.
 ///

@@ -6,9 +6,10 @@ use clap::{Args, Subcommand};
 use jiff::Timestamp;
 use serde_json::json;
 
+use hookjail_sandbox::{StateEntry, StateOwner, StateStore};
+
 use super::{Context, Failure, output};
 use crate::model::plain;
-use hookjail_sandbox::{StateEntry, StateOwner, StateStore};
 
 /// List and clear the files that hooks keep between runs
 #[derive(Debug, Args)]

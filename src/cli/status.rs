@@ -6,6 +6,7 @@ use clap::Args;
 use jiff::Timestamp;
 use tonic::transport::Channel;
 
+use hookjail_base::model::plain;
 use hookjail_proto::{self as pb, admin_service_client::AdminServiceClient};
 
 use super::{
@@ -16,7 +17,6 @@ use super::{
     ps::length,
 };
 use crate::wire::json;
-use hookjail_base::model::plain;
 
 /// The exit code of a daemon that is there and serves nothing.
 const NOT_SERVING: u8 = 1;

@@ -12,8 +12,9 @@ use std::{
 
 use clap::Parser;
 
-use super::{Context, FAILED, RunAlone, RunArguments, output, run_as};
 use hookjail_sys::{give_last_answer_after, hold_no_signals};
+
+use super::{Context, FAILED, RunAlone, RunArguments, output, run_as};
 
 /// The name of the full program.
 pub(super) const WHOLE: &str = "hookjail";

@@ -4,15 +4,16 @@ use std::{ops::RangeInclusive, time::Duration};
 
 use serde::{Deserialize, de::IntoDeserializer};
 
-use super::{
-    ConfigProblem,
-    file::{AuditEntry, CaptureChoice},
-};
 use hookjail_journal::{
     Capture,
     append::{Fsync, Settings},
 };
 use hookjail_policy::units::Span;
+
+use super::{
+    ConfigProblem,
+    file::{AuditEntry, CaptureChoice},
+};
 
 impl AuditEntry {
     pub(super) fn read(self) -> Result<Settings, ConfigProblem> {

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use hookjail_base::model::ProfileName;
+use hookjail_sandbox::{BackendName, Order};
 
 use super::{ConfigProblem, file::BackendsEntry};
-use hookjail_sandbox::{BackendName, Order};
 
 /// Reads the lists of backends. Whether their profiles exist is checked after profiles are loaded.
 pub(super) fn read(written: BackendsEntry) -> Result<Order, ConfigProblem> {

@@ -3,10 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use hookjail_base::model::is_plain;
+use hookjail_sandbox::{
+    BackendName, Order, Runtime, RuntimeKind,
+    rootfs::{RootSpec, TreeDigest},
+};
 
 use super::{ConfigProblem, file::ContainerEntry};
-use hookjail_sandbox::rootfs::{RootSpec, TreeDigest};
-use hookjail_sandbox::{BackendName, Order, Runtime, RuntimeKind};
 
 /// Reads the container's settings; `None` without any. A list of backends that names `container` needs them.
 pub(super) fn read(

@@ -11,9 +11,9 @@ use std::{
 use nix::unistd::{AccessFlags, access};
 
 use hookjail_contract::{Mode, OwnConsent, hook_file::Switches};
+use hookjail_policy::{References, environment::DEPTH};
 
 use super::ConfigProblem;
-use hookjail_policy::{References, environment::DEPTH};
 
 const SYSTEM_SOCKET: &str = "/run/hookjail/hookjail.sock";
 

@@ -6,11 +6,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, de::IgnoredAny};
 
 use hookjail_contract::hook_file::contracts;
-
-use crate::hooks::valve::OnLimit;
 use hookjail_journal::append::Settings;
 use hookjail_policy::units::{Size, Span};
 use hookjail_sandbox::{BackendName, DEFAULT_UID_RANGE, RunAs, RuntimeKind};
+
+use crate::hooks::valve::OnLimit;
 
 /// The configuration as the file spells it. Every key may be left out; unknown keys are errors.
 #[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]

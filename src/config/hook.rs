@@ -11,13 +11,13 @@ use hookjail_base::model::{
     Command, InvalidField, OnFailure, ProfileName, is_plain, variable::settable,
 };
 use hookjail_contract::{CommandStyle, Entry, Mode, Stop, hook_file::contracts};
+use hookjail_sandbox::{CgroupPlace, HookUsers, RunAs};
 
 use super::{
     ConfigProblem, ConfiguredHook,
     file::{CommandWords, HookEntry, HooksFileEntry, RuleEntry},
 };
 use crate::hooks::{Action, Matcher, Owner, Registered, Template, load::HooksFile, rule::Rule};
-use hookjail_sandbox::{CgroupPlace, HookUsers, RunAs};
 
 /// Reads as whom a root daemon's hooks run.
 ///

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use hookjail_base::redact::secret::{Registration, SecretSource};
-
-use hookjail_base::model::variable::is_name;
+use hookjail_base::{
+    model::variable::is_name,
+    redact::secret::{Registration, SecretSource},
+};
 
 use super::{ConfigProblem, file::HttpEntry};
 use crate::hooks::http::{Egress, Url};

@@ -13,9 +13,9 @@ use toml::{Table, Value};
 
 use hookjail_base::util::trusted_file::{self, Untrusted};
 use hookjail_contract::Url;
+use hookjail_policy::units::Size;
 
 use super::{ConfigError, ConfigProblem, deserialize, read_table};
-use hookjail_policy::units::Size;
 
 /// Where it is. No user and no variable of the environment decides that.
 pub(super) const FILE: &str = "/etc/hookjail/managed.toml";

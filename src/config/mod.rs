@@ -12,6 +12,20 @@ use std::{
 
 use schemars::{Schema, SchemaGenerator};
 
+use hookjail_base::{
+    model::{ProfileName, Users},
+    notices::Means,
+    redact::secret::Registration,
+    util::{
+        keyed_toml,
+        trusted_file::{self, Untrusted},
+    },
+};
+use hookjail_contract::{WrittenLists, hook_file::Switches};
+use hookjail_journal::{Capture, append::Settings};
+use hookjail_policy::{References, WorkspaceRoots, units::Size};
+use hookjail_sandbox::{CgroupPlace, HookUsers, Order, RunAs, Runtime};
+
 pub use self::env::ProcessEnv;
 use self::{
     audit::capture,
@@ -25,15 +39,6 @@ pub(crate) use self::{
     traces::Traces,
     view::{Origin, Setting},
 };
-use hookjail_base::{
-    model::{ProfileName, Users},
-    redact::secret::Registration,
-    util::{
-        keyed_toml,
-        trusted_file::{self, Untrusted},
-    },
-};
-use hookjail_contract::{WrittenLists, hook_file::Switches};
 
 use crate::hooks::{
     Registered,
@@ -42,10 +47,6 @@ use crate::hooks::{
     load::{self, HooksFile, LoadError, Loaded},
     valve::OnLimit,
 };
-use hookjail_base::notices::Means;
-use hookjail_journal::{Capture, append::Settings};
-use hookjail_policy::{References, WorkspaceRoots, units::Size};
-use hookjail_sandbox::{CgroupPlace, HookUsers, Order, RunAs, Runtime};
 
 mod audit;
 mod backends;

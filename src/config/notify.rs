@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-use super::{ConfigProblem, ProcessEnv, file::NotifyEntry};
 use hookjail_base::notices::Means;
+
+use super::{ConfigProblem, ProcessEnv, file::NotifyEntry};
 
 /// Reads how notices are shown. Root's daemon asks no desktop, which would be another user's.
 pub(super) fn read(written: NotifyEntry, environment: &ProcessEnv) -> Result<Means, ConfigProblem> {

@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
-use super::{ConfigProblem, ProcessEnv, admin_beside, file::PathsEntry};
 use hookjail_policy::WorkspaceRoots;
+
+use super::{ConfigProblem, ProcessEnv, admin_beside, file::PathsEntry};
 
 /// Paths of a configuration, each absolute.
 #[derive(Debug)]

@@ -3,12 +3,11 @@
 use regex::bytes::RegexBuilder;
 
 use hookjail_base::{
-    model::is_plain,
+    model::{is_plain, variable::is_name},
     redact::secret::{MAX_NAME, MAX_SECRETS, Registration, SecretSource},
 };
 
 use super::{ConfigProblem, file::SecretEntry};
-use hookjail_base::model::variable::is_name;
 
 /// The largest compiled pattern.
 const PATTERN_BYTES: usize = 1 << 20;

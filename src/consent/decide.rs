@@ -20,6 +20,8 @@ use hookjail_base::{
     model::{Backing, Consent, Hook, Peer, command_line},
     refusal::{Fact, Fault, Reason, Refusal, Stop, chain},
 };
+use hookjail_policy::{Policy, starts_in};
+use hookjail_sandbox::program::{Digest, Program, Role, Script, only_roots};
 
 use super::{
     allowlist::{self, Allowlist, AllowlistError, Check, Entry, Lookup, WithData, difference},
@@ -27,8 +29,6 @@ use super::{
     pending::{Decided, NotAsked, OperatorAnswer, Pending, Question, Subject},
 };
 use crate::request::Request;
-use hookjail_policy::{Policy, starts_in};
-use hookjail_sandbox::program::{Digest, Program, Role, Script, only_roots};
 
 /// The largest difference between modification times that count as equal, seconds.
 const SAME_TIME: f64 = 0.01;

@@ -8,15 +8,22 @@ use std::{
     sync::Arc,
 };
 
-use super::{metrics::MAX_CONNECTIONS, traces};
-
 use hookjail_base::{
-    model::ProfileName,
-    model::command_line,
+    model::{ProfileName, command_line},
     redact::{Redactor, secret::Registration},
     refusal::Refusal,
 };
 use hookjail_contract::{self as contract, Mode};
+use hookjail_journal::{Redaction, append::Journal};
+use hookjail_policy::{Registry, WorkspaceRoots, forbidden::Forbidden};
+use hookjail_sandbox::{
+    BackendName, BackendStatus, Confinement, Identities, InstanceDir, OwnUids, RunAs, SandboxParts,
+    StateStore, backend, rootfs::Root,
+};
+use hookjail_sys::Keeper;
+
+use super::{metrics::MAX_CONNECTIONS, traces};
+
 #[cfg(target_os = "linux")]
 use hookjail_sandbox::{Absent, CgroupPlace, Cgroups, Observer};
 
@@ -32,15 +39,7 @@ use crate::{
     traces::Tracer,
     wire::MAX_HANDSHAKES,
 };
-use hookjail_journal::{Redaction, append::Journal};
-use hookjail_policy::{Registry, WorkspaceRoots, forbidden::Forbidden};
-use hookjail_sandbox::rootfs::Root;
-use hookjail_sandbox::{
-    BackendName, BackendStatus, Confinement, Identities, InstanceDir, OwnUids, RunAs, SandboxParts,
-    StateStore, backend,
-};
 use hookjail_sys as sys;
-use hookjail_sys::Keeper;
 
 /// The parts of a daemon that are set up before the first thread is started.
 #[derive(Debug)]

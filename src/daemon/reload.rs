@@ -12,6 +12,7 @@ use hookjail_base::{
     util::swap::Current,
 };
 use hookjail_contract::hook_file::Switches;
+use hookjail_policy::Registry;
 
 use super::{
     build::{Assembly, confirm_all},
@@ -25,7 +26,6 @@ use crate::{
     pipeline::Pipeline,
     wire::{Control, DaemonPlaces, DaemonReport, Reloaded},
 };
-use hookjail_policy::Registry;
 
 /// The reload of a daemon's configuration, whole or not at all.
 #[derive(Debug)]

@@ -21,6 +21,7 @@ use hookjail_base::{
     refusal::lacking,
     util::{presence::Presence, swap::Current},
 };
+use hookjail_sys::Keeper;
 
 use super::{
     build::{Assembly, AssemblyError, confirm_all, make_cache, operator},
@@ -43,7 +44,6 @@ use crate::{
     },
 };
 use hookjail_sys as sys;
-use hookjail_sys::Keeper;
 
 /// The mode of the admin socket: for the daemon's user alone.
 const ADMIN_SOCKET_MODE: u32 = 0o600;

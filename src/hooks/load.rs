@@ -18,13 +18,13 @@ use hookjail_contract::{
         MAX_BYTES, Origin, ReadError, ReadFile, Switches, may_be_absent, plugins_name, read,
     },
 };
+use hookjail_sys::FileRights;
 
 use super::{
     Action, Owner, Registered,
     rule::{self, Rule},
     variables::set_plugin_directory,
 };
-use hookjail_sys::FileRights;
 
 /// A file of hooks that the operator names.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use hookjail_base::model::{Command, ProfileName};
+use hookjail_policy::{Policy, Registry};
 
 use super::{Action, Registered, http::CURL};
-use hookjail_policy::{Policy, Registry};
 
 /// Warns of hooks without a shell whose program is missing. Relative paths are resolved at `base`, if known.
 pub(crate) fn missing(

@@ -7,12 +7,12 @@ use std::{
 };
 
 use hookjail_base::model::{Command, ProfileName};
-
-use super::{Action, Registered};
 use hookjail_policy::{
     Access, GrantPlace, GrantSpec, Policy, Registry, WorkingDir, explain::Remedy,
 };
 use hookjail_sandbox::program::shell_line;
+
+use super::{Action, Registered};
 
 /// Warns of redirections to files that the hook's profile does not let it write.
 pub(crate) fn warnings(hooks: &[Registered], profiles: &Registry) -> Vec<String> {

@@ -13,9 +13,9 @@ use nix::{fcntl::OFlag, sys::stat::Mode};
 
 use hookjail_base::model::Peer;
 use hookjail_contract::Verdict;
+use hookjail_sys::{FileRights, Links, locate, open_beneath};
 
 use super::Save;
-use hookjail_sys::{FileRights, Links, locate, open_beneath};
 
 /// The maximum size of the file, bytes.
 const MAX_FILE_BYTES: u64 = 256 << 20;

@@ -7,9 +7,9 @@ use hookjail_contract::{
     Entry, OnError,
     hook_file::{ReadFile, spelled},
 };
+use hookjail_policy::units::Span;
 
 use super::{Action, Owner, Registered, http::PostDecision};
-use hookjail_policy::units::Span;
 
 /// Returns the content of a hook file as one JSON object.
 pub fn file(read: &ReadFile) -> Value {

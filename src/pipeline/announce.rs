@@ -6,20 +6,18 @@ use hookjail_base::{
     refusal::{Fact, Reason, Refusal, Stop, canceled},
     util::heavy,
 };
-
-use super::{
-    Plan, Run,
-    record::{Audit, hex, known, trace_id, unavailable},
-};
 use hookjail_journal::{
     Redaction,
     chain::sha256,
     record::{self, AxisLine},
     writer::StartRecorded,
 };
-use hookjail_sandbox::process::Chunk;
-use hookjail_sandbox::program::Digest;
-use hookjail_sandbox::{HookTask, Skipped};
+use hookjail_sandbox::{HookTask, Skipped, process::Chunk, program::Digest};
+
+use super::{
+    Plan, Run,
+    record::{Audit, hex, known, trace_id, unavailable},
+};
 
 /// A plan whose start record is written.
 ///

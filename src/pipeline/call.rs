@@ -9,10 +9,10 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use hookjail_base::{model::Peer, util::shares::Share};
+use hookjail_sandbox::process::Chunk;
 
 use super::runs::{RunInWork, RunStage};
 use crate::traces::{self, Stage, Trace};
-use hookjail_sandbox::process::Chunk;
 
 /// The time reserved before the caller's own timeout, so that the answer still arrives.
 ///

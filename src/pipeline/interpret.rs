@@ -10,12 +10,11 @@ use hookjail_base::{
     redact::{MARKER_BYTES, Redactor},
 };
 use hookjail_contract::{Bearing, ContractEvent, End as ContractEnd, EndKind, Entry, Verdict};
+use hookjail_journal::{RedactedOutput, Redaction, record};
+use hookjail_sandbox::{End, EndedHook, process::Cause};
+use hookjail_sys::WaitStatus;
 
 use super::{Ended, Run, closed};
-use hookjail_journal::{RedactedOutput, Redaction, record};
-use hookjail_sandbox::process::Cause;
-use hookjail_sandbox::{End, EndedHook};
-use hookjail_sys::WaitStatus;
 
 /// A run's end and its verdict.
 ///

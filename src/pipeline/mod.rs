@@ -14,6 +14,12 @@ mod refusal_log;
 mod run;
 mod runs;
 
+use hookjail_base::{
+    refusal::{Refusal, Stop},
+    util::heavy,
+};
+use hookjail_journal::writer::StartRecorded;
+
 pub(crate) use self::run::Ended;
 pub(crate) use self::{
     admit::{Admitted, Configuration, Gate, GateParts, Homes, OperatorHook, Rules},
@@ -34,13 +40,6 @@ pub use self::{
 };
 
 use std::sync::Arc;
-
-use hookjail_base::{
-    refusal::{Refusal, Stop},
-    util::heavy,
-};
-
-use hookjail_journal::writer::StartRecorded;
 
 use crate::{
     hooks::Results,

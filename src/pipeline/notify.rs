@@ -17,12 +17,14 @@ use nix::{
     unistd::{AccessFlags, Pid, access},
 };
 
-use hookjail_base::redact::Redactor;
+use hookjail_base::{
+    notices::{Asked, Means, NOTIFY_SEND, Notice, shown_name},
+    redact::Redactor,
+};
+use hookjail_sandbox::program::roots_alone;
 
 use super::Run;
 use crate::metrics::{Metrics, NoticeOutcome};
-use hookjail_base::notices::{Asked, Means, NOTIFY_SEND, Notice, shown_name};
-use hookjail_sandbox::program::roots_alone;
 
 /// Notices that a caller's session has at once, and the time after which it has one more: twenty a minute.
 const AT_ONCE: u32 = 8;

@@ -15,19 +15,19 @@ use hookjail_base::{
     refusal::{Fact, Reason, Refusal, Stop},
     util::shares::Share,
 };
-
-use super::{Admitted, Call, Purpose, admit::GitPlaces, places::Place, runs::RunInWork};
-use crate::{request::Request, traces::Trace};
 use hookjail_policy::{
     Access, GrantPlace, GrantSpec, Policy,
     environment::Variables,
     narrow::{Bindings, narrow},
 };
-use hookjail_sandbox::process::Chunk;
-use hookjail_sandbox::program::{OpenedFor, Program, misleading};
 use hookjail_sandbox::{
     Cache, Confinement, Confirmation, GrantRequest, HookTask, Opened, Prepared, Selected, Skipped,
+    process::Chunk,
+    program::{OpenedFor, Program, misleading},
 };
+
+use super::{Admitted, Call, Purpose, admit::GitPlaces, places::Place, runs::RunInWork};
+use crate::{request::Request, traces::Trace};
 
 /// A run as planned: the data that later stages and the reply read.
 ///

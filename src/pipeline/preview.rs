@@ -3,9 +3,9 @@
 use std::{ffi::OsString, time::Duration};
 
 use hookjail_base::{model::Consent, refusal::Stop};
+use hookjail_sandbox::program::Digest;
 
 use super::{Admitted, Plan};
-use hookjail_sandbox::program::Digest;
 
 /// A request, previewed without announcement or start.
 ///

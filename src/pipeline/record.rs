@@ -10,6 +10,15 @@ use hookjail_base::{
     util::heavy,
 };
 use hookjail_contract::Json;
+use hookjail_journal::{
+    CurrentRedaction, Problem, Redaction,
+    append::{Appended, Journal},
+    chain::sha256,
+    earlier::Earlier,
+    record::{self, Record},
+    writer::{Tally, Writer},
+};
+use hookjail_sandbox::{End, EndedHook};
 
 use super::{
     Call, Interpreted, Run,
@@ -21,15 +30,6 @@ use crate::{
     request::Request,
     traces::{self, Facts, Stage, Trace},
 };
-use hookjail_journal::{
-    CurrentRedaction, Problem, Redaction,
-    append::{Appended, Journal},
-    chain::sha256,
-    earlier::Earlier,
-    record::{self, Record},
-    writer::{Tally, Writer},
-};
-use hookjail_sandbox::{End, EndedHook};
 
 /// The journal of the pipeline. While an end cannot be written, no run is announced.
 #[derive(Debug)]

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 
 use hookjail_base::refusal::Stop;
+use hookjail_sandbox::{
+    EndedHook, StartedHook,
+    process::{Chunk, Supervision},
+};
 
 use super::{Announced, Run, Sandbox, runs::RunStage};
 use crate::traces::{self, Stage};
-use hookjail_sandbox::process::{Chunk, Supervision};
-use hookjail_sandbox::{EndedHook, StartedHook};
 
 /// An announced hook that runs confined as planned. Dropping it kills the tree.
 ///

@@ -13,13 +13,13 @@ use hookjail_base::{
     model::Peer,
     refusal::{Reason, Refusal, Stop},
 };
+use hookjail_journal::{Redaction, query::RequestEnd};
 
 use super::{
     Call,
     record::{About, Answer, Recorded},
 };
 use crate::request::Request;
-use hookjail_journal::{Redaction, query::RequestEnd};
 
 /// How much of a command is listed, bytes.
 const LISTED_BYTES: usize = 1024;

@@ -6,9 +6,10 @@
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
 
-use crate::{config, consent::allowlist::Allowlist};
 use hookjail_journal::record::Line;
 use hookjail_policy::profile::ProfileFile;
+
+use crate::{config, consent::allowlist::Allowlist};
 
 /// A file, or a line of one.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -13,13 +13,14 @@ use std::{
 
 use tokio::sync::mpsc;
 
-use self::context::SpanId;
-pub(crate) use self::{context::TraceContext, spans::request};
 use hookjail_base::refusal::cut;
 use hookjail_contract::Decision;
+use hookjail_journal::record::OutcomeKind;
+
+use self::context::SpanId;
+pub(crate) use self::{context::TraceContext, spans::request};
 
 use crate::metrics::Metrics;
-use hookjail_journal::record::OutcomeKind;
 
 /// The longest problem of an export that is kept, bytes.
 const MAX_PROBLEM: usize = 512;

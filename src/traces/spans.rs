@@ -9,8 +9,9 @@ use opentelemetry_proto::tonic::{
     trace::v1::{ResourceSpans, ScopeSpans, Span, Status, span::SpanKind, status::StatusCode},
 };
 
-use super::{EndedCall, Facts, Method, Recording, SpanId, Stage};
 use hookjail_journal::record::OutcomeKind;
+
+use super::{EndedCall, Facts, Method, Recording, SpanId, Stage};
 
 /// The flag of a span whose `IS_REMOTE` flag says something.
 const HAS_IS_REMOTE: u32 = 0x100;

@@ -14,12 +14,12 @@ use tokio::{sync::Notify, time::timeout};
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
 
-use hookjail_proto::{self as pb, admin_service_server::AdminService};
-
 use hookjail_base::{
     model::{InvalidField, Peer, ProfileName},
     refusal::{Reason, Refusal},
 };
+use hookjail_policy::Policy;
+use hookjail_proto::{self as pb, admin_service_server::AdminService};
 
 use super::{
     Identities, Incoming, NetworkPlace, backend_statuses, health::Health, service::peer, status,
@@ -28,7 +28,6 @@ use crate::{
     pipeline::{NotFound, Pipeline, RunStage, RunSummary},
     traces::LastExport,
 };
-use hookjail_policy::Policy;
 
 /// How long a killed run may take to end before that is reported.
 const KILL_TIMEOUT: Duration = Duration::from_secs(10);

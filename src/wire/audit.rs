@@ -8,13 +8,16 @@ use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
 
-use hookjail_proto::{self as pb, audit_service_server::AuditService};
-
 use hookjail_base::{
     model::InvalidField,
     refusal::{Fact, Reason, Refusal},
     util::{shares::Share, turns::Turns},
 };
+use hookjail_journal::{
+    query::{RecordFields, RecordFilter, RecordMatcher, RequestEnd},
+    read::JournalReader,
+};
+use hookjail_proto::{self as pb, audit_service_server::AuditService};
 
 use super::{
     decode::DEFAULT_REPLY_BYTES,
@@ -24,10 +27,6 @@ use super::{
     status::fault,
 };
 use crate::pipeline::Pipeline;
-use hookjail_journal::{
-    query::{RecordFields, RecordFilter, RecordMatcher, RequestEnd},
-    read::JournalReader,
-};
 
 /// `hookjail.v1.AuditService` over a pipeline's journal.
 #[derive(Clone, Debug)]

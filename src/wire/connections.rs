@@ -25,10 +25,10 @@ use hookjail_base::{
         shares::{Share, Shares},
     },
 };
+use hookjail_sys::peer_groups;
 
 use super::network::{Duplex, NetworkPeer};
 use crate::pipeline::Pipeline;
-use hookjail_sys::peer_groups;
 
 /// The timeout for a handshake of TLS, and for the preface of HTTP/2. From then on keep-alive pings are sent.
 pub(super) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);

@@ -12,12 +12,14 @@ use tokio::sync::mpsc;
 use tokio_stream::{Stream, wrappers::ReceiverStream};
 use tonic::{Request, Response, Status};
 
-use hookjail_proto::{self as pb, consent_service_server::ConsentService};
-
 use hookjail_base::{
-    model::command_line,
-    model::{InvalidField, Peer, ProfileName, is_plain},
+    model::{InvalidField, Peer, ProfileName, command_line, is_plain},
     refusal::{Reason, Refusal, Stop, chain},
+};
+use hookjail_proto::{self as pb, consent_service_server::ConsentService};
+use hookjail_sandbox::{
+    program::{Digest, OpenedFor, Program, Role},
+    rootfs::View,
 };
 
 use super::{axis_report, decode, host::timestamp, service::peer, status};
@@ -29,8 +31,6 @@ use crate::{
     },
     pipeline::Pipeline,
 };
-use hookjail_sandbox::program::{Digest, OpenedFor, Program, Role};
-use hookjail_sandbox::rootfs::View;
 
 /// The most news queued for a client that reads slowly.
 const MAX_NEWS: usize = 16;

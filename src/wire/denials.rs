@@ -2,14 +2,15 @@
 
 use hookjail_proto as pb;
 
-use super::encode::{ReplyBudget, axis_message};
-use crate::pipeline::Interpreted;
 use hookjail_journal::record::OutcomeKind;
-use hookjail_sandbox as sandbox;
 use hookjail_sandbox::{
     BackendName, explain,
     seccomp::{FilterSpec, rules},
 };
+
+use super::encode::{ReplyBudget, axis_message};
+use crate::pipeline::Interpreted;
+use hookjail_sandbox as sandbox;
 
 /// The most text in the denials of a reply. It is half of what is kept free for all but output.
 const MAX_DENIALS_BYTES: usize = ReplyBudget::ENVELOPE / 2;

@@ -12,12 +12,12 @@ use hookjail_base::model::{
 use hookjail_contract::{
     BlockedBy, ContractEvent, Decision, Json, Lifetime, Push, Reminder, Verdict,
 };
+use hookjail_journal::record::OutcomeKind;
+use hookjail_sandbox::EndedHook;
 
 use super::{denials::denials, status};
 use crate::pipeline::{Answer, Interpreted, Recorded, Redacted, Run, usage};
-use hookjail_journal::record::OutcomeKind;
 use hookjail_sandbox as sandbox;
-use hookjail_sandbox::EndedHook;
 
 /// Encodes an answer: an outcome is a response, a refusal or fault a status.
 ///

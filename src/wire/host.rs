@@ -5,10 +5,10 @@ use jiff::Timestamp;
 use hookjail_proto as pb;
 
 use hookjail_base::model::axis::Axis;
-
-use super::axis_report;
 use hookjail_policy::Policy;
 use hookjail_sandbox::{AxisProof, BackendStatus, Confinement, Prepared, ProbeResult, Skipped};
+
+use super::axis_report;
 
 /// Returns the status on this host of each backend in the operator's configuration.
 pub(crate) fn backend_statuses(sandbox: &Confinement) -> Vec<pb::BackendStatus> {

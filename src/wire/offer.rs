@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use hookjail_proto as pb;
 
 use hookjail_base::model::ProfileName;
+use hookjail_policy::{Policy, Registry, environment};
 
 use super::decode;
-use hookjail_policy::{Policy, Registry, environment};
 
 /// Moves the parts of the offer that the profile needs into the hook, drops the rest.
 ///

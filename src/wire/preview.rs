@@ -13,12 +13,6 @@ use hookjail_base::{
     },
     refusal::{Fault, Reason, Refusal, Stop, chain},
 };
-
-use super::{axis_report, encode::passed_over_message, facts::facts, host::timestamp, status};
-use crate::{
-    consent::allowlist::typed,
-    pipeline::{Admission, Plan, Preview, Run},
-};
 use hookjail_policy::{
     Access, Limits,
     explain::{Grantor, Reach},
@@ -26,6 +20,12 @@ use hookjail_policy::{
     starts_in,
 };
 use hookjail_sandbox::{BackendName, Prepared};
+
+use super::{axis_report, encode::passed_over_message, facts::facts, host::timestamp, status};
+use crate::{
+    consent::allowlist::typed,
+    pipeline::{Admission, Plan, Preview, Run},
+};
 
 /// Returns whether a preview's response holds this refusal, instead of a status.
 ///

@@ -4,17 +4,16 @@ use std::sync::Arc;
 
 use tonic::{Request, Response, Status};
 
-use hookjail_proto::{self as pb, sandbox_service_server::SandboxService};
-
 use hookjail_base::{
     model::{Peer, ProfileName},
     refusal::{Reason, Refusal},
     util::turns::Turns,
 };
+use hookjail_policy::Policy;
+use hookjail_proto::{self as pb, sandbox_service_server::SandboxService};
 
 use super::{backend_statuses, health::Health, profile_status, service::peer, status};
 use crate::pipeline::{Pipeline, Rules};
-use hookjail_policy::Policy;
 
 /// `hookjail.v1.SandboxService` over a pipeline.
 #[derive(Clone, Debug)]

@@ -21,9 +21,9 @@ use hookjail_base::{
     refusal::{Reason, Refusal},
     util::shares::{Share, Shares},
 };
+use hookjail_journal::RETENTION;
 
 use super::status;
-use hookjail_journal::RETENTION;
 
 /// The most bytes of retained answers, divided among the uids of their callers.
 const MAX_BYTES: usize = 64 * 1024 * 1024;

@@ -26,13 +26,13 @@ use tonic::{
 use tonic_reflection::server::Builder;
 use tower::layer::util::{Identity, Stack};
 
+use hookjail_base::util::{presence::Presence, swap::Current};
+use hookjail_journal::Problem;
 use hookjail_proto::{
     self as pb, admin_service_server::AdminServiceServer, audit_service_server::AuditServiceServer,
     consent_service_server::ConsentServiceServer, hook_service_server::HookServiceServer,
     sandbox_service_server::SandboxServiceServer,
 };
-
-use hookjail_base::util::{presence::Presence, swap::Current};
 
 use super::{
     HookServer, Profiles, Steering, WireLimits,
@@ -50,7 +50,6 @@ use crate::{
     hooks::{HookList, valve::Valve},
     pipeline::Pipeline,
 };
-use hookjail_journal::Problem;
 
 /// The time for clients to fetch their answers once everything else has ended.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(2);

@@ -16,13 +16,15 @@ use tokio_util::{
 use tonic::{Extensions, Request, Response, Status, codegen::http::HeaderMap};
 use uuid::Uuid;
 
-use hookjail_proto::{self as pb, hook_service_server::HookService};
-
 use hookjail_base::{
     model::{InvalidField, OnDisconnect, Peer},
     refusal::Refusal,
     util::{heavy, shares::Share, swap::Current},
 };
+use hookjail_journal::conflict;
+use hookjail_policy::environment::{TRACE_PARENT, TRACE_STATE};
+use hookjail_proto::{self as pb, hook_service_server::HookService};
+use hookjail_sandbox::process::{Chunk, Stream as Output};
 
 use super::{
     MalformedRequest, WireLimits,
@@ -39,9 +41,6 @@ use crate::{
     request,
     traces::{Method, Trace, TraceContext},
 };
-use hookjail_journal::conflict;
-use hookjail_policy::environment::{TRACE_PARENT, TRACE_STATE};
-use hookjail_sandbox::process::{Chunk, Stream as Output};
 
 /// The answer to a request. Boxed: futures keep room for one from the beginning.
 type Executed = Box<pb::ExecuteResponse>;

@@ -5,12 +5,12 @@ use std::{borrow::Cow, sync::Arc};
 use serde_json::Value;
 
 use hookjail_base::{
+    model::Captured,
     redact::{Cut, Redactor},
     util::swap::Current,
 };
 
 use super::record::{self, CapturedText, Record};
-use hookjail_base::model::Captured;
 
 /// The registered secrets, and the texts of runs that the journal keeps.
 #[derive(Debug, Default)]

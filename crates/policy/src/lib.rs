@@ -24,6 +24,11 @@ mod transcripts;
 pub mod units;
 mod workspace_roots;
 
+use hookjail_base::model::{
+    OnOutputLimit, ProfileName,
+    axis::{Axes, Demand},
+};
+
 #[cfg(target_os = "linux")]
 pub use self::profile::grants::grantable;
 pub use self::{
@@ -40,11 +45,6 @@ use std::{
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-use hookjail_base::model::{
-    OnOutputLimit, ProfileName,
-    axis::{Axes, Demand},
-};
 
 /// A profile, resolved: inheritance applied, every key present, validated whole.
 #[derive(Clone, Debug)]

@@ -9,12 +9,12 @@ use hookjail_base::{
     model::axis::{Axes, Axis, Coverage, Demand},
     refusal::Stop,
 };
+use hookjail_policy::Policy;
 
 use crate::{
     host::FilterSpec,
     run::{Started, runner::Runner, task::Task},
 };
-use hookjail_policy::Policy;
 
 /// A backend's name.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]

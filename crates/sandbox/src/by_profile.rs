@@ -3,9 +3,9 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use hookjail_base::model::ProfileName;
+use hookjail_policy::Policy;
 
 use super::{BackendName, RunAs};
-use hookjail_policy::Policy;
 
 /// A value for all profiles, and others for some of them and those that extend them.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]

@@ -1,5 +1,7 @@
 //! Linux: platform items that the rest of confinement uses.
 
+use hookjail_base::refusal::Stop;
+
 pub(crate) use crate::{
     OwnUids,
     run::{
@@ -10,7 +12,6 @@ pub(crate) use crate::{
     },
     seccomp::{FilterSpec, Until},
 };
-use hookjail_base::refusal::Stop;
 
 use crate::{
     Backend, BackendName, Controllers, Noop, Runner, Started, Task,

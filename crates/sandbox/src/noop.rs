@@ -1,12 +1,13 @@
 //! No confinement. Used only if the operator names it; claims no axis, and is never confirmed.
 
+use hookjail_policy::Policy;
+
 use crate::{
     Absent, Backend, BackendName, Claims, Host, Prepared, Unenforceable,
     backend::Starting,
     host,
     run::{runner::Runner, task::Task},
 };
-use hookjail_policy::Policy;
 
 /// The backend that confines nothing.
 #[derive(Clone, Copy, Debug)]

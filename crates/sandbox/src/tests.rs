@@ -6,6 +6,7 @@ use hookjail_base::model::{
     ProfileName,
     axis::{Axes, Axis, Coverage, Demand},
 };
+use hookjail_policy::{Policy, Registry};
 
 use crate::{
     Backend, HookUsers, Noop, OwnUids, Runtime, RuntimeKind,
@@ -13,7 +14,6 @@ use crate::{
     landlock::{Landlock, NEWEST_ABI},
     seatbelt,
 };
-use hookjail_policy::{Policy, Registry};
 
 /// Markers around the table.
 const MARKS: [&str; 2] = ["<!-- axes: begin -->\n", "<!-- axes: end -->\n"];

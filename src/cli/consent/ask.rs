@@ -13,6 +13,7 @@ use clap::Args;
 use tokio::sync::mpsc;
 use tonic::transport::Channel;
 
+use hookjail_base::model::Lines;
 use hookjail_proto::{
     self as pb, consent_service_client::ConsentServiceClient, watch_response::News,
 };
@@ -24,7 +25,6 @@ use super::super::{
     show::axis_words,
 };
 use crate::{consent::allowlist::typed, wire::json};
-use hookjail_base::model::Lines;
 
 const PROMPT: &str = "[a]lways, [y]es this once, [N]o: ";
 

@@ -17,19 +17,26 @@ use clap::{Args, Subcommand};
 use jiff::Timestamp;
 use serde_json::json;
 
+use hookjail_base::{
+    model::{command_line, visible_json},
+    util::trusted_file,
+};
+use hookjail_contract::Mode;
+use hookjail_policy::{GrantPlace, HookView, Network, git_paths};
+use hookjail_sandbox::{
+    program::{OpenedFor, Program, digest::DigestCache},
+    rootfs::View,
+};
+
 use self::ask::Where;
 pub(super) use self::ask::ask_about;
 use hookjail_proto as pb;
-
-use hookjail_base::{model::visible_json, util::trusted_file};
-use hookjail_contract::Mode;
 
 use super::{
     Context, Failure, output, private_server, profile,
     program::{resolve_name, resolve_script, spellings},
     run::directory,
 };
-use hookjail_base::model::command_line;
 
 use crate::{
     config::Config,
@@ -39,9 +46,6 @@ use crate::{
     },
     daemon::Assembly,
 };
-use hookjail_policy::{GrantPlace, HookView, Network, git_paths};
-use hookjail_sandbox::program::{OpenedFor, Program, digest::DigestCache};
-use hookjail_sandbox::rootfs::View;
 
 /// Allows commands, lists and revokes what is allowed, answers questions about what is not.
 #[derive(Debug, Args)]

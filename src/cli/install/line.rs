@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeMap, ffi::OsString, path::Path, time::Duration};
 
+use hookjail_policy::units::Span;
+
 use crate::{
     cli::{
         run::parse_span,
@@ -9,7 +11,6 @@ use crate::{
     },
     hooks::variables::words,
 };
-use hookjail_policy::units::Span;
 
 /// The maximum time by which a hook's timeout precedes the runtime's own timer.
 const TIMEOUT_MARGIN: Duration = Duration::from_secs(3);

@@ -27,6 +27,8 @@ use hookjail_contract::{
     CommandStyle,
     adopt::{Adopted, Stakes},
 };
+use hookjail_policy::{Policy, Registry, environment};
+use hookjail_sandbox::{Caches, Fetching};
 
 use self::{
     edit::Edit,
@@ -47,8 +49,6 @@ use crate::{
     daemon::Assembly,
     hooks::{Action, Registered, variables::words},
 };
-use hookjail_policy::{Policy, Registry, environment};
-use hookjail_sandbox::{Caches, Fetching};
 
 /// The profile that usual hooks need: formatters, linters, tests, commits.
 const PROFILE: &str = "develop";

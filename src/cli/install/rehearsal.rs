@@ -15,13 +15,13 @@ use uuid::Uuid;
 
 use hookjail_base::model::Event;
 use hookjail_contract::{Envelope, adopt::Adopted};
+use hookjail_policy::units::Span;
 
 use crate::{
     cli::rehearse::{Comparison, alone_words, difference_of_files},
     config::Config,
     hooks::Registered,
 };
-use hookjail_policy::units::Span;
 
 /// The longest that a guard takes for one event of its rehearsal. Guards that need more are left.
 const LONGEST: Duration = Duration::from_secs(30);

@@ -27,6 +27,8 @@ use hookjail_contract::{
     adopt::Adopted,
     hook_file::{MAX_BYTES, Origin, ReadError, Switches, read},
 };
+use hookjail_policy::environment;
+use hookjail_sys::{Links, locate, open_beneath};
 
 use super::{
     edit::{self, Edit, Syntax},
@@ -40,9 +42,7 @@ use crate::{
         load::{bounded, peek},
     },
 };
-use hookjail_policy::environment;
 use hookjail_sandbox as sandbox;
-use hookjail_sys::{Links, locate, open_beneath};
 
 /// A file of settings as it was read.
 pub(super) struct SettingsFile {

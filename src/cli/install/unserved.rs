@@ -2,12 +2,12 @@
 
 use std::{fs::File, io::Read, iter, path::Path};
 
+use hookjail_base::notices::PROGRAMS;
 use hookjail_contract::Mode;
+use hookjail_sandbox::program::Role;
 
 use super::consent::Serves;
 use crate::consent::allowlist::Entry;
-use hookjail_base::notices::PROGRAMS;
-use hookjail_sandbox::program::Role;
 
 /// Maximum size of a script that is searched, bytes.
 const MOST: usize = 1 << 20;

@@ -28,13 +28,14 @@ use nix::{
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use hookjail_base::model::plain;
+use hookjail_contract::adopt::HookOutput;
+
 use self::files::{Files, list, only_bare};
 pub(in crate::cli) use self::{
     refused::RefusedUse,
     watch::{Watch, Watched},
 };
-use hookjail_base::model::plain;
-use hookjail_contract::adopt::HookOutput;
 
 use super::{
     Context, Failure, output, private_server::SIGNALED, program::resolve_program,

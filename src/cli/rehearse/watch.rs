@@ -7,6 +7,14 @@ use std::{
 
 use nix::unistd::{AccessFlags, access};
 
+use hookjail_policy::{
+    HookView,
+    explain::{GrantDecision, Operation, Target},
+    forbidden::Forbidden,
+    learned::{Under, Use},
+};
+use hookjail_sandbox::Observer;
+
 use super::refused::RefusedUse;
 use crate::{
     cli::{
@@ -16,13 +24,6 @@ use crate::{
     config::Config,
     daemon::{Assembly, own},
 };
-use hookjail_policy::{
-    HookView,
-    explain::{GrantDecision, Operation, Target},
-    forbidden::Forbidden,
-    learned::{Under, Use},
-};
-use hookjail_sandbox::Observer;
 
 /// An observer of runs whose profile is not known yet.
 pub(in crate::cli) struct Watch(Arc<Observer>);

@@ -1,7 +1,7 @@
 use hookjail_base::model::ProfileName;
+use hookjail_policy::Registry;
 
 use super::*;
-use hookjail_policy::Registry;
 
 fn somebody() -> Peer {
     Peer {

@@ -21,9 +21,9 @@ use hookjail_base::{
     model::{visible, visible_json},
     redact::{Cut, Redactor},
 };
+use hookjail_journal::CurrentRedaction;
 
 use self::journald::Journald;
-use hookjail_journal::CurrentRedaction;
 
 /// The form of the log.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -6,17 +6,18 @@
 
 use std::{collections::BTreeMap, ffi::OsString, fs::File, os::unix::ffi::OsStringExt, path::Path};
 
-use super::{Action, Registered, load::Loaded};
 use hookjail_base::{
     model::{Backing, Command, ProfileName},
     redact::secret::Registration,
     refusal::chain,
 };
-pub(crate) use hookjail_contract::{Allowed, Denied, Post, PostDecision, Url};
 use hookjail_contract::{Piece, pieces};
+use hookjail_sandbox::program::only_roots;
+
+use super::{Action, Registered, load::Loaded};
+pub(crate) use hookjail_contract::{Allowed, Denied, Post, PostDecision, Url};
 
 use crate::request::Request;
-use hookjail_sandbox::program::only_roots;
 
 /// The program that posts.
 pub(super) const CURL: &str = "/usr/bin/curl";

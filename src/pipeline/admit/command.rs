@@ -8,18 +8,19 @@ use std::{
 };
 
 use hookjail_base::{
-    model::command_line,
-    model::{Command, Hook, InvalidField, Peer, is_plain},
+    model::{Command, Hook, InvalidField, Peer, command_line, is_plain},
     refusal::Refusal,
 };
 use hookjail_contract::{CommandStyle, Defaults};
+use hookjail_policy::Policy;
+use hookjail_sandbox::{
+    program::{Program, interpreter},
+    rootfs::View,
+};
+use hookjail_sys::FileRights;
 
 use super::rules::OperatorHook;
 use crate::request::Request;
-use hookjail_policy::Policy;
-use hookjail_sandbox::program::{Program, interpreter};
-use hookjail_sandbox::rootfs::View;
-use hookjail_sys::FileRights;
 
 /// The command of a request, with its program's path.
 #[derive(Debug)]

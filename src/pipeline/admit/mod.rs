@@ -17,16 +17,22 @@ use std::{
 use tokio::time::timeout_at;
 use tokio_util::sync::CancellationToken;
 
+use hookjail_base::{
+    model::{Consent, Peer},
+    refusal::{Reason, Refusal, Stop, canceled},
+    util::{shares::Shares, swap::Current},
+};
+use hookjail_policy::{Policy, starts_in};
+use hookjail_sandbox::{
+    Confinement,
+    program::{Opened, OpenedFor, Program},
+};
+
 use self::command::FoundCommand;
 pub(crate) use self::git::GitPlaces;
 pub(crate) use self::{
     homes::Homes,
     rules::{Configuration, OperatorHook, Rules},
-};
-use hookjail_base::{
-    model::{Consent, Peer},
-    refusal::{Reason, Refusal, Stop, canceled},
-    util::{shares::Shares, swap::Current},
 };
 
 use super::{
@@ -43,9 +49,6 @@ use crate::{
     },
     request::Request,
 };
-use hookjail_policy::{Policy, starts_in};
-use hookjail_sandbox::Confinement;
-use hookjail_sandbox::program::{Opened, OpenedFor, Program};
 
 /// The maximum nesting depth of hooks. It ends the recursion of a hook that starts a runtime which runs hooks.
 const MAX_DEPTH: u32 = 4;

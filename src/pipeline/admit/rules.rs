@@ -8,18 +8,17 @@ use std::{
 };
 
 use hookjail_base::{
-    model::command_line,
-    model::{Hook, InvalidField, Peer, ProfileName, Users, is_plain},
+    model::{Hook, InvalidField, Peer, ProfileName, Users, command_line, is_plain},
     refusal::{Fact, Reason, Refusal},
 };
-
-use super::{command::defaults, git::GitPlaces, homes::Homes};
-use crate::{consent::decide::ALLOW, request::Request};
 use hookjail_policy::{
     GrantPlace, GrantedBy, Policy, Registry, WorkspaceRoots, forbidden::Forbidden,
 };
 use hookjail_sandbox::BackendName;
 use hookjail_sys::FileRights;
+
+use super::{command::defaults, git::GitPlaces, homes::Homes};
+use crate::{consent::decide::ALLOW, request::Request};
 
 /// The operator's configuration of one command.
 #[derive(Clone, Debug)]

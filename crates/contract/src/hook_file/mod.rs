@@ -13,9 +13,10 @@ pub(super) mod posted;
 mod registered;
 pub(super) mod yaml;
 
+use hookjail_base::model::{Command, json};
+
 pub(super) use self::item::Item;
 pub use self::registered::{Action, Owner, POST_PROFILE, Registered};
-use hookjail_base::model::{Command, json};
 
 use super::{Matcher, Mode, Scheduling};
 

@@ -6,9 +6,10 @@ use std::{collections::BTreeMap, fmt};
 
 use http::HeaderName;
 
+use hookjail_base::model::variable::is_name;
+
 pub use self::url::Url;
 use super::Payload;
-use hookjail_base::model::variable::is_name;
 
 /// Headers that decide where a request goes or how it is framed; curl sets them.
 const CURLS: [&str; 8] = [

@@ -8,12 +8,13 @@ use std::{ffi::CString, path::Path, sync::Arc};
 
 use serde_json::{Value, json};
 
+use hookjail_policy::{Access, Network, ScratchLimits, rights::Rights};
+use hookjail_sys::Identity;
+
 use crate::container::{
     channel::{Expected, Inode, packed},
     inside,
 };
-use hookjail_policy::{Access, Network, ScratchLimits, rights::Rights};
-use hookjail_sys::Identity;
 
 /// Path of the container's own `/proc`.
 pub(crate) const PROC: &str = "/proc";

@@ -12,8 +12,9 @@ use std::{
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use crate::seccomp::FilterSpec;
 use hookjail_sys::{Described, Reaped};
+
+use crate::seccomp::FilterSpec;
 
 /// Length limit of a message, bytes, above that of any order. Argv and environment are limited to 2 MiB, which JSON's numbers
 /// make four times as long.

@@ -28,6 +28,8 @@ use nix::{
     unistd::{dup2_stderr, dup2_stdin, dup2_stdout, setsid},
 };
 
+use hookjail_sys::{Action, Attempt, Job, JobParts, Launch, Step};
+
 use crate::{
     container::{
         channel::{self, Answer, ContainerTask, Expected, Inode, Order, path},
@@ -36,7 +38,6 @@ use crate::{
     seccomp::{self, Filters, Pool, Starts},
 };
 use hookjail_sys as sys;
-use hookjail_sys::{Action, Attempt, Job, JobParts, Launch, Step};
 
 /// Path of the socket in every container.
 pub(crate) const SOCKET: &str = "/.hookjail/socket";

@@ -21,6 +21,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use hookjail_base::{model::axis::Coverage, util::trusted_file};
+use hookjail_policy::{HookView, Metadata, Network, Policy};
 
 use crate::{
     Absent, Backend, BackendName, Claims, Controllers, Host, OwnUids, Prepared, Runner, Starting,
@@ -29,7 +30,6 @@ use crate::{
     rootfs::RootSpec,
     seccomp::FilterSpec,
 };
-use hookjail_policy::{HookView, Metadata, Network, Policy};
 
 /// Which command line a runtime understands.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, PartialEq, Serialize)]

@@ -30,6 +30,8 @@ use hookjail_base::{
     model::{Captured, OnOutputLimit, axis::Axis},
     refusal::{Fact, Fault, Reason, Refusal, Stop, canceled, lacking},
 };
+use hookjail_policy::{Limits, Network};
+use hookjail_sys::{Attempt, Identity, Job, JobParts, Reaped, Step, WaitStatus};
 
 use crate::{
     BackendName, Evidence, Released, Runner, Setup, Started, Task,
@@ -50,9 +52,7 @@ use crate::{
         task::Action,
     },
 };
-use hookjail_policy::{Limits, Network};
 use hookjail_sys as sys;
-use hookjail_sys::{Attempt, Identity, Job, JobParts, Reaped, Step, WaitStatus};
 
 /// Timeout of an ended container's last answers and the runtime's cleanup.
 const CLEANUP_TIMEOUT: Duration = Duration::from_secs(5);

@@ -7,6 +7,12 @@ mod names;
 
 use std::fmt;
 
+use hookjail_policy::{
+    explain::{FileKind, GrantDecision, How, Operation, Reach, Remedy, Target},
+    forbidden::Forbidden,
+    rights::FileRights,
+};
+
 use self::names::{constants, parameters};
 use crate::{
     landlock,
@@ -16,11 +22,6 @@ use crate::{
         rules::{ACCESS_MODE, Rule, is_about_paths, rule},
         syscalls::{self, nr},
     },
-};
-use hookjail_policy::{
-    explain::{FileKind, GrantDecision, How, Operation, Reach, Remedy, Target},
-    forbidden::Forbidden,
-    rights::FileRights,
 };
 
 /// Returns the rights that a Landlock ABI handles. It does not refuse other rights.

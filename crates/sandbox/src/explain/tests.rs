@@ -1,6 +1,7 @@
+use hookjail_policy::{HookView, Metadata, Network, Spawn};
+
 use super::*;
 use crate::seccomp::rules::Rule;
-use hookjail_policy::{HookView, Metadata, Network, Spawn};
 
 const STRICT: FilterSpec = FilterSpec {
     landlock_abi: 7,

@@ -16,14 +16,14 @@ use hookjail_base::{
     model::axis::{Axis, Coverage},
     refusal::Fault,
 };
+use hookjail_policy::{
+    Metadata, Network, Policy, Spawn,
+    rights::{FileRight, FileRights, Rights},
+};
 
 use crate::{
     Absent, Backend, BackendName, Claims, Controllers, Host, OwnUids, Prepared, Runner, Starting,
     Task, Unenforceable, mutants, run::child::start, seccomp::FilterSpec,
-};
-use hookjail_policy::{
-    Metadata, Network, Policy, Spawn,
-    rights::{FileRight, FileRights, Rights},
 };
 use hookjail_sys as sys;
 

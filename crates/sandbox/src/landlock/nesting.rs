@@ -4,8 +4,9 @@ use std::{borrow::Cow, env, fs, io, path::Path};
 
 use nix::{errno::Errno, fcntl::OFlag};
 
-use crate::{Absent, nesting::Cause};
 use hookjail_sys::{Links, Step, locate};
+
+use crate::{Absent, nesting::Cause};
 
 /// Checks that paths can be opened without following links, as every grant is.
 ///

@@ -3,13 +3,13 @@
 use std::os::unix::fs::MetadataExt;
 
 use hookjail_base::model::axis::{Axes, Axis};
+use hookjail_policy::Policy;
 
 use crate::{
     Absent, Backend, BackendName, Claims, Host, Prepared, Runner, Starting, Task, Unenforceable,
     portable::launcher::start,
     seatbelt::{self, SANDBOX_EXEC},
 };
-use hookjail_policy::Policy;
 
 /// The Seatbelt backend, by `sandbox-exec`.
 #[derive(Clone, Copy, Debug)]

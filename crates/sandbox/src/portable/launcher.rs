@@ -27,6 +27,8 @@ use hookjail_base::{
     model::OnOutputLimit,
     refusal::{Fault, Reason, Refusal, Stop},
 };
+use hookjail_policy::{Limits, Policy};
+use hookjail_sys::{Attempt, BY_NAME, Keeper, Links, open_beneath};
 
 use crate::{
     Evidence, Released, Runner, SandboxParts, Setup, Started, Task,
@@ -48,9 +50,7 @@ use crate::{
         witness::{Order, Proof},
     },
 };
-use hookjail_policy::{Limits, Policy};
 use hookjail_sys as sys;
-use hookjail_sys::{Attempt, BY_NAME, Keeper, Links, open_beneath};
 
 /// Limit on the kept output of a self-test's child, bytes.
 const PROBE_OUTPUT_BYTES: usize = 64 * 1024;

@@ -19,20 +19,21 @@ use std::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use hookjail_base::{
+    model::{Peer, axis::Axis},
+    refusal::Stop,
+};
+use hookjail_sys::Identity;
+
 pub use self::backend::Seatbelt;
 pub(crate) use self::{
     launcher::{Launcher, Notes},
     start::Until,
 };
-use hookjail_base::{
-    model::{Peer, axis::Axis},
-    refusal::Stop,
-};
 
 use crate::{
     Backend, BackendName, Controllers, Noop, OwnUids, Runner, Started, Task, rootfs::RootSpec,
 };
-use hookjail_sys::Identity;
 
 /// Filters of a hook; none on these systems.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]

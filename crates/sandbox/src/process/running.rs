@@ -23,13 +23,13 @@ use hookjail_base::{
     model::{Captured, OnOutputLimit},
     util::shares::Share,
 };
+use hookjail_sys::{Process, Reaped, WaitStatus, Watched, exited};
 
 use super::{
     capture::{Capture, Chunk, Stream},
     deadlines::{Armed, Hold, Kill, kill_group},
 };
 use hookjail_sys as sys;
-use hookjail_sys::{Process, Reaped, WaitStatus, Watched, exited};
 
 /// Time limit for the end of an output after the tree's death. No process of the run is left by then, so it only passes
 /// where a foreign process holds the pipe.

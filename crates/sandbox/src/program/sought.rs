@@ -7,6 +7,7 @@ use std::{
 };
 
 use hookjail_base::refusal::{Refusal, unless_lacking};
+use hookjail_sys::BY_NAME;
 
 use super::{
     OpenedFor,
@@ -14,7 +15,6 @@ use super::{
     on_path, real_path,
 };
 use crate::rootfs::View;
-use hookjail_sys::BY_NAME;
 
 /// The most names of a directory that are looked at.
 const MOST_NAMES: usize = 4096;

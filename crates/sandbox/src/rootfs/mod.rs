@@ -14,9 +14,10 @@ use std::{
 
 use nix::{errno::Errno, fcntl::OFlag};
 
-pub use self::tree::{TreeDigest, TreeError, digest};
 use hookjail_policy::{Files, GrantPlace, GrantSpec};
 use hookjail_sys::{BY_NAME, Links, locate, open_in_root};
+
+pub use self::tree::{TreeDigest, TreeError, digest};
 
 /// The program that every root must have: most hooks are shell commands.
 const SHELL: &str = "/bin/sh";

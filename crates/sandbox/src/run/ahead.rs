@@ -14,6 +14,8 @@ use hookjail_base::{
     model::Peer,
     refusal::{Fault, Stop},
 };
+use hookjail_policy::{Access, Policy, environment::Variables};
+use hookjail_sys::WAITS;
 
 use super::{Begun, Confinement, Evidence, LOADING_TURN, SETUP_TURN, Start};
 use crate::{
@@ -22,8 +24,6 @@ use crate::{
     run::child_spec::{Execution, arguments, copies_in, own_directory, variables},
     warm::{self, Key, LIFETIME, LOADING, SlotReport, Unfit, Waiter, Waiting, WaitingLevels, slot},
 };
-use hookjail_policy::{Access, Policy, environment::Variables};
-use hookjail_sys::WAITS;
 
 /// How long after a run its successors are started: its answer comes first.
 const ANSWERED: Duration = Duration::from_millis(2);

@@ -17,13 +17,13 @@ use nix::fcntl::FlockArg;
 use uuid::Uuid;
 
 use hookjail_base::refusal::{Fact, Reason, Refusal};
+use hookjail_policy::{Access, GrantPlace, Policy, References};
 
 use self::copy::copy_missing;
 use super::{
     scratch::{lock, remove},
     state::{Kept, StateOwner, StateStore},
 };
-use hookjail_policy::{Access, GrantPlace, Policy, References};
 
 /// Directory of packages that were fetched for every cache, below that of all caches.
 const FETCHED: &str = "fetched";

@@ -24,6 +24,15 @@ use hookjail_base::{
     model::{InvalidField, axis::Axis},
     refusal::{Fact, Fault, Reason, Refusal, Stop, canceled, lacking},
 };
+use hookjail_policy::{
+    Access, HookView, Keep, Limits, ScratchLimits, StateScope,
+    rights::{FileRight, FileRights as GrantedRights, OF_FILES, Rights},
+};
+use hookjail_sys::{
+    Attempt, Bind, BindKind, Canaries, ClosedPaths, FileRights, Found, Identity, Init, Job,
+    JobParts, Keeper, Launch, Mounts, Note, Overdue, OwnIds, Placed, Private, ReadOnly, Report,
+    Step, TerminalRights, Tmpfs, View,
+};
 
 use crate::{
     BackendName, Evidence, Released, Runner, SandboxParts, Setup, Started, Status, Task,
@@ -47,16 +56,7 @@ use crate::{
         pools::{LoadedPool, Pools},
     },
 };
-use hookjail_policy::{
-    Access, HookView, Keep, Limits, ScratchLimits, StateScope,
-    rights::{FileRight, FileRights as GrantedRights, OF_FILES, Rights},
-};
 use hookjail_sys as sys;
-use hookjail_sys::{
-    Attempt, Bind, BindKind, Canaries, ClosedPaths, FileRights, Found, Identity, Init, Job,
-    JobParts, Keeper, Launch, Mounts, Note, Overdue, OwnIds, Placed, Private, ReadOnly, Report,
-    Step, TerminalRights, Tmpfs, View,
-};
 
 /// Limit on a hook's timers and queued signals.
 ///

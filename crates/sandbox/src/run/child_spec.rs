@@ -28,6 +28,8 @@ use hookjail_base::{
     model::{InvalidField, is_plain},
     refusal::{Fault, Reason, Refusal, Stop, unless_lacking},
 };
+use hookjail_policy::{Access, environment::matters_at_start, rights::Rights};
+use hookjail_sys::{FileRights, Identity, Links, pipe as make_pipe};
 
 use crate::{
     process::Pipes,
@@ -39,8 +41,6 @@ use crate::{
     },
 };
 use hookjail_policy as policy;
-use hookjail_policy::{Access, environment::matters_at_start, rights::Rights};
-use hookjail_sys::{FileRights, Identity, Links, pipe as make_pipe};
 
 #[cfg(target_os = "linux")]
 use crate::{

@@ -16,6 +16,7 @@ use nix::{
 };
 
 use hookjail_base::model::axis::Axis;
+use hookjail_sys::{Keeper, Listener, Notification};
 
 use crate::{
     run::{membership::Membership, observe::Observer},
@@ -24,7 +25,6 @@ use crate::{
         syscalls::{self, nr},
     },
 };
-use hookjail_sys::{Keeper, Listener, Notification};
 
 /// Known denials of a run.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]

@@ -23,6 +23,11 @@ use hookjail_base::{
     model::{Hook, InvalidField, Peer},
     refusal::{Fact, Reason, Refusal},
 };
+use hookjail_policy::{
+    Access, Files, GrantPlace, GrantSpec, HookView, Policy, git_paths, rights::Rights, starts_in,
+    tokens,
+};
+use hookjail_sys::{BY_NAME, FileRights, Links, locate, open_beneath};
 
 use crate::{
     Prepared,
@@ -35,11 +40,6 @@ use crate::{
         task::WorkingDir,
     },
 };
-use hookjail_policy::{
-    Access, Files, GrantPlace, GrantSpec, HookView, Policy, git_paths, rights::Rights, starts_in,
-    tokens,
-};
-use hookjail_sys::{BY_NAME, FileRights, Links, locate, open_beneath};
 
 /// How long a run waits at most for what runs in a workspace share.
 const LOCKED_FOR: Duration = Duration::from_secs(2);

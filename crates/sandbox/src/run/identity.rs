@@ -21,12 +21,12 @@ use nix::{
 };
 
 use hookjail_base::model::Peer;
+use hookjail_sys::Identity;
 
 use crate::{
     Status,
     run::left_running::{Found, processes},
 };
-use hookjail_sys::Identity;
 
 /// Pool of uids for hooks.
 ///

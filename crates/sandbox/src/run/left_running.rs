@@ -16,9 +16,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use hookjail_sys::{NOTES_BEGIN, NotedGroup};
+
 use crate::Status;
 use hookjail_sys as sys;
-use hookjail_sys::{NOTES_BEGIN, NotedGroup};
 
 /// Time limit for the end of killed processes.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);

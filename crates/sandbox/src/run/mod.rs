@@ -51,11 +51,6 @@ use std::{
 use nix::unistd::geteuid;
 use tokio::time::{sleep, timeout_at};
 
-#[cfg(target_os = "linux")]
-use crate::{
-    Absent, CgroupPlace,
-    run::{cgroup::Cgroups, observe::Observer},
-};
 use hookjail_base::{
     model::{Peer, axis::Axis},
     refusal::{Fault, Reason, Refusal, Stop, canceled},
@@ -63,6 +58,14 @@ use hookjail_base::{
         presence::Presence,
         turns::{Turn, Turns},
     },
+};
+use hookjail_policy::{Files, Policy, References};
+use hookjail_sys::{Identity, Keeper, WaitStatus};
+
+#[cfg(target_os = "linux")]
+use crate::{
+    Absent, CgroupPlace,
+    run::{cgroup::Cgroups, observe::Observer},
 };
 
 use crate::{
@@ -85,8 +88,6 @@ use crate::{
     selftest::Confirmations,
     warm::{Key, SlotReport, Warm},
 };
-use hookjail_policy::{Files, Policy, References};
-use hookjail_sys::{Identity, Keeper, WaitStatus};
 
 /// The longest time for which one hook's set-up delays others. Set-ups usually take some milliseconds.
 const SETUP_TURN: Duration = Duration::from_millis(250);

@@ -22,6 +22,10 @@ use nix::{
 };
 use tokio::net::unix::pipe;
 
+use hookjail_base::notices::{MOST_BYTES, PROGRAMS};
+use hookjail_policy::{Access, HookView, environment::NOTICES, rights::Rights};
+use hookjail_sys::{Identity, Links};
+
 use crate::{
     BackendName,
     run::{
@@ -31,9 +35,6 @@ use crate::{
         task::HookTask,
     },
 };
-use hookjail_base::notices::{MOST_BYTES, PROGRAMS};
-use hookjail_policy::{Access, HookView, environment::NOTICES, rights::Rights};
-use hookjail_sys::{Identity, Links};
 
 /// The program behind each name.
 const PROGRAM: &str = include_str!("notice.sh");

@@ -17,12 +17,13 @@ use std::{
     },
 };
 
-use crate::seccomp::syscalls::nr;
 use hookjail_policy::{
     explain::{FileKind, Operation, Target},
     learned::Use,
 };
 use hookjail_sys::Notification;
+
+use crate::seccomp::syscalls::nr;
 
 /// Length limit of a path in the kernel, bytes.
 const LONGEST: usize = 4096;

@@ -27,13 +27,13 @@ use nix::{
 };
 
 use hookjail_base::util::listing::{Entries, Listings, change_time, is_settled, shows_changes};
+use hookjail_sys::Links;
 
 use super::{
     floor::Floor,
     grants::{open, open_in},
 };
 use crate::rootfs::Root;
-use hookjail_sys::Links;
 
 /// The paths, and where they are resolved.
 #[derive(Debug)]

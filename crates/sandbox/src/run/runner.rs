@@ -2,12 +2,14 @@
 
 use std::{fmt, io, os::fd::OwnedFd, path::PathBuf, sync::Arc};
 
+use hookjail_base::refusal::{Reason, Refusal};
+use hookjail_policy::{Access, rights::Rights};
+
 #[cfg(target_os = "linux")]
 use crate::run::{
     cgroup::{Cgroups, Group},
     read_only::Closed,
 };
-use hookjail_base::refusal::{Reason, Refusal};
 #[cfg(target_os = "linux")]
 use hookjail_policy::Limits;
 
@@ -17,7 +19,6 @@ use crate::{
     process::{Deadlines, Hold},
     run::{cache::Caches, floor::Floor, grants::OpenGrant, places::KnownPlaces},
 };
-use hookjail_policy::{Access, rights::Rights};
 
 /// Resources of every backend: spawners, deadlines, canaries, system paths.
 #[derive(Debug)]

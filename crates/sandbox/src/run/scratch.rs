@@ -23,12 +23,13 @@ use nix::{
 };
 use uuid::Uuid;
 
+use hookjail_base::util::presence::Presence;
+use hookjail_sys::{BY_NAME, Identity, keep_writers_out};
+
 #[cfg(target_os = "linux")]
 use crate::run::read_only::Closed;
-use hookjail_base::util::presence::Presence;
 
 use crate::{host, run::notices, warm};
-use hookjail_sys::{BY_NAME, Identity, keep_writers_out};
 
 /// Name prefix of instance directories.
 const INSTANCE: &str = "instance-";

@@ -12,6 +12,8 @@ use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 
 use hookjail_base::model::Peer;
+use hookjail_policy::{Policy, environment::Variables};
+use hookjail_sys::{Attempt, Identity};
 
 use crate::{
     Opened, Prepared,
@@ -21,8 +23,6 @@ use crate::{
         child_spec::Execution, grants::OpenGrant, read_only::Kept, scratch::RunDir, state::RunState,
     },
 };
-use hookjail_policy::{Policy, environment::Variables};
-use hookjail_sys::{Attempt, Identity};
 
 /// A hook to be started, with the decisions about it.
 #[derive(Clone, Copy, Debug)]

@@ -10,10 +10,10 @@ use std::{
 };
 
 use hookjail_base::util::outermost::Outermost;
-
-use crate::run::{grants::OpenGrant, state::mirror::make_place};
 use hookjail_policy::{Access, SHARED, rights::Rights};
 use hookjail_sys::{Exposed, Found, MAX_EXPOSED, Private};
+
+use crate::run::{grants::OpenGrant, state::mirror::make_place};
 
 /// The shared directory that programs use unless a variable names another.
 pub(crate) const TEMPORARY: &str = "/tmp";

@@ -6,8 +6,9 @@
 //!
 //! No profile of the system is imported: their grants change between releases without notice.
 
-use crate::seatbelt::rules::{Filter, Operation, Rule, Section, Value};
 use hookjail_policy::{Network, Spawn};
+
+use crate::seatbelt::rules::{Filter, Operation, Rule, Section, Value};
 
 /// Denies operations that `(deny default)` does not cover on every release.
 pub(crate) fn stragglers() -> Section {

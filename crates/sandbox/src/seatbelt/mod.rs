@@ -17,15 +17,15 @@ use std::{
     path::Path,
 };
 
-pub use self::place::{Granted, Kept, Places};
-use self::rules::{Filter, Operation, Rule, Section, Value};
-pub use self::{place::Inexpressible, rules::Parameter};
 use hookjail_base::model::axis::{Axes, Coverage};
-
 use hookjail_policy::{
     Access, Keep, Metadata, Network, Policy, Spawn,
     rights::{FileRight, FileRights, Rights},
 };
+
+pub use self::place::{Granted, Kept, Places};
+use self::rules::{Filter, Operation, Rule, Section, Value};
+pub use self::{place::Inexpressible, rules::Parameter};
 
 /// Program that applies a profile to itself and executes another one. By its absolute path: no `PATH` decides what it is.
 pub const SANDBOX_EXEC: &str = "/usr/bin/sandbox-exec";

@@ -4,9 +4,9 @@ use hookjail_base::{
     model::ProfileName,
     refusal::{Reason, Refusal},
 };
+use hookjail_policy::Registry;
 
 use crate::seatbelt::{place::Problem, rules::quote, *};
-use hookjail_policy::Registry;
 
 fn strict() -> Policy {
     let registry = Registry::builtin().unwrap();

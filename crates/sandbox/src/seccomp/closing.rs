@@ -4,6 +4,8 @@
 //! computed from that difference, because no test would show a forgotten call. Every run pays for each instruction, so
 //! the filter repeats nothing of the inherited ones, not even the check of the architecture.
 
+use hookjail_sys::Closing;
+
 use crate::{
     mutants,
     seccomp::{
@@ -15,7 +17,6 @@ use crate::{
         syscalls,
     },
 };
-use hookjail_sys::Closing;
 
 /// Returns the closing filter: the set-up's needs minus those that `spec` allows the hook.
 ///

@@ -12,6 +12,8 @@ pub mod syscalls;
 #[cfg(test)]
 mod tests;
 
+use hookjail_policy::HookView;
+
 pub use self::rules::FilterSpec;
 use self::{
     filter::CompileError,
@@ -21,7 +23,6 @@ pub use self::{
     filter::Passing,
     spawner::{Pool, Until},
 };
-use hookjail_policy::HookView;
 use hookjail_sys as sys;
 
 /// The filters of one kind of hook.

@@ -10,6 +10,7 @@ use std::{
 };
 
 use hookjail_base::refusal::{Reason, Refusal, chain};
+use hookjail_sys::Closing;
 
 use crate::{
     landlock::nesting::of_filters,
@@ -18,7 +19,6 @@ use crate::{
     run::denials::Denials,
     seccomp::{self, Asking, FilterSpec, Pool, Stacked, Starts},
 };
-use hookjail_sys::Closing;
 
 /// Number of pools from which on those without a running hook are dropped.
 const KEPT_POOLS: usize = 32;

@@ -14,9 +14,10 @@ use std::{
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
+use hookjail_sys::{Job, Launch, Listener, Stack};
+
 use crate::seccomp::Stacked;
 use hookjail_sys as sys;
-use hookjail_sys::{Job, Launch, Listener, Stack};
 
 /// A pool of spawners that share their filters.
 #[derive(Debug)]

@@ -7,13 +7,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use hookjail_policy::{Access, Keep, Policy, rights::Rights};
+use hookjail_sys::{Attempt, Identity, Links};
+
 use crate::run::{
     grants::{self, OpenGrant},
     read_only::Kept,
     scratch::{RunDir, wait_for_writers},
 };
-use hookjail_policy::{Access, Keep, Policy, rights::Rights};
-use hookjail_sys::{Attempt, Identity, Links};
 
 /// Directory that serves as the workspace with its read-only paths.
 pub(super) const WORKSPACE: &str = "workspace";

@@ -26,6 +26,8 @@ use hookjail_base::{
 };
 #[cfg(target_os = "linux")]
 use hookjail_policy::ScratchLimits;
+use hookjail_policy::{Limits, Metadata, Network, Policy, Spawn};
+use hookjail_sys::Attempt;
 
 use crate::{
     Backend, BackendName, Confinement, Noop, Prepared, Started,
@@ -45,8 +47,6 @@ use crate::{
         probes::{Check, Effect, seen},
     },
 };
-use hookjail_policy::{Limits, Metadata, Network, Policy, Spawn};
-use hookjail_sys::Attempt;
 
 /// A policy proved by a real child on this host.
 #[derive(Clone, Debug)]

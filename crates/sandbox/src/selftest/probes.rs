@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use nix::unistd;
 
 use hookjail_base::model::axis::{Axes, Axis, Coverage};
+use hookjail_policy::{HookView, Metadata, Network, Policy, Spawn};
+use hookjail_sys::Attempt;
 
 use super::fixture::{Fixture, HIDDEN_FILE, KEPT_DIRECTORY, KEPT_FILE, WORKSPACE};
 use crate::host::{OUTBOUND_HAS_UNIX_SOCKETS, UNGRANTED_DEVICE};
-use hookjail_policy::{HookView, Metadata, Network, Policy, Spawn};
-use hookjail_sys::Attempt;
 
 /// Errnos that count as a denial: access denied, target absent, or file system read-only.
 ///

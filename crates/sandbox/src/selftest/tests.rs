@@ -10,13 +10,13 @@ use std::{
 
 use tempfile::TempDir;
 
-use hookjail_base::model::{OnOutputLimit, Peer, ProfileName, axis::Demand};
+use hookjail_base::model::{Peer, ProfileName, axis::Demand};
+use hookjail_policy::{Metadata, Network, Registry, Spawn, environment::Variables};
 
 use super::*;
 use crate::{
-    Absent, CgroupPlace, Cgroups, Claims, DEFAULT_UID_RANGE, End, HookTask, HookUsers, Host,
-    Identities, InstanceDir, Noop, Opened, Order, OwnUids, Runner, SandboxParts, Starting,
-    StateStore, Unenforceable,
+    Absent, Claims, End, HookTask, HookUsers, Host, Noop, OwnUids, Runner, SandboxParts, Starting,
+    Unenforceable,
     landlock::Landlock,
     linux,
     process::Supervision,
@@ -25,8 +25,6 @@ use crate::{
     run::child::start,
     seccomp::FilterSpec,
 };
-use hookjail_policy::{Metadata, Network, References, Registry, Spawn, environment::Variables};
-use hookjail_sys::Keeper;
 
 const ENFORCED: Coverage = Coverage::Enforced { by: "a promise" };
 

@@ -10,12 +10,12 @@ use std::{
 use nix::{errno::Errno, sys::stat::fstat};
 
 use hookjail_base::model::{Peer, ProfileName};
-
-use super::{Waiter, interpreter::Interpreter, slot};
-use crate::{BackendName, HookTask};
 use hookjail_policy::{
     HookView, Limits, Metadata, Network, Spawn, environment::matters_at_start, rights::Rights,
 };
+
+use super::{Waiter, interpreter::Interpreter, slot};
+use crate::{BackendName, HookTask};
 
 /// All that a process is given when it starts. What it is given with its run is no part of it: scripts, stdin, and the variables
 /// that no interpreter reads when it starts; in a slot all variables, and all arguments but the paths of scripts.

@@ -17,11 +17,12 @@ use nix::{
     },
 };
 
+use hookjail_policy::{Access, rights::Rights};
+use hookjail_sys::{Handed, pipe, slot_program};
+
 use super::SlotReport;
 use crate::run::{child_spec::Execution, grants::OpenGrant};
-use hookjail_policy::{Access, rights::Rights};
 pub(crate) use hookjail_sys::slot_input as input;
-use hookjail_sys::{Handed, pipe, slot_program};
 
 /// Name of the program, in its directory and of a process that waits.
 const NAME: &CStr = c"hookjail-slot";

@@ -15,8 +15,9 @@ use std::{
     ptr,
 };
 
-use self::table::{Effect, FirstWord, Interpreter, OptionKind, ScriptPosition, Sort, Starter};
 use hookjail_policy::environment;
+
+use self::table::{Effect, FirstWord, Interpreter, OptionKind, ScriptPosition, Sort, Starter};
 
 /// The most words that are looked up as files where they need not name one.
 const MAX_NAMED: usize = 4096;

@@ -1,7 +1,8 @@
 //! Kernel counters of a cgroup, and what they say about the end of its run.
 
-use crate::process::Cause;
 use hookjail_sys::{Reaped, WaitStatus};
+
+use crate::process::Cause;
 
 /// Returns a counter of a flat keyed file, such as `memory.events`; 0 where it has none of that name.
 pub(super) fn counter(text: &str, key: &str) -> u64 {

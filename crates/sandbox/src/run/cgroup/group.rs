@@ -12,6 +12,9 @@ use std::{
 use nix::fcntl::OFlag;
 use tokio::time::sleep;
 
+use hookjail_policy::Limits;
+use hookjail_sys::{IntoCgroup, Reaped};
+
 use super::{
     events::{Telling, counter, explanations},
     pool::Shared,
@@ -21,8 +24,6 @@ use crate::{
     process::{Cause, Ended, Running, Supervision},
     run::{Finish, RunningHook},
 };
-use hookjail_policy::Limits;
-use hookjail_sys::{IntoCgroup, Reaped};
 
 /// Time limit for the death of killed processes.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);

@@ -19,6 +19,8 @@ use nix::{
 use uuid::Uuid;
 
 use hookjail_base::util::trusted_file::{self, Untrusted};
+use hookjail_policy::Limits;
+use hookjail_sys::WaitStatus;
 
 use super::{
     CgroupPlace, Controllers,
@@ -26,9 +28,7 @@ use super::{
     group::{Group, remove, set},
 };
 use crate::Absent;
-use hookjail_policy::Limits;
 use hookjail_sys as sys;
-use hookjail_sys::WaitStatus;
 
 /// Controllers that runs need. The one of processor time is used where it is to be had.
 const CONTROLLERS: [&str; 2] = ["memory", "pids"];

@@ -21,10 +21,10 @@ use hookjail_base::{
         way::Way,
     },
 };
-
-use super::{Kept, NAMES, asked_for, is_directory, raise_with_way, unkept, unseen};
 use hookjail_policy::{Files, Keep};
 use hookjail_sys::{Links, open_beneath};
+
+use super::{Kept, NAMES, asked_for, is_directory, raise_with_way, unkept, unseen};
 
 /// Levels of a kept directory in which links are looked for.
 const LEVELS: usize = 3;

@@ -20,6 +20,14 @@ use nix::{
     unistd::{UnlinkatFlags, geteuid, unlinkat},
 };
 
+use hookjail_base::{
+    model::{Peer, axis::Axis},
+    refusal::{Fact, Reason, Refusal},
+    util::way::Way,
+};
+use hookjail_policy::{Files, Keep, ReadOnly, git_paths, hidden::Unsearchable};
+use hookjail_sys::{BY_NAME, Links, open_beneath};
+
 use self::placeholder::{NotBegun, Placeholders, SHARED, in_parent, is_way, takes_name};
 
 #[cfg(target_os = "linux")]
@@ -27,15 +35,8 @@ use hookjail_policy::{Access, rights::Rights};
 
 #[cfg(target_os = "linux")]
 use crate::run::grants::OpenGrant;
-use hookjail_base::{
-    model::{Peer, axis::Axis},
-    refusal::{Fact, Reason, Refusal},
-    util::way::Way,
-};
 
 use crate::run::{floor::Led, grants};
-use hookjail_policy::{Files, Keep, ReadOnly, git_paths, hidden::Unsearchable};
-use hookjail_sys::{BY_NAME, Links, open_beneath};
 
 #[cfg(target_os = "linux")]
 pub(crate) use self::closed::{Closed, Instead};

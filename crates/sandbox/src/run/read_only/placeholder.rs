@@ -19,9 +19,9 @@ use nix::{
 };
 
 use hookjail_base::model::Peer;
+use hookjail_sys::{BY_NAME, FileRights, Links, open_beneath};
 
 use crate::run::grants;
-use hookjail_sys::{BY_NAME, FileRights, Links, open_beneath};
 
 /// The directory whose lock runs share.
 pub(super) const SHARED: &str = ".hookjail-run";

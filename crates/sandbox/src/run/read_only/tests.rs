@@ -14,9 +14,10 @@ use nix::{
     sys::stat::umask,
 };
 
-use super::*;
 use hookjail_policy::NamePattern;
 use hookjail_sys::FileRights;
+
+use super::*;
 
 /// The user of these tests.
 static CALLER: LazyLock<Peer> = LazyLock::new(|| peer(geteuid().as_raw(), getegid().as_raw()));

@@ -24,14 +24,14 @@ use nix::{
 };
 
 use hookjail_base::util::listing::{Listings, entries, kind_of, open_directory};
+use hookjail_policy::{rights::Rights, state::is_data};
+use hookjail_sys::{Exposed, Found, MAX_EXPOSED, Private};
 
 use super::{MOST_LEVELS, RunState, make, remove};
 use crate::run::{
     grants::OpenGrant,
     view::{Placement, exposed, is_writable},
 };
-use hookjail_policy::{rights::Rights, state::is_data};
-use hookjail_sys::{Exposed, Found, MAX_EXPOSED, Private};
 
 /// Mode of a directory that leads to what is shown: the sticky bit, which changes nothing for its owner, marks it.
 const WAY: Mode = Mode::S_IRWXU.union(Mode::S_ISVTX);

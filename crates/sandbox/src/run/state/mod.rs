@@ -22,10 +22,10 @@ use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use hookjail_base::util::listing::Listings;
-
-use super::scratch::remove;
 use hookjail_policy::{Policy, StateScope, state::is_data};
 use hookjail_sys::Identity;
+
+use super::scratch::remove;
 
 /// Time after which an unused session's files are removed.
 const FORGET: Duration = Duration::from_secs(24 * 60 * 60);

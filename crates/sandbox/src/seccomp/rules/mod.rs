@@ -7,6 +7,7 @@ mod groups;
 use serde::{Deserialize, Serialize};
 
 use hookjail_base::model::axis::Axis;
+use hookjail_policy::{HookView, Metadata, Network, Policy, Spawn};
 
 use self::groups::{
     FCNTL_COMMANDS, GROUPS, IOCTL_REQUESTS, IP_OPTIONS, IPV6_OPTIONS, KILLED, METADATA, MISSING,
@@ -20,7 +21,6 @@ use crate::{
         syscalls::{self, nr},
     },
 };
-use hookjail_policy::{HookView, Metadata, Network, Policy, Spawn};
 
 /// Inputs of a profile's filters.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]

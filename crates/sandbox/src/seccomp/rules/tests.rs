@@ -1,3 +1,5 @@
+use hookjail_policy::{HookView, Metadata, Network, Spawn};
+
 use crate::seccomp::{
     rules::{
         ACCESS_MODE, FilterSpec, GROUPS, KILLED, METADATA, MISSING, OUTBOUND, Rule, WATCHES,
@@ -5,7 +7,6 @@ use crate::seccomp::{
     },
     syscalls::{FOREIGN, TABLE, name, newest, nr},
 };
-use hookjail_policy::{HookView, Metadata, Network, Spawn};
 
 const STRICT: FilterSpec = FilterSpec {
     landlock_abi: 7,

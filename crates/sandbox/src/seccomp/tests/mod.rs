@@ -8,6 +8,8 @@ use std::{slice, thread};
 use libc::sock_filter;
 use proptest::prelude::*;
 
+use hookjail_policy::{HookView, Metadata, Network, Spawn};
+
 use self::{
     interpreter::{Call, Verdict, assert_loadable, run, verdict},
     model::{CLONE_FLAGS, PID, SHARED_WITH_HOOKS, Vectors, expected, needs, satisfying, specs},
@@ -20,7 +22,6 @@ use crate::seccomp::{
     setup::SetupNeeds,
     syscalls::{AUDIT_ARCH, name, newest, nr},
 };
-use hookjail_policy::{HookView, Metadata, Network, Spawn};
 
 const X86_64: u32 = 0xc000_003e;
 const I386: u32 = 0x4000_0003;

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use hookjail_policy::{HookView, Metadata, Network, Spawn};
+
 use crate::seccomp::{
     arguments::{ArgTest, Wanted},
     rules::{FilterSpec, Rule, rule},
@@ -9,7 +11,6 @@ use crate::seccomp::{
     syscalls::nr,
     tests::interpreter::Verdict,
 };
-use hookjail_policy::{HookView, Metadata, Network, Spawn};
 
 /// The process id the hook has in these tests.
 pub(crate) const PID: u32 = 4242;
