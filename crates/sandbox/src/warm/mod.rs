@@ -314,8 +314,8 @@ impl Warm {
         let held = |it: &Command| it.starting + it.waiting.len();
         let any = commands.iter().any(|it| held(it) > 0);
         commands.iter_mut().for_each(|it| it.waiting.clear());
-        drop(commands);
         if any {
+            // Before the lock is released: another run that finds none must find when they were given up.
             self.want().given_up = Some(Instant::now());
         }
         any
