@@ -11,7 +11,7 @@
 //! `pipeline::Confined`; a reply can be encoded only from `pipeline::Recorded`.
 //! "Ran unannounced", "ran unconfined" and "answered unaudited" do not compile (`tests/compile-fail.md`).
 //!
-//! Public are the two programs' [`main`] and [`stand_in`], the messages of the protocol ([`pb`]), and what is pure: [`contract`], which
+//! Public are the program's [`main`], the messages of the protocol ([`pb`]), and what is pure: [`contract`], which
 //! says what the end of a hook means, [`policy`] with its profiles, and the values of both, [`model`].
 
 #![forbid(unsafe_code)]
@@ -35,7 +35,7 @@ pub mod testing;
 mod traces;
 mod wire;
 
-pub use cli::{main, stand_in};
+pub use cli::main;
 
 #[cfg(doctest)]
 #[doc = include_str!("../tests/compile-fail.md")]

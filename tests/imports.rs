@@ -122,7 +122,7 @@ fn no_module_is_known_by_those_it_knows() {
     assert_eq!(in_rings, BTreeSet::new());
 }
 
-/// What is public of the crate, beside its two entry points.
+/// What is public of the crate, beside its entry point.
 const PUBLIC: [&str; 5] = [
     "hookjail_base::model",
     "hookjail_contract as contract",
@@ -140,7 +140,7 @@ fn the_crate_shows_its_pure_modules_and_its_messages_alone() {
 
     let public: BTreeSet<_> = public.collect();
 
-    let expected = PUBLIC.into_iter().chain(["cli::{main, stand_in}"]);
+    let expected = PUBLIC.into_iter().chain(["cli::main"]);
     assert_eq!(public, expected.map(str::to_owned).collect());
 }
 
@@ -201,6 +201,27 @@ fn only_the_sandbox_launches_a_child() {
     );
 }
 
+/// What starts for each hook holds nothing of the daemon: it is the client, and the client's manifest names no other crate of ours.
+#[test]
+fn the_small_program_is_made_of_the_client_alone() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let crates = |text: &str| -> BTreeSet<String> {
+        let names = Regex::new(r"\bhookjail(_[a-z]+)?\b::|(?m)^hookjail-[a-z]+\b").unwrap();
+        let found = names.find_iter(text);
+        found.map(|found| found.as_str().to_owned()).collect()
+    };
+    let program = fs::read_to_string(root.join("src/bin/hookjail-run.rs")).unwrap();
+    let manifest = fs::read_to_string(root.join("crates/client/Cargo.toml")).unwrap();
+    let dependencies = manifest.split("[dependencies]").nth(1).unwrap();
+    let dependencies = dependencies.split("\n[").next().unwrap();
+
+    let (linked, below) = (crates(&program), crates(dependencies));
+
+    assert_eq!(linked, ["hookjail_client::".to_owned()].into());
+    let expected = ["base", "contract", "proto", "sys"].map(|name| format!("hookjail-{name}"));
+    assert_eq!(below, expected.into());
+}
+
 static RUNTIMES: LazyLock<Regex> = LazyLock::new(|| {
     let names = r"(?i)reyn|base[ _-]?coat|\bloom|ownware|docker[-_ ]?agent|\binfer(_|s?\b)|claude|codex|copilot|\bcursor|gemini|qwen";
     Regex::new(names).unwrap()
@@ -221,7 +242,11 @@ const NAMED: [(&str, usize, &str); 8] = [
     ),
     ("cli/dispatch.rs", 3, "help: for whom an option is"),
     ("cli/interpret.rs", 1, "help: an example of the input"),
-    ("cli/run.rs", 1, "help: examples of an option's values"),
+    (
+        "client/arguments.rs",
+        1,
+        "help: examples of an option's values",
+    ),
     (
         "config/file.rs",
         11,

@@ -10,14 +10,6 @@ tests_at_once
 AS_USER+=(HOOKJAIL_MAY_SKIP="$ROWS_NOT_AS_USER")
 as_user cargo test --locked --all-features --no-fail-fast
 as_user "$(tests_of spec)" --ignored with_tools::
-# What starts for each hook holds nothing that only the daemon needs. Names in a program that is not optimised show it; the full run
-# measures the size of the release.
-for crate in minijinja opentelemetry_proto regex_automata saphyr_parser toml schemars prost_reflect landlock seccompiler; do
-  # As the compiler spells a crate in the name of a symbol: its length before it.
-  symbol=${#crate}$crate
-  nm "$PROGRAM" | grep -F "$symbol" >/dev/null || fail "hookjail has nothing of $crate: the check of hookjail-run would show nothing"
-  ! nm "$PROGRAM-run" | grep -F -m 3 "$symbol" || fail "hookjail-run holds $crate (a trait object or a table in its way brings it along)"
-done
 # The documents name only tests that exist.
 there=$(while read -r name tests; do "$tests" --list | sed -n "s/: test\$//p" | case $name in lib|spec) cat ;; *) sed "s/^/${name#hookjail_}::/" ;; esac; done <"$CI_WORK/tests" | sort -u)
 named=$(grep -ohE '`([a-z0-9_]+::)+[a-z0-9_]+`' docs/specification.md docs/escape-matrix.md docs/reliability.md | tr -d '`' | sort -u)

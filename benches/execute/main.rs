@@ -47,6 +47,7 @@ use hookjail::{
         wire::{Incoming, Server, WireLimits},
     },
 };
+use hookjail_base::util::user_paths::UserPaths;
 use nix::{fcntl::OFlag, unistd::pipe2};
 use serde_json::{Value, json};
 use tokio::{runtime::Runtime, task::JoinSet};
@@ -614,7 +615,10 @@ fn bloat(
     report: &mut Report,
 ) -> Outcome<()> {
     write_profiles(directory)?;
-    let config = Config::parse(&configuration(directory), &ProcessEnv::read())?;
+    let config = Config::parse(
+        &configuration(directory),
+        &ProcessEnv::read(UserPaths::read()),
+    )?;
     let consent = ConsentRule::Operator(Operator {
         accept_all: true,
         allowlist: config.allowlist(),

@@ -44,10 +44,8 @@ pub const TARGETS: [Target; 7] = [
 
 /// Parses a configuration as operators write them.
 pub fn config(bytes: &[u8]) {
-    let environment = ProcessEnv {
-        home: Some("/home/user".into()),
-        ..ProcessEnv::default()
-    };
+    let mut environment = ProcessEnv::default();
+    environment.paths.home = Some("/home/user".into());
     if let Ok(text) = str::from_utf8(bytes) {
         drop(Config::parse(text, &environment));
     }

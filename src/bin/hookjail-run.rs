@@ -8,5 +8,5 @@ use std::{env, process::ExitCode};
 static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
 
 fn main() -> ExitCode {
-    hookjail::stand_in(env::args_os())
+    hookjail_client::stand_in(env::args_os())
 }

@@ -12,8 +12,9 @@ use tonic::{Response, Status, transport::Channel};
 use hookjail_proto::{self as pb, admin_service_client::AdminServiceClient};
 
 use hookjail_base::refusal::chain;
+use hookjail_client::{Failure, arguments::parse_span, connect, output, server::by_daemon};
 
-use super::{Context, Failure, client, output, private_server::by_daemon, run::parse_span};
+use super::Context;
 use crate::{
     config::{ConfigError, admin_beside},
     wire::json,
@@ -32,7 +33,7 @@ pub(super) struct ReloadArgs {
 impl ReloadArgs {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
         let named = self.connect.as_deref();
-        let broken = match (named, &context.environment().address) {
+        let broken = match (named, &context.call.paths.address) {
             (None, None) => context.load().err(),
             _ => None,
         };
@@ -54,7 +55,7 @@ impl ReloadArgs {
             ))),
             (answer, _) => answer,
         }?;
-        if context.json {
+        if context.call.json {
             output::json_line(&json::render(&response, "hookjail.v1.ReloadResponse")?);
         } else {
             let text = format!(
@@ -99,7 +100,7 @@ impl DrainArgs {
                     .await,
             )
         })?;
-        if context.json {
+        if context.call.json {
             output::json_line(&json::render(&response, "hookjail.v1.DrainResponse")?);
         } else {
             output::text(&format!(
@@ -115,7 +116,7 @@ impl DrainArgs {
 pub(super) fn answered<T>(answer: Result<Response<T>, Status>) -> Result<T, Failure> {
     answer
         .map(Response::into_inner)
-        .map_err(|status| client::refused(&status))
+        .map_err(|status| connect::refused(&status))
 }
 
 /// Returns the daemon's admin socket: that of `--connect`, else that of the configuration.
@@ -136,18 +137,15 @@ fn socket_or(
     named: Option<&Path>,
     configured: impl FnOnce() -> Result<Option<PathBuf>, ConfigError>,
 ) -> Result<PathBuf, Failure> {
-    let environment = context.environment();
-    let address = named.or(environment.address.as_deref());
-    if let Some(url) = address.and_then(client::url) {
+    let paths = &context.call.paths;
+    let address = named.or(paths.address.as_deref());
+    if let Some(url) = address.and_then(connect::url) {
         let message = "is a daemon over the network, which is administered on its own host alone";
         return Err(Failure::new(format!("`{url}` {message}")));
     }
-    let socket = match (named, &environment.address) {
-        (Some(address), _) => client::socket(environment, address),
-        (None, Some(_)) => environment
-            .sockets()
-            .first()
-            .map(|socket| admin_beside(socket)),
+    let socket = match (named, &paths.address) {
+        (Some(address), _) => connect::socket(paths, address),
+        (None, Some(_)) => paths.sockets().first().map(|socket| admin_beside(socket)),
         (None, None) => configured()?,
     };
     socket.ok_or_else(|| {

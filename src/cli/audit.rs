@@ -18,6 +18,10 @@ use serde_json::json;
 use tonic::{Status, Streaming};
 
 use hookjail_base::model::plain;
+use hookjail_client::{
+    Failure, connect,
+    output::{self, Style},
+};
 use hookjail_journal::{
     query::{RecordFields, RecordFilter, RecordMatcher, RequestEnd},
     read::JournalReader,
@@ -29,7 +33,7 @@ use hookjail_proto::{self as pb, audit_service_client::AuditServiceClient};
 
 use hookjail_contract as contract;
 
-use super::{Context, Failure, client, output, output::Style};
+use super::Context;
 
 /// Verifies, queries, follows and exports the journal.
 #[derive(Debug, Args)]
@@ -153,7 +157,7 @@ impl AuditArgs {
                 which,
                 source,
             } => {
-                let shown = RecordPrinter::new(context.json, events);
+                let shown = RecordPrinter::new(context.call.json, events);
                 let mut left = limit;
                 let mut show = |line: &[u8], told: &RecordFields<'_>| {
                     if !shown.shows(told) {
@@ -179,7 +183,7 @@ impl AuditArgs {
                 which,
                 source,
             } => {
-                let shown = RecordPrinter::new(context.json, events);
+                let shown = RecordPrinter::new(context.call.json, events);
                 match &source.connect {
                     Some(address) => tail_of_daemon(context, address, which, lines, follow, shown)?,
                     None => tail(context, which, lines, follow, shown)?,
@@ -256,7 +260,7 @@ fn verify(context: &Context, file: Option<PathBuf>) -> Result<ExitCode, Failure>
             Ok(ExitCode::SUCCESS)
         }
         Err(VerifyError::Broken(broken)) => {
-            if context.json {
+            if context.call.json {
                 let at = json!({
                     "file": broken.file,
                     "line": broken.line,
@@ -292,7 +296,7 @@ fn told(context: &Context, path: &Path, verified: &Verified) {
         tail,
     } = verified;
     let last = first + records - 1;
-    if context.json {
+    if context.call.json {
         let tail = match tail {
             Tail::Noted => "noted",
             Tail::Unproven => "unproven",
@@ -514,7 +518,7 @@ fn stats(context: &Context, by: Vec<GroupBy>, which: WhichRecords) -> Result<Exi
         }
     }
     let (without_group, without_start) = (stats.without_group, stats.without_start);
-    if context.json {
+    if context.call.json {
         for (key, group) in stats.groups() {
             output::json_line(&json!(stats.json(key, group)));
         }
@@ -719,7 +723,7 @@ fn ask(
     limit: u32,
     mut wanted: impl FnMut(&[u8], &RecordFields<'_>) -> bool,
 ) -> Result<(), Failure> {
-    client::block_on(&client::runtime()?, async {
+    connect::block_on(&connect::runtime()?, async {
         let mut client = connect(context, address).await?;
         let mut records = query(&mut client, which, limit).await?;
         while let Some(found) = records.message().await.map_err(refused)? {
@@ -741,7 +745,7 @@ fn tail_of_daemon(
     follow: bool,
     shown: RecordPrinter,
 ) -> Result<(), Failure> {
-    client::block_on(&client::runtime()?, async {
+    connect::block_on(&connect::runtime()?, async {
         let mut client = connect(context, address).await?;
         // Subscribes before the query of existing records, so that none is missed in between.
         let mut watched = None;
@@ -785,9 +789,9 @@ fn tail_of_daemon(
 type AuditClient = AuditServiceClient<tonic::transport::Channel>;
 
 async fn connect(context: &Context, address: &Path) -> Result<AuditClient, Failure> {
-    let socket = client::socket(context.environment(), address);
+    let socket = connect::socket(&context.call.paths, address);
     let socket = socket.ok_or_else(|| Failure::new("`--connect` names no socket"))?;
-    let client = AuditServiceClient::new(client::connect(&socket).await?);
+    let client = AuditServiceClient::new(connect::connect(&socket).await?);
     Ok(client.max_decoding_message_size(usize::MAX))
 }
 
@@ -807,7 +811,7 @@ async fn query(
 }
 
 fn refused(status: Status) -> Failure {
-    client::refused(&status)
+    connect::refused(&status)
 }
 
 /// The largest record, bytes.

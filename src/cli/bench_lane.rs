@@ -13,9 +13,10 @@ use clap::Args;
 use tokio::task::JoinSet;
 use tonic::transport::Channel;
 
+use hookjail_client::{Failure, connect, output};
 use hookjail_proto::{self as pb, hook_service_client::HookServiceClient};
 
-use super::{Context, Failure, client, output};
+use super::Context;
 
 /// Size of the event, bytes.
 const EVENT_BYTES: usize = 1024;
@@ -39,10 +40,10 @@ pub(super) struct BenchLaneArgs {
 
 impl BenchLaneArgs {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
-        let runtime = client::runtime()?;
-        let socket = client::socket(context.environment(), &self.connect);
+        let runtime = connect::runtime()?;
+        let socket = connect::socket(&context.call.paths, &self.connect);
         let socket = socket.ok_or_else(|| Failure::new("`--connect` names no socket"))?;
-        let channel = client::block_on(&runtime, client::connect(&socket))?;
+        let channel = connect::block_on(&runtime, connect::connect(&socket))?;
         let lane = Lane {
             client: HookServiceClient::new(channel),
             request: self.request()?,
@@ -52,13 +53,13 @@ impl BenchLaneArgs {
             let line = line?;
             let words: Vec<&str> = line.split_whitespace().collect();
             let answer = match words[..] {
-                ["one"] => client::block_on(&runtime, lane.one()).to_string(),
+                ["one"] => connect::block_on(&runtime, lane.one()).to_string(),
                 ["tp", seconds, at_once] => {
                     let bad = |_| Failure::new(format!("`{line}` has something else than numbers"));
                     let seconds = seconds.parse::<u32>().map_err(bad)?;
                     let at_once = at_once.parse::<u32>().map_err(bad)?;
                     let time = Duration::from_secs(seconds.into());
-                    client::block_on(&runtime, lane.throughput(time, at_once))
+                    connect::block_on(&runtime, lane.throughput(time, at_once))
                 }
                 _ => {
                     return Err(Failure::new(format!(

@@ -2,7 +2,8 @@
 
 use std::process::ExitCode;
 
-use super::{Failure, output};
+use hookjail_client::{Failure, output};
+
 use crate::hooks::builtin::findings;
 
 /// Look at the current directory as a built-in hook

@@ -4,7 +4,9 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
-use super::{Context, Failure, output};
+use hookjail_client::{Failure, output};
+
+use super::Context;
 use crate::{config::Origin, model::plain};
 
 /// Show the configuration in force, and where each value is from.
@@ -24,7 +26,7 @@ impl ConfigArgs {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
         let ConfigCommand::Show = self.command;
         let settings = context.source.settings()?;
-        if context.json {
+        if context.call.json {
             output::json_line(&serde_json::to_value(settings)?);
             return Ok(ExitCode::SUCCESS);
         }

@@ -12,16 +12,21 @@ use tonic::transport::Channel;
 use uuid::Uuid;
 
 use hookjail_base::model::{Users, plain};
+use hookjail_client::{
+    Failure,
+    arguments::{contract, directory, parse_span},
+    connect,
+    output::{self, Style},
+    server,
+};
 use hookjail_contract::{Members, text};
 use hookjail_proto::{self as pb, hook_service_client::HookServiceClient};
 
 use super::{
-    Context, Failure, client,
+    Context,
     consent::ask_about,
-    output,
-    output::Style,
     private_server,
-    run::{UNCONFINED, contract, directory, event, parse_span},
+    run::{UNCONFINED, event},
     show::{Refusals, may_be_hindered, push_words, texts},
 };
 use crate::{consent::ConsentRule, daemon::operator, hooks::Owner, wire::json};
@@ -114,10 +119,10 @@ pub(super) struct DispatchArgs {
 impl DispatchArgs {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
         let request = self.request(context)?;
-        let daemon = private_server::of_call(context, self.connect.as_deref(), self.private);
-        let served_by = private_server::by(daemon.as_deref());
+        let daemon = server::of_call(&context.call, self.connect.as_deref(), self.private);
+        let served_by = server::by(daemon.as_deref());
         // Consent questions are shown at this terminal, if the server accepts this user's answer.
-        let can_be_asked = !context.json && io::stderr().is_terminal();
+        let can_be_asked = !context.call.json && io::stderr().is_terminal();
         let call = async |channel, request| {
             if can_be_asked {
                 asking(channel, request).await
@@ -126,7 +131,7 @@ impl DispatchArgs {
             }
         };
         let response = match daemon {
-            Some(socket) => private_server::by_daemon(&socket, request, call)?,
+            Some(socket) => server::by_daemon(&socket, request, call)?,
             None => {
                 let mut config = context.load()?;
                 let configured = config.all_hooks(&context.environment().switches)?;
@@ -156,7 +161,7 @@ impl DispatchArgs {
         if response.hooks.iter().any(unconfined) {
             output::stderr(UNCONFINED);
         }
-        if context.json {
+        if context.call.json {
             let mut told = json::render(&response, "hookjail.v1.DispatchResponse")?;
             told["servedBy"] = served_by.into();
             output::json_line(&told);
@@ -213,7 +218,7 @@ impl DispatchArgs {
             agent: self.agent.clone(),
             contract: contract.into(),
             cwd,
-            depth: context.environment().depth,
+            depth: context.call.depth,
             event: Some(pb::Event {
                 json: event.into(),
                 point: self.point.clone(),
@@ -275,8 +280,7 @@ async fn ask(
     request: pb::DispatchRequest,
 ) -> Result<pb::DispatchResponse, Failure> {
     let mut service = HookServiceClient::new(channel);
-    private_server::until_interrupted(client::dispatch(&mut service, client::in_trace(request)))
-        .await
+    server::until_interrupted(connect::dispatch(&mut service, connect::in_trace(request))).await
 }
 
 /// Calls as [`ask`] does, and shows consent questions at this terminal.

@@ -8,16 +8,15 @@ use std::{
 use clap::Args;
 
 use hookjail_base::model::plain;
+use hookjail_client::{
+    Failure, connect,
+    output::{self, Style},
+};
 use hookjail_policy::Registry;
 use hookjail_proto::{self as pb, sandbox_service_client::SandboxServiceClient};
 use hookjail_sandbox::Confinement;
 
-use super::{
-    Context, Failure, client,
-    output::{self, Style},
-    private_server, profile,
-    show::axis_name,
-};
+use super::{Context, private_server, profile, show::axis_name};
 use crate::{
     daemon::Assembly,
     wire::{backend_statuses, json, profile_status},
@@ -42,21 +41,21 @@ impl DoctorArgs {
         let daemon = self
             .connect
             .as_ref()
-            .and_then(|address| client::socket(context.environment(), address));
+            .and_then(|address| connect::socket(&context.call.paths, address));
         let status = match daemon {
-            Some(socket) => client::block_on(&client::runtime()?, self.ask(&socket))?,
+            Some(socket) => connect::block_on(&connect::runtime()?, self.ask(&socket))?,
             None => {
                 let config = context.load()?;
                 let assembly = Assembly::begin()?;
                 let registry = Assembly::registry(&config)?;
                 let sandbox = assembly.sandbox(&config)?;
-                client::block_on(
+                connect::block_on(
                     &private_server::runtime()?,
                     self.examine(&registry, &sandbox),
                 )?
             }
         };
-        if context.json {
+        if context.call.json {
             output::json_line(&json::render(&status, "hookjail.v1.GetStatusResponse")?);
         } else {
             output::text(&describe(&status, self.verbose));
@@ -73,8 +72,8 @@ impl DoctorArgs {
 
     /// Requests a self-test from a daemon, and returns its status.
     async fn ask(&self, socket: &Path) -> Result<pb::GetStatusResponse, Failure> {
-        let mut client = SandboxServiceClient::new(client::connect(socket).await?);
-        let refused = |status| client::refused(&status);
+        let mut client = SandboxServiceClient::new(connect::connect(socket).await?);
+        let refused = |status| connect::refused(&status);
         let request = pb::SelfTestRequest {
             profile: self.profile.clone().unwrap_or_default(),
         };

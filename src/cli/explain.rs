@@ -15,6 +15,10 @@ use nix::errno::Errno;
 use serde_json::json;
 
 use hookjail_base::model::Narrow;
+use hookjail_client::{
+    Failure,
+    output::{self, Style},
+};
 use hookjail_policy::{
     GrantPlace, GrantSpec, GrantedBy, Policy,
     explain::{FileKind, Operation, Reach, Target},
@@ -28,11 +32,7 @@ use hookjail_sandbox::{
     seccomp::FilterSpec,
 };
 
-use super::{
-    Context, Failure,
-    output::{self, Style},
-    profile,
-};
+use super::{Context, profile};
 use crate::{
     config::Config,
     daemon::{Assembly, own},
@@ -174,7 +174,7 @@ impl ExplainArgs {
             }
         };
         answer.notes.extend(notes);
-        if context.json {
+        if context.call.json {
             output::json_line(&as_json(&asked, &policy, &spec, &answer));
         } else {
             output::text(&describe(&asked, &policy, &spec, &answer));

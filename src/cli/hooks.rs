@@ -9,13 +9,14 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 
 use hookjail_base::refusal::chain;
+use hookjail_client::{Failure, output};
 use hookjail_contract::{
     Mode,
     hook_file::{Origin, read},
 };
 use hookjail_policy::Registry;
 
-use super::{Context, Failure, output};
+use super::Context;
 use crate::{
     daemon::{Assembly, noteworthy},
     hooks::{Registered, load::peek, lookup, redirection, show},
@@ -68,7 +69,7 @@ fn list(context: &Context) -> Result<ExitCode, Failure> {
     for hint in hints.chain(&noteworthy) {
         output::stderr(&format!("hookjail: {hint}"));
     }
-    if context.json {
+    if context.call.json {
         for hook in by_point(&loaded.hooks) {
             output::json_line(&show::object(hook));
         }
@@ -103,7 +104,7 @@ fn check(context: &Context, contract: &str, base: Option<&Path>, file: &Path) ->
             }
             Ok(read)
         });
-    match (checked, context.json) {
+    match (checked, context.call.json) {
         (Ok(read), true) => {
             output::json_line(&show::file(&read));
             ExitCode::SUCCESS

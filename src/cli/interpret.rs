@@ -11,9 +11,10 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use hookjail_client::{Failure, output};
 use hookjail_contract::{ExternalEnd, Mode, Reading, read};
 
-use super::{Context, Failure, output};
+use super::Context;
 
 /// The longest line that is read, bytes.
 const LINE: u64 = 64 * 1024 * 1024;

@@ -25,6 +25,14 @@ use hookjail_base::{
     model::{Event, ProfileName, Users, plain},
     util::diff::unified,
 };
+use hookjail_client::{
+    Failure,
+    arguments::{contract, directory, parse_span, text},
+    connect, output,
+    program::resolve_program,
+    run_as,
+    server::until_interrupted,
+};
 use hookjail_contract::{Envelope, adopt::Adopted};
 use hookjail_policy::{
     Access, GrantSpec, Network, Policy, References, Registry, SHARED, environment,
@@ -37,13 +45,10 @@ use hookjail_proto::{self as pb, hook_service_client::HookServiceClient};
 use hookjail_sandbox::{BriefState, Observer, Seen};
 
 use super::{
-    Context, Failure, client,
+    Context,
     observed::{find_profile, is_read_only, landlock_abi, needs, refusals, under},
-    output,
-    private_server::{PrivateServer, runtime, until_interrupted},
-    program::resolve_program,
-    run::{contract, directory, event, parse_span, text},
-    run_as,
+    private_server::{PrivateServer, runtime},
+    run::event,
     show::{denial_words, outcome_words},
 };
 use crate::{
@@ -151,7 +156,7 @@ impl LearnArgs {
         config.proposed_profiles = vec![(TRIAL.to_owned(), trial)];
         config.spawners = 1;
         config.callers = Users::default();
-        let homes = context.environment().own_homes();
+        let homes = context.call.paths.own_homes();
         let registry = Assembly::registry(&config)?;
         let judge = Assembly::roots(&config, &registry);
         let added = config.workspace_roots.add(&bench.workspace, &homes, &judge);
@@ -162,7 +167,7 @@ impl LearnArgs {
 
         let observer = Arc::new(Observer::default());
         let assembly = Assembly::begin()?.observed_by(Arc::clone(&observer));
-        let learned = client::block_on(&runtime()?, async {
+        let learned = connect::block_on(&runtime()?, async {
             let trial = bench.run(&assembly, &config, TRIAL, &observer).await?;
             let (draft, refused) = bench.judge(&self, &config, &trial, &name)?;
             config
@@ -197,7 +202,7 @@ impl LearnArgs {
             write_new(path, &learned.draft)?;
         }
         let directory = config.profile_dirs.last().cloned().unwrap_or_else(|| {
-            let file = config.file.clone().or(context.environment().config_file());
+            let file = config.file.clone().or(context.call.paths.config_file());
             let beside = file.as_deref().and_then(Path::parent);
             beside.unwrap_or(Path::new("")).join("profiles")
         });
@@ -230,7 +235,7 @@ impl LearnArgs {
             "hookjail consent allow --profile {name} -- {command}"
         ));
 
-        if context.json {
+        if context.call.json {
             let refused = learned.refused.iter();
             let refused: Vec<_> = refused
                 .map(|it| json!({ "remedy": it.remedy, "what": it.what }))
@@ -330,7 +335,7 @@ impl Bench {
         let workspace = match (&learn.workspace, learn.runtime) {
             (Some(named), _) => PathBuf::from(directory(named)?),
             (None, Some(runtime)) => {
-                run_as::project(runtime, &current, context.environment().home.as_deref())
+                run_as::project(runtime, &current, context.call.paths.home.as_deref())
             }
             (None, None) => current.clone(),
         };
@@ -376,14 +381,14 @@ impl Bench {
             abi: landlock_abi(),
             argv: argv.collect::<Result<_, _>>()?,
             contract: contract(mode.map_or("observe", |mode| mode.contract_name()))?.into(),
-            depth: context.environment().depth,
-            umask: context.umask,
+            depth: context.call.depth,
+            umask: context.call.umask,
             events: match events.is_empty() {
                 true => vec![Vec::new()],
                 false => events,
             },
             floor: References {
-                home: context.environment().home.clone(),
+                home: context.call.paths.home.clone(),
                 ..config.references.clone()
             },
             mode: mode.map_or_else(String::new, |mode| mode.mode_name().to_owned()),
@@ -524,13 +529,13 @@ impl Bench {
         let mut ends = Vec::new();
         for event in &self.events {
             let request = tonic::Request::new(self.request(policy, event)?);
-            ends.push(until_interrupted(client::execute(&mut client, request)).await?);
+            ends.push(until_interrupted(connect::execute(&mut client, request)).await?);
         }
         let preview = pb::PreviewRequest {
             request: Some(self.request(policy, self.events.first().map_or(&[], Vec::as_slice))?),
         };
         let preview = client.preview(preview).await;
-        let preview = preview.map_err(|status| client::refused(&status))?;
+        let preview = preview.map_err(|status| connect::refused(&status))?;
         let files = preview.into_inner().files.into_iter();
         Ok((files.map(|file| file.path.into()).collect(), ends))
     }

@@ -4,7 +4,6 @@ mod admin;
 mod audit;
 mod bench_lane;
 mod builtin;
-mod client;
 mod config;
 mod consent;
 mod dispatch;
@@ -18,38 +17,28 @@ mod interpret;
 mod learn;
 #[cfg(target_os = "linux")]
 mod observed;
-mod offered;
-mod on_demand;
-mod output;
 mod private_server;
 mod profile;
-mod program;
 mod ps;
 mod rehearse;
 mod remote;
 mod root_digest;
 mod run;
-mod run_as;
 mod schema;
 mod serve;
 mod show;
 mod state;
 mod status;
-mod thin;
 
-use std::{ffi::OsString, path::PathBuf, process::ExitCode};
+use std::{ffi::OsString, process::ExitCode};
 
 use clap::{Parser, Subcommand};
-use nix::sys::stat::{Mode, umask};
 
-use hookjail_base::refusal::chain;
-
-pub use self::thin::stand_in;
+use hookjail_client::{
+    Everywhere, FAILED, RunArgs, RunArguments, connect, output, run_as::ReplacedHook,
+};
 
 use crate::config::{Config, ConfigError, ConfigSource, ProcessEnv};
-
-/// The exit code where hookjail failed or refused.
-const FAILED: u8 = 125;
 
 /// Runs the hooks of AI-agent runtimes confined, on time, and says truthfully what happened.
 #[derive(Debug, Parser)]
@@ -59,43 +48,6 @@ pub struct Arguments {
     command: CliCommand,
     #[command(flatten)]
     everywhere: Everywhere,
-}
-
-/// The arguments of `run` alone. To make all the other subcommands' options takes longer than what a hook's run adds otherwise.
-#[derive(Debug, Parser)]
-#[command(name = "hookjail")]
-struct RunArguments {
-    #[command(subcommand)]
-    command: RunAlone,
-    #[command(flatten)]
-    everywhere: Everywhere,
-}
-
-#[derive(Debug, Subcommand)]
-enum RunAlone {
-    /// Run one hook
-    Run(Box<run::RunArgs>),
-}
-
-impl From<RunArguments> for Arguments {
-    fn from(arguments: RunArguments) -> Self {
-        let RunAlone::Run(run) = arguments.command;
-        Self {
-            command: CliCommand::Run(run),
-            everywhere: arguments.everywhere,
-        }
-    }
-}
-
-/// Options of every subcommand.
-#[derive(Debug, clap::Args)]
-struct Everywhere {
-    /// The configuration file [default: /etc/hookjail/hookjail.toml for root, else $XDG_CONFIG_HOME/hookjail/hookjail.toml]
-    #[arg(long, global = true, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// Print machine-readable JSON
-    #[arg(long, global = true)]
-    json: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -137,7 +89,7 @@ enum CliCommand {
     Reload(admin::ReloadArgs),
     RootDigest(root_digest::RootDigestArgs),
     /// Run one hook
-    Run(Box<run::RunArgs>),
+    Run(Box<RunArgs>),
     /// Print the JSON Schema of the allowlist, the journal, the configuration or profiles
     Schema(schema::SchemaArgs),
     /// Run the daemon
@@ -153,22 +105,20 @@ enum CliCommand {
 /// The context of every subcommand.
 #[derive(Clone, Debug)]
 struct Context {
-    json: bool,
+    call: hookjail_client::Context,
     source: ConfigSource,
-    /// The umask of this process as it was started.
-    umask: u32,
 }
 
 impl Context {
-    fn of(told: Everywhere) -> Self {
+    fn new(everywhere: Everywhere) -> Self {
+        let call = hookjail_client::Context::new(everywhere);
         Self {
-            json: told.json,
             source: ConfigSource {
-                environment: ProcessEnv::read(),
-                file: told.config,
+                environment: ProcessEnv::read(call.paths.clone()),
+                file: call.config.clone(),
                 private: None,
             },
-            umask: own_umask(),
+            call,
         }
     }
 
@@ -181,27 +131,20 @@ impl Context {
     }
 }
 
-/// Returns this process's umask. To be called before any thread is started: to be read it is set.
-#[cfg_attr(
-    target_os = "linux",
-    expect(
-        clippy::useless_conversion,
-        reason = "the type differs between systems"
-    )
-)]
-fn own_umask() -> u32 {
-    let mask = umask(Mode::empty());
-    umask(mask);
-    u32::from(mask.bits())
-}
-
 /// Runs the program by its arguments, its name first, and returns the exit code.
 pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let words: Vec<_> = words.into_iter().collect();
     // First: any failure in a hook's place must block from here on.
-    let post = run_as::ReplacedHook::taken(&words);
+    let post = ReplacedHook::taken(&words);
     let parsed = if words.get(1).is_some_and(|word| word == "run") {
-        RunArguments::try_parse_from(&words).map(Arguments::from)
+        // To make all the other subcommands' options takes longer than what a hook's run adds otherwise.
+        RunArguments::try_parse_from(&words).map(|arguments| {
+            let (run, everywhere) = arguments.into_parts();
+            Arguments {
+                command: CliCommand::Run(run),
+                everywhere,
+            }
+        })
     } else {
         Arguments::try_parse_from(&words)
     };
@@ -217,8 +160,8 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(FAILED));
         }
     };
-    client::connect_over_network(remote::connect);
-    let context = Context::of(everywhere);
+    connect::connect_over_network(remote::connect);
+    let context = Context::new(everywhere);
     let done = match command {
         CliCommand::Audit(audit) => audit.run(&context),
         CliCommand::BenchLane(lane) => lane.run(&context),
@@ -244,7 +187,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         CliCommand::Ps(ps) => ps.run(&context),
         CliCommand::Reload(reload) => reload.run(&context),
         CliCommand::RootDigest(root_digest) => root_digest.run(&context),
-        CliCommand::Run(run) => run.run(&context),
+        CliCommand::Run(arguments) => run::run(&arguments, &context),
         CliCommand::Schema(schema) => schema.run(&context),
         CliCommand::Serve(serve) => serve.run(&context),
         CliCommand::State(state) => state.run(&context),
@@ -253,39 +196,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         CliCommand::Witness(witness) => Ok(witness.run()),
     };
     done.unwrap_or_else(|failure| {
-        output::failure(&failure, context.json);
+        output::failure(&failure, context.call.json);
         ExitCode::from(failure.code)
     })
-}
-
-/// The failure of a subcommand, with its exit code.
-#[derive(Debug)]
-struct Failure {
-    code: u8,
-    message: String,
-    metadata: std::collections::BTreeMap<String, String>,
-    reason: Option<String>,
-    status: &'static str,
-}
-
-impl Failure {
-    fn new(message: impl Into<String>) -> Self {
-        Self {
-            code: FAILED,
-            message: message.into(),
-            metadata: std::collections::BTreeMap::new(),
-            reason: None,
-            status: "FAILED",
-        }
-    }
-
-    fn with_code(self, code: u8) -> Self {
-        Self { code, ..self }
-    }
-}
-
-impl<E: std::error::Error> From<E> for Failure {
-    fn from(error: E) -> Self {
-        Self::new(chain(&error))
-    }
 }

@@ -11,6 +11,7 @@ use hookjail_base::{
     model::{Narrow, ProfileName},
     notices::PROGRAMS,
 };
+use hookjail_client::Failure;
 use hookjail_policy::{
     Policy, Registry,
     explain::{GrantDecision, GrantRefusal, Operation, Reach},
@@ -22,8 +23,6 @@ use hookjail_sandbox::{
     Backend, OwnUids, Seen, explain as kernel,
     landlock::{Landlock, NEWEST_ABI},
 };
-
-use super::Failure;
 
 /// Returns the Landlock ABI of this host, else the newest.
 pub(in crate::cli) fn landlock_abi() -> u32 {

@@ -6,9 +6,10 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 
 use hookjail_base::model::ProfileName;
+use hookjail_client::{Failure, output};
 use hookjail_policy::{Policy, Registry};
 
-use super::{Context, Failure, output, schema};
+use super::{Context, schema};
 use crate::{daemon::Assembly, schema::Form};
 
 /// Lists, shows and validates profiles.
@@ -40,12 +41,12 @@ enum ProfileCommand {
 impl ProfileArgs {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
         match self.command {
-            ProfileCommand::List => list(&Assembly::registry(&context.load()?)?, context.json),
-            ProfileCommand::Schema => return schema::print(Form::Profile, context.json),
+            ProfileCommand::List => list(&Assembly::registry(&context.load()?)?, context.call.json),
+            ProfileCommand::Schema => return schema::print(Form::Profile, context.call.json),
             ProfileCommand::Show { name } => {
                 let registry = Assembly::registry(&context.load()?)?;
                 let policy = find(&registry, &name)?;
-                if context.json {
+                if context.call.json {
                     output::json_line(&json!({
                         "name": policy.name.as_str(),
                         "description": policy.description,
@@ -68,7 +69,7 @@ impl ProfileArgs {
                 let references = context.environment().references();
                 list(
                     &Registry::load(&directories, &[], &references)?,
-                    context.json,
+                    context.call.json,
                 );
             }
         }

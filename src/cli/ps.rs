@@ -7,13 +7,16 @@ use nix::unistd::{Uid, User};
 use tonic::transport::Channel;
 
 use hookjail_base::model::plain;
+use hookjail_client::{
+    Failure,
+    output::{self, Style},
+    server::by_daemon,
+};
 use hookjail_proto::{self as pb, admin_service_client::AdminServiceClient};
 
 use super::{
-    Context, Failure,
+    Context,
     admin::{answered, socket},
-    output::{self, Style},
-    private_server::by_daemon,
 };
 use crate::wire::json;
 
@@ -40,7 +43,7 @@ impl PsArgs {
             let mut client = client.max_decoding_message_size(usize::MAX);
             answered(client.list_runs(request).await)
         })?;
-        if context.json {
+        if context.call.json {
             output::json_line(&json::render(&response, "hookjail.v1.ListRunsResponse")?);
         } else {
             output::text(&table(&response.runs));
@@ -69,7 +72,7 @@ impl KillArgs {
             let mut client = AdminServiceClient::<Channel>::new(channel);
             answered(client.kill_run(request).await)
         })?;
-        if context.json {
+        if context.call.json {
             output::json_line(&json::render(&response, "hookjail.v1.KillRunResponse")?);
         } else {
             let run = response.run.unwrap_or_default();

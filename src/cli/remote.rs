@@ -21,8 +21,7 @@ use tonic::transport::Endpoint;
 use tower::service_fn;
 
 use hookjail_base::util::pem::{self, PemProblem};
-
-use super::{Failure, client::Connecting, output};
+use hookjail_client::{Failure, connect::Connecting, output};
 
 /// The variable with the authorities of the daemon's certificate.
 const CA: &str = "HOOKJAIL_CACERT";

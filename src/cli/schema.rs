@@ -4,7 +4,9 @@ use std::process::ExitCode;
 
 use clap::{Args, builder::PossibleValuesParser};
 
-use super::{Context, Failure, output};
+use hookjail_client::{Failure, output};
+
+use super::Context;
 use crate::schema::Form;
 
 /// Prints the JSON Schema of one of hookjail's files.
@@ -21,7 +23,7 @@ impl SchemaArgs {
         // The argument parser accepts no other name.
         let form =
             form.ok_or_else(|| Failure::new(format!("there is no schema `{}`", self.form)))?;
-        print(form, context.json)
+        print(form, context.call.json)
     }
 }
 

@@ -4,7 +4,9 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::{Context, Failure};
+use hookjail_client::Failure;
+
+use super::Context;
 use crate::daemon::{self, LogFormat};
 
 /// Run the daemon.
@@ -31,7 +33,7 @@ impl ServeArgs {
         if self.on_demand {
             nix::unistd::setsid()?;
         }
-        let format = if context.json {
+        let format = if context.call.json {
             LogFormat::Json
         } else {
             LogFormat::Text

@@ -5,10 +5,9 @@ use std::{io, time::Duration};
 use hookjail_proto as pb;
 
 use hookjail_base::model::{Lines, plain};
+use hookjail_base::util::units::{Size, Span};
+use hookjail_client::output::{self, Style};
 use hookjail_contract::{EndKind, may_be_why};
-use hookjail_policy::units::{Size, Span};
-
-use super::{output, output::Style};
 
 /// Prints a response and its server, for people.
 ///

@@ -6,9 +6,10 @@ use clap::{Args, Subcommand};
 use jiff::Timestamp;
 use serde_json::json;
 
+use hookjail_client::{Failure, output};
 use hookjail_sandbox::{StateEntry, StateOwner, StateStore};
 
-use super::{Context, Failure, output};
+use super::Context;
 use crate::model::plain;
 
 /// List and clear the files that hooks keep between runs
@@ -94,7 +95,7 @@ impl StateArgs {
                 }
                 let chosen = which.choose(&store)?;
                 // Before the removal: sizes are counted there.
-                show(&chosen, context.json, |entry| {
+                show(&chosen, context.call.json, |entry| {
                     format!("removing {}", entry.path.display())
                 });
                 for entry in &chosen {
@@ -102,7 +103,7 @@ impl StateArgs {
                 }
             }
             StateCommand::List { which } => {
-                show(&which.choose(&store)?, context.json, listed);
+                show(&which.choose(&store)?, context.call.json, listed);
             }
             StateCommand::Path { mut which } => {
                 let mut chosen = Vec::new();
@@ -112,7 +113,7 @@ impl StateArgs {
                     which.project = Some(env::current_dir()?);
                 }
                 chosen.extend(which.choose(&store)?);
-                show(&chosen, context.json, |entry| {
+                show(&chosen, context.call.json, |entry| {
                     entry.path.display().to_string()
                 });
             }

@@ -7,13 +7,16 @@ use jiff::Timestamp;
 use tonic::transport::Channel;
 
 use hookjail_base::model::plain;
+use hookjail_client::{
+    Failure,
+    output::{self, Style},
+    server::by_daemon,
+};
 use hookjail_proto::{self as pb, admin_service_client::AdminServiceClient};
 
 use super::{
-    Context, Failure,
+    Context,
     admin::{answered, socket_of_running},
-    output::{self, Style},
-    private_server::by_daemon,
     ps::length,
 };
 use crate::wire::json;
@@ -38,7 +41,7 @@ impl StatusArgs {
             let mut client = AdminServiceClient::<Channel>::new(channel);
             answered(client.status(request).await)
         })?;
-        if context.json {
+        if context.call.json {
             output::json_line(&json::render(&status, "hookjail.v1.StatusResponse")?);
         } else {
             output::text(&text(&status, Style::of_stdout()));

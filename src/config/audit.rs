@@ -4,11 +4,11 @@ use std::{ops::RangeInclusive, time::Duration};
 
 use serde::{Deserialize, de::IntoDeserializer};
 
+use hookjail_base::util::units::Span;
 use hookjail_journal::{
     Capture,
     append::{Fsync, Settings},
 };
-use hookjail_policy::units::Span;
 
 use super::{
     ConfigProblem,

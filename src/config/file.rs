@@ -5,9 +5,9 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, de::IgnoredAny};
 
+use hookjail_base::util::units::{Size, Span};
 use hookjail_contract::hook_file::contracts;
 use hookjail_journal::append::Settings;
-use hookjail_policy::units::{Size, Span};
 use hookjail_sandbox::{BackendName, DEFAULT_UID_RANGE, RunAs, RuntimeKind};
 
 use crate::hooks::valve::OnLimit;

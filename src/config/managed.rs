@@ -12,8 +12,8 @@ use std::{
 use toml::{Table, Value};
 
 use hookjail_base::util::trusted_file::{self, Untrusted};
+use hookjail_base::util::units::Size;
 use hookjail_contract::Url;
-use hookjail_policy::units::Size;
 
 use super::{ConfigError, ConfigProblem, deserialize, read_table};
 
@@ -211,6 +211,8 @@ fn put(table: &mut Table, key: &str, value: Value) {
 
 #[cfg(test)]
 mod tests {
+    use hookjail_base::util::user_paths::UserPaths;
+
     use super::*;
     use crate::config::{Config, ProcessEnv};
 
@@ -305,7 +307,10 @@ mod tests {
             "[run]\nprivate = false\n[hooks]\nmax_concurrent = 3\n[profiles]\nallow = [\"strict\"]\n",
         );
         let home = ProcessEnv {
-            home: Some("/home/u".into()),
+            paths: UserPaths {
+                home: Some("/home/u".into()),
+                ..UserPaths::default()
+            },
             ..ProcessEnv::default()
         };
         let config = Config::narrowed("", Some(&limits), &home).unwrap();
@@ -343,7 +348,10 @@ mod tests {
         let limits = managed("[consent]\naccept_hooks = false\n");
         let of = |accept_hooks, own: &[&'static str]| ProcessEnv {
             accept_hooks,
-            home: Some("/home/u".into()),
+            paths: UserPaths {
+                home: Some("/home/u".into()),
+                ..UserPaths::default()
+            },
             own_accepts: own.iter().copied().collect(),
             ..ProcessEnv::default()
         };

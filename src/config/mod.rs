@@ -19,11 +19,12 @@ use hookjail_base::{
     util::{
         keyed_toml,
         trusted_file::{self, Untrusted},
+        units::Size,
     },
 };
 use hookjail_contract::{WrittenLists, hook_file::Switches};
 use hookjail_journal::{Capture, append::Settings};
-use hookjail_policy::{References, WorkspaceRoots, units::Size};
+use hookjail_policy::{References, WorkspaceRoots};
 use hookjail_sandbox::{CgroupPlace, HookUsers, Order, RunAs, Runtime};
 
 pub use self::env::ProcessEnv;
@@ -391,7 +392,7 @@ impl Config {
         let hooks_files = hooks_files.collect::<Result<_, _>>()?;
         let callers = match &server.callers {
             Some(entries) => users::read("server.callers", entries)?,
-            None => users::usual(environment.root),
+            None => users::usual(environment.paths.root),
         };
         Ok(Self {
             admin_socket: places.admin_socket,
@@ -719,16 +720,27 @@ fn read(path: &Path) -> Result<String, ConfigProblem> {
 
 #[cfg(test)]
 mod tests {
+    use hookjail_base::util::user_paths::UserPaths;
+
     use super::*;
     use hookjail_sandbox::BackendName;
 
     fn at_home() -> ProcessEnv {
         let path = |text: &str| Some(PathBuf::from(text));
         ProcessEnv {
-            home: path("/home/u"),
-            xdg_runtime: path("/run/user/1"),
+            paths: UserPaths {
+                home: path("/home/u"),
+                xdg_runtime: path("/run/user/1"),
+                ..UserPaths::default()
+            },
             ..ProcessEnv::default()
         }
+    }
+
+    fn at_home_of_root() -> ProcessEnv {
+        let mut environment = at_home();
+        environment.paths.root = true;
+        environment
     }
 
     fn problem(text: &str) -> String {
@@ -753,10 +765,7 @@ mod tests {
         };
         let srv = "[hooks]\nworkspace_roots = [\"/srv\"]";
         assert_eq!(roots(srv, &at_home()), named);
-        let root = ProcessEnv {
-            root: true,
-            ..at_home()
-        };
+        let root = at_home_of_root();
         assert_eq!(roots("", &root), none);
         let callers = WorkspaceRoots {
             homes_of_callers: true,
@@ -887,14 +896,7 @@ mod tests {
 
     #[test]
     fn root_uses_the_systems_places() {
-        let config = Config::parse(
-            "",
-            &ProcessEnv {
-                root: true,
-                ..at_home()
-            },
-        )
-        .unwrap();
+        let config = Config::parse("", &at_home_of_root()).unwrap();
         assert_eq!(config.state, Path::new("/var/lib/hookjail"));
         assert_eq!(
             config.socket,

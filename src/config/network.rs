@@ -230,6 +230,8 @@ fn user(key: &'static str, entry: &UserEntry) -> Result<LocalUser, ConfigProblem
 
 #[cfg(test)]
 mod tests {
+    use hookjail_base::util::user_paths::UserPaths;
+
     use super::*;
     use crate::config::{Config, ProcessEnv};
 
@@ -237,7 +239,10 @@ mod tests {
 
     fn parse(keys: &str) -> Result<Option<Network>, String> {
         let environment = ProcessEnv {
-            home: Some("/home/u".into()),
+            paths: UserPaths {
+                home: Some("/home/u".into()),
+                ..UserPaths::default()
+            },
             ..ProcessEnv::default()
         };
         Config::parse(&format!("[network]\n{keys}"), &environment)

@@ -13,11 +13,11 @@ pub(super) fn read(written: NotifyEntry, environment: &ProcessEnv) -> Result<Mea
     Ok(match command {
         _ if !enabled => Means::Off,
         Some(command) => Means::Command(command),
-        None if environment.root => Means::Off,
+        None if environment.paths.root => Means::Off,
         None => Means::Desktop {
             address: environment.session_bus.clone(),
             path: environment.path.clone(),
-            runtime: environment.xdg_runtime.clone(),
+            runtime: environment.paths.xdg_runtime.clone(),
         },
     })
 }
@@ -35,12 +35,17 @@ fn checked(command: Vec<String>) -> Result<Vec<String>, ConfigProblem> {
 
 #[cfg(test)]
 mod tests {
+    use hookjail_base::util::user_paths::UserPaths;
+
     use super::*;
 
     fn means(entry: NotifyEntry, root: bool) -> Result<Means, String> {
         let environment = ProcessEnv {
             path: vec!["/bin".into()],
-            root,
+            paths: UserPaths {
+                root,
+                ..UserPaths::default()
+            },
             ..ProcessEnv::default()
         };
         read(entry, &environment).map_err(|problem| problem.to_string())

@@ -46,7 +46,7 @@ impl Places {
         };
         let workspace_roots = match roots {
             None => WorkspaceRoots {
-                homes: environment.homes(),
+                homes: environment.paths.homes(),
                 homes_of_callers: as_callers,
                 ..WorkspaceRoots::default()
             },
@@ -73,7 +73,7 @@ pub(super) fn sockets(
 ) -> Result<(Option<PathBuf>, Option<PathBuf>), ConfigProblem> {
     let socket = match socket {
         Some(path) => Some(absolute("server.socket", path)?),
-        None => environment.socket(),
+        None => environment.paths.socket(),
     };
     let admin_socket = match admin_socket {
         Some(path) => Some(absolute("server.admin_socket", path)?),

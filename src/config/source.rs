@@ -68,6 +68,7 @@ impl ConfigSource {
     fn path(&self) -> Option<PathBuf> {
         let default = || {
             self.environment
+                .paths
                 .config_file()
                 .filter(|path| path.symlink_metadata().is_ok())
         };

@@ -153,12 +153,17 @@ fn shown(value: Value) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use hookjail_base::util::user_paths::UserPaths;
+
     use super::*;
 
     fn at_home() -> ProcessEnv {
         ProcessEnv {
-            home: Some("/home/u".into()),
-            xdg_runtime: Some("/run/user/1".into()),
+            paths: UserPaths {
+                home: Some("/home/u".into()),
+                xdg_runtime: Some("/run/user/1".into()),
+                ..UserPaths::default()
+            },
             ..ProcessEnv::default()
         }
     }

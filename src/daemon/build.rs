@@ -12,6 +12,7 @@ use hookjail_base::{
     model::{ProfileName, command_line},
     redact::{Redactor, secret::Registration},
     refusal::Refusal,
+    util::user_paths::UserPaths,
 };
 use hookjail_contract::{self as contract, Mode};
 use hookjail_journal::{Redaction, append::Journal};
@@ -473,7 +474,7 @@ fn own_settings(config: &Config, environment: &ProcessEnv) -> BTreeMap<&'static 
 
 /// Says where a configuration is from, for who has to change it.
 fn configuration(config: &Config) -> Configuration {
-    let usual = ProcessEnv::read().config_file();
+    let usual = UserPaths::read().config_file();
     Configuration {
         is_named: config.file.is_some() && config.file != usual,
         // As it is found from anywhere.
@@ -569,7 +570,10 @@ mod tests {
     fn takes_nothing_from_hooks(text: &str, own: usize) {
         let config = |text| {
             let environment = ProcessEnv {
-                home: Some("/home/u".into()),
+                paths: UserPaths {
+                    home: Some("/home/u".into()),
+                    ..UserPaths::default()
+                },
                 ..ProcessEnv::default()
             };
             Config::parse(text, &environment).unwrap()
@@ -589,7 +593,10 @@ mod tests {
         let config = Config::parse(
             "",
             &ProcessEnv {
-                home: Some("/home/u".into()),
+                paths: UserPaths {
+                    home: Some("/home/u".into()),
+                    ..UserPaths::default()
+                },
                 ..ProcessEnv::default()
             },
         )

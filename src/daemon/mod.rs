@@ -16,7 +16,7 @@ pub use self::build::Assembly;
 pub(crate) use self::build::own;
 pub(crate) use self::{
     build::operator,
-    log::{LogFormat, stderr_is_journald},
+    log::LogFormat,
     reload::noteworthy,
     serve::{serve, serve_privately},
 };

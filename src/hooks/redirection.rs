@@ -6,11 +6,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use hookjail_base::interpreter::shell_line;
 use hookjail_base::model::{Command, ProfileName};
 use hookjail_policy::{
     Access, GrantPlace, GrantSpec, Policy, Registry, WorkingDir, explain::Remedy,
 };
-use hookjail_sandbox::program::shell_line;
 
 use super::{Action, Registered};
 

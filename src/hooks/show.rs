@@ -3,11 +3,11 @@
 use serde_json::{Map, Value, json};
 
 use hookjail_base::model::{Command, Lines, OnFailure};
+use hookjail_base::util::units::Span;
 use hookjail_contract::{
     Entry, OnError,
     hook_file::{ReadFile, spelled},
 };
-use hookjail_policy::units::Span;
 
 use super::{Action, Owner, Registered, http::PostDecision};
 

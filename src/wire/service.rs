@@ -16,13 +16,13 @@ use tokio_util::{
 use tonic::{Extensions, Request, Response, Status, codegen::http::HeaderMap};
 use uuid::Uuid;
 
+use hookjail_base::model::variable::{TRACE_PARENT, TRACE_STATE};
 use hookjail_base::{
     model::{InvalidField, OnDisconnect, Peer},
     refusal::Refusal,
     util::{heavy, shares::Share, swap::Current},
 };
 use hookjail_journal::conflict;
-use hookjail_policy::environment::{TRACE_PARENT, TRACE_STATE};
 use hookjail_proto::{self as pb, hook_service_server::HookService};
 use hookjail_sandbox::process::{Chunk, Stream as Output};
 

@@ -67,10 +67,8 @@ enum Read {
 type Reader = fn(&str) -> Read;
 
 fn read_config(text: &str) -> Read {
-    let environment = ProcessEnv {
-        root: true,
-        ..ProcessEnv::default()
-    };
+    let mut environment = ProcessEnv::default();
+    environment.paths.root = true;
     match Config::parse(text, &environment) {
         Ok(_) => Read::Accepted,
         Err(ConfigProblem::Syntax(_)) => Read::Formless,

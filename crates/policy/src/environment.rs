@@ -11,22 +11,12 @@ use std::{
 
 use hookjail_base::model::{
     Hook, InvalidField, is_plain,
-    variable::{is_closed, matches, settable},
+    variable::{
+        DEPTH, NOTICES, TRACE_PARENT, TRACE_STATE, is_closed_to_requests, matches, settable,
+    },
 };
 
 use super::{Access, GrantPlace, Policy};
-
-/// The nesting depth: how many hooks led to this process. A runtime that a hook starts passes it on in its requests.
-pub const DEPTH: &str = "HOOKJAIL_DEPTH";
-
-/// The path of the pipe by which a run's notices arrive, where they are taken.
-pub const NOTICES: &str = "HOOKJAIL_NOTICES";
-
-/// The position in a trace: its id, that of the span above, and whether it is recorded.
-pub const TRACE_PARENT: &str = "TRACEPARENT";
-
-/// What tracing systems pass on to themselves.
-pub const TRACE_STATE: &str = "TRACESTATE";
 
 /// The variables of a run but for those that name its scratch directory.
 #[derive(Clone, Debug, Default)]
@@ -195,11 +185,6 @@ pub fn admits(policy: &Policy, name: &str) -> bool {
     !is_closed_to_requests(name) && listed.any(|pattern| matches(pattern, name))
 }
 
-/// Returns whether no request can set a variable, whatever its profile allows.
-pub fn is_closed_to_requests(name: &str) -> bool {
-    is_closed(name) || PROFILE_ONLY.iter().any(|pattern| matches(pattern, name))
-}
-
 /// Returns whether a variable that a runtime's settings set decides what hookjail, or the shell that starts it, loads, or where
 /// hookjail looks for its own files.
 pub fn steers_hookjail(name: &str) -> bool {
@@ -229,111 +214,6 @@ pub fn matters_at_start(name: &OsStr) -> bool {
     let name = name.to_string_lossy();
     is_closed_to_requests(&name) || LOCALE.iter().any(|pattern| matches(pattern, &name))
 }
-
-/// Variables that a profile can set, since operators write it, and no request can. They make interpreters and common
-/// tools load code, read other files or start other programs.
-const PROFILE_ONLY: [&str; 100] = [
-    "AWKLIBPATH",
-    "AWKPATH",
-    "AWS_CONFIG_FILE",
-    "AWS_SHARED_CREDENTIALS_FILE",
-    "BROWSER",
-    "BUNDLE_*",
-    "BUN_*",
-    "CARGO_*",
-    "CDPATH",
-    "CLASSPATH",
-    "CONDA_*",
-    "CORECLR_*",
-    "COREPACK_*",
-    "CURL_*",
-    "CVS_RSH",
-    "DENO_*",
-    "DOCKER_CONFIG",
-    "DOTNET_*",
-    "EDITOR",
-    "ERL_*",
-    "EXINIT",
-    "FCEDIT",
-    "FPATH",
-    "GEM_*",
-    "GIO_*",
-    "GIT_*",
-    "GLOBIGNORE",
-    "GNUMAKEFLAGS",
-    "GOFLAGS",
-    "GRADLE_*",
-    "GTK_*",
-    "GUILE_*",
-    "HGRCPATH",
-    "HOSTALIASES",
-    "INPUTRC",
-    "JAVA_*",
-    "JDK_*",
-    "JULIA_*",
-    "KRB5_*",
-    "KUBECONFIG",
-    "LESS*",
-    "LOCALDOMAIN",
-    "LOCPATH",
-    "LUA_*",
-    "MAKEFILES",
-    "MAKEFLAGS",
-    "MALLOC_*",
-    "MANPAGER",
-    "MAVEN_*",
-    "NLSPATH",
-    "NODE_*",
-    "NPM_*",
-    "NULLCMD",
-    "OPENSSL_*",
-    "PAGER",
-    "PERL*",
-    "PHPRC",
-    "PHP_*",
-    "PIP_*",
-    "PNPM_*",
-    "PROMPT_COMMAND",
-    "PS1",
-    "PS2",
-    "PSModulePath",
-    "PYENV_*",
-    "PYTHON*",
-    "QT_*",
-    "READNULLCMD",
-    "RESOLV_*",
-    "RES_OPTIONS",
-    "RIPGREP_CONFIG_PATH",
-    "RSYNC_RSH",
-    "RUBY*",
-    "RUSTC*",
-    "RUSTFLAGS",
-    "RUSTUP_*",
-    "R_*",
-    "SHELL",
-    "SSH_*",
-    "SSLKEYLOGFILE",
-    "SUDO_ASKPASS",
-    "SVN_SSH",
-    "TAR_OPTIONS",
-    "TCLLIBPATH",
-    "TCL_*",
-    "TERMCAP",
-    "TERMINFO*",
-    "TSX_*",
-    "TS_NODE_*",
-    "TZDIR",
-    "UV_*",
-    "VIMINIT",
-    "VIRTUAL_ENV",
-    "VISUAL",
-    "WGETRC",
-    "XDG_*",
-    "YARN_*",
-    "ZDOTDIR",
-    "_JAVA_OPTIONS",
-    "npm_*",
-];
 
 #[cfg(test)]
 mod tests {

@@ -21,7 +21,6 @@ mod start;
 pub mod state;
 pub mod tokens;
 mod transcripts;
-pub mod units;
 mod workspace_roots;
 
 use hookjail_base::model::{
@@ -405,7 +404,12 @@ impl ScratchLimits {
 
 impl fmt::Display for ScratchLimits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} in {} files", units::Size(self.bytes), self.files)
+        write!(
+            f,
+            "{} in {} files",
+            hookjail_base::util::units::Size(self.bytes),
+            self.files
+        )
     }
 }
 

@@ -14,16 +14,16 @@ use tokio::sync::mpsc;
 use tonic::transport::Channel;
 
 use hookjail_base::model::Lines;
+use hookjail_client::{
+    Failure, connect,
+    output::{self, Style},
+    server::{by_daemon, daemon},
+};
 use hookjail_proto::{
     self as pb, consent_service_client::ConsentServiceClient, watch_response::News,
 };
 
-use super::super::{
-    Context, Failure, client, output,
-    output::Style,
-    private_server::{by_daemon, daemon},
-    show::axis_words,
-};
+use super::super::{Context, show::axis_words};
 use crate::{consent::allowlist::typed, wire::json};
 
 const PROMPT: &str = "[a]lways, [y]es this once, [N]o: ";
@@ -46,7 +46,7 @@ pub(super) struct Where {
 
 impl Where {
     fn socket(&self, context: &Context) -> Result<PathBuf, Failure> {
-        daemon(context, self.connect.as_deref()).ok_or_else(|| {
+        daemon(&context.call, self.connect.as_deref()).ok_or_else(|| {
             Failure::new("no daemon is set up here; name its socket with `--connect`")
         })
     }
@@ -54,13 +54,13 @@ impl Where {
 
 /// Shows each question as it comes and takes the answer from stdin.
 pub(super) fn watch(context: &Context, at: &Where) -> Result<ExitCode, Failure> {
-    let as_json = context.json;
+    let as_json = context.call.json;
     by_daemon(&at.socket(context)?, (), async |channel, ()| {
         let mut client = ConsentClient::new(channel);
         let mut lines = (!as_json).then(|| lines(io::BufReader::new(io::stdin())));
         let news = client.watch(pb::WatchRequest::default()).await;
         let mut news = news
-            .map_err(|status| client::refused(&status))?
+            .map_err(|status| connect::refused(&status))?
             .into_inner();
         if !as_json {
             output::stderr(
@@ -77,7 +77,7 @@ pub(super) fn watch(context: &Context, at: &Where) -> Result<ExitCode, Failure> 
             };
             tokio::select! {
                 told = news.message() => {
-                    let Some(told) = told.map_err(|status| client::refused(&status))? else {
+                    let Some(told) = told.map_err(|status| connect::refused(&status))? else {
                         output::stderr("hookjail: the daemon has ended");
                         return Ok(ExitCode::SUCCESS);
                     };
@@ -190,7 +190,7 @@ impl Desk {
 
 /// Prints what is pending.
 pub(super) fn pending(context: &Context, at: &Where) -> Result<ExitCode, Failure> {
-    let as_json = context.json;
+    let as_json = context.call.json;
     by_daemon(&at.socket(context)?, (), async |channel, ()| {
         let request = pb::WatchRequest {
             pending_only: true,
@@ -198,12 +198,12 @@ pub(super) fn pending(context: &Context, at: &Where) -> Result<ExitCode, Failure
         };
         let news = ConsentClient::new(channel).watch(request).await;
         let mut news = news
-            .map_err(|status| client::refused(&status))?
+            .map_err(|status| connect::refused(&status))?
             .into_inner();
         while let Some(told) = news
             .message()
             .await
-            .map_err(|status| client::refused(&status))?
+            .map_err(|status| connect::refused(&status))?
         {
             let Some(News::Pending(pending)) = told.news else {
                 continue;
@@ -225,7 +225,7 @@ pub(super) fn by_id(
     id: &str,
     decision: pb::ConsentDecision,
 ) -> Result<ExitCode, Failure> {
-    let as_json = context.json;
+    let as_json = context.call.json;
     let counted = by_daemon(&at.socket(context)?, (), async |channel, ()| {
         decide(&mut ConsentClient::new(channel), id, decision).await
     })?;
@@ -299,7 +299,7 @@ async fn decide(
         decision: decision.into(),
     };
     let answer = client.decide(request).await;
-    let answer = answer.map_err(|status| client::refused(&status))?;
+    let answer = answer.map_err(|status| connect::refused(&status))?;
     Ok(answer.into_inner().counted)
 }
 

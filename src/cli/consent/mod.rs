@@ -21,6 +21,13 @@ use hookjail_base::{
     model::{command_line, visible_json},
     util::trusted_file,
 };
+use hookjail_client::{
+    Failure,
+    arguments::directory,
+    output,
+    program::{resolve_name, resolve_script, spellings},
+    server,
+};
 use hookjail_contract::Mode;
 use hookjail_policy::{GrantPlace, HookView, Network, git_paths};
 use hookjail_sandbox::{
@@ -32,11 +39,7 @@ use self::ask::Where;
 pub(super) use self::ask::ask_about;
 use hookjail_proto as pb;
 
-use super::{
-    Context, Failure, output, private_server, profile,
-    program::{resolve_name, resolve_script, spellings},
-    run::directory,
-};
+use super::{Context, profile};
 
 use crate::{
     config::Config,
@@ -294,7 +297,7 @@ fn allow(
         Allowlist::record(&config.allowlist(), bound.entry.clone())?;
         tell(context, &terms.profile, bound);
     }
-    if !context.json
+    if !context.call.json
         && let Some(first) = all.first()
     {
         let (profile, command) = (&terms.profile, typed(&first.entry.command));
@@ -312,7 +315,7 @@ fn allow(
 
 /// Returns a warning if the daemon that serves runs uses another allowlist.
 fn other_list(context: &Context) -> Option<String> {
-    let socket = private_server::daemon(context, None)?;
+    let socket = server::daemon(&context.call, None)?;
     let owner = socket.metadata().ok()?.uid();
     let own = nix::unistd::geteuid().as_raw();
     (owner != own).then(|| {
@@ -358,7 +361,7 @@ fn tell(context: &Context, profile: &str, bound: &BoundConsent) {
         unbound,
     } = bound;
     let command = &entry.command;
-    if context.json {
+    if context.call.json {
         let digests: Vec<_> = entry
             .digests
             .iter()
@@ -408,7 +411,7 @@ fn list(config: &Config, context: &Context) -> Result<ExitCode, Failure> {
     let runtimes = Mode::contracts(|mode| mode.own_consent().is_some());
     let unbound = format!("({})", runtimes.join(", "));
     for entry in &entries {
-        if context.json {
+        if context.call.json {
             output::json_line(&serde_json::to_value(entry)?);
             continue;
         }
@@ -465,7 +468,7 @@ fn import(config: &Config, context: &Context, file: &Path) -> Result<ExitCode, F
     let imported = entries.len();
     Allowlist::record_all(&path, entries)?;
     let skipped = all - imported;
-    if context.json {
+    if context.call.json {
         output::json_line(&json!({ "imported": imported, "skipped": skipped }));
     } else {
         output::text(&format!("imported: {imported}\n"));
@@ -515,7 +518,7 @@ fn revoke(config: &Config, context: &Context, words: &[OsString]) -> Result<Exit
         let own = config.own_allowlists.values().map(PathBuf::as_path);
         revoked += admission::revoke(&config.allowlist(), own, &command)?;
     }
-    if context.json {
+    if context.call.json {
         output::json_line(&json!({ "command": command, "revoked": revoked }));
     } else {
         output::text(&format!("revoked: {revoked}\n"));

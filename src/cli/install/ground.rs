@@ -43,7 +43,7 @@ pub(super) fn unconfirmed(context: &Context, profile: &str) -> Option<Unconfirme
         command.env(name, directory.path().join(name));
     }
     command.args(["--json", "doctor", "--profile", profile]);
-    if let Some(config) = &context.source.file {
+    if let Some(config) = &context.call.config {
         command.arg("--config").arg(config);
     }
     let output = command.output().ok()?;

@@ -2,15 +2,13 @@
 
 use std::{collections::BTreeMap, ffi::OsString, path::Path, time::Duration};
 
-use hookjail_policy::units::Span;
-
-use crate::{
-    cli::{
-        run::parse_span,
-        thin::{THIN, WHOLE},
-    },
-    hooks::variables::words,
+use hookjail_base::util::units::Span;
+use hookjail_client::{
+    arguments::parse_span,
+    thin::{THIN, WHOLE},
 };
+
+use crate::hooks::variables::words;
 
 /// The maximum time by which a hook's timeout precedes the runtime's own timer.
 const TIMEOUT_MARGIN: Duration = Duration::from_secs(3);

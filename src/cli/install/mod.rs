@@ -23,6 +23,11 @@ use nix::unistd::{AccessFlags, access};
 use serde_json::{Value, json};
 
 use hookjail_base::model::{Command, Lines, ProfileName, plain};
+use hookjail_client::{
+    Failure, on_demand, output,
+    program::resolve_program,
+    thin::{THIN, WHOLE},
+};
 use hookjail_contract::{
     CommandStyle,
     adopt::{Adopted, Stakes},
@@ -37,11 +42,9 @@ use self::{
     settings::{Empty, SettingsFile, files},
 };
 use super::{
-    Context, Failure,
+    Context,
     consent::{self, BoundConsent, Terms},
-    on_demand, output, profile,
-    program::resolve_program,
-    thin::{THIN, WHOLE},
+    profile,
 };
 use crate::{
     config::Config,
@@ -259,9 +262,9 @@ impl InstallArgs {
             planned.push(Planned { file, steps });
         }
         // Only the list says which commands a question is about.
-        let can_ask = self.yes || (!context.json && io::stdin().is_terminal());
+        let can_ask = self.yes || (!context.call.json && io::stdin().is_terminal());
         if self.dry_run || !can_ask || planned.iter().flat_map(Planned::changes).count() == 0 {
-            if !context.json {
+            if !context.call.json {
                 show(&planned);
             }
             if !self.dry_run && planned.iter().flat_map(Planned::changes).count() > 0 {
@@ -282,7 +285,7 @@ impl InstallArgs {
                 }
             }
         }
-        if !context.json {
+        if !context.call.json {
             show(&planned);
         }
         if planned.iter().flat_map(Planned::changes).count() == 0 {
@@ -301,7 +304,7 @@ impl InstallArgs {
             }
         }
         let backups = self.carry_out(&config, &planned)?;
-        let socket = (!self.uninstall).then(|| on_demand::daemon(context, None));
+        let socket = (!self.uninstall).then(|| on_demand::daemon(&context.call, None));
         self.tell(context, &planned, Some(&backups), socket);
         Ok(code(&planned))
     }
@@ -360,7 +363,7 @@ impl InstallArgs {
         let cost = "whose hooks can change what git, your agents and editors run next";
         if self.dry_run {
             output::stderr(&format!("shown as under profile {other}, {cost}"));
-        } else if self.yes || context.json || !io::stdin().is_terminal() {
+        } else if self.yes || context.call.json || !io::stdin().is_terminal() {
             return Err(Failure::new(format!(
                 "nothing was changed: to go on under profile {other}, {cost}, name it: --profile {other}"
             )));
@@ -810,7 +813,7 @@ impl InstallArgs {
     ) {
         let is_done = backups.is_some();
         let follow_up = self.runtime.runtime.after_a_change().filter(|_| is_done);
-        if context.json {
+        if context.call.json {
             let daemon = daemon.map(|daemon| match daemon {
                 Ok(socket) => json!({ "socket": socket }),
                 Err(failure) => json!({ "error": failure.message }),

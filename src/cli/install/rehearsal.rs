@@ -14,8 +14,8 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use hookjail_base::model::Event;
+use hookjail_base::util::units::Span;
 use hookjail_contract::{Envelope, adopt::Adopted};
-use hookjail_policy::units::Span;
 
 use crate::{
     cli::rehearse::{Comparison, alone_words, difference_of_files},

@@ -23,6 +23,7 @@ use hookjail_base::{
     model::json,
     util::trusted_file::{self, Untrusted},
 };
+use hookjail_client::Failure;
 use hookjail_contract::{
     adopt::Adopted,
     hook_file::{MAX_BYTES, Origin, ReadError, Switches, read},
@@ -35,7 +36,7 @@ use super::{
     line::may_have_been,
 };
 use crate::{
-    cli::{Context, Failure},
+    cli::Context,
     config::Config,
     hooks::{
         Registered,
@@ -87,7 +88,7 @@ pub(super) fn files(
     config: &Config,
     project: &Path,
 ) -> Result<Vec<SettingsFile>, Failure> {
-    let home = context.environment().home.clone();
+    let home = context.call.paths.home.clone();
     let settings = runtime.settings();
     let places = |below: Option<&Path>, names: &[&str]| -> Vec<PathBuf> {
         below.map_or_else(Vec::new, |below| {

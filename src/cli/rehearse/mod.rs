@@ -4,6 +4,7 @@
 //! approves. The accesses that its profile refuses show that, and so does the comparison, which a person asks for by name.
 
 mod files;
+mod in_place;
 mod refused;
 #[cfg_attr(not(target_os = "linux"), path = "watch_elsewhere.rs")]
 mod watch;
@@ -29,18 +30,19 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use hookjail_base::model::plain;
+use hookjail_client::{
+    Failure, output, program::resolve_program, run_as::StandInHook, server::SIGNALED,
+};
 use hookjail_contract::adopt::HookOutput;
 
 use self::files::{Files, list, only_bare};
 pub(in crate::cli) use self::{
+    in_place::in_place,
     refused::RefusedUse,
     watch::{Watch, Watched},
 };
 
-use super::{
-    Context, Failure, output, private_server::SIGNALED, program::resolve_program,
-    run_as::StandInHook, show::denial_words,
-};
+use super::{Context, show::denial_words};
 
 /// The timeout of a bare hook without one of command line or contract.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
@@ -88,7 +90,7 @@ pub(super) fn run(
     context: &Context,
     payloads: Vec<Vec<u8>>,
 ) -> Result<ExitCode, Failure> {
-    let workspace = hook.workspace(context)?;
+    let workspace = hook.workspace(&context.call)?;
     let files = || Files::below(&workspace);
     let end = |said: HookOutput, before: &Option<Files>, after: &Option<Files>| RunEnd {
         exit_code: said.code,
@@ -105,7 +107,7 @@ pub(super) fn run(
     let mut before = files();
     let mut bare_payloads = payloads.clone().into_iter();
     // Confined first: it shows the paths that the bare run would leave.
-    let compared = hook.privately(context, payloads, |ended, state| {
+    let compared = in_place::privately(hook, context, payloads, |ended, state| {
         let between = files();
         let payload = bare_payloads.next().unwrap_or_default();
         let leaves = match is_compared {
@@ -258,7 +260,7 @@ impl Comparison {
             leaves,
             refused,
         } = self;
-        if context.json {
+        if context.call.json {
             output::json_line(&json!({
                 "bare": bare,
                 "confined": confined,

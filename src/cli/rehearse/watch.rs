@@ -7,6 +7,7 @@ use std::{
 
 use nix::unistd::{AccessFlags, access};
 
+use hookjail_client::Failure;
 use hookjail_policy::{
     HookView,
     explain::{GrantDecision, Operation, Target},
@@ -17,10 +18,7 @@ use hookjail_sandbox::Observer;
 
 use super::refused::RefusedUse;
 use crate::{
-    cli::{
-        Failure,
-        observed::{find_profile, is_read_only, landlock_abi, needs, refusals, under},
-    },
+    cli::observed::{find_profile, is_read_only, landlock_abi, needs, refusals, under},
     config::Config,
     daemon::{Assembly, own},
 };

@@ -2,8 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use hookjail_client::Failure;
+
 use super::refused::RefusedUse;
-use crate::{cli::Failure, config::Config, daemon::Assembly};
+use crate::{config::Config, daemon::Assembly};
 
 /// No observer.
 pub(in crate::cli) struct Watch;

@@ -3,12 +3,8 @@
 mod journald;
 
 use std::{
-    fs::File,
     io::{self, Write},
-    os::{
-        fd::AsFd,
-        unix::{fs::MetadataExt, net::UnixDatagram},
-    },
+    os::unix::net::UnixDatagram,
     sync::{Arc, OnceLock},
 };
 
@@ -20,6 +16,7 @@ use tracing_subscriber::{
 use hookjail_base::{
     model::{visible, visible_json},
     redact::{Cut, Redactor},
+    util::journald::stderr_is_journald,
 };
 use hookjail_journal::CurrentRedaction;
 
@@ -111,22 +108,6 @@ pub(super) fn begin(format: LogFormat, redaction: &LogRedaction) -> Result<(), L
     Ok(())
 }
 
-/// Returns whether stderr is a stream to journald: systemd names device and inode of the stream that it made.
-pub(crate) fn stderr_is_journald() -> bool {
-    let stream = std::env::var("JOURNAL_STREAM").unwrap_or_default();
-    let stderr = io::stderr().as_fd().try_clone_to_owned().map(File::from);
-    let status = stderr.and_then(|stderr| stderr.metadata());
-    status.is_ok_and(|status| names(&stream, status.dev(), status.ino()))
-}
-
-/// Returns whether a value of `JOURNAL_STREAM` names a file.
-fn names(stream: &str, device: u64, inode: u64) -> bool {
-    let parsed = stream
-        .split_once(':')
-        .and_then(|(device, inode)| Some((device.parse().ok()?, inode.parse().ok()?)));
-    parsed == Some((device, inode))
-}
-
 /// A writer of redacted lines to stderr.
 #[derive(Clone, Debug)]
 struct RedactedStderr {
@@ -181,16 +162,6 @@ fn json_line(redactor: &Redactor, line: &[u8]) -> Vec<u8> {
 mod tests {
     use super::*;
     use hookjail_base::redact::secret::Secret;
-
-    #[test]
-    fn only_the_stream_that_systemd_made_is_journald() {
-        assert!(names("8:22", 8, 22));
-        for stream in [
-            "8:23", "9:22", "", "8", "8:", ":22", "8:22:1", "8:22 ", "x:y",
-        ] {
-            assert!(!names(stream, 8, 22), "{stream}");
-        }
-    }
 
     #[test]
     fn an_event_is_one_line_and_steers_no_terminal() {

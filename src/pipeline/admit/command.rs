@@ -8,15 +8,13 @@ use std::{
 };
 
 use hookjail_base::{
+    interpreter,
     model::{Command, Hook, InvalidField, Peer, command_line, is_plain},
     refusal::Refusal,
 };
 use hookjail_contract::{CommandStyle, Defaults};
 use hookjail_policy::Policy;
-use hookjail_sandbox::{
-    program::{Program, interpreter},
-    rootfs::View,
-};
+use hookjail_sandbox::{program::Program, rootfs::View};
 use hookjail_sys::FileRights;
 
 use super::rules::OperatorHook;

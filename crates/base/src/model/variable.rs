@@ -1,4 +1,16 @@
-//! Names of variables: how they are spelled, and which not even a profile can set.
+//! Names of variables: their spelling, those that hookjail sets, and those that requests or even profiles cannot set.
+
+/// The nesting depth: how many hooks led to this process. A runtime that a hook starts passes it on in its requests.
+pub const DEPTH: &str = "HOOKJAIL_DEPTH";
+
+/// The path of the pipe by which a run's notices arrive, where they are taken.
+pub const NOTICES: &str = "HOOKJAIL_NOTICES";
+
+/// The position in a trace: its id, that of the span above, and whether it is recorded.
+pub const TRACE_PARENT: &str = "TRACEPARENT";
+
+/// What tracing systems pass on to themselves.
+pub const TRACE_STATE: &str = "TRACESTATE";
 
 /// Variables that neither requests nor profiles set. They change what the loader or a shell runs before the hook's first line, or
 /// the daemon sets them.
@@ -24,6 +36,111 @@ const CLOSED: [&str; 19] = [
     "TMPDIR",
 ];
 
+/// Variables that a profile can set, since operators write it, and no request can. They make interpreters and common
+/// tools load code, read other files or start other programs.
+const PROFILE_ONLY: [&str; 100] = [
+    "AWKLIBPATH",
+    "AWKPATH",
+    "AWS_CONFIG_FILE",
+    "AWS_SHARED_CREDENTIALS_FILE",
+    "BROWSER",
+    "BUNDLE_*",
+    "BUN_*",
+    "CARGO_*",
+    "CDPATH",
+    "CLASSPATH",
+    "CONDA_*",
+    "CORECLR_*",
+    "COREPACK_*",
+    "CURL_*",
+    "CVS_RSH",
+    "DENO_*",
+    "DOCKER_CONFIG",
+    "DOTNET_*",
+    "EDITOR",
+    "ERL_*",
+    "EXINIT",
+    "FCEDIT",
+    "FPATH",
+    "GEM_*",
+    "GIO_*",
+    "GIT_*",
+    "GLOBIGNORE",
+    "GNUMAKEFLAGS",
+    "GOFLAGS",
+    "GRADLE_*",
+    "GTK_*",
+    "GUILE_*",
+    "HGRCPATH",
+    "HOSTALIASES",
+    "INPUTRC",
+    "JAVA_*",
+    "JDK_*",
+    "JULIA_*",
+    "KRB5_*",
+    "KUBECONFIG",
+    "LESS*",
+    "LOCALDOMAIN",
+    "LOCPATH",
+    "LUA_*",
+    "MAKEFILES",
+    "MAKEFLAGS",
+    "MALLOC_*",
+    "MANPAGER",
+    "MAVEN_*",
+    "NLSPATH",
+    "NODE_*",
+    "NPM_*",
+    "NULLCMD",
+    "OPENSSL_*",
+    "PAGER",
+    "PERL*",
+    "PHPRC",
+    "PHP_*",
+    "PIP_*",
+    "PNPM_*",
+    "PROMPT_COMMAND",
+    "PS1",
+    "PS2",
+    "PSModulePath",
+    "PYENV_*",
+    "PYTHON*",
+    "QT_*",
+    "READNULLCMD",
+    "RESOLV_*",
+    "RES_OPTIONS",
+    "RIPGREP_CONFIG_PATH",
+    "RSYNC_RSH",
+    "RUBY*",
+    "RUSTC*",
+    "RUSTFLAGS",
+    "RUSTUP_*",
+    "R_*",
+    "SHELL",
+    "SSH_*",
+    "SSLKEYLOGFILE",
+    "SUDO_ASKPASS",
+    "SVN_SSH",
+    "TAR_OPTIONS",
+    "TCLLIBPATH",
+    "TCL_*",
+    "TERMCAP",
+    "TERMINFO*",
+    "TSX_*",
+    "TS_NODE_*",
+    "TZDIR",
+    "UV_*",
+    "VIMINIT",
+    "VIRTUAL_ENV",
+    "VISUAL",
+    "WGETRC",
+    "XDG_*",
+    "YARN_*",
+    "ZDOTDIR",
+    "_JAVA_OPTIONS",
+    "npm_*",
+];
+
 /// Returns an error where the operator cannot set a variable for a hook.
 ///
 /// # Errors
@@ -44,6 +161,11 @@ pub fn settable(name: &str) -> Result<(), &'static str> {
 /// Returns whether not even a profile can set a variable.
 pub fn is_closed(name: &str) -> bool {
     CLOSED.iter().any(|pattern| matches(pattern, name))
+}
+
+/// Returns whether no request can set a variable, whatever its profile allows.
+pub fn is_closed_to_requests(name: &str) -> bool {
+    is_closed(name) || PROFILE_ONLY.iter().any(|pattern| matches(pattern, name))
 }
 
 /// Returns whether a shell could set this name: `[A-Za-z_][A-Za-z0-9_]*`.

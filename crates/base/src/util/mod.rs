@@ -1,7 +1,8 @@
-//! Tools for any daemon: shares and turns among uids, swappable values, paths, trusted files, lines of a log that are few.
+//! Tools for any daemon: shares and turns among uids, swappable values, paths, trusted files, lines of a log that are few, units.
 
 pub mod diff;
 pub mod heavy;
+pub mod journald;
 pub mod keyed_toml;
 pub mod listing;
 pub mod outermost;
@@ -12,4 +13,6 @@ pub mod shares;
 pub mod swap;
 pub mod trusted_file;
 pub mod turns;
+pub mod units;
+pub mod user_paths;
 pub mod way;

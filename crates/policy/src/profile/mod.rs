@@ -23,7 +23,10 @@ use hookjail_base::{
         axis::{Axes, Axis, Demand},
         variable,
     },
-    util::keyed_toml::{self, KeyedTomlError},
+    util::{
+        keyed_toml::{self, KeyedTomlError},
+        units::{OptionalCpus, OptionalSize, Size, Span},
+    },
 };
 
 use self::{
@@ -32,8 +35,7 @@ use self::{
 };
 use super::{
     Environment, GrantPlace, GrantedBy, HookView, Limits, Metadata, Network, Policy, ScratchLimits,
-    Spawn, StateScope, Time, WorkingDir, environment,
-    units::{OptionalCpus, OptionalSize, Size, Span},
+    Spawn, StateScope, Time, WorkingDir,
 };
 
 /// A profile file, as written. One that extends nothing must have every key that has no default.
@@ -534,7 +536,7 @@ impl EnvironmentSection {
                 return Err(broken("environment.allow", rule));
             }
             // A shorter prefix such as `G*` is accepted: variables that it must not open are refused one by one.
-            if environment::is_closed_to_requests(stem) {
+            if variable::is_closed_to_requests(stem) {
                 let rule = format!(
                     "has `{pattern}`, which no profile can open to requests; leave it out, or give it a value in `environment.set`"
                 );

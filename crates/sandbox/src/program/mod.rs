@@ -2,7 +2,6 @@
 
 mod bound;
 pub mod digest;
-pub mod interpreter;
 mod own_place;
 mod sought;
 #[cfg(test)]
@@ -29,20 +28,17 @@ use std::{
 use nix::{errno::Errno, fcntl::OFlag};
 
 use hookjail_base::{
+    interpreter::{self, CommandReading, FileUse, NamedFile, RealPath, WordSpot},
     model::{InvalidField, Peer, is_plain},
     refusal::{Fault, Reason, Refusal, Stop, unless_lacking},
 };
 
 use hookjail_sys::{FileRights, Links, keep_writers_out, locate};
 
+use self::digest::{DigestCache, HashError};
 pub use self::{
     bound::{Digest, Role},
-    interpreter::{is_interpreter, shell_line},
     sought::misleading,
-};
-use self::{
-    digest::{DigestCache, HashError},
-    interpreter::{CommandReading, FileUse, NamedFile, RealPath, WordSpot},
 };
 use crate::rootfs::View;
 

@@ -6,14 +6,13 @@ use std::{
     slice,
 };
 
-use hookjail_base::refusal::{Refusal, unless_lacking};
+use hookjail_base::{
+    interpreter::{are_one_program, is_known},
+    refusal::{Refusal, unless_lacking},
+};
 use hookjail_sys::BY_NAME;
 
-use super::{
-    OpenedFor,
-    interpreter::{are_one_program, is_known},
-    on_path, real_path,
-};
+use super::{OpenedFor, on_path, real_path};
 use crate::rootfs::View;
 
 /// The most names of a directory that are looked at.

@@ -22,8 +22,9 @@ use nix::{
 };
 use tokio::net::unix::pipe;
 
+use hookjail_base::model::variable::NOTICES;
 use hookjail_base::notices::{MOST_BYTES, PROGRAMS};
-use hookjail_policy::{Access, HookView, environment::NOTICES, rights::Rights};
+use hookjail_policy::{Access, HookView, rights::Rights};
 use hookjail_sys::{Identity, Links};
 
 use crate::{

@@ -1,4 +1,4 @@
-//! Durations and sizes as profile files spell them.
+//! Durations and sizes as configuration files and command lines spell them.
 
 use std::{borrow::Cow, fmt, time::Duration};
 
@@ -76,7 +76,7 @@ impl Serialize for Size {
 
 /// A number of processors, in thousandths; or, by `none`, no limit.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct OptionalCpus(pub(super) Option<u32>);
+pub struct OptionalCpus(pub Option<u32>);
 
 /// The least and the largest limit, thousandths of a processor. The kernel limits to no less than a millisecond in each period.
 const CPUS: [u32; 2] = [10, 1_000_000];
@@ -164,7 +164,7 @@ impl Visitor<'_> for Processors {
 
 /// A limit that a profile can switch off by `none`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum OptionalSize {
+pub enum OptionalSize {
     /// This many bytes.
     At(Size),
     /// No limit.
@@ -172,11 +172,11 @@ pub(super) enum OptionalSize {
 }
 
 impl OptionalSize {
-    pub(super) fn of(bytes: Option<u64>) -> Self {
+    pub fn of(bytes: Option<u64>) -> Self {
         bytes.map_or(Self::None, |bytes| Self::At(Size(bytes)))
     }
 
-    pub(super) const fn bytes(self) -> Option<u64> {
+    pub const fn bytes(self) -> Option<u64> {
         match self {
             Self::At(Size(bytes)) => Some(bytes),
             Self::None => None,

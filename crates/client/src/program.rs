@@ -8,17 +8,17 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-use hookjail_sandbox::program::is_interpreter;
+use hookjail_base::interpreter::is_interpreter;
 
-use super::Failure;
+use crate::Failure;
 
 /// The exit code for a program that cannot be executed.
-pub(super) const NOT_EXECUTABLE: u8 = 126;
+pub const NOT_EXECUTABLE: u8 = 126;
 /// The exit code for a program that is not found.
-pub(super) const NOT_FOUND: u8 = 127;
+pub const NOT_FOUND: u8 = 127;
 
 /// Makes the program and an interpreter's script absolute, by the current directory and `PATH`.
-pub(super) fn resolve_program(argv: Vec<OsString>) -> Result<Vec<OsString>, Failure> {
+pub fn resolve_program(argv: Vec<OsString>) -> Result<Vec<OsString>, Failure> {
     let argv = resolve_name(argv)?;
     if argv.len() < 2 {
         return Ok(argv);
@@ -28,7 +28,7 @@ pub(super) fn resolve_program(argv: Vec<OsString>) -> Result<Vec<OsString>, Fail
 }
 
 /// Makes the program alone absolute.
-pub(super) fn resolve_name(mut argv: Vec<OsString>) -> Result<Vec<OsString>, Failure> {
+pub fn resolve_name(mut argv: Vec<OsString>) -> Result<Vec<OsString>, Failure> {
     let Some(name) = argv.first() else {
         return Err(Failure::new("there is no command"));
     };
@@ -41,7 +41,7 @@ pub(super) fn resolve_name(mut argv: Vec<OsString>) -> Result<Vec<OsString>, Fai
 ///
 /// Arguments of other programs stay: a consent that names a file which the hook creates would be for another command
 /// once the file exists.
-pub(super) fn resolve_script(argv: Vec<OsString>, directory: &Path) -> Vec<OsString> {
+pub fn resolve_script(argv: Vec<OsString>, directory: &Path) -> Vec<OsString> {
     match script(&argv, directory) {
         Some(path) if path.is_file() => with_script(argv, path),
         Some(_) | None => argv,
@@ -51,7 +51,7 @@ pub(super) fn resolve_script(argv: Vec<OsString>, directory: &Path) -> Vec<OsStr
 /// Returns every spelling that a command typed in one of these directories may have in the allowlist.
 ///
 /// Its files may have been removed.
-pub(super) fn spellings(argv: &[OsString], directories: &[PathBuf]) -> Vec<Vec<OsString>> {
+pub fn spellings(argv: &[OsString], directories: &[PathBuf]) -> Vec<Vec<OsString>> {
     let mut all = vec![argv.to_vec()];
     if let Ok(found) = resolve_name(argv.to_vec()) {
         all.push(found);

@@ -22,20 +22,17 @@ use hookjail_contract::{
     is_spelled,
 };
 use hookjail_proto::{self as pb, hook_service_client::HookServiceClient};
-use hookjail_sandbox::BriefState;
 use hookjail_sys::{
-    LastAnswer, answer_signals, give_last_answer, give_last_answer_after, hold_no_signals,
-    keep_last_answer,
+    LastAnswer, answer_signals, give_last_answer, give_last_answer_after, keep_last_answer,
 };
 
-use super::{
-    Arguments, Context, Failure, client,
+use crate::{
+    Context, Failure, RunArgs, RunArguments,
+    arguments::{contract, exit_code},
+    connect,
     offered::{self, ServerPlace},
-    on_demand, output, private_server,
-    rehearse::{self, RefusedUse, Watch, Watched},
-    run::{RunArgs, exit_code},
+    on_demand, output, server,
 };
-use crate::daemon::Assembly;
 
 /// The runtime's name that selects recognition by payload.
 const AUTO: &str = "auto";
@@ -66,7 +63,7 @@ const STDERR_TAIL_BYTES: usize = 1024;
 const EXIT_BLOCK: u8 = 2;
 
 /// Parses a runtime's name; `None` = recognise it by payload.
-pub(super) fn parse(name: &str) -> Result<Option<Adopted>, String> {
+pub fn parse(name: &str) -> Result<Option<Adopted>, String> {
     if name == AUTO {
         return Ok(None);
     }
@@ -80,7 +77,7 @@ pub(super) fn parse(name: &str) -> Result<Option<Adopted>, String> {
 
 /// The facts about the replaced hook, so that a failure can block.
 #[derive(Clone, Debug)]
-pub(super) struct ReplacedHook {
+pub struct ReplacedHook {
     /// Whether the command line declares the hook a gate.
     gate: bool,
     /// Whether a person, and not a runtime, reads the result.
@@ -110,7 +107,7 @@ impl ReplacedHook {
     /// Recognises a command line with `--as`; `None` without one.
     ///
     /// From here on this process ends by blocking, until more is known.
-    pub(super) fn taken(words: &[OsString]) -> Option<Self> {
+    pub fn taken(words: &[OsString]) -> Option<Self> {
         let mut words = words.iter().skip(1).take_while(|word| *word != "--");
         words.find(|word| *word == "run")?;
         let name = loop {
@@ -142,7 +139,7 @@ impl ReplacedHook {
     }
 
     /// Builds the facts of a parsed command line.
-    fn of(run: &RunArgs, runtime: Option<Adopted>) -> Self {
+    pub fn of(run: &RunArgs, runtime: Option<Adopted>) -> Self {
         Self {
             gate: run.place.gate,
             is_rehearsal: run.place.rehearse,
@@ -155,13 +152,13 @@ impl ReplacedHook {
     }
 
     /// Ends for a command line that cannot be parsed, or only asks for help. No hook ran.
-    pub(super) fn refuse_words(mut self, words: &[OsString], error: &clap::Error) -> ExitCode {
+    pub fn refuse_words(mut self, words: &[OsString], error: &clap::Error) -> ExitCode {
         self.read_words(words);
         self.refuse(error.to_string().trim_end())
     }
 
     /// Ends for a wrong command line, in the form that the payload's runtime takes.
-    pub(super) fn refuse(mut self, why: &str) -> ExitCode {
+    pub fn refuse(mut self, why: &str) -> ExitCode {
         // At a terminal no payload comes.
         if !io::stdin().is_terminal() {
             let mut payload = Vec::new();
@@ -176,7 +173,7 @@ impl ReplacedHook {
     ///
     /// Options end where they cannot be distinguished from the hook's own.
     fn read_words(&mut self, words: &[OsString]) {
-        let command = Arguments::command();
+        let command = RunArguments::command();
         let Some(run) = command.find_subcommand("run") else {
             return;
         };
@@ -240,7 +237,7 @@ impl ReplacedHook {
     }
 
     /// Returns the answer for hookjail's own failure.
-    fn refusal(&self, why: &str) -> HookOutput {
+    pub fn refusal(&self, why: &str) -> HookOutput {
         let point = self.point.as_deref();
         match self.runtime {
             Some(runtime) if self.stops() => runtime.no(point, why),
@@ -306,7 +303,7 @@ impl ReplacedHook {
     /// Writes an answer and returns its exit code.
     ///
     /// If stdout cannot be written, a block, or a hook's own output, becomes a block by exit code.
-    fn say(&self, said: &HookOutput) -> ExitCode {
+    pub fn say(&self, said: &HookOutput) -> ExitCode {
         // The normal answer replaces the one set by `hold`.
         give_last_answer_after(None);
         let is_told = output::try_stdout(&said.stdout);
@@ -317,14 +314,17 @@ impl ReplacedHook {
 }
 
 /// A hook's payload, as far as it could be read.
-struct StdinPayload {
-    bytes: Vec<u8>,
-    read: io::Result<()>,
+#[derive(Debug)]
+pub struct StdinPayload {
+    /// The bytes that were read.
+    pub bytes: Vec<u8>,
+    /// The error that ended the read.
+    pub read: io::Result<()>,
 }
 
 impl StdinPayload {
     /// Reads the payload, and updates the facts by it.
-    fn of(post: &mut ReplacedHook) -> Self {
+    pub fn of(post: &mut ReplacedHook) -> Self {
         post.hold();
         let mut bytes = Vec::new();
         let read = read_payload(&mut bytes);
@@ -337,7 +337,7 @@ impl StdinPayload {
 /// Runs a hook, and ends as the hook did.
 ///
 /// Without an end of the hook the answer is a block at a gate, and elsewhere one that decides nothing.
-pub(super) fn run(run: &RunArgs, runtime: Option<Adopted>, context: &Context) -> ExitCode {
+pub fn run(run: &RunArgs, runtime: Option<Adopted>, context: &Context) -> ExitCode {
     let mut post = ReplacedHook::of(run, runtime);
     let payload = StdinPayload::of(&mut post);
     let hook = match StandInHook::of(&post, run) {
@@ -349,42 +349,11 @@ pub(super) fn run(run: &RunArgs, runtime: Option<Adopted>, context: &Context) ->
     post.say(&hook.said(response))
 }
 
-/// Runs a hook bare and confined, and shows what differs.
-pub(super) fn rehearse(run: &RunArgs, runtime: Option<Adopted>, context: &Context) -> ExitCode {
-    let mut post = ReplacedHook::of(run, runtime);
-    let payload = StdinPayload::of(&mut post);
-    let hook = match StandInHook::of(&post, run) {
-        Ok(hook) => hook,
-        Err(said) => return post.say(&said),
-    };
-    hold_no_signals();
-    // In a runtime's settings, `--rehearse` would let every call pass.
-    if !context.json && !io::stdout().is_terminal() {
-        let why = "hookjail: --rehearse stands in for no hook: it shows what it finds at a terminal, or with --json";
-        return post.say(&post.refusal(why));
-    }
-    let read = payload.read.map_err(Failure::from);
-    let rehearsed = read.and_then(|()| {
-        let payloads = match run.place.payloads {
-            true => serde_json::from_slice::<Vec<String>>(&payload.bytes)?
-                .into_iter()
-                .map(String::into_bytes)
-                .collect(),
-            false => vec![payload.bytes],
-        };
-        rehearse::run(&hook, context, payloads)
-    });
-    rehearsed.unwrap_or_else(|failure| {
-        output::failure(&failure, context.json);
-        ExitCode::from(failure.code)
-    })
-}
-
 /// Returns the project of a directory.
 ///
 /// That is the one that the runtime names, else the repository in the user's home, or of the user's own elsewhere, else the directory
 /// itself.
-pub(super) fn project(runtime: Adopted, directory: &Path, home: Option<&Path>) -> PathBuf {
+pub fn project(runtime: Adopted, directory: &Path, home: Option<&Path>) -> PathBuf {
     let named = runtime.project_variables().filter_map(env::var_os);
     let mut named = named.filter_map(|path| Path::new(&path).canonicalize().ok());
     let named = named.find(|path| path.parent().is_some() && directory.starts_with(path));
@@ -421,14 +390,14 @@ fn read_payload(payload: &mut Vec<u8>) -> io::Result<()> {
 }
 
 /// Ends for an unknown runtime's name.
-pub(super) fn refuse(run: &RunArgs, why: &str) -> ExitCode {
+pub fn refuse(run: &RunArgs, why: &str) -> ExitCode {
     ReplacedHook::of(run, None).refuse(why)
 }
 
 /// Describes in one line why the hook has no end: reason, problem, and request id.
 ///
 /// The remedy is left out: a model may read this line, and apply it.
-fn why(failure: &Failure) -> String {
+pub fn why(failure: &Failure) -> String {
     let reason = failure.reason.iter().map(|reason| format!("{reason}: "));
     let id = failure.metadata.get("request_id");
     let id = id.filter(|id| !id.is_empty());
@@ -445,21 +414,11 @@ fn why(failure: &Failure) -> String {
     )
 }
 
-/// The end of a confined run that a person looks at.
-pub(super) struct ConfinedEnd {
-    pub(super) denials: Vec<pb::Denial>,
-    /// Why hookjail answers in the hook's place, if it does.
-    pub(super) failure: Option<String>,
-    /// The accesses that the profile refused, none twice; `None` where they cannot be observed.
-    pub(super) refused: Option<Vec<RefusedUse>>,
-    /// The answer to the runtime.
-    pub(super) said: HookOutput,
-}
-
 /// A hook in its runtime's place.
-pub(super) struct StandInHook<'a> {
+#[derive(Debug)]
+pub struct StandInHook<'a> {
     post: &'a ReplacedHook,
-    pub(super) run: &'a RunArgs,
+    pub run: &'a RunArgs,
     runtime: Adopted,
 }
 
@@ -469,7 +428,7 @@ impl<'a> StandInHook<'a> {
     /// # Errors
     ///
     /// Returns the answer of this process where the runtime is unknown.
-    fn of(post: &'a ReplacedHook, run: &'a RunArgs) -> Result<Self, HookOutput> {
+    pub fn of(post: &'a ReplacedHook, run: &'a RunArgs) -> Result<Self, HookOutput> {
         let Some(runtime) = post.runtime else {
             let why = "hookjail: the payload on stdin does not tell which runtime this is; name it with --as";
             return Err(post.refusal(why));
@@ -482,86 +441,27 @@ impl<'a> StandInHook<'a> {
         let socket = if self.run.place.start {
             on_demand::daemon(context, self.post.left())?
         } else {
-            let set_up = private_server::daemon_of_runtime(context, self.run.connect.as_deref())?;
+            let set_up = server::daemon_of_runtime(context, self.run.connect.as_deref())?;
             set_up.ok_or_else(|| {
                 Failure::new("no daemon is set up here; nothing is run without one")
             })?
         };
-        let server = match client::url(&socket) {
+        let server = match connect::url(&socket) {
             Some(_) => ServerPlace::Network,
             None => ServerPlace::Socket,
         };
         let request = self.request(context, payload, server)?;
-        private_server::by_daemon(&socket, request, async |channel, request| {
+        server::by_daemon(&socket, request, async |channel, request| {
             call(channel, request, self.post.left()).await
         })
     }
 
-    /// Runs the hook by a private daemon for each payload, without consent, and with files that last for these runs alone. After
-    /// each run `then` is called with its end and these files.
-    ///
-    /// # Errors
-    ///
-    /// Fails where the configuration cannot be read, the hook is refused, or `then` fails.
-    pub(super) fn privately<T>(
-        &self,
-        context: &Context,
-        payloads: Vec<Vec<u8>>,
-        mut then: impl FnMut(ConfinedEnd, &BriefState) -> Result<T, Failure>,
-    ) -> Result<Vec<T>, Failure> {
-        let requests = payloads.into_iter();
-        let requests = requests.map(|payload| self.request(context, payload, ServerPlace::Process));
-        let requests = requests.collect::<Result<Vec<_>, _>>()?;
-        let Some(first) = requests.first().cloned() else {
-            return Ok(Vec::new());
-        };
-        let (mut config, consent) = self.run.private(context, &first)?;
-        let workspace = self.workspace(context)?;
-        let state = BriefState::make(&config.runtime)?;
-        config.hook_state = Some(state.path().to_owned());
-        let (assembly, watch) = Watch::over(Assembly::begin()?);
-        let served = config.clone();
-        let run = async |channel: Channel, requests| {
-            let request = Some(first);
-            let mut service = HookServiceClient::new(Channel::clone(&channel));
-            let preview = service.preview(pb::PreviewRequest { request }).await;
-            let preview = preview.map_err(|status| client::refused(&status))?;
-            let preview = preview.into_inner();
-            // A refused hook is not run, and its run says why.
-            let watched = match preview.refusal {
-                Some(_) => None,
-                None => {
-                    let profile = preview.confinement.unwrap_or_default().profile;
-                    let files = preview.files.into_iter().map(|file| file.path.into());
-                    let under = (profile.as_str(), &*workspace);
-                    Some(watch.under(&config, under, files.collect())?)
-                }
-            };
-            let mut all = Vec::new();
-            for request in requests {
-                // No runtime's timer runs here, only the hook's own.
-                let response = call(Channel::clone(&channel), request, None).await?;
-                let refused = watched.as_ref().and_then(Watched::refused);
-                let end = self.end(&response);
-                let end = ConfinedEnd {
-                    denials: response.denials,
-                    failure: end.as_ref().err().map(why),
-                    refused,
-                    said: self.answer(end),
-                };
-                all.push(then(end, &state)?);
-            }
-            Ok(all)
-        };
-        private_server::privately_by(&assembly, served, consent, requests, run)
-    }
-
     /// Returns the directory that is the hook's workspace where its profile binds one.
-    pub(super) fn workspace(&self, context: &Context) -> Result<PathBuf, Failure> {
+    pub fn workspace(&self, context: &Context) -> Result<PathBuf, Failure> {
         match &self.run.workspace {
             Some(named) => Ok(named.canonicalize()?),
             None => {
-                let home = context.environment().home.as_deref();
+                let home = context.paths.home.as_deref();
                 Ok(project(self.runtime, &env::current_dir()?, home))
             }
         }
@@ -573,7 +473,7 @@ impl<'a> StandInHook<'a> {
     }
 
     /// Returns the answer of this process for the hook's end.
-    fn answer(&self, end: Result<HookOutput, Failure>) -> HookOutput {
+    pub fn answer(&self, end: Result<HookOutput, Failure>) -> HookOutput {
         match end {
             Ok(said) if self.post.observe => {
                 self.runtime.observed(self.post.point.as_deref(), said)
@@ -584,16 +484,16 @@ impl<'a> StandInHook<'a> {
     }
 
     /// Returns whether the runtime takes an end for a block.
-    pub(super) fn takes_for_no(&self, said: &HookOutput) -> bool {
+    pub fn takes_for_no(&self, said: &HookOutput) -> bool {
         self.runtime.takes_for_no(self.post.point.as_deref(), said)
     }
 
     /// Returns the hook's timeout; `None` = the profile's.
-    pub(super) fn timeout(&self) -> Option<Duration> {
+    pub fn timeout(&self) -> Option<Duration> {
         self.post.allowance()?.hook
     }
 
-    fn request(
+    pub fn request(
         &self,
         context: &Context,
         payload: Vec<u8>,
@@ -602,14 +502,14 @@ impl<'a> StandInHook<'a> {
         let mode = self.runtime.mode();
         let place = &self.run.place;
         let point = self.post.point.as_deref();
-        let home = context.environment().home.as_deref();
+        let home = context.paths.home.as_deref();
         let mut request = self.run.request(context, Vec::new(), |directory| {
             project(self.runtime, directory, home)
         })?;
         let offer = request.offer.get_or_insert_default();
         offered::offer(offer, server, offered::variables());
         Ok(pb::ExecuteRequest {
-            contract: super::run::contract(mode.contract_name())?.into(),
+            contract: contract(mode.contract_name())?.into(),
             event: Some(pb::Event {
                 json: payload.into(),
                 point: point.unwrap_or_default().to_owned(),
@@ -639,7 +539,7 @@ impl<'a> StandInHook<'a> {
     ///
     /// Fails where the hook did not end by itself, where its output is incomplete, or where the runtime would interpret
     /// its end differently from the daemon, such as a failed guard's, or a block that confinement caused.
-    fn end(&self, response: &pb::ExecuteResponse) -> Result<HookOutput, Failure> {
+    pub fn end(&self, response: &pb::ExecuteResponse) -> Result<HookOutput, Failure> {
         use pb::OutcomeKind as Kind;
         let run = response.audit.as_ref().map(|audit| audit.run_id.as_str());
         let run = run.map_or_else(String::new, |run| format!(" (run {run})"));
@@ -710,7 +610,7 @@ fn complaint(stderr: &[u8]) -> String {
 }
 
 /// Calls, and once more with the values that the daemon's profile admits beside those of shipped profiles.
-async fn call(
+pub async fn call(
     channel: Channel,
     mut request: pb::ExecuteRequest,
     left: Option<Duration>,
@@ -737,15 +637,15 @@ async fn call_once(
 ) -> Result<pb::ExecuteResponse, Failure> {
     let largest = usize::try_from(2 * MAX_REPLY_BYTES).unwrap_or(usize::MAX);
     let mut service = HookServiceClient::new(channel).max_decoding_message_size(largest);
-    let mut request = client::in_trace(request);
+    let mut request = connect::in_trace(request);
     if let Some(left) = left {
         request.set_timeout(left);
     }
     let answer = async {
-        let answered = client::execute(&mut service, request).await;
+        let answered = connect::execute(&mut service, request).await;
         answered
             .map(tonic::Response::into_inner)
-            .map_err(|status| client::refused(&status))
+            .map_err(|status| connect::refused(&status))
     };
     match left {
         None => answer.await,

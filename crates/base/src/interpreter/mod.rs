@@ -1,6 +1,6 @@
 //! Finds the words of a command that name code. These are scripts, preloaded files, and the command of a shell's line.
 //!
-//! Pure: it reads words and no file. [`super::program`] opens and binds the files that the words name.
+//! Pure: it reads words and no file. The sandbox opens and binds the files that the words name.
 
 mod table;
 #[cfg(test)]
@@ -15,7 +15,7 @@ use std::{
     ptr,
 };
 
-use hookjail_policy::environment;
+use crate::model::variable;
 
 use self::table::{Effect, FirstWord, Interpreter, OptionKind, ScriptPosition, Sort, Starter};
 
@@ -30,18 +30,18 @@ const MAX_UNBOUND: usize = 64;
 
 /// The position of a file's name in a command.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) struct WordSpot {
+pub struct WordSpot {
     /// The argument's index.
-    pub(super) argument: usize,
+    pub argument: usize,
     /// The bytes of the word in a shell's line; `None` = the whole argument.
-    pub(super) line: Option<Range<usize>>,
+    pub line: Option<Range<usize>>,
     /// The text before the path in the word: `--require=` of `--require=/x.js`.
-    pub(super) prefix: OsString,
+    pub prefix: OsString,
 }
 
 impl WordSpot {
     /// Returns the spot of an argument that is a path and nothing else.
-    pub(super) fn argument(argument: usize) -> Self {
+    pub fn argument(argument: usize) -> Self {
         Self {
             argument,
             line: None,
@@ -52,7 +52,7 @@ impl WordSpot {
 
 /// The use of a named file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum FileUse {
+pub enum FileUse {
     /// A shell's line, or a program that starts others, executes it.
     Executed,
     /// A library by name, or a file of code by its path.
@@ -73,17 +73,17 @@ pub(super) enum FileUse {
 
 /// A word that may name a file.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) struct NamedFile {
-    pub(super) path: OsString,
-    pub(super) spot: WordSpot,
-    pub(super) used: FileUse,
+pub struct NamedFile {
+    pub path: OsString,
+    pub spot: WordSpot,
+    pub used: FileUse,
     /// The interpreter whose word it is, up to its script.
     reader: Option<&'static Interpreter>,
 }
 
 impl NamedFile {
     /// Returns the names under which an interpreter looks for the file where there is none of this one.
-    pub(super) fn completed(&self) -> Vec<OsString> {
+    pub fn completed(&self) -> Vec<OsString> {
         let is_completed = matches!(
             self.used,
             FileUse::Found | FileUse::Library | FileUse::Likely | FileUse::Script
@@ -100,7 +100,7 @@ impl NamedFile {
     }
 
     /// Returns it and what an interpreter may find in its place, as files whose words stay as they are.
-    pub(super) fn into_parts(self) -> Vec<Self> {
+    pub fn into_parts(self) -> Vec<Self> {
         if self.is_library_by_name() {
             return vec![self];
         }
@@ -119,29 +119,29 @@ impl NamedFile {
     }
 
     /// Returns whether it is a library that the interpreter finds by a name.
-    pub(super) fn is_library_by_name(&self) -> bool {
+    pub fn is_library_by_name(&self) -> bool {
         let path = Path::new(&self.path);
         let is_relative = [".", ".."].iter().any(|dots| path.starts_with(dots));
         self.used == FileUse::Library && !is_relative && !path.is_absolute()
     }
 
     /// Returns whether the interpreter that reads it obeys its first line.
-    pub(super) fn has_its_first_line_obeyed(&self) -> bool {
+    pub fn has_its_first_line_obeyed(&self) -> bool {
         self.reader.is_some_and(Interpreter::obeys_first_lines)
     }
 }
 
 /// The code that a command's words name.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub(super) struct CommandReading {
+pub struct CommandReading {
     /// The line that a shell is given in a word, where there is one.
-    pub(super) line: Option<OsString>,
+    pub line: Option<OsString>,
     /// The words that may name files, in their order.
-    pub(super) named: Vec<NamedFile>,
+    pub named: Vec<NamedFile>,
     /// The path of a program that has words and is neither an interpreter nor a starter.
-    pub(super) other: Option<OsString>,
+    pub other: Option<OsString>,
     /// Descriptions of code that cannot be bound to content.
-    pub(super) unbound: Vec<String>,
+    pub unbound: Vec<String>,
 }
 
 /// Endings of files that interpreters, and compilers that start what they compile, read.
@@ -154,24 +154,24 @@ const ENDINGS: &[&str] = &[
 ];
 
 /// Returns whether a path has a script's extension.
-pub(super) fn ends_like_a_script(path: &Path) -> bool {
+pub fn ends_like_a_script(path: &Path) -> bool {
     let ending = path.extension().and_then(OsStr::to_str);
     ending.is_some_and(|ending| ENDINGS.contains(&&*ending.to_ascii_lowercase()))
 }
 
 /// Returns whether a program of this name is an interpreter or starts other programs.
-pub(super) fn is_known(path: &Path) -> bool {
+pub fn is_known(path: &Path) -> bool {
     !matches!(Sort::find(path.as_os_str().as_bytes()), Sort::Other)
 }
 
 /// Returns whether a program of this name starts nothing, and reads no file as code.
-pub(super) fn only_reads(path: &Path) -> bool {
+pub fn only_reads(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default();
     lists(PLAIN_PROGRAMS, name.as_bytes())
 }
 
 /// Returns whether two files have the name of one program, whatever its version.
-pub(super) fn are_one_program(one: &Path, other: &Path) -> bool {
+pub fn are_one_program(one: &Path, other: &Path) -> bool {
     let sorts = [one, other].map(|it| Sort::find(it.as_os_str().as_bytes()));
     one.file_name() == other.file_name()
         || matches!(sorts, [Sort::Interpreter(one), Sort::Interpreter(other)] if ptr::eq(one, other))
@@ -200,7 +200,7 @@ pub fn scripts(argv: &[OsString]) -> Vec<usize> {
 }
 
 /// Finds the file to which links lead from a program's path.
-pub(super) type RealPath<'a> = &'a dyn Fn(&Path) -> Option<PathBuf>;
+pub type RealPath<'a> = &'a dyn Fn(&Path) -> Option<PathBuf>;
 
 /// Takes programs for what their names say.
 const fn by_name(_: &Path) -> Option<PathBuf> {
@@ -208,7 +208,7 @@ const fn by_name(_: &Path) -> Option<PathBuf> {
 }
 
 /// Reads a command: its program's name, and the name of the file that links lead to, decide what its other words are.
-pub(super) fn read(argv: &[OsString], real: RealPath<'_>) -> CommandReading {
+pub fn read(argv: &[OsString], real: RealPath<'_>) -> CommandReading {
     let words = argv.iter().enumerate().map(|(argument, text)| Word {
         spot: WordSpot::argument(argument),
         text: text.as_bytes().to_vec(),
@@ -222,7 +222,7 @@ pub(super) fn read(argv: &[OsString], real: RealPath<'_>) -> CommandReading {
 ///
 /// The files that it names are those of argument 1, before the script's own path. Words that `env -S` makes of it are
 /// no arguments, so no other files can take their places.
-pub(super) fn first_line(
+pub fn first_line(
     interpreter: &Path,
     argument: &OsStr,
     script: &Path,
@@ -582,7 +582,7 @@ impl<'r> WordReader<'r> {
     fn variable(&mut self, assignment: &[u8]) {
         let name = assignment.split(|byte| matches!(byte, b'+' | b'=')).next();
         let name = String::from_utf8_lossy(name.unwrap_or_default());
-        if environment::is_closed_to_requests(&name) {
+        if variable::is_closed_to_requests(&name) {
             self.note_unbound(format!("what the variable `{name}` has found or loaded"));
         }
     }

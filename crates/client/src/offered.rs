@@ -2,18 +2,15 @@
 
 use std::{collections::BTreeMap, env};
 
-use hookjail_proto as pb;
-
 use hookjail_base::model::variable;
-
-use hookjail_policy::environment;
+use hookjail_proto as pb;
 
 /// The names that shipped profiles admit, a line each; a trailing `*` stands for any text.
 const ADMITTED: &str = include_str!("offered.txt");
 
 /// The place of a call's server.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum ServerPlace {
+pub enum ServerPlace {
     /// Another host, or any address over the network.
     Network,
     /// This process.
@@ -26,7 +23,7 @@ pub(super) enum ServerPlace {
 ///
 /// A server in this process gets all. A daemon gets the values that shipped profiles admit, and the names of the others, of which its
 /// own profiles may admit some. Over the network nothing is added.
-pub(super) fn offer(
+pub fn offer(
     offer: &mut pb::Offer,
     server: ServerPlace,
     variables: impl Iterator<Item = (String, String)>,
@@ -51,7 +48,7 @@ fn parted(
             .any(|pattern| variable::matches(pattern, &name))
         {
             admitted.insert(name, value);
-        } else if !environment::is_closed_to_requests(&name) {
+        } else if !variable::is_closed_to_requests(&name) {
             others.push(name);
         }
     }
@@ -59,11 +56,7 @@ fn parted(
 }
 
 /// Adds the values that a daemon's profile admits, of names that were offered; takes the names away.
-pub(super) fn add(
-    offer: &mut pb::Offer,
-    wanted: &[String],
-    value: impl Fn(&str) -> Option<String>,
-) {
+pub fn add(offer: &mut pb::Offer, wanted: &[String], value: impl Fn(&str) -> Option<String>) {
     let offered = std::mem::take(&mut offer.names);
     let wanted = offered.into_iter().filter(|name| wanted.contains(name));
     let values = wanted.filter_map(|name| Some((name.clone(), value(&name)?)));
@@ -71,7 +64,7 @@ pub(super) fn add(
 }
 
 /// Returns the variables of this process that are text.
-pub(super) fn variables() -> impl Iterator<Item = (String, String)> {
+pub fn variables() -> impl Iterator<Item = (String, String)> {
     env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
 }
@@ -100,12 +93,12 @@ mod tests {
         }
         let admitted: String = names.iter().map(|name| format!("{name}\n")).collect();
         if env::var_os("UPDATE_DOCS").is_some_and(|value| value == "1") {
-            let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/cli/offered.txt");
+            let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/offered.txt");
             fs::write(file, &admitted).unwrap();
         }
         assert!(
             ADMITTED == admitted,
-            "shipped profiles admit other names; this writes them: UPDATE_DOCS=1 cargo test --lib the_names_in_the_program"
+            "shipped profiles admit other names; this writes them: UPDATE_DOCS=1 cargo test -p hookjail-client the_names_in_the_program"
         );
     }
 

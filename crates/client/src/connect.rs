@@ -18,23 +18,26 @@ use tonic_types::StatusExt;
 use tower::service_fn;
 use uuid::Uuid;
 
-use hookjail_policy::environment::{TRACE_PARENT, TRACE_STATE};
+use hookjail_base::{
+    model::variable::{TRACE_PARENT, TRACE_STATE},
+    refusal::chain,
+    util::user_paths::UserPaths,
+};
 use hookjail_proto::{self as pb, hook_service_client::HookServiceClient};
 
-use super::Failure;
-use crate::config::ProcessEnv;
+use crate::Failure;
 
 /// Returns the socket that an address given on the command line names.
-pub(super) fn socket(environment: &ProcessEnv, address: &Path) -> Option<PathBuf> {
-    let named = ProcessEnv {
+pub fn socket(paths: &UserPaths, address: &Path) -> Option<PathBuf> {
+    let named = UserPaths {
         address: Some(address.to_owned()),
-        ..environment.clone()
+        ..paths.clone()
     };
     named.sockets().into_iter().next()
 }
 
 /// Builds the client's runtime, on this thread alone: the user's process limit may allow no more.
-pub(super) fn runtime() -> io::Result<Runtime> {
+pub fn runtime() -> io::Result<Runtime> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -44,31 +47,30 @@ pub(super) fn runtime() -> io::Result<Runtime> {
 ///
 /// The future is boxed so that the runtime's code is compiled once per output type and not per future, which would add
 /// most of a megabyte to the program.
-pub(super) fn block_on<T>(runtime: &Runtime, future: impl Future<Output = T>) -> T {
+pub fn block_on<T>(runtime: &Runtime, future: impl Future<Output = T>) -> T {
     let future: Pin<&mut dyn Future<Output = T>> = pin!(future);
     runtime.block_on(future)
 }
 
 /// A connection over the network that is being made.
-pub(super) type Connecting<'a> =
-    Pin<Box<dyn Future<Output = Result<Channel, Failure>> + Send + 'a>>;
+pub type Connecting<'a> = Pin<Box<dyn Future<Output = Result<Channel, Failure>> + Send + 'a>>;
 
 /// How to connect over the network. The small program cannot, and so has no TLS in it.
 static OVER_NETWORK: OnceLock<fn(&str) -> Connecting<'_>> = OnceLock::new();
 
 /// Lets this process connect over the network, too.
-pub(super) fn connect_over_network(connect: fn(&str) -> Connecting<'_>) {
+pub fn connect_over_network(connect: fn(&str) -> Connecting<'_>) {
     OVER_NETWORK.get_or_init(|| connect);
 }
 
 /// Returns the URL that an address is, if it is one.
-pub(super) fn url(address: &Path) -> Option<&str> {
+pub fn url(address: &Path) -> Option<&str> {
     let text = address.to_str()?;
     (text.starts_with("https://") || text.starts_with("http://")).then_some(text)
 }
 
 /// Connects to the daemon at a socket, or at a URL.
-pub(super) async fn connect(socket: &Path) -> Result<Channel, Failure> {
+pub async fn connect(socket: &Path) -> Result<Channel, Failure> {
     if let (Some(url), Some(connect)) = (url(socket), OVER_NETWORK.get()) {
         return connect(url).await;
     }
@@ -88,7 +90,7 @@ pub(super) async fn connect(socket: &Path) -> Result<Channel, Failure> {
         Failure::new(format!(
             "cannot reach the daemon at `{}`: {}{}",
             socket.display(),
-            hookjail_base::refusal::chain(&error),
+            chain(&error),
             hint(socket, socket.exists())
         ))
     })
@@ -121,7 +123,7 @@ fn trusted(server: u32, own: u32) -> io::Result<()> {
 }
 
 /// Makes a request in the trace of this process, as its environment has it. The daemon ignores an invalid one.
-pub(super) fn in_trace<T>(message: T) -> tonic::Request<T> {
+pub fn in_trace<T>(message: T) -> tonic::Request<T> {
     let mut request = tonic::Request::new(message);
     for (variable, key) in [(TRACE_PARENT, "traceparent"), (TRACE_STATE, "tracestate")] {
         let value = env::var(variable).ok().and_then(|value| value.parse().ok());
@@ -133,7 +135,7 @@ pub(super) fn in_trace<T>(message: T) -> tonic::Request<T> {
 }
 
 /// A request under an id of this process.
-pub(super) trait Named {
+pub trait Named {
     /// Returns the request's id, which may be empty.
     fn id(&mut self) -> &mut String;
 }
@@ -155,7 +157,7 @@ impl Named for pb::DispatchRequest {
 /// # Errors
 ///
 /// Returns the daemon's refusal, and an error for the answer to another request.
-pub(super) async fn answer<Q: Named, R>(
+pub async fn answer<Q: Named, R>(
     mut request: tonic::Request<Q>,
     call: impl AsyncFnOnce(tonic::Request<Q>) -> Result<Response<R>, Status>,
     answered: impl FnOnce(&R) -> &str,
@@ -179,7 +181,7 @@ pub(super) async fn answer<Q: Named, R>(
 /// # Errors
 ///
 /// As [`answer`].
-pub(super) async fn execute(
+pub async fn execute(
     service: &mut HookServiceClient<Channel>,
     request: tonic::Request<pb::ExecuteRequest>,
 ) -> Result<Response<pb::ExecuteResponse>, Status> {
@@ -192,7 +194,7 @@ pub(super) async fn execute(
 /// # Errors
 ///
 /// As [`answer`].
-pub(super) async fn dispatch(
+pub async fn dispatch(
     service: &mut HookServiceClient<Channel>,
     request: tonic::Request<pb::DispatchRequest>,
 ) -> Result<Response<pb::DispatchResponse>, Status> {
@@ -201,7 +203,7 @@ pub(super) async fn dispatch(
 }
 
 /// Converts a daemon's refusal to a failure.
-pub(super) fn refused(status: &Status) -> Failure {
+pub fn refused(status: &Status) -> Failure {
     let info = status.get_error_details().error_info().cloned();
     Failure {
         metadata: info

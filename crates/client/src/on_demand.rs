@@ -14,7 +14,7 @@ use nix::fcntl::{Flock, FlockArg};
 
 use hookjail_sys::hold_no_signals;
 
-use super::{Context, Failure, thin};
+use crate::{Context, Failure, thin};
 
 /// The default timeout of a daemon's start.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
@@ -40,9 +40,8 @@ const KEPT_VARIABLES: [&str; 7] = ["HOME", "LANG", "LOGNAME", "PATH", "SHELL", "
     clippy::disallowed_methods,
     reason = "the daemon, of which nothing of a request's is part"
 )]
-pub(super) fn daemon(context: &Context, left: Option<Duration>) -> Result<PathBuf, Failure> {
-    let environment = context.environment();
-    let sockets = environment.sockets();
+pub fn daemon(context: &Context, left: Option<Duration>) -> Result<PathBuf, Failure> {
+    let sockets = context.paths.sockets();
     let listening = || {
         sockets
             .iter()
@@ -51,10 +50,10 @@ pub(super) fn daemon(context: &Context, left: Option<Duration>) -> Result<PathBu
     if let Some(socket) = listening() {
         return Ok(socket.clone());
     }
-    if environment.address.is_some() {
+    if context.paths.address.is_some() {
         return Err(Failure::new("no daemon listens where HOOKJAIL_ADDR says"));
     }
-    let Some(state) = environment.users_state() else {
+    let Some(state) = context.paths.users_state() else {
         let message = "no daemon is set up here, and only a user's own is started by itself";
         return Err(Failure::new(message));
     };
@@ -71,7 +70,7 @@ pub(super) fn daemon(context: &Context, left: Option<Duration>) -> Result<PathBu
     log.set_len(0)?;
     let program = thin::whole()?;
     let mut command = Command::new(&program);
-    if let Some(config) = &context.source.file {
+    if let Some(config) = &context.config {
         command.arg("--config").arg(config);
     }
     command

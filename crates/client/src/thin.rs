@@ -14,12 +14,12 @@ use clap::Parser;
 
 use hookjail_sys::{give_last_answer_after, hold_no_signals};
 
-use super::{Context, FAILED, RunAlone, RunArguments, output, run_as};
+use crate::{Context, FAILED, RunArguments, output, run_as};
 
 /// The name of the full program.
-pub(super) const WHOLE: &str = "hookjail";
+pub const WHOLE: &str = "hookjail";
 /// The name of the program that only stands in for hooks.
-pub(super) const THIN: &str = "hookjail-run";
+pub const THIN: &str = "hookjail-run";
 
 /// Stands in for a hook as `hookjail run` does with the same arguments.
 ///
@@ -33,8 +33,8 @@ pub fn stand_in(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let post = run_as::ReplacedHook::taken(&words);
     let parsed = RunArguments::try_parse_from(&words);
     if let (Ok(arguments), Some(_)) = (parsed, &post) {
-        let RunAlone::Run(run) = arguments.command;
-        if let Some(ended) = run.stand_in(&Context::of(arguments.everywhere)) {
+        let (run, everywhere) = arguments.into_parts();
+        if let Some(ended) = run.stand_in(&Context::new(everywhere)) {
             return ended;
         }
     }
@@ -50,7 +50,7 @@ pub fn stand_in(words: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 /// Returns the full program: this one, or the one beside the thin one.
-pub(super) fn whole() -> io::Result<PathBuf> {
+pub fn whole() -> io::Result<PathBuf> {
     let own = env::current_exe()?;
     Ok(if own.file_name().is_some_and(|name| name == THIN) {
         own.with_file_name(WHOLE)

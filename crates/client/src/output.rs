@@ -10,10 +10,12 @@ use serde::Serialize;
 use serde_json::json;
 use uuid::Uuid;
 
-use hookjail_base::model::{plain, visible, visible_json};
+use hookjail_base::{
+    model::{plain, visible, visible_json},
+    util::journald::stderr_is_journald,
+};
 
-use super::Failure;
-use crate::daemon;
+use crate::Failure;
 
 /// The beginning of a colour in text. No text of others has it, since each process makes its own.
 static COLOR: LazyLock<String> = LazyLock::new(|| format!("\u{fdd0}{}", Uuid::now_v7().simple()));
@@ -22,17 +24,17 @@ static COLOR: LazyLock<String> = LazyLock::new(|| format!("\u{fdd0}{}", Uuid::no
 const COLOR_END: char = 'm';
 
 /// Writes text for people to stdout. A closed stdout is ignored.
-pub(super) fn text(text: &str) {
+pub fn text(text: &str) {
     raw(shown(text).as_bytes());
 }
 
 /// Writes a line for people to stdout, whatever line ends its text has.
-pub(super) fn line(line: &str) {
+pub fn line(line: &str) {
     text(&format!("{}\n", plain(line)));
 }
 
 /// Writes a document to stdout: to a terminal as text, elsewhere as it is.
-pub(super) fn document(document: &str) {
+pub fn document(document: &str) {
     match io::stdout().is_terminal() {
         true => text(document),
         false => raw(document.as_bytes()),
@@ -40,12 +42,12 @@ pub(super) fn document(document: &str) {
 }
 
 /// Writes bytes to stdout as they are. A closed stdout is ignored.
-pub(super) fn raw(bytes: &[u8]) {
+pub fn raw(bytes: &[u8]) {
     try_stdout(bytes);
 }
 
 /// Writes bytes to stdout as they are, and returns whether more may be written.
-pub(super) fn try_stdout(bytes: &[u8]) -> bool {
+pub fn try_stdout(bytes: &[u8]) -> bool {
     let mut out = io::stdout().lock();
     let written = out.write_all(bytes).and_then(|()| out.flush());
     if let Err(error) = &written
@@ -57,22 +59,22 @@ pub(super) fn try_stdout(bytes: &[u8]) -> bool {
 }
 
 /// Writes bytes to stderr as they are. A closed stderr is ignored.
-pub(super) fn raw_stderr(bytes: &[u8]) {
+pub fn raw_stderr(bytes: &[u8]) {
     drop(io::stderr().lock().write_all(bytes));
 }
 
 /// Writes text for people to stderr. A closed stderr is ignored.
-pub(super) fn stderr_text(text: &str) {
+pub fn stderr_text(text: &str) {
     raw_stderr(shown(text).as_bytes());
 }
 
 /// Writes a line for people to stderr, whatever line ends its text has. A closed stderr is ignored.
-pub(super) fn stderr(line: &str) {
+pub fn stderr(line: &str) {
     stderr_text(&format!("{}\n", plain(line)));
 }
 
 /// Writes a value as one line of JSON.
-pub(super) fn json_line(value: &impl Serialize) {
+pub fn json_line(value: &impl Serialize) {
     // Serialisation fails only for keys that are not strings, and no printed value has any.
     let mut line = serde_json::to_string(value).unwrap_or_default();
     line.push('\n');
@@ -94,7 +96,7 @@ fn shown(text: &str) -> Cow<'_, str> {
 }
 
 /// Prints why a subcommand failed: for people on stderr, for programs on stdout.
-pub(super) fn failure(failure: &Failure, as_json: bool) {
+pub fn failure(failure: &Failure, as_json: bool) {
     if as_json {
         let error = json!({
             "code": failure.status,
@@ -119,11 +121,7 @@ pub(super) fn failure(failure: &Failure, as_json: bool) {
     });
     let text = format!("hookjail: {reason}{}{approve}", failure.message);
     // The priority of an error: without one, a line to journald is information.
-    let priority = if daemon::stderr_is_journald() {
-        "<3>"
-    } else {
-        ""
-    };
+    let priority = if stderr_is_journald() { "<3>" } else { "" };
     for (index, line) in text.split('\n').enumerate() {
         // A line that a name of others has begun is not taken for one of hookjail's.
         let mark = if index == 0 { "" } else { "  | " };
@@ -151,32 +149,32 @@ fn stderr_lines(failure: &Failure) {
 
 /// The highlighting of text on this stdout.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Style {
+pub struct Style {
     colors: bool,
 }
 
 impl Style {
     /// Colours only for a terminal, and only if `NO_COLOR` is not set.
-    pub(super) fn of_stdout() -> Self {
+    pub fn of_stdout() -> Self {
         let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         Self {
             colors: wanted && io::stdout().is_terminal(),
         }
     }
 
-    pub(super) fn good(self, text: &str) -> String {
+    pub fn good(self, text: &str) -> String {
         self.paint("32", text)
     }
 
-    pub(super) fn warn(self, text: &str) -> String {
+    pub fn warn(self, text: &str) -> String {
         self.paint("33", text)
     }
 
-    pub(super) fn bad(self, text: &str) -> String {
+    pub fn bad(self, text: &str) -> String {
         self.paint("31", text)
     }
 
-    pub(super) fn strong(self, text: &str) -> String {
+    pub fn strong(self, text: &str) -> String {
         self.paint("1", text)
     }
 

@@ -1,0 +1,103 @@
+//! The daemon of a call: its address, and the call itself.
+
+use std::path::{Path, PathBuf};
+
+use nix::{
+    errno::Errno,
+    unistd::{AccessFlags, access},
+};
+use tokio::signal::unix::{SignalKind, signal};
+use tonic::{Response, Status, transport::Channel};
+
+use crate::{Context, Failure, connect, output};
+
+/// The offset of exit codes for signals.
+pub const SIGNALED: u8 = 128;
+
+/// Returns the daemon's socket: the named one, else the usual one. `None`: the call is served privately.
+pub fn daemon(context: &Context, named: Option<&Path>) -> Option<PathBuf> {
+    let paths = &context.paths;
+    if let Some(address) = named {
+        return connect::socket(paths, address);
+    }
+    let sockets = paths.sockets();
+    if paths.address.is_some() {
+        return sockets.into_iter().next();
+    }
+    sockets.into_iter().find(|socket| socket.exists())
+}
+
+/// Returns the daemon's address for a runtime's hook. One over the network is the named one: a project's settings may set variables.
+///
+/// # Errors
+///
+/// Fails where a variable names an address over the network.
+pub fn daemon_of_runtime(
+    context: &Context,
+    named: Option<&Path>,
+) -> Result<Option<PathBuf>, Failure> {
+    let daemon = daemon(context, named);
+    match daemon.as_deref().and_then(connect::url) {
+        Some(_) if named.is_none() => Err(Failure::new(
+            "`HOOKJAIL_ADDR` is an address over the network; a runtime's hook takes one from `--connect` alone",
+        )),
+        Some(_) | None => Ok(daemon),
+    }
+}
+
+/// Returns the daemon's socket for a call, `None` if it is served privately. It is where that is the option, or where the daemon at
+/// the usual place lets nobody of this user's connect.
+pub fn of_call(context: &Context, named: Option<&Path>, is_private: bool) -> Option<PathBuf> {
+    if is_private {
+        return None;
+    }
+    let socket = daemon(context, named)?;
+    let is_usual = named.is_none() && context.paths.address.is_none();
+    if is_usual && access(&socket, AccessFlags::W_OK) == Err(Errno::EACCES) {
+        output::stderr(&format!(
+            "hookjail: `{}` lets this user not connect; this is served privately",
+            socket.display()
+        ));
+        return None;
+    }
+    Some(socket)
+}
+
+/// Describes the server of a call.
+pub fn by(daemon: Option<&Path>) -> String {
+    daemon.map_or_else(
+        || "this process alone".to_owned(),
+        |socket| format!("the daemon at {}", socket.display()),
+    )
+}
+
+/// Calls a running daemon.
+pub fn by_daemon<Q, T>(
+    socket: &Path,
+    request: Q,
+    call: impl AsyncFnOnce(Channel, Q) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    connect::block_on(&connect::runtime()?, async {
+        call(connect::connect(socket).await?, request).await
+    })
+}
+
+/// Waits for an answer or a signal. The dropped call then ends its runs.
+pub async fn until_interrupted<T>(
+    answer: impl Future<Output = Result<Response<T>, Status>>,
+) -> Result<T, Failure> {
+    let (mut terminate, mut interrupt) = (
+        signal(SignalKind::terminate())?,
+        signal(SignalKind::interrupt())?,
+    );
+    let interrupted =
+        |number: u8| Failure::new("interrupted; the hook was killed").with_code(SIGNALED + number);
+    tokio::select! {
+        answer = answer => match answer {
+            Ok(answer) => Ok(answer.into_inner()),
+            Err(status) => Err(connect::refused(&status)),
+        },
+        _ = terminate.recv() => Err(interrupted(15)),
+        _ = interrupt.recv() => Err(interrupted(2)),
+    }
+}

@@ -1,0 +1,131 @@
+//! The command line of a rehearsal, and the confined run of a hook whose runtime is absent.
+
+use std::{
+    io::{self, IsTerminal},
+    process::ExitCode,
+};
+
+use tonic::transport::Channel;
+
+use hookjail_client::{
+    Failure, RunArgs, connect,
+    offered::ServerPlace,
+    output,
+    run_as::{ReplacedHook, StandInHook, StdinPayload, call, why},
+};
+use hookjail_contract::adopt::{Adopted, HookOutput};
+use hookjail_proto::{self as pb, hook_service_client::HookServiceClient};
+use hookjail_sandbox::BriefState;
+use hookjail_sys::hold_no_signals;
+
+use super::{RefusedUse, Watch, Watched};
+use crate::{
+    cli::{Context, private_server, run::private},
+    daemon::Assembly,
+};
+
+/// Runs a hook bare and confined, and shows what differs.
+pub(in crate::cli) fn in_place(
+    run: &RunArgs,
+    runtime: Option<Adopted>,
+    context: &Context,
+) -> ExitCode {
+    let mut post = ReplacedHook::of(run, runtime);
+    let payload = StdinPayload::of(&mut post);
+    let hook = match StandInHook::of(&post, run) {
+        Ok(hook) => hook,
+        Err(said) => return post.say(&said),
+    };
+    hold_no_signals();
+    // In a runtime's settings, `--rehearse` would let every call pass.
+    if !context.call.json && !io::stdout().is_terminal() {
+        let why = "hookjail: --rehearse stands in for no hook: it shows what it finds at a terminal, or with --json";
+        return post.say(&post.refusal(why));
+    }
+    let read = payload.read.map_err(Failure::from);
+    let rehearsed = read.and_then(|()| {
+        let payloads = match run.place.payloads {
+            true => serde_json::from_slice::<Vec<String>>(&payload.bytes)?
+                .into_iter()
+                .map(String::into_bytes)
+                .collect(),
+            false => vec![payload.bytes],
+        };
+        super::run(&hook, context, payloads)
+    });
+    rehearsed.unwrap_or_else(|failure| {
+        output::failure(&failure, context.call.json);
+        ExitCode::from(failure.code)
+    })
+}
+
+/// The end of a confined run that a person looks at.
+pub(super) struct ConfinedEnd {
+    pub(super) denials: Vec<pb::Denial>,
+    /// Why hookjail answers in the hook's place, if it does.
+    pub(super) failure: Option<String>,
+    /// The accesses that the profile refused, none twice; `None` where they cannot be observed.
+    pub(super) refused: Option<Vec<RefusedUse>>,
+    /// The answer to the runtime.
+    pub(super) said: HookOutput,
+}
+
+/// Runs the hook by a private daemon for each payload, without consent, and with files that last for these runs alone. After
+/// each run `then` is called with its end and these files.
+///
+/// # Errors
+///
+/// Fails where the configuration cannot be read, the hook is refused, or `then` fails.
+pub(super) fn privately<T>(
+    hook: &StandInHook<'_>,
+    context: &Context,
+    payloads: Vec<Vec<u8>>,
+    mut then: impl FnMut(ConfinedEnd, &BriefState) -> Result<T, Failure>,
+) -> Result<Vec<T>, Failure> {
+    let requests = payloads.into_iter();
+    let requests =
+        requests.map(|payload| hook.request(&context.call, payload, ServerPlace::Process));
+    let requests = requests.collect::<Result<Vec<_>, _>>()?;
+    let Some(first) = requests.first().cloned() else {
+        return Ok(Vec::new());
+    };
+    let (mut config, consent) = private(context, &first)?;
+    let workspace = hook.workspace(&context.call)?;
+    let state = BriefState::make(&config.runtime)?;
+    config.hook_state = Some(state.path().to_owned());
+    let (assembly, watch) = Watch::over(Assembly::begin()?);
+    let served = config.clone();
+    let run = async |channel: Channel, requests| {
+        let request = Some(first);
+        let mut service = HookServiceClient::new(Channel::clone(&channel));
+        let preview = service.preview(pb::PreviewRequest { request }).await;
+        let preview = preview.map_err(|status| connect::refused(&status))?;
+        let preview = preview.into_inner();
+        // A refused hook is not run, and its run says why.
+        let watched = match preview.refusal {
+            Some(_) => None,
+            None => {
+                let profile = preview.confinement.unwrap_or_default().profile;
+                let files = preview.files.into_iter().map(|file| file.path.into());
+                let under = (profile.as_str(), &*workspace);
+                Some(watch.under(&config, under, files.collect())?)
+            }
+        };
+        let mut all = Vec::new();
+        for request in requests {
+            // No runtime's timer runs here, only the hook's own.
+            let response = call(Channel::clone(&channel), request, None).await?;
+            let refused = watched.as_ref().and_then(Watched::refused);
+            let end = hook.end(&response);
+            let end = ConfinedEnd {
+                denials: response.denials,
+                failure: end.as_ref().err().map(why),
+                refused,
+                said: hook.answer(end),
+            };
+            all.push(then(end, &state)?);
+        }
+        Ok(all)
+    };
+    private_server::privately_by(&assembly, served, consent, requests, run)
+}
