@@ -272,7 +272,7 @@ pub(crate) struct WithData {
 /// One consent.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Entry {
-    /// The command, as [`hookjail_base::model::command_line`] writes it.
+    /// The command line: words joined by spaces, quoted as a shell reads them.
     pub(crate) command: String,
     /// The time at which it was given: ISO 8601, in UTC.
     pub(crate) approved_at: String,
