@@ -44,7 +44,7 @@ fn setup(more: &str) -> Setup {
         ],
         env: vec![(
             "HOOKJAIL_LOG".to_owned(),
-            "info,hookjail::sandbox=debug".to_owned(),
+            "info,hookjail_sandbox=debug".to_owned(),
         )],
         ..Setup::default()
     }
