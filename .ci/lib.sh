@@ -101,6 +101,8 @@ build_tests() {
 }
 # Where the tests of that name are: lib, spec, …; a crate's own are named as it is, hookjail_base.
 tests_of() { awk -v name="$1" '$1 == name { print $2; found = 1 } END { exit !found }' "$CI_WORK/tests" || fail "no tests are named $1"; }
+# Runs the unit tests of a crate in its directory, as cargo does: `unit_tests sandbox --include-ignored`.
+unit_tests() { local crate=$1 tests; shift; tests=$(tests_of "hookjail_$crate"); (cd "$CLONE/crates/$crate" && "$tests" "$@"); }
 all_tests() { cut -d ' ' -f 1 "$CI_WORK/tests"; }
 # The program that these tests test.
 PROGRAM=$CARGO_TARGET_DIR/debug/hookjail
@@ -110,7 +112,9 @@ PROGRAM=$CARGO_TARGET_DIR/debug/hookjail
 SAME_AS_ROOT=(adopt:: audit_read:: audit_trail:: bad_input:: command_line:: contracts:: dispatch:: http:: install:: interpret:: json:: learn::
   logs:: metrics:: network:: once:: output:: redaction:: schemas:: selection:: thin:: traces:: wire::)
 # The same of the unit tests: models that are tried with very many values.
-MODELS=(consent::pending:: hooks::valve:: journal::redaction:: policy::learned:: sandbox::seatbelt:: sandbox::seccomp::tests::)
+MODELS=(consent::pending:: hooks::valve:: redaction:: seatbelt:: seccomp::tests::)
+# The crates in which a uid has a part; the others are pure.
+OF_A_UID=(base journal sandbox sys)
 
 # Rows of the escape matrix that cannot be shown: x32 is not in every kernel, and calls nobody knows have no control; what only
 # root can do at all has no control under another user.

@@ -10,7 +10,10 @@ export HOOKJAIL_MAY_SKIP=$ROWS_NOT_HERE
 # Of the tiers 34 and 65, 55, 60, and 80.
 left=(mutation:: escape_fuzz::an_element with_landlock_6:: with_runc:: with_cgroup:: with_cgroup_and_weakened::)
 "$(tests_of seatbelt)" --ignored
-"$(tests_of hookjail_base)" --include-ignored
+for crate in "${OF_A_UID[@]}"; do
+  # shellcheck disable=SC2046
+  unit_tests "$crate" --include-ignored $(printf -- '--skip %s ' "${MODELS[@]}")
+done
 # shellcheck disable=SC2046
 "$(tests_of lib)" --include-ignored $(printf -- '--skip %s ' "${MODELS[@]}")
 # shellcheck disable=SC2046

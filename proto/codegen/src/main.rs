@@ -14,7 +14,11 @@ const PROTOS: [&str; 6] = [
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let out = PathBuf::from(env::args().nth(1).unwrap_or_else(|| "crates/proto/src".to_owned()));
+    let out = PathBuf::from(
+        env::args()
+            .nth(1)
+            .unwrap_or_else(|| "crates/proto/src".to_owned()),
+    );
     let mut compiler = protox::Compiler::new(["proto"])?;
     compiler
         .include_imports(true)
