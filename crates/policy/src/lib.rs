@@ -28,7 +28,6 @@ use hookjail_base::model::{
     axis::{Axes, Demand},
 };
 
-#[cfg(target_os = "linux")]
 pub use self::profile::grants::grantable;
 pub use self::{
     entries::Entries, names::NamePattern, profile::references::References, registry::Registry,

@@ -34,10 +34,6 @@ fn levels(place: &Path) -> usize {
 
 impl Files {
     /// Grants all that lies at the places of transcripts of a profile: no event is known, and hooks ask for their own.
-    #[cfg_attr(
-        not(target_os = "linux"),
-        expect(dead_code, reason = "hooks are observed on Linux alone")
-    )]
     pub fn grant_transcripts(&mut self, profile: &Self) {
         let places = profile.transcripts.iter();
         let directories = places.filter_map(|place| place.ancestors().nth(levels(place)));

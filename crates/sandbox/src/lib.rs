@@ -17,6 +17,8 @@ pub mod explain;
 #[cfg(target_os = "linux")]
 pub mod landlock;
 #[cfg(target_os = "linux")]
+mod launch;
+#[cfg(target_os = "linux")]
 mod linux;
 mod mutants;
 mod nesting;
@@ -25,6 +27,7 @@ mod noop;
 pub mod portable;
 pub mod process;
 pub mod program;
+mod resources;
 pub mod rootfs;
 mod run;
 pub mod seatbelt;
@@ -49,14 +52,16 @@ pub use self::{
     backend::{Absent, Backend, Host, Starting, Unenforceable},
     by_profile::{HookUsers, Order, OwnUids},
     noop::Noop,
-    run::{
-        End, EndedHook, Evidence, Released, RunAs, SandboxParts, Setup, Started, StartedHook,
+    resources::{
         cache::{Cache, Caches, Fetching},
         cgroup::{CgroupPlace, Controllers},
-        grants::{GrantRequest, Opened},
-        runner::Runner,
         scratch::{InstanceDir, remove},
         state::{BriefState, StateEntry, StateOwner, StateStore},
+    },
+    run::{
+        End, EndedHook, Evidence, Released, RunAs, SandboxParts, Setup, Started, StartedHook,
+        grants::{GrantRequest, Opened},
+        runner::Runner,
         task::HookTask,
     },
     selftest::{AxisProof, BackendStatus, Confirmation, ProbeResult, Selected, Skipped},
@@ -70,10 +75,9 @@ pub use self::{
 pub use self::{
     container::{Runtime, RuntimeKind},
     linux::backend,
+    resources::{cgroup::Cgroups, identity::Identities},
     run::{
-        cgroup::Cgroups,
         denials::Denied,
-        identity::Identities,
         observe::{Observer, Seen},
         proc_status::Status,
     },

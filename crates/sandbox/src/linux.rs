@@ -4,20 +4,19 @@ use hookjail_base::refusal::Stop;
 
 pub(crate) use crate::{
     OwnUids,
-    run::{
-        child::Launcher,
-        denials::{Known, Notes},
+    launch::Launcher,
+    resources::{
         identity::{Identities, Lease},
         left_running::{groups_of, kill_left},
     },
+    run::denials::{Known, Notes},
     seccomp::{FilterSpec, Until},
 };
 
 use crate::{
     Backend, BackendName, Controllers, Noop, Runner, Started, Task,
     container::{Container, Runtime},
-    landlock::Landlock,
-    run::child::start,
+    landlock::{Landlock, start::start},
 };
 
 /// A device that every system has and no shipped profile grants.

@@ -22,8 +22,6 @@ mod portable;
 mod shared;
 
 #[cfg(target_os = "linux")]
-pub use self::keeper::{NOTES_BEGIN, NotedGroup};
-#[cfg(target_os = "linux")]
 use self::linux as host;
 
 #[cfg(target_os = "linux")]
@@ -34,7 +32,7 @@ use self::portable as host;
 #[cfg(not(target_os = "linux"))]
 pub use self::portable::*;
 pub use self::{
-    keeper::{Keeper, Note, Place},
+    keeper::{Keeper, NOTES_BEGIN, Note, NotedGroup, Place},
     last_answer::{
         LastAnswer, answer_signals, give_last_answer, give_last_answer_after, hold_no_signals,
         keep_last_answer,

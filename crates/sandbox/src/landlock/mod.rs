@@ -1,6 +1,9 @@
 //! The Landlock backend: confines files by Landlock and system calls by seccomp.
 
+mod attest;
+mod mounts;
 pub(crate) mod nesting;
+pub(crate) mod start;
 
 use std::{
     fmt, io,
@@ -23,7 +26,7 @@ use hookjail_policy::{
 
 use crate::{
     Absent, Backend, BackendName, Claims, Controllers, Host, OwnUids, Prepared, Runner, Starting,
-    Task, Unenforceable, mutants, run::child::start, seccomp::FilterSpec,
+    Task, Unenforceable, landlock::start::start, mutants, seccomp::FilterSpec,
 };
 use hookjail_sys as sys;
 

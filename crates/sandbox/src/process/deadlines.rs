@@ -63,10 +63,6 @@ pub enum Kill {
     /// The signal was sent to a live process.
     Sent,
     /// A process exists, but the kernel has not reported its id yet.
-    #[cfg_attr(
-        not(target_os = "linux"),
-        expect(dead_code, reason = "elsewhere a start returns the id")
-    )]
     TooSoon,
 }
 
@@ -169,10 +165,6 @@ impl Hold {
     }
 
     /// Returns the group's record for the next daemon. It has the uid, and whether system calls are filtered.
-    #[cfg_attr(
-        not(target_os = "linux"),
-        expect(dead_code, reason = "groups that are left are found on Linux alone")
-    )]
     pub fn note(&self, uid: u32, filtered: bool) -> Option<Note> {
         self.place.note(uid, filtered)
     }

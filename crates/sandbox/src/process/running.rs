@@ -96,18 +96,10 @@ pub enum Cause {
     /// The child's own end.
     Itself,
     /// The kernel's out-of-memory killer: the run needed more than its limit.
-    #[cfg_attr(
-        not(target_os = "linux"),
-        expect(dead_code, reason = "the memory of a run is limited on Linux alone")
-    )]
     OutOfMemory,
     /// Too much output, under a profile that then ends the run.
     OutputLimit,
     /// The child's own end, as a failure, after the kernel refused its run a task beyond its limit.
-    #[cfg_attr(
-        not(target_os = "linux"),
-        expect(dead_code, reason = "the tasks of a run are limited on Linux alone")
-    )]
     PidsExhausted,
 }
 

@@ -34,9 +34,9 @@ use hookjail_sys::{FileRights, Identity, Links, pipe as make_pipe};
 use crate::{
     process::Pipes,
     program::{ContentGuard, Digest, Program, Role, Script, digest::hash_file, only_roots},
+    resources::scratch::{Around, Copied, Level, RunDir},
     run::{
         grants::{self, OpenGrant},
-        scratch::{Around, Copied, Level, RunDir},
         task::HookTask,
     },
 };

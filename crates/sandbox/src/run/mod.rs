@@ -1,20 +1,11 @@
 //! Starts a task's child confined and runs it to its end.
 
 mod ahead;
-pub(crate) mod cache;
-pub(crate) mod cgroup;
-#[cfg(target_os = "linux")]
-pub(crate) mod child;
 pub(crate) mod child_spec;
 #[cfg(target_os = "linux")]
 pub(crate) mod denials;
 pub(crate) mod floor;
 pub(crate) mod grants;
-#[cfg(target_os = "linux")]
-pub(crate) mod identity;
-#[cfg(target_os = "linux")]
-pub(crate) mod left_running;
-pub(crate) mod litter;
 #[cfg(target_os = "linux")]
 pub(crate) mod membership;
 pub(crate) mod notices;
@@ -25,12 +16,6 @@ pub(crate) mod places;
 pub(crate) mod proc_status;
 pub(crate) mod read_only;
 pub(crate) mod runner;
-pub(crate) mod scratch;
-#[cfg_attr(
-    not(target_os = "linux"),
-    expect(dead_code, reason = "files that last are shown on Linux alone")
-)]
-pub(crate) mod state;
 pub(crate) mod task;
 #[cfg(target_os = "linux")]
 pub(crate) mod view;
@@ -63,26 +48,25 @@ use hookjail_policy::{Files, Policy, References};
 use hookjail_sys::{Identity, Keeper, WaitStatus};
 
 #[cfg(target_os = "linux")]
-use crate::{
-    Absent, CgroupPlace,
-    run::{cgroup::Cgroups, observe::Observer},
-};
+use crate::{Absent, CgroupPlace, resources::cgroup::Cgroups, run::observe::Observer};
 
 use crate::{
     Backend, BackendName, HookUsers, InstanceDir, Opened, Order,
     host::{Identities, Known, Lease, Notes, Until},
     process::{self, Supervision},
+    resources::{
+        cache::Caches,
+        litter::{Litter, RunResources},
+        scratch::RunDir,
+        state::{self, StateStore},
+    },
     rootfs::{Root, View},
     run::{
         ahead::Refill,
-        cache::Caches,
         child_spec::Execution,
-        litter::{Litter, RunResources},
         notices::Notices,
         places::KnownPlaces,
         runner::Runner,
-        scratch::RunDir,
-        state::StateStore,
         task::{Action, HookTask, Task},
     },
     selftest::Confirmations,
@@ -131,10 +115,6 @@ pub struct SandboxParts {
     /// User of hooks under a root daemon.
     pub run_as: HookUsers,
     /// Files of hooks that last.
-    #[cfg_attr(
-        not(target_os = "linux"),
-        expect(dead_code, reason = "files that last are shown on Linux alone")
-    )]
     pub state: StateStore,
     /// Number of spawner threads for each caller and each different set of filters.
     pub spawners: usize,

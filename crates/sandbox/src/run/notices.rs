@@ -29,10 +29,10 @@ use hookjail_sys::{Identity, Links};
 
 use crate::{
     BackendName,
+    resources::scratch::RunDir,
     run::{
         child_spec::{Execution, own_directory},
         grants::{self, OpenGrant},
-        scratch::RunDir,
         task::HookTask,
     },
 };

@@ -6,9 +6,9 @@ use hookjail_base::refusal::{Reason, Refusal};
 use hookjail_policy::{Access, rights::Rights};
 
 #[cfg(target_os = "linux")]
-use crate::run::{
-    cgroup::{Cgroups, Group},
-    read_only::Closed,
+use crate::{
+    resources::cgroup::{Cgroups, Group},
+    run::read_only::Closed,
 };
 #[cfg(target_os = "linux")]
 use hookjail_policy::Limits;
@@ -17,7 +17,8 @@ use crate::{
     SandboxParts,
     host::Launcher,
     process::{Deadlines, Hold},
-    run::{cache::Caches, floor::Floor, grants::OpenGrant, places::KnownPlaces},
+    resources::cache::Caches,
+    run::{floor::Floor, grants::OpenGrant, places::KnownPlaces},
 };
 
 /// Resources of every backend: spawners, deadlines, canaries, system paths.

@@ -19,9 +19,8 @@ use crate::{
     Opened, Prepared,
     host::Until,
     program::Program,
-    run::{
-        child_spec::Execution, grants::OpenGrant, read_only::Kept, scratch::RunDir, state::RunState,
-    },
+    resources::{scratch::RunDir, state::RunState},
+    run::{child_spec::Execution, grants::OpenGrant, read_only::Kept},
 };
 
 /// A hook to be started, with the decisions about it.
@@ -44,18 +43,10 @@ pub struct HookTask<'a> {
     /// The program, opened.
     pub program: &'a Program,
     /// Its session; may be empty.
-    #[cfg_attr(
-        not(target_os = "linux"),
-        expect(dead_code, reason = "files that last are shown on Linux alone")
-    )]
     pub session: &'a str,
     /// Contents of its stdin.
     pub stdin: &'a Bytes,
     /// Its workspace.
-    #[cfg_attr(
-        not(target_os = "linux"),
-        expect(dead_code, reason = "files that last are shown on Linux alone")
-    )]
     pub workspace: Option<&'a Path>,
 }
 

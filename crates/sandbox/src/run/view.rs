@@ -13,7 +13,7 @@ use hookjail_base::util::outermost::Outermost;
 use hookjail_policy::{Access, SHARED, rights::Rights};
 use hookjail_sys::{Exposed, Found, MAX_EXPOSED, Private};
 
-use crate::run::{grants::OpenGrant, state::mirror::make_place};
+use crate::{resources::state::mirror::make_place, run::grants::OpenGrant};
 
 /// The shared directory that programs use unless a variable names another.
 pub(crate) const TEMPORARY: &str = "/tmp";

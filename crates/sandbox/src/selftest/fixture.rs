@@ -10,10 +10,12 @@ use std::{
 use hookjail_policy::{Access, Keep, Policy, rights::Rights};
 use hookjail_sys::{Attempt, Identity, Links};
 
-use crate::run::{
-    grants::{self, OpenGrant},
-    read_only::Kept,
-    scratch::{RunDir, wait_for_writers},
+use crate::{
+    resources::scratch::{RunDir, wait_for_writers},
+    run::{
+        grants::{self, OpenGrant},
+        read_only::Kept,
+    },
 };
 
 /// Directory that serves as the workspace with its read-only paths.

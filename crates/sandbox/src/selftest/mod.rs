@@ -35,11 +35,10 @@ use crate::{
     host::{Lease, Until},
     mutants,
     nesting::{CONTROL_FAILS, Cause},
+    resources::{litter::RunResources, scratch::RunDir},
     run::{
         Probed,
         grants::OpenGrant,
-        litter::RunResources,
-        scratch::RunDir,
         task::{Action, Task},
     },
     selftest::{

@@ -17,12 +17,11 @@ use super::*;
 use crate::{
     Absent, Claims, End, HookTask, HookUsers, Host, Noop, OwnUids, Runner, SandboxParts, Starting,
     Unenforceable,
-    landlock::Landlock,
+    landlock::{Landlock, start::start},
     linux,
     process::Supervision,
     program::{OpenedFor, Program, digest::DigestCache},
     rootfs::View,
-    run::child::start,
     seccomp::FilterSpec,
 };
 

@@ -33,10 +33,7 @@ use nix::sys::resource::{Resource, getrlimit};
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::key::Key;
-use crate::{
-    Released,
-    run::{child_spec::ScriptPlace, litter::RunResources},
-};
+use crate::{Released, resources::litter::RunResources, run::child_spec::ScriptPlace};
 
 /// The most interpreters and slots that wait at once.
 const MOST: usize = 32;

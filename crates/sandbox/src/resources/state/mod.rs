@@ -25,7 +25,7 @@ use hookjail_base::util::listing::Listings;
 use hookjail_policy::{Policy, StateScope, state::is_data};
 use hookjail_sys::Identity;
 
-use super::scratch::remove;
+use crate::resources::scratch::remove;
 
 /// Time after which an unused session's files are removed.
 const FORGET: Duration = Duration::from_secs(24 * 60 * 60);

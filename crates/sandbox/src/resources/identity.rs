@@ -25,7 +25,7 @@ use hookjail_sys::Identity;
 
 use crate::{
     Status,
-    run::left_running::{Found, processes},
+    resources::left_running::{Found, processes},
 };
 
 /// Pool of uids for hooks.

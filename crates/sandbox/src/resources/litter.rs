@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 
 use hookjail_base::refusal::lacking;
 
-use crate::{host::Lease, run::scratch::RunDir};
+use crate::{host::Lease, resources::scratch::RunDir};
 
 /// Limit on a caller's directories awaiting removal before its next hook has to wait.
 pub(crate) const BACKLOG: usize = 64;

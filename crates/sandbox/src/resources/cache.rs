@@ -20,7 +20,7 @@ use hookjail_base::refusal::{Fact, Reason, Refusal};
 use hookjail_policy::{Access, GrantPlace, Policy, References};
 
 use self::copy::copy_missing;
-use super::{
+use crate::resources::{
     scratch::{lock, remove},
     state::{Kept, StateOwner, StateStore},
 };

@@ -1,0 +1,247 @@
+//! What a child mounts: paths that stay read-only, scratch with a limit, a view of its own with files that last.
+
+use std::{collections::BTreeSet, io, os::fd::OwnedFd, path::Path, sync::Arc};
+
+use hookjail_base::refusal::Fault;
+use hookjail_policy::{
+    Access, HookView, Keep, ScratchLimits,
+    rights::{FileRight, FileRights as GrantedRights, OF_FILES, Rights},
+};
+use hookjail_sys::{
+    Bind, BindKind, ClosedPaths, FileRights, Found, Mounts, OwnIds, Placed, Private, ReadOnly,
+    TerminalRights, Tmpfs, View,
+};
+
+use crate::{
+    Runner, Task,
+    landlock::kernel_rights,
+    mutants,
+    resources::state::mirror::shown,
+    run::{
+        grants::OpenGrant,
+        read_only::{Closed, Instead, Kept},
+        task::Action,
+        view::{Cover, Placement, private, without_links},
+    },
+    seccomp::FilterSpec,
+};
+
+/// Rights on the pseudo-terminals of a run with a view of its own.
+const TERMINALS: GrantedRights = GrantedRights::of(&[
+    FileRight::IoctlDevice,
+    FileRight::ReadDirectory,
+    FileRight::ReadFile,
+    FileRight::WriteFile,
+]);
+
+/// Returns the rights on the directory for temporary files.
+pub(super) const fn temporary_rights(task: &Task<'_>) -> Rights {
+    match task.policy.view {
+        HookView::Machine => Rights::Scratch,
+        HookView::Own => Rights::Private,
+    }
+}
+
+/// Returns the mounts of a confined child, if it needs any.
+pub(super) fn mounts_of(
+    runner: &Runner,
+    spec: &FilterSpec,
+    task: &Task<'_>,
+    (scratch, lasting): (&Arc<OwnedFd>, Lasting),
+) -> Result<Option<Mounts>, Fault> {
+    let fault = |e: io::Error| Fault::new("cannot prepare the mounts of a run", e);
+    let identity = task.identity.as_ref();
+    let kept = task.kept.filter(|_| !mutants::lacks("set-up", "read-only"));
+    let read_only = kept.map(|kept| read_only_of(kept, &runner.closed));
+    let read_only = read_only.transpose().map_err(fault)?;
+    let limits = (task.policy.limits.scratch).filter(|_| !mutants::lacks("set-up", "scratch"));
+    let path = task.directory.scratch();
+    let tmpfs = limits.map(|ScratchLimits { bytes, files }| {
+        let rights = kernel_rights(temporary_rights(task).allowed(), spec.landlock_abi);
+        Tmpfs::covering((&path, scratch), (bytes, files), identity, rights)
+    });
+    let tmpfs = tmpfs.transpose().map_err(fault)?;
+    let view = match task.policy.view {
+        HookView::Machine => None,
+        HookView::Own => Some(view_of(spec, task, (scratch, lasting)).map_err(fault)?),
+    };
+    if read_only.is_none() && tmpfs.is_none() && view.is_none() {
+        return Ok(None);
+    }
+    let working_dir = match task.working_dir {
+        Some(named) => Some(Found::of(&named.path, &named.opened)),
+        None if tmpfs.is_some() => None,
+        None => Some(Found::of(&path, scratch)),
+    };
+    Ok(Some(Mounts {
+        // A daemon that gives hooks their own uids is root's and needs no user namespace.
+        ids: identity.is_none().then(OwnIds::get),
+        read_only,
+        scratch: tmpfs,
+        view,
+        working_dir: working_dir.transpose().map_err(fault)?,
+    }))
+}
+
+/// Returns what a child sees in the place of the machine's.
+fn view_of(
+    spec: &FilterSpec,
+    task: &Task<'_>,
+    (scratch, lasting): (&Arc<OwnedFd>, Lasting),
+) -> io::Result<View> {
+    let path = task.directory.scratch();
+    let placed = placed(task);
+    let scripts = placed.iter().map(|placement| {
+        Ok(Placed {
+            place: Found::of(&placement.place, &placement.original)?,
+            source: Found::of(&placement.copy_path, &placement.copy)?,
+        })
+    });
+    let scripts = scripts.collect::<io::Result<_>>()?;
+    let temporary = task.state.as_ref().and_then(|it| it.temporary.as_ref());
+    let cover = Cover {
+        in_memory: task.policy.limits.scratch.is_some(),
+        opened: temporary.map_or(scratch, |kept| &kept.opened),
+        path: temporary.map_or(&path, |kept| &kept.path),
+    };
+    // Grants below a directory of files that last are shown in it.
+    let shown_there = |grant: &OpenGrant| {
+        let mut lasting = lasting.shown.iter();
+        lasting.any(|shown| grant.path.starts_with(&shown.path))
+    };
+    let granted = lasting.granted.iter();
+    let granted = granted.filter(|grant| !shown_there(grant));
+    let granted: Vec<_> = granted.chain(&lasting.shown).collect();
+    let private = private(cover, &granted)?;
+    Ok(View {
+        // First, and so seen through what covers the directories above them.
+        private: lasting.private.into_iter().chain(private).collect(),
+        proc_rights: kernel_rights(Rights::Directory(Access::Read).allowed(), spec.landlock_abi),
+        scripts,
+        terminals: TerminalRights {
+            directory: kernel_rights(TERMINALS, spec.landlock_abi),
+            file: kernel_rights(TERMINALS.common(OF_FILES), spec.landlock_abi),
+        },
+    })
+}
+
+/// Returns what a view shows of the run itself.
+pub(super) fn of_run(runner: &Runner, task: &Task<'_>, scratch: &Arc<OwnedFd>) -> [OpenGrant; 2] {
+    let scratch = OpenGrant {
+        path: task.directory.scratch(),
+        rights: Rights::Private,
+        target: Arc::clone(scratch),
+    };
+    [runner.granted_canary(), scratch]
+}
+
+/// Returns the scripts of a hook that are shown at their own paths.
+fn placed<'a>(task: &'a Task<'_>) -> &'a [Placement] {
+    match &task.action {
+        Action::Execute(execution) => &execution.placed,
+        Action::Probe(_) => &[],
+    }
+}
+
+/// Files that outlast the run, as a view shows them.
+#[derive(Debug, Default)]
+pub(super) struct Lasting {
+    /// The grants, scripts that lie in none of them, and the run's own directories, at the paths at which a view shows them.
+    granted: Vec<OpenGrant>,
+    /// Mounts that cover directories of the machine.
+    private: Vec<Private>,
+    /// The directories that cover them.
+    shown: Vec<OpenGrant>,
+    /// The directory of the session's temporary files.
+    temporary: Option<OpenGrant>,
+}
+
+impl Lasting {
+    /// Prepares what is shown, with the rights of the hook's user.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of making an entry.
+    pub(super) fn prepare(task: &Task<'_>, of_run: &[OpenGrant]) -> io::Result<Self> {
+        let placed = placed(task);
+        // Granted by themselves.
+        let alone = |place: &Path| !task.granted().any(|grant| place.starts_with(&grant.path));
+        let alone = placed.iter().filter(|placement| alone(&placement.place));
+        let alone = alone.map(|placement| {
+            Ok(OpenGrant {
+                path: placement.place.clone(),
+                rights: Rights::File(Access::Execute),
+                target: Arc::new(placement.copy.try_clone()?.into()),
+            })
+        });
+        let alone = alone.collect::<io::Result<Vec<_>>>()?;
+        let places = &task.policy.files.state;
+        let mut lasting = match task.policy.view {
+            HookView::Machine => return Ok(Self::default()),
+            HookView::Own => Self {
+                granted: without_links(task.granted().chain(&alone).chain(of_run), places),
+                ..Self::default()
+            },
+        };
+        let Some(state) = &task.state else {
+            return Ok(lasting);
+        };
+        lasting.temporary = state.temporary.as_ref().map(|kept| OpenGrant {
+            path: kept.path.clone(),
+            rights: Rights::Private,
+            target: Arc::clone(&kept.opened),
+        });
+        let granted: Vec<_> = lasting.granted.iter().collect();
+        let identity = task.identity.as_ref();
+        let _as_user = identity.map(|it| FileRights::of(it.uid, it.gid, &it.groups));
+        // In order: a place comes after those that contain it, and is shown with them.
+        for place in places.iter().collect::<BTreeSet<_>>() {
+            let is_shown = |shown: &OpenGrant| place.starts_with(&shown.path);
+            if lasting.shown.iter().any(is_shown) {
+                continue;
+            }
+            if let Some((private, grant)) = shown(state, place, &granted, placed, places)? {
+                lasting.private.push(private);
+                lasting.shown.push(grant);
+            }
+        }
+        Ok(lasting)
+    }
+
+    /// Returns the grants on directories of files that last.
+    pub(super) fn grants(&self) -> Vec<OpenGrant> {
+        self.shown.iter().chain(&self.temporary).cloned().collect()
+    }
+}
+
+/// Returns the paths of a workspace that a child keeps.
+fn read_only_of(kept: &Kept, closed: &Closed) -> io::Result<ReadOnly> {
+    let points = kept.points.iter();
+    let binds = points.map(|(below, keep)| {
+        Bind::new(
+            below,
+            match keep {
+                Keep::Empty => BindKind::Empty,
+                Keep::Hidden => BindKind::Hidden,
+                Keep::Name => BindKind::Name,
+                Keep::Unchanged => BindKind::ReadOnly,
+            },
+        )
+    });
+    let binds: Option<Vec<_>> = binds.collect();
+    let has = |keep: Keep| kept.points.values().any(|it| *it == keep);
+    let closed = |instead, is_needed: bool| {
+        let entry = is_needed.then(|| closed.get(instead)).transpose()?;
+        let found = entry.map(|(path, opened)| Found::of(path, opened));
+        found.transpose()
+    };
+    Ok(ReadOnly {
+        binds: binds.ok_or(io::ErrorKind::InvalidInput)?,
+        closed: ClosedPaths {
+            directory: closed(Instead::Directory, kept.hides_directories)?,
+            empty: closed(Instead::Empty, has(Keep::Empty))?,
+            file: closed(Instead::File, has(Keep::Hidden))?,
+        },
+        workspace: Found::of(&kept.workspace, &kept.target)?,
+    })
+}
