@@ -114,7 +114,7 @@ SAME_AS_ROOT=(adopt:: audit_read:: audit_trail:: bad_input:: command_line:: cont
 # The same of the unit tests: models that are tried with very many values.
 MODELS=(consent::pending:: hooks::valve:: redaction:: seatbelt:: seccomp::tests::)
 # The crates in which a uid has a part; the others are pure.
-OF_A_UID=(base journal sandbox sys)
+OF_A_UID=(base daemon journal sandbox sys)
 
 # Rows of the escape matrix that cannot be shown: x32 is not in every kernel, and calls nobody knows have no control; what only
 # root can do at all has no control under another user.

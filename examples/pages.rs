@@ -6,7 +6,7 @@ use std::{env, fs, io, path::Path};
 
 use clap::CommandFactory;
 use clap_complete::{Shell, generate_to};
-use hookjail::testing::cli::Arguments;
+use hookjail::Arguments;
 
 fn main() -> io::Result<()> {
     let directory = env::args_os().nth(1);

@@ -10,10 +10,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use hookjail::{
-    contract::hook_file::{Origin, Switches, contracts, read},
-    testing::hooks::show,
-};
+use hookjail::contract::hook_file::{Origin, Switches, contracts, read};
+use hookjail_daemon::testing::hooks::show;
 use serde::Deserialize;
 use serde_json::Value;
 

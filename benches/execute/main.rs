@@ -37,17 +37,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hookjail::{
-    pb::{self, hook_service_client::HookServiceClient},
-    testing::{
-        config::{Config, ProcessEnv},
-        consent::{ConsentRule, Operator},
-        daemon::Assembly,
-        hooks::valve::{OnLimit, Valve},
-        wire::{Incoming, Server, WireLimits},
-    },
-};
+use hookjail::pb::{self, hook_service_client::HookServiceClient};
 use hookjail_base::util::user_paths::UserPaths;
+use hookjail_daemon::testing::{
+    config::{Config, ProcessEnv},
+    consent::{ConsentRule, Operator},
+    daemon::Assembly,
+    hooks::valve::{OnLimit, Valve},
+    wire::{Incoming, Server, WireLimits},
+};
 use nix::{fcntl::OFlag, unistd::pipe2};
 use serde_json::{Value, json};
 use tokio::{runtime::Runtime, task::JoinSet};

@@ -16,10 +16,10 @@ use hookjail::{
     model::{OnFailure, event::parse_event},
     pb::ExecuteRequest,
     policy::profile::ProfileFile,
-    testing::{
-        config::{Config, ProcessEnv},
-        wire,
-    },
+};
+use hookjail_daemon::testing::{
+    config::{Config, ProcessEnv},
+    wire,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Version};
 use http_body_util::BodyExt;

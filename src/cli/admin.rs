@@ -15,7 +15,7 @@ use hookjail_base::refusal::chain;
 use hookjail_client::{Failure, arguments::parse_span, connect, output, server::by_daemon};
 
 use super::Context;
-use crate::{
+use hookjail_daemon::{
     config::{ConfigError, admin_beside},
     wire::json,
 };

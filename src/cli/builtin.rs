@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use hookjail_client::{Failure, output};
 
-use crate::hooks::builtin::findings;
+use hookjail_daemon::hooks::builtin::findings;
 
 /// Look at the current directory as a built-in hook
 #[derive(Debug, clap::Args)]

@@ -7,7 +7,8 @@ use clap::{Args, Subcommand};
 use hookjail_client::{Failure, output};
 
 use super::Context;
-use crate::{config::Origin, model::plain};
+use hookjail_base::model::plain;
+use hookjail_daemon::config::Origin;
 
 /// Show the configuration in force, and where each value is from.
 #[derive(Debug, Args)]

@@ -29,7 +29,7 @@ use super::{
     run::{UNCONFINED, event},
     show::{Refusals, may_be_hindered, push_words, texts},
 };
-use crate::{consent::ConsentRule, daemon::operator, hooks::Owner, wire::json};
+use hookjail_daemon::{consent::ConsentRule, daemon::operator, hooks::Owner, wire::json};
 
 /// The exit code where a hook stopped the operation at its point.
 const EXIT_STOPPED: u8 = 2;

@@ -17,7 +17,7 @@ use hookjail_proto::{self as pb, sandbox_service_client::SandboxServiceClient};
 use hookjail_sandbox::Confinement;
 
 use super::{Context, private_server, profile, show::axis_name};
-use crate::{
+use hookjail_daemon::{
     daemon::Assembly,
     wire::{backend_statuses, json, profile_status},
 };

@@ -33,7 +33,7 @@ use hookjail_sandbox::{
 };
 
 use super::{Context, profile};
-use crate::{
+use hookjail_daemon::{
     config::Config,
     daemon::{Assembly, own},
 };

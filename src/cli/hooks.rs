@@ -17,10 +17,10 @@ use hookjail_contract::{
 use hookjail_policy::Registry;
 
 use super::Context;
-use crate::{
+use hookjail_base::model::Lines;
+use hookjail_daemon::{
     daemon::{Assembly, noteworthy},
     hooks::{Registered, load::peek, lookup, redirection, show},
-    model::Lines,
 };
 
 /// Lists the configured hooks, and checks files of hooks.

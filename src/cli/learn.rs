@@ -51,7 +51,7 @@ use super::{
     run::event,
     show::{denial_words, outcome_words},
 };
-use crate::{
+use hookjail_daemon::{
     config::Config,
     consent::ConsentRule,
     daemon::{Assembly, own},

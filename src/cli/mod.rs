@@ -38,7 +38,7 @@ use hookjail_client::{
     Everywhere, FAILED, RunArgs, RunArguments, connect, output, run_as::ReplacedHook,
 };
 
-use crate::config::{Config, ConfigError, ConfigSource, ProcessEnv};
+use hookjail_daemon::config::{Config, ConfigError, ConfigSource, ProcessEnv};
 
 /// Runs the hooks of AI-agent runtimes confined, on time, and says truthfully what happened.
 #[derive(Debug, Parser)]

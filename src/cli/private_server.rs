@@ -11,7 +11,7 @@ use tower::service_fn;
 use hookjail_base::util::swap::Current;
 use hookjail_client::{Failure, connect};
 
-use crate::{
+use hookjail_daemon::{
     config::Config,
     consent::ConsentRule,
     daemon::Assembly,

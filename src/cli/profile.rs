@@ -10,7 +10,7 @@ use hookjail_client::{Failure, output};
 use hookjail_policy::{Policy, Registry};
 
 use super::{Context, schema};
-use crate::{daemon::Assembly, schema::Form};
+use hookjail_daemon::{daemon::Assembly, schema::Form};
 
 /// Lists, shows and validates profiles.
 #[derive(Debug, Args)]

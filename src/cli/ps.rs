@@ -18,7 +18,7 @@ use super::{
     Context,
     admin::{answered, socket},
 };
-use crate::wire::json;
+use hookjail_daemon::wire::json;
 
 /// How much of a command a line shows, characters.
 const COMMAND_CHARS: usize = 60;

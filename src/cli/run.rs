@@ -26,7 +26,7 @@ use super::{
     private_server, rehearse,
     show::{show, show_preview},
 };
-use crate::{config::Config, consent::ConsentRule, daemon::Assembly, wire::json};
+use hookjail_daemon::{config::Config, consent::ConsentRule, daemon::Assembly, wire::json};
 
 /// The warning where nothing confined a hook.
 pub(super) const UNCONFINED: &str =

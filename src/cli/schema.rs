@@ -7,7 +7,7 @@ use clap::{Args, builder::PossibleValuesParser};
 use hookjail_client::{Failure, output};
 
 use super::Context;
-use crate::schema::Form;
+use hookjail_daemon::schema::Form;
 
 /// Prints the JSON Schema of one of hookjail's files.
 #[derive(Debug, Args)]

@@ -7,7 +7,7 @@ use clap::Args;
 use hookjail_client::Failure;
 
 use super::Context;
-use crate::daemon::{self, LogFormat};
+use hookjail_daemon::daemon::{self, LogFormat};
 
 /// Run the daemon.
 ///

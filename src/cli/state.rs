@@ -10,7 +10,7 @@ use hookjail_client::{Failure, output};
 use hookjail_sandbox::{StateEntry, StateOwner, StateStore};
 
 use super::Context;
-use crate::model::plain;
+use hookjail_base::model::plain;
 
 /// List and clear the files that hooks keep between runs
 #[derive(Debug, Args)]

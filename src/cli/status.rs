@@ -19,7 +19,7 @@ use super::{
     admin::{answered, socket_of_running},
     ps::length,
 };
-use crate::wire::json;
+use hookjail_daemon::wire::json;
 
 /// The exit code of a daemon that is there and serves nothing.
 const NOT_SERVING: u8 = 1;

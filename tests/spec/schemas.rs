@@ -5,10 +5,10 @@ use std::{fs, path::Path, sync::LazyLock};
 use hookjail::{
     pb,
     policy::profile::{ProfileCause, ProfileFile},
-    testing::{
-        config::{Config, ConfigProblem, ProcessEnv},
-        schema::Form,
-    },
+};
+use hookjail_daemon::testing::{
+    config::{Config, ConfigProblem, ProcessEnv},
+    schema::Form,
 };
 use hookjail_journal::record::Line;
 use jsonschema::Validator;
@@ -396,7 +396,7 @@ fn an_allowlist_as_it_is_written_has_its_form_and_the_command_line_prints_every_
         json!([{ "command": "x", "approved_at": "x", "digests": [{ "path": "/x", "sha256": "x", "role": "y" }] }]),
     ] {
         assert!(!validator.is_valid(&wrong), "{wrong}");
-        let read = serde_json::from_value::<Vec<hookjail::testing::consent::allowlist::Entry>>(
+        let read = serde_json::from_value::<Vec<hookjail_daemon::testing::consent::allowlist::Entry>>(
             wrong.clone(),
         );
         assert!(read.is_err(), "{wrong}");

@@ -24,7 +24,7 @@ use hookjail_proto::{
 };
 
 use super::super::{Context, show::axis_words};
-use crate::{consent::allowlist::typed, wire::json};
+use hookjail_daemon::{consent::allowlist::typed, wire::json};
 
 const PROMPT: &str = "[a]lways, [y]es this once, [N]o: ";
 

@@ -41,7 +41,7 @@ use hookjail_proto as pb;
 
 use super::{Context, profile};
 
-use crate::{
+use hookjail_daemon::{
     config::Config,
     consent::{
         self as admission,

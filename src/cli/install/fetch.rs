@@ -10,7 +10,7 @@ use std::{
 use serde::Deserialize;
 
 use super::unserved;
-use crate::consent::allowlist::Entry;
+use hookjail_daemon::consent::allowlist::Entry;
 
 /// The profile under which packages are fetched.
 pub(super) const PROFILE: &str = "develop-online";

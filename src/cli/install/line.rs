@@ -8,7 +8,7 @@ use hookjail_client::{
     thin::{THIN, WHOLE},
 };
 
-use crate::hooks::variables::words;
+use hookjail_daemon::hooks::variables::words;
 
 /// The maximum time by which a hook's timeout precedes the runtime's own timer.
 const TIMEOUT_MARGIN: Duration = Duration::from_secs(3);

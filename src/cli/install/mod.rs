@@ -46,7 +46,7 @@ use super::{
     consent::{self, BoundConsent, Terms},
     profile,
 };
-use crate::{
+use hookjail_daemon::{
     config::Config,
     consent::allowlist::Allowlist,
     daemon::Assembly,

@@ -35,8 +35,8 @@ use super::{
     edit::{self, Edit, Syntax},
     line::may_have_been,
 };
-use crate::{
-    cli::Context,
+use crate::cli::Context;
+use hookjail_daemon::{
     config::Config,
     hooks::{
         Registered,

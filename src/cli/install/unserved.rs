@@ -7,7 +7,7 @@ use hookjail_contract::Mode;
 use hookjail_sandbox::program::Role;
 
 use super::consent::Serves;
-use crate::consent::allowlist::Entry;
+use hookjail_daemon::consent::allowlist::Entry;
 
 /// Maximum size of a script that is searched, bytes.
 const MOST: usize = 1 << 20;

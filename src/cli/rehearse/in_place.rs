@@ -19,10 +19,8 @@ use hookjail_sandbox::BriefState;
 use hookjail_sys::hold_no_signals;
 
 use super::{RefusedUse, Watch, Watched};
-use crate::{
-    cli::{Context, private_server, run::private},
-    daemon::Assembly,
-};
+use crate::cli::{Context, private_server, run::private};
+use hookjail_daemon::daemon::Assembly;
 
 /// Runs a hook bare and confined, and shows what differs.
 pub(in crate::cli) fn in_place(

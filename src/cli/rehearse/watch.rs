@@ -17,8 +17,8 @@ use hookjail_policy::{
 use hookjail_sandbox::Observer;
 
 use super::refused::RefusedUse;
-use crate::{
-    cli::observed::{find_profile, is_read_only, landlock_abi, needs, refusals, under},
+use crate::cli::observed::{find_profile, is_read_only, landlock_abi, needs, refusals, under};
+use hookjail_daemon::{
     config::Config,
     daemon::{Assembly, own},
 };

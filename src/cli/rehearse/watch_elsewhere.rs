@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use hookjail_client::Failure;
 
 use super::refused::RefusedUse;
-use crate::{config::Config, daemon::Assembly};
+use hookjail_daemon::{config::Config, daemon::Assembly};
 
 /// No observer.
 pub(in crate::cli) struct Watch;

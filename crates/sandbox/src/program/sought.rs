@@ -20,7 +20,7 @@ const MOST_NAMES: usize = 4096;
 
 /// Returns the directories of a `PATH` in which hooks or agents write, and that give the name of an interpreter, which another
 /// directory has, to a file of theirs. A link to a program of the name elsewhere is none, as virtual environments have it.
-/// A directory that cannot be read, or has more than [`MOST_NAMES`] names, counts as one.
+/// A directory that cannot be read, or has more than 4096 names, counts as one.
 ///
 /// # Errors
 ///

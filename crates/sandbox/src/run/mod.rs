@@ -122,7 +122,7 @@ pub struct SandboxParts {
 
 impl SandboxParts {
     /// Returns the parts of a sandbox that keeps its files in a directory, which must last as long. Hooks run as this
-    /// process's user, or where that is root each under a uid of [`DEFAULT_UID_RANGE`]. Cgroups limit none of them.
+    /// process's user, or where that is root each under a uid of [`DEFAULT_UID_RANGE`](crate::DEFAULT_UID_RANGE). Cgroups limit none of them.
     ///
     /// Starts a process that kills the hooks where this process is killed.
     ///
@@ -562,7 +562,7 @@ impl Confinement {
     }
 
     /// Asks for a resource of a run. Where it is lacking, all processes that wait for other runs are killed, and it is asked for
-    /// again for [`GIVING_UP`] at most.
+    /// again for two seconds at most.
     ///
     /// # Errors
     ///

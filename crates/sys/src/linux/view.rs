@@ -22,7 +22,7 @@ use super::{
 /// The mounts of a view.
 #[derive(Debug)]
 pub struct View {
-    /// Directories that cover shared ones: at most [`MAX_PRIVATE`].
+    /// Directories that cover shared ones: a fixed number at most.
     pub private: Vec<Private>,
     /// Rights that Landlock is to grant on `/proc`: `LANDLOCK_ACCESS_FS_*`.
     pub proc_rights: u64,

@@ -32,11 +32,11 @@ pub(super) fn reap(pidfd: BorrowedFd<'_>) -> io::Result<Option<Reaped>> {
     wait(libc::P_PIDFD, pidfd.as_raw_fd().unsigned_abs())
 }
 
-/// Reaps a watched child, as [`reap`] does.
+/// Reaps a watched child, if it has ended.
 ///
 /// # Errors
 ///
-/// As [`reap`].
+/// Returns the error of `waitid`.
 pub fn reap_watched(child: &Watched) -> io::Result<Option<Reaped>> {
     reap(child.get_ref().as_fd())
 }

@@ -1,0 +1,368 @@
+//! The administrator's file: values that every other configuration of this host may only narrow.
+//!
+//! It has keys of a configuration, as far as [`RULES`] say what narrows them. A key that only this file sets has its value;
+//! one that both set is an error where the configuration's is wider.
+
+use std::{
+    fs::File,
+    io::{self, Read},
+    path::{Path, PathBuf},
+};
+
+use toml::{Table, Value};
+
+use hookjail_base::util::trusted_file::{self, Untrusted};
+use hookjail_base::util::units::Size;
+use hookjail_contract::Url;
+
+use super::{ConfigError, ConfigProblem, deserialize, read_table};
+
+/// Where it is. No user and no variable of the environment decides that.
+pub(super) const FILE: &str = "/etc/hookjail/managed.toml";
+
+/// What narrows a value.
+#[derive(Clone, Copy, Debug)]
+enum Rule {
+    /// A number or a size that is no larger.
+    AtMost,
+    /// A number that is no larger, where 0 stands for any.
+    Capped,
+    /// The value itself, once it is this one.
+    Kept(bool),
+    /// A list without other items.
+    Within,
+    /// A list of URLs, each at or below one of these.
+    Below,
+}
+
+/// The keys that can be managed.
+const RULES: [(&str, Rule); 16] = [
+    ("audit.readers", Rule::Within),
+    ("backends.order", Rule::Within),
+    ("consent.accept_hooks", Rule::Kept(false)),
+    ("consent.operators", Rule::Within),
+    ("consent.runtime", Rule::Kept(false)),
+    ("hooks.disabled", Rule::Kept(true)),
+    ("hooks.event_max", Rule::AtMost),
+    ("hooks.max_concurrent", Rule::AtMost),
+    ("hooks.max_hook_driven_turns", Rule::Capped),
+    ("hooks.max_queued", Rule::AtMost),
+    ("http.allow", Rule::Below),
+    ("notify.enabled", Rule::Kept(false)),
+    ("profiles.allow", Rule::Within),
+    ("profiles.dirs", Rule::Within),
+    ("run.private", Rule::Kept(false)),
+    ("server.callers", Rule::Within),
+];
+
+/// The administrator's file, read.
+#[derive(Clone, Debug)]
+pub(super) struct Managed {
+    pub(super) file: PathBuf,
+    pub(super) table: Table,
+}
+
+impl Managed {
+    /// Reads the file; `None` where there is none.
+    ///
+    /// # Errors
+    ///
+    /// Names a key that cannot be managed, or whose value is no configuration's.
+    pub(super) fn load(file: &Path) -> Result<Option<Self>, ConfigError> {
+        let read = || -> Result<Option<Self>, ConfigProblem> {
+            let mut opened = match trusted_file::open_roots(file, File::options().read(true)) {
+                Err(Untrusted::Io(error)) if error.kind() == io::ErrorKind::NotFound => {
+                    return Ok(None);
+                }
+                opened => opened?,
+            };
+            let mut text = String::new();
+            opened.read_to_string(&mut text)?;
+            Self::parse(file, &text).map(Some)
+        };
+        read().map_err(|cause| ConfigError {
+            path: file.to_owned(),
+            cause,
+        })
+    }
+
+    pub(super) fn parse(file: &Path, text: &str) -> Result<Self, ConfigProblem> {
+        drop(deserialize(text)?);
+        let table = read_table(text)?;
+        let unmanageable = keys(&table).find(|key| rule(key).is_none());
+        if let Some(key) = unmanageable {
+            let known: Vec<_> = RULES.iter().map(|(key, _)| *key).collect();
+            return Err(ConfigProblem::Syntax(format!(
+                "`{key}` cannot be managed here; these can: {}",
+                known.join(", ")
+            )));
+        }
+        Ok(Self {
+            file: file.to_owned(),
+            table,
+        })
+    }
+
+    /// Returns a configuration with these values where it has none of its own.
+    ///
+    /// # Errors
+    ///
+    /// Names a key whose value is wider than here.
+    pub(super) fn narrow(&self, mut own: Table) -> Result<Table, ConfigProblem> {
+        for (key, rule) in RULES {
+            let Some(limit) = at(&self.table, key) else {
+                continue;
+            };
+            match at(&own, key) {
+                None => put(&mut own, key, limit.clone()),
+                Some(value) if rule.holds(value, limit) => {}
+                Some(value) => return Err(self.wider(key, value, limit)),
+            }
+            if key == "backends.order"
+                && let Some(Value::Table(profiles)) = at(&own, "backends.profiles")
+                && let Some(wider) = profiles.values().find(|it| !rule.holds(it, limit))
+            {
+                return Err(self.wider("backends.profiles", wider, limit));
+            }
+        }
+        Ok(own)
+    }
+
+    fn wider(&self, key: &'static str, value: &Value, limit: &Value) -> ConfigProblem {
+        let file = self.file.display();
+        ConfigProblem::key(
+            key,
+            format!(
+                "is {value}, and `{file}` allows no more than {limit}; narrow it or take it out"
+            ),
+        )
+    }
+}
+
+impl Rule {
+    /// Returns whether a value is no wider than another. One whose form is not known is wider.
+    fn holds(self, value: &Value, limit: &Value) -> bool {
+        let list = || value.as_array().zip(limit.as_array());
+        let numbers = amount(value).zip(amount(limit));
+        match self {
+            Self::AtMost => numbers.is_some_and(|(value, limit)| value <= limit),
+            Self::Capped => {
+                numbers.is_some_and(|(value, limit)| limit == 0 || value != 0 && value <= limit)
+            }
+            Self::Kept(kept) => limit.as_bool() != Some(kept) || value.as_bool() == Some(kept),
+            Self::Within => {
+                list().is_some_and(|(own, limit)| own.iter().all(|item| limit.contains(item)))
+            }
+            Self::Below => list().is_some_and(|(own, limit)| {
+                let limits: Vec<_> = limit.iter().filter_map(url).collect();
+                own.iter().all(|item| {
+                    url(item).is_some_and(|item| limits.iter().any(|limit| item.is_within(limit)))
+                })
+            }),
+        }
+    }
+}
+
+fn url(value: &Value) -> Option<Url> {
+    Url::parse(value.as_str()?).ok()
+}
+
+/// Returns a number, or a size's bytes.
+fn amount(value: &Value) -> Option<u64> {
+    let size: Result<Size, _> = value.clone().try_into();
+    size.ok().map(|size| size.0)
+}
+
+fn rule(key: &str) -> Option<Rule> {
+    let found = RULES.iter().find(|(known, _)| *known == key);
+    found.map(|(_, rule)| *rule)
+}
+
+/// Returns the keys of a file: those of its sections, with the section before them.
+pub(super) fn keys(table: &Table) -> impl Iterator<Item = String> {
+    table
+        .iter()
+        .flat_map(|(section, value)| match value.as_table() {
+            Some(keys) => {
+                let keys = keys.keys();
+                keys.map(|key| format!("{section}.{key}")).collect()
+            }
+            None => vec![section.clone()],
+        })
+}
+
+/// Returns the value of a key like `section.key`.
+pub(super) fn at<'a>(table: &'a Table, key: &str) -> Option<&'a Value> {
+    match key.split_once('.') {
+        Some((section, key)) => table.get(section)?.get(key),
+        None => table.get(key),
+    }
+}
+
+fn put(table: &mut Table, key: &str, value: Value) {
+    let Some((section, key)) = key.split_once('.') else {
+        return;
+    };
+    let section = table.entry(section).or_insert(Value::Table(Table::new()));
+    if let Value::Table(section) = section {
+        section.insert(key.to_owned(), value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hookjail_base::util::user_paths::UserPaths;
+
+    use super::*;
+    use crate::config::{Config, ProcessEnv};
+
+    fn managed(text: &str) -> Managed {
+        Managed::parse(Path::new("/m"), text).unwrap()
+    }
+
+    /// Returns whether a configuration may have a value, where the administrator's file has another.
+    fn may(key: &str, limit: &str, own: &str) -> bool {
+        let (section, name) = key.split_once('.').unwrap();
+        let text = |value: &str| format!("[{section}]\n{name} = {value}\n");
+        let own = read_table(&text(own)).unwrap();
+        let narrowed = managed(&text(limit)).narrow(own.clone());
+        if let Ok(narrowed) = &narrowed {
+            assert_eq!(*narrowed, own, "{key}");
+        }
+        narrowed.is_ok()
+    }
+
+    #[test]
+    fn what_is_narrower_is_taken_and_what_is_wider_is_an_error() {
+        for (key, limit, narrower, wider) in [
+            ("audit.readers", "[\"ada\", 7]", "[7]", "[8]"),
+            (
+                "backends.order",
+                "[\"landlock\", \"container\"]",
+                "[\"container\"]",
+                "[\"landlock\", \"noop\"]",
+            ),
+            ("consent.accept_hooks", "false", "false", "true"),
+            ("consent.accept_hooks", "true", "false", ""),
+            ("consent.operators", "[]", "[]", "[0]"),
+            ("consent.runtime", "false", "false", "true"),
+            ("hooks.disabled", "true", "true", "false"),
+            ("hooks.disabled", "false", "true", ""),
+            ("hooks.event_max", "\"1MiB\"", "1048576", "\"1025KiB\""),
+            ("hooks.max_concurrent", "64", "64", "65"),
+            ("hooks.max_hook_driven_turns", "25", "1", "0"),
+            ("hooks.max_hook_driven_turns", "0", "0", ""),
+            ("hooks.max_queued", "10", "0", "11"),
+            (
+                "http.allow",
+                "[\"https://a.example/x/\"]",
+                "[\"https://a.example/x/y\"]",
+                "[\"https://a.example/\"]",
+            ),
+            (
+                "profiles.allow",
+                "[\"strict\", \"pipeline\"]",
+                "[\"strict\"]",
+                "[\"strict\", \"network\"]",
+            ),
+            ("profiles.dirs", "[\"/etc/p\"]", "[]", "[\"/home/u/p\"]"),
+            ("run.private", "false", "false", "true"),
+            ("server.callers", "[\"@team\"]", "[\"@team\"]", "[\"eve\"]"),
+        ] {
+            assert!(may(key, limit, narrower), "{key} {narrower}");
+            assert!(may(key, limit, limit), "{key} {limit}");
+            assert!(wider.is_empty() || !may(key, limit, wider), "{key} {wider}");
+        }
+        for (key, _) in RULES {
+            assert!(
+                include_str!("../../../../docs/configuration.md").contains(&format!("| `{key}` |")),
+                "{key}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_error_names_the_key_both_values_and_the_file() {
+        let limits = managed("[hooks]\nmax_concurrent = 64\n");
+        let own = read_table("[hooks]\nmax_concurrent = 100\n").unwrap();
+        let error = limits.narrow(own).unwrap_err().to_string();
+        for part in ["`hooks.max_concurrent`", "100", "64", "`/m`"] {
+            assert!(error.contains(part), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_profiles_backends_are_no_way_around() {
+        let limits = managed("[backends]\norder = [\"landlock\"]\n");
+        let own =
+            |list: &str| read_table(&format!("[backends.profiles]\nstrict = {list}\n")).unwrap();
+        assert!(limits.narrow(own("[\"landlock\"]")).is_ok());
+        let error = limits.narrow(own("[\"noop\"]")).unwrap_err().to_string();
+        assert!(error.contains("backends.profiles"), "{error}");
+    }
+
+    #[test]
+    fn without_a_value_of_its_own_a_configuration_has_these() {
+        let limits = managed(
+            "[run]\nprivate = false\n[hooks]\nmax_concurrent = 3\n[profiles]\nallow = [\"strict\"]\n",
+        );
+        let home = ProcessEnv {
+            paths: UserPaths {
+                home: Some("/home/u".into()),
+                ..UserPaths::default()
+            },
+            ..ProcessEnv::default()
+        };
+        let config = Config::narrowed("", Some(&limits), &home).unwrap();
+        let profiles = config.allowed_profiles.unwrap();
+        let profiles: Vec<_> = profiles.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            (config.private_runs, config.max_concurrent, profiles),
+            (false, 3, vec!["strict".to_owned()])
+        );
+        // The control.
+        let config = Config::narrowed("", None, &home).unwrap();
+        assert!(config.private_runs && config.allowed_profiles.is_none());
+    }
+
+    #[test]
+    fn a_key_that_nothing_narrows_or_nobody_knows_is_an_error() {
+        for (text, expected) in [
+            (
+                "[paths]\nstate = \"/x\"\n",
+                "`paths.state` cannot be managed",
+            ),
+            ("[[hook]]\ncommand = [\"/x\"]\n", "`hook` cannot be managed"),
+            ("[hooks]\nmax_concurent = 1\n", "max_concurent"),
+            ("[hooks\n", ""),
+        ] {
+            let error = Managed::parse(Path::new("/m"), text)
+                .unwrap_err()
+                .to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn variables_that_accept_commands_are_an_error_where_they_may_not() {
+        let limits = managed("[consent]\naccept_hooks = false\n");
+        let of = |accept_hooks, own: &[&'static str]| ProcessEnv {
+            accept_hooks,
+            paths: UserPaths {
+                home: Some("/home/u".into()),
+                ..UserPaths::default()
+            },
+            own_accepts: own.iter().copied().collect(),
+            ..ProcessEnv::default()
+        };
+        assert!(Config::narrowed("", Some(&limits), &of(false, &[])).is_ok());
+        for set in [of(true, &[]), of(false, &["a runtime"])] {
+            let error = Config::narrowed("", Some(&limits), &set).unwrap_err();
+            assert!(
+                error.to_string().contains("consent.accept_hooks"),
+                "{error}"
+            );
+            assert!(Config::narrowed("", None, &set).is_ok());
+        }
+    }
+}

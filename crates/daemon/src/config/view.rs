@@ -1,0 +1,216 @@
+//! The configuration in force, key by key, with where each value is from.
+
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use toml::{Table, Value};
+
+use hookjail_base::model::Users;
+
+use super::{
+    Config, ConfigError, ConfigProblem, ProcessEnv, deserialize,
+    managed::{self, Managed},
+    read, read_table,
+};
+
+/// A key's value and its origin.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Setting {
+    /// The key, as `section.key`; the name of a list of tables alone.
+    pub key: String,
+    /// The value; of a list of tables how many it has.
+    pub value: Value,
+    /// The origin.
+    pub origin: Origin,
+    /// The file, if one has the value.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<PathBuf>,
+}
+
+/// Origin of a value.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Origin {
+    /// No file has it. It may depend on the user and on the environment.
+    Default,
+    /// The configuration.
+    File,
+    /// The administrator's file.
+    Managed,
+}
+
+/// Returns all settings in force, by key.
+///
+/// # Errors
+///
+/// As [`Config::load`].
+pub(crate) fn settings(
+    path: Option<&Path>,
+    environment: &ProcessEnv,
+) -> Result<Vec<Setting>, ConfigError> {
+    let managed = Managed::load(Path::new(managed::FILE))?;
+    let view = || {
+        let text = path.map(read).transpose()?.unwrap_or_default();
+        view((&text, path), managed.as_ref(), environment)
+    };
+    view().map_err(|cause| ConfigError {
+        path: path.unwrap_or_else(|| Path::new("(defaults)")).to_owned(),
+        cause,
+    })
+}
+
+fn view(
+    (text, path): (&str, Option<&Path>),
+    managed: Option<&Managed>,
+    environment: &ProcessEnv,
+) -> Result<Vec<Setting>, ConfigProblem> {
+    let config = Config::narrowed(text, managed, environment)?;
+    let own = read_table(text)?;
+    let merged = match managed {
+        Some(managed) => managed.narrow(own.clone())?,
+        None => own.clone(),
+    };
+    let file = deserialize(&merged.to_string())?;
+    let written = Table::try_from(&file)
+        .map_err(|error| ConfigProblem::Syntax(format!("cannot be shown: {error}")))?;
+    let mut values: Vec<_> = managed::keys(&written)
+        .filter_map(|key| Some((managed::at(&written, &key)?.clone(), key)))
+        .collect();
+    values.extend(
+        derived(&config)
+            .into_iter()
+            .filter(|(_, key)| managed::at(&written, key).is_none())
+            .map(|(value, key)| (value, key.to_owned())),
+    );
+    values.sort_by(|(_, a), (_, b)| a.cmp(b));
+    let setting = |(value, key): (Value, String)| {
+        let (origin, file) = if managed::at(&own, &key).is_some() {
+            (Origin::File, path)
+        } else if managed::at(&merged, &key).is_some() {
+            (Origin::Managed, managed.map(|it| &*it.file))
+        } else {
+            (Origin::Default, None)
+        };
+        Setting {
+            file: file.map(Path::to_owned),
+            key,
+            origin,
+            value: shown(value),
+        }
+    };
+    Ok(values.into_iter().map(setting).collect())
+}
+
+/// Returns the values that depend on the user and on the environment where no file has them.
+fn derived(config: &Config) -> Vec<(Value, &'static str)> {
+    let path = |path: &Path| Value::from(path.display().to_string());
+    let roots = &config.workspace_roots;
+    let roots = match roots.homes_of_callers {
+        true => Value::from("the home of each caller"),
+        false => {
+            let roots = roots.homes.iter().chain(&roots.named);
+            Value::Array(roots.map(|it| path(it)).collect())
+        }
+    };
+    let mut derived = vec![
+        (roots, "hooks.workspace_roots"),
+        (path(&config.runtime), "paths.runtime"),
+        (path(&config.state), "paths.state"),
+        (listed(&config.callers), "server.callers"),
+        (
+            Value::from(config.bytes_in_flight.to_string()),
+            "server.max_bytes_in_flight",
+        ),
+    ];
+    let sockets = [
+        (&config.admin_socket, "server.admin_socket"),
+        (&config.socket, "server.socket"),
+    ];
+    let sockets = sockets.into_iter();
+    derived.extend(sockets.filter_map(|(socket, key)| Some((path(socket.as_deref()?), key))));
+    derived
+}
+
+fn listed(users: &Users) -> Value {
+    let uids = users.uids.iter().map(|uid| Value::from(i64::from(*uid)));
+    let groups = users
+        .groups
+        .iter()
+        .map(|gid| Value::from(format!("group {gid}")));
+    Value::Array(uids.chain(groups).collect())
+}
+
+/// Returns a value as it may be shown: entries of lists of tables may have variables with secrets.
+fn shown(value: Value) -> Value {
+    let entries = value
+        .as_array()
+        .filter(|items| items.iter().any(Value::is_table));
+    match entries.map(Vec::len) {
+        Some(count) => Value::from(format!("{count} of them")),
+        None => value,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hookjail_base::util::user_paths::UserPaths;
+
+    use super::*;
+
+    fn at_home() -> ProcessEnv {
+        ProcessEnv {
+            paths: UserPaths {
+                home: Some("/home/u".into()),
+                xdg_runtime: Some("/run/user/1".into()),
+                ..UserPaths::default()
+            },
+            ..ProcessEnv::default()
+        }
+    }
+
+    #[test]
+    fn each_key_has_its_value_in_force_and_where_it_is_from() {
+        let limits =
+            "[hooks]\nmax_concurrent = 8\nmax_queued = 9\n[profiles]\nallow = [\"strict\"]\n";
+        let managed = Managed::parse(Path::new("/m"), limits).unwrap();
+        let own = "[hooks]\nmax_queued = 3\n[[secret]]\nname = \"s\"\npattern = \"hunter2\"\n";
+        let view = view((own, Some(Path::new("/o"))), Some(&managed), &at_home()).unwrap();
+        let of = |key: &str| {
+            let found = view.iter().find(|it| it.key == key).unwrap();
+            let file = found.file.as_deref().and_then(Path::to_str);
+            (found.value.to_string(), found.origin, file)
+        };
+        assert_eq!(
+            of("hooks.max_concurrent"),
+            ("8".into(), Origin::Managed, Some("/m"))
+        );
+        assert_eq!(
+            of("hooks.max_queued"),
+            ("3".into(), Origin::File, Some("/o"))
+        );
+        assert_eq!(of("hooks.spawners"), ("4".into(), Origin::Default, None));
+        assert_eq!(of("profiles.allow").1, Origin::Managed);
+        assert_eq!(
+            of("paths.state"),
+            (
+                "\"/home/u/.local/state/hookjail\"".into(),
+                Origin::Default,
+                None
+            )
+        );
+        assert_eq!(
+            of("secret"),
+            ("\"1 of them\"".into(), Origin::File, Some("/o"))
+        );
+        assert!(!format!("{view:?}").contains("hunter2"));
+    }
+
+    #[test]
+    fn every_key_of_the_example_is_shown() {
+        let example = include_str!("../../../../examples/hookjail.toml");
+        let view = view((example, None), None, &at_home()).unwrap();
+        for key in managed::keys(&read_table(example).unwrap()) {
+            assert!(view.iter().any(|it| it.key == key), "{key}");
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! The daemon of hookjail: a request becomes a confined run, a record and an answer.
+//!
+//! A request travels in one direction. Each stage takes the value of the stage before by move:
+//!
+//! ```text
+//! wire::decode → Gate::admit → Plan::resolve → Audit::start → Confined::start → Confined::run → Interpreted::of → Audit::end → wire::encode
+//!  Request        Admitted      Plan            Announced      Confined          Ended           Interpreted       Recorded     reply
+//! ```
+//!
+//! The stages are the files of `pipeline`, which alone sees all the libraries below it. A hook can be started only through
+//! `pipeline::Confined`; a reply can be encoded only from `pipeline::Recorded`.
+//! "Ran unannounced", "ran unconfined" and "answered unaudited" do not compile (`tests/compile-fail.md`).
+//!
+//! Public is what the commands in `src` use, which stand above the daemon, and what is pure.
+
+#![forbid(unsafe_code)]
+
+pub mod config;
+pub mod consent;
+pub mod daemon;
+mod dispatch;
+pub mod hooks;
+mod metrics;
+mod pipeline;
+mod request;
+pub mod schema;
+#[doc(hidden)]
+pub mod testing;
+mod traces;
+pub mod wire;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../tests/compile-fail.md")]
+struct CompileFail;

@@ -1,0 +1,756 @@
+//! Counts what a daemon does, and renders the counts for Prometheus.
+//!
+//! Recording is on the path of every call. It costs atomics, and for the labels of a run and of a refusal a lookup under a
+//! read lock, for which a caller waits only while another one adds a combination that is new.
+//!
+//! Label values are names of this crate's enums and of profiles that the operator configured, so no caller can add one.
+
+use std::time::{Duration, SystemTime};
+
+use prometheus::{
+    Gauge, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
+    Registry, TextEncoder, core::Collector,
+};
+
+use hookjail_base::{
+    model::{
+        ProfileName,
+        axis::{Axes, Axis, Coverage},
+    },
+    refusal::Reason,
+};
+use hookjail_contract::{Decision, Mode};
+
+use hookjail_journal::{record::OutcomeKind, writer::Tally};
+use hookjail_sandbox::WaitingLevels;
+
+/// A failure to register or to render.
+pub(crate) type MetricsError = prometheus::Error;
+
+/// The decisions of a dispatch.
+const DECISIONS: [Decision; 5] = [
+    Decision::Allow,
+    Decision::Ask,
+    Decision::Block,
+    Decision::Deny,
+    Decision::None,
+];
+
+/// The axis of denials that no axis covers.
+const OTHER: &str = "other";
+
+/// Bounds of what takes microseconds where nobody waits, seconds.
+const SHORT: [f64; 13] = [
+    0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.1, 0.5, 1.0, 10.0, 60.0,
+];
+
+/// Bounds of what hooks take, seconds.
+const LONG: [f64; 13] = [
+    0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 10.0, 60.0, 600.0,
+];
+
+/// Outcome of notices.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum NoticeOutcome {
+    /// The program could not be started, failed, or took too long.
+    Failed,
+    /// A limit was reached.
+    Limited,
+    /// The program ended well.
+    Shown,
+    /// There is no program.
+    Unserved,
+}
+
+impl NoticeOutcome {
+    const ALL: [Self; 4] = [Self::Failed, Self::Limited, Self::Shown, Self::Unserved];
+
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Failed => "failed",
+            Self::Limited => "limited",
+            Self::Shown => "shown",
+            Self::Unserved => "unserved",
+        }
+    }
+}
+
+/// The counts of a daemon since its start.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    axes: Axes<AxisCounters>,
+    denials_of_no_axis: IntCounter,
+    dispatches: IntCounterVec,
+    faults: IntCounter,
+    loaded: IntGauge,
+    loaded_last: IntGauge,
+    notices: IntCounterVec,
+    profiles: IntGaugeVec,
+    queue: Histogram,
+    refusals: IntCounterVec,
+    registry: Registry,
+    reload_failures: IntCounter,
+    run: Histogram,
+    runs: IntCounterVec,
+    setup: Histogram,
+    spans_dropped: IntCounter,
+    unconfined: IntCounter,
+}
+
+/// The counts of one axis.
+#[derive(Debug)]
+struct AxisCounters {
+    degraded: IntCounter,
+    denials: IntCounter,
+    enforced: IntCounter,
+    ignored: IntCounter,
+}
+
+/// The facts of a run that ended.
+#[derive(Debug)]
+pub(crate) struct RunFacts<'a, D> {
+    /// The backend's treatment of each axis.
+    pub(crate) axes: &'a Axes<Coverage>,
+    /// The contract.
+    pub(crate) contract: Mode,
+    /// The axes of denied calls, each with a number of denials.
+    pub(crate) denials: D,
+    /// The outcome.
+    pub(crate) outcome: OutcomeKind,
+    /// The profile, as configured.
+    pub(crate) profile: &'a ProfileName,
+    /// The time in the queue.
+    pub(crate) queue: Duration,
+    /// The time from release to end.
+    pub(crate) run: Duration,
+    /// The time from arrival to release, without that in the queue.
+    pub(crate) setup: Duration,
+    /// Whether nothing confined the hook.
+    pub(crate) unconfined: bool,
+}
+
+/// What is read of the daemon at the time of a scrape.
+#[derive(Debug)]
+pub(crate) struct Levels<'a> {
+    /// The journal's counts.
+    pub(crate) journal: &'a Tally,
+    /// Whether the journal can be written.
+    pub(crate) journal_writable: bool,
+    /// Open questions to the operator.
+    pub(crate) questions: usize,
+    /// Requests that wait for a place.
+    pub(crate) queued: usize,
+    /// Places that are taken.
+    pub(crate) running: usize,
+    /// Processes that wait for runs, and runs that began in one.
+    pub(crate) waiting: WaitingLevels,
+}
+
+impl Metrics {
+    /// Starts to count.
+    ///
+    /// # Errors
+    ///
+    /// Fails where two metrics have one name.
+    pub(crate) fn new() -> Result<Self, MetricsError> {
+        let registry = Registry::new();
+        let of = Registering(&registry);
+        let coverage = of.counters(
+            "run_axes",
+            "Axes of ended runs, by what the backend did about them.",
+            &["axis", "coverage"],
+        )?;
+        let denials = of.counters(
+            "denials",
+            "System calls that hooks were denied, but for those that C libraries make on their own.",
+            &["axis"],
+        )?;
+        let dispatches = of.counters("dispatches", "Dispatches, by decision.", &["decision"])?;
+        for decision in DECISIONS {
+            dispatches.with_label_values(&[decision.as_str()]);
+        }
+        let notices = of.counters("notices", "Notices of hooks, by outcome.", &["outcome"])?;
+        for outcome in NoticeOutcome::ALL {
+            notices.with_label_values(&[outcome.as_str()]);
+        }
+        let refusals = of.counters("refusals", "Refused requests, by reason.", &["reason"])?;
+        for reason in Reason::ALL {
+            refusals.with_label_values(&[reason.as_str()]);
+        }
+        let profiles = of.gauges(
+            "profiles",
+            "Profiles, by whether a backend confirmed them on this host.",
+            &["state"],
+        )?;
+        let build = of.gauges("build_info", "The version of the daemon.", &["version"])?;
+        build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
+        of.gauge(
+            "start_time_seconds",
+            "When the daemon started, Unix seconds.",
+        )?
+        .set(now());
+        Ok(Self {
+            axes: Axes::from_fn(|axis| AxisCounters::of(axis, &coverage, &denials)),
+            denials_of_no_axis: denials.with_label_values(&[OTHER]),
+            dispatches,
+            faults: of.counter("faults", "Requests at which hookjail itself failed.")?,
+            loaded: of.gauge(
+                "last_reload_timestamp_seconds",
+                "When the configuration in force was loaded, Unix seconds.",
+            )?,
+            loaded_last: of.gauge(
+                "last_reload_successful",
+                "Whether the last reload took effect; while it is 0, an older configuration is in force.",
+            )?,
+            notices,
+            profiles,
+            queue: of.histogram(
+                "queue_seconds",
+                "Time of runs in the queue, with the time of questions to the operator.",
+                &SHORT,
+            )?,
+            refusals,
+            reload_failures: of.counter("reload_failures", "Reloads that were refused.")?,
+            run: of.histogram("run_seconds", "Time of hooks from release to end.", &LONG)?,
+            runs: of.counters(
+                "runs",
+                "Runs that ended, by contract, outcome and profile.",
+                &["contract", "outcome", "profile"],
+            )?,
+            setup: of.histogram(
+                "setup_seconds",
+                "Time of runs from arrival to release, without that in the queue.",
+                &SHORT,
+            )?,
+            spans_dropped: of.counter(
+                "spans_dropped",
+                "Spans that no collector took: it was away or behind, or rejected them.",
+            )?,
+            unconfined: of.counter("unconfined_runs", "Runs that nothing confined.")?,
+            registry,
+        })
+    }
+
+    /// Counts a run that ended.
+    pub(crate) fn ended<D>(&self, facts: RunFacts<'_, D>)
+    where
+        D: Iterator<Item = (Option<Axis>, u64)>,
+    {
+        let RunFacts {
+            axes,
+            contract,
+            denials,
+            outcome,
+            profile,
+            queue,
+            run,
+            setup,
+            unconfined,
+        } = facts;
+        let labels = [
+            contract.contract_name(),
+            &outcome.to_string(),
+            profile.as_str(),
+        ];
+        self.runs.with_label_values(&labels).inc();
+        self.unconfined.inc_by(unconfined.into());
+        self.queue.observe(queue.as_secs_f64());
+        self.setup.observe(setup.as_secs_f64());
+        self.run.observe(run.as_secs_f64());
+        for (axis, coverage) in axes.iter() {
+            let counters = self.axes.of(axis);
+            let counter = match coverage {
+                Coverage::Degraded { .. } => &counters.degraded,
+                Coverage::Enforced { .. } => &counters.enforced,
+                Coverage::Ignored => &counters.ignored,
+            };
+            counter.inc();
+        }
+        for (axis, times) in denials {
+            let of_axis = axis.map(|axis| &self.axes.of(axis).denials);
+            of_axis.unwrap_or(&self.denials_of_no_axis).inc_by(times);
+        }
+    }
+
+    /// Counts refusals of one reason.
+    pub(crate) fn refused(&self, reason: Reason, times: u64) {
+        let counter = self.refusals.with_label_values(&[reason.as_str()]);
+        counter.inc_by(times);
+    }
+
+    /// Counts a request at which hookjail failed.
+    pub(crate) fn failed(&self) {
+        self.faults.inc();
+    }
+
+    /// Counts notices.
+    pub(crate) fn notices(&self, outcome: NoticeOutcome, count: u64) {
+        let counter = self.notices.with_label_values(&[outcome.as_str()]);
+        counter.inc_by(count);
+    }
+
+    /// Counts spans that are not exported.
+    pub(crate) fn spans_dropped(&self, spans: usize) {
+        self.spans_dropped.inc_by(spans as u64);
+    }
+
+    /// Returns how many spans are not exported.
+    pub(crate) fn dropped_spans(&self) -> u64 {
+        self.spans_dropped.get()
+    }
+
+    /// Counts an answered dispatch.
+    pub(crate) fn dispatched(&self, decision: Decision) {
+        self.dispatches
+            .with_label_values(&[decision.as_str()])
+            .inc();
+    }
+
+    /// Takes note of a configuration that is in force from now on.
+    pub(crate) fn loaded(&self, profiles: usize, unconfirmed: usize) {
+        let states = [
+            ("confirmed", profiles.saturating_sub(unconfirmed)),
+            ("unconfirmed", unconfirmed),
+        ];
+        for (state, count) in states {
+            let count = i64::try_from(count).unwrap_or(i64::MAX);
+            self.profiles.with_label_values(&[state]).set(count);
+        }
+        self.loaded.set(now());
+        self.loaded_last.set(1);
+    }
+
+    /// Counts a refused reload.
+    pub(crate) fn not_loaded(&self) {
+        self.reload_failures.inc();
+        self.loaded_last.set(0);
+    }
+
+    /// Renders everything in Prometheus's text format.
+    ///
+    /// # Errors
+    ///
+    /// Fails where a metric has no valid name.
+    pub(crate) fn text(&self, levels: &Levels<'_>) -> Result<String, MetricsError> {
+        let mut families = self.registry.gather();
+        for level in levels.collectors()? {
+            families.extend(level.collect());
+        }
+        families.sort_by(|one, other| one.name().cmp(other.name()));
+        TextEncoder::new().encode_to_string(&families)
+    }
+}
+
+impl AxisCounters {
+    fn of(axis: Axis, coverage: &IntCounterVec, denials: &IntCounterVec) -> Self {
+        let covered = |as_what| coverage.with_label_values(&[axis.name(), as_what]);
+        Self {
+            degraded: covered("degraded"),
+            denials: denials.with_label_values(&[axis.name()]),
+            enforced: covered("enforced"),
+            ignored: covered("ignored"),
+        }
+    }
+}
+
+impl Levels<'_> {
+    /// Returns metrics with these values. They are in no registry, so scrapes at the same time do not meet in them.
+    fn collectors(&self) -> Result<[Box<dyn Collector>; 9], MetricsError> {
+        let count = |name, help, value: u64| {
+            let counter = IntCounter::with_opts(opts(&format!("{name}_total"), help))?;
+            counter.inc_by(value);
+            Ok::<_, MetricsError>(Box::new(counter) as Box<dyn Collector>)
+        };
+        let level = |name, help, value: f64| {
+            let gauge = Gauge::with_opts(opts(name, help))?;
+            gauge.set(value);
+            Ok::<_, MetricsError>(Box::new(gauge) as Box<dyn Collector>)
+        };
+        let journal = self.journal;
+        Ok([
+            count(
+                "journal_records",
+                "Records that were written to the journal.",
+                journal.written(),
+            )?,
+            count(
+                "journal_failures",
+                "Failed attempts to write a record to the journal.",
+                journal.failures(),
+            )?,
+            level(
+                "journal_last_failure_timestamp_seconds",
+                "When a record last could not be written, Unix seconds; 0: never.",
+                precise(journal.last_failure()),
+            )?,
+            level(
+                "journal_writable",
+                "Whether the journal can be written; while it is 0, no hook runs.",
+                f64::from(u8::from(self.journal_writable)),
+            )?,
+            level(
+                "pending_questions",
+                "Open questions to the operator.",
+                precise(self.questions as u64),
+            )?,
+            level(
+                "queued_requests",
+                "Requests that wait for a place.",
+                precise(self.queued as u64),
+            )?,
+            level(
+                "runs_in_flight",
+                "Places that are taken: hooks that run, are set up or just ended.",
+                precise(self.running as u64),
+            )?,
+            level(
+                "waiting_processes",
+                "Processes that wait for runs, as profiles with `warm` have them.",
+                precise(self.waiting.processes as u64),
+            )?,
+            count(
+                "waiting_processes_runs",
+                "Runs that began in a process that waited.",
+                self.waiting.runs,
+            )?,
+        ])
+    }
+}
+
+/// Makes metrics in a registry.
+struct Registering<'a>(&'a Registry);
+
+impl Registering<'_> {
+    fn counter(&self, name: &str, help: &str) -> Result<IntCounter, MetricsError> {
+        self.register(IntCounter::with_opts(opts(&format!("{name}_total"), help)))
+    }
+
+    fn counters(
+        &self,
+        name: &str,
+        help: &str,
+        labels: &[&str],
+    ) -> Result<IntCounterVec, MetricsError> {
+        let opts = opts(&format!("{name}_total"), help);
+        self.register(IntCounterVec::new(opts, labels))
+    }
+
+    fn gauge(&self, name: &str, help: &str) -> Result<IntGauge, MetricsError> {
+        self.register(IntGauge::with_opts(opts(name, help)))
+    }
+
+    fn gauges(&self, name: &str, help: &str, labels: &[&str]) -> Result<IntGaugeVec, MetricsError> {
+        self.register(IntGaugeVec::new(opts(name, help), labels))
+    }
+
+    fn histogram(&self, name: &str, help: &str, bounds: &[f64]) -> Result<Histogram, MetricsError> {
+        let opts = HistogramOpts::from(opts(name, help)).buckets(bounds.to_vec());
+        self.register(Histogram::with_opts(opts))
+    }
+
+    fn register<C>(&self, made: Result<C, MetricsError>) -> Result<C, MetricsError>
+    where
+        C: Clone + Collector + 'static,
+    {
+        let made = made?;
+        self.0.register(Box::new(made.clone()))?;
+        Ok(made)
+    }
+}
+
+fn opts(name: &str, help: &str) -> Opts {
+    Opts::new(format!("hookjail_{name}"), help)
+}
+
+/// Returns the time, Unix seconds.
+fn now() -> i64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| {
+        i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+    })
+}
+
+/// Returns a count as samples have it.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "counts and times lie far below 2^53"
+)]
+const fn precise(count: u64) -> f64 {
+    count as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{env, fs};
+
+    use super::*;
+
+    /// Renders with nothing at work, without comments.
+    fn samples(metrics: &Metrics) -> Vec<String> {
+        let text = metrics.text(&Levels {
+            journal: &Tally::default(),
+            journal_writable: true,
+            questions: 2,
+            queued: 3,
+            running: 4,
+            waiting: WaitingLevels {
+                processes: 5,
+                runs: 6,
+            },
+        });
+        let text = text.unwrap();
+        let samples = text.lines().filter(|line| !line.starts_with('#'));
+        samples.map(str::to_owned).collect()
+    }
+
+    fn count(metrics: &Metrics, outcome: OutcomeKind, profile: &str, milliseconds: u64) {
+        let enforced = Coverage::Enforced { by: "x" };
+        let degraded = Coverage::Degraded { by: "x", gap: "y" };
+        let axes = Axes {
+            cpu: degraded,
+            memory: Coverage::Ignored,
+            ..Axes::from_fn(|_| enforced.clone())
+        };
+        metrics.ended(RunFacts {
+            axes: &axes,
+            contract: Mode::ReynPush,
+            denials: [(Some(Axis::Spawn), 3), (None, 1)].into_iter(),
+            outcome,
+            profile: &ProfileName::parse(profile).unwrap(),
+            queue: Duration::ZERO,
+            run: Duration::from_millis(milliseconds),
+            setup: Duration::from_micros(200),
+            unconfined: profile == "open",
+        });
+    }
+
+    #[test]
+    fn every_value_of_a_closed_label_is_there_from_the_start_and_no_run() {
+        let samples = samples(&Metrics::new().unwrap());
+
+        let of = |name: &str| {
+            let begins = format!("hookjail_{name}{{");
+            let found = samples.iter().filter(|it| it.starts_with(&begins));
+            found.count()
+        };
+        assert_eq!(of("refusals_total"), Reason::ALL.len());
+        assert_eq!(of("dispatches_total"), DECISIONS.len());
+        assert_eq!(of("denials_total"), Axis::ALL.len() + 1);
+        assert_eq!(of("run_axes_total"), 3 * Axis::ALL.len());
+        assert_eq!(of("runs_total"), 0);
+        let build = format!(
+            "hookjail_build_info{{version=\"{}\"}} 1",
+            env!("CARGO_PKG_VERSION")
+        );
+        for expected in [
+            build.as_str(),
+            "hookjail_faults_total 0",
+            "hookjail_journal_writable 1",
+            "hookjail_pending_questions 2",
+            "hookjail_queued_requests 3",
+            "hookjail_runs_in_flight 4",
+            "hookjail_waiting_processes 5",
+            "hookjail_waiting_processes_runs_total 6",
+            "hookjail_run_seconds_bucket{le=\"+Inf\"} 0",
+        ] {
+            assert!(
+                samples.iter().any(|it| it == expected),
+                "{expected}: {samples:#?}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_recorded_is_rendered_and_nothing_else_changes() {
+        let metrics = Metrics::new().unwrap();
+        let before = samples(&metrics);
+        count(&metrics, OutcomeKind::Exited, "strict", 3);
+        count(&metrics, OutcomeKind::Exited, "strict", 400);
+        count(&metrics, OutcomeKind::TimedOut, "open", 61_000);
+        metrics.refused(Reason::Overloaded, 1);
+        metrics.refused(Reason::PeerNotAllowed, 7);
+        metrics.failed();
+        metrics.dispatched(Decision::Ask);
+        metrics.not_loaded();
+        metrics.loaded(9, 2);
+
+        let after = samples(&metrics);
+
+        let changed = after.iter().filter(|it| !before.contains(it));
+        let changed = changed.filter(|it| !it.contains("_axes_") && !it.contains("_timestamp_"));
+        let changed: Vec<_> = changed.map(String::as_str).collect();
+        assert_eq!(
+            changed.join("\n"),
+            "\
+hookjail_denials_total{axis=\"other\"} 3
+hookjail_denials_total{axis=\"spawn\"} 9
+hookjail_dispatches_total{decision=\"ASK\"} 1
+hookjail_faults_total 1
+hookjail_last_reload_successful 1
+hookjail_profiles{state=\"confirmed\"} 7
+hookjail_profiles{state=\"unconfirmed\"} 2
+hookjail_queue_seconds_bucket{le=\"0.0001\"} 3
+hookjail_queue_seconds_bucket{le=\"0.00025\"} 3
+hookjail_queue_seconds_bucket{le=\"0.0005\"} 3
+hookjail_queue_seconds_bucket{le=\"0.001\"} 3
+hookjail_queue_seconds_bucket{le=\"0.0025\"} 3
+hookjail_queue_seconds_bucket{le=\"0.005\"} 3
+hookjail_queue_seconds_bucket{le=\"0.01\"} 3
+hookjail_queue_seconds_bucket{le=\"0.025\"} 3
+hookjail_queue_seconds_bucket{le=\"0.1\"} 3
+hookjail_queue_seconds_bucket{le=\"0.5\"} 3
+hookjail_queue_seconds_bucket{le=\"1\"} 3
+hookjail_queue_seconds_bucket{le=\"10\"} 3
+hookjail_queue_seconds_bucket{le=\"60\"} 3
+hookjail_queue_seconds_bucket{le=\"+Inf\"} 3
+hookjail_queue_seconds_count 3
+hookjail_refusals_total{reason=\"OVERLOADED\"} 1
+hookjail_refusals_total{reason=\"PEER_NOT_ALLOWED\"} 7
+hookjail_reload_failures_total 1
+hookjail_run_seconds_bucket{le=\"0.005\"} 1
+hookjail_run_seconds_bucket{le=\"0.01\"} 1
+hookjail_run_seconds_bucket{le=\"0.025\"} 1
+hookjail_run_seconds_bucket{le=\"0.05\"} 1
+hookjail_run_seconds_bucket{le=\"0.1\"} 1
+hookjail_run_seconds_bucket{le=\"0.25\"} 1
+hookjail_run_seconds_bucket{le=\"1\"} 2
+hookjail_run_seconds_bucket{le=\"5\"} 2
+hookjail_run_seconds_bucket{le=\"10\"} 2
+hookjail_run_seconds_bucket{le=\"60\"} 2
+hookjail_run_seconds_bucket{le=\"600\"} 3
+hookjail_run_seconds_bucket{le=\"+Inf\"} 3
+hookjail_run_seconds_sum 61.403
+hookjail_run_seconds_count 3
+hookjail_runs_total{contract=\"reyn\",outcome=\"exited\",profile=\"strict\"} 2
+hookjail_runs_total{contract=\"reyn\",outcome=\"timed_out\",profile=\"open\"} 1
+hookjail_setup_seconds_bucket{le=\"0.00025\"} 3
+hookjail_setup_seconds_bucket{le=\"0.0005\"} 3
+hookjail_setup_seconds_bucket{le=\"0.001\"} 3
+hookjail_setup_seconds_bucket{le=\"0.0025\"} 3
+hookjail_setup_seconds_bucket{le=\"0.005\"} 3
+hookjail_setup_seconds_bucket{le=\"0.01\"} 3
+hookjail_setup_seconds_bucket{le=\"0.025\"} 3
+hookjail_setup_seconds_bucket{le=\"0.1\"} 3
+hookjail_setup_seconds_bucket{le=\"0.5\"} 3
+hookjail_setup_seconds_bucket{le=\"1\"} 3
+hookjail_setup_seconds_bucket{le=\"10\"} 3
+hookjail_setup_seconds_bucket{le=\"60\"} 3
+hookjail_setup_seconds_bucket{le=\"+Inf\"} 3
+hookjail_setup_seconds_sum 0.0006000000000000001
+hookjail_setup_seconds_count 3
+hookjail_unconfined_runs_total 1"
+        );
+        let axes = |line: &str| after.iter().any(|it| it == line);
+        assert!(axes(
+            "hookjail_run_axes_total{axis=\"cpu\",coverage=\"degraded\"} 3"
+        ));
+        assert!(axes(
+            "hookjail_run_axes_total{axis=\"memory\",coverage=\"ignored\"} 3"
+        ));
+        assert!(axes(
+            "hookjail_run_axes_total{axis=\"read\",coverage=\"enforced\"} 3"
+        ));
+        assert!(axes(
+            "hookjail_run_axes_total{axis=\"read\",coverage=\"degraded\"} 0"
+        ));
+    }
+
+    #[test]
+    fn each_metric_is_explained_once_and_named_as_its_type_is() {
+        let metrics = Metrics::new().unwrap();
+        count(&metrics, OutcomeKind::Exited, "strict", 1);
+        metrics.loaded(1, 0);
+        let text = metrics.text(&Levels {
+            journal: &Tally::default(),
+            journal_writable: false,
+            questions: 0,
+            queued: 0,
+            running: 0,
+            waiting: WaitingLevels::default(),
+        });
+        let text = text.unwrap();
+        let comments = |kind| {
+            let begins = format!("# {kind} ");
+            let found = text
+                .lines()
+                .filter_map(|line| line.strip_prefix(&*begins).map(str::to_owned));
+            found.collect::<Vec<_>>()
+        };
+        let mut names = Vec::new();
+        for line in comments("TYPE") {
+            let (name, kind) = line.split_once(' ').unwrap();
+            assert_eq!(kind == "counter", name.ends_with("_total"), "{line}");
+            assert!(name.starts_with("hookjail_"), "{line}");
+            names.push(name.to_owned());
+        }
+        let helps = comments("HELP");
+        let helped: Vec<_> = helps
+            .iter()
+            .map(|line| line.split(' ').next().unwrap())
+            .collect();
+        assert_eq!(helped, names);
+        let mut sorted = names.clone();
+        sorted.sort();
+        sorted.dedup();
+        assert_eq!(names, sorted);
+        assert!(helps.iter().all(|line| line.ends_with('.')), "{helps:#?}");
+    }
+
+    const BEGIN: &str = "<!-- metrics: begin -->\n";
+    const END: &str = "<!-- metrics: end -->";
+
+    /// Renders the table of `docs/operations.md`.
+    fn table(text: &str) -> String {
+        let mut table = "\n| metric | type | what it says |\n|---|---|---|\n".to_owned();
+        let lines: Vec<_> = text.lines().collect();
+        for (at, line) in lines.iter().enumerate() {
+            let Some(line) = line.strip_prefix("# HELP ") else {
+                continue;
+            };
+            let (name, help) = line.split_once(' ').unwrap();
+            let (_, kind) = lines[at + 1].rsplit_once(' ').unwrap();
+            let sample = lines[at + 2].split_once('{').unwrap_or_default().1;
+            let labels = sample
+                .split("=\"")
+                .filter_map(|it| it.rsplit(['"', ',']).next());
+            let labels: Vec<_> = labels
+                .filter(|label| !label.is_empty() && label.bytes().all(|c| c.is_ascii_lowercase()))
+                .filter(|label| *label != "le")
+                .collect();
+            let labels = match labels.join(", ") {
+                none if none.is_empty() => none,
+                labels => format!("{{{labels}}}"),
+            };
+            table += &format!("| `{name}{labels}` | {kind} | {help} |\n");
+        }
+        table + "\n"
+    }
+
+    #[test]
+    fn the_table_in_the_docs_has_each_metric() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations.md");
+        let metrics = Metrics::new().unwrap();
+        count(&metrics, OutcomeKind::Exited, "strict", 1);
+        metrics.loaded(1, 0);
+        let text = metrics.text(&Levels {
+            journal: &Tally::default(),
+            journal_writable: true,
+            questions: 0,
+            queued: 0,
+            running: 0,
+            waiting: WaitingLevels::default(),
+        });
+        let table = table(&text.unwrap());
+        let page = fs::read_to_string(path).unwrap();
+        let (before, rest) = page.split_once(BEGIN).unwrap();
+        let (written, after) = rest.split_once(END).unwrap();
+        if env::var_os("UPDATE_DOCS").is_some_and(|value| value == "1") {
+            fs::write(path, format!("{before}{BEGIN}{table}{END}{after}")).unwrap();
+            return;
+        }
+        assert_eq!(
+            written, table,
+            "docs/operations.md has other metrics; this writes them: UPDATE_DOCS=1 cargo test --lib the_table_in_the_docs"
+        );
+    }
+}
