@@ -46,7 +46,7 @@ mod verdict;
 pub use self::{
     claude_code::filter::Filter,
     docker_agent::{
-        builtin::{Builtin, NOT_SERVED, SERVED, shorthand},
+        builtin::{Act, Builtin, LargeResult, NOT_SERVED, SERVED, does_nothing, shorthand},
         query::{Look, Query},
     },
     due::{HookList, Occasion, Scope},

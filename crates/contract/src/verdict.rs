@@ -327,6 +327,14 @@ pub struct Verdict {
 }
 
 impl Verdict {
+    /// Returns a verdict that decides nothing, with one warning.
+    pub fn warning(text: String) -> Self {
+        Self {
+            warnings: vec![text],
+            ..Self::default()
+        }
+    }
+
     /// Builds the verdict of a hook without delivery and decision.
     pub(super) fn skipped(skip: Skip) -> Self {
         Self {

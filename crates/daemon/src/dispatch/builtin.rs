@@ -35,11 +35,11 @@ pub(super) async fn run(
     let redaction = pipeline.audit.redaction().get();
     let run = move || {
         let scene = Scene {
-            results: Some(ResultsOf {
+            results: ResultsOf {
                 peer: &peer,
                 redactor: &redaction.redactor,
                 results: &results,
-            }),
+            },
             now,
             uid: peer.uid,
         };

@@ -11,9 +11,8 @@ use std::{
 };
 
 use hookjail_base::model::{InvalidField, is_plain};
-use hookjail_contract::{Members, Query, Verdict, text};
+use hookjail_contract::{Members, Query, Verdict, does_nothing, text};
 
-use super::{does_nothing, warning};
 use crate::request::Request;
 
 /// The variable that names the workspace to hookjail as such a hook.
@@ -33,7 +32,7 @@ pub(crate) fn put(query: &Query, request: &mut Request) -> Result<Option<Verdict
     }
     let hook = &mut request.hook;
     let sees_nothing = |why| {
-        Ok(Some(warning(format!(
+        Ok(Some(Verdict::warning(format!(
             "`{}` sees nothing: {why}",
             query.name()
         ))))

@@ -2,9 +2,9 @@
 
 use serde_json::value::RawValue;
 
-use hookjail_contract::{Json, Members, Verdict, text};
+use crate::{Json, Members, Verdict, text};
 
-use super::{secrets::redacted_json, warning};
+use super::secrets::redacted_json;
 
 /// Opaque members of a message: images, attachments, and data signed by providers. A change there would break it.
 const OPAQUE: [&str; 5] = [
@@ -48,9 +48,9 @@ fn input(event: &Members<'_>) -> Verdict {
 
 fn messages(event: &Members<'_>) -> Verdict {
     match event.last("messages") {
-        None => {
-            warning("`redact_secrets` searches nothing: the event has no `messages`".to_owned())
-        }
+        None => Verdict::warning(
+            "`redact_secrets` searches nothing: the event has no `messages`".to_owned(),
+        ),
         Some(messages) => Verdict {
             updated_messages: redacted(messages, &OPAQUE),
             ..Verdict::default()
@@ -64,7 +64,7 @@ fn output(event: &Members<'_>) -> Verdict {
     let is_text = response.is_some_and(|response| response.get().starts_with('"'));
     match response.and_then(|response| redacted(response, &[])) {
         None => Verdict::default(),
-        Some(_) if !is_text => warning(
+        Some(_) if !is_text => Verdict::warning(
             "`redact_secrets` found a secret in a `tool_response` that is no text and cannot be rewritten".to_owned(),
         ),
         updated_output => Verdict {

@@ -1,11 +1,24 @@
-//! docker-agent's supported built-in hooks that are functions of the event, by name and arguments.
+//! docker-agent's supported built-in hooks that are no commands, by name and arguments, and the verdicts of those that are functions
+//! of the event and the time.
+
+mod add_date;
+mod commands;
+mod large_result;
+mod max_iterations;
+mod redact_secrets;
+mod safer_shell;
+mod secrets;
+#[cfg(test)]
+mod tests;
 
 use std::num::NonZeroU64;
 
 use hookjail_base::model::InvalidField;
+use jiff::Timestamp;
 
+pub use self::large_result::LargeResult;
 use crate::{
-    Action,
+    Action, Members, Verdict,
     docker_agent::query::{Look, Query, without_arguments},
 };
 
@@ -24,6 +37,15 @@ pub enum Builtin {
     RedactSecrets,
     /// Asks for approval of shell commands that are not known to be read-only.
     SaferShell,
+}
+
+/// The act of a built-in hook that is no function of the event.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Act {
+    /// Keeps a large result in a file, or removes a session's files.
+    KeepResult,
+    /// Looks up the names of the user and of the host.
+    NameUser,
 }
 
 /// The names of the supported built-in hooks.
@@ -110,6 +132,30 @@ impl Builtin {
         }
     }
 
+    /// Returns its verdict. At other than its points it does nothing, and a warning reports that.
+    ///
+    /// # Errors
+    ///
+    /// Returns the act of one that reads or writes more than the event.
+    pub fn verdict(
+        &self,
+        point: &str,
+        event: &Members<'_>,
+        now: Timestamp,
+    ) -> Result<Verdict, Act> {
+        if !self.points().contains(&point) {
+            return Ok(does_nothing(self.name()));
+        }
+        match self {
+            Self::AddDate => Ok(add_date::verdict(now)),
+            Self::AddUserInfo => Err(Act::NameUser),
+            Self::LimitLargeToolResults => Err(Act::KeepResult),
+            Self::MaxIterations(limit) => Ok(max_iterations::verdict(*limit, event)),
+            Self::RedactSecrets => Ok(redact_secrets::verdict(point, event)),
+            Self::SaferShell => Ok(safer_shell::verdict(event)),
+        }
+    }
+
     /// Returns whether docker-agent runs it in the stage before the others, when nothing has been approved yet.
     pub const fn preempts(&self) -> bool {
         matches!(self, Self::SaferShell)
@@ -119,6 +165,11 @@ impl Builtin {
     pub const fn waits(&self) -> bool {
         matches!(self, Self::AddUserInfo | Self::LimitLargeToolResults)
     }
+}
+
+/// Returns the verdict of a built-in hook at a point without effect.
+pub fn does_nothing(name: &str) -> Verdict {
+    Verdict::warning(format!("`{name}` does nothing here"))
 }
 
 /// Reads the arguments: the number of calls.

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use hookjail_contract::Verdict;
+use crate::Verdict;
 
 /// Returns the date in UTC as context. The runtime's time zone is not known here.
 pub(super) fn verdict(now: Timestamp) -> Verdict {

@@ -6,16 +6,14 @@ use std::num::NonZeroU64;
 
 use serde_json::value::RawValue;
 
-use hookjail_contract::{BlockedBy, Decision, Members, Verdict};
-
-use super::warning;
+use crate::{BlockedBy, Decision, Members, Verdict};
 
 /// Blocks a call beyond the limit.
 pub(super) fn verdict(limit: NonZeroU64, event: &Members<'_>) -> Verdict {
     let number = |value: &RawValue| value.get().parse::<u64>().ok();
     let iteration = event.last("iteration").and_then(number);
     match iteration {
-        None => warning(
+        None => Verdict::warning(
             "`max_iterations` stops nothing: the event has no `iteration` that is a number"
                 .to_owned(),
         ),

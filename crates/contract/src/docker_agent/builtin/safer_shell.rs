@@ -1,6 +1,6 @@
 //! `safer_shell`: asks for approval of shell commands that are not known to be read-only.
 
-use hookjail_contract::{Decision, Json, Members, Verdict, text};
+use crate::{Decision, Json, Members, Verdict, text};
 
 use super::commands::{Class, class};
 
