@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Counts what each crate consists of, as a table in Markdown: lines of code, lines of tests, unsafe blocks, direct dependencies.
 
-A line counts that is neither blank nor a comment. Tests are files and folders named `tests`, `table` and `mod tests` in a file.
+A line counts that is neither blank nor a comment. Tests are files and folders named `tests` and `mod tests` in a file.
 Generated code is a row of its own. `.ci/lines.py [DIRECTORY-OF-A-CLONE]`.
 """
 import pathlib
@@ -12,7 +12,7 @@ import tomllib
 ROOT = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else __file__).resolve()
 ROOT = ROOT if ROOT.is_dir() else ROOT.parents[1]
 GENERATED = re.compile(r"hookjail\.v1\.rs$")
-TESTS = re.compile(r"(^|/)(tests|testing|table)(\.rs|/)")
+TESTS = re.compile(r"(^|/)(tests|testing)(\.rs|/)")
 
 
 def code(text: str) -> int:
