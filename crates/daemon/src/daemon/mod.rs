@@ -12,7 +12,6 @@ mod serve;
 mod traces;
 
 pub use self::build::Assembly;
-#[cfg(target_os = "linux")]
 pub use self::build::own;
 pub use self::{
     build::operator,
