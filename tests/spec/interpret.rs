@@ -44,7 +44,7 @@ fn interpret_text(lines: &str) -> (String, Option<i32>) {
 /// Returns the folders of a contract's fixtures that say how a runner could have seen an end.
 fn cases(contract: &str) -> Vec<(PathBuf, Value)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/fixtures/contract")
+        .join("crates/contract/tests/fixtures/contract")
         .join(contract);
     let read = |folder: PathBuf| {
         // A folder without one is about several hooks.

@@ -21,11 +21,9 @@ use std::{
 };
 
 use bytes::Bytes;
-use hookjail::{
-    contract::{
-        Bearing, Budget, End, EndKind, Envelope, ExternalEnd, Json, Mode, Tool, infer_gate, read,
-    },
-    model::{Event, OnFailure},
+use hookjail_base::model::{Event, OnFailure};
+use hookjail_contract::{
+    Bearing, Budget, End, EndKind, Envelope, ExternalEnd, Json, Mode, Tool, infer_gate, read,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
