@@ -86,7 +86,8 @@ def sbom(target):
 
 
 def notices(targets):
-    packages = {p["id"]: p for target in targets for p in linked(target)[0][1:]}
+    # Without hookjail's own crates, whose licence is the package's.
+    packages = {p["id"]: p for target in targets for p in linked(target)[0] if p["source"]}
     texts = {}
     for package in packages.values():
         directory = pathlib.Path(package["manifest_path"]).parent
