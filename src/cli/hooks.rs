@@ -8,20 +8,20 @@ use std::{
 use clap::{Args, Subcommand};
 use serde_json::json;
 
-use hookjail_base::refusal::chain;
+use hookjail_base::{model::Lines, refusal::chain};
+use hookjail_builtins::template;
 use hookjail_client::{Failure, output};
 use hookjail_contract::{
-    Mode,
+    Action, Mode, Registered,
     hook_file::{Origin, read},
+};
+use hookjail_daemon::{
+    daemon::{Assembly, noteworthy},
+    hooks::{load::peek, lookup, redirection, show},
 };
 use hookjail_policy::Registry;
 
 use super::Context;
-use hookjail_base::model::Lines;
-use hookjail_daemon::{
-    daemon::{Assembly, noteworthy},
-    hooks::{Registered, load::peek, lookup, redirection, show},
-};
 
 /// Lists the configured hooks, and checks files of hooks.
 #[derive(Debug, Args)]
@@ -65,8 +65,9 @@ fn list(context: &Context) -> Result<ExitCode, Failure> {
     let loaded = config.all_hooks(&context.environment().switches)?;
     let profiles = Assembly::registry(&config)?;
     let noteworthy = noteworthy(&config, &loaded.hooks, &config.lists.load()?, &profiles);
+    let broken = broken_templates(&loaded.hooks);
     let hints = loaded.disabled.iter().chain(&loaded.warnings);
-    for hint in hints.chain(&noteworthy) {
+    for hint in hints.chain(&noteworthy).chain(&broken) {
         output::stderr(&format!("hookjail: {hint}"));
     }
     if context.call.json {
@@ -94,6 +95,9 @@ fn check(context: &Context, contract: &str, base: Option<&Path>, file: &Path) ->
                 .map_err(|error| error.to_string())
         })
         .and_then(|mut read| {
+            if let Some(problem) = broken_templates(&read.hooks).into_iter().next() {
+                return Err(problem);
+            }
             let profiles = Registry::builtin().map_err(|error| error.to_string())?;
             let refused = redirection::warnings(&read.hooks, &profiles);
             read.warnings.extend(refused);
@@ -129,6 +133,25 @@ fn check(context: &Context, contract: &str, base: Option<&Path>, file: &Path) ->
             ExitCode::FAILURE
         }
     }
+}
+
+/// Names each hook whose template is none. The daemon renders none and finds it as the hook runs.
+fn broken_templates(hooks: &[Registered]) -> Vec<String> {
+    let broken = hooks.iter().filter_map(|hook| match &hook.action {
+        Action::Template(template) => {
+            let problem = template::check(template).err()?;
+            Some(format!("{}: {problem}", hook.source))
+        }
+        Action::Approve(_)
+        | Action::Builtin(_)
+        | Action::Command(_)
+        | Action::Http(_)
+        | Action::Log(_)
+        | Action::Query(_)
+        | Action::Save(_)
+        | Action::Unsupported(_) => None,
+    });
+    broken.collect()
 }
 
 /// Returns warnings about the configured lists of commands.

@@ -159,7 +159,7 @@ async fn reyn_hooks_all_run_and_every_push_is_delivered() {
 }
 
 #[tokio::test]
-async fn a_template_pushes_without_a_process_and_the_valve_counts_its_turns() {
+async fn a_template_is_rendered_by_a_confined_program_and_the_valve_counts_its_turns() {
     let hooks = r#"
 [hooks]
 max_hook_driven_turns = 2
@@ -224,7 +224,13 @@ template_push = { message = "{{ nothing }}" }
         let valve = daemon.dispatch(told).await.loop_valve.unwrap();
         assert_eq!(valve.count, expected, "{session}");
     }
-    assert_eq!(daemon.records(), Vec::<String>::new());
+    let records = daemon.records();
+    let of = |kind: &str| records.iter().filter(|record| *record == kind).count();
+    // Six dispatches to two hooks.
+    assert_eq!((of("started"), of("ended"), records.len()), (12, 12, 24));
+    for record in daemon.journal().iter().filter(|it| it["record"] == "ended") {
+        assert_eq!(record["confinement"]["confirmed"], true, "{record}");
+    }
 }
 
 #[tokio::test]

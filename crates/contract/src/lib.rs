@@ -47,7 +47,7 @@ pub use self::{
     claude_code::filter::Filter,
     docker_agent::{
         builtin::{Act, Builtin, LargeResult, NOT_SERVED, SERVED, does_nothing, shorthand},
-        query::{Look, Query},
+        query::{HOOK_WORKSPACE, Look, Query},
     },
     due::{HookList, Occasion, Scope},
     end::{End, EndKind},
@@ -66,7 +66,7 @@ pub use self::{
     mode::display,
     post::{Allowed, Denied, Post, PostDecision, Url},
     report::{Findings, Report},
-    reyn::template::Template,
+    reyn::template::{Flag, NAME as TEMPLATE_PUSH, Template},
     runtime::{
         CommandStyle, Defaults, Equality, Lifetime, OwnConsent, Point, Scheduling, Stop, Subject,
     },

@@ -100,9 +100,10 @@ impl Mode {
         self.runtime().has_builtins()
     }
 
-    /// Returns whether entries may have a push template in place of a command.
-    pub fn has_templates(self) -> bool {
-        self.runtime().facts().has_templates
+    /// Returns the mode that reads what an entry's push template renders to; `None` where entries have none in place of a command.
+    pub fn of_templates(self) -> Option<Self> {
+        let mode = self.runtime().facts().template_mode?;
+        Self::parse(self.contract_name(), mode).ok()
     }
 
     /// Returns how users of its runtime consent to commands by the runtime's own means. `None` where they cannot.

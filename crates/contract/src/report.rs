@@ -7,6 +7,8 @@ use super::Verdict;
 /// Use of the output of a command that is not written as a hook.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Report {
+    /// A directive of the contract's own, rendered from a template.
+    Directive,
     /// JSON of [`Findings`].
     Findings,
     /// Context for the model, under a heading.
@@ -35,6 +37,7 @@ impl Report {
     /// absent.
     pub(super) fn verdict(self, code: i32, stdout: &[u8]) -> Option<Verdict> {
         match self {
+            Self::Directive => None,
             Self::Findings => {
                 let findings = (code == 0).then(|| serde_json::from_slice(stdout).ok());
                 let Findings { context, warnings } = findings.flatten()?;

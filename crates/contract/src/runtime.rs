@@ -141,8 +141,6 @@ pub(super) struct Facts {
     pub(super) expands_words: bool,
     /// Whether it has command lists by agent mode.
     pub(super) has_lists: bool,
-    /// Whether its entries may have a push template in place of a command.
-    pub(super) has_templates: bool,
     /// The keys of a hook's entry that are parsed.
     pub(super) keys: &'static [(&'static str, entry::Key)],
     /// The points that end something. A hook there should outlive a client that disconnects.
@@ -167,6 +165,8 @@ pub(super) struct Facts {
     pub(super) shared_points: &'static [(&'static str, &'static str)],
     /// The runtime's environment variables that affect its hooks.
     pub(super) switches: &'static [&'static str],
+    /// The mode that reads what the push template of an entry renders to; `None` = entries have none.
+    pub(super) template_mode: Option<&'static str>,
     /// The version of the rules that are followed.
     pub(super) version: &'static str,
     /// The points at which a hook that confinement broke is a warning to the user and no stop, unless its failure stops anyway.
@@ -182,7 +182,6 @@ impl Facts {
         equality: Equality::Never,
         expands_words: false,
         has_lists: false,
-        has_templates: false,
         keys: &[],
         last_points: &[],
         opens_turns: false,
@@ -195,6 +194,7 @@ impl Facts {
         session_files: &[],
         shared_points: &[],
         switches: &[],
+        template_mode: None,
         version: "",
         warned_points: &[],
     };

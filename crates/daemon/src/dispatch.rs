@@ -21,7 +21,7 @@ use hookjail_base::{
 };
 use hookjail_contract::{
     AgentMode, ContractEvent, Decision, End, EndKind, Entry, Envelope, Folded, Lifetime, Members,
-    Mode, Moment, Push, Scheduling, Skip, Stop, Verdict, text,
+    Mode, Moment, Push, Report, Scheduling, Skip, Stop, Verdict, text,
 };
 
 use crate::{
@@ -365,14 +365,15 @@ impl Dispatch {
     ) -> Request {
         let command = match &hook.action {
             Action::Command(command) => command.clone(),
-            Action::Query(query) => Command::Argv(crate::hooks::builtin::query::command(query)),
+            Action::Query(_) | Action::Template(_) => {
+                Command::Argv(crate::hooks::builtin::query::command(&hook.action))
+            }
             // These run no command; the name stands for it in the record of a refusal.
             Action::Approve(_)
             | Action::Builtin(_)
             | Action::Http(_)
             | Action::Log(_)
             | Action::Save(_)
-            | Action::Template(_)
             | Action::Unsupported(_) => Command::Argv(vec![hook.name.clone().into()]),
         };
         let known = Known {
@@ -400,7 +401,7 @@ impl Dispatch {
                 workspace: self.workspace.clone(),
             },
             id: self.id.clone(),
-            backing: if matches!(hook.action, Action::Query(_)) {
+            backing: if matches!(hook.action, Action::Query(_) | Action::Template(_)) {
                 Backing::Own
             } else if hook.is_listed {
                 Backing::List
@@ -501,6 +502,10 @@ async fn act(
             Err(Refusal::new(Reason::NotAllowlisted, message))
         }
         Action::Command(_) => Ok(()),
+        Action::Template(_) => {
+            request.entry.report = Some(Report::Directive);
+            Ok(())
+        }
         Action::Query(query) => match crate::hooks::builtin::query::put(query, &mut request) {
             Ok(None) => Ok(()),
             Ok(Some(verdict)) => return verdict.into(),
@@ -535,13 +540,6 @@ async fn act(
             let verdict = builtin::save(save, pipeline, &call, &request).await;
             // It only observes: its failure stops nothing.
             return verdict.unwrap_or_else(|why| save.verdict(Some(why))).into();
-        }
-        Action::Template(template) => {
-            let point = &request.event.point;
-            let verdict = values(&request.event.json)
-                .map(|event| template.render(&hook.name, point, &event))
-                .unwrap_or_else(|error| not_run.verdict(&error.to_string()));
-            return verdict.into();
         }
         Action::Unsupported(why) => Err(Refusal::new(Reason::Unsupported, why.clone())),
     };

@@ -40,6 +40,9 @@ const OPTIONS: [&str; 14] = [
 /// The words before the name and arguments of a built-in hook that hookjail itself executes.
 const OWN: [&str; 2] = ["hookjail", "builtin"];
 
+/// The variable that names the workspace to hookjail as a built-in hook.
+pub const HOOK_WORKSPACE: &str = "HOOK_WORKSPACE";
+
 /// A built-in hook that is a command.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Query {

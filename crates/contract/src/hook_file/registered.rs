@@ -103,7 +103,7 @@ pub enum Action {
     Log(Log),
     /// Writes the event to a file of the profile's.
     Save(Save),
-    /// Renders a message from the event, in this process.
+    /// Renders a push directive from the event, by hookjail as a program.
     Template(Template),
     /// Not supported, for this reason.
     Unsupported(String),
@@ -137,12 +137,19 @@ impl Action {
         }
     }
 
-    /// Returns the words of a built-in hook that is a command.
+    /// Returns the words of a hook whose command hookjail supplies.
     pub fn query_argv(&self) -> Option<Vec<String>> {
-        if let Self::Query(query) = self {
-            return Some(query.argv());
+        match self {
+            Self::Query(query) => Some(query.argv()),
+            Self::Template(template) => Some(template.argv()),
+            Self::Approve(_)
+            | Self::Builtin(_)
+            | Self::Command(_)
+            | Self::Http(_)
+            | Self::Log(_)
+            | Self::Save(_)
+            | Self::Unsupported(_) => None,
         }
-        None
     }
 }
 
@@ -193,7 +200,7 @@ impl Registered {
     pub fn runs_under(&self) -> &str {
         match (&self.profile, &self.action) {
             (Some(profile), _) => profile.as_str(),
-            (None, Action::Query(_)) => QUERY_PROFILE,
+            (None, Action::Query(_) | Action::Template(_)) => QUERY_PROFILE,
             (None, Action::Http(_)) => POST_PROFILE,
             (None, _) => self.mode.defaults(&self.point).profile,
         }

@@ -75,7 +75,6 @@ const OUTPUT_CAP: usize = 10 * 1024 * 1024;
 const FACTS: Facts = Facts {
     adapter: Some(&Reyn::Push),
     contract: CONTRACT,
-    has_templates: true,
     keys: &KEYS,
     last_points: &["session_end", "turn_end"],
     opens_turns: true,
@@ -91,6 +90,7 @@ const FACTS: Facts = Facts {
         ("SessionStart", "session_start"),
         ("SessionEnd", "session_end"),
     ],
+    template_mode: Some("shell_push"),
     version: "reyn/2026-06",
     ..Facts::NONE
 };
@@ -137,7 +137,8 @@ impl Runtime for Reyn {
 
     /// Returns the event of a run, unless nothing ran.
     fn event(&self, end: &End<'_>) -> Option<ContractEvent> {
-        if end.entry.allowed == Some(false) {
+        // A template is rendered by a program of hookjail's, of which the runtime knows nothing.
+        if end.entry.allowed == Some(false) || end.entry.report == Some(crate::Report::Directive) {
             return None;
         }
         let returncode = match end.kind {

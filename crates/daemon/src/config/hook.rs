@@ -372,7 +372,9 @@ fn profiles(
 fn mode(contract: &str, entry: &HookEntry) -> Result<Mode, Wrong> {
     let parsed = match Mode::any_of(contract) {
         // A template has a mode of its own, and no command.
-        Some(mode) if entry.template_push.is_some() && entry.mode.is_empty() => Ok(mode),
+        Some(mode) if entry.template_push.is_some() && entry.mode.is_empty() => {
+            Ok(mode.of_templates().unwrap_or(mode))
+        }
         _ => Mode::parse(contract, &entry.mode),
     };
     parsed.map_err(|error| Wrong::new("hook.contract", error.to_string()))
@@ -447,8 +449,8 @@ fn action(mode: Mode, point: &str, scheme: Scheme) -> Result<(Action, Option<Vec
             let argv = action.query_argv();
             Ok((action, argv))
         }
-        Scheme::Template(_) if !mode.has_templates() => {
-            let contracts = Mode::contracts(Mode::has_templates);
+        Scheme::Template(_) if mode.of_templates().is_none() => {
+            let contracts = Mode::contracts(|mode| mode.of_templates().is_some());
             let problem = format!("is a scheme of {} alone", quoted(&contracts));
             Err(Wrong::new("hook.template_push", problem))
         }
@@ -460,7 +462,8 @@ fn action(mode: Mode, point: &str, scheme: Scheme) -> Result<(Action, Option<Vec
                         format!("is wrong: `{field}` {problem}"),
                     )
                 })?;
-            Ok((Action::Template(template), None))
+            let argv = template.argv();
+            Ok((Action::Template(template), Some(argv)))
         }
         Scheme::Command(CommandWords::Argv(argv)) => {
             not_empty(&argv)?;

@@ -968,7 +968,7 @@ mod tests {
                 "hooks.on_hook_turn_limit",
             ),
             (
-                "[[hook]]\ncontract = \"reyn\"\npoint = \"p\"\ntemplate_push = { message = \"{{\" }",
+                "[[hook]]\ncontract = \"reyn\"\npoint = \"p\"\ntemplate_push = { message = \" \" }",
                 "hook.template_push",
             ),
             ("[hooks]\nmax_concurrent = 0", "hooks.max_concurrent"),

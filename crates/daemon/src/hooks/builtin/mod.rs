@@ -1,7 +1,7 @@
 //! Built-in hooks of a runtime that run here.
 //!
 //! Those that are functions of the event are in the contract. Of the others, two act in the daemon. The rest are commands, in `query`,
-//! and go through the pipeline like every command: git, or hookjail itself, which then prints its [`findings()`].
+//! and go through the pipeline like every command: git, or hookjail itself.
 
 use jiff::Timestamp;
 
@@ -10,15 +10,9 @@ use hookjail_contract::{Act, Builtin, Members, Verdict};
 
 use crate::hooks::ResultsOf;
 
-mod add_directory_listing;
-mod add_environment_info;
-mod add_prompt_files;
 mod add_user_info;
-mod findings;
 mod limit_large_tool_results;
 pub(crate) mod query;
-
-pub use self::findings::findings;
 
 /// Context of a built-in hook beside the event.
 #[derive(Clone, Copy, Debug)]

@@ -11,12 +11,9 @@ use std::{
 };
 
 use hookjail_base::model::{InvalidField, is_plain};
-use hookjail_contract::{Members, Query, Verdict, does_nothing, text};
+use hookjail_contract::{Action, HOOK_WORKSPACE, Members, Query, Verdict, does_nothing, text};
 
 use crate::request::Request;
-
-/// The variable that names the workspace to hookjail as such a hook.
-pub(super) const WORKSPACE: &str = "HOOK_WORKSPACE";
 
 /// Sets a request's environment and its start directory, the entry's or the runtime's. A returned verdict is the
 /// whole answer; the command then does not run.
@@ -44,7 +41,7 @@ pub(crate) fn put(query: &Query, request: &mut Request) -> Result<Option<Verdict
         return sees_nothing("the runtime's working directory does not lie in the workspace");
     };
     hook.configured_env = match query {
-        Query::Look(_) => BTreeMap::from([(WORKSPACE.to_owned(), workspace.into())]),
+        Query::Look(_) => BTreeMap::from([(HOOK_WORKSPACE.to_owned(), workspace.into())]),
         Query::Commits(_) | Query::Diff | Query::DiffStat | Query::Status => {
             environment_of_git(workspace)
         }
@@ -54,10 +51,11 @@ pub(crate) fn put(query: &Query, request: &mut Request) -> Result<Option<Verdict
     Ok(None)
 }
 
-/// Returns the command's words; for hookjail itself, with the path of this program.
-pub(crate) fn command(query: &Query) -> Vec<OsString> {
-    let mut words: Vec<_> = query.argv().into_iter().map(OsString::from).collect();
-    if matches!(query, Query::Look(_))
+/// Returns the words of a command that hookjail supplies; of hookjail itself, with the path of this program.
+pub(crate) fn command(action: &Action) -> Vec<OsString> {
+    let words = action.query_argv().unwrap_or_default().into_iter();
+    let mut words: Vec<_> = words.map(OsString::from).collect();
+    if matches!(action, Action::Query(Query::Look(_)) | Action::Template(_))
         && let Ok(own) = env::current_exe()
         && let Some(program) = words.first_mut()
     {

@@ -12,29 +12,29 @@ use std::{
 use nix::errno::Errno;
 
 use hookjail_base::model::InvalidField;
-use hookjail_contract::{Findings, Look};
+use hookjail_contract::{Findings, HOOK_WORKSPACE, Look};
 
-use super::{add_directory_listing, add_environment_info, add_prompt_files, query::WORKSPACE};
+use crate::{add_directory_listing, add_environment_info, add_prompt_files};
 
 /// A directory and the workspace in which it lies.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(crate) struct Place {
     directory: PathBuf,
     workspace: PathBuf,
 }
 
 /// An entry of a directory.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(super) struct Named {
+pub(crate) struct Named {
     /// Its name.
-    pub(super) name: Vec<u8>,
+    pub(crate) name: Vec<u8>,
     /// Whether it is a directory itself; a link to one is not.
-    pub(super) is_directory: bool,
+    pub(crate) is_directory: bool,
 }
 
 /// Content of a file, if it was read.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) enum Content {
+pub(crate) enum Content {
     /// The file does not exist.
     Absent,
     /// Not read, for this reason.
@@ -57,7 +57,7 @@ pub fn findings(name: &str, args: &[String]) -> Result<Findings, InvalidField> {
     let directory = env::current_dir().map_err(|error| {
         InvalidField::new("the current directory", format!("is unknown: {error}"))
     })?;
-    let workspace = env::var_os(WORKSPACE).map_or_else(|| directory.clone(), PathBuf::from);
+    let workspace = env::var_os(HOOK_WORKSPACE).map_or_else(|| directory.clone(), PathBuf::from);
     let place = Place {
         directory,
         workspace,
@@ -71,12 +71,12 @@ pub fn findings(name: &str, args: &[String]) -> Result<Findings, InvalidField> {
 
 impl Place {
     /// Returns the directory's path.
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.directory
     }
 
     /// Returns the directory and those above it, up to the workspace.
-    pub(super) fn upwards(&self) -> impl Iterator<Item = &Path> {
+    pub(crate) fn upwards(&self) -> impl Iterator<Item = &Path> {
         let above = self.directory.ancestors();
         above.take_while(|path| path.starts_with(&self.workspace))
     }
@@ -86,7 +86,7 @@ impl Place {
     /// # Errors
     ///
     /// Returns the error of the system.
-    pub(super) fn list(&self, most: usize) -> io::Result<(Vec<Named>, bool)> {
+    pub(crate) fn list(&self, most: usize) -> io::Result<(Vec<Named>, bool)> {
         let mut all = Vec::new();
         for (seen, entry) in fs::read_dir(&self.directory)?.enumerate() {
             // Hidden entries count too, since reading them takes as long.
@@ -104,7 +104,7 @@ impl Place {
     }
 
     /// Returns whether a directory, from this one up to the workspace, has this entry.
-    pub(super) fn is_below(&self, name: &str) -> bool {
+    pub(crate) fn is_below(&self, name: &str) -> bool {
         let mut upwards = self.upwards();
         upwards
             .any(|path| fs::metadata(path.join(name)).is_ok_and(|it| it.is_dir() || it.is_file()))
@@ -112,7 +112,7 @@ impl Place {
 }
 
 /// Reads a file of at most `most` bytes. Invalid UTF-8 is replaced.
-pub(super) fn read(path: &Path, most: usize) -> Content {
+pub(crate) fn read(path: &Path, most: usize) -> Content {
     match bytes(path, most) {
         Ok(Some(bytes)) => Content::Text(String::from_utf8_lossy(&bytes).into_owned()),
         Ok(None) => Content::Absent,

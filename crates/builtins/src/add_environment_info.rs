@@ -5,11 +5,11 @@
 
 use hookjail_contract::{Findings, plain};
 
-use super::findings::Place;
+use crate::look::Place;
 
 /// Returns working directory, repository and system as context. A repository whose root is above the workspace does not
 /// count.
-pub(super) fn findings(place: &Place) -> Findings {
+pub(crate) fn findings(place: &Place) -> Findings {
     let path = plain(&place.path().to_string_lossy(), &[]);
     let repository = if place.is_below(".git") { "Yes" } else { "No" };
     let system = match std::env::consts::OS {

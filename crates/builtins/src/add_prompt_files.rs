@@ -4,14 +4,14 @@
 
 use hookjail_contract::{Findings, plain};
 
-use super::findings::{Content, Place, read};
+use crate::look::{Content, Place, read};
 
 /// The longest file that is read, bytes.
 const BYTES: usize = 64 * 1024;
 
 /// Returns the content of each file, the nearest in the working directory or above it. A file that exists and cannot be
 /// read is a warning: the entry relies on it.
-pub(super) fn findings(names: &[String], place: &Place) -> Findings {
+pub(crate) fn findings(names: &[String], place: &Place) -> Findings {
     let mut findings = Findings::default();
     let mut texts = Vec::new();
     for name in names {

@@ -2,7 +2,7 @@
 
 use hookjail_contract::{Findings, plain};
 
-use super::findings::{Named, Place};
+use crate::look::{Named, Place};
 
 /// The maximum number of listed entries.
 const NAMED: usize = 100;
@@ -11,7 +11,7 @@ const NAMED: usize = 100;
 const SEEN: usize = 10_000;
 
 /// Lists the directory's first visible entries in order. Names are made plain, so that none can look like another line.
-pub(super) fn findings(place: &Place) -> Findings {
+pub(crate) fn findings(place: &Place) -> Findings {
     let (mut entries, more) = match place.list(SEEN) {
         Ok(listed) => listed,
         Err(error) => {

@@ -1,0 +1,13 @@
+//! Built-in hooks of runtimes that hookjail runs as programs: `hookjail builtin NAME`, confined like every hook.
+//!
+//! The daemon starts them and knows nothing of what they do; only the commands import this crate.
+
+#![forbid(unsafe_code)]
+
+mod add_directory_listing;
+mod add_environment_info;
+mod add_prompt_files;
+mod look;
+pub mod template;
+
+pub use self::look::findings;
