@@ -214,7 +214,7 @@ fn only_the_sandbox_launches_a_child() {
     );
 }
 
-/// What starts for each hook holds nothing of the daemon: it is the client, and the client's manifest names no other crate of ours.
+/// The program that starts for each hook holds nothing of the daemon: its code is the client, whose manifest names no other crate of ours.
 #[test]
 fn the_small_program_is_made_of_the_client_alone() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -28,7 +28,7 @@ rm -rf "$CI_WORK/cargo-deb.target"
 belongs_to user
 as_user env PATH="$tools/bin:$USER_PATH" HOOKJAIL_TARGETS="$targets" packaging/build.sh
 out=$CLONE/target/packages
-version=$(sed -n '/^\[package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
+version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 
 (cd "$out" && sha256sum --check --quiet SHA256SUMS) || fail "the checksums"
 # What is made again of the same programs is the same; the Debian package, too.

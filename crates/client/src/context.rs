@@ -1,4 +1,4 @@
-//! The context of a command: options of every subcommand, and what it inherits from its parent process.
+//! The context of a command: options of every subcommand, and the environment of this process.
 
 use std::path::PathBuf;
 

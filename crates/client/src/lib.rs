@@ -1,4 +1,4 @@
-//! Clients of hookjail's daemon: the program `hookjail-run`, which stands in for a runtime's hook, and what every subcommand shares.
+//! Clients of hookjail's daemon: the program `hookjail-run`, which stands in for a runtime's hook, and the parts that subcommands share.
 //!
 //! Nothing of the daemon, its sandbox or its configuration is below this crate, so `hookjail-run` cannot hold any of them.
 

@@ -11,7 +11,7 @@
 //! `pipeline::Confined`; a reply can be encoded only from `pipeline::Recorded`.
 //! "Ran unannounced", "ran unconfined" and "answered unaudited" do not compile (`tests/compile-fail.md`).
 //!
-//! Public is what the commands in `src` use, which stand above the daemon, and what is pure.
+//! The commands in `src` stand above the daemon and use its public items.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Starts a child by the spawners, and waits for its exec; what its steps and limits are called.
+//! Starts a child by the spawners, waits for its exec, and words the step at which a child stopped.
 
 use std::{error::Error, io, os::fd::OwnedFd, sync::Arc, time::Duration};
 

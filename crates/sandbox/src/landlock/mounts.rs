@@ -1,4 +1,4 @@
-//! What a child mounts: paths that stay read-only, scratch with a limit, a view of its own with files that last.
+//! Mounts of a child: paths that stay read-only, scratch with a limit, a view of its own with files that last.
 
 use std::{collections::BTreeSet, io, os::fd::OwnedFd, path::Path, sync::Arc};
 

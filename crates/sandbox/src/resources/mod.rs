@@ -1,4 +1,4 @@
-//! What a run takes from the host and gives back: a uid, directories, caches, files that last, a cgroup.
+//! Resources that a run takes from the host and gives back: a uid, directories, caches, files that last, a cgroup.
 
 pub(crate) mod cache;
 pub(crate) mod cgroup;
