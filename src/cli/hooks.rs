@@ -11,7 +11,7 @@ use serde_json::json;
 use hookjail_base::refusal::chain;
 use hookjail_client::{Failure, output};
 use hookjail_contract::{
-    Mode,
+    Mode, Registered,
     hook_file::{Origin, read},
 };
 use hookjail_policy::Registry;
@@ -20,7 +20,7 @@ use super::Context;
 use hookjail_base::model::Lines;
 use hookjail_daemon::{
     daemon::{Assembly, noteworthy},
-    hooks::{Registered, load::peek, lookup, redirection, show},
+    hooks::{load::peek, lookup, redirection, show},
 };
 
 /// Lists the configured hooks, and checks files of hooks.
