@@ -19,7 +19,7 @@ use hookjail_client::{
     output::{self, Style},
     server,
 };
-use hookjail_contract::{Members, text};
+use hookjail_contract::{Members, Owner, text};
 use hookjail_proto::{self as pb, hook_service_client::HookServiceClient};
 
 use super::{
@@ -29,7 +29,7 @@ use super::{
     run::{UNCONFINED, event},
     show::{Refusals, may_be_hindered, push_words, texts},
 };
-use hookjail_daemon::{consent::ConsentRule, daemon::operator, hooks::Owner, wire::json};
+use hookjail_daemon::{consent::ConsentRule, daemon::operator, wire::json};
 
 /// The exit code where a hook stopped the operation at its point.
 const EXIT_STOPPED: u8 = 2;
@@ -120,7 +120,7 @@ impl DispatchArgs {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
         let request = self.request(context)?;
         let daemon = server::of_call(&context.call, self.connect.as_deref(), self.private);
-        let served_by = server::by(daemon.as_deref());
+        let served_by = server::described(daemon.as_deref());
         // Consent questions are shown at this terminal, if the server accepts this user's answer.
         let can_be_asked = !context.call.json && io::stderr().is_terminal();
         let call = async |channel, request| {

@@ -35,7 +35,7 @@ use hookjail_sandbox::{
 use super::{Context, profile};
 use hookjail_daemon::{
     config::Config,
-    daemon::{Assembly, own},
+    daemon::{Assembly, own_places},
 };
 
 /// The exit code for an invalid command line.
@@ -145,7 +145,7 @@ impl ExplainArgs {
                     operation: *operation,
                     workspace: workspace.as_deref(),
                 };
-                let forbidden = Forbidden::locate(&own(&config))?;
+                let forbidden = Forbidden::locate(&own_places(&config))?;
                 ask.answer(path, destination.as_deref(), &reach, &forbidden)?
             }
             ExplainQuestion::Host { udp, address } => {

@@ -54,7 +54,7 @@ use super::{
 use hookjail_daemon::{
     config::Config,
     consent::ConsentRule,
-    daemon::{Assembly, own},
+    daemon::{Assembly, own_places},
 };
 
 /// The widest profile where none is named, which suits usual hooks.
@@ -402,7 +402,7 @@ impl Bench {
             workspace,
         })
         .and_then(|bench| {
-            let forbidden = Forbidden::locate(&own(config))?;
+            let forbidden = Forbidden::locate(&own_places(config))?;
             match forbidden.reached_by(&bench.workspace)? {
                 None => Ok(bench),
                 Some(own) => Err(Failure::new(format!(
@@ -601,7 +601,7 @@ impl Bench {
                     .to_owned(),
             });
         }
-        let forbidden = Forbidden::locate(&own(config))?;
+        let forbidden = Forbidden::locate(&own_places(config))?;
         for (wanted, refusal) in refusals(needs, widest, &forbidden) {
             let floor = self
                 .floor

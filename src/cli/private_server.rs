@@ -11,11 +11,12 @@ use tower::service_fn;
 use hookjail_base::util::swap::Current;
 use hookjail_client::{Failure, connect};
 
+use hookjail_contract::HookList;
 use hookjail_daemon::{
     config::Config,
     consent::ConsentRule,
     daemon::Assembly,
-    hooks::{HookList, valve::Valve},
+    hooks::valve::Valve,
     wire::{Incoming, ServeError, Server, WireLimits},
 };
 

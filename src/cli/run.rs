@@ -50,7 +50,7 @@ pub(super) fn run(arguments: &RunArgs, context: &Context) -> Result<ExitCode, Fa
         arguments.connect.as_deref(),
         arguments.private,
     );
-    let served_by = server::by(daemon.as_deref());
+    let served_by = server::described(daemon.as_deref());
     let event = event(arguments.event.as_deref())?;
     let request = pb::ExecuteRequest {
         contract: contract(&arguments.contract)?.into(),

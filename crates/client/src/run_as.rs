@@ -139,7 +139,7 @@ impl ReplacedHook {
     }
 
     /// Builds the facts of a parsed command line.
-    pub fn of(run: &RunArgs, runtime: Option<Adopted>) -> Self {
+    pub fn from_arguments(run: &RunArgs, runtime: Option<Adopted>) -> Self {
         Self {
             gate: run.place.gate,
             is_rehearsal: run.place.rehearse,
@@ -324,7 +324,7 @@ pub struct StdinPayload {
 
 impl StdinPayload {
     /// Reads the payload, and updates the facts by it.
-    pub fn of(post: &mut ReplacedHook) -> Self {
+    pub fn read(post: &mut ReplacedHook) -> Self {
         post.hold();
         let mut bytes = Vec::new();
         let read = read_payload(&mut bytes);
@@ -338,9 +338,9 @@ impl StdinPayload {
 ///
 /// Without an end of the hook the answer is a block at a gate, and elsewhere one that decides nothing.
 pub fn run(run: &RunArgs, runtime: Option<Adopted>, context: &Context) -> ExitCode {
-    let mut post = ReplacedHook::of(run, runtime);
-    let payload = StdinPayload::of(&mut post);
-    let hook = match StandInHook::of(&post, run) {
+    let mut post = ReplacedHook::from_arguments(run, runtime);
+    let payload = StdinPayload::read(&mut post);
+    let hook = match StandInHook::new(&post, run) {
         Ok(hook) => hook,
         Err(said) => return post.say(&said),
     };
@@ -391,7 +391,7 @@ fn read_payload(payload: &mut Vec<u8>) -> io::Result<()> {
 
 /// Ends for an unknown runtime's name.
 pub fn refuse(run: &RunArgs, why: &str) -> ExitCode {
-    ReplacedHook::of(run, None).refuse(why)
+    ReplacedHook::from_arguments(run, None).refuse(why)
 }
 
 /// Describes in one line why the hook has no end: reason, problem, and request id.
@@ -428,7 +428,7 @@ impl<'a> StandInHook<'a> {
     /// # Errors
     ///
     /// Returns the answer of this process where the runtime is unknown.
-    pub fn of(post: &'a ReplacedHook, run: &'a RunArgs) -> Result<Self, HookOutput> {
+    pub fn new(post: &'a ReplacedHook, run: &'a RunArgs) -> Result<Self, HookOutput> {
         let Some(runtime) = post.runtime else {
             let why = "hookjail: the payload on stdin does not tell which runtime this is; name it with --as";
             return Err(post.refusal(why));

@@ -64,7 +64,7 @@ pub fn of_call(context: &Context, named: Option<&Path>, is_private: bool) -> Opt
 }
 
 /// Describes the server of a call.
-pub fn by(daemon: Option<&Path>) -> String {
+pub fn described(daemon: Option<&Path>) -> String {
     daemon.map_or_else(
         || "this process alone".to_owned(),
         |socket| format!("the daemon at {}", socket.display()),

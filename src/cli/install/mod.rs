@@ -29,7 +29,7 @@ use hookjail_client::{
     thin::{THIN, WHOLE},
 };
 use hookjail_contract::{
-    CommandStyle,
+    Action, CommandStyle, Registered,
     adopt::{Adopted, Stakes},
 };
 use hookjail_policy::{Policy, Registry, environment};
@@ -47,10 +47,7 @@ use super::{
     profile,
 };
 use hookjail_daemon::{
-    config::Config,
-    consent::allowlist::Allowlist,
-    daemon::Assembly,
-    hooks::{Action, Registered, variables::words},
+    config::Config, consent::allowlist::Allowlist, daemon::Assembly, hooks::variables::words,
 };
 
 /// The profile that usual hooks need: formatters, linters, tests, commits.

@@ -15,10 +15,10 @@ use uuid::Uuid;
 
 use hookjail_base::model::Event;
 use hookjail_base::util::units::Span;
-use hookjail_contract::{Envelope, adopt::Adopted};
+use hookjail_contract::{Envelope, Registered, adopt::Adopted};
 
 use crate::cli::rehearse::{Comparison, alone_words, difference_of_files};
-use hookjail_daemon::{config::Config, hooks::Registered};
+use hookjail_daemon::config::Config;
 
 /// The longest that a guard takes for one event of its rehearsal. Guards that need more are left.
 const LONGEST: Duration = Duration::from_secs(30);

@@ -25,6 +25,7 @@ use hookjail_base::{
 };
 use hookjail_client::Failure;
 use hookjail_contract::{
+    Registered,
     adopt::Adopted,
     hook_file::{MAX_BYTES, Origin, ReadError, Switches, read},
 };
@@ -38,10 +39,7 @@ use super::{
 use crate::cli::Context;
 use hookjail_daemon::{
     config::Config,
-    hooks::{
-        Registered,
-        load::{bounded, peek},
-    },
+    hooks::load::{bounded, peek},
 };
 use hookjail_sandbox as sandbox;
 

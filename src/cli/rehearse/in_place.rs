@@ -28,9 +28,9 @@ pub(in crate::cli) fn in_place(
     runtime: Option<Adopted>,
     context: &Context,
 ) -> ExitCode {
-    let mut post = ReplacedHook::of(run, runtime);
-    let payload = StdinPayload::of(&mut post);
-    let hook = match StandInHook::of(&post, run) {
+    let mut post = ReplacedHook::from_arguments(run, runtime);
+    let payload = StdinPayload::read(&mut post);
+    let hook = match StandInHook::new(&post, run) {
         Ok(hook) => hook,
         Err(said) => return post.say(&said),
     };

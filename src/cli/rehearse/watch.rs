@@ -20,7 +20,7 @@ use super::refused::RefusedUse;
 use crate::cli::observed::{find_profile, is_read_only, landlock_abi, needs, refusals, under};
 use hookjail_daemon::{
     config::Config,
-    daemon::{Assembly, own},
+    daemon::{Assembly, own_places},
 };
 
 /// An observer of runs whose profile is not known yet.
@@ -46,7 +46,7 @@ impl Watch {
     ) -> Result<Watched, Failure> {
         let policy = find_profile(&Assembly::registry(config)?, name)?;
         Ok(Watched {
-            forbidden: Forbidden::locate(&own(config))?,
+            forbidden: Forbidden::locate(&own_places(config))?,
             observer: self.0,
             runtime: config.runtime.clone(),
             under: under(policy, workspace, &files, landlock_abi())?,

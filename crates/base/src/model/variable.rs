@@ -9,7 +9,7 @@ pub const NOTICES: &str = "HOOKJAIL_NOTICES";
 /// The position in a trace: its id, that of the span above, and whether it is recorded.
 pub const TRACE_PARENT: &str = "TRACEPARENT";
 
-/// What tracing systems pass on to themselves.
+/// The state of tracing systems, which they alone read.
 pub const TRACE_STATE: &str = "TRACESTATE";
 
 /// Variables that neither requests nor profiles set. They change what the loader or a shell runs before the hook's first line, or

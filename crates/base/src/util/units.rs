@@ -172,7 +172,7 @@ pub enum OptionalSize {
 }
 
 impl OptionalSize {
-    pub fn of(bytes: Option<u64>) -> Self {
+    pub fn from_bytes(bytes: Option<u64>) -> Self {
         bytes.map_or(Self::None, |bytes| Self::At(Size(bytes)))
     }
 

@@ -268,7 +268,7 @@ impl Assembly {
             #[cfg(target_os = "linux")]
             observer: self.observer.clone(),
             order: config.backends.clone(),
-            own: own(config),
+            own: own_places(config),
             references: config.references.clone(),
             root: root
                 .transpose()
@@ -301,7 +301,7 @@ impl Assembly {
         let mut registry = Registry::load_with(
             &config.profile_dirs,
             &config.proposed_profiles,
-            &own(config),
+            &own_places(config),
             &config.references,
         )
         .map_err(AssemblyError::new("load the profiles"))?;
@@ -375,7 +375,7 @@ impl Assembly {
             readers: config.readers.clone(),
             configuration: configuration(config),
             operators: config.operators.clone(),
-            forbidden: Forbidden::locate(&own(config))
+            forbidden: Forbidden::locate(&own_places(config))
                 .map_err(AssemblyError::new("locate the daemon's own directories"))?,
             homes: Homes::default(),
             hooks: hooks.collect::<Result<_, AssemblyError>>()?,
@@ -483,7 +483,7 @@ fn configuration(config: &Config) -> Configuration {
 }
 
 /// Returns the daemon's own places, which no hook may reach.
-pub fn own(config: &Config) -> Vec<PathBuf> {
+pub fn own_places(config: &Config) -> Vec<PathBuf> {
     let directories = [&config.state, &config.runtime].into_iter().cloned();
     directories
         .chain(config.admin_socket.clone())

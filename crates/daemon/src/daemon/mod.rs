@@ -12,7 +12,7 @@ mod serve;
 mod traces;
 
 pub use self::build::Assembly;
-pub use self::build::own;
+pub use self::build::own_places;
 pub use self::{
     build::operator,
     log::LogFormat,

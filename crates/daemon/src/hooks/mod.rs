@@ -18,7 +18,7 @@ pub(crate) use self::{
     builtin::Scene,
     results::{Results, ResultsOf},
 };
-pub use hookjail_contract::{
+pub(crate) use hookjail_contract::{
     Action, Builtin, HookList, Lists, Log, Matcher, Occasion, Owner, Payload, Registered, Save,
     Scope, Template,
 };

@@ -282,10 +282,10 @@ impl From<&Policy> for ProfileFile {
             files: FilesSection::spelled(&policy.files, policy.network),
             granted_by: Some(policy.granted_by),
             limits: LimitsSection {
-                address_space: Some(OptionalSize::of(policy.limits.address_space)),
+                address_space: Some(OptionalSize::from_bytes(policy.limits.address_space)),
                 cpus: policy.limits.cpus.map(|cpus| OptionalCpus(Some(cpus))),
                 file_size: Some(Size(policy.limits.file_size)),
-                memory: Some(OptionalSize::of(policy.limits.memory)),
+                memory: Some(OptionalSize::from_bytes(policy.limits.memory)),
                 on_limit: Some(policy.limits.on_output_limit),
                 open_files: Some(policy.limits.open_files),
                 output: Some(Size(policy.limits.output_bytes)),
