@@ -12,7 +12,7 @@ use hookjail_base::{model::Lines, refusal::chain};
 use hookjail_builtins::template;
 use hookjail_client::{Failure, output};
 use hookjail_contract::{
-    Action, Mode, Registered,
+    Mode, Registered, Supplied,
     hook_file::{Origin, read},
 };
 use hookjail_daemon::{
@@ -137,20 +137,15 @@ fn check(context: &Context, contract: &str, base: Option<&Path>, file: &Path) ->
 
 /// Names each hook whose template is none. The daemon renders none and finds it as the hook runs.
 fn broken_templates(hooks: &[Registered]) -> Vec<String> {
-    let broken = hooks.iter().filter_map(|hook| match &hook.action {
-        Action::Template(template) => {
-            let problem = template::check(template).err()?;
-            Some(format!("{}: {problem}", hook.source))
-        }
-        Action::Approve(_)
-        | Action::Builtin(_)
-        | Action::Command(_)
-        | Action::Http(_)
-        | Action::Log(_)
-        | Action::Query(_)
-        | Action::Save(_)
-        | Action::Unsupported(_) => None,
-    });
+    let broken = hooks
+        .iter()
+        .filter_map(|hook| match hook.action.supplied()? {
+            Supplied::Template(template) => {
+                let problem = template::check(template).err()?;
+                Some(format!("{}: {problem}", hook.source))
+            }
+            Supplied::Query(_) | Supplied::Save(_) => None,
+        });
     broken.collect()
 }
 

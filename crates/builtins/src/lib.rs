@@ -7,7 +7,9 @@
 mod add_directory_listing;
 mod add_environment_info;
 mod add_prompt_files;
+pub mod limit_large_tool_results;
 mod look;
+pub mod save_json;
 pub mod template;
 
 pub use self::look::findings;

@@ -46,8 +46,10 @@ mod verdict;
 pub use self::{
     claude_code::filter::Filter,
     docker_agent::{
-        builtin::{Act, Builtin, LargeResult, NOT_SERVED, SERVED, does_nothing, shorthand},
-        query::{HOOK_WORKSPACE, Look, Query},
+        builtin::{
+            Builtin, CallerNames, LargeResult, NOT_SERVED, SERVED, Scene, does_nothing, shorthand,
+        },
+        query::{HOOK_WORKSPACE, LIMIT_RESULTS, Look, Query},
     },
     due::{HookList, Occasion, Scope},
     end::{End, EndKind},
@@ -55,13 +57,17 @@ pub use self::{
     envelope::{Budget, Envelope, Tool},
     external_end::{ExternalEnd, ReportedKind},
     hindered::Bearing,
-    hook_file::{Action, Owner, POST_PROFILE, Registered},
+    hook_file::{Action, Owner, POST_PROFILE, Registered, Supplied},
     infer::{
         gate as infer_gate,
         lists::{Lists, WrittenLists},
     },
     interpret::{Folded, Reading, Reminder, ReminderKind, read},
-    loom::{log::Log, payload::Payload, save::Save},
+    loom::{
+        log::Log,
+        payload::Payload,
+        save::{NAME as SAVE_EVENT, Save},
+    },
     matcher::Matcher,
     mode::display,
     post::{Allowed, Denied, Post, PostDecision, Url},

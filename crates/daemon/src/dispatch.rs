@@ -21,7 +21,7 @@ use hookjail_base::{
 };
 use hookjail_contract::{
     AgentMode, ContractEvent, Decision, End, EndKind, Entry, Envelope, Folded, Lifetime, Members,
-    Mode, Moment, Push, Report, Scheduling, Skip, Stop, Verdict, text,
+    Mode, Moment, Push, Scheduling, Skip, Stop, Verdict, text,
 };
 
 use crate::{
@@ -365,15 +365,12 @@ impl Dispatch {
     ) -> Request {
         let command = match &hook.action {
             Action::Command(command) => command.clone(),
-            Action::Query(_) | Action::Template(_) => {
-                Command::Argv(crate::hooks::builtin::query::command(&hook.action))
-            }
+            Action::Supplied(supplied) => Command::Argv(crate::hooks::supplied::command(supplied)),
             // These run no command; the name stands for it in the record of a refusal.
             Action::Approve(_)
             | Action::Builtin(_)
             | Action::Http(_)
             | Action::Log(_)
-            | Action::Save(_)
             | Action::Unsupported(_) => Command::Argv(vec![hook.name.clone().into()]),
         };
         let known = Known {
@@ -401,7 +398,7 @@ impl Dispatch {
                 workspace: self.workspace.clone(),
             },
             id: self.id.clone(),
-            backing: if matches!(hook.action, Action::Query(_) | Action::Template(_)) {
+            backing: if matches!(hook.action, Action::Supplied(_)) {
                 Backing::Own
             } else if hook.is_listed {
                 Backing::List
@@ -494,7 +491,7 @@ async fn act(
             Err(refusal) => Err(refusal),
         },
         Action::Builtin(own) => {
-            let verdict = builtin::run(own, hook.mode, pipeline, &call, &request).await;
+            let verdict = builtin::verdict(own, hook.mode, &call, &request).await;
             return verdict.unwrap_or_else(|why| not_run.verdict(&why)).into();
         }
         Action::Command(_) if hook.entry.allowed == Some(false) => {
@@ -502,21 +499,25 @@ async fn act(
             Err(Refusal::new(Reason::NotAllowlisted, message))
         }
         Action::Command(_) => Ok(()),
-        Action::Template(_) => {
-            request.entry.report = Some(Report::Directive);
-            Ok(())
+        Action::Supplied(supplied) => {
+            let redaction = pipeline.audit.redaction().get();
+            match crate::hooks::supplied::put(supplied, &redaction.redactor, &mut request) {
+                Ok(None) => Ok(()),
+                Ok(Some(verdict)) => return verdict.into(),
+                Err(error) => return not_run.verdict(&error.to_string()).into(),
+            }
         }
-        Action::Query(query) => match crate::hooks::builtin::query::put(query, &mut request) {
-            Ok(None) => Ok(()),
-            Ok(Some(verdict)) => return verdict.into(),
-            Err(error) => return not_run.verdict(&error.to_string()).into(),
-        },
         Action::Http(post) => match crate::hooks::http::put(post, &mut request) {
             Ok(()) => {
+                let redaction = pipeline.audit.redaction().get();
                 if let Some(payload) = &post.payload
-                    && let Err(why) = builtin::hand_on(payload, pipeline, &mut request)
+                    && let Err(error) = crate::hooks::supplied::hand_on(
+                        Some(payload),
+                        &redaction.redactor,
+                        &mut request,
+                    )
                 {
-                    return not_run.verdict(&why).into();
+                    return not_run.verdict(&error.to_string()).into();
                 }
                 Ok(())
             }
@@ -535,11 +536,6 @@ async fn act(
             });
             let failed = |error: InvalidField| not_run.verdict(&error.to_string());
             return verdict.unwrap_or_else(failed).into();
-        }
-        Action::Save(save) => {
-            let verdict = builtin::save(save, pipeline, &call, &request).await;
-            // It only observes: its failure stops nothing.
-            return verdict.unwrap_or_else(|why| save.verdict(Some(why))).into();
         }
         Action::Unsupported(why) => Err(Refusal::new(Reason::Unsupported, why.clone())),
     };

@@ -391,10 +391,8 @@ impl InstallArgs {
             )),
             Action::Approve(_)
             | Action::Builtin(_)
-            | Action::Query(_)
             | Action::Log(_)
-            | Action::Save(_)
-            | Action::Template(_)
+            | Action::Supplied(_)
             | Action::Unsupported(_) => Ok(Becomes::Kept("runs no command")),
         };
         InstallStep {

@@ -1,4 +1,4 @@
-//! The built-in hooks that are commands: those that query git, and those that look at the workspace.
+//! The built-in hooks that are commands: those that query git, that read the workspace, and that keep a tool's result.
 //!
 //! A workspace's configuration is untrusted. The options switch off programs and settings that git would use from it:
 //! file system monitors, hooks, external diffs and conversions, signature checks, pagers, colours, and looking into
@@ -8,7 +8,8 @@ use std::num::NonZeroU32;
 
 use hookjail_base::model::InvalidField;
 
-use crate::{Report, plain};
+use super::builtin::LargeResult;
+use crate::{Members, Report, hook_file::hookjail, plain};
 
 /// The default number of commits where an entry has none.
 const COMMITS: NonZeroU32 = NonZeroU32::new(10).unwrap();
@@ -37,8 +38,8 @@ const OPTIONS: [&str; 14] = [
     "safe.directory=*",
 ];
 
-/// The words before the name and arguments of a built-in hook that hookjail itself executes.
-const OWN: [&str; 2] = ["hookjail", "builtin"];
+/// The name of the built-in hook that cuts tool results.
+pub const LIMIT_RESULTS: &str = "limit_large_tool_results";
 
 /// The variable that names the workspace to hookjail as a built-in hook.
 pub const HOOK_WORKSPACE: &str = "HOOK_WORKSPACE";
@@ -54,6 +55,8 @@ pub enum Query {
     DiffStat,
     /// hookjail itself.
     Look(Look),
+    /// `limit_large_tool_results`: cuts a result that is too long for a conversation, and keeps the whole.
+    Result,
     /// `add_git_status`: branch and changed files.
     Status,
 }
@@ -122,6 +125,7 @@ impl Query {
                 Ok(Self::Commits(count.parse().unwrap_or(COMMITS)))
             }
             ("add_recent_commits", _) => wrong("must be empty or one positive number of commits"),
+            (LIMIT_RESULTS, _) => without_arguments(Self::Result, name, args),
             _ => return None,
         })
     }
@@ -132,6 +136,7 @@ impl Query {
             Self::Commits(_) => "add_recent_commits",
             Self::Diff | Self::DiffStat => "add_git_diff",
             Self::Look(look) => look.name(),
+            Self::Result => LIMIT_RESULTS,
             Self::Status => "add_git_status",
         }
     }
@@ -141,43 +146,56 @@ impl Query {
         match self {
             Self::Commits(count) => vec![count.to_string()],
             Self::Diff => vec!["full".to_owned()],
-            Self::DiffStat | Self::Status => Vec::new(),
+            Self::DiffStat | Self::Result | Self::Status => Vec::new(),
             Self::Look(look) => look.args().to_vec(),
         }
     }
 
-    /// Returns the point at which it has an effect.
-    pub const fn point(&self) -> &'static str {
+    /// Returns the points at which it has an effect.
+    pub const fn points(&self) -> &'static [&'static str] {
         match self {
-            Self::Commits(_) | Self::Look(Look::Environment | Look::Listing) => "session_start",
-            Self::Diff | Self::DiffStat | Self::Look(Look::Files(_)) | Self::Status => "turn_start",
+            Self::Commits(_) | Self::Look(Look::Environment | Look::Listing) => &["session_start"],
+            Self::Diff | Self::DiffStat | Self::Look(Look::Files(_)) | Self::Status => {
+                &["turn_start"]
+            }
+            Self::Result => &["tool_response_transform", "session_end"],
         }
     }
 
-    /// Returns the use of the command's output.
-    pub const fn report(&self) -> Report {
+    /// Returns whether the program is git.
+    pub const fn is_git(&self) -> bool {
+        !matches!(self, Self::Look(_) | Self::Result)
+    }
+
+    /// Returns whether it has something to do for an event at one of its points.
+    pub fn is_due(&self, point: &str, event: &Members<'_>) -> bool {
+        match self {
+            Self::Result => point == "session_end" || LargeResult::in_event(event).is_some(),
+            Self::Commits(_) | Self::Diff | Self::DiffStat | Self::Look(_) | Self::Status => true,
+        }
+    }
+
+    /// Returns the use of the command's output; `None` if it is a hook's of the contract.
+    pub const fn report(&self) -> Option<Report> {
         let heading = match self {
             Self::Commits(_) => "Recent commits",
             Self::Diff => "Current working-tree diff",
             Self::DiffStat => "Current working-tree diff (stat)",
             Self::Status => "Current git status",
-            Self::Look(_) => return Report::Findings,
+            Self::Look(_) => return Some(Report::Findings),
+            Self::Result => return None,
         };
-        Report::Text {
+        Some(Report::Text {
             bytes: BYTES,
             heading,
-        }
+        })
     }
 
     /// Returns the command, as a consent names it.
     pub fn argv(&self) -> Vec<String> {
         let count;
         let own: &[&str] = match self {
-            Self::Look(look) => {
-                let words = OWN.map(str::to_owned).into_iter();
-                let words = words.chain([look.name().to_owned()]);
-                return words.chain(look.args().iter().cloned()).collect();
-            }
+            Self::Look(_) | Self::Result => return hookjail(self.name(), &self.args()),
             Self::Commits(commits) => {
                 count = commits.to_string();
                 &[

@@ -69,11 +69,9 @@ fn leave_out_disabled(file: &mut Gathered<'_>, root: &Item<'_>) -> Result<(), Re
         Action::Approve(_)
         | Action::Builtin(_)
         | Action::Command(Command::Argv(_))
-        | Action::Query(_)
         | Action::Http(_)
         | Action::Log(_)
-        | Action::Save(_)
-        | Action::Template(_)
+        | Action::Supplied(_)
         | Action::Unsupported(_) => String::new(),
     };
     file.read.hooks.retain(|hook| {

@@ -11,12 +11,17 @@ pub(super) mod groups;
 mod item;
 pub(super) mod posted;
 mod registered;
+mod supplied;
 pub(super) mod yaml;
 
 use hookjail_base::model::{Command, json};
 
 pub(super) use self::item::Item;
-pub use self::registered::{Action, Owner, POST_PROFILE, Registered};
+pub(crate) use self::supplied::hookjail;
+pub use self::{
+    registered::{Action, Owner, POST_PROFILE, Registered},
+    supplied::Supplied,
+};
 
 use super::{Matcher, Mode, Scheduling};
 
@@ -306,11 +311,9 @@ impl Gathered<'_> {
             Action::Approve(_)
             | Action::Builtin(_)
             | Action::Command(_)
-            | Action::Query(_)
             | Action::Http(_)
             | Action::Log(_)
-            | Action::Save(_)
-            | Action::Template(_)
+            | Action::Supplied(_)
             | Action::Unsupported(_) => item.entry().to_owned(),
         };
         let source = format!("{}: {}", self.origin.name, item.entry());

@@ -6,11 +6,11 @@ use hookjail_base::model::{Command, InvalidField, ProfileName, command_line};
 
 use crate::{
     AgentMode, Builtin, CommandStyle, Entry, Equality, Filter, Lists, Log, Matcher, Mode, Occasion,
-    Post, Query, Save, Template,
+    Post, Query, Supplied,
 };
 
-/// The default profile of hooks that look at a repository. It allows reading the workspace, and no new process.
-const QUERY_PROFILE: &str = "strict";
+/// The default profile of commands that hookjail supplies. It allows reading the workspace, and no new process.
+const SUPPLIED_PROFILE: &str = "strict";
 
 /// The profile of hooks that post their event.
 pub const POST_PROFILE: &str = "network";
@@ -95,16 +95,12 @@ pub enum Action {
     Builtin(Builtin),
     /// Runs a command.
     Command(Command),
-    /// Runs a runtime's built-in hook as a command.
-    Query(Query),
     /// Posts the event to a URL.
     Http(Box<Post>),
     /// Writes a line of the daemon's log.
     Log(Log),
-    /// Writes the event to a file of the profile's.
-    Save(Save),
-    /// Renders a push directive from the event, by hookjail as a program.
-    Template(Template),
+    /// Runs a command that hookjail supplies.
+    Supplied(Supplied),
     /// Not supported, for this reason.
     Unsupported(String),
 }
@@ -117,7 +113,7 @@ impl Action {
     /// Refuses a built-in that is not supported, with the reason, and arguments that it does not take.
     pub fn builtin(name: &str, args: &[String]) -> Result<Self, InvalidField> {
         match Query::parse(name, args) {
-            Some(query) => query.map(Self::Query),
+            Some(query) => query.map(|query| Self::Supplied(Supplied::Query(query))),
             None => Builtin::parse(name, args).map(Self::Builtin),
         }
     }
@@ -126,34 +122,31 @@ impl Action {
     pub fn as_builtin(&self) -> Option<(&'static str, Vec<String>, Vec<&'static str>)> {
         match self {
             Self::Builtin(own) => Some((own.name(), own.args(), own.points().to_vec())),
-            Self::Query(own) => Some((own.name(), own.args(), vec![own.point()])),
+            Self::Supplied(Supplied::Query(own)) => {
+                Some((own.name(), own.args(), own.points().to_vec()))
+            }
             Self::Approve(_)
             | Self::Command(_)
             | Self::Http(_)
             | Self::Log(_)
-            | Self::Save(_)
-            | Self::Template(_)
+            | Self::Supplied(_)
             | Self::Unsupported(_) => None,
         }
     }
 
-    /// Returns the words of a hook whose command hookjail supplies.
-    pub fn query_argv(&self) -> Option<Vec<String>> {
+    /// Returns the command that hookjail supplies, if it does.
+    pub const fn supplied(&self) -> Option<&Supplied> {
         match self {
-            Self::Query(query) => Some(query.argv()),
-            Self::Template(template) => Some(template.argv()),
+            Self::Supplied(supplied) => Some(supplied),
             Self::Approve(_)
             | Self::Builtin(_)
             | Self::Command(_)
             | Self::Http(_)
             | Self::Log(_)
-            | Self::Save(_)
             | Self::Unsupported(_) => None,
         }
     }
-}
 
-impl Action {
     /// Returns the command as a line, quoted where needed. Empty where there is no command, or it is not UTF-8.
     pub fn line(&self) -> String {
         if let Self::Command(command) = self {
@@ -162,7 +155,7 @@ impl Action {
                 Command::Argv(argv) => command_line(argv).unwrap_or_default(),
             };
         }
-        let words = self.query_argv().unwrap_or_default();
+        let words = self.supplied().map(Supplied::argv).unwrap_or_default();
         let argv: Vec<_> = words.into_iter().map(OsString::from).collect();
         command_line(&argv).unwrap_or_default()
     }
@@ -183,7 +176,7 @@ impl Registered {
             timeout,
             ..other.entry
         };
-        let are_named_alike = self.name == other.name || matches!(self.action, Action::Builtin(_));
+        let are_named_alike = self.name == other.name || self.action.as_builtin().is_some();
         (&self.action, &self.entry, &self.env, &self.configured_env)
             == (&other.action, &others, &other.env, &other.configured_env)
             && are_named_alike
@@ -200,7 +193,7 @@ impl Registered {
     pub fn runs_under(&self) -> &str {
         match (&self.profile, &self.action) {
             (Some(profile), _) => profile.as_str(),
-            (None, Action::Query(_) | Action::Template(_)) => QUERY_PROFILE,
+            (None, Action::Supplied(_)) => SUPPLIED_PROFILE,
             (None, Action::Http(_)) => POST_PROFILE,
             (None, _) => self.mode.defaults(&self.point).profile,
         }

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::Path, time::Duration};
 
 use super::{Loom, log::Log, payload::Payload, save::Save};
 use crate::{
-    Matcher, Post,
+    Matcher, Post, Supplied,
     hook_file::{Action, Gathered, HookFile, Item, ReadError, Registered, Switches, line},
 };
 
@@ -96,7 +96,7 @@ fn hook(
         }
         "approve" => Action::Approve(person(entry)?),
         "log" => Action::Log(level(entry)?),
-        "save_json" => Action::Save(saved(file, entry, payload)?),
+        "save_json" => Action::Supplied(Supplied::Save(saved(file, entry, payload)?)),
         "webhook" => webhook(entry, payload)?,
         other => {
             let problem = format!(
@@ -112,16 +112,15 @@ fn hook(
         Action::Command(_) => &["timeoutMs"],
         Action::Approve(_)
         | Action::Builtin(_)
-        | Action::Query(_)
         | Action::Http(_)
         | Action::Log(_)
-        | Action::Save(_)
-        | Action::Template(_)
+        | Action::Supplied(_)
         | Action::Unsupported(_) => &[],
     };
     let mut reading = entry.reading(file.mode, keys)?;
+    // Both only observe: a failure of theirs stops nothing.
+    reading.advisory |= matches!(kind, "save_json" | "webhook");
     if kind == "webhook" {
-        reading.advisory = true;
         reading.timeout = Some(WEBHOOK);
     }
     Ok(Registered {

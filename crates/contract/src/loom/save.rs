@@ -5,7 +5,10 @@
 use std::path::{Component, Path, PathBuf};
 
 use super::payload::Payload;
-use crate::{Decision, Verdict};
+use crate::hook_file::hookjail;
+
+/// The name of the program, and of the action.
+pub const NAME: &str = "save_json";
 
 /// Destination and form of saved events.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -36,18 +39,25 @@ impl Save {
         self.directory.join(&self.path)
     }
 
-    /// Builds the verdict of an observer, with a warning where the event is not saved.
-    pub fn verdict(&self, problem: Option<String>) -> Verdict {
-        let warning = |problem| {
-            format!(
-                "cannot save the event in `{}`: {problem}",
-                self.path().display()
-            )
+    /// Returns the command, as a record names it.
+    pub fn argv(&self) -> Vec<String> {
+        hookjail(NAME, &[self.path().to_string_lossy().into_owned()])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_file_below_the_directory_is_named() {
+        let payload = || Payload {
+            profile: "coder".to_owned(),
         };
-        Verdict {
-            decision: Decision::Allow,
-            warnings: problem.map(warning).into_iter().collect(),
-            ..Verdict::default()
+        let below = |path| Save::below(Path::new("/p"), path, payload()).map(|save| save.path());
+        assert_eq!(below("a/b.jsonl"), Some("/p/a/b.jsonl".into()));
+        for elsewhere in ["", "/etc/passwd", "../x", "a/../../x", "./x"] {
+            assert_eq!(below(elsewhere), None, "{elsewhere}");
         }
     }
 }

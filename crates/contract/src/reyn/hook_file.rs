@@ -6,7 +6,7 @@ use hookjail_base::model::{Command, ProfileName};
 
 use super::{Reyn, template::Template};
 use crate::{
-    Matcher, Mode,
+    Matcher, Mode, Supplied,
     hook_file::{
         Action, Gathered, HookFile, Item, ReadError, Registered, Switches, Syntax, argv, line,
         yaml::Version,
@@ -202,7 +202,7 @@ fn template(entry: &Item<'_>) -> Result<Action, ReadError> {
             let why = "its template has an `include`, which only the runtime can follow";
             Action::Unsupported(why.to_owned())
         }
-        Some(_) | None => Action::Template(template),
+        Some(_) | None => Action::Supplied(Supplied::Template(template)),
     })
 }
 

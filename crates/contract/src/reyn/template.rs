@@ -6,6 +6,8 @@ use serde_json::{Map, Value, json};
 
 use hookjail_base::model::InvalidField;
 
+use crate::hook_file::hookjail;
+
 /// The name of the program, and of the entry's key.
 pub const NAME: &str = "template_push";
 
@@ -120,9 +122,7 @@ impl Template {
 
     /// Returns the command, as a record names it.
     pub fn argv(&self) -> Vec<String> {
-        ["hookjail", "builtin", NAME, &self.argument()]
-            .map(str::to_owned)
-            .to_vec()
+        hookjail(NAME, &[self.argument()])
     }
 
     /// Returns the templates by their keys.

@@ -17,7 +17,9 @@ use super::{
     ConfigProblem, ConfiguredHook,
     file::{CommandWords, HookEntry, HooksFileEntry, RuleEntry},
 };
-use crate::hooks::{Action, Matcher, Owner, Registered, Template, load::HooksFile, rule::Rule};
+use crate::hooks::{
+    Action, Matcher, Owner, Registered, Supplied, Template, load::HooksFile, rule::Rule,
+};
 
 /// Reads as whom a root daemon's hooks run.
 ///
@@ -446,7 +448,7 @@ fn action(mode: Mode, point: &str, scheme: Scheme) -> Result<(Action, Option<Vec
     match scheme {
         Scheme::Builtin { args, name } => {
             let action = builtin(mode, point, &name, &args)?;
-            let argv = action.query_argv();
+            let argv = action.supplied().map(Supplied::argv);
             Ok((action, argv))
         }
         Scheme::Template(_) if mode.of_templates().is_none() => {
@@ -462,8 +464,9 @@ fn action(mode: Mode, point: &str, scheme: Scheme) -> Result<(Action, Option<Vec
                         format!("is wrong: `{field}` {problem}"),
                     )
                 })?;
-            let argv = template.argv();
-            Ok((Action::Template(template), Some(argv)))
+            let supplied = Supplied::Template(template);
+            let argv = supplied.argv();
+            Ok((Action::Supplied(supplied), Some(argv)))
         }
         Scheme::Command(CommandWords::Argv(argv)) => {
             not_empty(&argv)?;

@@ -31,7 +31,6 @@ use hookjail_sandbox::{Absent, CgroupPlace, Cgroups, Observer};
 use crate::{
     config::{Config, Network, ProcessEnv},
     consent::{ConsentRule, Operator, OwnSettings},
-    hooks::Results,
     metrics::Metrics,
     pipeline::{
         Audit, Configuration, Gate, GateParts, Homes, Notifier, OperatorHook, Pipeline, Rules,
@@ -416,14 +415,11 @@ impl Assembly {
         let metrics = Arc::new(metrics);
         let audit = Audit::new(journal, Arc::clone(&metrics), redaction)
             .map_err(AssemblyError::new("start the journal's thread"))?;
-        let results = Results::below(&config.runtime)
-            .map_err(AssemblyError::new("look where results are kept"))?;
         Ok(Pipeline {
             gate,
             audit,
             notifier: Notifier::new(config.notify.clone(), Arc::clone(&metrics)),
             metrics,
-            results,
             runs: Runs::default(),
             sandbox,
             tracer: Tracer::default(),

@@ -34,11 +34,9 @@ fn program(hook: &Registered) -> Option<String> {
         Action::Approve(_)
         | Action::Builtin(_)
         | Action::Command(_)
-        | Action::Query(_)
         | Action::Http(_)
         | Action::Log(_)
-        | Action::Save(_)
-        | Action::Template(_)
+        | Action::Supplied(_)
         | Action::Unsupported(_) => return None,
     };
     let program = words.first()?.to_str()?;

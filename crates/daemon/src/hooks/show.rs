@@ -9,7 +9,7 @@ use hookjail_contract::{
     hook_file::{ReadFile, spelled},
 };
 
-use super::{Action, Owner, Registered, http::PostDecision};
+use super::{Action, Owner, Registered, Supplied, http::PostDecision};
 
 /// Returns the content of a hook file as one JSON object.
 pub fn file(read: &ReadFile) -> Value {
@@ -29,17 +29,20 @@ pub fn object(hook: &Registered) -> Value {
         }
         Action::Command(Command::Line { text, .. }) => ("command", json!(text)),
         Action::Builtin(builtin) => ("builtin", json!(builtin.name())),
-        Action::Query(query) => ("builtin", json!(query.name())),
         Action::Http(post) => ("http", json!(post.url().to_string())),
         Action::Approve(wait) => ("approve_ms", json!(wait.as_millis())),
         Action::Log(log) => ("log", json!(log.level())),
-        Action::Save(save) => ("save_json", json!(save.path())),
-        Action::Template(_) => ("template", json!("push")),
+        Action::Supplied(Supplied::Query(query)) => ("builtin", json!(query.name())),
+        Action::Supplied(Supplied::Save(save)) => ("save_json", json!(save.path())),
+        Action::Supplied(Supplied::Template(_)) => ("template", json!("push")),
         Action::Unsupported(why) => ("unsupported", json!(why)),
     };
     let builtin = hook.action.as_builtin();
     let args = builtin.map(|(_, args, _)| args).unwrap_or_default();
-    let runs = hook.action.query_argv().map(|argv| json!(argv));
+    let runs = hook
+        .action
+        .supplied()
+        .map(|supplied| json!(supplied.argv()));
     let posted = posted(&hook.action);
     let given = [
         (key, Some(value)),
@@ -130,8 +133,12 @@ pub fn add(hook: &Registered, text: &mut Lines) {
     match &hook.action {
         Action::Command(command) => lines.extend(runs(&spelled(command))),
         Action::Builtin(builtin) => lines.push(serves(builtin.name(), &builtin.args())),
-        Action::Query(query) => {
-            lines.push(serves(query.name(), &query.args()));
+        Action::Supplied(supplied) => {
+            lines.push(match supplied {
+                Supplied::Query(query) => serves(query.name(), &query.args()),
+                Supplied::Save(save) => format!("saves    {}", save.path().display()),
+                Supplied::Template(_) => "renders  a push".to_owned(),
+            });
             lines.extend(runs(&hook.action.line()));
         }
         Action::Http(post) => {
@@ -150,9 +157,7 @@ pub fn add(hook: &Registered, text: &mut Lines) {
             });
         }
         Action::Approve(wait) => lines.push(format!("asks     the operator, for {}", Span(*wait))),
-        Action::Save(save) => lines.push(format!("saves    {}", save.path().display())),
         Action::Log(log) => lines.push(format!("logs     {}", log.level())),
-        Action::Template(_) => lines.push("renders  a push".to_owned()),
         Action::Unsupported(why) => lines.push(format!("refused  UNSUPPORTED: {why}")),
     }
     if !hook.matching.is_empty() {
@@ -165,7 +170,7 @@ pub fn add(hook: &Registered, text: &mut Lines) {
     let default = hook.mode.defaults(&hook.point).timeout;
     let runs = matches!(
         hook.action,
-        Action::Command(_) | Action::Query(_) | Action::Http(_)
+        Action::Command(_) | Action::Supplied(_) | Action::Http(_)
     );
     if let Some(timeout) = hook.entry.timeout.or(default).filter(|_| runs) {
         lines.push(format!("timeout  {}", Span(timeout)));

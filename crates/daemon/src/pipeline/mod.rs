@@ -42,7 +42,6 @@ pub use self::{
 use std::sync::Arc;
 
 use crate::{
-    hooks::Results,
     metrics::Metrics,
     request::Request,
     traces::{self, Stage, Tracer},
@@ -62,8 +61,6 @@ pub struct Pipeline {
     pub(crate) metrics: Arc<Metrics>,
     /// The notifier of hooks.
     pub(crate) notifier: Notifier,
-    /// The store of tool results.
-    pub(crate) results: Results,
     /// The runs in work.
     pub(crate) runs: Runs,
     /// The confinement backends.

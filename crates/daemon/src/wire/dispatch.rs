@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     dispatch::{Dispatch, Dispatched, HookResult},
-    hooks::{Action, HookList, Matcher, Owner, Registered, Scope, valve},
+    hooks::{Action, HookList, Matcher, Owner, Registered, Scope, Supplied, valve},
     pipeline::{About, Answer, Rules},
     traces::Method,
 };
@@ -467,14 +467,16 @@ fn listed(hook: &Registered) -> pb::ConfiguredHook {
     pb::ConfiguredHook {
         command: match &hook.action {
             Action::Command(_) => hook.action.line(),
-            Action::Builtin(_) | Action::Query(_) => {
+            Action::Builtin(_) | Action::Supplied(Supplied::Query(_)) => {
                 hook.action.as_builtin().map(builtin).unwrap_or_default()
             }
             Action::Approve(_) => "approve".to_owned(),
             Action::Http(post) => format!("http: {}", post.url()),
-            Action::Save(save) => format!("save_json: {}", save.path().display()),
+            Action::Supplied(Supplied::Save(save)) => {
+                format!("save_json: {}", save.path().display())
+            }
             Action::Log(log) => format!("log: {}", log.level()),
-            Action::Template(_) => "template_push".to_owned(),
+            Action::Supplied(Supplied::Template(_)) => "template_push".to_owned(),
             Action::Unsupported(why) => format!("unsupported: {why}"),
         },
         contract: decode::contract_of(hook.mode).into(),

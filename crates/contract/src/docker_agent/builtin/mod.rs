@@ -2,6 +2,7 @@
 //! of the event and the time.
 
 mod add_date;
+mod add_user_info;
 mod commands;
 mod large_result;
 mod max_iterations;
@@ -16,9 +17,9 @@ use std::num::NonZeroU64;
 use hookjail_base::model::InvalidField;
 use jiff::Timestamp;
 
-pub use self::large_result::LargeResult;
+pub use self::{add_user_info::CallerNames, large_result::LargeResult};
 use crate::{
-    Action, Members, Verdict,
+    Action, Members, Supplied, Verdict,
     docker_agent::query::{Look, Query, without_arguments},
 };
 
@@ -29,8 +30,6 @@ pub enum Builtin {
     AddDate,
     /// Adds the user's and the host's name to the model's context.
     AddUserInfo,
-    /// Truncates tool results that are too long for a conversation.
-    LimitLargeToolResults,
     /// Stops the agent after so many calls of the model.
     MaxIterations(NonZeroU64),
     /// Redacts secrets in tool input, messages and tool output.
@@ -39,13 +38,13 @@ pub enum Builtin {
     SaferShell,
 }
 
-/// The act of a built-in hook that is no function of the event.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Act {
-    /// Keeps a large result in a file, or removes a session's files.
-    KeepResult,
-    /// Looks up the names of the user and of the host.
-    NameUser,
+/// Values beside the event that built-in hooks depend on.
+#[derive(Clone, Debug)]
+pub struct Scene {
+    /// The names of the caller and of this host.
+    pub names: CallerNames,
+    /// The time.
+    pub now: Timestamp,
 }
 
 /// The names of the supported built-in hooks.
@@ -82,7 +81,6 @@ impl Builtin {
         let builtin = match name {
             "add_date" => Self::AddDate,
             "add_user_info" => Self::AddUserInfo,
-            "limit_large_tool_results" => Self::LimitLargeToolResults,
             "max_iterations" => return limit(args).map(Self::MaxIterations),
             "redact_secrets" => Self::RedactSecrets,
             "safer_shell" => Self::SaferShell,
@@ -96,7 +94,6 @@ impl Builtin {
         match self {
             Self::AddDate => "add_date",
             Self::AddUserInfo => "add_user_info",
-            Self::LimitLargeToolResults => "limit_large_tool_results",
             Self::MaxIterations(_) => "max_iterations",
             Self::RedactSecrets => "redact_secrets",
             Self::SaferShell => "safer_shell",
@@ -107,11 +104,9 @@ impl Builtin {
     pub fn args(&self) -> Vec<String> {
         match self {
             Self::MaxIterations(limit) => vec![limit.to_string()],
-            Self::AddDate
-            | Self::AddUserInfo
-            | Self::LimitLargeToolResults
-            | Self::RedactSecrets
-            | Self::SaferShell => Vec::new(),
+            Self::AddDate | Self::AddUserInfo | Self::RedactSecrets | Self::SaferShell => {
+                Vec::new()
+            }
         }
     }
 
@@ -120,7 +115,6 @@ impl Builtin {
         match self {
             Self::AddDate => &["turn_start"],
             Self::AddUserInfo => &["session_start"],
-            Self::LimitLargeToolResults => &["tool_response_transform", "session_end"],
             Self::MaxIterations(_) => &["before_llm_call"],
             Self::RedactSecrets => &[
                 "pre_tool_use",
@@ -133,37 +127,22 @@ impl Builtin {
     }
 
     /// Returns its verdict. At other than its points it does nothing, and a warning reports that.
-    ///
-    /// # Errors
-    ///
-    /// Returns the act of one that reads or writes more than the event.
-    pub fn verdict(
-        &self,
-        point: &str,
-        event: &Members<'_>,
-        now: Timestamp,
-    ) -> Result<Verdict, Act> {
+    pub fn verdict(&self, point: &str, event: &Members<'_>, scene: &Scene) -> Verdict {
         if !self.points().contains(&point) {
-            return Ok(does_nothing(self.name()));
+            return does_nothing(self.name());
         }
         match self {
-            Self::AddDate => Ok(add_date::verdict(now)),
-            Self::AddUserInfo => Err(Act::NameUser),
-            Self::LimitLargeToolResults => Err(Act::KeepResult),
-            Self::MaxIterations(limit) => Ok(max_iterations::verdict(*limit, event)),
-            Self::RedactSecrets => Ok(redact_secrets::verdict(point, event)),
-            Self::SaferShell => Ok(safer_shell::verdict(event)),
+            Self::AddDate => add_date::verdict(scene.now),
+            Self::AddUserInfo => add_user_info::verdict(&scene.names),
+            Self::MaxIterations(limit) => max_iterations::verdict(*limit, event),
+            Self::RedactSecrets => redact_secrets::verdict(point, event),
+            Self::SaferShell => safer_shell::verdict(event),
         }
     }
 
     /// Returns whether docker-agent runs it in the stage before the others, when nothing has been approved yet.
     pub const fn preempts(&self) -> bool {
         matches!(self, Self::SaferShell)
-    }
-
-    /// Returns whether it waits for the system: for files of its own, or for the database of users.
-    pub const fn waits(&self) -> bool {
-        matches!(self, Self::AddUserInfo | Self::LimitLargeToolResults)
     }
 }
 
@@ -193,11 +172,11 @@ pub fn shorthand(flag: &str) -> Option<Vec<(&'static str, Action)>> {
     let (action, points): (_, &[_]) = match flag {
         "add_date" => (Action::Builtin(Builtin::AddDate), &["turn_start"]),
         "add_environment_info" => (
-            Action::Query(Query::Look(Look::Environment)),
+            Action::Supplied(Supplied::Query(Query::Look(Look::Environment))),
             &["session_start"],
         ),
         "limit_large_tool_results" => (
-            Action::Builtin(Builtin::LimitLargeToolResults),
+            Action::Supplied(Supplied::Query(Query::Result)),
             &["tool_response_transform", "session_end"],
         ),
         "redact_secrets" => (

@@ -1,4 +1,4 @@
-//! Built-in hooks that run as commands in the pipeline: git, and hookjail itself.
+//! Hooks whose commands hookjail supplies: git, and hookjail itself. They run in the pipeline like every command.
 //!
 //! The programs that a workspace's git configuration starts are not trusted: the profile allows no process beside the
 //! command.
@@ -11,21 +11,71 @@ use std::{
 };
 
 use hookjail_base::model::{InvalidField, is_plain};
-use hookjail_contract::{Action, HOOK_WORKSPACE, Members, Query, Verdict, does_nothing, text};
+use hookjail_base::redact::Redactor;
+use hookjail_contract::{
+    HOOK_WORKSPACE, Members, Payload, Query, Supplied, Verdict, does_nothing, text,
+};
+use jiff::Timestamp;
 
 use crate::request::Request;
 
-/// Sets a request's environment and its start directory, the entry's or the runtime's. A returned verdict is the
-/// whole answer; the command then does not run.
+/// Sets a request's stdin, environment and start directory. A returned verdict is the whole answer; the command then
+/// does not run.
 ///
 /// # Errors
 ///
-/// The event is not one JSON object.
-pub(crate) fn put(query: &Query, request: &mut Request) -> Result<Option<Verdict>, InvalidField> {
+/// The event is not one JSON object, or not UTF-8 where it is handed on.
+pub(crate) fn put(
+    supplied: &Supplied,
+    redactor: &Redactor,
+    request: &mut Request,
+) -> Result<Option<Verdict>, InvalidField> {
+    request.entry.report = supplied.report();
+    match supplied {
+        Supplied::Query(query) => put_query(query, redactor, request),
+        Supplied::Save(save) => hand_on(Some(&save.payload), redactor, request).map(|()| None),
+        Supplied::Template(_) => Ok(None),
+    }
+}
+
+/// Replaces a command's stdin by the event without registered secrets, in a payload's form where there is one.
+///
+/// # Errors
+///
+/// The event is not one JSON object, or not UTF-8.
+pub(crate) fn hand_on(
+    payload: Option<&Payload>,
+    redactor: &Redactor,
+    request: &mut Request,
+) -> Result<(), InvalidField> {
+    let event = request.contract.stdin(&request.event, &request.envelope)?;
+    let event = str::from_utf8(&event)
+        .map_err(|error| InvalidField::new("event", format!("is not UTF-8: {error}")))?;
+    let text = payload.map_or_else(
+        || event.to_owned(),
+        |payload| payload.of(event, &request.event.point, Timestamp::now()),
+    );
+    request.event.json = redactor.json(&text).unwrap_or(text).into();
+    request.event.raw = true;
+    Ok(())
+}
+
+fn put_query(
+    query: &Query,
+    redactor: &Redactor,
+    request: &mut Request,
+) -> Result<Option<Verdict>, InvalidField> {
     let event = request.contract.stdin(&request.event, &request.envelope)?;
     let event = Members::of_event(&event)?;
-    if request.event.point != query.point() {
+    let point = request.event.point.as_str();
+    if !query.points().contains(&point) {
         return Ok(Some(does_nothing(query.name())));
+    }
+    if !query.is_due(point, &event) {
+        return Ok(Some(Verdict::default()));
+    }
+    if matches!(query, Query::Result) {
+        return hand_on(None, redactor, request).map(|()| None);
     }
     let hook = &mut request.hook;
     let sees_nothing = |why| {
@@ -42,20 +92,19 @@ pub(crate) fn put(query: &Query, request: &mut Request) -> Result<Option<Verdict
     };
     hook.configured_env = match query {
         Query::Look(_) => BTreeMap::from([(HOOK_WORKSPACE.to_owned(), workspace.into())]),
-        Query::Commits(_) | Query::Diff | Query::DiffStat | Query::Status => {
+        Query::Commits(_) | Query::Diff | Query::DiffStat | Query::Result | Query::Status => {
             environment_of_git(workspace)
         }
     };
     hook.working_dir = Some(directory);
-    request.entry.report = Some(query.report());
     Ok(None)
 }
 
 /// Returns the words of a command that hookjail supplies; of hookjail itself, with the path of this program.
-pub(crate) fn command(action: &Action) -> Vec<OsString> {
-    let words = action.query_argv().unwrap_or_default().into_iter();
+pub(crate) fn command(supplied: &Supplied) -> Vec<OsString> {
+    let words = supplied.argv().into_iter();
     let mut words: Vec<_> = words.map(OsString::from).collect();
-    if matches!(action, Action::Query(Query::Look(_)) | Action::Template(_))
+    if supplied.is_hookjail()
         && let Ok(own) = env::current_exe()
         && let Some(program) = words.first_mut()
     {
