@@ -127,7 +127,6 @@ pub(super) trait Configured: Runtime {
 }
 
 /// Facts of a contract that hold in every mode.
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct Facts {
     /// The commands by which a hook starts the agent itself, for an answer of a model's.
     pub(super) agent_commands: &'static [&'static str],
