@@ -132,7 +132,7 @@ command = "cat >&2"
     };
     let input = daemon.dispatch(input).await;
 
-    assert_eq!(in_process(&output), [("redact", true), ("limit", true)]);
+    assert_eq!(in_process(&output), [("redact", true), ("limit", false)]);
     let text = output.answer.unwrap().updated_output_json.unwrap();
     let text: String = serde_json::from_str(&text).unwrap();
     assert!(text.starts_with("Tool call result was too large (10012 bytes in 2002 lines;"));
@@ -286,25 +286,57 @@ async fn what_only_looks_on_and_is_the_runtimes_to_run_denies_nothing() {
 }
 
 #[tokio::test]
-async fn a_result_that_is_too_long_is_kept_whole_for_its_agent_and_for_no_hook_until_the_session_ends()
- {
+async fn a_large_result_is_kept_in_its_profiles_cache_until_the_session_ends() {
     let directory = support::directory();
+    let home = support::directory();
     let file = directory.path().join("agent.yaml");
     fs::write(&file, "agents:\n  root: {model: m}\n").unwrap();
     let value = directory.path().join("key");
     fs::write(&value, "key-of-the-registry").unwrap();
     fs::set_permissions(&value, fs::Permissions::from_mode(0o600)).unwrap();
-    let config = format!(
-        "[[hooks_file]]\ncontract = \"docker_agent\"\npath = {file:?}\n[[secret]]\nname = \"key\"\nfile = {value:?}\n"
-    );
-    let daemon = Daemon::with_hooks(&config).await;
+    let cached = "description = \"a test's\"\nextends = [\"strict\", \"caches\"]\n";
+    let daemon_with = async |profile: &str| {
+        let config = format!(
+            "[[hooks_file]]\ncontract = \"docker_agent\"\npath = {file:?}\n{profile}[[secret]]\nname = \"key\"\nfile = {value:?}\n"
+        );
+        let path = home.path().display();
+        let variable = |name: &str, value: String| (name.to_owned(), value);
+        Daemon::with(Setup {
+            config,
+            env: vec![
+                variable("HOME", path.to_string()),
+                variable("XDG_CACHE_HOME", format!("{path}/caches")),
+            ],
+            profiles: vec![("tool-results".to_owned(), cached.to_owned())],
+            ..Setup::default()
+        })
+        .await
+    };
     let response = format!("first key-of-the-registry\n{}", "line\n".repeat(3000));
     let event = json!({"tool_name": "shell", "tool_response": response, "session_id": "one"});
+    let cut = async |daemon: &Daemon| {
+        let limited = dispatch(daemon, "tool_response_transform", &event).await;
+        assert_eq!(in_process(&limited)[0].1, false, "{limited:?}");
+        let answer = limited.answer.unwrap();
+        assert_eq!(answer.warnings, [""; 0]);
+        let text: String = serde_json::from_str(&answer.updated_output_json.unwrap()).unwrap();
+        assert!(text.starts_with("Tool call result was too large"), "{text}");
+        text
+    };
 
-    let limited = dispatch(&daemon, "tool_response_transform", &event).await;
+    let without_cache = daemon_with("").await;
+    let daemon = daemon_with("profile = \"tool-results\"\n").await;
 
-    let text = limited.answer.unwrap().updated_output_json.unwrap();
-    let text: String = serde_json::from_str(&text).unwrap();
+    assert!(cut(&without_cache).await.contains("is not stored"));
+    let text = cut(&daemon).await;
+    let short = json!({"tool_name": "shell", "tool_response": "x", "session_id": "one"});
+    let short = dispatch(&daemon, "tool_response_transform", &short).await;
+    assert_eq!(in_process(&short)[0].1, true, "{short:?}");
+    if nix::unistd::geteuid().is_root() || support::contained() {
+        // Such hooks have no cache.
+        assert!(text.contains("is not stored"), "{text}");
+        return;
+    }
     let path = text.split('`').nth(1).unwrap();
     let kept = fs::read_to_string(path).unwrap();
     assert_eq!(
@@ -313,11 +345,7 @@ async fn a_result_that_is_too_long_is_kept_whole_for_its_agent_and_for_no_hook_u
     );
     let mode = fs::metadata(path).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
-    // Even if its mode lets everybody: no profile can grant it.
-    let place = Path::new(path).parent().unwrap();
-    for (path, mode) in [(Path::new(path), 0o644), (place, 0o711)] {
-        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
-    }
+    // Hooks under other profiles do not read it.
     let beside = daemon.workspace().join("beside");
     fs::write(&beside, "x").unwrap();
     for (file, is_read) in [(path, false), (beside.to_str().unwrap(), true)] {
@@ -330,7 +358,6 @@ async fn a_result_that_is_too_long_is_kept_whole_for_its_agent_and_for_no_hook_u
             "{file}: {read:?}"
         );
     }
-    fs::set_permissions(place, fs::Permissions::from_mode(0o700)).unwrap();
     for (session, is_there) in [("other", true), ("one", false)] {
         dispatch(&daemon, "session_end", &json!({"session_id": session})).await;
         assert_eq!(Path::new(path).exists(), is_there, "{session}");
@@ -884,11 +911,13 @@ async fn looms_log_is_a_line_of_names_and_sizes() {
 }
 
 #[tokio::test]
-async fn looms_save_json_appends_events_to_a_file_of_the_profiles_directory_and_nowhere_else() {
+async fn looms_save_json_appends_events_where_its_profile_lets_it() {
     let directory = support::directory();
-    let profile = directory.path().join("profile");
-    fs::create_dir(&profile).unwrap();
-    let file = profile.join("agent.json");
+    let agent = directory.path().join("agent");
+    fs::create_dir(&agent).unwrap();
+    // Under a root daemon a hook is another user.
+    fs::set_permissions(&agent, fs::Permissions::from_mode(0o777)).unwrap();
+    let file = agent.join("agent.json");
     let actions = json!({"name": "coder", "hooks": {"onToolEnd": [
         {"action": "save_json", "path": "events.jsonl"},
         {"action": "save_json", "path": "out/events.jsonl"},
@@ -896,35 +925,61 @@ async fn looms_save_json_appends_events_to_a_file_of_the_profiles_directory_and_
     fs::write(&file, actions.to_string()).unwrap();
     let elsewhere = directory.path().join("elsewhere");
     fs::create_dir(&elsewhere).unwrap();
-    std::os::unix::fs::symlink(&elsewhere, profile.join("out")).unwrap();
+    fs::set_permissions(&elsewhere, fs::Permissions::from_mode(0o777)).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, agent.join("out")).unwrap();
     let secret = directory.path().join("secret");
     fs::write(&secret, "a-secret-of-mine").unwrap();
     for path in [&file, &secret] {
         fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
     }
-    let config = format!(
-        "[[hooks_file]]\ncontract = \"loom\"\npath = {file:?}\n[[secret]]\nname = \"mine\"\nfile = {secret:?}\n"
+    let grant = format!(
+        "description = \"a test's\"\nextends = [\"strict\"]\n[files]\nnamed = [{{ path = {agent:?}, access = \"write\" }}]\n"
     );
-    let daemon = Daemon::with_hooks(&config).await;
+    let daemon_with = async |profile: &str| {
+        let config = format!(
+            "[[hooks_file]]\ncontract = \"loom\"\npath = {file:?}\n{profile}[[secret]]\nname = \"mine\"\nfile = {secret:?}\n"
+        );
+        Daemon::with(Setup {
+            config,
+            profiles: vec![("events".to_owned(), grant.clone())],
+            ..Setup::default()
+        })
+        .await
+    };
     let event = json!({"toolName": "shell", "result": "it is\na-secret-of-mine", "isError": false});
-
-    for _ in 0..2 {
-        let response = dispatch(&daemon, "tool.post", &event).await;
+    let saved = async |daemon: &Daemon, warned: [bool; 2]| {
+        let response = dispatch(daemon, "tool.post", &event).await;
         let served = [
-            ("hooks.onToolEnd[0]:save_json", true),
-            ("hooks.onToolEnd[1]:save_json", true),
+            ("hooks.onToolEnd[0]:save_json", false),
+            ("hooks.onToolEnd[1]:save_json", false),
         ];
         assert_eq!(in_process(&response), served);
-        // Through a link it is not written, and that stops nothing.
-        let warnings = |hook: usize| response.hooks[hook].verdict.clone().unwrap().warnings;
-        assert_eq!(warnings(0), [""; 0]);
-        assert!(warnings(1)[0].contains("out/events.jsonl"), "{response:?}");
-        let answer = response.answer.unwrap();
-        let decided = (answer.decision(), answer.failed);
-        assert_eq!(decided, (pb::Decision::Allow, false));
+        let failed = response
+            .hooks
+            .iter()
+            .map(|hook| hook.verdict.as_ref().unwrap().failed);
+        assert_eq!(failed.collect::<Vec<_>>(), warned, "{response:?}");
+        // A failure stops nothing.
+        assert_eq!(response.blocked_by_hook, "", "{response:?}");
+        let End::Ran(last) = response.hooks[1].end.as_ref().unwrap() else {
+            panic!("{response:?}")
+        };
+        let stderr = String::from_utf8_lossy(&last.stderr).into_owned();
+        assert!(
+            stderr.contains("out/events.jsonl`: Permission denied"),
+            "{stderr}"
+        );
+    };
+
+    let ungranted = daemon_with("").await;
+    saved(&ungranted, [true, true]).await;
+    let daemon = daemon_with("profile = \"events\"\n").await;
+    for _ in 0..2 {
+        // The link leads where the profile does not let it.
+        saved(&daemon, [false, true]).await;
     }
 
-    let text = fs::read_to_string(profile.join("events.jsonl")).unwrap();
+    let text = fs::read_to_string(agent.join("events.jsonl")).unwrap();
     let lines = text
         .lines()
         .map(|line| serde_json::from_str::<Value>(line).unwrap());
@@ -941,7 +996,6 @@ async fn looms_save_json_appends_events_to_a_file_of_the_profiles_directory_and_
     }
     assert_eq!(text.lines().count(), 2);
     assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0);
-    assert_eq!(daemon.records(), Vec::<String>::new());
 }
 
 mod as_root {
