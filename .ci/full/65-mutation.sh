@@ -6,6 +6,3 @@ build_tests
 belongs_to root
 files_in_memory
 HOOKJAIL_MUTANTS=${MUTANTS:-4} "$(tests_of spec)" --include-ignored mutation:: --nocapture --test-threads 1
-# The same where hooks start in slots, without the self-test, whose children do not.
-HOOKJAIL_MUTANTS_IN=slots HOOKJAIL_MUTANTS=$((4 * ${MUTANTS:-4})) "$(tests_of spec)" --include-ignored --nocapture --test-threads 1 --exact \
-  mutation::something_notices_each_element_of_the_policy_that_is_taken_out

@@ -61,8 +61,6 @@ const IN_FLIGHT: usize = 16;
 const ROUNDS: usize = 5;
 /// Processes that wait start between two calls, and not beside what is measured.
 const BETWEEN_WARM: Duration = Duration::from_millis(150);
-/// The same for slots, which start faster.
-const BETWEEN_SLOTS: Duration = Duration::from_millis(10);
 /// The most rounds with such pauses.
 const WARM_ROUNDS: usize = 100;
 const WARM_UP: usize = 20;
@@ -99,10 +97,8 @@ fn measure() -> Outcome<()> {
         Ok(program) => cases.push(Case::new("no-op", "strict", &[&program], "")),
         Err(error) => eprintln!("SKIP: no-op: no static program can be made: {error}"),
     }
-    for (names, profiles, argv, stdout) in COMMANDS {
-        for (name, profile) in names.into_iter().zip(profiles) {
-            cases.push(Case::new(name, profile, argv, stdout));
-        }
+    for (name, profile, argv, stdout) in COMMANDS {
+        cases.push(Case::new(name, profile, argv, stdout));
     }
 
     for (name, interpreter, file, script) in INTERPRETED {
@@ -154,31 +150,18 @@ fn measure() -> Outcome<()> {
     Ok(())
 }
 
-/// Two names, two profiles, a command and its output.
-type ColdAndWarm = (
-    [&'static str; 2],
-    [&'static str; 2],
-    &'static [&'static str],
-    &'static str,
-);
-
-/// Commands, each with the name and the profile of its start as it is asked for, and of that in a warm slot.
-const COMMANDS: [ColdAndWarm; 3] = [
+/// Commands, each with its name, profile and output.
+const COMMANDS: [(&str, &str, &[&str], &str); 3] = [
+    ("true", "strict", &["/bin/true"], ""),
     (
-        ["true", "true-slot"],
-        ["strict", "warm"],
-        &["/bin/true"],
-        "",
-    ),
-    (
-        ["sh-read", "sh-read-slot"],
-        ["strict", "warm"],
+        "sh-read",
+        "strict",
         &["/bin/sh", "-c", "read x; echo {}"],
         "{}\n",
     ),
     (
-        ["sh-cat", "sh-cat-slot"],
-        ["pipeline", "warm-pipeline"],
+        "sh-cat",
+        "pipeline",
         &["/bin/sh", "-c", "cat >/dev/null; echo {}"],
         "{}\n",
     ),
@@ -192,7 +175,6 @@ fn pause_of(case: &Case) -> Duration {
     named.map_or_else(
         || match case.name {
             name if name.ends_with("-warm") => BETWEEN_WARM,
-            name if name.ends_with("-slot") => BETWEEN_SLOTS,
             _ => Duration::ZERO,
         },
         Duration::from_millis,
@@ -352,7 +334,7 @@ struct Connected {
 impl Connected {
     fn start(client: &Runtime) -> Outcome<Self> {
         let directory = directory()?;
-        write_profiles(directory.path())?;
+        write_profile(directory.path())?;
         let program = Path::new(env!("CARGO_BIN_EXE_hookjail"));
         let daemon = Daemon::start(program, directory, "")?;
         let channel = connect(client, &daemon.socket())?;
@@ -360,14 +342,10 @@ impl Connected {
     }
 }
 
-/// Writes the profiles under which processes wait.
-fn write_profiles(directory: &Path) -> io::Result<()> {
-    for (name, parent) in [("warm", "strict"), ("warm-pipeline", "pipeline")] {
-        let text =
-            format!("description = \"With processes that wait\"\nextends = {parent:?}\nwarm = 2\n");
-        fs::write(directory.join(format!("profiles/{name}.toml")), text)?;
-    }
-    Ok(())
+/// Writes the profile under which processes wait.
+fn write_profile(directory: &Path) -> io::Result<()> {
+    let text = "description = \"With processes that wait\"\nextends = \"strict\"\nwarm = 2\n";
+    fs::write(directory.join("profiles/warm.toml"), text)
 }
 
 /// What is executed without any daemon, ready to be handed to the kernel.
@@ -612,7 +590,7 @@ fn bloat(
     directory: &Path,
     report: &mut Report,
 ) -> Outcome<()> {
-    write_profiles(directory)?;
+    write_profile(directory)?;
     let config = Config::parse(
         &configuration(directory),
         &ProcessEnv::read(UserPaths::read()),

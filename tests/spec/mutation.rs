@@ -3,9 +3,7 @@
 //! `cargo test --all-features --test spec mutation -- --include-ignored --nocapture` prints element by element what
 //! noticed. What noticed is an attempt that got through, a call that was not denied as written down, or the daemon, which
 //! refuses to run.
-//! `HOOKJAIL_MUTANTS=N` tries every Nth element only. With `HOOKJAIL_MUTANTS_IN=slots` hooks are started in warm slots, the
-//! self-test, whose children are not, is taken out too, and system calls and a hook's state are looked at: what needs files of the
-//! hook's user is left to `warm::slots`.
+//! `HOOKJAIL_MUTANTS=N` tries every Nth element only.
 
 use std::collections::BTreeMap;
 
@@ -93,18 +91,6 @@ const BEHIND: &[Behind] = &[
         &["seccomp:socket", "seccomp:connect"],
         &["unix-stream", "{abstract}"],
     ),
-];
-
-/// Elements that, besides the self-test, attempts alone notice which say nothing in a slot: what they try it on belongs to the
-/// user of a run before, and a slot has another. The child's steps are the same with a slot and without.
-const NOT_IN_SLOTS: [&str; 7] = [
-    "closing:clone",
-    "closing:seccomp",
-    "limit:RLIMIT_FSIZE",
-    "limit:RLIMIT_SIGPENDING",
-    "seccomp:fork",
-    "seccomp:msgget",
-    "seccomp:setsid",
 ];
 
 #[tokio::test]
@@ -195,12 +181,6 @@ fn elements() -> Vec<String> {
         names.extend(["limit:RLIMIT_NPROC", "set-up:bounding"].map(str::to_owned));
     }
     names.extend(set_up.iter().map(|name| format!("closing:{name}")));
-    if in_slots() {
-        names.retain(|name| {
-            let layer = name.split(':').next().unwrap_or_default();
-            !["argument", "landlock"].contains(&layer) && !NOT_IN_SLOTS.contains(&&**name)
-        });
-    }
     names
 }
 
@@ -249,10 +229,7 @@ async fn notice(probe: &Probe, element: &str) -> Option<String> {
             return notice;
         }
         let attempts = own.iter().chain(ALWAYS);
-        // A slot is made for each attempt, which takes its time: there those alone that are about this.
-        let is_about = |it: &&Attempt| it.words.iter().any(|word| word.contains(name));
-        let is_tried = |it: &&Attempt| !daemon.in_slots || is_about(it);
-        for attempt in attempts.filter(is_tried) {
+        for attempt in attempts {
             let notice = probe
                 .failures_of_hooks(&daemon, profile, [attempt])
                 .await
@@ -269,18 +246,10 @@ async fn notice(probe: &Probe, element: &str) -> Option<String> {
     None
 }
 
-/// Returns whether hooks are started in warm slots.
-fn in_slots() -> bool {
-    std::env::var("HOOKJAIL_MUTANTS_IN").is_ok_and(|place| place == "slots")
-}
-
 /// Starts a daemon whose policy lacks elements.
 async fn weakened(elements: &[&str]) -> Daemon {
-    let in_slots = in_slots();
-    let without = if in_slots { " proof:self-test" } else { "" };
     Daemon::with(Setup {
-        env: vec![("HOOKJAIL_WEAKEN".to_owned(), elements.join(" ") + without)],
-        in_slots,
+        env: vec![("HOOKJAIL_WEAKEN".to_owned(), elements.join(" "))],
         ..Setup::default()
     })
     .await

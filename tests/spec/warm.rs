@@ -1,4 +1,4 @@
-//! Interpreters and slots that were started ahead: a hook is faster by them, and nothing else is different.
+//! Interpreters that were started ahead: a hook is faster by them, and nothing else is different.
 
 #![expect(
     clippy::disallowed_methods,
@@ -26,7 +26,7 @@ use crate::{
 const PYTHON: &str = "/usr/bin/python3";
 const NODE: &str = "/usr/bin/node";
 
-/// Returns a set-up with profiles under which processes wait: `warm`, `warm-pipe`, and `warm-ro` and
+/// Returns a set-up with profiles under which processes wait: `warm`, and `warm-ro` and
 /// `warm-too`, which can read the workspace.
 fn setup(more: &str) -> Setup {
     let profile = |name: &str, parent: &str| {
@@ -38,7 +38,6 @@ fn setup(more: &str) -> Setup {
     Setup {
         profiles: vec![
             profile("warm", "strict"),
-            profile("warm-pipe", "pipeline"),
             profile("warm-ro", "workspace-ro"),
             profile("warm-too", "workspace-ro"),
         ],
@@ -209,24 +208,6 @@ const NODE_SCRIPTS: [(&str, &str); 9] = [
         "worker.js",
         "const { Worker, isMainThread } = require('worker_threads'); if (isMainThread) new Worker(__filename).on('exit', c => console.log('worker', c)); else console.log('in it', process.execArgv)",
     ),
-];
-
-/// Scripts of a shell, by what they show.
-const SHELL_SCRIPTS: [(&str, &str); 8] = [
-    ("arguments", "echo \"$0\" \"$@\""),
-    ("variables", "env"),
-    ("stdin", "cat; echo read; stat -L -c %F - <&0"),
-    (
-        "descriptors",
-        "for n in 0 1 2 3 4 5 6 7; do (: <&$n) 2>&- && echo \"$n is open\"; done",
-    ),
-    ("limits", "ulimit -a; umask; pwd; trap"),
-    ("a code", "echo out; echo err >&2; exit 7"),
-    (
-        "the code of what is not executed",
-        "printf '\\002\\000\\000\\000'; exit 126",
-    ),
-    ("a signal", "echo before; kill -TERM $$"),
 ];
 
 #[tokio::test]
@@ -864,6 +845,24 @@ mod with_tools {
         until("none waits", || waiting("has-descriptors.py") == 0).await;
     }
 
+    #[tokio::test]
+    #[ignore = "needs python3"]
+    async fn the_metrics_say_how_many_wait_and_how_many_runs_began_in_one() {
+        needs_no_container();
+        let daemon = Daemon::with(Setup {
+            config: LISTENER.to_owned(),
+            ..setup("")
+        })
+        .await;
+        let levels = || {
+            ["", "_runs_total"].map(|of| value(&daemon, &format!("hookjail_waiting_processes{of}")))
+        };
+        assert_eq!(levels(), [0.0, 0.0]);
+        let request = script(&daemon, PYTHON, "counted.py", "print('ran')");
+        cold_and_warm(&daemon, &request).await;
+        until("another one waits", || levels() == [1.0, 1.0]).await;
+    }
+
     /// The probe is executed by a script, which a warm interpreter runs: from then on everything is tried that is tried in other hooks.
     #[tokio::test]
     #[ignore = "needs python3"]
@@ -947,200 +946,5 @@ mod as_root {
         }
         assert_eq!(told(&daemon, &request, "a process waits"), 8);
         until("none waits", || waiting("has-all-uids.py") == 0).await;
-    }
-}
-
-mod slots {
-    use super::*;
-
-    /// Returns a request that runs a shell's command line.
-    fn line(text: &str) -> pb::ExecuteRequest {
-        let mut request = hook(["/bin/sh", "-c", text, "/scripts/"]);
-        request.profile = "warm-pipe".to_owned();
-        request.event = event("{\"the\": \"event\"}");
-        request
-    }
-
-    #[tokio::test]
-    async fn a_shell_script_cannot_tell_that_it_was_started_in_a_slot() {
-        needs_no_container();
-        let daemon = Daemon::with(setup("")).await;
-        for (name, text) in SHELL_SCRIPTS {
-            let file = format!("{}.sh", name.replace(' ', "_"));
-            let mut request = script(&daemon, "/bin/sh", &file, text);
-            request.profile = "warm-pipe".to_owned();
-            let variables = &mut request.hook.as_mut().unwrap().env;
-            variables.insert("ASKED".to_owned(), "by the request".to_owned());
-
-            let (cold, warm) = cold_and_warm(&daemon, &request).await;
-
-            assert_eq!(end(&cold), end(&warm), "{name}");
-            assert_eq!(printed(&cold), printed(&warm), "{name}");
-            assert!(!cold.stdout.is_empty(), "{name}");
-        }
-    }
-
-    #[tokio::test]
-    async fn a_slot_serves_any_arguments_of_its_program_and_each_run_by_its_own_process() {
-        needs_no_container();
-        let daemon = Daemon::with(setup("")).await;
-        cold_and_warm(&daemon, &line("echo first")).await;
-        let mut processes = Vec::new();
-        for number in 1..6 {
-            until_another_waits(&daemon, &line(""), number).await;
-            let response = daemon
-                .run(line(&format!(
-                    "echo $$ {number} \"$HOME\"; ls -A \"$HOME\"; : >\"$HOME\"/left"
-                )))
-                .await
-                .unwrap();
-            assert!(waited(&response).is_some());
-            let text = String::from_utf8_lossy(&response.stdout).into_owned();
-            let words: Vec<_> = text.split_whitespace().collect();
-            assert_eq!((words.len(), words[1]), (3, &*number.to_string()), "{text}");
-            processes.push((words[0].to_owned(), words[2].to_owned()));
-        }
-        processes.sort();
-        processes.dedup();
-        assert_eq!(processes.len(), 5, "{processes:?}");
-    }
-
-    #[tokio::test]
-    async fn the_metrics_say_how_many_wait_and_how_many_runs_began_in_one() {
-        needs_no_container();
-        let daemon = Daemon::with(Setup {
-            config: LISTENER.to_owned(),
-            ..setup("")
-        })
-        .await;
-        let levels = || {
-            ["", "_runs_total"].map(|of| value(&daemon, &format!("hookjail_waiting_processes{of}")))
-        };
-        assert_eq!(levels(), [0.0, 0.0]);
-        cold_and_warm(&daemon, &line("exit 0")).await;
-        until("another one waits", || levels() == [1.0, 1.0]).await;
-    }
-
-    #[tokio::test]
-    async fn a_slot_that_waits_has_nothing_of_a_request_and_nothing_of_the_daemon() {
-        needs_no_container();
-        let daemon = Daemon::with(setup("")).await;
-        let mut request = line("exit 0");
-        let variables = &mut request.hook.as_mut().unwrap().env;
-        variables.insert("ASKED".to_owned(), "a secret of the caller".to_owned());
-        cold_and_warm(&daemon, &request).await;
-        until_another_waits(&daemon, &request, 1).await;
-        let own = daemon.pid().to_string();
-        let is_own = |pid: u32| {
-            let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-            status.contains(&format!("PPid:\t{own}\n"))
-        };
-        let of_slot = |line: &str| line.trim_end() == "hookjail-slot";
-        let (pid, _) = processes_that(of_slot)
-            .find(|(pid, _)| is_own(*pid))
-            .unwrap();
-        let read = |name: &str| fs::read(format!("/proc/{pid}/{name}")).unwrap();
-        assert_eq!(read("environ"), b"");
-        let maps = String::from_utf8(read("maps")).unwrap();
-        // Its code, the place for its input, and what the kernel gives every process.
-        let given = [
-            "[stack]",
-            "[vdso]",
-            "[vvar]",
-            "[vvar_vclock]",
-            "[vsyscall]",
-            "[uprobes]",
-        ];
-        let maps: Vec<_> = maps.lines().collect();
-        let more = maps
-            .iter()
-            .filter(|line| !given.iter().any(|it| line.ends_with(it)));
-        assert_eq!(more.count(), 2, "{maps:?}");
-        let status = String::from_utf8(read("status")).unwrap();
-        for state in ["Seccomp:\t2", "NoNewPrivs:\t1", "CapEff:\t0000000000000000"] {
-            assert!(status.contains(state), "{status}");
-        }
-        let records = daemon.records();
-        let count = |kind: &str| records.iter().filter(|it| *it == kind).count();
-        assert_eq!(count("started"), count("ended"));
-    }
-
-    #[tokio::test]
-    async fn a_program_that_cannot_be_executed_is_refused_alike_with_a_slot_and_without() {
-        needs_no_container();
-        let daemon = Daemon::with(setup("")).await;
-        // Its loader does not exist, which the kernel finds out when it executes the program.
-        let program = daemon.workspace().join("program");
-        let mut bytes = fs::read("/bin/true").unwrap();
-        let loader = bytes.windows(8).position(|it| it == b"ld-linux").unwrap();
-        bytes[loader..loader + 8].copy_from_slice(b"ld-absnt");
-        fs::write(&program, bytes).unwrap();
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-        let mut request = hook([program.to_str().unwrap(), "/scripts/"]);
-        request.profile = "warm-ro".to_owned();
-        request.hook.as_mut().unwrap().workspace = daemon.workspace().display().to_string();
-        let cold = daemon.run(request.clone()).await;
-        let again = daemon.run(request.clone()).await;
-        until_another_waits(&daemon, &request, 0).await;
-        let warm = daemon.run(request.clone()).await;
-
-        let said = |result: Result<pb::ExecuteResponse, tonic::Status>| match result {
-            Ok(response) => format!("{:?}", response.outcome),
-            Err(status) => format!("{}: {}", reason(&status), status.message()),
-        };
-        let [cold, again, warm] = [cold, again, warm].map(said);
-        assert_eq!((&cold, &cold), (&again, &warm));
-        assert!(cold.contains("exec_errno: Some(2)"), "{cold}");
-        // It was tried in the slot, so that another one is started.
-        until_another_waits(&daemon, &request, 1).await;
-    }
-
-    #[tokio::test]
-    async fn a_program_that_was_replaced_is_executed_as_it_is_now() {
-        needs_no_container();
-        let daemon = Daemon::with(setup("")).await;
-        let program = daemon.workspace().join("program");
-        let copy = |of: &str| {
-            let new = daemon.workspace().join("new");
-            fs::copy(of, &new).unwrap();
-            fs::set_permissions(&new, fs::Permissions::from_mode(0o755)).unwrap();
-            fs::rename(&new, &program).unwrap();
-        };
-        copy("/bin/echo");
-        let mut request = hook([program.to_str().unwrap(), "-n", "/scripts/"]);
-        request.profile = "warm-ro".to_owned();
-        request.hook.as_mut().unwrap().workspace = daemon.workspace().display().to_string();
-        let (_, warm) = cold_and_warm(&daemon, &request).await;
-        assert_eq!(&*warm.stdout, b"/scripts/");
-        until_another_waits(&daemon, &request, 1).await;
-        // The same bytes in another file are another program: who could write to the old one still can.
-        copy("/bin/echo");
-        let response = daemon.run(request.clone()).await.unwrap();
-        assert_eq!(waited(&response), None);
-        daemon.run(request.clone()).await.unwrap();
-        until_another_waits(&daemon, &request, 2).await;
-        let response = daemon.run(request.clone()).await.unwrap();
-        assert!(waited(&response).is_some());
-        copy("/bin/true");
-        let status = daemon.run(request.clone()).await.unwrap_err();
-        assert_eq!(reason(&status), "DIGEST_MISMATCH");
-    }
-
-    /// Everything is tried that is tried in other hooks.
-    #[tokio::test]
-    async fn every_attempt_fails_in_a_slot_as_without_one() {
-        needs_no_container();
-        let probe = Probe::build();
-        let directory = probe.path().parent().unwrap().display().to_string();
-        let grant =
-            format!("[files]\nnamed = [{{ path = {directory:?}, access = \"execute\" }}]\n");
-        let daemon = Daemon::with(setup(&grant)).await;
-        every_attempt_fails(&daemon, &probe, |words| {
-            let mut request = hook([""]);
-            request.profile = "warm".to_owned();
-            request.hook.as_mut().unwrap().argv = words;
-            request
-        })
-        .await;
     }
 }

@@ -34,8 +34,6 @@ pub(crate) struct Daemon {
     channel: Channel,
     child: Child,
     directory: TempDir,
-    /// Hooks under `strict` and `pipeline` run in slots.
-    pub(crate) in_slots: bool,
 }
 
 /// A file in its place that cannot be opened.
@@ -71,20 +69,21 @@ pub(crate) struct Setup {
     pub(crate) wrapper: Vec<String>,
     /// Environment of the daemon.
     pub(crate) env: Vec<(String, String)>,
-    /// Run hooks under `strict` and `pipeline` in slots.
-    pub(crate) in_slots: bool,
     /// The directory of another daemon, whose state and workspaces it has too.
     pub(crate) beside: Option<PathBuf>,
 }
 
 impl Setup {
     /// Returns the line of the configuration that allows these profiles of its own and the shipped ones of the set-up.
-    fn allow<'a>(&'a self, own: impl Iterator<Item = &'a (String, String)>) -> String {
+    fn allow(&self) -> String {
         if self.shipped.len() == SHIPPED.len() {
             return String::new();
         }
         // A part belongs to other profiles and is none itself.
-        let own = own.filter(|(_, text)| !text.contains("part = true"));
+        let own = self
+            .profiles
+            .iter()
+            .filter(|(_, text)| !text.contains("part = true"));
         let named = |name: &&str| self.config.contains(&format!("{name:?}"));
         let everyday = ["strict", "pipeline", "workspace-ro", "workspace-rw"];
         let allowed: BTreeSet<&str> = everyday
@@ -144,16 +143,10 @@ impl Daemon {
         let profiles = root.join("profiles");
         fs::create_dir_all(&profiles).unwrap();
         fs::set_permissions(&profiles, fs::Permissions::from_mode(0o755)).unwrap();
-        let in_slots = ["strict", "pipeline"].map(|parent| {
-            let text = format!("description = \"In slots\"\nextends = {parent:?}\nwarm = 1\n");
-            (in_slot(parent), text)
-        });
-        let in_slots = in_slots.iter().filter(|_| setup.in_slots);
-        for (name, text) in setup.profiles.iter().chain(in_slots.clone()) {
+        for (name, text) in &setup.profiles {
             fs::write(profiles.join(format!("{name}.toml")), text).unwrap();
         }
-        let own = setup.profiles.iter().chain(in_slots);
-        let allow = setup.allow(own);
+        let allow = setup.allow();
         fs::create_dir_all(root.join("workspace")).unwrap();
         fs::set_permissions(root.join("workspace"), fs::Permissions::from_mode(0o777)).unwrap();
         let on_runtime = on_runtime().filter(|_| !setup.config.contains("[backends"));
@@ -202,7 +195,6 @@ impl Daemon {
                 channel,
                 child,
                 directory,
-                in_slots: setup.in_slots,
             }),
             None => {
                 child.kill().ok();
@@ -212,26 +204,13 @@ impl Daemon {
         }
     }
 
-    /// Runs one hook; where hooks run in slots, until one does.
+    /// Runs one hook.
     pub(crate) async fn run(
         &self,
-        mut request: pb::ExecuteRequest,
+        request: pb::ExecuteRequest,
     ) -> Result<pb::ExecuteResponse, Status> {
-        let in_slots = self.in_slots && ["strict", "pipeline"].contains(&&*request.profile);
-        if in_slots {
-            request.profile = in_slot(&request.profile);
-        }
-        let give_up = Instant::now() + Duration::from_secs(20);
-        loop {
-            let answer = self.client().execute(request.clone()).await;
-            let response = answer.map(tonic::Response::into_inner)?;
-            let evidence = response.confinement.iter().flat_map(|it| &it.evidence);
-            if !in_slots || evidence.into_iter().any(|seen| seen.check == "warm") {
-                return Ok(response);
-            }
-            assert!(Instant::now() < give_up, "no slot waits");
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        let answer = self.client().execute(request).await;
+        answer.map(tonic::Response::into_inner)
     }
 
     /// Starts a daemon with these hooks, in this order.
@@ -388,11 +367,6 @@ pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
 pub(crate) fn program() -> PathBuf {
     let named = env::var_os("HOOKJAIL_TEST_PROGRAM");
     named.map_or_else(|| env!("CARGO_BIN_EXE_hookjail").into(), PathBuf::from)
-}
-
-/// Returns the name of a profile like another one, under which hooks run in slots.
-fn in_slot(profile: &str) -> String {
-    format!("{profile}-in-slots")
 }
 
 /// Returns the program that only stands in for hooks: it lies beside the other.

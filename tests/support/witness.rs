@@ -120,11 +120,8 @@ pub(crate) async fn until_gone(marker: &str) {
     .await;
 }
 
-/// Waits until what runs left is removed, which answers do not wait for. Slots have directories as long as they wait.
+/// Waits until what runs left is removed, which answers do not wait for.
 pub(crate) async fn until_clean(daemon: &Daemon) {
-    if daemon.in_slots {
-        return;
-    }
     until("the removal of what runs left", || {
         daemon.scratch_directories().is_empty()
     })

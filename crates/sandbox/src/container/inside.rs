@@ -168,7 +168,6 @@ fn carry_out(order: Order, stdio: [OwnedFd; 3], daemon: &mut UnixStream) -> io::
             Action::Execute {
                 argv,
                 environment,
-                handed: None,
                 program: file.into(),
             }
         }

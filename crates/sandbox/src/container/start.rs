@@ -350,7 +350,6 @@ impl Call<'_> {
             action: sys::Action::Execute {
                 argv,
                 environment,
-                handed: None,
                 program: program.into(),
             },
             canaries: None,
@@ -458,7 +457,6 @@ impl Call<'_> {
             Action::Execute(Execution {
                 argv,
                 environment,
-                handed: _,
                 placed: _,
                 own: _,
                 path,

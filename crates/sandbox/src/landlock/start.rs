@@ -136,7 +136,6 @@ fn job(
         Action::Execute(Execution {
             argv,
             environment,
-            handed,
             own: _,
             path: _,
             placed: _,
@@ -144,7 +143,6 @@ fn job(
         }) => sys::Action::Execute {
             argv,
             environment,
-            handed,
             program: program.into(),
         },
         Action::Probe(attempts) => sys::Action::Attempt(attempts),

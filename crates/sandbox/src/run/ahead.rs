@@ -1,4 +1,4 @@
-//! Starts interpreters and slots ahead of their runs, and hands runs over to them.
+//! Starts interpreters ahead of their runs, and hands runs over to them.
 
 use std::{
     os::unix::fs::FileExt,
@@ -21,8 +21,8 @@ use super::{Begun, Confinement, Evidence, LOADING_TURN, SETUP_TURN, Start};
 use crate::{
     HookTask, Opened, Prepared,
     program::Program,
-    run::child_spec::{Execution, arguments, copies_in, own_directory, variables},
-    warm::{self, Key, LIFETIME, LOADING, SlotReport, Unfit, Waiter, Waiting, WaitingLevels, slot},
+    run::child_spec::{Execution, own_directory, variables},
+    warm::{self, Key, LIFETIME, LOADING, Unfit, Waiting, WaitingLevels},
 };
 
 /// How long after a run its successors are started: its answer comes first.
@@ -42,7 +42,7 @@ struct Template {
     program: Program,
 }
 
-/// Interpreters or slots that are to be started. They count as being started; those that are not, when this is dropped, no more.
+/// Interpreters that are to be started. They count as being started; those that are not, when this is dropped, no more.
 #[derive(Debug)]
 pub(super) struct Refill {
     key: Key,
@@ -151,17 +151,12 @@ impl Confinement {
     /// # Errors
     ///
     /// Refuses a script that has been rewritten since it was hashed: `DIGEST_MISMATCH`.
-    pub(super) fn begin_warm(
-        &self,
-        key: &Key,
-        task: HookTask<'_>,
-    ) -> Result<Option<(Begun, Option<SlotReport>)>, Stop> {
+    pub(super) fn begin_warm(&self, key: &Key, task: HookTask<'_>) -> Result<Option<Begun>, Stop> {
         // What is dropped in this loop is killed.
         while let Some(waiting) = self.warm.take(key) {
             let Waiting {
                 places,
                 mut released,
-                report,
                 run,
                 since,
             } = waiting;
@@ -176,17 +171,7 @@ impl Confinement {
             let Some(child) = hook.as_waiting().filter(|_| suits) else {
                 continue;
             };
-            let variables = variables(task, run.directory())?;
-            let input = match key.waiter {
-                Waiter::Node | Waiter::Python => Some(warm::input(&variables)),
-                Waiter::Slot => {
-                    slot::input(&arguments(task.program, copies_in(&places))?, &variables)
-                }
-            };
-            let Some(mut input) = input else {
-                // Too much for a slot.
-                return Ok(None);
-            };
+            let mut input = warm::input(&variables(task, run.directory())?);
             input.extend_from_slice(task.stdin);
             if !child.begin(input.into(), task.deadline) {
                 continue;
@@ -202,12 +187,12 @@ impl Confinement {
                 check: "warm",
                 observed: format!("waited {} ms", now.duration_since(since).as_millis()),
             });
-            return Ok(Some(((released, run), report)));
+            return Ok(Some((released, run)));
         }
         Ok(None)
     }
 
-    /// Starts an interpreter or a slot and waits until it waits, unless it is to end before.
+    /// Starts an interpreter and waits until it waits, unless it is to end before.
     async fn start_ahead(
         &self,
         refill: &Refill,
@@ -229,22 +214,16 @@ impl Confinement {
         let caller = task.caller.uid;
         self.litter.room(caller).await;
         let mut turn = self.setups.turn(caller).await;
-        let (mut places, mut report) = (Vec::new(), None);
+        let mut places = Vec::new();
         let set_up = self.set_up_with(task, true, |directory, _| {
             let (mut execution, made) = Execution::ahead(task, directory)?;
             let waiters = self.parts.instance.waiters();
             let fault = |e| Fault::new("cannot open the files that make processes wait", e);
-            match refill.key.waiter {
-                waiter @ (Waiter::Node | Waiter::Python) => {
-                    let granted = own_directory(waiters.clone(), Access::Read).map_err(fault)?;
-                    execution.own.push(granted);
-                    let script = start_of(&refill.template.program);
-                    waiter.wait(&mut execution.environment, &waiters, &script);
-                }
-                Waiter::Slot => {
-                    report = Some(slot::wait_in(&mut execution, &waiters).map_err(fault)?)
-                }
-            }
+            let granted = own_directory(waiters.clone(), Access::Read).map_err(fault)?;
+            execution.own.push(granted);
+            let script = start_of(&refill.template.program);
+            let waiter = refill.key.waiter;
+            waiter.wait(&mut execution.environment, &waiters, &script);
             places = made;
             Ok(execution)
         });
@@ -273,7 +252,6 @@ impl Confinement {
         Ok(Waiting {
             places,
             released,
-            report,
             run,
             since: Instant::now(),
         })

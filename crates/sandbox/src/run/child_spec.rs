@@ -49,17 +49,12 @@ use crate::{
 };
 #[cfg(target_os = "linux")]
 use hookjail_policy::HookView;
-#[cfg(target_os = "linux")]
-use hookjail_sys::Handed;
 
 /// The program of a child, with argv and environment.
 #[derive(Debug)]
 pub(crate) struct Execution {
     pub(crate) argv: Vec<CString>,
     pub(crate) environment: Vec<CString>,
-    /// What the child has for a hook, where its program waits in a warm slot.
-    #[cfg(target_os = "linux")]
-    pub(crate) handed: Option<Handed>,
     /// The program's own files, which must be granted.
     pub(crate) own: Vec<OpenGrant>,
     /// Path of the file that is executed.
@@ -184,8 +179,6 @@ impl Execution {
         Ok(Self {
             argv,
             environment,
-            #[cfg(target_os = "linux")]
-            handed: None,
             own,
             path,
             #[cfg(target_os = "linux")]

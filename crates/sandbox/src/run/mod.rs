@@ -70,7 +70,7 @@ use crate::{
         task::{Action, HookTask, Task},
     },
     selftest::Confirmations,
-    warm::{Key, SlotReport, Warm},
+    warm::{Key, Warm},
 };
 
 /// The longest time for which one hook's set-up delays others. Set-ups usually take some milliseconds.
@@ -271,8 +271,6 @@ pub struct StartedHook {
     notices: Option<Box<Notices>>,
     /// Boxed: few hooks have one, and thousands may run.
     refill: Option<Box<Refill>>,
-    /// Of a slot.
-    report: Option<SlotReport>,
     run: Arc<RunResources>,
     setup: Setup,
     turn: Turn,
@@ -415,7 +413,6 @@ impl StartedHook {
             notes,
             mut notices,
             refill,
-            report,
             run,
             setup,
             mut turn,
@@ -435,12 +432,7 @@ impl StartedHook {
                         None => finish.await,
                     }
                 }
-                .map(End::Ran)
-                .map(|end| {
-                    let exit_code = end.exit_code();
-                    let errno = report.and_then(|report| report.not_executed(exit_code));
-                    errno.map_or(end, End::ExecFailed)
-                }),
+                .map(End::Ran),
             };
             // The tree is dead: its files are removed in the background, and another hook may start.
             drop((run, turn));
@@ -542,7 +534,7 @@ impl Confinement {
         // Boxed, and created after the wait: thousands may wait for their turn.
         let begun = self.obtain(task.deadline, || Box::pin(self.begin(key.as_ref(), task)));
         let begun = turn.spend(SETUP_TURN, Box::pin(begun));
-        let ((released, run), notices, report) = begun.await?;
+        let ((released, run), notices) = begun.await?;
         let refill = key.and_then(|key| Refill::of(self, key, task));
         let Released {
             notes,
@@ -554,7 +546,6 @@ impl Confinement {
             notes,
             notices,
             refill,
-            report,
             run,
             setup,
             turn,
@@ -597,13 +588,12 @@ impl Confinement {
         &self,
         key: Option<&Key>,
         task: HookTask<'_>,
-    ) -> Result<(Begun, Option<Box<Notices>>, Option<SlotReport>), Stop> {
+    ) -> Result<(Begun, Option<Box<Notices>>), Stop> {
         let begun = key.map(|key| self.begin_warm(key, task)).transpose()?;
-        if let Some((begun, report)) = begun.flatten() {
-            return Ok((begun, None, report));
+        match begun.flatten() {
+            Some(begun) => Ok((begun, None)),
+            None => self.set_up(task).await,
         }
-        let (begun, notices) = self.set_up(task).await?;
-        Ok((begun, notices, None))
     }
 
     /// Returns the remedy for a gap on an axis that cgroups limit; empty for other axes.

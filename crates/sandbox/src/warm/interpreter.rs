@@ -59,7 +59,6 @@ impl<'a> Interpreter<'a> {
         let loads_nothing = rest.iter().all(|option| match waiter {
             Waiter::Node => NODE_OPTIONS.iter().any(|known| option == known),
             Waiter::Python => is_letters(option),
-            Waiter::Slot => false,
         });
         let mut variables = environment.keys();
         (loads_nothing && !variables.any(|name| loads(name))).then_some(Self { searched, waiter })

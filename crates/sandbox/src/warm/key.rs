@@ -14,11 +14,11 @@ use hookjail_policy::{
     HookView, Limits, Metadata, Network, Spawn, environment::matters_at_start, rights::Rights,
 };
 
-use super::{Waiter, interpreter::Interpreter, slot};
+use super::{Waiter, interpreter::Interpreter};
 use crate::{BackendName, HookTask};
 
 /// All that a process is given when it starts. What it is given with its run is no part of it: scripts, stdin, and the variables
-/// that no interpreter reads when it starts; in a slot all variables, and all arguments but the paths of scripts.
+/// that no interpreter reads when it starts.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Key {
     argv: Vec<OsString>,
@@ -63,24 +63,11 @@ impl Key {
         let words = program.words_before_script();
         let interpreter = words.and_then(|words| Interpreter::of(words, &environment));
         let interpreter = interpreter.filter(|it| it.is_roots(program, &environment));
-        let waiter = match interpreter.map(|it| it.waiter) {
-            // Node.js reads text alone.
-            Some(Waiter::Node) if environment.values().any(|it| it.to_str().is_none()) => None,
-            other => other,
-        };
-        let waiter = match waiter {
-            Some(waiter) => waiter,
-            None if slot::EXIST => Waiter::Slot,
-            None => return None,
-        };
-        let argv = match waiter {
-            Waiter::Node | Waiter::Python => program.argv.clone(),
-            Waiter::Slot => {
-                environment.clear();
-                let scripts = program.scripts.iter();
-                scripts.map(|script| script.path.clone().into()).collect()
-            }
-        };
+        let waiter = interpreter?.waiter;
+        // Node.js reads text alone.
+        if waiter == Waiter::Node && environment.values().any(|it| it.to_str().is_none()) {
+            return None;
+        }
         environment.retain(|name, _| matters_at_start(name));
         let grants = opened.grants.iter();
         let grants = grants.map(|it| Ok((it.path.clone(), it.rights, inode(&it.target)?)));
@@ -95,7 +82,7 @@ impl Key {
             uid,
         } = caller;
         Some(Self {
-            argv,
+            argv: program.argv.clone(),
             backend: prepared.backend,
             caller: (*uid, *gid, groups.to_vec()),
             environment,

@@ -1,11 +1,8 @@
-//! Warm interpreters and slots: confined ahead, each waits for one run.
+//! Warm interpreters: confined ahead, each waits for one run.
 //!
 //! An interpreter itself runs the script, as ever: a file of hookjail's, which it reads before anything of the user's, only makes
 //! it wait for the run's variables. Until a run has its start record its script is not in its place, so that nothing of a hook
 //! can run. Then stdin carries the variables, and after them the event.
-//!
-//! A slot is for programs that cannot wait by themselves: a few instructions, which read the run's arguments and variables, and
-//! execute the hook's program.
 //!
 //! What waits belongs to one command with one [`Key`], and ends with its run. It is killed by its own deadline when it has waited
 //! too long.
@@ -13,14 +10,11 @@
 mod interpreter;
 mod key;
 mod python_modules;
-#[cfg_attr(not(target_os = "linux"), path = "no_slot.rs")]
-pub(crate) mod slot;
 
 use std::{
     ffi::CString,
-    fs::{self, File},
-    io::{self, Read as _},
-    os::{fd::OwnedFd, unix::fs::PermissionsExt},
+    fs, io,
+    os::unix::fs::PermissionsExt,
     path::Path,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -35,13 +29,13 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use self::key::Key;
 use crate::{Released, resources::litter::RunResources, run::child_spec::ScriptPlace};
 
-/// The most interpreters and slots that wait at once.
+/// The most interpreters that wait at once.
 const MOST: usize = 32;
 
 /// The most commands that are known.
 const MOST_COMMANDS: usize = 128;
 
-/// How long an interpreter or a slot waits.
+/// How long an interpreter waits.
 pub(crate) const LIFETIME: Duration = Duration::from_secs(300);
 
 /// How long they may take to start.
@@ -75,7 +69,7 @@ pub(crate) fn write_waiters(directory: &Path) -> io::Result<()> {
         fs::write(&path, text)?;
         fs::set_permissions(&path, PermissionsExt::from_mode(0o444))?;
     }
-    slot::write(directory)
+    Ok(())
 }
 
 /// What waits for a run.
@@ -85,8 +79,6 @@ pub(crate) enum Waiter {
     Node,
     /// Python, loaded.
     Python,
-    /// A confined process, which executes the hook's program when the run begins.
-    Slot,
 }
 
 impl Waiter {
@@ -103,7 +95,6 @@ impl Waiter {
                 environment.extend(CString::new(format!("HOOKJAIL_WARM={names}")));
                 format!("PYTHONPATH={}", directory.display())
             }
-            Self::Slot => return,
         };
         environment.extend(CString::new(line));
     }
@@ -122,33 +113,12 @@ pub(crate) fn input(variables: &[CString]) -> Vec<u8> {
     input
 }
 
-/// Where the errno arrives if a process in a slot cannot execute its hook's program.
-#[derive(Debug)]
-pub(crate) struct SlotReport(OwnedFd);
-
-impl SlotReport {
-    /// Returns the errno for which the program was not executed, given the code with which the process exited.
-    pub(crate) fn not_executed(self, exit_code: Option<i32>) -> Option<i32> {
-        /// The exit code of a process in a slot that could not execute the program.
-        const NOT_EXECUTED: i32 = 126;
-        if exit_code != Some(NOT_EXECUTED) {
-            return None;
-        }
-        let mut errno = [0; 4];
-        // Nothing was written where the program was executed.
-        let read = File::from(self.0).read_exact(&mut errno);
-        read.is_ok().then(|| i32::from_le_bytes(errno))
-    }
-}
-
-/// An interpreter or a slot that waits for a run. Dropping it kills it.
+/// An interpreter that waits for a run. Dropping it kills it.
 #[derive(Debug)]
 pub(crate) struct Waiting {
     /// Where its scripts are to be put.
     pub(crate) places: Vec<ScriptPlace>,
     pub(crate) released: Released,
-    /// Of a slot.
-    pub(crate) report: Option<SlotReport>,
     pub(crate) run: Arc<RunResources>,
     /// Since when it waits.
     pub(crate) since: Instant,
@@ -174,7 +144,7 @@ pub struct WaitingLevels {
     pub runs: u64,
 }
 
-/// The warm interpreters and slots.
+/// The warm interpreters.
 #[derive(Debug, Default)]
 pub(crate) struct Warm {
     /// The command asked for longest ago comes first.
@@ -449,6 +419,5 @@ mod tests {
         assert_eq!(set(Waiter::Python), python);
         let node = "NODE_OPTIONS=--require \"/run/a \\\"b\\\"/wait.cjs\"";
         assert_eq!(set(Waiter::Node), ["A=b", node]);
-        assert_eq!(set(Waiter::Slot), ["A=b"]);
     }
 }

@@ -13,7 +13,7 @@ use std::{
 };
 
 use super::{
-    Action, Closing, Handed, Identity, Init, IntoCgroup, Job, Mounts, Note, NotedGroup, Step,
+    Action, Closing, Identity, Init, IntoCgroup, Job, Mounts, Note, NotedGroup, Step,
     job::{OOM_SCORE_ADJ, address},
     mounts::{NAMESPACE_OF_A_TREE, enter, isolate},
     raw, read_only,
@@ -26,15 +26,6 @@ const LAST_PID: &CStr = c"/proc/sys/kernel/ns_last_pid";
 
 /// The descriptor of the program while it is executed; closed by the exec.
 const PROGRAM_FD: usize = 3;
-
-/// The descriptor of the program that a warm slot executes: the same as without a slot.
-pub(super) const HANDED_PROGRAM: usize = 3;
-
-/// The descriptor to which a warm slot writes why it could not execute that program.
-pub(super) const HANDED_REPORT: usize = 4;
-
-/// The descriptor of a warm slot's own program while that is executed.
-const SLOT_FD: usize = 5;
 
 /// `struct sigaction` of the kernel, which is not libc's.
 #[repr(C)]
@@ -334,14 +325,10 @@ fn release(job: &Job) -> ! {
         Action::Execute { .. } => {
             let empty = address(c"");
             let flags = libc::AT_EMPTY_PATH as usize;
-            let program = match job.handed() {
-                None => PROGRAM_FD,
-                Some(_) => SLOT_FD,
-            };
             match call(
                 libc::SYS_execveat,
                 [
-                    program,
+                    PROGRAM_FD,
                     empty,
                     job.argv.as_ptr().addr(),
                     job.environment.as_ptr().addr(),
@@ -577,9 +564,6 @@ fn drop_capabilities() -> Result<(), i32> {
 
 /// Closes all descriptors except 0 to 2 and a program's, which closes on exec.
 fn close_fds(job: &Job) -> Result<(), i32> {
-    if let Some(handed) = job.handed() {
-        return hand_over(job, handed);
-    }
     let first = match job.program() {
         Some(program) if program as usize == PROGRAM_FD => PROGRAM_FD + 1,
         Some(program) => {
@@ -604,30 +588,6 @@ fn close_fds(job: &Job) -> Result<(), i32> {
         [first, u32::MAX as usize, 0, 0, 0, 0],
     )
     .map(drop)
-}
-
-/// Puts the descriptors of a warm slot into their places, that of its own program behind them, and closes all others.
-fn hand_over(job: &Job, handed: &Handed) -> Result<(), i32> {
-    let own = job.program().ok_or(libc::EBADF)?;
-    let handed = [handed.program.as_raw_fd(), handed.report.as_raw_fd(), own];
-    let mut copies = [0; 3];
-    // None of them may lie where another is to be.
-    for (copy, fd) in copies.iter_mut().zip(handed) {
-        let duplicate = libc::F_DUPFD_CLOEXEC as usize;
-        let behind = HANDED_PROGRAM + handed.len();
-        *copy = call(libc::SYS_fcntl, [fd as usize, duplicate, behind, 0, 0, 0])?;
-    }
-    let [program, report, own] = copies;
-    let close_on_exec = libc::O_CLOEXEC as usize;
-    for (fd, place, flags) in [
-        (program, HANDED_PROGRAM, 0),
-        (report, HANDED_REPORT, 0),
-        (own, SLOT_FD, close_on_exec),
-    ] {
-        call(libc::SYS_dup3, [fd, place, flags, 0, 0, 0])?;
-    }
-    let range = [SLOT_FD + 1, u32::MAX as usize, 0, 0, 0, 0];
-    call(libc::SYS_close_range, range).map(drop)
 }
 
 /// Loads this task's closing filter, from the stack.

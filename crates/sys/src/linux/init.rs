@@ -16,7 +16,7 @@ use nix::{
     sys::memfd::{MFdFlags, memfd_create},
 };
 
-use super::{PointerList, elf};
+use super::PointerList;
 
 /// Name of the program, and of its process.
 const NAME: &CStr = c"hookjail-init";
@@ -87,6 +87,51 @@ impl Init {
     }
 }
 
+/// Returns the program's file: `elf(5)`. Its code is position-independent and begins at its first byte.
+fn executable() -> Vec<u8> {
+    const EXECUTABLE: u16 = 2;
+    const LOAD: u32 = 1;
+    const STACK: u32 = 0x6474_e551;
+    const PAGE: u64 = 0x1_0000;
+    const ELF_HEADER: usize = 64;
+    const PROGRAM_HEADER: usize = 56;
+    const SEGMENTS: usize = 2;
+    const HEADERS: usize = ELF_HEADER + SEGMENTS * PROGRAM_HEADER;
+    let (read, write, execute) = (4, 2, 1);
+    let machine: u16 = if cfg!(target_arch = "x86_64") {
+        62
+    } else {
+        183
+    };
+    let loaded = (HEADERS + CODE.len()) as u64;
+    // 64-bit, little-endian, version 1.
+    let mut file = vec![0x7f, b'E', b'L', b'F', 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    for half in [EXECUTABLE, machine] {
+        file.extend(half.to_le_bytes());
+    }
+    file.extend(1_u32.to_le_bytes());
+    for word in [BASE + HEADERS as u64, ELF_HEADER as u64, 0] {
+        file.extend(word.to_le_bytes());
+    }
+    file.extend(0_u32.to_le_bytes());
+    let sizes = [ELF_HEADER, PROGRAM_HEADER, SEGMENTS, 0, 0, 0];
+    for half in sizes.map(|size| size as u16) {
+        file.extend(half.to_le_bytes());
+    }
+    for (kind, flags, words) in [
+        (LOAD, read | execute, [0, BASE, BASE, loaded, loaded, PAGE]),
+        (STACK, read | write, [0; 6]),
+    ] {
+        file.extend(u32::to_le_bytes(kind));
+        file.extend(u32::to_le_bytes(flags));
+        for word in words {
+            file.extend(u64::to_le_bytes(word));
+        }
+    }
+    file.extend(CODE);
+    file
+}
+
 /// Returns the program as a file in memory: directories of daemons may execute nothing, as `/run` on some systems.
 fn in_memory() -> io::Result<OwnedFd> {
     const EXECUTABLE: MFdFlags = MFdFlags::from_bits_retain(0x10);
@@ -97,7 +142,7 @@ fn in_memory() -> io::Result<OwnedFd> {
         file => file?,
     };
     let mut file = File::from(file);
-    file.write_all(&elf::program(&CODE, BASE, None))?;
+    file.write_all(&executable())?;
     // A file that is open for writing cannot be executed.
     Ok(File::open(format!("/proc/self/fd/{}", file.as_raw_fd()))?.into())
 }

@@ -221,8 +221,6 @@ pub enum Action {
         argv: Vec<CString>,
         /// Environment, `NAME=value`.
         environment: Vec<CString>,
-        /// What it has for a hook, where the program waits in a warm slot.
-        handed: Option<Handed>,
         /// The program, opened for reading.
         program: OwnedFd,
     },
@@ -235,15 +233,6 @@ pub enum IntoCgroup {
     Clone(OwnedFd),
     /// It moves itself, which takes longer, but no `clone3`: the cgroup's `cgroup.procs`, open for writing.
     Move(OwnedFd),
-}
-
-/// What a child that waits in a warm slot has for its hook.
-#[derive(Debug)]
-pub struct Handed {
-    /// The hook's program, opened for reading.
-    pub program: OwnedFd,
-    /// The write end of the pipe to which it writes an errno where that cannot be executed.
-    pub report: OwnedFd,
 }
 
 /// Parts of a [`Job`].
@@ -351,7 +340,6 @@ impl Job {
             Action::Execute {
                 argv,
                 environment,
-                handed: _,
                 program: _,
             } => (PointerList::to(argv), PointerList::to(environment)),
             Action::Attempt(_) => (PointerList::to(&[]), PointerList::to(&[])),
@@ -405,14 +393,6 @@ impl Job {
         match &self.parts.action {
             Action::Attempt(attempts) => attempts,
             Action::Execute { .. } => &[],
-        }
-    }
-
-    /// Returns what the child has for a hook, if it waits in a warm slot.
-    pub(super) fn handed(&self) -> Option<&Handed> {
-        match &self.parts.action {
-            Action::Execute { handed, .. } => handed.as_ref(),
-            Action::Attempt(_) => None,
         }
     }
 

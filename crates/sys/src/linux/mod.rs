@@ -10,7 +10,6 @@ compile_error!("hookjail's filters on Linux are for x86_64 and aarch64");
 
 mod attempt;
 mod child;
-mod elf;
 mod handover;
 mod init;
 mod job;
@@ -22,7 +21,6 @@ mod mounts;
 mod open;
 mod raw;
 mod read_only;
-mod slot;
 mod spawn;
 mod tmpfs;
 mod view;
@@ -34,7 +32,7 @@ pub use self::{
     attempt::{Attempt, Described},
     handover::{exit, kill, peer, process, receive_fds, send_fds},
     init::Init,
-    job::{Action, Canaries, Closing, Handed, IntoCgroup, Job, JobParts, Report, Step},
+    job::{Action, Canaries, Closing, IntoCgroup, Job, JobParts, Report, Step},
     listener::{Listener, Notification},
     memory::use_memory_in,
     misc::{
@@ -45,7 +43,6 @@ pub use self::{
     mounts::{Found, Mounts, NAMESPACE_OF_A_TREE, NAMESPACE_OF_ROOT, NAMESPACES_OF_A_USER, OwnIds},
     open::{BY_NAME, locate, open_beneath, open_in_root, pipe},
     read_only::{Bind, BindKind, ClosedPaths, ReadOnly},
-    slot::{slot_input, slot_program},
     spawn::{Launch, Overdue, Stack, discard, has_clone3, launch},
     tmpfs::Tmpfs,
     view::{Exposed, MAX_EXPOSED, Placed, Private, TerminalRights, View},
@@ -58,5 +55,5 @@ pub use self::{misc::landlock_abi, spawn::CLONE_FLAGS};
 use super::{
     Identity, Reaped, WaitStatus,
     keeper::{Note, NotedGroup},
-    shared::{PointerList, WAITS},
+    shared::PointerList,
 };
