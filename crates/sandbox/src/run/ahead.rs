@@ -143,7 +143,12 @@ impl Confinement {
             return None;
         }
         let can = backend.lets_wait() && Execution::can_be_ahead(task, self.switches_uid());
-        can.then(|| Key::of(task)).flatten()
+        let key = can.then(|| Key::of(task)).flatten();
+        if key.is_none() {
+            let argv = &task.program.argv;
+            tracing::debug!(?argv, "no process waits: no interpreter that can");
+        }
+        key
     }
 
     /// Hands a hook's run over to what waits for it, if anything does.
