@@ -24,6 +24,7 @@ mod metrics;
 mod pipeline;
 mod request;
 pub mod schema;
+mod summary;
 #[doc(hidden)]
 pub mod testing;
 mod traces;

@@ -13,16 +13,15 @@ use prometheus::{
 };
 
 use hookjail_base::{
-    model::{
-        ProfileName,
-        axis::{Axes, Axis, Coverage},
-    },
+    model::axis::{Axes, Axis, Coverage},
     refusal::Reason,
 };
-use hookjail_contract::{Decision, Mode};
+use hookjail_contract::Decision;
 
-use hookjail_journal::{record::OutcomeKind, writer::Tally};
+use hookjail_journal::{record::Usage, writer::Tally};
 use hookjail_sandbox::WaitingLevels;
+
+use crate::summary::RunSummary;
 
 /// A failure to register or to render.
 pub(crate) type MetricsError = prometheus::Error;
@@ -104,29 +103,6 @@ struct AxisCounters {
     denials: IntCounter,
     enforced: IntCounter,
     ignored: IntCounter,
-}
-
-/// The facts of a run that ended.
-#[derive(Debug)]
-pub(crate) struct RunFacts<'a, D> {
-    /// The backend's treatment of each axis.
-    pub(crate) axes: &'a Axes<Coverage>,
-    /// The contract.
-    pub(crate) contract: Mode,
-    /// The axes of denied calls, each with a number of denials.
-    pub(crate) denials: D,
-    /// The outcome.
-    pub(crate) outcome: OutcomeKind,
-    /// The profile, as configured.
-    pub(crate) profile: &'a ProfileName,
-    /// The time in the queue.
-    pub(crate) queue: Duration,
-    /// The time from release to end.
-    pub(crate) run: Duration,
-    /// The time from arrival to release, without that in the queue.
-    pub(crate) setup: Duration,
-    /// Whether nothing confined the hook.
-    pub(crate) unconfined: bool,
 }
 
 /// What is read of the daemon at the time of a scrape.
@@ -231,32 +207,27 @@ impl Metrics {
         })
     }
 
-    /// Counts a run that ended.
-    pub(crate) fn ended<D>(&self, facts: RunFacts<'_, D>)
-    where
-        D: Iterator<Item = (Option<Axis>, u64)>,
-    {
-        let RunFacts {
-            axes,
-            contract,
-            denials,
-            outcome,
-            profile,
-            queue,
-            run,
-            setup,
-            unconfined,
-        } = facts;
+    /// Counts a run that ended, with the backend's treatment of each axis, and how often each axis denied a call.
+    pub(crate) fn ended(
+        &self,
+        summary: &RunSummary,
+        axes: &Axes<Coverage>,
+        denials: impl Iterator<Item = (Option<Axis>, u64)>,
+    ) {
         let labels = [
-            contract.contract_name(),
-            &outcome.to_string(),
-            profile.as_str(),
+            summary.contract.contract_name(),
+            &summary.outcome.to_string(),
+            summary.profile.as_str(),
         ];
         self.runs.with_label_values(&labels).inc();
-        self.unconfined.inc_by(unconfined.into());
-        self.queue.observe(queue.as_secs_f64());
-        self.setup.observe(setup.as_secs_f64());
-        self.run.observe(run.as_secs_f64());
+        self.unconfined.inc_by(summary.is_unconfined.into());
+        let Usage {
+            queue_us, setup_us, ..
+        } = summary.usage;
+        let seconds = |micros| Duration::from_micros(micros).as_secs_f64();
+        self.queue.observe(seconds(queue_us));
+        self.setup.observe(seconds(setup_us));
+        self.run.observe(summary.run_time().as_secs_f64());
         for (axis, coverage) in axes.iter() {
             let counters = self.axes.of(axis);
             let counter = match coverage {
@@ -483,6 +454,8 @@ const fn precise(count: u64) -> f64 {
 mod tests {
     use std::{env, fs};
 
+    use hookjail_journal::record::OutcomeKind;
+
     use super::*;
 
     /// Renders with nothing at work, without comments.
@@ -511,17 +484,9 @@ mod tests {
             memory: Coverage::Ignored,
             ..Axes::from_fn(|_| enforced.clone())
         };
-        metrics.ended(RunFacts {
-            axes: &axes,
-            contract: Mode::ReynPush,
-            denials: [(Some(Axis::Spawn), 3), (None, 1)].into_iter(),
-            outcome,
-            profile: &ProfileName::parse(profile).unwrap(),
-            queue: Duration::ZERO,
-            run: Duration::from_millis(milliseconds),
-            setup: Duration::from_micros(200),
-            unconfined: profile == "open",
-        });
+        let summary = RunSummary::of_test(profile, outcome, Duration::from_millis(milliseconds));
+        let denials = [(Some(Axis::Spawn), 3), (None, 1)];
+        metrics.ended(&summary, &axes, denials.into_iter());
     }
 
     #[test]

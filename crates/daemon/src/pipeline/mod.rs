@@ -28,7 +28,7 @@ pub(crate) use self::{
     notify::Notifier,
     plan::Run,
     preview::{Admission, Preview},
-    record::{About, Answer, usage},
+    record::{About, Answer},
     runs::{NotFound, RunStage, RunSummary, Runs},
 };
 pub use self::{

@@ -21,13 +21,14 @@ use hookjail_journal::{
 use hookjail_sandbox::{End, EndedHook};
 
 use super::{
-    Call, Interpreted, Run,
+    Call, Interpreted,
     refusal_log::{RefusalLog, RefusedCall},
 };
 use crate::{
     consent::allowlist::typed,
-    metrics::{Metrics, RunFacts},
+    metrics::Metrics,
     request::Request,
+    summary::RunSummary,
     traces::{self, Facts, Stage, Trace},
 };
 
@@ -285,11 +286,24 @@ impl Audit {
 
     /// Writes the end record of a run.
     pub(crate) async fn end(&self, interpreted: Box<Interpreted>) -> Recorded {
-        self.count(&interpreted);
+        let summary = interpreted.summary();
+        let denials = interpreted.hook.denied.by_axis();
+        self.metrics
+            .ended(&summary, interpreted.run.prepared.axes(), denials);
         let trace = interpreted.run.trace.clone();
         traces::reach(trace.as_ref(), Stage::Record);
         let traced = trace.filter(|trace| trace.is_recorded());
-        let traced = traced.map(|trace| (trace, self.facts(&interpreted)));
+        let traced = traced.map(|trace| {
+            let facts = Facts {
+                contract: summary.contract.contract_name(),
+                point: self.redacted(interpreted.run.request.event.point.clone()),
+                profile: Some(summary.profile.to_string()),
+                run: Some(summary),
+                run_id: interpreted.run.id.clone(),
+                ..Facts::default()
+            };
+            (trace, facts)
+        });
         let request_id = interpreted.run.request.id.clone();
         let redaction = self.redaction.get();
         let Interpreted { hook, run, .. } = &*interpreted;
@@ -330,51 +344,6 @@ impl Audit {
         }
         let answer = Answer::Refusal(refusal.released());
         Recorded { answer, request_id }
-    }
-
-    /// Returns the facts of a run's end for its spans.
-    fn facts(&self, interpreted: &Interpreted) -> Facts {
-        let Interpreted { hook, run, .. } = interpreted;
-        let wall = match &hook.end {
-            End::Ran(ran) => ran.wall,
-            End::ExecFailed(_) => Duration::ZERO,
-        };
-        Facts {
-            contract: run.request.contract.contract_name(),
-            point: self.redacted(run.request.event.point.clone()),
-            profile: Some(run.policy.name.to_string()),
-            run: Some(traces::RunFacts {
-                backend: run.prepared.backend.as_str(),
-                exit_code: hook.end.exit_code(),
-                outcome: interpreted.outcome,
-                released: hook.setup.released,
-                verdict: interpreted.verdict.decision,
-                wall,
-            }),
-            run_id: run.id.clone(),
-            ..Facts::default()
-        }
-    }
-
-    fn count(&self, interpreted: &Interpreted) {
-        let Interpreted { hook, run, .. } = interpreted;
-        let record::Usage {
-            queue_us,
-            run_us,
-            setup_us,
-            ..
-        } = usage(run, hook);
-        self.metrics.ended(RunFacts {
-            axes: run.prepared.axes(),
-            contract: run.request.contract,
-            denials: hook.denied.by_axis(),
-            outcome: interpreted.outcome,
-            profile: &run.policy.name,
-            queue: Duration::from_micros(queue_us),
-            run: Duration::from_micros(run_us),
-            setup: Duration::from_micros(setup_us),
-            unconfined: !run.prepared.confines(),
-        });
     }
 
     /// Writes the record of a request that was not run, with the reason.
@@ -543,6 +512,7 @@ fn ended(interpreted: &Interpreted, redaction: &Redaction) -> record::Ended {
         End::Ran(ran) => (&ran.stdout, &ran.stderr),
         End::ExecFailed(_) => (&nothing, &nothing),
     };
+    let summary = interpreted.summary();
     let capture = redaction.capture;
     let verdict = &interpreted.verdict;
     record::Ended {
@@ -553,13 +523,13 @@ fn ended(interpreted: &Interpreted, redaction: &Redaction) -> record::Ended {
             .iter()
             .map(|e| format!("{}={}", e.check, e.observed))
             .collect(),
-        exit_code: end.exit_code(),
+        exit_code: summary.exit_code,
         killed_by: run
             .killed_by()
             .filter(|_| interpreted.outcome == record::OutcomeKind::Killed)
             .as_ref()
             .map(known),
-        outcome: interpreted.outcome,
+        outcome: summary.outcome,
         released: true,
         run_id: run.id.clone(),
         signal: end.signal(),
@@ -569,8 +539,8 @@ fn ended(interpreted: &Interpreted, redaction: &Redaction) -> record::Ended {
             let request = &run.request;
             request.contract.measures(&request.event.point, verdict)
         },
-        unconfined: !run.prepared.confines(),
-        usage: usage(run, hook),
+        unconfined: summary.is_unconfined,
+        usage: summary.usage,
         event: interpreted.event.as_ref().map(|event| record::EventLine {
             fields: event.unquoted(),
             name: event.name.to_owned(),
@@ -591,22 +561,35 @@ fn ended(interpreted: &Interpreted, redaction: &Redaction) -> record::Ended {
     }
 }
 
-/// Returns the resource usage of a run.
-pub(crate) fn usage(run: &Run, hook: &EndedHook) -> record::Usage {
-    let micros = |duration: Duration| u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
-    let before_release = hook.setup.released.saturating_duration_since(run.arrived);
-    let (wall, leader) = match &hook.end {
-        End::Ran(ran) => (ran.wall, ran.leader),
-        End::ExecFailed(_) => (Duration::ZERO, None),
-    };
-    record::Usage {
-        max_rss_bytes: leader.map_or(0, |leader| leader.max_rss_bytes),
-        queue_us: micros(run.queued),
-        run_us: micros(wall),
-        setup_us: micros(before_release.saturating_sub(run.queued)),
-        system_us: leader.map_or(0, |leader| micros(leader.system)),
-        user_us: leader.map_or(0, |leader| micros(leader.user)),
-        wall_us: micros(before_release + wall),
+impl Interpreted {
+    /// Summarizes the run.
+    pub(crate) fn summary(&self) -> RunSummary {
+        let Self { hook, run, .. } = self;
+        let micros = |duration: Duration| u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
+        let before_release = hook.setup.released.saturating_duration_since(run.arrived);
+        let (wall, leader) = match &hook.end {
+            End::Ran(ran) => (ran.wall, ran.leader),
+            End::ExecFailed(_) => (Duration::ZERO, None),
+        };
+        RunSummary {
+            backend: run.prepared.backend,
+            contract: run.request.contract,
+            exit_code: hook.end.exit_code(),
+            is_unconfined: !run.prepared.confines(),
+            outcome: self.outcome,
+            profile: run.policy.name.clone(),
+            released: hook.setup.released,
+            usage: record::Usage {
+                max_rss_bytes: leader.map_or(0, |leader| leader.max_rss_bytes),
+                queue_us: micros(run.queued),
+                run_us: micros(wall),
+                setup_us: micros(before_release.saturating_sub(run.queued)),
+                system_us: leader.map_or(0, |leader| micros(leader.system)),
+                user_us: leader.map_or(0, |leader| micros(leader.user)),
+                wall_us: micros(before_release + wall),
+            },
+            verdict: self.verdict.decision,
+        }
     }
 }
 

@@ -8,19 +8,18 @@ mod spans;
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant, SystemTime},
+    time::{Instant, SystemTime},
 };
 
 use tokio::sync::mpsc;
 
 use hookjail_base::refusal::cut;
 use hookjail_contract::Decision;
-use hookjail_journal::record::OutcomeKind;
 
 use self::context::SpanId;
 pub(crate) use self::{context::TraceContext, spans::request};
 
-use crate::metrics::Metrics;
+use crate::{metrics::Metrics, summary::RunSummary};
 
 /// The longest problem of an export that is kept, bytes.
 const MAX_PROBLEM: usize = 512;
@@ -156,27 +155,10 @@ pub(crate) struct Facts {
     pub(crate) point: String,
     /// The profile, if one is known.
     pub(crate) profile: Option<String>,
-    /// The facts of the hook's run, if it ran.
-    pub(crate) run: Option<RunFacts>,
+    /// The summary of the hook's run, if it ran.
+    pub(crate) run: Option<RunSummary>,
     /// The run's id.
     pub(crate) run_id: String,
-}
-
-/// The facts of a run.
-#[derive(Clone, Debug)]
-pub(crate) struct RunFacts {
-    /// The backend.
-    pub(crate) backend: &'static str,
-    /// The exit code, if the hook exited.
-    pub(crate) exit_code: Option<i32>,
-    /// The outcome.
-    pub(crate) outcome: OutcomeKind,
-    /// When the hook was released.
-    pub(crate) released: Instant,
-    /// The verdict's decision.
-    pub(crate) verdict: Decision,
-    /// The time from release to end.
-    pub(crate) wall: Duration,
 }
 
 impl Tracer {

@@ -103,7 +103,7 @@ fn segments(stages: &[(Stage, Instant)], ended: Instant, facts: &Facts) -> Vec<S
     // The hook was released a little before its stage was noted, and its spans lie within that of its run.
     let exact = |stage, noted| match (&facts.run, stage) {
         (Some(run), Stage::Run) => run.released,
-        (Some(run), Stage::Interpret) => run.released + run.wall,
+        (Some(run), Stage::Interpret) => run.released + run.run_time(),
         _ => noted,
     };
     let begins = stages
@@ -241,7 +241,10 @@ impl EndedCall {
         let texts = [
             ("rpc.system.name", method.rpc().map(|_| "grpc")),
             ("rpc.method", method.rpc()),
-            ("hookjail.backend", run.as_ref().map(|run| run.backend)),
+            (
+                "hookjail.backend",
+                run.as_ref().map(|run| run.backend.as_str()),
+            ),
             ("hookjail.contract", Some(*contract)),
             ("hookjail.outcome", outcome.as_deref()),
             ("hookjail.point", Some(point.as_str())),
@@ -297,9 +300,7 @@ fn attribute(key: &str, value: Value) -> KeyValue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hookjail_contract::Decision;
-
-    use crate::traces::RunFacts;
+    use crate::summary::RunSummary;
 
     /// Returns stages that begin a millisecond after each other, and when the last ends.
     fn noted<const N: usize>(stages: [Stage; N]) -> (Vec<(Stage, Instant)>, Instant) {
@@ -362,13 +363,9 @@ mod tests {
         ];
         let stages = noted.map(|(stage, noted)| (stage, after(noted)));
         let facts = Facts {
-            run: Some(RunFacts {
-                backend: "landlock",
-                exit_code: None,
-                outcome: OutcomeKind::TimedOut,
+            run: Some(RunSummary {
                 released: after(20),
-                verdict: Decision::None,
-                wall: Duration::from_millis(30),
+                ..RunSummary::of_test("strict", OutcomeKind::TimedOut, Duration::from_millis(30))
             }),
             ..Facts::default()
         };

@@ -12,11 +12,11 @@ use hookjail_base::model::{
 use hookjail_contract::{
     BlockedBy, ContractEvent, Decision, Json, Lifetime, Push, Reminder, Verdict,
 };
-use hookjail_journal::record::OutcomeKind;
+use hookjail_journal::record::{OutcomeKind, Usage};
 use hookjail_sandbox::EndedHook;
 
 use super::{denials::denials, status};
-use crate::pipeline::{Answer, Interpreted, Recorded, Redacted, Run, usage};
+use crate::pipeline::{Answer, Interpreted, Recorded, Redacted, Run};
 use hookjail_sandbox as sandbox;
 
 /// Encodes an answer: an outcome is a response, a refusal or fault a status.
@@ -88,7 +88,7 @@ fn response(interpreted: &Interpreted, audit: pb::AuditReference) -> pb::Execute
         stdout_tail,
         stdout_total_bytes: stdout.total,
         stdout_truncated: stdout.truncated(),
-        usage: Some(usage_message(run, hook)),
+        usage: Some(usage_message(interpreted.summary().usage)),
         verdict: Some(verdict_message(
             verdict,
             hook.denied.is_denied() || interpreted.outcome == OutcomeKind::EscapeAttempt,
@@ -133,8 +133,7 @@ impl ReplyBudget {
     }
 }
 
-fn usage_message(run: &Run, hook: &EndedHook) -> pb::Usage {
-    let usage = usage(run, hook);
+fn usage_message(usage: Usage) -> pb::Usage {
     let micros = |micros: u64| {
         let nanos = i32::try_from(micros % 1_000_000).unwrap_or(0) * 1_000;
         Some(prost_types::Duration {
