@@ -298,7 +298,7 @@ impl Audit {
                 contract: summary.contract.contract_name(),
                 point: self.redacted(interpreted.run.request.event.point.clone()),
                 profile: Some(summary.profile.to_string()),
-                run: Some(summary),
+                run: Some(Box::new(summary)),
                 run_id: interpreted.run.id.clone(),
                 ..Facts::default()
             };

@@ -155,8 +155,8 @@ pub(crate) struct Facts {
     pub(crate) point: String,
     /// The profile, if one is known.
     pub(crate) profile: Option<String>,
-    /// The summary of the hook's run, if it ran.
-    pub(crate) run: Option<RunSummary>,
+    /// The summary of the hook's run, if it ran. Boxed: thousands of calls may wait for their records.
+    pub(crate) run: Option<Box<RunSummary>>,
     /// The run's id.
     pub(crate) run_id: String,
 }

@@ -363,10 +363,10 @@ mod tests {
         ];
         let stages = noted.map(|(stage, noted)| (stage, after(noted)));
         let facts = Facts {
-            run: Some(RunSummary {
+            run: Some(Box::new(RunSummary {
                 released: after(20),
                 ..RunSummary::of_test("strict", OutcomeKind::TimedOut, Duration::from_millis(30))
-            }),
+            })),
             ..Facts::default()
         };
         assert_eq!(
