@@ -286,24 +286,7 @@ impl Audit {
 
     /// Writes the end record of a run.
     pub(crate) async fn end(&self, interpreted: Box<Interpreted>) -> Recorded {
-        let summary = interpreted.summary();
-        let denials = interpreted.hook.denied.by_axis();
-        self.metrics
-            .ended(&summary, interpreted.run.prepared.axes(), denials);
-        let trace = interpreted.run.trace.clone();
-        traces::reach(trace.as_ref(), Stage::Record);
-        let traced = trace.filter(|trace| trace.is_recorded());
-        let traced = traced.map(|trace| {
-            let facts = Facts {
-                contract: summary.contract.contract_name(),
-                point: self.redacted(interpreted.run.request.event.point.clone()),
-                profile: Some(summary.profile.to_string()),
-                run: Some(Box::new(summary)),
-                run_id: interpreted.run.id.clone(),
-                ..Facts::default()
-            };
-            (trace, facts)
-        });
+        let traced = self.count(&interpreted);
         let request_id = interpreted.run.request.id.clone();
         let redaction = self.redaction.get();
         let Interpreted { hook, run, .. } = &*interpreted;
@@ -344,6 +327,26 @@ impl Audit {
         }
         let answer = Answer::Refusal(refusal.released());
         Recorded { answer, request_id }
+    }
+
+    /// Counts a run. Returns its trace with the facts of its spans, if these are exported.
+    fn count(&self, interpreted: &Interpreted) -> Option<(Arc<Trace>, Facts)> {
+        let Interpreted { hook, run, .. } = interpreted;
+        let summary = interpreted.summary();
+        let axes = run.prepared.axes();
+        self.metrics.ended(&summary, axes, hook.denied.by_axis());
+        let trace = run.trace.as_ref();
+        traces::reach(trace, Stage::Record);
+        let trace = trace.filter(|trace| trace.is_recorded())?;
+        let facts = Facts {
+            contract: summary.contract.contract_name(),
+            point: self.redacted(run.request.event.point.clone()),
+            profile: Some(summary.profile.to_string()),
+            run: Some(Box::new(summary)),
+            run_id: run.id.clone(),
+            ..Facts::default()
+        };
+        Some((Arc::clone(trace), facts))
     }
 
     /// Writes the record of a request that was not run, with the reason.
