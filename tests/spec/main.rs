@@ -31,7 +31,7 @@ mod fail_closed;
 mod hidden;
 mod http;
 mod json;
-#[cfg(feature = "weaken")]
+#[cfg(debug_assertions)]
 mod mutation;
 mod nesting;
 mod profiles;
