@@ -26,14 +26,16 @@ use hookjail_journal::{
     query::{RecordFields, RecordFilter, RecordMatcher, RequestEnd},
     read::JournalReader,
     record::EventLine,
-    stats::{GroupBy, Stats, StatsGroup},
     verify::{Tail, Verified, VerifyError, verify_file, verify_journal},
 };
 use hookjail_proto::{self as pb, audit_service_client::AuditServiceClient};
 
 use hookjail_contract as contract;
 
-use super::Context;
+use super::{
+    Context,
+    stats::{GroupBy, Stats, StatsGroup},
+};
 
 /// Verifies, queries, follows and exports the journal.
 #[derive(Debug, Args)]

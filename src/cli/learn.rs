@@ -35,17 +35,15 @@ use hookjail_client::{
 };
 use hookjail_contract::{Envelope, adopt::Adopted};
 use hookjail_policy::{
-    Access, GrantSpec, Network, Policy, References, Registry, SHARED, environment,
-    explain::Remedy,
-    forbidden::Forbidden,
-    grantable,
-    learned::{Draft, Needs, PARTS, Site, Under},
+    Access, GrantSpec, Network, Policy, References, Registry, SHARED, environment, explain::Remedy,
+    forbidden::Forbidden, grantable,
 };
 use hookjail_proto::{self as pb, hook_service_client::HookServiceClient};
 use hookjail_sandbox::{BriefState, Observer, Seen};
 
 use super::{
     Context,
+    learned::{Draft, Needs, PARTS, Site, Under},
     observed::{find_profile, is_read_only, landlock_abi, needs, refusals, under},
     private_server::{PrivateServer, runtime},
     run::event,

@@ -15,6 +15,7 @@ mod install;
 mod interpret;
 #[cfg(target_os = "linux")]
 mod learn;
+mod learned;
 #[cfg(target_os = "linux")]
 mod observed;
 mod private_server;
@@ -28,6 +29,7 @@ mod schema;
 mod serve;
 mod show;
 mod state;
+mod stats;
 mod status;
 
 use std::{ffi::OsString, process::ExitCode};
