@@ -38,23 +38,27 @@ impl RunSummary {
 }
 
 #[cfg(test)]
-impl RunSummary {
-    /// Returns the summary of a test's run.
-    pub(crate) fn of_test(profile: &str, outcome: OutcomeKind, run: Duration) -> Self {
-        Self {
-            backend: BackendName::LANDLOCK,
-            contract: Mode::ReynPush,
-            exit_code: None,
-            is_unconfined: profile == "open",
-            outcome,
-            profile: ProfileName::parse(profile).unwrap(),
-            released: Instant::now(),
-            usage: Usage {
-                run_us: u64::try_from(run.as_micros()).unwrap(),
-                setup_us: 200,
-                ..Usage::default()
-            },
-            verdict: Decision::None,
+mod tests {
+    use super::*;
+
+    impl RunSummary {
+        /// Returns the summary of a test's run.
+        pub(crate) fn of_test(profile: &str, outcome: OutcomeKind, run: Duration) -> Self {
+            Self {
+                backend: BackendName::LANDLOCK,
+                contract: Mode::ReynPush,
+                exit_code: None,
+                is_unconfined: profile == "open",
+                outcome,
+                profile: ProfileName::parse(profile).unwrap(),
+                released: Instant::now(),
+                usage: Usage {
+                    run_us: u64::try_from(run.as_micros()).unwrap(),
+                    setup_us: 200,
+                    ..Usage::default()
+                },
+                verdict: Decision::None,
+            }
         }
     }
 }
