@@ -248,7 +248,7 @@ impl Metrics {
             unconfined,
         } = facts;
         let labels = [
-            contract.contract_name(),
+            contract.facts().contract,
             &outcome.to_string(),
             profile.as_str(),
         ];

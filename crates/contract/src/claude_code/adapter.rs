@@ -1,15 +1,14 @@
 //! Adapter for hooks that Claude Code starts itself.
 
-use super::ClaudeCode;
 use crate::{
     Mode,
-    adopt::{Adapter, AdapterFacts},
-    members::{Members, text},
+    adopt::Adapter,
     settings::{Holds, Settings},
 };
 
-const ADAPTER: AdapterFacts = AdapterFacts {
+pub(crate) const ADAPTER: Adapter = Adapter {
     after_a_change: Some("Claude Code reads its hooks when a session starts: start another"),
+    likeness: |_, point| point.map(|_| 5),
     mode: Mode::ClaudeCode,
     name: "claude-code",
     obeys: &[
@@ -28,24 +27,11 @@ const ADAPTER: AdapterFacts = AdapterFacts {
         project: &[".claude/settings.json", ".claude/settings.local.json"],
         user: &[".claude/settings.json"],
     },
+    // Not where stdout must be a worktree's path.
+    shows_messages: |point| point != "WorktreeCreate",
     variables: &[
         ("CLAUDE_PROJECT_DIR", Holds::Project),
         ("CLAUDE_PLUGIN_ROOT", Holds::Plugin),
     ],
-    ..AdapterFacts::NONE
+    ..Adapter::NONE
 };
-
-impl Adapter for ClaudeCode {
-    fn facts(&self) -> &'static AdapterFacts {
-        &ADAPTER
-    }
-
-    fn likeness(&self, payload: &Members<'_>) -> Option<u8> {
-        payload.last("hook_event_name").and_then(text).map(|_| 5)
-    }
-
-    /// Returns whether messages are shown: not where stdout must be a worktree's path.
-    fn shows_messages(&self, point: &str) -> bool {
-        point != "WorktreeCreate"
-    }
-}

@@ -123,7 +123,7 @@ impl About {
         };
         Self {
             command: Some(command),
-            contract: request.contract.contract_name(),
+            contract: request.contract.facts().contract,
             hook: request.hook.name.clone(),
             point: request.event.point.clone(),
             profile: request.profile.as_ref().map(ToString::to_string),
@@ -340,7 +340,7 @@ impl Audit {
             End::ExecFailed(_) => Duration::ZERO,
         };
         Facts {
-            contract: run.request.contract.contract_name(),
+            contract: run.request.contract.facts().contract,
             point: self.redacted(run.request.event.point.clone()),
             profile: Some(run.policy.name.to_string()),
             run: Some(traces::RunFacts {
@@ -567,7 +567,7 @@ fn ended(interpreted: &Interpreted, redaction: &Redaction) -> record::Ended {
         stdout: stream(stdout, redaction.output(capture.stdout, stdout)),
         measures: {
             let request = &run.request;
-            request.contract.measures(&request.event.point, verdict)
+            (request.contract.facts().measures)(&request.event.point, verdict)
         },
         unconfined: !run.prepared.confines(),
         usage: usage(run, hook),
