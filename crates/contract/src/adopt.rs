@@ -81,34 +81,36 @@ pub struct Adapter {
 }
 
 impl Adapter {
-    /// The defaults of all members.
-    pub(super) const NONE: Self = Self {
-        after_a_change: None,
-        answers_by_code: false,
-        command_sample: |command, _| json!({"tool_name": "Bash", "tool_input": {"command": command}}),
-        entry_time: |read| read,
-        environments: &[],
-        failure_code: FAILED,
-        file_sample: |_, path| json!({"tool_name": "Write", "tool_input": {"file_path": path, "content": "x"}}),
-        keeps_yaml: false,
-        likeness: |_, _| None,
-        line_keys: &["command"],
-        mode: Mode::Observe,
-        name: "",
-        names_points: true,
-        no: |_, why| Some(HookOutput::by_code(2, why)),
-        obeys: &[],
-        settings: Settings {
-            project: &[],
-            user: &[],
-        },
-        shows_messages: |_| false,
-        takes_comments: false,
-        takes_for_no: |_| None,
-        timeout: None,
-        unnamed_point: |_| None,
-        variables: &[],
-    };
+    /// Builds an adapter from a name and the mode of a contract, with the defaults of all other members.
+    pub(super) const fn new(name: &'static str, mode: Mode) -> Self {
+        Self {
+            after_a_change: None,
+            answers_by_code: false,
+            command_sample: |command, _| json!({"tool_name": "Bash", "tool_input": {"command": command}}),
+            entry_time: |read| read,
+            environments: &[],
+            failure_code: FAILED,
+            file_sample: |_, path| json!({"tool_name": "Write", "tool_input": {"file_path": path, "content": "x"}}),
+            keeps_yaml: false,
+            likeness: |_, _| None,
+            line_keys: &["command"],
+            mode,
+            name,
+            names_points: true,
+            no: |_, why| Some(HookOutput::by_code(2, why)),
+            obeys: &[],
+            settings: Settings {
+                project: &[],
+                user: &[],
+            },
+            shows_messages: |_| false,
+            takes_comments: false,
+            takes_for_no: |_| None,
+            timeout: None,
+            unnamed_point: |_| None,
+            variables: &[],
+        }
+    }
 
     /// Returns the member by which a payload names its point; `None` where payloads are no JSON.
     fn key_of_point(&self) -> Option<&'static str> {

@@ -249,16 +249,16 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::Verdict;
 
     const FACTS: Facts = Facts {
         carried: &["command"],
-        contract: "loom",
         keys: &[
             ("failClosed", Key::FailClosed),
             ("on_error", Key::OnError),
             ("timeoutMs", Key::TimeoutMillis),
         ],
-        ..Facts::NONE
+        ..Facts::new("loom", "", |_| Verdict::default())
     };
 
     #[test]
@@ -291,7 +291,7 @@ mod tests {
             let config = json!({ "timeout": timeout });
             let facts = Facts {
                 keys: KEYS[usize::from(negative)],
-                ..Facts::NONE
+                ..Facts::new("loom", "", |_| Verdict::default())
             };
             let entry = parse(&facts, config.as_object().unwrap());
             let read = entry.map(|entry| entry.timeout);
@@ -303,7 +303,7 @@ mod tests {
     fn an_agents_mode_need_not_be_known() {
         const FACTS: Facts = Facts {
             keys: &[("mode", Key::AgentMode)],
-            ..Facts::NONE
+            ..Facts::new("loom", "", |_| Verdict::default())
         };
         for (name, mode) in [
             ("auto", AgentMode::Auto),

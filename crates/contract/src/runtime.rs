@@ -120,61 +120,64 @@ pub struct Facts {
 type ReadMatcher = fn(Subject, &str) -> Result<Matcher, InvalidField>;
 
 impl Facts {
-    /// The defaults of all members.
-    pub(super) const NONE: Self = Self {
-        adapter: None,
-        agent_commands: &[],
-        carried: &[],
-        contract: "",
-        defaults: Defaults {
-            command: CommandStyle::Argv,
-            profile: "strict",
-            timeout: None,
-        },
-        display: |_, _| None,
-        equality: Equality::Never,
-        event: |_| None,
-        expands_words: false,
-        filter: |_| None,
-        fold: |_, hooks| Folded::apart(hooks),
-        hand_on: |_, _, _| {},
-        has_builtins: false,
-        has_lists: false,
-        hook_file: None,
-        interpret: |end| Verdict::skipped(end.kind.failure().unwrap_or(Skip::OutputIgnored)),
-        is_process: true,
-        keys: &[],
-        last_points: &[],
-        lifetimes: &[],
-        matcher: None,
-        measures: |_, _| Map::new(),
-        members: &[],
-        modes: &["", "command"],
-        moment: |_| (None, None),
-        opens_turns: false,
-        other_names: &[],
-        other_points: None,
-        output_cap: None,
-        own_consent: None,
-        pipelines: &[],
-        point_key: "hook_event_name",
-        points: &[],
-        priority: 0.0,
-        scheduling: Scheduling::InTurn,
-        session: &["session_id"],
-        session_files: &[],
-        shared_points: &[],
-        skipped: |_, _| None,
-        spelled: |point| point,
-        stdin: stdin::usual,
-        subject: |_| Subject::Tool,
-        switches: &[],
-        template_mode: None,
-        timeouts: &[],
-        version: "",
-        warned_points: &[],
-        worktree: None,
-    };
+    /// Builds facts from a contract's name, the version of its rules and what an end means, with the defaults of all
+    /// other members.
+    pub(super) const fn new(
+        contract: &'static str,
+        version: &'static str,
+        interpret: fn(&End<'_>) -> Verdict,
+    ) -> Self {
+        Self {
+            adapter: None,
+            agent_commands: &[],
+            carried: &[],
+            contract,
+            defaults: Defaults::argv(None),
+            display: |_, _| None,
+            equality: Equality::Never,
+            event: |_| None,
+            expands_words: false,
+            filter: |_| None,
+            fold: |_, hooks| Folded::apart(hooks),
+            hand_on: |_, _, _| {},
+            has_builtins: false,
+            has_lists: false,
+            hook_file: None,
+            interpret,
+            is_process: true,
+            keys: &[],
+            last_points: &[],
+            lifetimes: &[],
+            matcher: None,
+            measures: |_, _| Map::new(),
+            members: &[],
+            modes: &["", "command"],
+            moment: |_| (None, None),
+            opens_turns: false,
+            other_names: &[],
+            other_points: None,
+            output_cap: None,
+            own_consent: None,
+            pipelines: &[],
+            point_key: "hook_event_name",
+            points: &[],
+            priority: 0.0,
+            scheduling: Scheduling::InTurn,
+            session: &["session_id"],
+            session_files: &[],
+            shared_points: &[],
+            skipped: |_, _| None,
+            spelled: |point| point,
+            stdin: stdin::usual,
+            subject: |_| Subject::Tool,
+            switches: &[],
+            template_mode: None,
+            timeouts: &[],
+            version,
+            warned_points: &[],
+            worktree: None,
+        }
+    }
 
     /// Returns what a hook may stop at a point; nothing where it is unknown.
     pub(super) fn stop_of(&self, point: &str) -> Stop {
@@ -348,6 +351,15 @@ pub struct Defaults {
 }
 
 impl Defaults {
+    /// Returns the defaults of a contract whose commands no shell runs.
+    pub(super) const fn argv(timeout: Option<Duration>) -> Self {
+        Self {
+            command: CommandStyle::Argv,
+            profile: "strict",
+            timeout,
+        }
+    }
+
     /// Returns the defaults of a contract whose commands a shell runs.
     pub(super) const fn shell(
         program: &'static str,

@@ -10,12 +10,10 @@ use crate::{
 
 pub(super) const ADAPTER: Adapter = Adapter {
     likeness: |_, point| FACTS.has_point(point?).then_some(2),
-    mode: Mode::Basecoat,
-    name: "base-coat",
     // The specification has no exit code with a meaning.
     no: |_, why| {
         let answer = json!({"action": "block", "reason": why});
         Some(HookOutput::by_words(&answer, why))
     },
-    ..Adapter::NONE
+    ..Adapter::new("base-coat", Mode::Basecoat)
 };

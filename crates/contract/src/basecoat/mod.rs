@@ -63,15 +63,10 @@ const LONGEST_WORD: usize = 64;
 pub(super) const FACTS: Facts = Facts {
     adapter: Some(&ADAPTER),
     carried: &["command", "name", "tool"],
-    contract: "basecoat",
-    defaults: Defaults {
-        timeout: Some(Duration::from_secs(3)),
-        ..Facts::NONE.defaults
-    },
+    defaults: Defaults::argv(Some(Duration::from_secs(3))),
     fold,
     hand_on,
     hook_file: Some(&HOOK_FILE),
-    interpret,
     keys: &[
         ("contextLimit", Key::ContextChars),
         ("on_failure", Key::OnFailure),
@@ -98,8 +93,7 @@ pub(super) const FACTS: Facts = Facts {
     session: &["sessionId", "session_id"],
     spelled: base_coats,
     stdin,
-    version: "basecoat/1",
-    ..Facts::NONE
+    ..Facts::new("basecoat", "basecoat/1", interpret)
 };
 
 fn stdin(facts: &Facts, event: &Event, envelope: &Envelope) -> Result<Bytes, InvalidField> {

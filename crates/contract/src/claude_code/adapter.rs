@@ -9,8 +9,6 @@ use crate::{
 pub(crate) const ADAPTER: Adapter = Adapter {
     after_a_change: Some("Claude Code reads its hooks when a session starts: start another"),
     likeness: |_, point| point.map(|_| 5),
-    mode: Mode::ClaudeCode,
-    name: "claude-code",
     obeys: &[
         ".claude/agents/",
         ".claude/commands/",
@@ -33,5 +31,5 @@ pub(crate) const ADAPTER: Adapter = Adapter {
         ("CLAUDE_PROJECT_DIR", Holds::Project),
         ("CLAUDE_PLUGIN_ROOT", Holds::Plugin),
     ],
-    ..Adapter::NONE
+    ..Adapter::new("claude-code", Mode::ClaudeCode)
 };

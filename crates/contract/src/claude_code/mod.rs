@@ -61,14 +61,12 @@ pub(super) const FACTS: Facts = Facts {
         "type",
         "url",
     ],
-    contract: "claude_code",
     defaults: Defaults::shell("/bin/sh", "-c", Some(Duration::from_secs(600))),
     equality: Equality::ButForTime,
     expands_words: true,
     filter: Filter::parse,
     fold,
     hook_file: Some(&HOOK_FILE),
-    interpret,
     keys: &[
         ("async", Key::Background),
         ("onFailure", Key::OnFailure),
@@ -139,7 +137,6 @@ pub(super) const FACTS: Facts = Facts {
         ("SessionEnd", Duration::from_millis(1500)),
         ("UserPromptSubmit", Duration::from_secs(30)),
     ],
-    version: "claude_code/2026-10",
     warned_points: &[
         "PostToolBatch",
         "PostToolUse",
@@ -147,7 +144,7 @@ pub(super) const FACTS: Facts = Facts {
         "UserPromptExpansion",
         "UserPromptSubmit",
     ],
-    ..Facts::NONE
+    ..Facts::new("claude_code", "claude_code/2026-10", interpret)
 };
 
 fn interpret(end: &End<'_>) -> Verdict {

@@ -20,8 +20,6 @@ pub(super) const ADAPTER: Adapter = Adapter {
         point?;
         payload.last("turn_id").map(|_| 6)
     },
-    mode: Mode::Codex,
-    name: "codex",
     no: |point, why| {
         Some(match point {
             // There any exit code but 0 is a failed run.
@@ -41,5 +39,5 @@ pub(super) const ADAPTER: Adapter = Adapter {
         ("PLUGIN_ROOT", Holds::Plugin),
         ("CLAUDE_PLUGIN_ROOT", Holds::Plugin),
     ],
-    ..Adapter::NONE
+    ..Adapter::new("codex", Mode::Codex)
 };

@@ -46,12 +46,10 @@ pub(super) const FACTS: Facts = Facts {
     adapter: Some(&ADAPTER),
     agent_commands: &["codex exec"],
     carried: &["command", "matcher", "name", "statusMessage", "type"],
-    contract: "codex",
     // A login shell, as the user's own is unknown.
     defaults: Defaults::shell("/bin/sh", "-lc", Some(Duration::from_secs(600))),
     fold,
     hook_file: Some(&HOOK_FILE),
-    interpret,
     keys: &[("timeout", Key::TimeoutSeconds)],
     last_points: &["SessionEnd"],
     matcher: Some(|_, text| Matcher::listed(text, "_", &['|'])),
@@ -85,9 +83,8 @@ pub(super) const FACTS: Facts = Facts {
     ],
     scheduling: Scheduling::AtOnce,
     subject,
-    version: "codex/2026",
     warned_points: &["PostToolUse", "PreCompact", "UserPromptSubmit"],
-    ..Facts::NONE
+    ..Facts::new("codex", "codex/2026", interpret)
 };
 
 fn interpret(end: &End<'_>) -> Verdict {

@@ -22,8 +22,6 @@ pub(super) const ADAPTER: Adapter = Adapter {
         (point.is_some() || is_unnamed()).then_some(7)
     },
     line_keys: &["bash", "command", "exec"],
-    mode: Mode::Copilot,
-    name: "copilot",
     names_points: false,
     no,
     obeys: &[
@@ -42,7 +40,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
         user: &[".copilot/hooks/*.json"],
     },
     unnamed_point,
-    ..Adapter::NONE
+    ..Adapter::new("copilot", Mode::Copilot)
 };
 
 fn unnamed_point(payload: &Members<'_>) -> Option<&'static str> {

@@ -78,11 +78,9 @@ pub(super) const FACTS: Facts = Facts {
         "type",
         "url",
     ],
-    contract: "copilot",
     defaults: Defaults::shell("/bin/bash", "-c", Some(Duration::from_secs(30))),
     fold,
     hook_file: Some(&HOOK_FILE),
-    interpret,
     keys: &[
         ("timeout", Key::TimeoutSeconds),
         ("timeoutSec", Key::TimeoutSeconds),
@@ -145,8 +143,7 @@ pub(super) const FACTS: Facts = Facts {
     ],
     stdin,
     subject,
-    version: "copilot/2026",
-    ..Facts::NONE
+    ..Facts::new("copilot", "copilot/2026", interpret)
 };
 
 fn stdin(facts: &Facts, event: &Event, envelope: &Envelope) -> Result<Bytes, InvalidField> {

@@ -16,8 +16,6 @@ pub(super) const ADAPTER: Adapter = Adapter {
         let mut own = ["cursor_version", "conversation_id"].iter();
         own.any(|name| payload.last(name).is_some()).then_some(10)
     },
-    mode: Mode::Cursor,
-    name: "cursor",
     no: |point, why| {
         Some(match point {
             // Their answers have no `permission`, which exit code 2 stands for.
@@ -36,5 +34,5 @@ pub(super) const ADAPTER: Adapter = Adapter {
         ("CURSOR_PROJECT_DIR", Holds::Project),
         ("CLAUDE_PROJECT_DIR", Holds::Project),
     ],
-    ..Adapter::NONE
+    ..Adapter::new("cursor", Mode::Cursor)
 };

@@ -23,12 +23,10 @@ const ELSEWHERE: [&str; 3] = ["env", "followup_message", "updated_input"];
 pub(super) const FACTS: Facts = Facts {
     adapter: Some(&ADAPTER),
     carried: &["command", "loop_limit", "matcher", "name", "type"],
-    contract: "cursor",
     // The runtime's timeout is not published.
     defaults: Defaults::shell("/bin/sh", "-c", None),
     fold: |_, hooks| merged(hooks, |verdict| strength(verdict.decision)),
     hook_file: Some(&HOOK_FILE),
-    interpret,
     keys: &[
         ("failClosed", Key::FailClosed),
         ("timeout", Key::TimeoutSeconds),
@@ -85,8 +83,7 @@ pub(super) const FACTS: Facts = Facts {
         ("OnError", "postToolUseFailure"),
     ],
     subject,
-    version: "cursor/2026",
-    ..Facts::NONE
+    ..Facts::new("cursor", "cursor/2026", interpret)
 };
 
 fn interpret(end: &End<'_>) -> Verdict {

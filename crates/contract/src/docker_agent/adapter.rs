@@ -6,7 +6,5 @@ use crate::{Mode, adopt::Adapter};
 pub(super) const ADAPTER: Adapter = Adapter {
     keeps_yaml: true,
     likeness: |_, point| FACTS.has_point(point?).then_some(9),
-    mode: Mode::DockerAgent,
-    name: "docker-agent",
-    ..Adapter::NONE
+    ..Adapter::new("docker-agent", Mode::DockerAgent)
 };

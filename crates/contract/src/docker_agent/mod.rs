@@ -63,7 +63,6 @@ pub(super) const FACTS: Facts = Facts {
         "type",
         "working_dir",
     ],
-    contract: "docker_agent",
     defaults: Defaults::shell("/bin/sh", "-c", Some(TIMEOUT)),
     equality: Equality::Whole,
     event: |end| event(end, Reply::Command),
@@ -71,7 +70,6 @@ pub(super) const FACTS: Facts = Facts {
     hand_on,
     has_builtins: true,
     hook_file: Some(&HOOK_FILE),
-    interpret: |end| interpret(end, Reply::Command),
     keys: &[
         ("on_error", Key::OnError),
         ("preempt_yolo", Key::Preempt),
@@ -165,9 +163,10 @@ pub(super) const FACTS: Facts = Facts {
         ("OnError", "on_error"),
     ],
     stdin,
-    version: "docker_agent/seed+c",
     worktree: Some(("worktree_create", "worktree_source_dir")),
-    ..Facts::NONE
+    ..Facts::new("docker_agent", "docker_agent/seed+c", |end| {
+        interpret(end, Reply::Command)
+    })
 };
 
 fn moment(event: &Event) -> (Option<String>, Option<u64>) {

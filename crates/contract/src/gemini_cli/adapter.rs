@@ -21,8 +21,6 @@ pub(crate) const ADAPTER: Adapter = Adapter {
         payload.last("timestamp")?;
         FACTS.has_point(point?).then_some(8)
     },
-    mode: Mode::GeminiCli,
-    name: "gemini-cli",
     obeys: &[
         ".gemini/.env",
         ".gemini/agents/",
@@ -48,5 +46,5 @@ pub(crate) const ADAPTER: Adapter = Adapter {
         ("GEMINI_CWD", Holds::Cwd),
         ("GEMINI_SESSION_ID", Holds::Session),
     ],
-    ..Adapter::NONE
+    ..Adapter::new("gemini-cli", Mode::GeminiCli)
 };

@@ -34,13 +34,11 @@ pub(super) const FACTS: Facts = Facts {
     adapter: Some(&ADAPTER),
     agent_commands: &["gemini -p", "gemini --prompt"],
     carried: &["command", "description", "env", "matcher", "name", "type"],
-    contract: "gemini_cli",
     defaults: Defaults::shell("/bin/bash", "-c", Some(Duration::from_secs(60))),
     equality: Equality::ButForTime,
     fold,
     hand_on: pass_on,
     hook_file: Some(&HOOK_FILE),
-    interpret,
     keys: &[("sequential", Key::InTurn), ("timeout", Key::TimeoutMillis)],
     last_points: &["SessionEnd"],
     matcher: Some(|subject, text| match subject {
@@ -78,9 +76,8 @@ pub(super) const FACTS: Facts = Facts {
         ("PreCompact", "PreCompress"),
     ],
     subject,
-    version: "gemini_cli/2026",
     warned_points: &["AfterTool", "BeforeAgent"],
-    ..Facts::NONE
+    ..Facts::new("gemini_cli", "gemini_cli/2026", interpret)
 };
 
 fn interpret(end: &End<'_>) -> Verdict {

@@ -7,10 +7,8 @@ use super::{
 
 pub(super) const ADAPTER: Adapter = Adapter {
     answers_by_code: true,
-    mode: Mode::Observe,
-    name: "git",
     names_points: false,
     no: |_, why| Some(HookOutput::by_code(1, why)),
     takes_for_no: |said| Some(said.code != 0),
-    ..Adapter::NONE
+    ..Adapter::new("git", Mode::Observe)
 };

@@ -6,9 +6,7 @@ use crate::{Mode, adopt::Adapter};
 pub(super) const ADAPTER: Adapter = Adapter {
     keeps_yaml: true,
     likeness: |_, point| FACTS.has_point(point?).then_some(3),
-    mode: Mode::Infer,
-    name: "infer",
     no: |_, _| None,
     obeys: &[".infer/"],
-    ..Adapter::NONE
+    ..Adapter::new("infer", Mode::Infer)
 };

@@ -31,12 +31,10 @@ const OUTPUT: usize = 4096;
 pub(super) const FACTS: Facts = Facts {
     adapter: Some(&ADAPTER),
     carried: &["command", "hook", "name"],
-    contract: "infer",
     defaults: Defaults::shell("/bin/bash", "-c", Some(Duration::from_secs(30))),
     event,
     has_lists: true,
     hook_file: Some(&HOOK_FILE),
-    interpret,
     keys: &[
         ("mode", Key::AgentMode),
         ("timeout", Key::TimeoutSecondsUnlessZero { negative: false }),
@@ -63,8 +61,7 @@ pub(super) const FACTS: Facts = Facts {
     skipped,
     stdin: |_, event, envelope| stdin(event, envelope),
     switches: &hook_file::SWITCHES,
-    version: "infer/0.179",
-    ..Facts::NONE
+    ..Facts::new("infer", "infer/0.179", interpret)
 };
 
 /// Builds stdin of exactly three members.

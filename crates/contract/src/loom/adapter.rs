@@ -5,9 +5,7 @@ use crate::{Mode, adopt::Adapter};
 
 pub(super) const ADAPTER: Adapter = Adapter {
     likeness: |_, point| FACTS.has_point(point?).then_some(4),
-    mode: Mode::Loom,
-    name: "loom",
     // The contract is stricter than Loom.
     takes_for_no: |said| passes_by_object(&said.stdout).then_some(false),
-    ..Adapter::NONE
+    ..Adapter::new("loom", Mode::Loom)
 };

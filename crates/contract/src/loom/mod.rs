@@ -27,11 +27,9 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 pub(super) const FACTS: Facts = Facts {
     adapter: Some(&ADAPTER),
     carried: &["action", "command", "name", "type"],
-    contract: "loom",
     defaults: Defaults::shell("/bin/sh", "-c", Some(TIMEOUT)),
     fold,
     hook_file: Some(&HOOK_FILE),
-    interpret,
     keys: &[("timeoutMs", Key::TimeoutMillis)],
     last_points: &["session.end"],
     lifetimes: &[
@@ -62,8 +60,7 @@ pub(super) const FACTS: Facts = Facts {
         ("OnError", "error"),
     ],
     switches: &hook_file::SWITCHES,
-    version: "loom/2026-07",
-    ..Facts::NONE
+    ..Facts::new("loom", "loom/2026-07", interpret)
 };
 
 fn interpret(end: &End<'_>) -> Verdict {

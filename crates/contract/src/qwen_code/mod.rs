@@ -21,8 +21,6 @@ pub(super) const ADAPTER: Adapter = Adapter {
     },
     environments: &[".env", ".qwen/.env"],
     file_sample: gemini_cli::ADAPTER.file_sample,
-    mode: Mode::ClaudeCode,
-    name: "qwen-code",
     obeys: &[
         ".lsp.json",
         ".qwen/.env",
@@ -47,5 +45,5 @@ pub(super) const ADAPTER: Adapter = Adapter {
         ("GEMINI_PROJECT_DIR", Holds::Project),
         ("CLAUDE_PROJECT_DIR", Holds::Project),
     ],
-    ..Adapter::NONE
+    ..Adapter::new("qwen-code", Mode::ClaudeCode)
 };

@@ -6,9 +6,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
     keeps_yaml: true,
     likeness: |payload, _| payload.last("point").map(|_| 1),
     line_keys: &["exec", "exec_capture", "shell_exec", "shell_push"],
-    mode: Mode::ReynPush,
-    name: "reyn",
     no: |_, _| None,
     obeys: &[".reyn/"],
-    ..Adapter::NONE
+    ..Adapter::new("reyn", Mode::ReynPush)
 };

@@ -48,16 +48,11 @@ pub(super) const PUSH: Facts = Facts {
         "template_push",
         "write_paths",
     ],
-    contract: "reyn",
     // An entry has no key for another timeout.
-    defaults: Defaults {
-        timeout: Some(Duration::from_secs(60)),
-        ..Facts::NONE.defaults
-    },
+    defaults: Defaults::argv(Some(Duration::from_secs(60))),
     display,
     event: |end| event(end, PUSH.modes),
     hook_file: Some(&HOOK_FILE),
-    interpret,
     last_points: &["session_end", "turn_end"],
     modes: &["shell_push", "exec_capture", "command"],
     opens_turns: true,
@@ -90,8 +85,7 @@ pub(super) const PUSH: Facts = Facts {
         ("SessionEnd", "session_end"),
     ],
     template_mode: Some("shell_push"),
-    version: "reyn/2026-06",
-    ..Facts::NONE
+    ..Facts::new("reyn", "reyn/2026-06", interpret)
 };
 
 fn interpret(end: &End<'_>) -> Verdict {
