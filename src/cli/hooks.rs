@@ -103,7 +103,7 @@ fn check(context: &Context, contract: &str, base: Option<&Path>, file: &Path) ->
             read.warnings.extend(refused);
             let missing = lookup::missing(&read.hooks, &profiles, origin.base);
             read.warnings.extend(missing);
-            if Mode::parse(contract, "command").is_ok_and(Mode::has_lists) {
+            if Mode::parse(contract, "command").is_ok_and(|mode| mode.facts().has_lists) {
                 read.warnings.extend(of_lists(context));
             }
             Ok(read)
@@ -183,8 +183,8 @@ fn by_point(hooks: &[Registered]) -> Vec<&Registered> {
     let place = |hook: &&Registered| {
         let contract = Mode::ALL
             .iter()
-            .position(|mode| mode.contract_name() == hook.mode.contract_name());
-        let points = hook.mode.points();
+            .position(|mode| mode.facts().contract == hook.mode.facts().contract);
+        let points = hook.mode.facts().points;
         let point = points.iter().position(|point| point.name == hook.point);
         (contract, point.unwrap_or(points.len()), hook.point.clone())
     };

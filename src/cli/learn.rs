@@ -288,7 +288,7 @@ impl LearnArgs {
     fn with(&self, more: &[String]) -> String {
         let mut words = vec!["hookjail".to_owned(), "learn".to_owned()];
         if let Some(runtime) = self.runtime {
-            words.push(format!("--as={}", runtime.name()));
+            words.push(format!("--as={}", runtime.name));
         }
         for (option, value) in [("point", &self.point), ("profile", &self.profile)] {
             if !value.is_empty() && value != PROFILE {
@@ -341,7 +341,7 @@ impl Bench {
         let argv = argv.into_iter().map(|word| text(word, "argument"));
         let given = event(learn.event.as_deref())?;
         let mut point = learn.point.clone();
-        let mode = learn.runtime.map(Adopted::mode);
+        let mode = learn.runtime.map(|runtime| runtime.mode);
         let events = match (learn.runtime, mode) {
             (Some(runtime), Some(mode)) if given.is_empty() => {
                 let samples = runtime.samples(&workspace).into_iter();
@@ -378,7 +378,7 @@ impl Bench {
         Ok(Self {
             abi: landlock_abi(),
             argv: argv.collect::<Result<_, _>>()?,
-            contract: contract(mode.map_or("observe", |mode| mode.contract_name()))?.into(),
+            contract: contract(mode.map_or("observe", |mode| mode.facts().contract))?.into(),
             depth: context.call.depth,
             umask: context.call.umask,
             events: match events.is_empty() {

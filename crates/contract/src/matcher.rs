@@ -62,7 +62,12 @@ impl Matcher {
         if subject == Subject::Nothing {
             return Ok(Self::Always);
         }
-        mode.configured().matcher(subject, text)
+        let facts = mode.facts();
+        let Some(matcher) = facts.matcher else {
+            let contract = facts.contract;
+            return Err(wrong(format!("is not a key of entries under `{contract}`")));
+        };
+        matcher(subject, text)
     }
 
     /// Parses a regular expression.
@@ -80,6 +85,21 @@ impl Matcher {
     pub(super) fn names(text: &str, separators: &[char]) -> Self {
         let names = text.split(separators).map(|name| name.trim().to_owned());
         Self::Names(names.collect())
+    }
+
+    /// Parses names between separators if the text consists of ASCII letters, digits, separators and `others`; else a
+    /// regular expression.
+    pub(super) fn listed(
+        text: &str,
+        others: &str,
+        separators: &[char],
+    ) -> Result<Self, InvalidField> {
+        let is_of_a_list =
+            |c: char| c.is_ascii_alphanumeric() || others.contains(c) || separators.contains(&c);
+        if text.chars().all(is_of_a_list) {
+            return Ok(Self::names(text, separators));
+        }
+        Self::pattern(text)
     }
 
     /// Parses glob patterns between commas.
@@ -278,7 +298,7 @@ mod tests {
 
     /// Returns a point where the contract's matchers have the tool as subject.
     fn tool_point(mode: Mode) -> &'static str {
-        match mode.contract_name() {
+        match mode.facts().contract {
             "copilot" | "cursor" => "preToolUse",
             "gemini_cli" => "BeforeTool",
             _ => "PreToolUse",

@@ -168,7 +168,7 @@ impl Dispatch {
         pipeline.metrics.dispatched(decision);
         if let Some(trace) = call.trace.as_ref().filter(|trace| trace.is_recorded()) {
             trace.end(Facts {
-                contract: mode.map_or("", Mode::contract_name),
+                contract: mode.map_or("", |mode| mode.facts().contract),
                 dispatched: Some(decision),
                 point: pipeline.audit.redacted(point),
                 ..Facts::default()
@@ -204,7 +204,7 @@ impl Dispatch {
         };
         mode.stop_at(&self.event.point)?;
         if due.is_empty() {
-            return Ok(Dispatched::nothing(self.session, mode.version()));
+            return Ok(Dispatched::nothing(self.session, mode.facts().version));
         }
         let due = self.in_order(mode, due, lists);
         let results = self.run_hooks(mode, due, pipeline, call).await;
@@ -226,7 +226,7 @@ impl Dispatch {
             folded,
             pushes: pushes.collect(),
             session: self.session,
-            version: mode.version(),
+            version: mode.facts().version,
             hooks: results,
             lifetime: mode.context_lifetime(&self.event.point),
         })
@@ -237,7 +237,7 @@ impl Dispatch {
         let event = Members::of_event(&self.event.json)?;
         let occasion = Occasion {
             agent: &self.envelope.agent,
-            contract: self.contract.map(Mode::contract_name),
+            contract: self.contract.map(|mode| mode.facts().contract),
             event: &event,
             point: &self.event.point,
             preempt: self.preempt,
@@ -271,12 +271,12 @@ impl Dispatch {
         let Some(first) = due.first() else {
             return Ok(self.contract);
         };
-        let one = first.mode.contract_name();
-        let other = |hook: &&Registered| hook.mode.contract_name() != one;
+        let one = first.mode.facts().contract;
+        let other = |hook: &&Registered| hook.mode.facts().contract != one;
         let Some(other) = due.iter().find(other) else {
             return Ok(Some(first.mode));
         };
-        let other = other.mode.contract_name();
+        let other = other.mode.facts().contract;
         let problem = format!("must be named: hooks of `{one}` and of `{other}` are due here");
         Err(InvalidField::new("contract", problem))
     }
@@ -319,7 +319,7 @@ impl Dispatch {
             one.request.only_looks_on = is_stopped;
             let result = Box::pin(one.run()).await;
             if !is_stopped {
-                mode.hand_on(&result.verdict, &mut event, &mut envelope);
+                (mode.facts().hand_on)(&result.verdict, &mut event, &mut envelope);
             }
             let only_looked_on = is_stopped;
             is_stopped |= mode
@@ -618,7 +618,7 @@ impl<'a> NotRun<'a> {
             ..End::default()
         };
         let verdict = hook.mode.judge(&end, self.on_failure);
-        let event = skip.and_then(|why| hook.mode.skipped(&end, why));
+        let event = skip.and_then(|why| (hook.mode.facts().skipped)(&end, why));
         // A contract that gives a reason for skipping gets this one.
         let skip = verdict.skip.map(|own| skip.unwrap_or(own));
         (Verdict { skip, ..verdict }, event)

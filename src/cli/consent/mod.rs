@@ -408,7 +408,7 @@ fn list(config: &Config, context: &Context) -> Result<ExitCode, Failure> {
     for path in config.own_allowlists.values() {
         entries.extend_from_slice(Allowlist::load(path)?.entries());
     }
-    let runtimes = Mode::contracts(|mode| mode.own_consent().is_some());
+    let runtimes = Mode::contracts(|mode| mode.facts().own_consent.is_some());
     let unbound = format!("({})", runtimes.join(", "));
     for entry in &entries {
         if context.call.json {

@@ -98,11 +98,11 @@ struct NamedRuntime {
 impl clap::FromArgMatches for NamedRuntime {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let mut all = Adopted::all().into_iter();
-        let named = all.find(|it| matches.try_get_one(it.name()).ok().flatten() == Some(&true));
+        let named = all.find(|it| matches.try_get_one(it.name).ok().flatten() == Some(&true));
         let runtime = named
             .ok_or_else(|| clap::Error::new(clap::error::ErrorKind::MissingRequiredArgument))?;
         Ok(Self {
-            name: runtime.name(),
+            name: runtime.name,
             runtime,
         })
     }
@@ -116,8 +116,8 @@ impl clap::FromArgMatches for NamedRuntime {
 impl Args for NamedRuntime {
     fn augment_args(command: clap::Command) -> clap::Command {
         let runtimes = Adopted::all().into_iter();
-        let runtimes = runtimes.filter(|it| !it.answers_by_code());
-        let names: Vec<_> = runtimes.map(Adopted::name).collect();
+        let runtimes = runtimes.filter(|it| !it.answers_by_code);
+        let names: Vec<_> = runtimes.map(|runtime| runtime.name).collect();
         let flags = names.iter().map(|&name| {
             let flag = clap::Arg::new(name).long(name).action(ArgAction::SetTrue);
             flag.help_heading("Runtimes")
@@ -423,7 +423,7 @@ impl InstallArgs {
         let style = self
             .runtime
             .runtime
-            .mode()
+            .mode
             .defaults(hook.point.as_str())
             .command;
         let shell = match (shell, style) {
@@ -755,7 +755,7 @@ impl InstallArgs {
     /// Returns the runtime's own timer of a hook, where its settings name one.
     fn timer(&self, hook: &Registered) -> Option<Duration> {
         let read = hook.entry.timeout?;
-        Some(self.runtime.runtime.entry_time(read))
+        Some((self.runtime.runtime.entry_time)(read))
     }
 
     fn form<'a>(
@@ -766,7 +766,7 @@ impl InstallArgs {
         variables: &'a [String],
     ) -> LineForm<'a> {
         LineForm {
-            point: (!self.runtime.runtime.names_points()).then_some(hook.point.as_str()),
+            point: (!self.runtime.runtime.names_points).then_some(hook.point.as_str()),
             profile: &self.profile,
             program,
             runtime: self.runtime.name,
@@ -807,7 +807,7 @@ impl InstallArgs {
         daemon: Option<Result<PathBuf, Failure>>,
     ) {
         let is_done = backups.is_some();
-        let follow_up = self.runtime.runtime.after_a_change().filter(|_| is_done);
+        let follow_up = self.runtime.runtime.after_a_change.filter(|_| is_done);
         if context.call.json {
             let daemon = daemon.map(|daemon| match daemon {
                 Ok(socket) => json!({ "socket": socket }),

@@ -221,7 +221,7 @@ pub(super) fn file(entry: HooksFileEntry) -> Result<HooksFile, ConfigProblem> {
             return Err(ConfigProblem::of(key, &shown, problem));
         }
     }
-    let of_models = Mode::contracts(|mode| !mode.is_process());
+    let of_models = Mode::contracts(|mode| !mode.facts().is_process);
     let judge = entry.judge.map(|words| {
         let problem = match words.first() {
             _ if !of_models.contains(&entry.contract.as_str()) => {
@@ -501,8 +501,8 @@ fn quoted(names: &[&str]) -> String {
 }
 
 fn builtin(mode: Mode, point: &str, name: &str, args: &[String]) -> Result<Action, Wrong> {
-    if !mode.has_builtins() {
-        let contracts = Mode::contracts(Mode::has_builtins);
+    if !mode.facts().has_builtins {
+        let contracts = Mode::contracts(|mode| mode.facts().has_builtins);
         let problem = format!("is a scheme of {} commands alone", quoted(&contracts));
         return Err(Wrong::new("hook.builtin", problem));
     }

@@ -458,7 +458,7 @@ pub fn operator(config: &Config, environment: &ProcessEnv) -> ConsentRule {
 
 /// Returns what runtimes' own settings say about commands.
 fn own_settings(config: &Config, environment: &ProcessEnv) -> BTreeMap<&'static str, OwnSettings> {
-    let contracts = Mode::contracts(|mode| mode.own_consent().is_some()).into_iter();
+    let contracts = Mode::contracts(|mode| mode.facts().own_consent.is_some()).into_iter();
     let settings = |contract| OwnSettings {
         accept_all: environment.own_accepts.contains(contract),
         allowlist: config.own_allowlists.get(contract).cloned(),

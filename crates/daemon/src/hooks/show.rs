@@ -50,7 +50,7 @@ pub fn object(hook: &Registered) -> Value {
         ("args", (!args.is_empty()).then(|| json!(args))),
         ("kind", hook.entry.advisory.then(|| json!("advisory"))),
         ("runs", runs),
-        ("contract", Some(json!(hook.mode.contract_name()))),
+        ("contract", Some(json!(hook.mode.facts().contract))),
         ("env", (!names.is_empty()).then(|| json!(names))),
         (
             "if",
@@ -129,7 +129,7 @@ fn reading(entry: &Entry) -> [(&'static str, Option<Value>); 8] {
 
 /// Adds a hook as lines for people, the first with its name.
 pub fn add(hook: &Registered, text: &mut Lines) {
-    let mut lines = vec![format!("{} ({})", hook.name, hook.mode.contract_name())];
+    let mut lines = vec![format!("{} ({})", hook.name, hook.mode.facts().contract)];
     match &hook.action {
         Action::Command(command) => lines.extend(runs(&spelled(command))),
         Action::Builtin(builtin) => lines.push(serves(builtin.name(), &builtin.args())),
