@@ -2,7 +2,6 @@
 
 mod admin;
 mod audit;
-mod bench_lane;
 mod builtin;
 mod config;
 mod consent;
@@ -54,8 +53,6 @@ pub struct Arguments {
 enum CliCommand {
     /// Verify, query, follow and export the journal
     Audit(audit::AuditArgs),
-    #[command(hide = true)]
-    BenchLane(bench_lane::BenchLaneArgs),
     #[command(hide = true)]
     Builtin(builtin::BuiltinArgs),
     Config(config::ConfigArgs),
@@ -164,7 +161,6 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let context = Context::new(everywhere);
     let done = match command {
         CliCommand::Audit(audit) => audit.run(&context),
-        CliCommand::BenchLane(lane) => lane.run(&context),
         CliCommand::Builtin(builtin) => builtin.run(),
         CliCommand::Config(config) => config.run(&context),
         CliCommand::Consent(consent) => consent.run(&context),
