@@ -15,11 +15,12 @@ use clap::{
 };
 use jiff::Timestamp;
 use serde_json::json;
-use tonic::{Status, Streaming};
+use tonic::Streaming;
 
 use hookjail_base::model::plain;
 use hookjail_client::{
-    Failure, connect,
+    Failure,
+    connect::{self, refused},
     output::{self, Style},
 };
 use hookjail_journal::{
@@ -808,10 +809,6 @@ async fn query(
     };
     let answer = client.query(request).await.map_err(refused)?;
     Ok(answer.into_inner())
-}
-
-fn refused(status: Status) -> Failure {
-    connect::refused(&status)
 }
 
 /// The largest record, bytes.

@@ -32,7 +32,7 @@ use hookjail_sandbox::{
     seccomp::FilterSpec,
 };
 
-use super::{Context, profile};
+use super::{Context, profile, rows::Rows, success};
 use hookjail_daemon::{
     config::Config,
     daemon::{Assembly, own_places},
@@ -177,12 +177,9 @@ impl ExplainArgs {
         if context.call.json {
             output::json_line(&as_json(&asked, &policy, &spec, &answer));
         } else {
-            output::text(&describe(&asked, &policy, &spec, &answer));
+            describe(&asked, &policy, &spec, &answer).print();
         }
-        Ok(match answer.verdict {
-            Verdict::Allowed => ExitCode::SUCCESS,
-            Verdict::Depends | Verdict::Killed | Verdict::Refused(_) => ExitCode::FAILURE,
-        })
+        Ok(success(answer.verdict == Verdict::Allowed))
     }
 
     /// Returns the binding of `${workspace}`: as for `run`, the current directory where the profile needs one.
@@ -385,7 +382,7 @@ fn as_json(
     })
 }
 
-fn describe(asked: &str, policy: &Policy, spec: &FilterSpec, answer: &Explanation) -> String {
+fn describe(asked: &str, policy: &Policy, spec: &FilterSpec, answer: &Explanation) -> Rows {
     let style = Style::of_stdout();
     let verdict = match answer.verdict {
         Verdict::Allowed => style.good("allowed"),
@@ -393,26 +390,14 @@ fn describe(asked: &str, policy: &Policy, spec: &FilterSpec, answer: &Explanatio
         Verdict::Killed => style.bad("killed (SIGSYS)"),
         Verdict::Refused(errno) => style.bad(&format!("refused ({})", errno_name(errno))),
     };
-    let mut text = format!("{asked} under profile {}: {verdict}\n", policy.name);
-    let mut line = |label: &str, value: &str| {
-        // Padding counts bytes, so it comes before the colour.
-        text.push_str(&format!(
-            "{}{value}\n",
-            style.strong(&format!("{label:<12}"))
-        ));
-    };
-    line("rule", &answer.rule);
-    line(
-        "by",
-        &format!("{} (Landlock ABI {})", answer.by, spec.landlock_abi),
-    );
-    if let Some(remedy) = &answer.remedy {
-        line("to allow", &remedy.to_string());
-    }
-    for note in &answer.notes {
-        line("note", note);
-    }
-    text
+    let enforcer = format!("{} (Landlock ABI {})", answer.by, spec.landlock_abi);
+    let mut rows = Rows::strong(style);
+    rows.line(format!("{asked} under profile {}: {verdict}", policy.name));
+    rows.row("rule", &answer.rule);
+    rows.row("by", enforcer);
+    rows.each("to allow", &answer.remedy);
+    rows.each("note", &answer.notes);
+    rows
 }
 
 #[cfg(test)]

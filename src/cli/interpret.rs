@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use hookjail_client::{Failure, output};
 use hookjail_contract::{ExternalEnd, Mode, Reading, read};
 
-use super::Context;
+use super::{Context, success};
 
 /// The longest line that is read, bytes.
 const LINE: u64 = 64 * 1024 * 1024;
@@ -73,11 +73,7 @@ impl InterpretArgs {
             output::json_line(&answer);
         }
         // The exit code tells a script whether all lines were read.
-        Ok(if all_read {
-            ExitCode::SUCCESS
-        } else {
-            ExitCode::FAILURE
-        })
+        Ok(success(all_read))
     }
 }
 

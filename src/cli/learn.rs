@@ -50,6 +50,7 @@ use super::{
     private_server::{PrivateServer, runtime},
     run::event,
     show::{denial_words, outcome_words},
+    success,
 };
 use hookjail_daemon::{
     config::Config,
@@ -280,10 +281,7 @@ impl LearnArgs {
             }
             output::document(&diff);
         }
-        Ok(match differ.is_empty() {
-            true => ExitCode::SUCCESS,
-            false => ExitCode::FAILURE,
-        })
+        Ok(success(differ.is_empty()))
     }
 
     /// Returns the command line with more options.
@@ -535,7 +533,7 @@ impl Bench {
             request: Some(self.request(policy, self.events.first().map_or(&[], Vec::as_slice))?),
         };
         let preview = client.preview(preview).await;
-        let preview = preview.map_err(|status| connect::refused(&status))?;
+        let preview = preview.map_err(connect::refused)?;
         let files = preview.into_inner().files.into_iter();
         Ok((files.map(|file| file.path.into()).collect(), ends))
     }

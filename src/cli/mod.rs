@@ -22,6 +22,7 @@ mod ps;
 mod rehearse;
 mod remote;
 mod root_digest;
+mod rows;
 mod run;
 mod schema;
 mod serve;
@@ -125,6 +126,14 @@ impl Context {
 
     fn load(&self) -> Result<Config, ConfigError> {
         self.source.load()
+    }
+}
+
+/// Returns the exit code that tells a script whether all is well.
+const fn success(is_well: bool) -> ExitCode {
+    match is_well {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
     }
 }
 

@@ -231,5 +231,5 @@ async fn preview(
     let response = HookServiceClient::new(channel).preview(request).await;
     response
         .map(tonic::Response::into_inner)
-        .map_err(|status| connect::refused(&status))
+        .map_err(connect::refused)
 }

@@ -203,7 +203,7 @@ pub async fn dispatch(
 }
 
 /// Converts a daemon's refusal to a failure.
-pub fn refused(status: &Status) -> Failure {
+pub fn refused(status: Status) -> Failure {
     let info = status.get_error_details().error_info().cloned();
     Failure {
         metadata: info

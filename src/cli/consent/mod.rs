@@ -39,7 +39,7 @@ use self::ask::Where;
 pub(super) use self::ask::ask_about;
 use hookjail_proto as pb;
 
-use super::{Context, profile};
+use super::{Context, profile, success};
 
 use hookjail_daemon::{
     config::Config,
@@ -529,9 +529,5 @@ fn revoke(config: &Config, context: &Context, words: &[OsString]) -> Result<Exit
             ));
         }
     }
-    Ok(if revoked > 0 {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(success(revoked > 0))
 }
