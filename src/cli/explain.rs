@@ -20,7 +20,7 @@ use hookjail_client::{
     output::{self, Style},
 };
 use hookjail_policy::{
-    GrantPlace, GrantSpec, GrantedBy, Policy,
+    GrantPlace, GrantSpec, GrantedBy, Policy, WorkspaceRoots,
     explain::{FileKind, Operation, Reach, Target},
     forbidden::Forbidden,
     narrow::{Bindings, narrow},
@@ -119,28 +119,15 @@ impl ExplainArgs {
                 destination,
             } => {
                 let reach = self.reach(&policy, workspace.as_deref(), &spec)?;
-                for grant in reach.missing() {
-                    notes.push(format!(
+                let missing = reach.missing().map(|grant| {
+                    format!(
                         "granted `{}` is missing or behind a link here: every run under the profile is refused",
                         grant.place
-                    ));
-                }
-                let problem = workspace
-                    .as_deref()
-                    .and_then(|bound| Assembly::roots(&config, &registry).admit(bound).err());
-                match (&workspace, workspace_grant(&base, true)) {
-                    (Some(bound), _) => notes.extend(problem.map(|problem| {
-                        format!(
-                            "no daemon takes it as the workspace: `{}` {problem}; `hookjail run` without a daemon does",
-                            bound.display()
-                        )
-                    })),
-                    (None, Some(grant)) => notes.push(format!(
-                        "`{}` ({}) is granted too where a request binds it: `--workspace DIR`",
-                        grant.place, grant.access
-                    )),
-                    (None, None) => {}
-                }
+                    )
+                });
+                notes.extend(missing);
+                let roots = Assembly::roots(&config, &registry);
+                notes.extend(workspace_note(&base, workspace.as_deref(), &roots));
                 let ask = Ask {
                     operation: *operation,
                     workspace: workspace.as_deref(),
@@ -149,29 +136,14 @@ impl ExplainArgs {
                 ask.answer(path, destination.as_deref(), &reach, &forbidden)?
             }
             ExplainQuestion::Host { udp, address } => {
-                let (transport, name) = if *udp {
-                    (Transport::Udp, "udp")
-                } else {
-                    (Transport::Tcp, "tcp")
+                let (transport, name) = match udp {
+                    true => (Transport::Udp, "udp"),
+                    false => (Transport::Tcp, "tcp"),
                 };
                 let answer = kernel::host(&spec, transport);
                 (format!("{name} to {address}"), answer)
             }
-            ExplainQuestion::Syscall { name, arguments } => {
-                let unknown =
-                    || Failure::new(format!("there is no system call `{name}`")).with_code(USAGE);
-                let number = number(name).ok_or_else(unknown)?;
-                let known = parse_arguments(number, arguments)
-                    .map_err(|error| Failure::from(error).with_code(USAGE))?;
-                let asked = [name.as_str()]
-                    .into_iter()
-                    .chain(arguments.iter().map(String::as_str))
-                    .collect::<Vec<_>>();
-                (
-                    format!("system call {}", asked.join(" ")),
-                    kernel::call(&spec, number, &known),
-                )
-            }
+            ExplainQuestion::Syscall { name, arguments } => system_call(&spec, name, arguments)?,
         };
         answer.notes.extend(notes);
         if context.call.json {
@@ -242,6 +214,43 @@ impl ExplainArgs {
             Some(program) => reach.with_program(&program.canonicalize()?)?,
         };
         Ok(reach.with_view(policy)?)
+    }
+}
+
+/// Answers a question about a system call.
+fn system_call(
+    spec: &FilterSpec,
+    name: &str,
+    arguments: &[String],
+) -> Result<(String, Explanation), Failure> {
+    let unknown = || Failure::new(format!("there is no system call `{name}`")).with_code(USAGE);
+    let number = number(name).ok_or_else(unknown)?;
+    let known = parse_arguments(number, arguments)
+        .map_err(|error| Failure::from(error).with_code(USAGE))?;
+    let words: String = arguments.iter().map(|word| format!(" {word}")).collect();
+    let answer = kernel::call(spec, number, &known);
+    Ok((format!("system call {name}{words}"), answer))
+}
+
+/// Returns the note about a workspace that is bound here alone, or may be bound.
+fn workspace_note(
+    base: &Policy,
+    workspace: Option<&Path>,
+    roots: &WorkspaceRoots,
+) -> Option<String> {
+    match (workspace, workspace_grant(base, true)) {
+        (Some(bound), _) => roots.admit(bound).err().map(|problem| {
+            format!(
+                "no daemon takes it as the workspace: `{}` {problem}; `hookjail run` without a daemon does",
+                bound.display()
+            )
+        }),
+        (None, grant) => grant.map(|grant| {
+            format!(
+                "`{}` ({}) is granted too where a request binds it: `--workspace DIR`",
+                grant.place, grant.access
+            )
+        }),
     }
 }
 
