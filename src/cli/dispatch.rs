@@ -11,7 +11,6 @@ use clap::Args;
 use tonic::transport::Channel;
 use uuid::Uuid;
 
-use hookjail_base::model::Users;
 use hookjail_client::{
     Failure,
     arguments::{contract, directory, parse_span},
@@ -24,7 +23,7 @@ use hookjail_proto::{self as pb, hook_service_client::HookServiceClient};
 
 use super::{
     Context,
-    consent::ask_about,
+    consent::asking,
     private_server,
     rows::Rows,
     run::{UNCONFINED, event},
@@ -123,14 +122,8 @@ impl DispatchArgs {
         let daemon = server::of_call(&context.call, self.connect.as_deref(), self.private);
         let served_by = server::described(daemon.as_deref());
         // Consent questions are shown at this terminal, if the server accepts this user's answer.
-        let can_be_asked = !context.call.json && io::stderr().is_terminal();
-        let call = async |channel, request| {
-            if can_be_asked {
-                asking(channel, request).await
-            } else {
-                ask(channel, request).await
-            }
-        };
+        let is_asked = !context.call.json && io::stderr().is_terminal();
+        let call = async |channel, request| ask(channel, request, is_asked).await;
         let response = match daemon {
             Some(socket) => server::by_daemon(&socket, request, call)?,
             None => {
@@ -142,8 +135,6 @@ impl DispatchArgs {
                                    nobody was asked";
                     return Err(Failure::new(message));
                 }
-                config.spawners = 1;
-                config.callers = Users::default();
                 let event = request.event.as_ref();
                 let told = event.and_then(|event| directory_of(&event.json));
                 let bound = [&request.workspace, &request.source].map(PathBuf::from);
@@ -235,6 +226,7 @@ impl DispatchArgs {
                 pb::OnFailure::Contract.into()
             },
             profile: self.profile.clone(),
+            request_id: Uuid::now_v7().to_string(),
             require_confirmed: Some(!self.allow_unconfirmed),
             scope: (!self.scope.is_empty()).then(|| scope(&self.scope)),
             session_id: self.session.clone(),
@@ -276,29 +268,20 @@ fn typed(line: &str, mode: &str) -> pb::InlineHook {
     }
 }
 
+/// Calls until there is an answer or a signal, and shows consent questions at this terminal if it is to be asked.
 async fn ask(
     channel: Channel,
     request: pb::DispatchRequest,
+    is_asked: bool,
 ) -> Result<pb::DispatchResponse, Failure> {
-    let mut service = HookServiceClient::new(channel);
-    server::until_interrupted(connect::dispatch(&mut service, connect::in_trace(request))).await
-}
-
-/// Calls as [`ask`] does, and shows consent questions at this terminal.
-async fn asking(
-    channel: Channel,
-    request: pb::DispatchRequest,
-) -> Result<pb::DispatchResponse, Failure> {
-    let request = pb::DispatchRequest {
-        request_id: Uuid::now_v7().to_string(),
-        ..request
-    };
-    let asked = ask_about(channel.clone(), request.request_id.clone()).await;
-    let response = ask(channel, request).await;
-    if let Some(asked) = asked {
-        asked.abort();
+    let id = request.request_id.clone();
+    let mut service = HookServiceClient::new(channel.clone());
+    let answer = connect::dispatch(&mut service, connect::in_trace(request));
+    let answer = server::until_interrupted(answer);
+    match is_asked {
+        true => asking(channel, id, answer).await,
+        false => answer.await,
     }
-    response
 }
 
 /// Parses an owner of hooks.

@@ -1,6 +1,9 @@
 //! Text for people in rows: a label, and what it is about.
 
-use std::fmt::Display;
+use std::{
+    ffi::OsString,
+    fmt::{Debug, Display},
+};
 
 use hookjail_base::model::Lines;
 use hookjail_client::output::{self, Style};
@@ -81,7 +84,14 @@ impl Rows {
 }
 
 /// Renders the words of a command, each in quotes.
-pub(super) fn quoted(words: &[impl std::fmt::Debug]) -> String {
+pub(super) fn quoted(words: &[impl Debug]) -> String {
     let words: Vec<_> = words.iter().map(|word| format!("{word:?}")).collect();
     words.join(" ")
+}
+
+/// Renders a command as a shell reads it.
+pub(super) fn shell_line(words: &[OsString]) -> String {
+    let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+    let line = shlex::try_join(words.iter().map(AsRef::as_ref));
+    line.unwrap_or_else(|_| "CMD".to_owned())
 }

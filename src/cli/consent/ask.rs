@@ -232,14 +232,25 @@ pub(super) fn by_id(
     Ok(success(counted))
 }
 
+/// Waits for the answer to a request, and shows its questions at this terminal meanwhile.
+pub(in crate::cli) async fn asking<T>(
+    channel: Channel,
+    request_id: String,
+    answer: impl Future<Output = T>,
+) -> T {
+    let asked = ask_about(channel, request_id).await;
+    let answer = answer.await;
+    if let Some(asked) = asked {
+        asked.abort();
+    }
+    answer
+}
+
 /// Shows one request's questions at this terminal, until the returned task is aborted.
 ///
 /// `None` without a terminal, or where this user may not answer for the operator: the refusal of the run then has the
 /// remedy.
-pub(in crate::cli) async fn ask_about(
-    channel: Channel,
-    request_id: String,
-) -> Option<tokio::task::JoinHandle<()>> {
+async fn ask_about(channel: Channel, request_id: String) -> Option<tokio::task::JoinHandle<()>> {
     let terminal = File::open("/dev/tty").ok()?;
     let mut client = ConsentClient::new(channel);
     let request = pb::WatchRequest {
