@@ -4,7 +4,6 @@
 //! resulting profile. Neither run has grants beyond that profile and the command line, and no profile is installed.
 
 use std::{
-    borrow::Cow,
     collections::BTreeSet,
     env,
     ffi::OsString,
@@ -22,13 +21,15 @@ use serde_json::json;
 use tonic::transport::Channel;
 
 use hookjail_base::{
-    model::{Event, ProfileName, Users, plain},
+    model::{Event, ProfileName, plain},
     util::diff::unified,
 };
 use hookjail_client::{
     Failure,
     arguments::{contract, directory, parse_span, text},
-    connect, output,
+    connect,
+    offered::variables,
+    output,
     program::resolve_program,
     run_as,
     server::until_interrupted,
@@ -46,8 +47,10 @@ use super::{
     learned::{Draft, Needs, PARTS, Site, Under},
     observed::{find_profile, is_read_only, landlock_abi, needs, refusals, under},
     private_server::{PrivateServer, runtime},
+    rows::{Rows, shell_line},
     run::event,
     show::{denial_words, outcome_words},
+    success,
 };
 use hookjail_daemon::{
     config::Config,
@@ -152,8 +155,6 @@ impl LearnArgs {
         let bench = Bench::new(&self, context, &config)?;
         let trial = bench.trial_profile(&self, &config)?;
         config.proposed_profiles = vec![(TRIAL.to_owned(), trial)];
-        config.spawners = 1;
-        config.callers = Users::default();
         let homes = context.call.paths.own_homes();
         let registry = Assembly::registry(&config)?;
         let judge = Assembly::roots(&config, &registry);
@@ -212,9 +213,7 @@ impl LearnArgs {
             Err(_) => ("/dev/null", String::new()),
         };
         let diff = unified((from, &old), (&to, &learned.draft));
-        let command = self.command.iter().map(|word| word.to_string_lossy());
-        let command: Vec<_> = command.map(Cow::into_owned).collect();
-        let command = shlex::try_join(command.iter().map(String::as_str))?;
+        let command = shell_line(&self.command);
         let mut next = Vec::new();
         if self.output.as_deref() != Some(&file) {
             next.push(format!(
@@ -247,41 +246,42 @@ impl LearnArgs {
                 "toml": learned.draft,
             }));
         } else {
-            let style = output::Style::of_stdout();
-            let ends = |trial: &Trial| {
-                let ends = trial.ends.iter().map(|end| {
-                    outcome_words(&end.outcome.unwrap_or_default(), &end.exec_problem, style)
-                });
-                let ends: BTreeSet<_> = ends.collect();
-                ends.into_iter().collect::<Vec<_>>().join("; ")
-            };
-            let say = |label: &str, words: &str| output::stderr(&format!("{label:<12}{words}"));
-            let wide = match (self.network, self.grant.is_empty()) {
-                (false, true) => self.profile.clone(),
-                _ => format!("{} and what was granted with it", self.profile),
-            };
-            say("tried", &format!("{} under {wide}", ends(&learned.trial)));
-            for Unmet { remedy, what } in &learned.refused {
-                say("refused", &plain(&format!("{what}: {remedy}")));
-            }
-            let green = match differ.as_slice() {
-                [] => "the same".to_owned(),
-                [one] if one == OTHER_END => format!(
-                    "DIFFERENT: {one}, and is refused nothing that the first run was not; if what the first run did is why, start it anew"
-                ),
-                differ => format!("DIFFERENT: {}", differ.join("; ")),
-            };
-            let words = format!("{} under {name}, {green}", ends(&learned.learned));
-            say("learnt", &words);
-            for (index, step) in next.iter().enumerate() {
-                say(if index == 0 { "to use it" } else { "" }, step);
-            }
+            self.say(name, learned, &next);
             output::document(&diff);
         }
-        Ok(match differ.is_empty() {
-            true => ExitCode::SUCCESS,
-            false => ExitCode::FAILURE,
-        })
+        Ok(success(differ.is_empty()))
+    }
+
+    /// Prints for people how both runs ended, and what is to be done next.
+    fn say(&self, name: &ProfileName, learned: &Learned, next: &[String]) {
+        let style = output::Style::of_stdout();
+        let ends = |trial: &Trial| {
+            let ends = trial.ends.iter().map(|end| {
+                outcome_words(&end.outcome.unwrap_or_default(), &end.exec_problem, style)
+            });
+            let ends: BTreeSet<_> = ends.collect();
+            ends.into_iter().collect::<Vec<_>>().join("; ")
+        };
+        let mut rows = Rows::plain("", 12);
+        let wide = match (self.network, self.grant.is_empty()) {
+            (false, true) => self.profile.clone(),
+            _ => format!("{} and what was granted with it", self.profile),
+        };
+        rows.row("tried", format!("{} under {wide}", ends(&learned.trial)));
+        let refused = learned.refused.iter();
+        let refused = refused.map(|Unmet { remedy, what }| format!("{what}: {remedy}"));
+        rows.each("refused", refused);
+        let green = match learned.differ.as_slice() {
+            [] => "the same".to_owned(),
+            [one] if one == OTHER_END => format!(
+                "DIFFERENT: {one}, and is refused nothing that the first run was not; if what the first run did is why, start it anew"
+            ),
+            differ => format!("DIFFERENT: {}", differ.join("; ")),
+        };
+        let words = format!("{} under {name}, {green}", ends(&learned.learned));
+        rows.row("learnt", words);
+        rows.list("to use it", next);
+        output::stderr_text(rows.as_str());
     }
 
     /// Returns the command line with more options.
@@ -302,10 +302,9 @@ impl LearnArgs {
             words.push(format!("--grant={}={access}", path.display()));
         }
         words.extend_from_slice(more);
-        words.push("--".to_owned());
-        let command = self.command.iter().map(|word| word.to_string_lossy());
-        words.extend(command.map(Cow::into_owned));
-        shlex::try_join(words.iter().map(String::as_str)).unwrap_or_else(|_| words.join(" "))
+        let options = shlex::try_join(words.iter().map(String::as_str));
+        let options = options.unwrap_or_else(|_| words.join(" "));
+        format!("{options} -- {}", shell_line(&self.command))
     }
 }
 
@@ -456,9 +455,7 @@ impl Bench {
 
     fn request(&self, policy: &Policy, event: &[u8]) -> Result<pb::ExecuteRequest, Failure> {
         // The runtime's variables, as far as the profile admits them.
-        let told = env::vars_os()
-            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-            .filter(|(name, _)| environment::admits(policy, name));
+        let admitted = variables().filter(|(name, _)| environment::admits(policy, name));
         let binds = policy.needs_workspace();
         let directory = |path: &Path| {
             if binds {
@@ -477,7 +474,7 @@ impl Bench {
             }),
             hook: Some(pb::Hook {
                 argv: self.argv.clone(),
-                env: told.collect(),
+                env: admitted.collect(),
                 name: String::new(),
                 shell: None,
                 source: String::new(),
@@ -533,7 +530,7 @@ impl Bench {
             request: Some(self.request(policy, self.events.first().map_or(&[], Vec::as_slice))?),
         };
         let preview = client.preview(preview).await;
-        let preview = preview.map_err(|status| connect::refused(&status))?;
+        let preview = preview.map_err(connect::refused)?;
         let files = preview.into_inner().files.into_iter();
         Ok((files.map(|file| file.path.into()).collect(), ends))
     }

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::transport::{Channel, Endpoint};
 use tower::service_fn;
 
-use hookjail_base::util::swap::Current;
+use hookjail_base::{model::Users, util::swap::Current};
 use hookjail_client::{Failure, connect};
 
 use hookjail_contract::HookList;
@@ -68,7 +68,7 @@ pub(super) struct PrivateServer {
 impl PrivateServer {
     pub(super) async fn start(
         assembly: &Assembly,
-        config: Config,
+        mut config: Config,
         consent: ConsentRule,
     ) -> Result<Self, Failure> {
         if !config.private_runs {
@@ -76,6 +76,8 @@ impl PrivateServer {
                 "no daemon serves this user, and `run.private` is false: nothing is served without one; start the daemon, or ask who administers this host (`hookjail config show` says which file sets it)",
             ));
         }
+        config.spawners = 1;
+        config.callers = Users::default();
         let pipeline = Arc::new(assembly.pipeline(&config, consent)?);
         let shutdown = CancellationToken::new();
         let (ours, theirs) = UnixStream::pair()?;

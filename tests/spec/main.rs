@@ -7,6 +7,12 @@
 )]
 
 mod attempts;
+#[path = "../../benches/lane/client.rs"]
+#[expect(
+    dead_code,
+    reason = "shared with benchmarks, which are lanes themselves"
+)]
+mod lane;
 #[path = "../support/mod.rs"]
 mod support;
 #[path = "../support/witness.rs"]

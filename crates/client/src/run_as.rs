@@ -645,7 +645,7 @@ async fn call_once(
         let answered = connect::execute(&mut service, request).await;
         answered
             .map(tonic::Response::into_inner)
-            .map_err(|status| connect::refused(&status))
+            .map_err(connect::refused)
     };
     match left {
         None => answer.await,

@@ -45,6 +45,8 @@ use super::{
     Context,
     consent::{self, BoundConsent, Terms},
     profile,
+    rows::Rows,
+    success,
 };
 use hookjail_daemon::{
     config::Config, consent::allowlist::Allowlist, daemon::Assembly, hooks::variables::words,
@@ -822,39 +824,37 @@ impl InstallArgs {
             }));
             return;
         }
+        let mut rows = Rows::plain("", 10);
         match (is_done, planned.iter().flat_map(Planned::changes).count()) {
-            (_, 0) => output::line("nothing to change"),
-            (false, _) => output::line("nothing was changed (--dry-run)"),
+            (_, 0) => rows.line("nothing to change"),
+            (false, _) => rows.line("nothing was changed (--dry-run)"),
             (true, _) => {
-                for Planned { file, .. } in planned.iter().filter(|it| it.changes().count() > 0) {
-                    output::line(&format!("changed   {}", file.path.display()));
-                }
+                let changed = planned.iter().filter(|it| it.changes().count() > 0);
+                rows.each("changed", changed.map(|it| it.file.path.display()));
             }
         }
         match daemon {
-            Some(Ok(socket)) => {
-                output::line(&format!("daemon    listens on {}", socket.display()));
+            Some(Ok(socket)) => rows.row("daemon", format!("listens on {}", socket.display())),
+            Some(Err(failure)) => {
+                let why = failure.message;
+                rows.row(
+                    "daemon",
+                    format!("NOT running, so every guard says no: {why}"),
+                );
             }
-            Some(Err(failure)) => output::line(&format!(
-                "daemon    NOT running, so every guard says no: {}",
-                failure.message
-            )),
             None => {}
         }
         for backup in backups.unwrap_or_default() {
-            output::line(&format!(
-                "stays     {}, as what it was a copy of has changed since",
-                backup.display()
-            ));
+            let backup = backup.display();
+            let stays = format!("{backup}, as what it was a copy of has changed since");
+            rows.row("stays", stays);
         }
         if is_done && self.uninstall {
-            output::line(
-                "stays     what was allowed, until `hookjail consent revoke`, and the journal",
-            );
+            let stays = "what was allowed, until `hookjail consent revoke`, and the journal";
+            rows.row("stays", stays);
         }
-        if let Some(follow_up) = follow_up {
-            output::line(&format!("next      {follow_up}"));
-        }
+        rows.each("next", follow_up);
+        rows.print();
     }
 }
 
@@ -908,10 +908,7 @@ fn program() -> Result<Vec<String>, String> {
 /// Returns the exit code: a failure where a hook cannot be changed.
 fn code(planned: &[Planned]) -> ExitCode {
     let mut steps = planned.iter().flat_map(|it| &it.steps);
-    match steps.any(|step| matches!(step.becomes, Becomes::Left(_))) {
-        true => ExitCode::FAILURE,
-        false => ExitCode::SUCCESS,
-    }
+    success(!steps.any(|step| matches!(step.becomes, Becomes::Left(_))))
 }
 
 /// The configuration, and the profiles where they can be read.

@@ -97,7 +97,7 @@ pub(super) fn privately<T>(
         let request = Some(first);
         let mut service = HookServiceClient::new(Channel::clone(&channel));
         let preview = service.preview(pb::PreviewRequest { request }).await;
-        let preview = preview.map_err(|status| connect::refused(&status))?;
+        let preview = preview.map_err(connect::refused)?;
         let preview = preview.into_inner();
         // A refused hook is not run, and its run says why.
         let watched = match preview.refusal {
