@@ -2,7 +2,7 @@
 //!
 //! What is particular to a runtime is the `ADAPTER` in the `adapter.rs` of its folder.
 
-use std::{collections::BTreeSet, fmt, ops::Deref, path::Path, time::Duration};
+use std::{collections::BTreeSet, ops::Deref, path::Path, time::Duration};
 
 use serde_json::{Value, json};
 
@@ -134,7 +134,7 @@ pub fn directories() -> BTreeSet<&'static str> {
 }
 
 /// A runtime whose own hooks hookjail runs in its place.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Adopted(&'static Adapter);
 
 impl Deref for Adopted {
@@ -152,12 +152,6 @@ impl PartialEq for Adopted {
 }
 
 impl Eq for Adopted {}
-
-impl fmt::Debug for Adopted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Adopted").field(&self.name).finish()
-    }
-}
 
 /// Exit code and output of a hook's process.
 #[derive(Clone, Debug, Eq, PartialEq)]

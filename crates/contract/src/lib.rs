@@ -173,6 +173,7 @@ registry! {
 }
 
 #[cfg(test)]
+#[path = "tests/table.rs"]
 mod table;
 #[cfg(test)]
 mod tests;

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use hookjail_base::model::InvalidField;
 
-use super::{Members, Mode, Subject, Tool, text};
+use super::{Members, Mode, Subject, Tool, runtime::named, text};
 
 /// The maximum length of a matcher, bytes.
 const MAX_MATCHER: usize = 4 * 1024;
@@ -58,7 +58,7 @@ impl Matcher {
             return Ok(Self::Always);
         }
         of_bounded_length(text).map_err(wrong)?;
-        let subject = mode.subject(point);
+        let subject = (mode.facts().subject)(point);
         if subject == Subject::Nothing {
             return Ok(Self::Always);
         }
@@ -182,7 +182,7 @@ impl<'a> Subjects<'a> {
     /// is not a string, is empty or is longer than 16 KiB cannot be searched.
     pub(super) fn of(mode: Mode, point: &str, tool: Option<&'a Tool>, event: &Members<'_>) -> Self {
         let member = |names: &[&str]| names.iter().find_map(|name| event.last(name)).map(text);
-        let (named, own) = match mode.subject(point) {
+        let (named, own) = match (mode.facts().subject)(point) {
             Subject::FileName(name) => {
                 let file = |path: String| path.rsplit('/').next().map(str::to_owned);
                 (None, member(&[name]).map(|path| path.and_then(file)))
@@ -208,8 +208,10 @@ impl<'a> Subjects<'a> {
 
     /// Returns whether the predicate holds for any subject, under any of its names. Without subjects every matcher matches.
     pub(super) fn any(&self, mode: Mode, is: impl Fn(&str) -> bool) -> bool {
+        let others = mode.facts().other_names;
         let is_one = |subject: &Cow<'_, str>| {
-            is(subject) || mode.other_names(subject).iter().any(|name| is(name))
+            let others = named(others, subject).unwrap_or_default();
+            is(subject) || others.iter().any(|name| is(name))
         };
         self.all.is_empty() || self.all.iter().any(is_one)
     }

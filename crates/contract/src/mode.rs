@@ -9,7 +9,7 @@ use hookjail_base::model::{Event, InvalidField, OnFailure, check_name};
 
 use super::{
     BlockedBy, ContractEvent, Decision, Defaults, End, Entry, Envelope, Folded, Lifetime, Members,
-    Mode, Scheduling, Skip, Stop, Subject, Verdict, adopt, entry,
+    Mode, Scheduling, Skip, Stop, Verdict, adopt, entry,
     hindered::{self, Hindrance},
     is_spelled,
     runtime::named,
@@ -145,16 +145,6 @@ impl Mode {
             let problem = format!("`{point}` is none of `{contract}`: {}", names.join(", "));
             InvalidField::new("event.point", problem)
         })
-    }
-
-    /// Returns other names of a tool in matchers of the contract's entries. The runtime accepts them for it.
-    pub fn other_names(self, tool: &str) -> &'static [&'static str] {
-        named(self.facts().other_names, tool).unwrap_or_default()
-    }
-
-    /// Returns the subject of matchers at a point.
-    pub fn subject(self, point: &str) -> Subject {
-        (self.facts().subject)(point)
     }
 
     /// Parses the fields of a hook's entry that affect how its end is interpreted.

@@ -36,7 +36,7 @@ pub struct Facts {
     pub expands_words: bool,
     /// Parses the rule of an entry beside its matcher; `None` without such rules, or for an invalid text.
     pub filter: fn(&str) -> Option<Filter>,
-    /// Merges the verdicts of the hooks that ran at one point under its [`Mode::scheduling`], each with its hook's name.
+    /// Merges the verdicts of the hooks that ran at one point under its [`crate::Mode::scheduling`], each with its hook's name.
     pub(super) fold: fn(&str, &[(&str, &Verdict)]) -> Folded,
     /// Copies a hook's rewrites into the next hook's event, where the contract passes them on.
     pub hand_on: fn(&Verdict, &mut Event, &mut Envelope),

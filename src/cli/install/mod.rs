@@ -872,7 +872,7 @@ fn from_its_directory(hook: &Registered, mut words: Vec<String>) -> Vec<String> 
 /// Returns the command in the settings, else the hook's name.
 fn before(hook: &Registered) -> String {
     if let Action::Http(post) = &hook.action {
-        return post.url().to_string();
+        return post.url.to_string();
     }
     match hook.action.line() {
         line if line.is_empty() => hook.name.clone(),

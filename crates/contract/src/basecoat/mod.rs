@@ -63,6 +63,7 @@ const LONGEST_WORD: usize = 64;
 pub(super) const FACTS: Facts = Facts {
     adapter: Some(&ADAPTER),
     carried: &["command", "name", "tool"],
+    // The specification has neither command style nor timeout. It suggests one to three seconds.
     defaults: Defaults::argv(Some(Duration::from_secs(3))),
     fold,
     hand_on,
@@ -91,6 +92,7 @@ pub(super) const FACTS: Facts = Facts {
     scheduling: Scheduling::PriorityUntilBlock,
     // Returns the session's members in events of any runtime, as its hooks are for all.
     session: &["sessionId", "session_id"],
+    // From any runtime's spelling, as its hooks are for all.
     spelled: base_coats,
     stdin,
     ..Facts::new("basecoat", "basecoat/1", interpret)

@@ -21,9 +21,7 @@ pub(super) mod filter;
 mod hook_file;
 
 pub(super) use self::adapter::ADAPTER;
-use self::hook_file::HOOK_FILE;
-
-use self::filter::Filter;
+use self::{filter::Filter, hook_file::HOOK_FILE};
 
 /// The warning for a deferred call, which the runtime delays until a decision. It is passed on as a question.
 const DEFERRED: &str = "the hook defers the call; it is passed on as a question";

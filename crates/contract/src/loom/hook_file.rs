@@ -141,7 +141,7 @@ fn saved(file: &Gathered<'_>, entry: &Item<'_>, payload: &Payload) -> Result<Sav
 fn webhook(entry: &Item<'_>, payload: &Payload) -> Result<Action, ReadError> {
     let url = entry.required("url")?;
     let mut post = match Post::new(url, &BTreeMap::new(), &[]) {
-        Ok(post) if post.url().is_private() => post,
+        Ok(post) if post.url.is_private() => post,
         Ok(_) => {
             let problem = "begins with `http://`, which only `localhost` may have";
             return Err(entry.wrong_at("url", problem));

@@ -471,7 +471,7 @@ fn listed(hook: &Registered) -> pb::ConfiguredHook {
                 hook.action.as_builtin().map(builtin).unwrap_or_default()
             }
             Action::Approve(_) => "approve".to_owned(),
-            Action::Http(post) => format!("http: {}", post.url()),
+            Action::Http(post) => format!("http: {}", post.url),
             Action::Supplied(Supplied::Save(save)) => {
                 format!("save_json: {}", save.path().display())
             }
