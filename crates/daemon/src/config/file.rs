@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize, de::IgnoredAny};
+use serde::{Deserialize, Serialize};
 
 use hookjail_base::util::units::{Size, Span};
 use hookjail_contract::hook_file::contracts;
@@ -60,10 +60,6 @@ pub(super) struct ConfigFile {
 #[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct ContainerEntry {
-    /// Gone. It is read to be refused with what to use instead.
-    #[schemars(skip)]
-    #[serde(skip_serializing)]
-    pub(super) control_group: Option<IgnoredAny>,
     /// The command line that the runtime understands, where its name does not tell.
     pub(super) kind: Option<RuntimeKind>,
     /// The root file system of containers: the absolute path of an unpacked image. Default: the host's.
@@ -354,10 +350,6 @@ pub(super) struct HooksEntry {
     /// The instruction to runtimes at `max_hook_driven_turns`.
     #[schemars(extend("enum" = ["warn", "ask_user", "abort"]))]
     pub(super) on_hook_turn_limit: String,
-    /// Gone. It is read to be refused with what to use instead.
-    #[schemars(skip)]
-    #[serde(skip_serializing)]
-    pub(super) read_audit_log: Option<IgnoredAny>,
     /// The user of a root daemon's hooks: `caller`, or `pool` for a uid of its own for each.
     #[schemars(extend("enum" = ["caller", "pool"]))]
     pub(super) run_as: String,
@@ -383,7 +375,6 @@ impl Default for HooksEntry {
             max_hook_driven_turns: 25,
             max_queued: 1024,
             on_hook_turn_limit: OnLimit::default().as_str().to_owned(),
-            read_audit_log: None,
             run_as: RunAs::default().as_str().to_owned(),
             run_as_profiles: BTreeMap::new(),
             spawners: 4,

@@ -348,10 +348,6 @@ impl Config {
         let http = self::http::read(http, &secrets)?;
         let backends = self::backends::read(backends)?;
         let container = self::container::read(container, &backends)?;
-        if hooks.read_audit_log.is_some() {
-            let problem = "is gone: take it out; `hookjail learn` shows what files a hook is refused, and `hookjail explain` answers for one path";
-            return Err(ConfigProblem::key("hooks.read_audit_log", problem));
-        }
         in_range(&consent, &hooks, &server)?;
         if !consent.accept_hooks
             && (environment.accept_hooks || !environment.own_accepts.is_empty())
@@ -1105,41 +1101,20 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_key_that_is_gone_is_refused_with_what_to_use_instead() {
-        for value in ["true", "false"] {
-            let message = problem(&format!("[hooks]\nread_audit_log = {value}"));
-            assert!(message.contains("`hooks.read_audit_log`"), "{message}");
-            assert!(message.contains("is gone: take it out"), "{message}");
-            assert!(message.contains("`hookjail explain`"), "{message}");
-        }
-        for runtime in ["runtime = \"/usr/bin/crun\"\n", ""] {
-            let group = "control_group = \"/sys/fs/cgroup/hooks\"";
-            let message = problem(&format!("[container]\n{runtime}{group}"));
-            assert!(message.contains("`container.control_group`"), "{message}");
-            assert!(message.contains("is gone: take it out"), "{message}");
-            assert!(message.contains("`hooks.cgroup`"), "{message}");
-        }
-    }
-
     #[cfg(target_os = "linux")]
     #[test]
     fn a_program_that_makes_no_containers_here_is_refused_with_what_to_name_instead() {
-        for program in ["docker", "podman", "youki"] {
-            for kind in ["", "kind = \"runc\""] {
-                let message = problem(&format!(
-                    "[container]\nruntime = \"/usr/bin/{program}\"\n{kind}"
-                ));
-                assert!(message.contains("`container.runtime`"), "{message}");
-                assert!(message.contains("name crun or runc"), "{message}");
-            }
-            // Nor is it taken for one under another name.
+        for kind in ["", "kind = \"runc\""] {
             let message = problem(&format!(
-                "[container]\nruntime = \"/usr/bin/oci\"\nkind = \"{program}\""
+                "[container]\nruntime = \"/usr/bin/docker\"\n{kind}"
             ));
-            assert!(message.contains("container.kind"), "{message}");
-            assert!(message.contains("`crun` or `runc`"), "{message}");
+            assert!(message.contains("`container.runtime`"), "{message}");
+            assert!(message.contains("name crun or runc"), "{message}");
         }
+        // Nor is it taken for one under another name.
+        let message = problem("[container]\nruntime = \"/usr/bin/oci\"\nkind = \"docker\"");
+        assert!(message.contains("container.kind"), "{message}");
+        assert!(message.contains("`crun` or `runc`"), "{message}");
         for program in ["crun", "runc"] {
             let text = format!("[container]\nruntime = \"/usr/bin/{program}\"");
             let runtime = Config::parse(&text, &at_home()).unwrap().container.unwrap();
