@@ -1,6 +1,6 @@
 //! Reads `[container]`: the OCI runtime and its root.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use hookjail_base::model::is_plain;
 use hookjail_sandbox::{
@@ -8,7 +8,7 @@ use hookjail_sandbox::{
     rootfs::{RootSpec, TreeDigest},
 };
 
-use super::{ConfigProblem, file::ContainerEntry};
+use super::{ConfigProblem, file::ContainerEntry, not_plain};
 
 /// Reads the container's settings; `None` without any. A list of backends that names `container` needs them.
 pub(super) fn read(
@@ -108,11 +108,4 @@ fn root(
         return Err(ConfigProblem::key("container.root", problem));
     }
     Ok(Some(RootSpec { digest, path }))
-}
-
-fn not_plain(path: &Path) -> String {
-    format!(
-        "`{}` is not an absolute path without `.` and `..`",
-        path.display()
-    )
 }

@@ -238,9 +238,17 @@ impl ConfigProblem {
         }
     }
 
-    /// Builds the problem of one of several entries, which has a name.
-    fn of(key: &'static str, name: &str, problem: impl Into<String>) -> Self {
-        Self::key(key, format!("{} (of `{name}`)", problem.into()))
+    /// Adds the name of that of several entries which has it.
+    fn in_entry(self, name: &str) -> Self {
+        self.with(&format!(" (of `{name}`)"))
+    }
+
+    /// Adds a text to the problem of a key.
+    fn with(mut self, more: &str) -> Self {
+        if let Self::Key { problem, .. } = &mut self {
+            problem.push_str(more);
+        }
+        self
     }
 }
 
@@ -707,6 +715,31 @@ fn listing(written: ListsEntry, append: String) -> Result<Listing, ConfigProblem
             standard: written.standard,
         },
     })
+}
+
+/// Returns what a word stands for, of all words that can be.
+///
+/// # Errors
+///
+/// Names the words.
+fn choice<T, const N: usize>(word: &str, all: [(&str, T); N]) -> Result<T, String> {
+    let known: Vec<_> = all.iter().map(|(known, _)| format!("`{known}`")).collect();
+    let mut all = all.into_iter();
+    match (all.find(|(known, _)| *known == word), known.split_last()) {
+        (Some((_, value)), _) => Ok(value),
+        (None, Some((last, others))) => {
+            let others = others.join(", ");
+            Err(format!("is `{word}`; it can be {others} or {last}"))
+        }
+        (None, None) => Err(format!("is `{word}`")),
+    }
+}
+
+fn not_plain(path: &Path) -> String {
+    format!(
+        "`{}` is not an absolute path without `.` and `..`",
+        path.display()
+    )
 }
 
 fn read(path: &Path) -> Result<String, ConfigProblem> {

@@ -171,11 +171,11 @@ fn listed(entries: Vec<NetworkClientEntry>) -> Result<Clients, ConfigProblem> {
     {
         let name = name(&written).ok_or_else(|| {
             let problem = "is neither a DNS name without a wildcard nor a URI such as `spiffe://example.org/agent`";
-            ConfigProblem::of("network.clients.name", &written, problem)
+            ConfigProblem::key("network.clients.name", problem).in_entry(&written)
         })?;
         if clients.iter().any(|known| known.name == name) {
             let problem = "is another client's already";
-            return Err(ConfigProblem::of("network.clients.name", &written, problem));
+            return Err(ConfigProblem::key("network.clients.name", problem).in_entry(&written));
         }
         let user = user("network.clients.user", &named)?;
         clients.push(Client { name, user });
