@@ -127,7 +127,7 @@ pub(super) fn private(
     request: &pb::ExecuteRequest,
 ) -> Result<(Config, ConsentRule), Failure> {
     let mut config = context.load()?;
-    config.spawners = 1;
+    config.hooks.spawners = 1;
     config.callers = Users::default();
     let named = request
         .hook

@@ -1,12 +1,11 @@
 //! Reads `[[hook]]`, a command's settings and its lifecycle point, and `[[hooks_file]]`.
 
-use std::{collections::BTreeMap, ffi::OsString, mem, path::Path};
+use std::{collections::BTreeMap, ffi::OsString};
 
 use hookjail_base::model::{
     Command, InvalidField, OnFailure, ProfileName, is_plain, variable::settable,
 };
 use hookjail_contract::{CommandStyle, Entry, Mode, Stop, hook_file::contracts};
-use hookjail_sandbox::{CgroupPlace, HookUsers, RunAs};
 
 use super::{
     ConfigProblem, ConfiguredHook, choice,
@@ -16,62 +15,6 @@ use super::{
 use crate::hooks::{
     Action, Matcher, Owner, Registered, Supplied, Template, load::HooksFile, rule::Rule,
 };
-
-/// Reads as whom a root daemon's hooks run.
-///
-/// # Errors
-///
-/// Names the key that is wrong, and its value.
-pub(super) fn users(
-    default: &str,
-    profiles: &BTreeMap<String, String>,
-) -> Result<HookUsers, ConfigProblem> {
-    let read = |key, text: &str| {
-        let mut all = RunAs::ALL.into_iter();
-        all.find(|run_as| run_as.as_str() == text).ok_or_else(|| {
-            ConfigProblem::key(key, format!("`{text}` is neither `caller` nor `pool`"))
-        })
-    };
-    let of_profile = |(name, text): (&String, &String)| {
-        let key = "hooks.run_as_profiles";
-        let profile = ProfileName::parse(name)
-            .ok_or_else(|| ConfigProblem::key(key, format!("`{name}` is no name of a profile")))?;
-        Ok((profile, read(key, text)?))
-    };
-    Ok(HookUsers {
-        default: read("hooks.run_as", default)?,
-        profiles: profiles
-            .iter()
-            .map(of_profile)
-            .collect::<Result<_, ConfigProblem>>()?,
-    })
-}
-
-/// Reads where the cgroups of runs are made.
-///
-/// # Errors
-///
-/// Says what the value must be.
-pub(super) fn cgroup(text: &str) -> Result<CgroupPlace, ConfigProblem> {
-    let key = "hooks.cgroup";
-    match text {
-        "auto" => Ok(CgroupPlace::Auto),
-        "none" => Ok(CgroupPlace::None),
-        path if is_plain(Path::new(path)) => match cfg!(target_os = "linux") {
-            true => Ok(CgroupPlace::Below(path.into())),
-            false => Err(ConfigProblem::key(
-                key,
-                "is a path, and only Linux has cgroups",
-            )),
-        },
-        other => Err(ConfigProblem::key(
-            key,
-            format!(
-                "is `{other}`; it can be \"auto\", \"none\" or an absolute path without `.` and `..`"
-            ),
-        )),
-    }
-}
 
 /// Reads an entry: settings of its command, and a hook if it has a point.
 ///
@@ -132,8 +75,7 @@ fn registered(
     let stop = mode.stop_at(&point).map_err(of_field("hook.point"))?;
     let matcher = Matcher::parse(mode, &point, &entry.matcher).map_err(of_field("hook.matcher"))?;
     let on_failure = on_failure("hook.on_failure", entry.on_failure.as_deref(), stop)?;
-    let scheme = scheme(&mut entry)?;
-    let (action, argv) = action(mode, &point, scheme)?;
+    let (action, argv) = action(mode, &point, &mut entry)?;
     if let Some(path) = entry.working_dir.as_ref().filter(|path| !is_plain(path)) {
         return Err(ConfigProblem::key("hook.working_dir", not_plain(path)));
     }
@@ -394,83 +336,80 @@ fn is_advisory(
     }
 }
 
-/// The action of a hook, as its entry spells it.
-enum Scheme {
-    Builtin { args: Vec<String>, name: String },
-    Command(CommandWords),
-    Template(serde_json::Map<String, serde_json::Value>),
-}
-
-/// Takes the hook's scheme out of an entry.
-fn scheme(entry: &mut HookEntry) -> Result<Scheme, ConfigProblem> {
-    let args = mem::take(&mut entry.args);
-    if entry.builtin.is_none() && !args.is_empty() {
+/// Takes the hook's action out of an entry. Returns its command as a consent names it, too.
+fn action(
+    mode: Mode,
+    point: &str,
+    entry: &mut HookEntry,
+) -> Result<(Action, Option<Vec<String>>), ConfigProblem> {
+    if entry.builtin.is_none() && !entry.args.is_empty() {
         let problem = "are a `builtin`'s; those of a command stand in `command`";
         return Err(ConfigProblem::key("hook.args", problem));
     }
-    match (
+    let (key, problem) = match (
         entry.builtin.take(),
         entry.command.take(),
         entry.template_push.take(),
     ) {
-        (Some(name), None, None) => Ok(Scheme::Builtin { args, name }),
-        (Some(_), _, _) => Err(ConfigProblem::key(
+        (Some(name), None, None) => {
+            let action = builtin(mode, point, &name, &entry.args)?;
+            let argv = action.supplied().map(Supplied::argv);
+            return Ok((action, argv));
+        }
+        (None, Some(words), None) => {
+            let (command, argv) = command(mode, point, words)?;
+            return Ok((Action::Command(command), Some(argv)));
+        }
+        (None, None, Some(written)) => {
+            let supplied = template(mode, &written)?;
+            let argv = supplied.argv();
+            return Ok((Action::Supplied(supplied), Some(argv)));
+        }
+        (Some(_), _, _) => (
             "hook.builtin",
             "excludes `command` and `template_push`; give one of them",
-        )),
-        (None, Some(command), None) => Ok(Scheme::Command(command)),
-        (None, None, Some(template)) => Ok(Scheme::Template(template)),
-        (None, Some(_), Some(_)) => Err(ConfigProblem::key(
-            "hook.template_push",
-            "excludes `command`; give one of them",
-        )),
-        (None, None, None) => Err(ConfigProblem::key("hook.command", "is missing")),
-    }
+        ),
+        (None, Some(_), Some(_)) => ("hook.template_push", "excludes `command`; give one of them"),
+        (None, None, None) => ("hook.command", "is missing"),
+    };
+    Err(ConfigProblem::key(key, problem))
 }
 
-/// Returns a hook's action, and its command as a consent names it.
-fn action(
+fn template(
+    mode: Mode,
+    written: &serde_json::Map<String, serde_json::Value>,
+) -> Result<Supplied, ConfigProblem> {
+    let problem = if mode.of_templates().is_none() {
+        let contracts = Mode::contracts(|mode| mode.of_templates().is_some());
+        format!("is a scheme of {} alone", quoted(&contracts))
+    } else {
+        match Template::parse(written) {
+            Ok(template) => return Ok(Supplied::Template(template)),
+            Err(InvalidField { field, problem }) => format!("is wrong: `{field}` {problem}"),
+        }
+    };
+    Err(ConfigProblem::key("hook.template_push", problem))
+}
+
+/// Reads a command, and its words as a consent names them.
+fn command(
     mode: Mode,
     point: &str,
-    scheme: Scheme,
-) -> Result<(Action, Option<Vec<String>>), ConfigProblem> {
-    match scheme {
-        Scheme::Builtin { args, name } => {
-            let action = builtin(mode, point, &name, &args)?;
-            let argv = action.supplied().map(Supplied::argv);
-            Ok((action, argv))
-        }
-        Scheme::Template(_) if mode.of_templates().is_none() => {
-            let contracts = Mode::contracts(|mode| mode.of_templates().is_some());
-            let problem = format!("is a scheme of {} alone", quoted(&contracts));
-            Err(ConfigProblem::key("hook.template_push", problem))
-        }
-        Scheme::Template(template) => {
-            let template =
-                Template::parse(&template).map_err(|InvalidField { field, problem }| {
-                    ConfigProblem::key(
-                        "hook.template_push",
-                        format!("is wrong: `{field}` {problem}"),
-                    )
-                })?;
-            let supplied = Supplied::Template(template);
-            let argv = supplied.argv();
-            Ok((Action::Supplied(supplied), Some(argv)))
-        }
-        Scheme::Command(CommandWords::Argv(argv)) => {
+    words: CommandWords,
+) -> Result<(Command, Vec<String>), ConfigProblem> {
+    match words {
+        CommandWords::Argv(argv) => {
             not_empty(&argv)?;
             let words = argv.iter().map(OsString::from).collect();
-            Ok((Action::Command(Command::Argv(words)), Some(argv)))
+            Ok((Command::Argv(words), argv))
         }
-        Scheme::Command(CommandWords::Line(text)) if text.trim().is_empty() => {
+        CommandWords::Line(text) if text.trim().is_empty() => {
             Err(ConfigProblem::key("hook.command", "is blank"))
         }
-        Scheme::Command(CommandWords::Line(text)) => {
+        CommandWords::Line(text) => {
             let argv = match mode.defaults(point).command {
                 CommandStyle::Argv => {
-                    let words = mode.split(&text);
-                    let words =
-                        words.map_err(|error| ConfigProblem::key("hook.command", error.problem))?;
+                    let words = mode.split(&text).map_err(of_field("hook.command"))?;
                     let word = |word: OsString| word.to_string_lossy().into_owned();
                     words.into_iter().map(word).collect()
                 }
@@ -478,8 +417,7 @@ fn action(
                     vec![program.to_owned(), option.to_owned(), text.clone()]
                 }
             };
-            let command = Command::Line { shell: None, text };
-            Ok((Action::Command(command), Some(argv)))
+            Ok((Command::Line { shell: None, text }, argv))
         }
     }
 }
