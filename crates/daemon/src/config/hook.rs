@@ -307,14 +307,13 @@ fn on_failure(
         ("closed", OnFailure::Closed),
         ("open", OnFailure::Open),
     ];
-    let problem = |problem| ConfigProblem::key(key, problem);
-    match choice(word.unwrap_or("contract"), all).map_err(problem)? {
-        OnFailure::Open if stop == Stop::Call => {
-            let problem = "cannot be `open` where a tool call or permission is decided";
-            Err(ConfigProblem::key(key, problem))
-        }
-        on_failure => Ok(on_failure),
+    let on_failure = choice(word.unwrap_or("contract"), all)
+        .map_err(|problem| ConfigProblem::key(key, problem))?;
+    if on_failure == OnFailure::Open && stop == Stop::Call {
+        let problem = "cannot be `open` where a tool call or permission is decided";
+        return Err(ConfigProblem::key(key, problem));
     }
+    Ok(on_failure)
 }
 
 /// Returns whether a hook is advisory, if set. A hook whose failures stop something is not.
