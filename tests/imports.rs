@@ -267,7 +267,7 @@ const NAMED: [(&str, usize, &str); 8] = [
     ),
     (
         "daemon/config/file.rs",
-        11,
+        9,
         "the configuration's keys, and what its schema says of them",
     ),
     (

@@ -118,7 +118,9 @@ pub(super) fn ask<T>(
 
 /// Returns the daemon's admin socket: that of `--connect`, else that of the configuration.
 pub(super) fn socket(context: &Context, named: Option<&Path>) -> Result<PathBuf, Failure> {
-    socket_or(context, named, || Ok(context.load()?.admin_socket))
+    socket_or(context, named, || {
+        Ok(context.load()?.server.admin_socket.clone())
+    })
 }
 
 /// Returns the same where the configuration may be broken: a daemon that runs has what was in force before.

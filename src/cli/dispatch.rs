@@ -130,7 +130,7 @@ impl DispatchArgs {
                 let mut config = context.load()?;
                 let configured = config.all_hooks(&context.environment().switches)?;
                 config.registered = configured.hooks;
-                if !config.hooks_disabled && config.registered.is_empty() && self.hook.is_empty() {
+                if !config.hooks.disabled && config.registered.is_empty() && self.hook.is_empty() {
                     let message = "no daemon is set up here, and neither the configuration nor the command line has a hook: \
                                    nobody was asked";
                     return Err(Failure::new(message));

@@ -170,6 +170,7 @@ impl ExplainArgs {
     fn spec(&self, config: &Config, policy: &Policy, notes: &mut Vec<String>) -> FilterSpec {
         if config
             .backends
+            .by_profile()
             .of(&policy.line)
             .contains(&BackendName::NOOP)
         {

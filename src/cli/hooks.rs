@@ -64,7 +64,7 @@ fn list(context: &Context) -> Result<ExitCode, Failure> {
     let config = context.load()?;
     let loaded = config.all_hooks(&context.environment().switches)?;
     let profiles = Assembly::registry(&config)?;
-    let noteworthy = noteworthy(&config, &loaded.hooks, &config.lists.load()?, &profiles);
+    let noteworthy = noteworthy(&config, &loaded.hooks, &config.listing.load()?, &profiles);
     let broken = broken_templates(&loaded.hooks);
     let hints = loaded.disabled.iter().chain(&loaded.warnings);
     for hint in hints.chain(&noteworthy).chain(&broken) {
@@ -156,7 +156,7 @@ fn of_lists(context: &Context) -> Vec<String> {
         Err(error) => return vec![chain(&error)],
     };
     config
-        .lists
+        .listing
         .load()
         .map_or_else(|error| vec![chain(&error)], |lists| lists.warnings())
 }

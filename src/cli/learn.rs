@@ -161,7 +161,7 @@ impl LearnArgs {
         let added = config.workspace_roots.add(&bench.workspace, &homes, &judge);
         added.map_err(|why| Failure::new(format!("`{}` {why}", bench.workspace.display())))?;
         // Both runs begin without files of earlier ones, and leave none.
-        let state = BriefState::make(&config.runtime)?;
+        let state = BriefState::make(&config.paths.runtime)?;
         config.hook_state = Some(state.path().to_owned());
 
         let observer = Arc::new(Observer::default());
@@ -200,7 +200,7 @@ impl LearnArgs {
         if let Some(path) = &self.output {
             write_new(path, &learned.draft)?;
         }
-        let directory = config.profile_dirs.last().cloned().unwrap_or_else(|| {
+        let directory = config.profiles.dirs.last().cloned().unwrap_or_else(|| {
             let file = config.file.clone().or(context.call.paths.config_file());
             let beside = file.as_deref().and_then(Path::parent);
             beside.unwrap_or(Path::new("")).join("profiles")
@@ -221,7 +221,7 @@ impl LearnArgs {
                 file.display()
             ));
         }
-        if config.profile_dirs.is_empty() {
+        if config.profiles.dirs.is_empty() {
             next.push(format!(
                 "name the directory in the configuration: [profiles] dirs = [{:?}]",
                 directory.display().to_string()
@@ -545,7 +545,7 @@ impl Bench {
     ) -> Result<(String, Vec<Unmet>), Failure> {
         let widest = find_profile(&Assembly::registry(config)?, TRIAL)?;
         let widest = under(widest, &self.workspace, &trial.files, self.abi)?;
-        let needs = needs(&trial.seen, &trial.files, &config.runtime);
+        let needs = needs(&trial.seen, &trial.files, &config.paths.runtime);
         let site = Site {
             path: &self.path,
             references: &config.references,
@@ -660,7 +660,7 @@ impl Bench {
             under(policy, &self.workspace, &learned.files, self.abi)
         };
         let (widest, narrow) = (resolve(TRIAL)?, resolve(name.as_str())?);
-        let uses = needs(&learned.seen, &learned.files, &config.runtime)
+        let uses = needs(&learned.seen, &learned.files, &config.paths.runtime)
             .uses
             .into_iter();
         let uses = uses.filter(|it| it.is_allowed(&widest.reach) && !it.is_allowed(&narrow.reach));

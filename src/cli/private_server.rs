@@ -71,26 +71,30 @@ impl PrivateServer {
         mut config: Config,
         consent: ConsentRule,
     ) -> Result<Self, Failure> {
-        if !config.private_runs {
+        if !config.run.private {
             return Err(Failure::new(
                 "no daemon serves this user, and `run.private` is false: nothing is served without one; start the daemon, or ask who administers this host (`hookjail config show` says which file sets it)",
             ));
         }
-        config.spawners = 1;
+        config.hooks.spawners = 1;
         config.callers = Users::default();
         let pipeline = Arc::new(assembly.pipeline(&config, consent)?);
         let shutdown = CancellationToken::new();
         let (ours, theirs) = UnixStream::pair()?;
         let limits = WireLimits {
-            event_bytes: config.event_bytes,
+            event_bytes: config.hooks.event_bytes(),
             ..WireLimits::default()
         };
+        let valve = Valve::new(
+            config.hooks.max_hook_driven_turns,
+            config.hooks.on_hook_turn_limit,
+        );
         let server = Server {
             network: None,
             hurry: CancellationToken::new(),
             configured: Arc::new(Current::new(HookList::new(
                 config.registered,
-                config.lists.load()?,
+                config.listing.load()?,
             ))),
             // Unused: the only client does not query the health.
             confirmed: true,
@@ -99,10 +103,7 @@ impl PrivateServer {
             pipeline,
             shutdown: shutdown.clone(),
             steering: None,
-            valve: Arc::new(Valve::new(
-                config.max_hook_driven_turns,
-                config.on_hook_turn_limit,
-            )),
+            valve: Arc::new(valve),
         };
         let served: JoinHandle<Result<(), ServeError>> =
             tokio::spawn(server.serve(Incoming::Single(theirs)));

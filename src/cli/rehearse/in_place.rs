@@ -89,7 +89,7 @@ pub(super) fn privately<T>(
     };
     let (mut config, consent) = private(context, &first)?;
     let workspace = hook.workspace(&context.call)?;
-    let state = BriefState::make(&config.runtime)?;
+    let state = BriefState::make(&config.paths.runtime)?;
     config.hook_state = Some(state.path().to_owned());
     let (assembly, watch) = Watch::over(Assembly::begin()?);
     let served = config.clone();

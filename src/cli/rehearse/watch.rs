@@ -48,7 +48,7 @@ impl Watch {
         Ok(Watched {
             forbidden: Forbidden::locate(&own_places(config))?,
             observer: self.0,
-            runtime: config.runtime.clone(),
+            runtime: config.paths.runtime.clone(),
             under: under(policy, workspace, &files, landlock_abi())?,
             workspace: workspace.to_owned(),
             files,
