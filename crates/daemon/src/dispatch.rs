@@ -29,6 +29,7 @@ use crate::{
     hooks::{
         Action, HookList, Lists, Occasion, Registered, Scope,
         http::Denied,
+        supplied,
         variables::{Known, expanded},
     },
     pipeline::{Answer, Call, Pipeline, Purpose, Recorded, Rules},
@@ -365,7 +366,7 @@ impl Dispatch {
     ) -> Request {
         let command = match &hook.action {
             Action::Command(command) => command.clone(),
-            Action::Supplied(supplied) => Command::Argv(crate::hooks::supplied::command(supplied)),
+            Action::Supplied(supplied) => Command::Argv(supplied::command(supplied)),
             // These run no command; the name stands for it in the record of a refusal.
             Action::Approve(_)
             | Action::Builtin(_)
@@ -500,22 +501,30 @@ async fn act(
         }
         Action::Command(_) => Ok(()),
         Action::Supplied(supplied) => {
+            let (uid, bytes) = (call.peer.uid, request.event.json.len());
+            let (supplied, keeps) = (supplied.clone(), hook.profile.is_some());
             let redaction = pipeline.audit.redaction().get();
-            match crate::hooks::supplied::put(supplied, &redaction.redactor, &mut request) {
+            let (answer, set) = heavy::sized(uid, bytes, move || {
+                let answer = supplied::put(&supplied, keeps, &redaction.redactor, &mut request);
+                (answer, request)
+            })
+            .await;
+            request = set;
+            match answer.map_err(|error| error.to_string()) {
                 Ok(None) => Ok(()),
-                Ok(Some(verdict)) => return verdict.into(),
-                Err(error) => return not_run.verdict(&error.to_string()).into(),
+                Ok(Some(verdict)) => {
+                    let verdict = builtin::fitting(verdict, &request);
+                    return verdict.unwrap_or_else(|why| not_run.verdict(&why)).into();
+                }
+                Err(why) => return not_run.verdict(&why).into(),
             }
         }
         Action::Http(post) => match crate::hooks::http::put(post, &mut request) {
             Ok(()) => {
                 let redaction = pipeline.audit.redaction().get();
                 if let Some(payload) = &post.payload
-                    && let Err(error) = crate::hooks::supplied::hand_on(
-                        Some(payload),
-                        &redaction.redactor,
-                        &mut request,
-                    )
+                    && let Err(error) =
+                        supplied::hand_on(Some(payload), &redaction.redactor, &mut request)
                 {
                     return not_run.verdict(&error.to_string()).into();
                 }
