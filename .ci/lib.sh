@@ -154,12 +154,14 @@ tests_at_once() {
   AS_USER+=("RUST_TEST_THREADS=$RUST_TEST_THREADS")
 }
 
-# Has the tests of a tier make their files in memory, where that can be mounted: they make and remove very many.
+# Has the tests of a tier make their files in memory, where that can be mounted: they make and remove very many. Each tier has its own
+# directory, since several run at a time.
 files_in_memory() {
-  local at=$CI_WORK/memory
+  local at; at=$(basename "$0"); at=$CI_WORK/m${at%%-*}
   mkdir -p "$at"
   mountpoint -q "$at" || mount -t tmpfs -o mode=1777,size=2g hookjail-ci "$at" || { echo "files are made on the disk"; return 0; }
-  trap 'umount -l "$CI_WORK/memory"' EXIT
+  # shellcheck disable=SC2064
+  trap "umount -l '$at'" EXIT
   export TMPDIR=$at
   AS_USER+=("TMPDIR=$at")
 }
