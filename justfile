@@ -24,7 +24,7 @@ pages:
 
 # All tests, each under a time limit where nextest is installed.
 test *args:
-    if command -v cargo-nextest >/dev/null; then cargo nextest run --all-features {{args}} && cargo test --doc; else cargo test --all-features {{args}}; fi
+    if command -v cargo-nextest >/dev/null; then cargo nextest run {{args}} && cargo test --doc; else cargo test {{args}}; fi
 
 # Writes crates/proto/src anew from the .proto files.
 proto:
@@ -32,11 +32,11 @@ proto:
 
 # What a hook could try, row by row: as root some more of it can be shown.
 matrix:
-    cargo test --all-features --test spec matrix -- --nocapture --test-threads 1
+    cargo test --test spec matrix -- --nocapture --test-threads 1
 
 # The policy with one element taken out at a time; of N elements the first.
 mutants every="1":
-    HOOKJAIL_MUTANTS={{every}} cargo test --all-features --test spec mutation -- --include-ignored --nocapture --test-threads 1
+    HOOKJAIL_MUTANTS={{every}} cargo test --test spec mutation -- --include-ignored --nocapture --test-threads 1
 
 # Formatting, clippy, rustdoc, the .proto files, dependencies.
 lint:
@@ -56,7 +56,7 @@ bench-instructions:
 
 # Faults while calls are made: `short` or `long`.
 faults form="short":
-    HOOKJAIL_FAULTS={{form}} cargo test --all-features --test faults
+    HOOKJAIL_FAULTS={{form}} cargo test --test faults
 
 # Each fuzz target for so many seconds.
 fuzz seconds="60":
@@ -64,7 +64,7 @@ fuzz seconds="60":
 
 # Hooks that make system calls made up by chance, for so many seconds.
 escape seconds="60":
-    HOOKJAIL_FUZZ_SECONDS={{seconds}} cargo test --all-features --test spec escape_fuzz -- --nocapture
+    HOOKJAIL_FUZZ_SECONDS={{seconds}} cargo test --test spec escape_fuzz -- --nocapture
 
 # The documents as a site with a search: target/site.
 site:

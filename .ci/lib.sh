@@ -92,7 +92,7 @@ build_tests() {
     built=$CLONE/.git/tests-built
     [ ! -e "$built" ] || [ "$(cat "$built")" != "$(stat -c '%i %Y' "$PROGRAM")" ] || exit 0
     belongs_to user
-    (cd "$CLONE" && as_user cargo test --locked --all-features --no-run --message-format=json-render-diagnostics) |
+    (cd "$CLONE" && as_user cargo test --locked --no-run --message-format=json-render-diagnostics) |
       jq -r 'select(.reason == "compiler-artifact" and .profile.test and .executable != null)
         | (if .target.kind == ["lib"] and .target.name == "hookjail" then "lib" else .target.name end) + " " + .executable' >"$CI_WORK/tests"
     [ -s "$CI_WORK/tests" ] || fail "cargo names no tests"
@@ -131,6 +131,9 @@ build_release() {
   belongs_to user
   (cd "$CLONE" && as_user env CC_x86_64_unknown_linux_musl=cc cargo install --quiet --locked --force --no-track --path . --target "$target" --root "$CI_WORK/home/installed")
   install -m 755 "$CI_WORK/home/installed/bin/hookjail" "$RELEASE"
+  # Tests remove elements of the policy from a debug build.
+  [ ! -e "$PROGRAM" ] || grep -aq HOOKJAIL_WEAKEN "$PROGRAM" || fail "a debug build does not read HOOKJAIL_WEAKEN"
+  ! grep -aq HOOKJAIL_WEAKEN "$RELEASE" || fail "a release reads HOOKJAIL_WEAKEN"
   install -m 755 "$CI_WORK/home/installed/bin/hookjail-run" "$RELEASE-run"
 }
 
@@ -151,12 +154,14 @@ tests_at_once() {
   AS_USER+=("RUST_TEST_THREADS=$RUST_TEST_THREADS")
 }
 
-# Has the tests of a tier make their files in memory, where that can be mounted: they make and remove very many.
+# Has the tests of a tier make their files in memory, where that can be mounted: they make and remove very many. Each tier has its own
+# directory, since several run at a time.
 files_in_memory() {
-  local at=$CI_WORK/memory
+  local at; at=$(basename "$0"); at=$CI_WORK/m${at%%-*}
   mkdir -p "$at"
   mountpoint -q "$at" || mount -t tmpfs -o mode=1777,size=2g hookjail-ci "$at" || { echo "files are made on the disk"; return 0; }
-  trap 'umount -l "$CI_WORK/memory"' EXIT
+  # shellcheck disable=SC2064
+  trap "umount -l '$at'" EXIT
   export TMPDIR=$at
   AS_USER+=("TMPDIR=$at")
 }

@@ -28,6 +28,9 @@ fn main() -> ExitCode {
 
 #[cfg(target_os = "linux")]
 fn main() -> ExitCode {
+    if let Some(done) = lane::client::asked() {
+        return done;
+    }
     match steps::measure() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -83,7 +86,7 @@ mod steps {
 
         on_one_processor()?;
         let daemon = Daemon::start(&program, directory()?, "")?;
-        let mut lane = Lane::start(&program, &daemon.socket(), None, &["/bin/true"])?;
+        let mut lane = Lane::start(&daemon.socket(), None, &["/bin/true"])?;
         for _ in 0..WARM_UP {
             lane.ask("one")?;
             lane.answer()?;

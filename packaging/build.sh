@@ -44,7 +44,7 @@ programs() {
 # Manual pages and completions: the program prints them, so they are the host's to make.
 pages() {
   rm -rf target/pages
-  cargo run --quiet --locked --all-features --example pages -- target/pages
+  cargo run --quiet --locked --example pages -- target/pages
 }
 
 # The package's own papers, and of what is linked into the programs: each library's licence, and a list of them all.

@@ -256,19 +256,19 @@ const NAMED: [(&str, usize, &str); 8] = [
     ("cli/dispatch.rs", 3, "help: for whom an option is"),
     ("cli/interpret.rs", 1, "help: an example of the input"),
     (
+        "cli/learned/mod.rs",
+        1,
+        "a part of a shipped profile is called so",
+    ),
+    (
         "client/arguments.rs",
         1,
         "help: examples of an option's values",
     ),
     (
         "daemon/config/file.rs",
-        11,
+        9,
         "the configuration's keys, and what its schema says of them",
-    ),
-    (
-        "policy/learned/mod.rs",
-        1,
-        "a part of a shipped profile is called so",
     ),
     (
         "policy/profile/references.rs",

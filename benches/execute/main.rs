@@ -599,7 +599,7 @@ fn bloat(
         accept_all: true,
         allowlist: config.allowlist(),
         own: BTreeMap::new(),
-        wait: config.consent_wait,
+        wait: config.consent.wait.0,
     });
     let server = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -615,9 +615,9 @@ fn bloat(
             configured: std::sync::Arc::default(),
             valve: std::sync::Arc::new(Valve::new(0, OnLimit::Warn)),
             confirmed: true,
-            drain: config.drain,
+            drain: config.server.drain.0,
             limits: WireLimits {
-                event_bytes: config.event_bytes,
+                event_bytes: config.hooks.event_bytes(),
                 ..WireLimits::default()
             },
             pipeline: Arc::new(assembly.pipeline(&config, consent)?),

@@ -1,6 +1,7 @@
 //! What benchmarks share: a daemon of the program that is measured, and clients of it in processes of their own.
 
 use std::{
+    env,
     error::Error,
     fs::{self, File},
     io::{BufRead, BufReader, Write},
@@ -17,6 +18,8 @@ use tempfile::TempDir;
 use tokio::{net::UnixStream, runtime::Runtime};
 use tonic::transport::{Channel, Endpoint};
 use tower::service_fn;
+
+pub(crate) mod client;
 
 pub(crate) type Outcome<T> = Result<T, Box<dyn Error>>;
 
@@ -127,7 +130,7 @@ pub(crate) fn connect(client: &Runtime, socket: &Path) -> Outcome<Channel> {
     }
 }
 
-/// A client in a process of its own (`hookjail bench-lane`). Killed when dropped.
+/// A client in a process of its own, which is this program once more. Killed when dropped.
 #[derive(Debug)]
 pub(crate) struct Lane {
     answers: Receiver<String>,
@@ -137,14 +140,9 @@ pub(crate) struct Lane {
 
 impl Lane {
     /// Starts a client of a daemon that runs a command, as another user where one is named, and waits until it is connected.
-    pub(crate) fn start(
-        program: &Path,
-        socket: &Path,
-        user: Option<u32>,
-        command: &[&str],
-    ) -> Outcome<Self> {
-        let mut lane = Command::new(program);
-        lane.args(["bench-lane", "--connect"]).arg(socket);
+    pub(crate) fn start(socket: &Path, user: Option<u32>, command: &[&str]) -> Outcome<Self> {
+        let mut lane = Command::new(env::current_exe()?);
+        lane.args([client::NAME, "--connect"]).arg(socket);
         lane.arg("--").args(command);
         if let Some(user) = user {
             lane.uid(user).gid(user);

@@ -54,7 +54,7 @@ pub fn config(bytes: &[u8]) {
 /// Interprets what a hook prints, under every contract.
 pub fn directive(stdout: &[u8]) {
     for mode in Mode::ALL {
-        let points = mode.points().iter().map(|point| point.name);
+        let points = mode.facts().points.iter().map(|point| point.name);
         for point in points.chain(["another"]) {
             let end = End {
                 kind: EndKind::Exited(0),

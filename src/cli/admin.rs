@@ -39,12 +39,8 @@ impl ReloadArgs {
         };
         let socket = socket_of_running(context, named)?;
         // Also with what is known to be broken: the daemon takes note of a reload that it refused.
-        let answer = by_daemon(&socket, pb::ReloadRequest {}, async |channel, request| {
-            answered(
-                AdminServiceClient::<Channel>::new(channel)
-                    .reload(request)
-                    .await,
-            )
+        let answer = ask(&socket, async |client| {
+            client.reload(pb::ReloadRequest {}).await
         });
         let response = match (answer, broken) {
             (Err(failure), Some(broken)) if failure.reason.is_none() => Err(broken.into()),
@@ -93,13 +89,7 @@ impl DrainArgs {
         let request = pb::DrainRequest {
             within: within.transpose()?,
         };
-        let response = by_daemon(&socket, request, async |channel, request| {
-            answered(
-                AdminServiceClient::<Channel>::new(channel)
-                    .drain(request)
-                    .await,
-            )
-        })?;
+        let response = ask(&socket, async |client| client.drain(request).await)?;
         if context.call.json {
             output::json_line(&json::render(&response, "hookjail.v1.DrainResponse")?);
         } else {
@@ -112,16 +102,25 @@ impl DrainArgs {
     }
 }
 
-/// Returns the message of an answer, or the failure that its status is.
-pub(super) fn answered<T>(answer: Result<Response<T>, Status>) -> Result<T, Failure> {
-    answer
-        .map(Response::into_inner)
-        .map_err(|status| connect::refused(&status))
+/// Asks a daemon for something that its operator may.
+pub(super) fn ask<T>(
+    socket: &Path,
+    call: impl AsyncFnOnce(&mut AdminServiceClient<Channel>) -> Result<Response<T>, Status>,
+) -> Result<T, Failure> {
+    by_daemon(socket, (), async |channel, ()| {
+        let client = AdminServiceClient::new(channel);
+        // As long as the list of a daemon with many runs may be.
+        let mut client = client.max_decoding_message_size(usize::MAX);
+        let answer = call(&mut client).await.map_err(connect::refused)?;
+        Ok(answer.into_inner())
+    })
 }
 
 /// Returns the daemon's admin socket: that of `--connect`, else that of the configuration.
 pub(super) fn socket(context: &Context, named: Option<&Path>) -> Result<PathBuf, Failure> {
-    socket_or(context, named, || Ok(context.load()?.admin_socket))
+    socket_or(context, named, || {
+        Ok(context.load()?.server.admin_socket.clone())
+    })
 }
 
 /// Returns the same where the configuration may be broken: a daemon that runs has what was in force before.

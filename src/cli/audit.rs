@@ -15,25 +15,29 @@ use clap::{
 };
 use jiff::Timestamp;
 use serde_json::json;
-use tonic::{Status, Streaming};
+use tonic::Streaming;
 
 use hookjail_base::model::plain;
 use hookjail_client::{
-    Failure, connect,
+    Failure,
+    connect::{self, refused},
     output::{self, Style},
 };
 use hookjail_journal::{
     query::{RecordFields, RecordFilter, RecordMatcher, RequestEnd},
     read::JournalReader,
     record::EventLine,
-    stats::{GroupBy, Stats, StatsGroup},
     verify::{Tail, Verified, VerifyError, verify_file, verify_journal},
 };
 use hookjail_proto::{self as pb, audit_service_client::AuditServiceClient};
 
 use hookjail_contract as contract;
 
-use super::Context;
+use super::{
+    Context,
+    rows::{Rows, quoted},
+    stats::{GroupBy, Stats, StatsGroup},
+};
 
 /// Verifies, queries, follows and exports the journal.
 #[derive(Debug, Args)]
@@ -423,14 +427,7 @@ impl RecordPrinter {
                 .then(|| "(only looked on)".to_owned());
             words.extend(looked_on);
         }
-        if let Some(command) = &told.command {
-            let argv: Vec<_> = command
-                .argv
-                .iter()
-                .map(|word| format!("{word:?}"))
-                .collect();
-            words.push(argv.join(" "));
-        }
+        words.extend(told.command.iter().map(|command| quoted(&command.argv)));
         if !told.message.is_empty() {
             words.push(plain(&told.message));
         }
@@ -529,12 +526,12 @@ fn stats(context: &Context, by: Vec<GroupBy>, which: WhichRecords) -> Result<Exi
         return Ok(ExitCode::SUCCESS);
     }
     let style = Style::of_stdout();
-    let mut text = String::new();
+    let mut rows = Rows::plain("    ", 0);
     for (key, group) in stats.groups() {
-        text.push_str(&counted(style, key, group));
+        counted(&mut rows, style, key, group);
     }
-    text.push_str(&format!("{records} records"));
-    for (count, of) in [
+    let mut all = format!("{records} records");
+    for (count, what) in [
         (
             unreadable,
             "lines that are no records: see `hookjail audit verify`",
@@ -546,16 +543,16 @@ fn stats(context: &Context, by: Vec<GroupBy>, which: WhichRecords) -> Result<Exi
         ),
     ] {
         if count > 0 {
-            text.push_str(&format!(", {}", style.warn(&format!("{count} {of}"))));
+            all.push_str(&format!(", {}", style.warn(&format!("{count} {what}"))));
         }
     }
-    text.push('\n');
-    output::text(&text);
+    rows.line(all);
+    rows.print();
     Ok(ExitCode::SUCCESS)
 }
 
-/// Renders a group's statistics in a few lines, without those that are empty.
-fn counted(style: Style, key: &[String], group: &StatsGroup) -> String {
+/// Adds a group's statistics in a few lines, without those that are empty.
+fn counted(rows: &mut Rows, style: Style, key: &[String], group: &StatsGroup) {
     let names = key.iter().map(|name| match &*plain(name) {
         "" => "-".to_owned(),
         name => name.to_owned(),
@@ -564,25 +561,23 @@ fn counted(style: Style, key: &[String], group: &StatsGroup) -> String {
     let counts = group.counts().filter(|(_, count)| *count > 0);
     let counts = counts.map(|(name, count)| format!("{} {count}", name.replace('_', " ")));
     let counts = counts.collect::<Vec<_>>().join(", ");
-    let mut text = format!("{}  {counts}\n", style.strong(&names));
+    rows.line(format!("{}  {counts}", style.strong(&names)));
     let latency = &group.latency;
     if latency.max > 0 {
-        text.push_str(&format!(
-            "    latency  median {}, p95 {}, max {}\n",
-            millis(latency.quantile(50)),
-            millis(latency.quantile(95)),
-            millis(latency.max)
-        ));
+        let [median, p95] = [50, 95].map(|percent| millis(latency.quantile(percent)));
+        let max = millis(latency.max);
+        rows.row(
+            "latency",
+            format!("  median {median}, p95 {p95}, max {max}"),
+        );
     }
     for (name, measure) in &group.measures {
-        let line = format!("    {name}  {}", measure.words());
-        text.push_str(&format!("{}\n", plain(&line)));
+        rows.row(name, format!("  {}", measure.words()));
     }
     if group.measures_dropped > 0 {
         let dropped = group.measures_dropped;
-        text.push_str(&format!("    {dropped} measures had no room\n"));
+        rows.row("", format!("{dropped} measures had no room"));
     }
-    text
 }
 
 fn millis(micros: u64) -> String {
@@ -725,16 +720,27 @@ fn ask(
 ) -> Result<(), Failure> {
     connect::block_on(&connect::runtime()?, async {
         let mut client = connect(context, address).await?;
-        let mut records = query(&mut client, which, limit).await?;
-        while let Some(found) = records.message().await.map_err(refused)? {
-            let record = found.record.unwrap_or_default();
-            let line = record.json.as_bytes();
-            if RecordFields::read(line).is_some_and(|told| !wanted(line, &told)) {
-                break;
-            }
-        }
-        Ok(())
+        let records = query(&mut client, which, limit).await?;
+        let wanted = |_, line: &[u8], told: &RecordFields<'_>| wanted(line, told);
+        each(records, |found| found.record, wanted).await
     })
+}
+
+/// Passes a daemon's records, each with its sequence number, to `wanted` until that returns `false`.
+async fn each<M>(
+    mut records: Streaming<M>,
+    record: impl Fn(M) -> Option<pb::AuditRecord>,
+    mut wanted: impl FnMut(u64, &[u8], &RecordFields<'_>) -> bool,
+) -> Result<(), Failure> {
+    while let Some(found) = records.message().await.map_err(refused)? {
+        let record = record(found).unwrap_or_default();
+        let line = record.json.as_bytes();
+        let told = RecordFields::read(line);
+        if told.is_some_and(|told| !wanted(record.sequence, line, &told)) {
+            break;
+        }
+    }
+    Ok(())
 }
 
 fn tail_of_daemon(
@@ -759,30 +765,23 @@ fn tail_of_daemon(
         }
         let mut last = Last::new(lines);
         let mut seen = 0;
-        let mut records = query(&mut client, which, 0).await?;
-        while let Some(found) = records.message().await.map_err(refused)? {
-            let record = found.record.unwrap_or_default();
-            seen = record.sequence;
-            let line = record.json.as_bytes();
-            if RecordFields::read(line).is_some_and(|told| shown.shows(&told)) {
+        let records = query(&mut client, which, 0).await?;
+        let keep = |sequence, line: &[u8], told: &RecordFields<'_>| {
+            seen = sequence;
+            if shown.shows(told) {
                 last.push(line);
             }
-        }
+            true
+        };
+        each(records, |found| found.record, keep).await?;
         let shows = last.show(shown);
-        let Some(mut watched) = watched.filter(|_| shows) else {
+        let Some(watched) = watched.filter(|_| shows) else {
             return Ok(());
         };
-        while let Some(written) = watched.message().await.map_err(refused)? {
-            let record = written.record.unwrap_or_default();
-            let line = record.json.as_bytes();
-            let Some(told) = RecordFields::read(line).filter(|told| shown.shows(told)) else {
-                continue;
-            };
-            if record.sequence > seen && !shown.line(line, &told) {
-                break;
-            }
-        }
-        Ok(())
+        let show = |sequence, line: &[u8], told: &RecordFields<'_>| {
+            sequence <= seen || !shown.shows(told) || shown.line(line, told)
+        };
+        each(watched, |written| written.record, show).await
     })
 }
 
@@ -808,10 +807,6 @@ async fn query(
     };
     let answer = client.query(request).await.map_err(refused)?;
     Ok(answer.into_inner())
-}
-
-fn refused(status: Status) -> Failure {
-    connect::refused(&status)
 }
 
 /// The largest record, bytes.

@@ -11,7 +11,6 @@ use clap::Args;
 use tonic::transport::Channel;
 use uuid::Uuid;
 
-use hookjail_base::model::{Users, plain};
 use hookjail_client::{
     Failure,
     arguments::{contract, directory, parse_span},
@@ -24,10 +23,11 @@ use hookjail_proto::{self as pb, hook_service_client::HookServiceClient};
 
 use super::{
     Context,
-    consent::ask_about,
+    consent::asking,
     private_server,
+    rows::Rows,
     run::{UNCONFINED, event},
-    show::{Refusals, may_be_hindered, push_words, texts},
+    show::{decision, denied, effects, push_words},
 };
 use hookjail_daemon::{consent::ConsentRule, daemon::operator, wire::json};
 
@@ -122,27 +122,19 @@ impl DispatchArgs {
         let daemon = server::of_call(&context.call, self.connect.as_deref(), self.private);
         let served_by = server::described(daemon.as_deref());
         // Consent questions are shown at this terminal, if the server accepts this user's answer.
-        let can_be_asked = !context.call.json && io::stderr().is_terminal();
-        let call = async |channel, request| {
-            if can_be_asked {
-                asking(channel, request).await
-            } else {
-                ask(channel, request).await
-            }
-        };
+        let is_asked = !context.call.json && io::stderr().is_terminal();
+        let call = async |channel, request| ask(channel, request, is_asked).await;
         let response = match daemon {
             Some(socket) => server::by_daemon(&socket, request, call)?,
             None => {
                 let mut config = context.load()?;
                 let configured = config.all_hooks(&context.environment().switches)?;
                 config.registered = configured.hooks;
-                if !config.hooks_disabled && config.registered.is_empty() && self.hook.is_empty() {
+                if !config.hooks.disabled && config.registered.is_empty() && self.hook.is_empty() {
                     let message = "no daemon is set up here, and neither the configuration nor the command line has a hook: \
                                    nobody was asked";
                     return Err(Failure::new(message));
                 }
-                config.spawners = 1;
-                config.callers = Users::default();
                 let event = request.event.as_ref();
                 let told = event.and_then(|event| directory_of(&event.json));
                 let bound = [&request.workspace, &request.source].map(PathBuf::from);
@@ -234,6 +226,7 @@ impl DispatchArgs {
                 pb::OnFailure::Contract.into()
             },
             profile: self.profile.clone(),
+            request_id: Uuid::now_v7().to_string(),
             require_confirmed: Some(!self.allow_unconfirmed),
             scope: (!self.scope.is_empty()).then(|| scope(&self.scope)),
             session_id: self.session.clone(),
@@ -275,29 +268,20 @@ fn typed(line: &str, mode: &str) -> pb::InlineHook {
     }
 }
 
+/// Calls until there is an answer or a signal, and shows consent questions at this terminal if it is to be asked.
 async fn ask(
     channel: Channel,
     request: pb::DispatchRequest,
+    is_asked: bool,
 ) -> Result<pb::DispatchResponse, Failure> {
-    let mut service = HookServiceClient::new(channel);
-    server::until_interrupted(connect::dispatch(&mut service, connect::in_trace(request))).await
-}
-
-/// Calls as [`ask`] does, and shows consent questions at this terminal.
-async fn asking(
-    channel: Channel,
-    request: pb::DispatchRequest,
-) -> Result<pb::DispatchResponse, Failure> {
-    let request = pb::DispatchRequest {
-        request_id: Uuid::now_v7().to_string(),
-        ..request
-    };
-    let asked = ask_about(channel.clone(), request.request_id.clone()).await;
-    let response = ask(channel, request).await;
-    if let Some(asked) = asked {
-        asked.abort();
+    let id = request.request_id.clone();
+    let mut service = HookServiceClient::new(channel.clone());
+    let answer = connect::dispatch(&mut service, connect::in_trace(request));
+    let answer = server::until_interrupted(answer);
+    match is_asked {
+        true => asking(channel, id, answer).await,
+        false => answer.await,
     }
-    response
 }
 
 /// Parses an owner of hooks.
@@ -333,136 +317,92 @@ fn origin(text: &str) -> Result<pb::TurnOrigin, String> {
     }
 }
 
-/// Returns lines about the possible causes of a hook's result.
+/// Adds rows about the possible causes of a hook's result.
 ///
 /// They have the last lines of its stderr; for a failed hook also the skip reason, and its denials as far as known.
-fn causes(hook: &pb::DispatchedHook) -> Vec<(&'static str, String)> {
+fn causes(rows: &mut Rows, hook: &pb::DispatchedHook) {
     let verdict = hook.verdict.clone().unwrap_or_default();
-    let ran = match &hook.end {
-        Some(pb::dispatched_hook::End::Ran(ran)) => Some(ran),
-        _ => None,
-    };
+    let ran = ran(hook);
     let outcome = ran.and_then(|ran| ran.outcome);
     let failed = verdict.failed || outcome.is_some_and(|outcome| outcome.exit_code != Some(0));
-    let mut causes = Vec::new();
-    if failed && !verdict.skip_reason.is_empty() {
-        causes.push(("  skipped", verdict.skip_reason));
+    if failed {
+        rows.some("  skipped", &verdict.skip_reason);
     }
     let Some(ran) = ran else {
-        return causes;
+        return;
     };
-    if !ran.exec_problem.is_empty() {
-        causes.push(("  problem", ran.exec_problem.clone()));
-    }
+    rows.some("  problem", &ran.exec_problem);
     let stderr = [&ran.stderr[..], &ran.stderr_tail[..]].concat();
     let stderr = String::from_utf8_lossy(&stderr);
-    let lines: Vec<_> = stderr
-        .lines()
-        .filter(|line| !line.trim().is_empty())
-        .collect();
+    let lines = stderr.lines().filter(|line| !line.trim().is_empty());
+    let lines: Vec<_> = lines.collect();
     // A script may continue after a command of it was denied an access.
     let shown = if failed { STDERR_LINES } else { 1 };
     let last = lines.len().saturating_sub(shown);
-    causes.extend(
-        lines[last..]
-            .iter()
-            .map(|line| ("  stderr", (*line).to_owned())),
-    );
-    if !failed {
-        return causes;
+    rows.each("  stderr", &lines[last..]);
+    if failed {
+        let learn = |options: &str| format!("hookjail learn {options}-- CMD");
+        rows.each("  denied", denied(ran, learn));
     }
-    let refused = Refusals {
-        confinement: ran.confinement.as_ref(),
-        denials: &ran.denials,
-        failed: may_be_hindered(ran),
-    };
-    let learn = |options: &str| format!("hookjail learn {options}-- CMD");
-    let refused = refused.lines(learn).into_iter();
-    causes.extend(refused.map(|words| ("  denied", words)));
-    causes
+}
+
+/// Describes how a hook ended.
+fn end_words(hook: &pb::DispatchedHook) -> String {
+    use pb::dispatched_hook::End;
+    match &hook.end {
+        Some(End::Ran(ran)) => {
+            let outcome = ran.outcome.unwrap_or_default();
+            let kind = outcome.kind().as_str_name();
+            let kind = kind.trim_start_matches("OUTCOME_KIND_").to_lowercase();
+            let code = outcome.exit_code.map(|code| format!(" {code}"));
+            let unconfined = if unconfined(hook) { ", UNCONFINED" } else { "" };
+            format!("{kind}{}{unconfined}", code.unwrap_or_default())
+        }
+        Some(End::Refused(refusal)) => format!("refused, {}: {}", refusal.reason, refusal.message),
+        Some(End::InProcess(_)) => "served without a process".to_owned(),
+        Some(End::Skipped(why)) => format!("skipped: {why}"),
+        None => String::new(),
+    }
 }
 
 /// Shows a response to a person.
 fn show(response: &pb::DispatchResponse) {
-    use pb::dispatched_hook::End;
-    let style = Style::of_stdout();
-    let mut text = String::new();
-    let mut line = |label: &str, value: &str| {
-        text.push_str(&format!(
-            "{}{value}\n",
-            style.strong(&format!("{label:<12}"))
-        ));
-    };
+    let mut rows = Rows::strong(Style::of_stdout());
     for hook in &response.hooks {
         let verdict = hook.verdict.clone().unwrap_or_default();
-        let end = match &hook.end {
-            Some(End::Ran(ran)) => {
-                let outcome = ran.outcome.unwrap_or_default();
-                let kind = outcome.kind().as_str_name();
-                let kind = kind.trim_start_matches("OUTCOME_KIND_").to_lowercase();
-                let code = outcome.exit_code.map(|code| format!(" {code}"));
-                let unconfined = if unconfined(hook) { ", UNCONFINED" } else { "" };
-                format!("{kind}{}{unconfined}", code.unwrap_or_default())
-            }
-            Some(End::Refused(refusal)) => {
-                format!("refused, {}: {}", refusal.reason, refusal.message)
-            }
-            Some(End::InProcess(_)) => "served without a process".to_owned(),
-            Some(End::Skipped(why)) => format!("skipped: {why}"),
-            None => String::new(),
-        };
         let failed = if verdict.failed { ", failed" } else { "" };
-        let looked_on = if hook.only_looked_on {
-            ", only looked on"
-        } else {
-            ""
+        let looked_on = match hook.only_looked_on {
+            true => ", only looked on",
+            false => "",
         };
-        let decision = decision(&verdict);
-        let told = format!("{}: {end} ({decision}{failed}{looked_on})", hook.name);
-        line("hook", &plain(&told));
-        for (label, cause) in causes(hook) {
-            line(label, &plain(&cause));
-        }
-        if let Some(approve) = approve(hook) {
-            line("  to allow it", &plain(&approve));
-        }
+        let (end, decision) = (end_words(hook), decision(&verdict));
+        let ended = format!("{}: {end} ({decision}{failed}{looked_on})", hook.name);
+        rows.row("hook", ended);
+        causes(&mut rows, hook);
+        rows.each("  to allow it", approve(hook));
     }
     if response.hooks.is_empty() {
-        line("hook", "none is due");
+        rows.row("hook", "none is due");
     }
     let answer = response.answer.clone().unwrap_or_default();
-    line("answer", decision(&answer));
+    rows.row("answer", decision(&answer));
     for (label, value) in [
         ("blocked by", &response.blocked_by_hook),
         ("reason", &answer.reason),
     ] {
-        if !value.is_empty() {
-            line(label, &format!("{value:?}"));
-        }
+        let value = Some(value).filter(|value| !value.is_empty());
+        rows.each(label, value.map(|value| format!("{value:?}")));
     }
-    for context in &answer.additional_context {
-        line("context", &format!("{context:?}"));
-    }
-    for (label, text) in texts(&answer) {
-        line(label, &text);
-    }
-    for warning in &answer.warnings {
-        line("warning", &plain(warning));
-    }
-    if let Some(told) = response.loop_valve.as_ref().and_then(valve_words) {
-        line("loop valve", &told);
-    }
-    for reminder in &response.reminders {
-        let (from, text) = (&reminder.hook_name, &reminder.text);
-        line(
-            "reminder",
-            &format!("{} of {from}: {text:?}", reminder.kind),
-        );
-    }
-    for push in &response.pushes {
-        line("push", &push_words(push));
-    }
-    output::text(&text);
+    effects(&mut rows, &answer);
+    rows.each(
+        "loop valve",
+        response.loop_valve.as_ref().and_then(valve_words),
+    );
+    let reminders = response.reminders.iter();
+    let reminders = reminders.map(|it| format!("{} of {}: {:?}", it.kind, it.hook_name, it.text));
+    rows.each("reminder", reminders);
+    rows.each("push", response.pushes.iter().map(push_words));
+    rows.print();
 }
 
 /// Describes the loop valve's state, unless it is open.
@@ -498,17 +438,14 @@ fn approve(hook: &pb::DispatchedHook) -> Option<String> {
 
 /// Returns whether a hook ran unconfined.
 fn unconfined(hook: &pb::DispatchedHook) -> bool {
-    match &hook.end {
-        Some(pb::dispatched_hook::End::Ran(ran)) => {
-            ran.confinement.as_ref().is_some_and(|it| it.unconfined)
-        }
-        Some(_) | None => false,
-    }
+    let confinement = ran(hook).and_then(|ran| ran.confinement.as_ref());
+    confinement.is_some_and(|it| it.unconfined)
 }
 
-fn decision(verdict: &pb::Verdict) -> &'static str {
-    verdict
-        .decision()
-        .as_str_name()
-        .trim_start_matches("DECISION_")
+/// Returns the run of a hook that ran.
+fn ran(hook: &pb::DispatchedHook) -> Option<&pb::ExecuteResponse> {
+    match &hook.end {
+        Some(pb::dispatched_hook::End::Ran(ran)) => Some(ran),
+        Some(_) | None => None,
+    }
 }

@@ -7,7 +7,6 @@ use std::{
 
 use clap::Args;
 
-use hookjail_base::model::plain;
 use hookjail_client::{
     Failure, connect,
     output::{self, Style},
@@ -16,7 +15,12 @@ use hookjail_policy::Registry;
 use hookjail_proto::{self as pb, sandbox_service_client::SandboxServiceClient};
 use hookjail_sandbox::Confinement;
 
-use super::{Context, private_server, profile, show::axis_name};
+use super::{
+    Context, private_server, profile,
+    rows::Rows,
+    show::{axis_name, axis_words},
+    success,
+};
 use hookjail_daemon::{
     daemon::Assembly,
     wire::{backend_statuses, json, profile_status},
@@ -58,30 +62,25 @@ impl DoctorArgs {
         if context.call.json {
             output::json_line(&json::render(&status, "hookjail.v1.GetStatusResponse")?);
         } else {
-            output::text(&describe(&status, self.verbose));
+            describe(&status, self.verbose).print();
         }
         // The exit code tells a script whether hooks can run.
         let healthy = status.audit_problem.is_empty()
             && status.profiles.iter().all(|profile| profile.confirmed);
-        Ok(if healthy {
-            ExitCode::SUCCESS
-        } else {
-            ExitCode::FAILURE
-        })
+        Ok(success(healthy))
     }
 
     /// Requests a self-test from a daemon, and returns its status.
     async fn ask(&self, socket: &Path) -> Result<pb::GetStatusResponse, Failure> {
         let mut client = SandboxServiceClient::new(connect::connect(socket).await?);
-        let refused = |status| connect::refused(&status);
         let request = pb::SelfTestRequest {
             profile: self.profile.clone().unwrap_or_default(),
         };
-        let tested = client.self_test(request).await.map_err(refused)?;
+        let tested = client.self_test(request).await.map_err(connect::refused)?;
         let status = client.get_status(pb::GetStatusRequest {}).await;
         Ok(pb::GetStatusResponse {
             profiles: tested.into_inner().profiles,
-            ..status.map_err(refused)?.into_inner()
+            ..status.map_err(connect::refused)?.into_inner()
         })
     }
 
@@ -112,14 +111,13 @@ impl DoctorArgs {
     }
 }
 
-/// Shows a status to a person.
-fn describe(status: &pb::GetStatusResponse, verbose: bool) -> String {
+/// Describes a status.
+fn describe(status: &pb::GetStatusResponse, verbose: bool) -> Rows {
     let style = Style::of_stdout();
-    let mut text = String::new();
+    let mut rows = Rows::plain("  ", 0);
     if !status.audit_problem.is_empty() {
-        let problem = plain(&status.audit_problem);
-        let why = style.bad("nothing is run: the journal cannot be written");
-        text.push_str(&format!("{why}\n  why: {problem}\n"));
+        rows.line(style.bad("nothing is run: the journal cannot be written"));
+        rows.row("why: ", &status.audit_problem);
     }
     for backend in &status.backends {
         let state = match (backend.available, backend.confines) {
@@ -127,135 +125,115 @@ fn describe(status: &pb::GetStatusResponse, verbose: bool) -> String {
             (true, false) => style.bad("available, and confines nothing: UNCONFINED"),
             (false, _) => style.bad("not available"),
         };
-        text.push_str(&format!(
-            "{} {state}",
-            style.strong(&format!("backend {}", backend.backend))
-        ));
-        if backend.landlock_abi > 0 {
-            text.push_str(&format!(", Landlock ABI {}", backend.landlock_abi));
-        }
-        if !backend.available {
-            text.push_str(&format!(
-                "\n  why: {}\n  fix: {}",
-                backend.reason, backend.fix
-            ));
-        }
-        text.push('\n');
-    }
-    if !verbose {
-        text.push('\n');
-        for profile in &status.profiles {
-            summarise(&mut text, profile, style);
-        }
-        text.push_str(
-            "\nwhat was tried, what a gap means, and what closes it: hookjail doctor --verbose\n",
-        );
-        return text;
-    }
-    for profile in &status.profiles {
-        let title = style.strong(&format!("profile {}", profile.profile));
-        let state = if profile.unconfined {
-            style.bad("UNCONFINED")
-        } else {
-            confirmed(profile.confirmed, style)
+        let name = style.strong(&format!("backend {}", backend.backend));
+        let abi = match backend.landlock_abi {
+            0 => String::new(),
+            abi => format!(", Landlock ABI {abi}"),
         };
-        text.push_str(&format!("\n{title} on {}: {state}\n", profile.backend));
-        describe_evidence(&mut text, &profile.reason, &profile.axes, style);
-        for other in &profile.others {
-            let name = style.strong(&format!("  backend {}", other.backend));
-            let place = match (other.passed_over, other.confirmed) {
-                (true, _) => "passed over, ",
-                (false, true) => "not needed, ",
-                (false, false) => "behind it, ",
-            };
-            let state = confirmed(other.confirmed, style);
-            text.push_str(&format!("{name}: {place}{state}\n"));
-            describe_evidence(&mut text, &other.reason, &other.axes, style);
+        rows.line(format!("{name} {state}{abi}"));
+        if !backend.available {
+            rows.row("why: ", &backend.reason);
+            rows.row("fix: ", &backend.fix);
         }
     }
-    text
+    if verbose {
+        for profile in &status.profiles {
+            detail(&mut rows, profile, style);
+        }
+        return rows;
+    }
+    rows.line("");
+    for profile in &status.profiles {
+        summarise(&mut rows, profile, style);
+    }
+    rows.line("");
+    rows.line("what was tried, what a gap means, and what closes it: hookjail doctor --verbose");
+    rows
 }
 
 /// Renders a profile's status in one line, with failures where it is not confirmed.
-fn summarise(text: &mut String, profile: &pb::ProfileStatus, style: Style) {
-    let state = if profile.unconfined {
-        style.bad("UNCONFINED")
-    } else {
-        confirmed(profile.confirmed, style)
-    };
-    let of = |coverage: pb::Coverage, word: &str| {
+fn summarise(rows: &mut Rows, profile: &pb::ProfileStatus, style: Style) {
+    let named = |coverage: pb::Coverage, word: &str| {
         let reports = profile.axes.iter().filter_map(|axis| axis.report.as_ref());
         let names = reports.filter(|report| report.coverage() == coverage);
         let names: Vec<_> = names.map(|report| axis_name(report.axis())).collect();
         (!names.is_empty()).then(|| format!("{word}: {}", names.join(", ")))
     };
     let gaps = [
-        of(pb::Coverage::Degraded, "degraded"),
-        of(pb::Coverage::Ignored, "ignored"),
+        named(pb::Coverage::Degraded, "degraded"),
+        named(pb::Coverage::Ignored, "ignored"),
     ];
     let gaps: Vec<_> = gaps.into_iter().flatten().collect();
     let name = style.strong(&format!("{:<17}", profile.profile));
-    text.push_str(&format!(
-        "{name} {:<10} {state}  {}\n",
-        profile.backend,
-        gaps.join("; ")
-    ));
+    let (backend, state) = (&profile.backend, state(profile, style));
+    rows.line(format!("{name} {backend:<10} {state}  {}", gaps.join("; ")));
     if profile.confirmed || profile.unconfined {
         return;
     }
-    if !profile.reason.is_empty() {
-        text.push_str(&format!("  {}\n", plain(&profile.reason)));
-    }
+    rows.some("", &profile.reason);
     for axis in &profile.axes {
         let legs = axis.deny.iter().chain(&axis.control);
         for leg in legs.filter(|leg| !leg.held) {
             let (attempt, observed) = (&leg.attempt, &leg.observed);
-            let failed = style.bad("FAILED");
-            text.push_str(&format!("  {failed}  {attempt}: {observed}\n"));
+            rows.row(&style.bad("FAILED"), format!("  {attempt}: {observed}"));
         }
-        if !axis.fix.is_empty() {
-            text.push_str(&format!("  fix: {}\n", axis.fix));
-        }
+        rows.some("fix: ", &axis.fix);
+    }
+}
+
+/// Renders a profile's status with the evidence for each backend.
+fn detail(rows: &mut Rows, profile: &pb::ProfileStatus, style: Style) {
+    let title = style.strong(&format!("profile {}", profile.profile));
+    let (backend, state) = (&profile.backend, state(profile, style));
+    rows.line("");
+    rows.line(format!("{title} on {backend}: {state}"));
+    describe_evidence(rows, &profile.reason, &profile.axes, style);
+    for other in &profile.others {
+        let name = style.strong(&format!("  backend {}", other.backend));
+        let place = match (other.passed_over, other.confirmed) {
+            (true, _) => "passed over, ",
+            (false, true) => "not needed, ",
+            (false, false) => "behind it, ",
+        };
+        let state = confirmed(other.confirmed, style);
+        rows.line(format!("{name}: {place}{state}"));
+        describe_evidence(rows, &other.reason, &other.axes, style);
+    }
+}
+
+fn state(profile: &pb::ProfileStatus, style: Style) -> String {
+    match profile.unconfined {
+        true => style.bad("UNCONFINED"),
+        false => confirmed(profile.confirmed, style),
     }
 }
 
 fn confirmed(confirmed: bool, style: Style) -> String {
-    if confirmed {
-        style.good("confirmed")
-    } else {
-        style.bad("NOT CONFIRMED")
+    match confirmed {
+        true => style.good("confirmed"),
+        false => style.bad("NOT CONFIRMED"),
     }
 }
 
 /// Renders the probes of each axis, and the reason of a failure.
-fn describe_evidence(text: &mut String, reason: &str, axes: &[pb::AxisEvidence], style: Style) {
-    if !reason.is_empty() {
-        text.push_str(&format!("  {}\n", plain(reason)));
-    }
+fn describe_evidence(rows: &mut Rows, reason: &str, axes: &[pb::AxisEvidence], style: Style) {
+    rows.some("", reason);
     for axis in axes {
         let report = axis.report.clone().unwrap_or_default();
-        text.push_str(&format!("  {}\n", super::show::axis_words(&report, style)));
-        for (kind, leg) in axis
-            .deny
-            .iter()
-            .map(|leg| ("denied ", leg))
-            .chain(axis.control.iter().map(|leg| ("control", leg)))
-        {
-            let mark = if leg.held {
-                style.good("ok")
-            } else {
-                style.bad("FAILED")
+        rows.row("", axis_words(&report, style));
+        let denied = axis.deny.iter().map(|leg| ("denied ", leg));
+        let controls = axis.control.iter().map(|leg| ("control", leg));
+        for (kind, leg) in denied.chain(controls) {
+            let mark = match leg.held {
+                true => style.good("ok"),
+                false => style.bad("FAILED"),
             };
-            text.push_str(&format!(
-                "      {kind} {mark}  {}: {}\n",
-                leg.attempt, leg.observed
-            ));
+            let (attempt, observed) = (&leg.attempt, &leg.observed);
+            rows.row("    ", format!("{kind} {mark}  {attempt}: {observed}"));
         }
         if report.coverage() != pb::Coverage::Enforced {
-            text.push_str(&format!("      means: {}\n", axis.consequence));
-            if !axis.fix.is_empty() {
-                text.push_str(&format!("      fix: {}\n", axis.fix));
-            }
+            rows.row("    means: ", &axis.consequence);
+            rows.some("    fix: ", &axis.fix);
         }
     }
 }

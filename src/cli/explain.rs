@@ -20,7 +20,7 @@ use hookjail_client::{
     output::{self, Style},
 };
 use hookjail_policy::{
-    GrantPlace, GrantSpec, GrantedBy, Policy,
+    GrantPlace, GrantSpec, GrantedBy, Policy, WorkspaceRoots,
     explain::{FileKind, Operation, Reach, Target},
     forbidden::Forbidden,
     narrow::{Bindings, narrow},
@@ -32,7 +32,7 @@ use hookjail_sandbox::{
     seccomp::FilterSpec,
 };
 
-use super::{Context, profile};
+use super::{Context, profile, rows::Rows, success};
 use hookjail_daemon::{
     config::Config,
     daemon::{Assembly, own_places},
@@ -119,28 +119,15 @@ impl ExplainArgs {
                 destination,
             } => {
                 let reach = self.reach(&policy, workspace.as_deref(), &spec)?;
-                for grant in reach.missing() {
-                    notes.push(format!(
+                let missing = reach.missing().map(|grant| {
+                    format!(
                         "granted `{}` is missing or behind a link here: every run under the profile is refused",
                         grant.place
-                    ));
-                }
-                let problem = workspace
-                    .as_deref()
-                    .and_then(|bound| Assembly::roots(&config, &registry).admit(bound).err());
-                match (&workspace, workspace_grant(&base, true)) {
-                    (Some(bound), _) => notes.extend(problem.map(|problem| {
-                        format!(
-                            "no daemon takes it as the workspace: `{}` {problem}; `hookjail run` without a daemon does",
-                            bound.display()
-                        )
-                    })),
-                    (None, Some(grant)) => notes.push(format!(
-                        "`{}` ({}) is granted too where a request binds it: `--workspace DIR`",
-                        grant.place, grant.access
-                    )),
-                    (None, None) => {}
-                }
+                    )
+                });
+                notes.extend(missing);
+                let roots = Assembly::roots(&config, &registry);
+                notes.extend(workspace_note(&base, workspace.as_deref(), &roots));
                 let ask = Ask {
                     operation: *operation,
                     workspace: workspace.as_deref(),
@@ -149,40 +136,22 @@ impl ExplainArgs {
                 ask.answer(path, destination.as_deref(), &reach, &forbidden)?
             }
             ExplainQuestion::Host { udp, address } => {
-                let (transport, name) = if *udp {
-                    (Transport::Udp, "udp")
-                } else {
-                    (Transport::Tcp, "tcp")
+                let (transport, name) = match udp {
+                    true => (Transport::Udp, "udp"),
+                    false => (Transport::Tcp, "tcp"),
                 };
                 let answer = kernel::host(&spec, transport);
                 (format!("{name} to {address}"), answer)
             }
-            ExplainQuestion::Syscall { name, arguments } => {
-                let unknown =
-                    || Failure::new(format!("there is no system call `{name}`")).with_code(USAGE);
-                let number = number(name).ok_or_else(unknown)?;
-                let known = parse_arguments(number, arguments)
-                    .map_err(|error| Failure::from(error).with_code(USAGE))?;
-                let asked = [name.as_str()]
-                    .into_iter()
-                    .chain(arguments.iter().map(String::as_str))
-                    .collect::<Vec<_>>();
-                (
-                    format!("system call {}", asked.join(" ")),
-                    kernel::call(&spec, number, &known),
-                )
-            }
+            ExplainQuestion::Syscall { name, arguments } => system_call(&spec, name, arguments)?,
         };
         answer.notes.extend(notes);
         if context.call.json {
             output::json_line(&as_json(&asked, &policy, &spec, &answer));
         } else {
-            output::text(&describe(&asked, &policy, &spec, &answer));
+            describe(&asked, &policy, &spec, &answer).print();
         }
-        Ok(match answer.verdict {
-            Verdict::Allowed => ExitCode::SUCCESS,
-            Verdict::Depends | Verdict::Killed | Verdict::Refused(_) => ExitCode::FAILURE,
-        })
+        Ok(success(answer.verdict == Verdict::Allowed))
     }
 
     /// Returns the binding of `${workspace}`: as for `run`, the current directory where the profile needs one.
@@ -201,6 +170,7 @@ impl ExplainArgs {
     fn spec(&self, config: &Config, policy: &Policy, notes: &mut Vec<String>) -> FilterSpec {
         if config
             .backends
+            .by_profile()
             .of(&policy.line)
             .contains(&BackendName::NOOP)
         {
@@ -245,6 +215,43 @@ impl ExplainArgs {
             Some(program) => reach.with_program(&program.canonicalize()?)?,
         };
         Ok(reach.with_view(policy)?)
+    }
+}
+
+/// Answers a question about a system call.
+fn system_call(
+    spec: &FilterSpec,
+    name: &str,
+    arguments: &[String],
+) -> Result<(String, Explanation), Failure> {
+    let unknown = || Failure::new(format!("there is no system call `{name}`")).with_code(USAGE);
+    let number = number(name).ok_or_else(unknown)?;
+    let known = parse_arguments(number, arguments)
+        .map_err(|error| Failure::from(error).with_code(USAGE))?;
+    let words: String = arguments.iter().map(|word| format!(" {word}")).collect();
+    let answer = kernel::call(spec, number, &known);
+    Ok((format!("system call {name}{words}"), answer))
+}
+
+/// Returns the note about a workspace that is bound here alone, or may be bound.
+fn workspace_note(
+    base: &Policy,
+    workspace: Option<&Path>,
+    roots: &WorkspaceRoots,
+) -> Option<String> {
+    match (workspace, workspace_grant(base, true)) {
+        (Some(bound), _) => roots.admit(bound).err().map(|problem| {
+            format!(
+                "no daemon takes it as the workspace: `{}` {problem}; `hookjail run` without a daemon does",
+                bound.display()
+            )
+        }),
+        (None, grant) => grant.map(|grant| {
+            format!(
+                "`{}` ({}) is granted too where a request binds it: `--workspace DIR`",
+                grant.place, grant.access
+            )
+        }),
     }
 }
 
@@ -385,7 +392,7 @@ fn as_json(
     })
 }
 
-fn describe(asked: &str, policy: &Policy, spec: &FilterSpec, answer: &Explanation) -> String {
+fn describe(asked: &str, policy: &Policy, spec: &FilterSpec, answer: &Explanation) -> Rows {
     let style = Style::of_stdout();
     let verdict = match answer.verdict {
         Verdict::Allowed => style.good("allowed"),
@@ -393,26 +400,14 @@ fn describe(asked: &str, policy: &Policy, spec: &FilterSpec, answer: &Explanatio
         Verdict::Killed => style.bad("killed (SIGSYS)"),
         Verdict::Refused(errno) => style.bad(&format!("refused ({})", errno_name(errno))),
     };
-    let mut text = format!("{asked} under profile {}: {verdict}\n", policy.name);
-    let mut line = |label: &str, value: &str| {
-        // Padding counts bytes, so it comes before the colour.
-        text.push_str(&format!(
-            "{}{value}\n",
-            style.strong(&format!("{label:<12}"))
-        ));
-    };
-    line("rule", &answer.rule);
-    line(
-        "by",
-        &format!("{} (Landlock ABI {})", answer.by, spec.landlock_abi),
-    );
-    if let Some(remedy) = &answer.remedy {
-        line("to allow", &remedy.to_string());
-    }
-    for note in &answer.notes {
-        line("note", note);
-    }
-    text
+    let enforcer = format!("{} (Landlock ABI {})", answer.by, spec.landlock_abi);
+    let mut rows = Rows::strong(style);
+    rows.line(format!("{asked} under profile {}: {verdict}", policy.name));
+    rows.row("rule", &answer.rule);
+    rows.row("by", enforcer);
+    rows.each("to allow", &answer.remedy);
+    rows.each("note", &answer.notes);
+    rows
 }
 
 #[cfg(test)]

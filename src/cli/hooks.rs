@@ -64,7 +64,7 @@ fn list(context: &Context) -> Result<ExitCode, Failure> {
     let config = context.load()?;
     let loaded = config.all_hooks(&context.environment().switches)?;
     let profiles = Assembly::registry(&config)?;
-    let noteworthy = noteworthy(&config, &loaded.hooks, &config.lists.load()?, &profiles);
+    let noteworthy = noteworthy(&config, &loaded.hooks, &config.listing.load()?, &profiles);
     let broken = broken_templates(&loaded.hooks);
     let hints = loaded.disabled.iter().chain(&loaded.warnings);
     for hint in hints.chain(&noteworthy).chain(&broken) {
@@ -103,7 +103,7 @@ fn check(context: &Context, contract: &str, base: Option<&Path>, file: &Path) ->
             read.warnings.extend(refused);
             let missing = lookup::missing(&read.hooks, &profiles, origin.base);
             read.warnings.extend(missing);
-            if Mode::parse(contract, "command").is_ok_and(Mode::has_lists) {
+            if Mode::parse(contract, "command").is_ok_and(|mode| mode.facts().has_lists) {
                 read.warnings.extend(of_lists(context));
             }
             Ok(read)
@@ -156,7 +156,7 @@ fn of_lists(context: &Context) -> Vec<String> {
         Err(error) => return vec![chain(&error)],
     };
     config
-        .lists
+        .listing
         .load()
         .map_or_else(|error| vec![chain(&error)], |lists| lists.warnings())
 }
@@ -183,8 +183,8 @@ fn by_point(hooks: &[Registered]) -> Vec<&Registered> {
     let place = |hook: &&Registered| {
         let contract = Mode::ALL
             .iter()
-            .position(|mode| mode.contract_name() == hook.mode.contract_name());
-        let points = hook.mode.points();
+            .position(|mode| mode.facts().contract == hook.mode.facts().contract);
+        let points = hook.mode.facts().points;
         let point = points.iter().position(|point| point.name == hook.point);
         (contract, point.unwrap_or(points.len()), hook.point.clone())
     };

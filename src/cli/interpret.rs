@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use hookjail_client::{Failure, output};
 use hookjail_contract::{ExternalEnd, Mode, Reading, read};
 
-use super::Context;
+use super::{Context, success};
 
 /// The longest line that is read, bytes.
 const LINE: u64 = 64 * 1024 * 1024;
@@ -69,54 +69,40 @@ impl InterpretArgs {
                 continue;
             }
             let answer = answer(&line);
-            all_read &= matches!(answer, OutputLine::Reading { .. });
+            all_read &= answer.error.is_none();
             output::json_line(&answer);
         }
         // The exit code tells a script whether all lines were read.
-        Ok(if all_read {
-            ExitCode::SUCCESS
-        } else {
-            ExitCode::FAILURE
-        })
+        Ok(success(all_read))
     }
 }
 
 /// The answer to one line.
 #[derive(Serialize)]
-#[serde(untagged)]
-enum OutputLine {
-    Error {
-        id: Value,
-        error: String,
-    },
-    Reading {
-        id: Value,
-        #[serde(flatten)]
-        reading: Box<Reading>,
-    },
+struct OutputLine {
+    id: Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    #[serde(flatten)]
+    reading: Option<Reading>,
 }
 
 /// Answers one line.
 fn answer(line: &[u8]) -> OutputLine {
-    let line: InputLine = match serde_json::from_slice(line) {
-        Ok(line) => line,
+    let (id, reading) = match serde_json::from_slice::<InputLine>(line) {
+        Ok(line) => (line.id.clone(), reading(line)),
         Err(error) => {
             // The id of an invalid line is still returned if the line is JSON.
             let value: Value = serde_json::from_slice(line).unwrap_or_default();
-            return OutputLine::Error {
-                id: value.get("id").cloned().unwrap_or_default(),
-                error: error.to_string(),
-            };
+            let id = value.get("id").cloned().unwrap_or_default();
+            (id, Err(error.to_string()))
         }
     };
-    let id = line.id.clone();
-    match reading(line) {
-        Ok(reading) => OutputLine::Reading {
-            id,
-            reading: Box::new(reading),
-        },
-        Err(error) => OutputLine::Error { id, error },
-    }
+    let (error, reading) = match reading {
+        Ok(reading) => (None, Some(reading)),
+        Err(error) => (Some(error), None),
+    };
+    OutputLine { id, error, reading }
 }
 
 fn reading(line: InputLine) -> Result<Reading, String> {

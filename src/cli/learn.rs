@@ -4,7 +4,6 @@
 //! resulting profile. Neither run has grants beyond that profile and the command line, and no profile is installed.
 
 use std::{
-    borrow::Cow,
     collections::BTreeSet,
     env,
     ffi::OsString,
@@ -22,34 +21,36 @@ use serde_json::json;
 use tonic::transport::Channel;
 
 use hookjail_base::{
-    model::{Event, ProfileName, Users, plain},
+    model::{Event, ProfileName, plain},
     util::diff::unified,
 };
 use hookjail_client::{
     Failure,
     arguments::{contract, directory, parse_span, text},
-    connect, output,
+    connect,
+    offered::variables,
+    output,
     program::resolve_program,
     run_as,
     server::until_interrupted,
 };
 use hookjail_contract::{Envelope, adopt::Adopted};
 use hookjail_policy::{
-    Access, GrantSpec, Network, Policy, References, Registry, SHARED, environment,
-    explain::Remedy,
-    forbidden::Forbidden,
-    grantable,
-    learned::{Draft, Needs, PARTS, Site, Under},
+    Access, GrantSpec, Network, Policy, References, Registry, SHARED, environment, explain::Remedy,
+    forbidden::Forbidden, grantable,
 };
 use hookjail_proto::{self as pb, hook_service_client::HookServiceClient};
 use hookjail_sandbox::{BriefState, Observer, Seen};
 
 use super::{
     Context,
+    learned::{Draft, Needs, PARTS, Site, Under},
     observed::{find_profile, is_read_only, landlock_abi, needs, refusals, under},
     private_server::{PrivateServer, runtime},
+    rows::{Rows, shell_line},
     run::event,
     show::{denial_words, outcome_words},
+    success,
 };
 use hookjail_daemon::{
     config::Config,
@@ -154,15 +155,13 @@ impl LearnArgs {
         let bench = Bench::new(&self, context, &config)?;
         let trial = bench.trial_profile(&self, &config)?;
         config.proposed_profiles = vec![(TRIAL.to_owned(), trial)];
-        config.spawners = 1;
-        config.callers = Users::default();
         let homes = context.call.paths.own_homes();
         let registry = Assembly::registry(&config)?;
         let judge = Assembly::roots(&config, &registry);
         let added = config.workspace_roots.add(&bench.workspace, &homes, &judge);
         added.map_err(|why| Failure::new(format!("`{}` {why}", bench.workspace.display())))?;
         // Both runs begin without files of earlier ones, and leave none.
-        let state = BriefState::make(&config.runtime)?;
+        let state = BriefState::make(&config.paths.runtime)?;
         config.hook_state = Some(state.path().to_owned());
 
         let observer = Arc::new(Observer::default());
@@ -201,7 +200,7 @@ impl LearnArgs {
         if let Some(path) = &self.output {
             write_new(path, &learned.draft)?;
         }
-        let directory = config.profile_dirs.last().cloned().unwrap_or_else(|| {
+        let directory = config.profiles.dirs.last().cloned().unwrap_or_else(|| {
             let file = config.file.clone().or(context.call.paths.config_file());
             let beside = file.as_deref().and_then(Path::parent);
             beside.unwrap_or(Path::new("")).join("profiles")
@@ -214,9 +213,7 @@ impl LearnArgs {
             Err(_) => ("/dev/null", String::new()),
         };
         let diff = unified((from, &old), (&to, &learned.draft));
-        let command = self.command.iter().map(|word| word.to_string_lossy());
-        let command: Vec<_> = command.map(Cow::into_owned).collect();
-        let command = shlex::try_join(command.iter().map(String::as_str))?;
+        let command = shell_line(&self.command);
         let mut next = Vec::new();
         if self.output.as_deref() != Some(&file) {
             next.push(format!(
@@ -224,7 +221,7 @@ impl LearnArgs {
                 file.display()
             ));
         }
-        if config.profile_dirs.is_empty() {
+        if config.profiles.dirs.is_empty() {
             next.push(format!(
                 "name the directory in the configuration: [profiles] dirs = [{:?}]",
                 directory.display().to_string()
@@ -249,48 +246,49 @@ impl LearnArgs {
                 "toml": learned.draft,
             }));
         } else {
-            let style = output::Style::of_stdout();
-            let ends = |trial: &Trial| {
-                let ends = trial.ends.iter().map(|end| {
-                    outcome_words(&end.outcome.unwrap_or_default(), &end.exec_problem, style)
-                });
-                let ends: BTreeSet<_> = ends.collect();
-                ends.into_iter().collect::<Vec<_>>().join("; ")
-            };
-            let say = |label: &str, words: &str| output::stderr(&format!("{label:<12}{words}"));
-            let wide = match (self.network, self.grant.is_empty()) {
-                (false, true) => self.profile.clone(),
-                _ => format!("{} and what was granted with it", self.profile),
-            };
-            say("tried", &format!("{} under {wide}", ends(&learned.trial)));
-            for Unmet { remedy, what } in &learned.refused {
-                say("refused", &plain(&format!("{what}: {remedy}")));
-            }
-            let green = match differ.as_slice() {
-                [] => "the same".to_owned(),
-                [one] if one == OTHER_END => format!(
-                    "DIFFERENT: {one}, and is refused nothing that the first run was not; if what the first run did is why, start it anew"
-                ),
-                differ => format!("DIFFERENT: {}", differ.join("; ")),
-            };
-            let words = format!("{} under {name}, {green}", ends(&learned.learned));
-            say("learnt", &words);
-            for (index, step) in next.iter().enumerate() {
-                say(if index == 0 { "to use it" } else { "" }, step);
-            }
+            self.say(name, learned, &next);
             output::document(&diff);
         }
-        Ok(match differ.is_empty() {
-            true => ExitCode::SUCCESS,
-            false => ExitCode::FAILURE,
-        })
+        Ok(success(differ.is_empty()))
+    }
+
+    /// Prints for people how both runs ended, and what is to be done next.
+    fn say(&self, name: &ProfileName, learned: &Learned, next: &[String]) {
+        let style = output::Style::of_stdout();
+        let ends = |trial: &Trial| {
+            let ends = trial.ends.iter().map(|end| {
+                outcome_words(&end.outcome.unwrap_or_default(), &end.exec_problem, style)
+            });
+            let ends: BTreeSet<_> = ends.collect();
+            ends.into_iter().collect::<Vec<_>>().join("; ")
+        };
+        let mut rows = Rows::plain("", 12);
+        let wide = match (self.network, self.grant.is_empty()) {
+            (false, true) => self.profile.clone(),
+            _ => format!("{} and what was granted with it", self.profile),
+        };
+        rows.row("tried", format!("{} under {wide}", ends(&learned.trial)));
+        let refused = learned.refused.iter();
+        let refused = refused.map(|Unmet { remedy, what }| format!("{what}: {remedy}"));
+        rows.each("refused", refused);
+        let green = match learned.differ.as_slice() {
+            [] => "the same".to_owned(),
+            [one] if one == OTHER_END => format!(
+                "DIFFERENT: {one}, and is refused nothing that the first run was not; if what the first run did is why, start it anew"
+            ),
+            differ => format!("DIFFERENT: {}", differ.join("; ")),
+        };
+        let words = format!("{} under {name}, {green}", ends(&learned.learned));
+        rows.row("learnt", words);
+        rows.list("to use it", next);
+        output::stderr_text(rows.as_str());
     }
 
     /// Returns the command line with more options.
     fn with(&self, more: &[String]) -> String {
         let mut words = vec!["hookjail".to_owned(), "learn".to_owned()];
         if let Some(runtime) = self.runtime {
-            words.push(format!("--as={}", runtime.name()));
+            words.push(format!("--as={}", runtime.name));
         }
         for (option, value) in [("point", &self.point), ("profile", &self.profile)] {
             if !value.is_empty() && value != PROFILE {
@@ -304,10 +302,9 @@ impl LearnArgs {
             words.push(format!("--grant={}={access}", path.display()));
         }
         words.extend_from_slice(more);
-        words.push("--".to_owned());
-        let command = self.command.iter().map(|word| word.to_string_lossy());
-        words.extend(command.map(Cow::into_owned));
-        shlex::try_join(words.iter().map(String::as_str)).unwrap_or_else(|_| words.join(" "))
+        let options = shlex::try_join(words.iter().map(String::as_str));
+        let options = options.unwrap_or_else(|_| words.join(" "));
+        format!("{options} -- {}", shell_line(&self.command))
     }
 }
 
@@ -343,7 +340,7 @@ impl Bench {
         let argv = argv.into_iter().map(|word| text(word, "argument"));
         let given = event(learn.event.as_deref())?;
         let mut point = learn.point.clone();
-        let mode = learn.runtime.map(Adopted::mode);
+        let mode = learn.runtime.map(|runtime| runtime.mode);
         let events = match (learn.runtime, mode) {
             (Some(runtime), Some(mode)) if given.is_empty() => {
                 let samples = runtime.samples(&workspace).into_iter();
@@ -380,7 +377,7 @@ impl Bench {
         Ok(Self {
             abi: landlock_abi(),
             argv: argv.collect::<Result<_, _>>()?,
-            contract: contract(mode.map_or("observe", |mode| mode.contract_name()))?.into(),
+            contract: contract(mode.map_or("observe", |mode| mode.facts().contract))?.into(),
             depth: context.call.depth,
             umask: context.call.umask,
             events: match events.is_empty() {
@@ -458,9 +455,7 @@ impl Bench {
 
     fn request(&self, policy: &Policy, event: &[u8]) -> Result<pb::ExecuteRequest, Failure> {
         // The runtime's variables, as far as the profile admits them.
-        let told = env::vars_os()
-            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-            .filter(|(name, _)| environment::admits(policy, name));
+        let admitted = variables().filter(|(name, _)| environment::admits(policy, name));
         let binds = policy.needs_workspace();
         let directory = |path: &Path| {
             if binds {
@@ -479,7 +474,7 @@ impl Bench {
             }),
             hook: Some(pb::Hook {
                 argv: self.argv.clone(),
-                env: told.collect(),
+                env: admitted.collect(),
                 name: String::new(),
                 shell: None,
                 source: String::new(),
@@ -535,7 +530,7 @@ impl Bench {
             request: Some(self.request(policy, self.events.first().map_or(&[], Vec::as_slice))?),
         };
         let preview = client.preview(preview).await;
-        let preview = preview.map_err(|status| connect::refused(&status))?;
+        let preview = preview.map_err(connect::refused)?;
         let files = preview.into_inner().files.into_iter();
         Ok((files.map(|file| file.path.into()).collect(), ends))
     }
@@ -550,7 +545,7 @@ impl Bench {
     ) -> Result<(String, Vec<Unmet>), Failure> {
         let widest = find_profile(&Assembly::registry(config)?, TRIAL)?;
         let widest = under(widest, &self.workspace, &trial.files, self.abi)?;
-        let needs = needs(&trial.seen, &trial.files, &config.runtime);
+        let needs = needs(&trial.seen, &trial.files, &config.paths.runtime);
         let site = Site {
             path: &self.path,
             references: &config.references,
@@ -665,7 +660,7 @@ impl Bench {
             under(policy, &self.workspace, &learned.files, self.abi)
         };
         let (widest, narrow) = (resolve(TRIAL)?, resolve(name.as_str())?);
-        let uses = needs(&learned.seen, &learned.files, &config.runtime)
+        let uses = needs(&learned.seen, &learned.files, &config.paths.runtime)
             .uses
             .into_iter();
         let uses = uses.filter(|it| it.is_allowed(&widest.reach) && !it.is_allowed(&narrow.reach));

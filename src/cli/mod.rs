@@ -2,7 +2,6 @@
 
 mod admin;
 mod audit;
-mod bench_lane;
 mod builtin;
 mod config;
 mod consent;
@@ -15,6 +14,7 @@ mod install;
 mod interpret;
 #[cfg(target_os = "linux")]
 mod learn;
+mod learned;
 #[cfg(target_os = "linux")]
 mod observed;
 mod private_server;
@@ -23,11 +23,13 @@ mod ps;
 mod rehearse;
 mod remote;
 mod root_digest;
+mod rows;
 mod run;
 mod schema;
 mod serve;
 mod show;
 mod state;
+mod stats;
 mod status;
 
 use std::{ffi::OsString, process::ExitCode};
@@ -54,8 +56,6 @@ pub struct Arguments {
 enum CliCommand {
     /// Verify, query, follow and export the journal
     Audit(audit::AuditArgs),
-    #[command(hide = true)]
-    BenchLane(bench_lane::BenchLaneArgs),
     #[command(hide = true)]
     Builtin(builtin::BuiltinArgs),
     Config(config::ConfigArgs),
@@ -131,6 +131,14 @@ impl Context {
     }
 }
 
+/// Returns the exit code that tells a script whether all is well.
+const fn success(is_well: bool) -> ExitCode {
+    match is_well {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    }
+}
+
 /// Runs the program by its arguments, its name first, and returns the exit code.
 pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let words: Vec<_> = words.into_iter().collect();
@@ -164,7 +172,6 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let context = Context::new(everywhere);
     let done = match command {
         CliCommand::Audit(audit) => audit.run(&context),
-        CliCommand::BenchLane(lane) => lane.run(&context),
         CliCommand::Builtin(builtin) => builtin.run(),
         CliCommand::Config(config) => config.run(&context),
         CliCommand::Consent(consent) => consent.run(&context),

@@ -14,15 +14,16 @@ use hookjail_base::{
 use hookjail_client::Failure;
 use hookjail_policy::{
     Policy, Registry,
-    explain::{GrantDecision, GrantRefusal, Operation, Reach},
+    explain::{GrantDecision, GrantRefusal, Operation, Reach, Use},
     forbidden::Forbidden,
-    learned::{Needs, Under, Use},
     narrow::{Bindings, narrow},
 };
 use hookjail_sandbox::{
     Backend, OwnUids, Seen, explain as kernel,
     landlock::{Landlock, NEWEST_ABI},
 };
+
+use super::learned::{Needs, Under};
 
 /// Returns the Landlock ABI of this host, else the newest.
 pub(in crate::cli) fn landlock_abi() -> u32 {

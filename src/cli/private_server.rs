@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::transport::{Channel, Endpoint};
 use tower::service_fn;
 
-use hookjail_base::util::swap::Current;
+use hookjail_base::{model::Users, util::swap::Current};
 use hookjail_client::{Failure, connect};
 
 use hookjail_contract::HookList;
@@ -68,27 +68,33 @@ pub(super) struct PrivateServer {
 impl PrivateServer {
     pub(super) async fn start(
         assembly: &Assembly,
-        config: Config,
+        mut config: Config,
         consent: ConsentRule,
     ) -> Result<Self, Failure> {
-        if !config.private_runs {
+        if !config.run.private {
             return Err(Failure::new(
                 "no daemon serves this user, and `run.private` is false: nothing is served without one; start the daemon, or ask who administers this host (`hookjail config show` says which file sets it)",
             ));
         }
+        config.hooks.spawners = 1;
+        config.callers = Users::default();
         let pipeline = Arc::new(assembly.pipeline(&config, consent)?);
         let shutdown = CancellationToken::new();
         let (ours, theirs) = UnixStream::pair()?;
         let limits = WireLimits {
-            event_bytes: config.event_bytes,
+            event_bytes: config.hooks.event_bytes(),
             ..WireLimits::default()
         };
+        let valve = Valve::new(
+            config.hooks.max_hook_driven_turns,
+            config.hooks.on_hook_turn_limit,
+        );
         let server = Server {
             network: None,
             hurry: CancellationToken::new(),
             configured: Arc::new(Current::new(HookList::new(
                 config.registered,
-                config.lists.load()?,
+                config.listing.load()?,
             ))),
             // Unused: the only client does not query the health.
             confirmed: true,
@@ -97,10 +103,7 @@ impl PrivateServer {
             pipeline,
             shutdown: shutdown.clone(),
             steering: None,
-            valve: Arc::new(Valve::new(
-                config.max_hook_driven_turns,
-                config.on_hook_turn_limit,
-            )),
+            valve: Arc::new(valve),
         };
         let served: JoinHandle<Result<(), ServeError>> =
             tokio::spawn(server.serve(Incoming::Single(theirs)));

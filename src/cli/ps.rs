@@ -4,19 +4,18 @@ use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 use clap::Args;
 use nix::unistd::{Uid, User};
-use tonic::transport::Channel;
 
 use hookjail_base::model::plain;
 use hookjail_client::{
     Failure,
     output::{self, Style},
-    server::by_daemon,
 };
-use hookjail_proto::{self as pb, admin_service_client::AdminServiceClient};
+use hookjail_proto as pb;
 
 use super::{
     Context,
-    admin::{answered, socket},
+    admin::{ask, socket},
+    rows::quoted,
 };
 use hookjail_daemon::wire::json;
 
@@ -36,12 +35,8 @@ pub(super) struct PsArgs {
 impl PsArgs {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
         let socket = socket(context, self.connect.as_deref())?;
-        let request = pb::ListRunsRequest {};
-        let response = by_daemon(&socket, request, async |channel, request| {
-            let client = AdminServiceClient::<Channel>::new(channel);
-            // As long as the list of a daemon with many runs may be.
-            let mut client = client.max_decoding_message_size(usize::MAX);
-            answered(client.list_runs(request).await)
+        let response = ask(&socket, async |client| {
+            client.list_runs(pb::ListRunsRequest {}).await
         })?;
         if context.call.json {
             output::json_line(&json::render(&response, "hookjail.v1.ListRunsResponse")?);
@@ -68,10 +63,7 @@ impl KillArgs {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
         let socket = socket(context, self.connect.as_deref())?;
         let request = pb::KillRunRequest { run_id: self.id };
-        let response = by_daemon(&socket, request, async |channel, request| {
-            let mut client = AdminServiceClient::<Channel>::new(channel);
-            answered(client.kill_run(request).await)
-        })?;
+        let response = ask(&socket, async |client| client.kill_run(request).await)?;
         if context.call.json {
             output::json_line(&json::render(&response, "hookjail.v1.KillRunResponse")?);
         } else {
@@ -82,13 +74,7 @@ impl KillArgs {
                 "refused" => "refused: its hook was not started".to_owned(),
                 end => format!("had ended by itself: {end}"),
             };
-            let text = format!(
-                "{} {}: {}\n",
-                plain(&run.run_id),
-                plain(&hook(&run)),
-                plain(&how)
-            );
-            output::text(&text);
+            output::line(&format!("{} {}: {how}", run.run_id, hook(&run)));
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -152,8 +138,7 @@ pub(super) fn state(run: &pb::RunInWork) -> &'static str {
 
 /// Returns the hook's name and its command, as far as a line has room.
 pub(super) fn hook(run: &pb::RunInWork) -> String {
-    let words: Vec<_> = run.argv.iter().map(|word| format!("{word:?}")).collect();
-    let words = words.join(" ");
+    let words = quoted(&run.argv);
     let mut shown: String = words.chars().take(COMMAND_CHARS).collect();
     if shown.len() < words.len() {
         shown.push('…');

@@ -123,31 +123,26 @@ fn config(variable: impl Fn(&str) -> Option<PathBuf>) -> Result<ClientConfig, Fa
         let path = path.display().to_string();
         move |problem: String| Failure::new(format!("cannot use `{path}` (`{name}`): {problem}"))
     };
-    let of_pem = |problem: PemProblem| problem.to_string();
-    let of_tls = |problem: rustls::Error| problem.to_string();
+    let invalid = |problem: PemProblem| problem.to_string();
+    let refused = |problem: rustls::Error| problem.to_string();
     let (ca, certificate, key) = (file(CA)?, file(CERTIFICATE)?, file(KEY)?);
     let mut roots = RootCertStore::empty();
-    for authority in pem::certificates(&ca)
-        .map_err(of_pem)
-        .map_err(unusable(CA, &ca))?
-    {
-        roots
-            .add(authority)
-            .map_err(of_tls)
-            .map_err(unusable(CA, &ca))?;
+    let authorities = pem::certificates(&ca).map_err(invalid);
+    for authority in authorities.map_err(unusable(CA, &ca))? {
+        let added = roots.add(authority).map_err(refused);
+        added.map_err(unusable(CA, &ca))?;
     }
-    let chain = pem::certificates(&certificate).map_err(of_pem);
+    let chain = pem::certificates(&certificate).map_err(invalid);
     let chain = chain.map_err(unusable(CERTIFICATE, &certificate))?;
-    let private = pem::private_key(&key)
-        .map_err(of_pem)
-        .map_err(unusable(KEY, &key))?;
+    let private = pem::private_key(&key).map_err(invalid);
+    let private = private.map_err(unusable(KEY, &key))?;
     let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
         .and_then(|it| {
             it.with_root_certificates(roots)
                 .with_client_auth_cert(chain, private)
         });
-    let mut config = config.map_err(of_tls).map_err(unusable(KEY, &key))?;
+    let mut config = config.map_err(refused).map_err(unusable(KEY, &key))?;
     config.alpn_protocols = vec![b"h2".to_vec()];
     Ok(config)
 }

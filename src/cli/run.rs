@@ -12,7 +12,7 @@ use nix::poll::{PollFd, PollFlags, poll};
 use tonic::transport::Channel;
 use uuid::Uuid;
 
-use hookjail_base::model::{Users, plain};
+use hookjail_base::model::plain;
 use hookjail_client::{
     FAILED, Failure, RunArgs,
     arguments::{contract, exit_code},
@@ -22,8 +22,9 @@ use hookjail_proto::{self as pb, hook_service_client::HookServiceClient};
 
 use super::{
     Context,
-    consent::ask_about,
+    consent::asking,
     private_server, rehearse,
+    rows::shell_line,
     show::{show, show_preview},
 };
 use hookjail_daemon::{config::Config, consent::ConsentRule, daemon::Assembly, wire::json};
@@ -54,6 +55,7 @@ pub(super) fn run(arguments: &RunArgs, context: &Context) -> Result<ExitCode, Fa
     let event = event(arguments.event.as_deref())?;
     let request = pb::ExecuteRequest {
         contract: contract(&arguments.contract)?.into(),
+        request_id: Uuid::now_v7().to_string(),
         ..arguments.request(&context.call, event, Path::to_owned)?
     };
     if arguments.dry_run {
@@ -69,20 +71,12 @@ pub(super) fn run(arguments: &RunArgs, context: &Context) -> Result<ExitCode, Fa
         });
     }
     // Consent questions are shown at this terminal, if the daemon accepts this user's answer.
-    let response = if daemon.is_some() && !context.call.json && io::stderr().is_terminal() {
-        let request = pb::ExecuteRequest {
-            request_id: Uuid::now_v7().to_string(),
-            ..request
-        };
-        call(context, daemon, request, asking)?
-    } else {
-        call(context, daemon, request, ask)?
-    };
-    if response
-        .confinement
-        .as_ref()
-        .is_some_and(|it| it.unconfined)
-    {
+    let is_asked = daemon.is_some() && !context.call.json && io::stderr().is_terminal();
+    let response = call(context, daemon, request, async |channel, request| {
+        ask(channel, request, is_asked).await
+    })?;
+    let confinement = response.confinement.as_ref();
+    if confinement.is_some_and(|it| it.unconfined) {
         output::stderr(UNCONFINED);
     }
     if context.call.json {
@@ -92,14 +86,9 @@ pub(super) fn run(arguments: &RunArgs, context: &Context) -> Result<ExitCode, Fa
     } else if arguments.mirror {
         mirror(&response);
     } else {
+        let command = shell_line(&arguments.command);
         show(&response, &served_by, |options| {
-            let command = arguments.command.iter().map(|word| word.to_string_lossy());
-            let command: Vec<_> = command.collect();
-            let command = shlex::try_join(command.iter().map(AsRef::as_ref));
-            format!(
-                "hookjail learn {options}-- {}",
-                command.unwrap_or_else(|_| "CMD".to_owned())
-            )
+            format!("hookjail learn {options}-- {command}")
         });
     }
     Ok(ExitCode::from(exit_code(&response)))
@@ -127,8 +116,6 @@ pub(super) fn private(
     request: &pb::ExecuteRequest,
 ) -> Result<(Config, ConsentRule), Failure> {
     let mut config = context.load()?;
-    config.spawners = 1;
-    config.callers = Users::default();
     let named = request
         .hook
         .as_ref()
@@ -198,26 +185,22 @@ fn hint_at_waiting() {
     }
 }
 
-/// Calls until there is an answer or a signal. The dropped call then ends the run.
+/// Calls until there is an answer or a signal, and shows consent questions at this terminal if it is to be asked.
+///
+/// The dropped call then ends the run.
 async fn ask(
     channel: Channel,
     request: pb::ExecuteRequest,
+    is_asked: bool,
 ) -> Result<pb::ExecuteResponse, Failure> {
-    let mut service = HookServiceClient::new(channel);
-    server::until_interrupted(connect::execute(&mut service, connect::in_trace(request))).await
-}
-
-/// Calls as [`ask`] does, and shows consent questions at this terminal.
-async fn asking(
-    channel: Channel,
-    request: pb::ExecuteRequest,
-) -> Result<pb::ExecuteResponse, Failure> {
-    let asked = ask_about(channel.clone(), request.request_id.clone()).await;
-    let response = ask(channel, request).await;
-    if let Some(asked) = asked {
-        asked.abort();
+    let id = request.request_id.clone();
+    let mut service = HookServiceClient::new(channel.clone());
+    let answer = connect::execute(&mut service, connect::in_trace(request));
+    let answer = server::until_interrupted(answer);
+    match is_asked {
+        true => asking(channel, id, answer).await,
+        false => answer.await,
     }
-    response
 }
 
 /// Requests a preview.
@@ -229,7 +212,5 @@ async fn preview(
         request: Some(request),
     };
     let response = HookServiceClient::new(channel).preview(request).await;
-    response
-        .map(tonic::Response::into_inner)
-        .map_err(|status| connect::refused(&status))
+    Ok(response.map_err(connect::refused)?.into_inner())
 }

@@ -4,10 +4,14 @@ use std::{io, time::Duration};
 
 use hookjail_proto as pb;
 
-use hookjail_base::model::{Lines, plain};
-use hookjail_base::util::units::{Size, Span};
-use hookjail_client::output::{self, Style};
+use hookjail_base::{
+    model::plain,
+    util::units::{Size, Span},
+};
+use hookjail_client::output::Style;
 use hookjail_contract::{EndKind, may_be_why};
+
+use super::rows::{Rows, quoted};
 
 /// Prints a response and its server, for people.
 ///
@@ -18,124 +22,85 @@ pub(super) fn show(
     learn: impl Fn(&str) -> String,
 ) {
     let style = Style::of_stdout();
-    let mut text = Lines::default();
-    let mut line = |label: &str, value: &str| {
-        text.add(format!("{}{value}", style_label(style, label)));
-    };
+    let mut rows = Rows::strong(style);
     let outcome = response.outcome.unwrap_or_default();
-    line(
-        "outcome",
-        &outcome_words(&outcome, &response.exec_problem, style),
-    );
-    stream(
-        &mut line,
-        "stdout",
-        &response.stdout,
-        response.stdout_total_bytes,
-    );
-    stream(
-        &mut line,
-        "stderr",
-        &response.stderr,
-        response.stderr_total_bytes,
-    );
+    let outcome = outcome_words(&outcome, &response.exec_problem, style);
+    rows.row("outcome", outcome);
+    let (stdout, stderr) = (&response.stdout, &response.stderr);
+    stream(&mut rows, "stdout", stdout, response.stdout_total_bytes);
+    stream(&mut rows, "stderr", stderr, response.stderr_total_bytes);
     let verdict = response.verdict.clone().unwrap_or_default();
-    let decision = verdict
-        .decision()
-        .as_str_name()
-        .trim_start_matches("DECISION_");
-    let failed = if verdict.failed {
-        ", the hook failed"
-    } else {
-        ""
+    let failed = match verdict.failed {
+        true => ", the hook failed",
+        false => "",
     };
-    line("verdict", &format!("{decision}{failed}"));
-    if !verdict.reason.is_empty() {
-        line("reason", &plain(&verdict.reason));
+    rows.row("verdict", format!("{}{failed}", decision(&verdict)));
+    rows.some("reason", &verdict.reason);
+    effects(&mut rows, &verdict);
+    rows.each("push", verdict.push.iter().map(push_words));
+    if verdict.push.is_none() && !verdict.skip_reason.is_empty() {
+        rows.row("push", format!("none ({})", verdict.skip_reason));
     }
-    for text in &verdict.additional_context {
-        line("context", &format!("{text:?}"));
-    }
-    for (label, text) in texts(&verdict) {
-        line(label, &text);
-    }
-    for text in &verdict.warnings {
-        line("warning", &plain(text));
-    }
-    match &verdict.push {
-        Some(push) => {
-            line("push", &push_words(push));
-        }
-        None if !verdict.skip_reason.is_empty() => {
-            line("push", &format!("none ({})", verdict.skip_reason))
-        }
-        None => {}
-    }
-    let refused = Refusals {
-        confinement: response.confinement.as_ref(),
-        denials: &response.denials,
-        failed: may_be_hindered(response),
-    };
-    for words in refused.lines(learn) {
-        line("denied", &words);
-    }
+    rows.each("denied", denied(response, learn));
     let confinement = response.confinement.clone().unwrap_or_default();
-    let confirmed = confirmed_words(&confinement, "confirmed", style);
     let abi = match confinement.landlock_abi {
         0 => String::new(),
         abi => format!(" (Landlock ABI {abi})"),
     };
-    line(
-        "confinement",
-        &format!(
-            "{}{abi}, profile {}, {confirmed}",
-            confinement.backend, confinement.profile
-        ),
-    );
-    passed_over(&mut line, &confinement);
-    for axis in &confinement.axes {
-        line("", &axis_words(axis, style));
-    }
-    let evidence: Vec<_> = confinement
-        .evidence
-        .iter()
-        .map(|e| format!("{}={}", e.check, e.observed))
-        .collect();
-    line("evidence", &evidence.join(" "));
-    let usage = response.usage.unwrap_or_default();
+    let more = format!("{abi}, profile {}", confinement.profile);
+    covered(&mut rows, &confinement, (&more, "confirmed"), style);
+    let evidence = confinement.evidence.iter();
+    let evidence = evidence.map(|it| format!("{}={}", it.check, it.observed));
+    rows.row("evidence", evidence.collect::<Vec<_>>().join(" "));
+    rows.row("times", times(&response.usage.unwrap_or_default()));
+    let audit = response.audit.clone().unwrap_or_default();
+    let audit = format!("run {}, record {}", audit.run_id, audit.sequence);
+    rows.row("audit", audit);
+    rows.row("served by", served_by);
+    rows.print();
+}
+
+/// Describes what a run took.
+fn times(usage: &pb::Usage) -> String {
     let ms = |duration: &Option<prost_types::Duration>| {
         let duration = duration.unwrap_or_default();
         duration.seconds as f64 * 1e3 + f64::from(duration.nanos) / 1e6
     };
-    line(
-        "times",
-        &format!(
-            "wall {:.1} ms: queue {:.1}, set-up {:.1}, run {:.1}; cpu {:.1} ms{}",
-            ms(&usage.wall),
-            ms(&usage.queue),
-            ms(&usage.setup),
-            ms(&usage.run),
-            ms(&usage.user) + ms(&usage.sys),
-            match usage.max_rss_bytes {
-                0 => String::new(),
-                bytes => format!("; max rss {} KiB", bytes / 1024),
-            },
-        ),
-    );
-    let audit = response.audit.clone().unwrap_or_default();
-    line(
-        "audit",
-        &format!("run {}, record {}", audit.run_id, audit.sequence),
-    );
-    line("served by", served_by);
-    output::text(text.as_str());
+    let rss = match usage.max_rss_bytes {
+        0 => String::new(),
+        bytes => format!("; max rss {} KiB", bytes / 1024),
+    };
+    format!(
+        "wall {:.1} ms: queue {:.1}, set-up {:.1}, run {:.1}; cpu {:.1} ms{rss}",
+        ms(&usage.wall),
+        ms(&usage.queue),
+        ms(&usage.setup),
+        ms(&usage.run),
+        ms(&usage.user) + ms(&usage.sys),
+    )
+}
+
+/// Returns the name of a decision.
+pub(super) fn decision(verdict: &pb::Verdict) -> &'static str {
+    let name = verdict.decision().as_str_name();
+    name.trim_start_matches("DECISION_")
+}
+
+/// Adds what a verdict has for the agent and for its user, beside decision and reason.
+pub(super) fn effects(rows: &mut Rows, verdict: &pb::Verdict) {
+    let context = verdict.additional_context.iter();
+    rows.each("context", context.map(|text| format!("{text:?}")));
+    for (label, text) in texts(verdict) {
+        rows.row(label, text);
+    }
+    rows.each("warning", &verdict.warnings);
 }
 
 /// The maximum number of characters shown of a long text.
 const MAX_SHOWN_CHARS: usize = 200;
 
 /// Returns a verdict's parts beside decision and context, each with its label in one line.
-pub(super) fn texts(verdict: &pb::Verdict) -> Vec<(&'static str, String)> {
+fn texts(verdict: &pb::Verdict) -> Vec<(&'static str, String)> {
     let rewritten = [
         ("input", &verdict.updated_input_json),
         ("result", &verdict.updated_output_json),
@@ -176,7 +141,7 @@ fn shortened(text: &str) -> String {
 }
 
 /// Returns whether denials may be why a hook ended as it did. A block is not a failure, so they are not the cause of one.
-pub(super) fn may_be_hindered(response: &pb::ExecuteResponse) -> bool {
+fn may_be_hindered(response: &pb::ExecuteResponse) -> bool {
     let outcome = response.outcome.unwrap_or_default();
     let verdict = response.verdict.clone().unwrap_or_default();
     let stops = matches!(
@@ -197,47 +162,40 @@ pub(super) fn may_be_hindered(response: &pb::ExecuteResponse) -> bool {
     kind != EndKind::Exited(0) && may_be_why(kind, &stderr)
 }
 
-/// The denials of a run, as far as they are known.
-pub(super) struct Refusals<'a> {
-    pub(super) confinement: Option<&'a pb::Confinement>,
-    pub(super) denials: &'a [pb::Denial],
-    /// Whether the hook failed, and that may be why.
-    pub(super) failed: bool,
-}
-
-impl Refusals<'_> {
-    /// Returns a line for each denial, with the command that proposes a profile for it.
-    ///
-    /// Where the hook failed, another line explains how to see denied files.
-    pub(super) fn lines(&self, learn: impl Fn(&str) -> String) -> Vec<String> {
-        let denials = self.denials.iter().filter(|denial| !denial.incidental);
-        let mut lines: Vec<_> = denials
-            .map(|denial| {
-                let options = match denial.suggestion.contains("network =") {
-                    true => "--network ",
-                    false => "",
-                };
-                let change = denial.suggestion.as_str();
-                let is_vain = change.is_empty() || change.starts_with("nothing");
-                match is_vain || !HAS_LEARN {
-                    true => denial_words(denial),
-                    false => format!("{} ({})", denial_words(denial), learn(options)),
-                }
-            })
-            .collect();
-        let confines = self.confinement.filter(|it| !it.unconfined);
-        if let Some(confinement) = confines.filter(|_| self.failed) {
-            let seen = match HAS_LEARN {
-                true => format!("see them: {}; ", learn("")),
-                false => String::new(),
+/// Returns a line for each known denial of a run, with the command that proposes a profile for it.
+///
+/// Where the hook failed, and that may be why, another line explains how to see denied files.
+pub(super) fn denied(
+    response: &pb::ExecuteResponse,
+    learn: impl Fn(&str) -> String,
+) -> Vec<String> {
+    let denials = response.denials.iter().filter(|denial| !denial.incidental);
+    let mut lines: Vec<_> = denials
+        .map(|denial| {
+            let options = match denial.suggestion.contains("network =") {
+                true => "--network ",
+                false => "",
             };
-            lines.push(format!(
-                "files that confinement refuses are not observed; {seen}ask about one: hookjail explain --profile {} path read PATH",
-                confinement.profile
-            ));
-        }
-        lines
+            let change = denial.suggestion.as_str();
+            let is_vain = change.is_empty() || change.starts_with("nothing");
+            match is_vain || !HAS_LEARN {
+                true => denial_words(denial),
+                false => format!("{} ({})", denial_words(denial), learn(options)),
+            }
+        })
+        .collect();
+    let confines = response.confinement.iter().filter(|it| !it.unconfined);
+    for confinement in confines.filter(|_| may_be_hindered(response)) {
+        let seen = match HAS_LEARN {
+            true => format!("see them: {}; ", learn("")),
+            false => String::new(),
+        };
+        lines.push(format!(
+            "files that confinement refuses are not observed; {seen}ask about one: hookjail explain --profile {} path read PATH",
+            confinement.profile
+        ));
     }
+    lines
 }
 
 /// Whether this system's hookjail can observe what a hook needs.
@@ -267,142 +225,106 @@ pub(super) fn denial_words(denial: &pb::Denial) -> String {
 /// Prints a preview for people.
 pub(super) fn show_preview(response: &pb::PreviewResponse) {
     let style = Style::of_stdout();
-    let mut text = Lines::default();
-    let mut line = |label: &str, value: &str| {
-        text.add(format!("{}{value}", style_label(style, label)));
-    };
+    let mut rows = Rows::strong(style);
     match &response.refusal {
-        None => line("dry run", &style.good("it would run")),
+        None => rows.row("dry run", style.good("it would run")),
         Some(refusal) => {
-            line(
-                "dry run",
-                &style.bad(&format!("it would be refused: {}", refusal.reason)),
-            );
-            line("", &plain(&refusal.message));
+            let refused = format!("it would be refused: {}", refusal.reason);
+            rows.row("dry run", style.bad(&refused));
+            rows.row("", &refusal.message);
         }
     }
     let confinement = response.confinement.clone().unwrap_or_default();
     if !response.consent.is_empty() {
-        let argv: Vec<_> = response
-            .argv
-            .iter()
-            .map(|word| format!("{word:?}"))
-            .collect();
-        line("command", &argv.join(" "));
-        for (index, file) in response.files.iter().enumerate() {
-            let label = if index == 0 { "files" } else { "" };
-            line(
-                label,
-                &format!("{:<12} {}  {}", file.role, file.sha256, plain(&file.path)),
-            );
-        }
-        line("allowed by", &response.consent);
-        line(
-            "profile",
-            &format!("{} ({})", confinement.profile, confinement.profile_digest),
-        );
+        rows.row("command", quoted(&response.argv));
+        let files = response.files.iter();
+        let files = files.map(|it| format!("{:<12} {}  {}", it.role, it.sha256, it.path));
+        rows.list("files", files);
+        rows.row("allowed by", &response.consent);
+        let (profile, digest) = (&confinement.profile, &confinement.profile_digest);
+        rows.row("profile", format!("{profile} ({digest})"));
     }
     if let Some(limits) = &response.limits {
-        let wall = response.timeout.unwrap_or_default();
-        let wall =
-            Duration::try_from(wall).map_or_else(|_| String::new(), |wall| Span(wall).to_string());
-        let none = || "no limit".to_owned();
-        line(
-            "limits",
-            &format!(
-                "wall {wall}; output {} a stream{}; files {}; {} descriptors; address space: {}; memory: {}; tasks: {}; processors: {}; scratch: {}",
-                Size(limits.output_bytes),
-                if limits.output_kills {
-                    ", then it is ended"
-                } else {
-                    ""
-                },
-                Size(limits.file_size),
-                limits.open_files,
-                limits
-                    .address_space
-                    .map_or_else(none, |bytes| Size(bytes).to_string()),
-                limits
-                    .memory
-                    .map_or_else(none, |bytes| Size(bytes).to_string()),
-                limits.tasks.map_or_else(none, |tasks| tasks.to_string()),
-                limits.cpus.map_or_else(none, |cpus| cpus.to_string()),
-                (limits.scratch.zip(limits.scratch_files)).map_or_else(none, |(bytes, files)| {
-                    format!("{} in {files} files", Size(bytes))
-                }),
-            ),
-        );
-        line(
-            "starts in",
-            match response.working_dir.as_str() {
-                "" => "its scratch directory",
+        let wall = Duration::try_from(response.timeout.unwrap_or_default());
+        let wall = wall.map_or_else(|_| String::new(), |wall| Span(wall).to_string());
+        rows.row("limits", format!("wall {wall}; {}", limits_words(limits)));
+        let starts_in = match response.working_dir.as_str() {
+            "" => "its scratch directory",
+            path => path,
+        };
+        rows.row("starts in", starts_in);
+        rows.row("variables", response.environment_names.join(" "));
+        let (bytes, contract) = (response.stdin_bytes, &response.contract_version);
+        rows.row("stdin", format!("{bytes} bytes under {contract}"));
+        let grants = response.grants.iter().map(|grant| {
+            let path = match grant.path.as_str() {
+                "" => "(scratch directory)",
                 path => path,
-            },
-        );
-        line("variables", &response.environment_names.join(" "));
-        line(
-            "stdin",
-            &format!(
-                "{} bytes under {}",
-                response.stdin_bytes, response.contract_version
-            ),
-        );
-        for (index, grant) in response.grants.iter().enumerate() {
-            let label = if index == 0 { "grants" } else { "" };
-            let path = if grant.path.is_empty() {
-                "(scratch directory)"
-            } else {
-                &grant.path
             };
-            line(
-                label,
-                &format!("{:<10} {:<8} {}", grant.access, grant.origin, plain(path)),
-            );
-        }
-        line(
-            "classes",
-            &format!(
-                "network {}, spawn {}, metadata {}",
-                response.network, response.spawn, response.metadata
-            ),
-        );
-        let confirmed = confirmed_words(&confinement, "confirmed by its self-test", style);
-        line(
-            "confinement",
-            &format!("{}, {confirmed}", confinement.backend),
-        );
-        passed_over(&mut line, &confinement);
-        for axis in &confinement.axes {
-            line("", &axis_words(axis, style));
-        }
+            format!("{:<10} {:<8} {path}", grant.access, grant.origin)
+        });
+        rows.list("grants", grants);
+        let pb::PreviewResponse {
+            metadata,
+            network,
+            spawn,
+            ..
+        } = response;
+        let classes = format!("network {network}, spawn {spawn}, metadata {metadata}");
+        rows.row("classes", classes);
+        let confirmed = "confirmed by its self-test";
+        covered(&mut rows, &confinement, ("", confirmed), style);
     }
-    output::text(text.as_str());
+    rows.print();
 }
 
-/// Describes whether a run is confined, and whether that is confirmed.
-fn confirmed_words(confinement: &pb::Confinement, confirmed: &str, style: Style) -> String {
-    if confinement.unconfined {
-        style.bad("UNCONFINED")
-    } else if confinement.confirmed {
-        style.good(confirmed)
-    } else {
-        style.bad("NOT CONFIRMED")
-    }
+/// Describes the limits of a run, beside its wall time.
+fn limits_words(limits: &pb::Limits) -> String {
+    let size = |bytes: Option<u64>| bytes.map(|bytes| Size(bytes).to_string());
+    let number = |number: Option<String>| number.unwrap_or_else(|| "no limit".to_owned());
+    let kills = match limits.output_kills {
+        true => ", then it is ended",
+        false => "",
+    };
+    let scratch = limits.scratch.zip(limits.scratch_files);
+    let scratch = scratch.map(|(bytes, files)| format!("{} in {files} files", Size(bytes)));
+    [
+        format!("output {} a stream{kills}", Size(limits.output_bytes)),
+        format!("files {}", Size(limits.file_size)),
+        format!("{} descriptors", limits.open_files),
+        format!("address space: {}", number(size(limits.address_space))),
+        format!("memory: {}", number(size(limits.memory))),
+        format!("tasks: {}", number(limits.tasks.map(|it| it.to_string()))),
+        format!(
+            "processors: {}",
+            number(limits.cpus.map(|it| it.to_string()))
+        ),
+        format!("scratch: {}", number(scratch)),
+    ]
+    .join("; ")
 }
 
-fn passed_over(line: &mut impl FnMut(&str, &str), confinement: &pb::Confinement) {
-    for backend in &confinement.passed_over {
-        let told = format!(
-            "passed over {}: {}: {}",
-            backend.backend, backend.reason, backend.message
-        );
-        line("", &plain(&told));
-    }
-}
-
-fn style_label(style: Style, label: &str) -> String {
-    // Padding counts bytes, so it comes before the colour.
-    style.strong(&format!("{label:<12}"))
+/// Adds what confines a run, whether that is confirmed, and how far it covers each axis.
+fn covered(
+    rows: &mut Rows,
+    confinement: &pb::Confinement,
+    (more, confirmed): (&str, &str),
+    style: Style,
+) {
+    let confirmed = match (confinement.unconfined, confinement.confirmed) {
+        (true, _) => style.bad("UNCONFINED"),
+        (false, true) => style.good(confirmed),
+        (false, false) => style.bad("NOT CONFIRMED"),
+    };
+    let backend = &confinement.backend;
+    rows.row("confinement", format!("{backend}{more}, {confirmed}"));
+    let passed_over = confinement.passed_over.iter().map(|it| {
+        let (backend, reason, message) = (&it.backend, &it.reason, &it.message);
+        format!("passed over {backend}: {reason}: {message}")
+    });
+    rows.each("", passed_over);
+    let axes = confinement.axes.iter();
+    rows.each("", axes.map(|axis| axis_words(axis, style)));
 }
 
 pub(super) fn outcome_words(outcome: &pb::Outcome, exec_problem: &str, style: Style) -> String {
@@ -428,23 +350,18 @@ pub(super) fn outcome_words(outcome: &pb::Outcome, exec_problem: &str, style: St
     }
 }
 
-fn stream(line: &mut impl FnMut(&str, &str), label: &str, bytes: &[u8], total: u64) {
+/// Adds the lines of a stream, as far as they are kept.
+fn stream(rows: &mut Rows, label: &str, bytes: &[u8], total: u64) {
     let shown = String::from_utf8_lossy(bytes);
-    let cut = if total > bytes.len() as u64 {
-        format!(" ({total} bytes in all)")
-    } else {
-        String::new()
+    let cut = match total > bytes.len() as u64 {
+        true => format!(" ({total} bytes in all)"),
+        false => String::new(),
     };
     if shown.is_empty() {
-        line(label, &format!("(empty){cut}"));
-        return;
+        return rows.row(label, format!("(empty){cut}"));
     }
-    for (index, part) in shown.lines().enumerate() {
-        line(if index == 0 { label } else { "" }, &plain(part));
-    }
-    if !cut.is_empty() {
-        line("", &cut);
-    }
+    rows.list(label, shown.lines());
+    rows.some("", &cut);
 }
 
 pub(super) fn axis_name(axis: pb::Axis) -> String {

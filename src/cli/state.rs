@@ -86,7 +86,7 @@ impl WhichState {
 
 impl StateArgs {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
-        let store = StateStore::of_daemon(&context.load()?.state);
+        let store = StateStore::of_daemon(&context.load()?.paths.state);
         match self.command {
             StateCommand::Clear { all, which } => {
                 if which.is_empty() && !all {

@@ -4,25 +4,21 @@ use std::{path::PathBuf, process::ExitCode};
 
 use clap::Args;
 use jiff::Timestamp;
-use tonic::transport::Channel;
 
-use hookjail_base::model::plain;
 use hookjail_client::{
     Failure,
     output::{self, Style},
-    server::by_daemon,
 };
-use hookjail_proto::{self as pb, admin_service_client::AdminServiceClient};
+use hookjail_proto as pb;
 
 use super::{
     Context,
-    admin::{answered, socket_of_running},
+    admin::{ask, socket_of_running},
     ps::length,
+    rows::Rows,
+    success,
 };
 use hookjail_daemon::wire::json;
-
-/// The exit code of a daemon that is there and serves nothing.
-const NOT_SERVING: u8 = 1;
 
 /// Show whether the daemon serves, and how it is.
 ///
@@ -37,32 +33,32 @@ pub(super) struct StatusArgs {
 impl StatusArgs {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
         let socket = socket_of_running(context, self.connect.as_deref())?;
-        let status = by_daemon(&socket, pb::StatusRequest {}, async |channel, request| {
-            let mut client = AdminServiceClient::<Channel>::new(channel);
-            answered(client.status(request).await)
+        let status = ask(&socket, async |client| {
+            client.status(pb::StatusRequest {}).await
         })?;
         if context.call.json {
             output::json_line(&json::render(&status, "hookjail.v1.StatusResponse")?);
         } else {
-            output::text(&text(&status, Style::of_stdout()));
+            rows(&status).print();
         }
-        Ok(if status.serving {
-            ExitCode::SUCCESS
-        } else {
-            ExitCode::from(NOT_SERVING)
-        })
+        Ok(success(status.serving))
     }
 }
 
-fn text(status: &pb::StatusResponse, style: Style) -> String {
-    let summary = plain(&status.summary);
-    let summary = if status.serving {
-        style.good(&summary)
-    } else {
-        style.bad(&summary)
+fn rows(status: &pb::StatusResponse) -> Rows {
+    let style = Style::of_stdout();
+    let summary = match status.serving {
+        true => style.good(&status.summary),
+        false => style.bad(&status.summary),
     };
-    let or = |text: &str, other: &str| plain(if text.is_empty() { other } else { text });
-    let rows = [
+    let or = |text: &str, other: &str| if text.is_empty() { other } else { text }.to_owned();
+    let hooks = format!(
+        "{} running, {} queued, {} questions to the operator",
+        status.running, status.queued, status.questions
+    );
+    let mut rows = Rows::plain("  ", 14);
+    rows.line(format!("hookjail {}: {summary}", status.version));
+    for (name, value) in [
         (
             "process",
             format!("{}, up {}", status.pid, length(status.uptime)),
@@ -77,13 +73,7 @@ fn text(status: &pb::StatusResponse, style: Style) -> String {
         ("traces", traces(status.traces.as_ref())),
         ("backends", backends(&status.backends)),
         ("profiles", profiles(&status.profiles)),
-        (
-            "hooks",
-            format!(
-                "{} running, {} queued, {} questions to the operator",
-                status.running, status.queued, status.questions
-            ),
-        ),
+        ("hooks", hooks),
         (
             "journal",
             journal(&status.journal.clone().unwrap_or_default()),
@@ -92,13 +82,10 @@ fn text(status: &pb::StatusResponse, style: Style) -> String {
             "configuration",
             configuration(&status.configuration.clone().unwrap_or_default()),
         ),
-    ];
-    let rows = rows.map(|(name, value)| format!("  {name:<14}{value}\n"));
-    format!(
-        "hookjail {}: {summary}\n{}",
-        plain(&status.version),
-        rows.concat()
-    )
+    ] {
+        rows.row(name, value);
+    }
+    rows
 }
 
 fn network(network: Option<&pb::NetworkStatus>) -> String {
@@ -111,10 +98,10 @@ fn network(network: Option<&pb::NetworkStatus>) -> String {
         plaintext_uid,
         users,
     } = network;
-    plain(&match plaintext_uid {
+    match plaintext_uid {
         None => format!("{address}, mutual TLS, {clients} clients, {users} users"),
         Some(uid) => format!("{address}, WITHOUT TLS: everybody is uid {uid}"),
-    })
+    }
 }
 
 fn traces(traces: Option<&pb::TracesStatus>) -> String {
@@ -132,7 +119,7 @@ fn traces(traces: Option<&pb::TracesStatus>) -> String {
         (at, "") => format!("last export {}", time(*at)),
         (at, problem) => format!("last export failed {}: {problem}", time(*at)),
     };
-    plain(&format!("{endpoint}, {dropped} spans dropped, {last}"))
+    format!("{endpoint}, {dropped} spans dropped, {last}")
 }
 
 fn backends(backends: &[pb::BackendStatus]) -> String {
@@ -151,7 +138,7 @@ fn backends(backends: &[pb::BackendStatus]) -> String {
         }
     };
     let all: Vec<_> = backends.iter().map(one).collect();
-    plain(&all.join(", "))
+    all.join(", ")
 }
 
 fn profiles(profiles: &[pb::ProfileConfirmation]) -> String {
@@ -161,12 +148,12 @@ fn profiles(profiles: &[pb::ProfileConfirmation]) -> String {
         names.join(", ")
     };
     let (confirmed, not) = (names(true), names(false));
-    plain(&match (confirmed.as_str(), not.as_str()) {
+    match (confirmed.as_str(), not.as_str()) {
         ("", "") => "none".to_owned(),
         (all, "") => format!("{all}: confirmed"),
         ("", none) => format!("{none}: not confirmed"),
         (some, others) => format!("{some}: confirmed; {others}: not confirmed"),
-    })
+    }
 }
 
 fn journal(journal: &pb::JournalStatus) -> String {
@@ -184,9 +171,7 @@ fn journal(journal: &pb::JournalStatus) -> String {
         "" => String::new(),
         problem => format!("; cannot be written: {problem}"),
     };
-    plain(&format!(
-        "{directory}, {records} records written{failed}{problem}"
-    ))
+    format!("{directory}, {records} records written{failed}{problem}")
 }
 
 fn configuration(configuration: &pb::ConfigurationStatus) -> String {
@@ -197,7 +182,7 @@ fn configuration(configuration: &pb::ConfigurationStatus) -> String {
     let refused = time(Some(refused));
     // An error of TOML goes on with a picture of the place.
     let why = configuration.refusal.lines().next().unwrap_or_default();
-    plain(&format!("{loaded}; reload refused {refused}: {why}"))
+    format!("{loaded}; reload refused {refused}: {why}")
 }
 
 /// Renders a time to the second.

@@ -1,7 +1,7 @@
 //! Faults, each injected while calls are made of a real daemon: what callers saw, how soon it served again by itself, and that
 //! no record was lost or doubled, no answer false, and nothing left.
 //!
-//! `HOOKJAIL_FAULTS=short cargo test --all-features --test faults` takes a minute or two, `HOOKJAIL_FAULTS=long` more rounds
+//! `HOOKJAIL_FAULTS=short cargo test --test faults` takes a minute or two, `HOOKJAIL_FAULTS=long` more rounds
 //! of each; without it they are skipped. `UPDATE_DOCS=1` writes the table into docs/reliability.md.
 
 #![allow(

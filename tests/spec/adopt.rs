@@ -1168,7 +1168,7 @@ async fn what_a_payload_says_of_its_point_counts_over_a_line_that_was_copied() {
     // Those whose payloads name their point.
     let naming = |case: &&Case| !matches!(case.runtime, "copilot" | "git");
     for case in CASES.iter().filter(naming) {
-        let mut points = case.mode.points().iter();
+        let mut points = case.mode.facts().points.iter();
         let other = points.find(|point| matches!(point.stop, Stop::Ending | Stop::Nothing));
         let other = ["--point", other.unwrap().name];
         let words = in_place(case.runtime, &missing, &other, "/bin/true");
@@ -1193,7 +1193,7 @@ async fn a_payload_that_names_two_points_is_of_an_unknown_one() {
     let missing = directory.path().join("nobody").display().to_string();
     let naming = |case: &&Case| !matches!(case.runtime, "copilot" | "git");
     for case in CASES.iter().filter(naming) {
-        let mut points = case.mode.points().iter();
+        let mut points = case.mode.facts().points.iter();
         let lax = points.find(|point| matches!(point.stop, Stop::Ending | Stop::Nothing));
         let (key, named) = (key_of_point(case), format!("{:?}", case.point));
         let words = in_place(case.runtime, &missing, &[], "/bin/true");

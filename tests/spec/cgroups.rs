@@ -387,7 +387,7 @@ mod with_cgroup {
 }
 
 /// Hooks cannot leave their process group: to show what the cgroup does about it, the filter's denial of that is taken out.
-#[cfg(feature = "weaken")]
+#[cfg(debug_assertions)]
 mod with_cgroup_and_weakened {
     use super::*;
     use crate::witness::processes_that;

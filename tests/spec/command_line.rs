@@ -10,11 +10,14 @@ use std::{
     io::Write,
     os::unix::fs::PermissionsExt,
     process::{Output, Stdio},
+    thread,
 };
 
+use clap::Parser;
 use serde_json::{Value, json};
 
 use crate::{
+    lane::{self, LaneArguments},
     support::{Daemon, SHIPPED, Setup},
     witness::{CommandLine, hookjail, json as one_line},
 };
@@ -29,23 +32,17 @@ async fn a_lane_makes_calls_as_lines_say_and_prints_how_long_they_took() {
     let socket = daemon.path().join("sock");
     let lane = |command: &str, lines: &str| -> Vec<String> {
         let words = [
-            "bench-lane",
+            lane::NAME,
             "--connect",
             socket.to_str().unwrap(),
             "--",
             command,
         ];
-        let mut lane = hookjail(&daemon.path().join("hookjail.toml"), &words);
-        let mut lane = lane
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut stdin = lane.stdin.take().unwrap();
-        stdin.write_all(lines.as_bytes()).unwrap();
-        drop(stdin);
-        let output = lane.wait_with_output().unwrap();
-        let text = String::from_utf8(output.stdout).unwrap();
+        let arguments = LaneArguments::parse_from(words);
+        let mut answers = Vec::new();
+        let run = || arguments.run(lines.as_bytes(), &mut answers).ok();
+        thread::scope(|scope| scope.spawn(run).join().unwrap());
+        let text = String::from_utf8(answers).unwrap();
         text.lines().map(str::to_owned).collect()
     };
     let numbers =

@@ -7,6 +7,12 @@
 )]
 
 mod attempts;
+#[path = "../../benches/lane/client.rs"]
+#[expect(
+    dead_code,
+    reason = "shared with benchmarks, which are lanes themselves"
+)]
+mod lane;
 #[path = "../support/mod.rs"]
 mod support;
 #[path = "../support/witness.rs"]
@@ -31,7 +37,7 @@ mod fail_closed;
 mod hidden;
 mod http;
 mod json;
-#[cfg(feature = "weaken")]
+#[cfg(debug_assertions)]
 mod mutation;
 mod nesting;
 mod profiles;

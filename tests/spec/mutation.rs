@@ -1,6 +1,6 @@
 //! The policy with one element taken out at a time: something must notice each.
 //!
-//! `cargo test --all-features --test spec mutation -- --include-ignored --nocapture` prints element by element what
+//! `cargo test --test spec mutation -- --include-ignored --nocapture` prints element by element what
 //! noticed. What noticed is an attempt that got through, a call that was not denied as written down, or the daemon, which
 //! refuses to run.
 //! `HOOKJAIL_MUTANTS=N` tries every Nth element only.

@@ -674,7 +674,7 @@ async fn a_hook_in_a_namespace_dies_with_the_daemon_even_without_a_keeper() {
     assert!(call.await.unwrap().is_err());
 }
 
-#[cfg(feature = "weaken")]
+#[cfg(debug_assertions)]
 #[tokio::test]
 async fn a_self_test_and_this_chapter_notice_where_nothing_is_mounted() {
     let weakened = async |lacking: &str| {

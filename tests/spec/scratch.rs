@@ -229,7 +229,7 @@ async fn where_scratch_cannot_be_limited_a_profile_that_limits_it_is_refused_and
     }
 }
 
-#[cfg(feature = "weaken")]
+#[cfg(debug_assertions)]
 #[tokio::test]
 async fn a_self_test_and_this_chapter_notice_where_scratch_is_not_limited() {
     let weakened = async |lacking: &str| {

@@ -134,35 +134,18 @@ pub fn in_trace<T>(message: T) -> tonic::Request<T> {
     request
 }
 
-/// A request under an id of this process.
-pub trait Named {
-    /// Returns the request's id, which may be empty.
-    fn id(&mut self) -> &mut String;
-}
-
-impl Named for pb::ExecuteRequest {
-    fn id(&mut self) -> &mut String {
-        &mut self.request_id
-    }
-}
-
-impl Named for pb::DispatchRequest {
-    fn id(&mut self) -> &mut String {
-        &mut self.request_id
-    }
-}
-
 /// Makes a request, under a new id where the request has none, and returns the answer that carries the same id.
 ///
 /// # Errors
 ///
 /// Returns the daemon's refusal, and an error for the answer to another request.
-pub async fn answer<Q: Named, R>(
+async fn answer<Q, R>(
     mut request: tonic::Request<Q>,
+    id: impl FnOnce(&mut Q) -> &mut String,
     call: impl AsyncFnOnce(tonic::Request<Q>) -> Result<Response<R>, Status>,
     answered: impl FnOnce(&R) -> &str,
 ) -> Result<Response<R>, Status> {
-    let id = request.get_mut().id();
+    let id = id(request.get_mut());
     if id.is_empty() {
         *id = Uuid::now_v7().to_string();
     }
@@ -180,30 +163,30 @@ pub async fn answer<Q: Named, R>(
 ///
 /// # Errors
 ///
-/// As [`answer`].
+/// Returns the daemon's refusal, and an error for the answer to another request.
 pub async fn execute(
     service: &mut HookServiceClient<Channel>,
     request: tonic::Request<pb::ExecuteRequest>,
 ) -> Result<Response<pb::ExecuteResponse>, Status> {
     let call = async |request| service.execute(request).await;
-    answer(request, call, |answer| &answer.request_id).await
+    answer(request, |it| &mut it.request_id, call, |it| &it.request_id).await
 }
 
 /// Runs the hooks of a point by a daemon.
 ///
 /// # Errors
 ///
-/// As [`answer`].
+/// Returns the daemon's refusal, and an error for the answer to another request.
 pub async fn dispatch(
     service: &mut HookServiceClient<Channel>,
     request: tonic::Request<pb::DispatchRequest>,
 ) -> Result<Response<pb::DispatchResponse>, Status> {
     let call = async |request| service.dispatch(request).await;
-    answer(request, call, |answer| &answer.request_id).await
+    answer(request, |it| &mut it.request_id, call, |it| &it.request_id).await
 }
 
 /// Converts a daemon's refusal to a failure.
-pub fn refused(status: &Status) -> Failure {
+pub fn refused(status: Status) -> Failure {
     let info = status.get_error_details().error_info().cloned();
     Failure {
         metadata: info

@@ -68,9 +68,9 @@ pub fn parse(name: &str) -> Result<Option<Adopted>, String> {
         return Ok(None);
     }
     let all = Adopted::all();
-    let known = all.iter().find(|known| is_spelled(known.name(), name));
+    let known = all.iter().find(|known| is_spelled(known.name, name));
     known.map(|runtime| Some(*runtime)).ok_or_else(|| {
-        let names: Vec<_> = all.iter().map(|known| known.name()).collect();
+        let names: Vec<_> = all.iter().map(|known| known.name).collect();
         format!("one of {AUTO}, {}", names.join(", "))
     })
 }
@@ -218,7 +218,7 @@ impl ReplacedHook {
         };
         let named = runtime.named_point(payload);
         let listed = named.filter(|point| {
-            let mut points = runtime.mode().points().iter();
+            let mut points = runtime.mode.facts().points.iter();
             points.any(|known| known.name == point)
         });
         self.point = listed
@@ -262,7 +262,7 @@ impl ReplacedHook {
         }
         let point = self.point.as_deref().unwrap_or_default();
         let told = match self.runtime {
-            Some(runtime) if runtime.answers_by_code() => return None,
+            Some(runtime) if runtime.answers_by_code => return None,
             Some(runtime) => runtime.default_timeout(point),
             None => None,
         };
@@ -499,7 +499,7 @@ impl<'a> StandInHook<'a> {
         payload: Vec<u8>,
         server: ServerPlace,
     ) -> Result<pb::ExecuteRequest, Failure> {
-        let mode = self.runtime.mode();
+        let mode = self.runtime.mode;
         let place = &self.run.place;
         let point = self.post.point.as_deref();
         let home = context.paths.home.as_deref();
@@ -509,7 +509,7 @@ impl<'a> StandInHook<'a> {
         let offer = request.offer.get_or_insert_default();
         offered::offer(offer, server, offered::variables());
         Ok(pb::ExecuteRequest {
-            contract: contract(mode.contract_name())?.into(),
+            contract: contract(mode.facts().contract)?.into(),
             event: Some(pb::Event {
                 json: payload.into(),
                 point: point.unwrap_or_default().to_owned(),
@@ -560,7 +560,7 @@ impl<'a> StandInHook<'a> {
             stdout: response.stdout.to_vec(),
         };
         // Any exit code but 0 blocks there, and the contract has no decision.
-        if self.runtime.answers_by_code() {
+        if self.runtime.answers_by_code {
             return Ok(said);
         }
         let verdict = response.verdict.clone().unwrap_or_default();
@@ -645,7 +645,7 @@ async fn call_once(
         let answered = connect::execute(&mut service, request).await;
         answered
             .map(tonic::Response::into_inner)
-            .map_err(|status| connect::refused(&status))
+            .map_err(connect::refused)
     };
     match left {
         None => answer.await,

@@ -93,10 +93,7 @@ pub async fn until_interrupted<T>(
     let interrupted =
         |number: u8| Failure::new("interrupted; the hook was killed").with_code(SIGNALED + number);
     tokio::select! {
-        answer = answer => match answer {
-            Ok(answer) => Ok(answer.into_inner()),
-            Err(status) => Err(connect::refused(&status)),
-        },
+        answer = answer => answer.map(Response::into_inner).map_err(connect::refused),
         _ = terminate.recv() => Err(interrupted(15)),
         _ = interrupt.recv() => Err(interrupted(2)),
     }

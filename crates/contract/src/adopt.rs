@@ -1,8 +1,8 @@
 //! Adapters for hooks that runtimes start: recognises payloads and builds each runtime's block answer.
 //!
-//! The differences of a runtime are in the `adapter.rs` of its folder.
+//! What is particular to a runtime is the `ADAPTER` in the `adapter.rs` of its folder.
 
-use std::{collections::BTreeSet, fmt, path::Path, time::Duration};
+use std::{collections::BTreeSet, ops::Deref, path::Path, time::Duration};
 
 use serde_json::{Value, json};
 
@@ -28,119 +28,100 @@ const COMMANDS: [&str; 4] = [
 /// Sample files of a project for guards, and one that few guards should block.
 const FILES: [&str; 3] = ["notes.txt", ".env", "package-lock.json"];
 
-/// Behaviour of a runtime that starts a hook and reads its end.
-pub(super) trait Adapter: Sync {
-    /// Returns the facts that hold at every point.
-    fn facts(&self) -> &'static AdapterFacts;
-
-    /// Returns how specific a payload is to the runtime; `None` if foreign.
-    ///
-    /// The payload is attributed to the runtime with the highest number.
-    fn likeness(&self, _payload: &Members<'_>) -> Option<u8> {
-        None
-    }
-
-    /// Returns the point of a payload that names none.
-    fn unnamed_point(&self, _payload: &Members<'_>) -> Option<&'static str> {
-        None
-    }
-
-    /// Returns the default timeout of hooks; `None` if unknown.
-    fn default_timeout(&self, point: &str) -> Option<Duration> {
-        self.facts().mode.defaults(point).timeout
-    }
-
-    /// Builds the block answer at a point that the runtime honours. `None` where none is known.
-    fn no(&self, _point: &str, why: &str) -> Option<HookOutput> {
-        Some(HookOutput::by_code(2, why))
-    }
-
-    /// Returns whether the runtime shows its user the `systemMessage` of an answer at a point.
-    fn shows_messages(&self, _point: &str) -> bool {
-        false
-    }
-
-    /// Returns whether the runtime takes an end for a block; `None` leaves it to its contract.
-    fn takes_for_no(&self, _said: &HookOutput) -> Option<bool> {
-        None
-    }
-
-    /// Returns the timeout of a settings entry, from the one that its contract reads there.
-    fn entry_time(&self, read: Duration) -> Duration {
-        read
-    }
-
-    /// Returns a sample event for a command line.
-    fn command_sample(&self, command: &str, _project: &Path) -> Value {
-        json!({"tool_name": "Bash", "tool_input": {"command": command}})
-    }
-
-    /// Returns a sample event for a write to a file of a project.
-    fn file_sample(&self, _name: &str, path: &Path) -> Value {
-        json!({"tool_name": "Write", "tool_input": {"file_path": path, "content": "x"}})
-    }
-}
-
-/// The facts of an adapter that hold at every point.
+/// What hookjail knows of a runtime that starts a hook and reads its end.
+#[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
-pub(super) struct AdapterFacts {
+pub struct Adapter {
     /// The user's step before changed hooks run; `None` where they run at once.
-    pub(super) after_a_change: Option<&'static str>,
-    /// Whether exit codes alone decide at any point, without a timeout.
-    pub(super) answers_by_code: bool,
+    pub after_a_change: Option<&'static str>,
+    /// Whether exit codes alone decide at any point, without a timeout, and payloads are no JSON.
+    pub answers_by_code: bool,
+    /// Returns a sample event for a command line in a project.
+    pub(super) command_sample: fn(&str, &Path) -> Value,
+    /// Returns the timeout of a settings entry, from the one that its contract reads there.
+    pub entry_time: fn(Duration) -> Duration,
     /// The files of a project, or of a directory around it, from which it takes variables.
-    pub(super) environments: &'static [&'static str],
+    pub environments: &'static [&'static str],
     /// The exit code of a failure where nothing can be stopped.
     pub(super) failure_code: u8,
+    /// Returns a sample event for a write to a file of a project, by its name and its path.
+    pub(super) file_sample: fn(&str, &Path) -> Value,
     /// Whether its settings are YAML; else they are JSON.
-    pub(super) keeps_yaml: bool,
-    /// The member by which a payload names its point. `None` where payloads are no JSON.
-    pub(super) key_of_point: Option<&'static str>,
+    pub keeps_yaml: bool,
+    /// Returns how specific a payload is to the runtime; `None` if foreign.
+    ///
+    /// The payload is attributed to the runtime with the highest number. The text is the point that it names, if it does.
+    pub(super) likeness: fn(&Members<'_>, Option<&str>) -> Option<u8>,
     /// The keys of a settings entry with a hook's command line, by precedence.
-    pub(super) line_keys: &'static [&'static str],
+    pub line_keys: &'static [&'static str],
     /// The mode of the contract under which its hooks run.
-    pub(super) mode: Mode,
+    pub mode: Mode,
     /// The name on the command line.
-    pub(super) name: &'static str,
+    pub name: &'static str,
     /// Whether its payloads name their lifecycle point at every point.
-    pub(super) names_points: bool,
+    pub names_points: bool,
+    /// Builds the block answer at a point that the runtime honours. `None` where none is known.
+    pub(super) no: fn(&str, &str) -> Option<HookOutput>,
     /// The paths in a project that it obeys: settings, hooks, commands, skills, rules and servers of tools. A directory ends in `/`.
     pub(super) obeys: &'static [&'static str],
     /// The paths of its hook settings; none where a command-line argument names them.
-    pub(super) settings: Settings,
+    pub settings: Settings,
+    /// Returns whether the runtime shows its user the `systemMessage` of an answer at a point.
+    pub(super) shows_messages: fn(&str) -> bool,
     /// Whether its settings may have comments, as in JavaScript.
-    pub(super) takes_comments: bool,
+    pub takes_comments: bool,
+    /// Returns whether the runtime takes an end for a block; `None` leaves it to its contract.
+    pub(super) takes_for_no: fn(&HookOutput) -> Option<bool>,
+    /// The default timeout of hooks, where it is another than its contract's.
+    pub(super) timeout: Option<Duration>,
+    /// Returns the point of a payload that names none.
+    pub(super) unnamed_point: fn(&Members<'_>) -> Option<&'static str>,
     /// The variables that the runtime sets for its hooks and that a dispatch can fill.
-    pub(super) variables: &'static [(&'static str, Holds)],
+    pub variables: &'static [(&'static str, Holds)],
 }
 
-impl AdapterFacts {
-    /// The defaults of all members.
-    pub(super) const NONE: Self = Self {
-        after_a_change: None,
-        answers_by_code: false,
-        environments: &[],
-        failure_code: FAILED,
-        keeps_yaml: false,
-        key_of_point: Some("hook_event_name"),
-        line_keys: &["command"],
-        mode: Mode::Observe,
-        name: "",
-        names_points: true,
-        obeys: &[],
-        settings: Settings {
-            project: &[],
-            user: &[],
-        },
-        takes_comments: false,
-        variables: &[],
-    };
+impl Adapter {
+    /// Builds an adapter from a name and the mode of a contract, with the defaults of all other members.
+    pub(super) const fn new(name: &'static str, mode: Mode) -> Self {
+        Self {
+            after_a_change: None,
+            answers_by_code: false,
+            command_sample: |command, _| json!({"tool_name": "Bash", "tool_input": {"command": command}}),
+            entry_time: |read| read,
+            environments: &[],
+            failure_code: FAILED,
+            file_sample: |_, path| json!({"tool_name": "Write", "tool_input": {"file_path": path, "content": "x"}}),
+            keeps_yaml: false,
+            likeness: |_, _| None,
+            line_keys: &["command"],
+            mode,
+            name,
+            names_points: true,
+            no: |_, why| Some(HookOutput::by_code(2, why)),
+            obeys: &[],
+            settings: Settings {
+                project: &[],
+                user: &[],
+            },
+            shows_messages: |_| false,
+            takes_comments: false,
+            takes_for_no: |_| None,
+            timeout: None,
+            unnamed_point: |_| None,
+            variables: &[],
+        }
+    }
+
+    /// Returns the member by which a payload names its point; `None` where payloads are no JSON.
+    fn key_of_point(&self) -> Option<&'static str> {
+        (!self.answers_by_code).then(|| self.mode.facts().point_key)
+    }
 }
 
 /// Returns the paths in a project that any runtime obeys, sorted. A directory ends in `/`.
 pub fn obeyed() -> BTreeSet<&'static str> {
     let all = Adopted::all().into_iter();
-    all.flat_map(|adopted| adopted.0.facts().obeys.iter().copied())
+    all.flat_map(|adopted| adopted.obeys.iter().copied())
         .collect()
 }
 
@@ -153,22 +134,24 @@ pub fn directories() -> BTreeSet<&'static str> {
 }
 
 /// A runtime whose own hooks hookjail runs in its place.
-#[derive(Clone, Copy)]
-pub struct Adopted(&'static dyn Adapter);
+#[derive(Clone, Copy, Debug)]
+pub struct Adopted(&'static Adapter);
+
+impl Deref for Adopted {
+    type Target = Adapter;
+
+    fn deref(&self) -> &Adapter {
+        self.0
+    }
+}
 
 impl PartialEq for Adopted {
     fn eq(&self, other: &Self) -> bool {
-        self.name() == other.name()
+        self.name == other.name
     }
 }
 
 impl Eq for Adopted {}
-
-impl fmt::Debug for Adopted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Adopted").field(&self.name()).finish()
-    }
-}
 
 /// Exit code and output of a hook's process.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -222,55 +205,40 @@ impl Adopted {
     pub fn all() -> Vec<Self> {
         let of_modes = Mode::ALL.into_iter().filter_map(Self::of);
         let mut all: Vec<_> = of_modes.chain(OTHERS.map(Self)).collect();
-        all.sort_by_key(|adopted| adopted.name());
+        all.sort_by_key(|adopted| adopted.name);
         all.dedup();
         all
     }
 
     /// Returns the names of directories of a project in which it keeps what it obeys.
     pub(super) fn directories(self) -> BTreeSet<&'static str> {
-        let split = self
-            .0
-            .facts()
-            .obeys
-            .iter()
-            .filter_map(|path| path.split_once('/'));
+        let split = self.obeys.iter().filter_map(|path| path.split_once('/'));
         split.map(|(directory, _)| directory).collect()
     }
 
     /// Returns the runtime of a contract's mode; `None` where there is none.
     pub fn of(mode: Mode) -> Option<Self> {
-        mode.runtime().facts().adapter.map(Self)
-    }
-
-    /// Returns the name on the command line.
-    pub fn name(self) -> &'static str {
-        self.0.facts().name
-    }
-
-    /// Returns the mode of the contract under which its hooks run.
-    pub fn mode(self) -> Mode {
-        self.0.facts().mode
-    }
-
-    /// Returns whether exit codes alone decide at any point, without a timeout.
-    pub fn answers_by_code(self) -> bool {
-        self.0.facts().answers_by_code
+        mode.facts().adapter.map(Self)
     }
 
     /// Returns the default timeout of hooks; `None` if unknown.
     pub fn default_timeout(self, point: &str) -> Option<Duration> {
-        self.0.default_timeout(point)
+        self.timeout.or(self.mode.defaults(point).timeout)
     }
 
     /// Detects the runtime of a payload; `None` if undecidable.
     pub fn recognise(payload: &[u8]) -> Option<Self> {
         let payload = String::from_utf8_lossy(payload);
         let members = Members::parse_at_any_depth(&payload).ok()?;
-        let alike = |adopted: Self| Some((adopted.0.likeness(&members)?, adopted));
+        let alike = |adopted: Self| Some((adopted.likeness(&members)?, adopted));
         let all = Self::all().into_iter().filter_map(alike);
         all.max_by_key(|(likeness, _)| *likeness)
             .map(|(_, adopted)| adopted)
+    }
+
+    fn likeness(self, members: &Members<'_>) -> Option<u8> {
+        let point = members.last(self.key_of_point()?).and_then(text);
+        (self.0.likeness)(members, point.as_deref())
     }
 
     /// Returns the lifecycle point of a payload, named or inferred from its members. It is inferred where the runtime's
@@ -278,10 +246,10 @@ impl Adopted {
     pub fn point(self, payload: &[u8]) -> Option<String> {
         let payload = String::from_utf8_lossy(payload);
         let members = Members::parse_at_any_depth(&payload).ok()?;
-        let key = self.0.facts().key_of_point?;
+        let key = self.key_of_point()?;
         match members.last(key) {
             Some(_) => text(members.only(key)?),
-            None => self.0.unnamed_point(&members).map(str::to_owned),
+            None => (self.unnamed_point)(&members).map(str::to_owned),
         }
     }
 
@@ -289,22 +257,22 @@ impl Adopted {
     pub fn named_point(self, payload: &[u8]) -> Option<String> {
         let payload = String::from_utf8_lossy(payload);
         let members = Members::parse_at_any_depth(&payload).ok()?;
-        text(members.only(self.0.facts().key_of_point?)?)
+        text(members.only(self.key_of_point()?)?)
     }
 
     /// Returns the effect of a block at a point. `None` is an unknown point, which counts as a gate.
     pub fn stakes(self, point: Option<&str>) -> Stakes {
-        if self.answers_by_code() {
+        if self.answers_by_code {
             return Stakes::Gate;
         }
-        let mode = self.mode();
+        let mode = self.mode;
         match point.map(|point| mode.stop_at(point)) {
             Some(Ok(Stop::Ending)) => Stakes::GoOn,
             Some(Ok(Stop::Nothing)) => Stakes::Nothing,
             Some(Ok(Stop::Call | Stop::Operation)) => Stakes::Gate,
             // An unknown point of a runtime without any gate is no gate either.
             None | Some(Err(_)) => {
-                let mut points = mode.points().iter();
+                let mut points = mode.facts().points.iter();
                 if points.all(|known| known.stop == Stop::Nothing) {
                     Stakes::Nothing
                 } else {
@@ -317,9 +285,9 @@ impl Adopted {
     /// Returns whether a tool call or permission is decided at a point, or may be.
     pub fn is_of_a_call(self, point: Option<&str>) -> bool {
         match point {
-            _ if self.answers_by_code() => true,
+            _ if self.answers_by_code => true,
             Some(point) => self
-                .mode()
+                .mode
                 .stop_at(point)
                 .map_or_else(|_| self.stakes(None) == Stakes::Gate, |it| it == Stop::Call),
             None => self.stakes(None) == Stakes::Gate,
@@ -334,17 +302,17 @@ impl Adopted {
     /// The answers do not follow from the contracts' stops: a contract may be stricter than its runtime, and an answer
     /// that the runtime ignores blocks nothing.
     pub fn no(self, point: Option<&str>, why: &str) -> HookOutput {
-        let no = self.0.no(point.unwrap_or_default(), why);
+        let no = (self.0.no)(point.unwrap_or_default(), why);
         no.unwrap_or_else(|| self.failed(point, why))
     }
 
     /// Builds the answer for a hook that did not run, which stops nothing.
     pub fn failed(self, point: Option<&str>, why: &str) -> HookOutput {
         if self.stakes(point) == Stakes::Nothing {
-            return HookOutput::by_code(self.0.facts().failure_code, why);
+            return HookOutput::by_code(self.failure_code, why);
         }
         // A runtime, or the hook's entry, may take any exit code but 0 for a block. Some runtimes show their user a message.
-        if point.is_some_and(|point| self.0.shows_messages(point)) {
+        if point.is_some_and(|point| (self.shows_messages)(point)) {
             return HookOutput::by_words(&json!({"systemMessage": why}), why);
         }
         HookOutput::by_code(0, why)
@@ -352,64 +320,24 @@ impl Adopted {
 
     /// Returns whether the runtime takes an end for a block at a point.
     pub fn takes_for_no(self, point: Option<&str>, said: &HookOutput) -> bool {
-        let own = self.0.takes_for_no(said);
+        let own = (self.0.takes_for_no)(said);
         own.unwrap_or_else(|| {
-            decides(self.mode(), point.unwrap_or_default(), said)
+            decides(self.mode, point.unwrap_or_default(), said)
                 .0
                 .stops()
         })
     }
 
-    /// Returns the paths of its hook settings; none where a command-line argument names them.
-    pub fn settings(self) -> Settings {
-        self.0.facts().settings
-    }
-
-    /// Returns the keys of a settings entry with a hook's command line, by precedence.
-    pub fn line_keys(self) -> &'static [&'static str] {
-        self.0.facts().line_keys
-    }
-
-    /// Returns whether its settings are YAML; else they are JSON.
-    pub fn keeps_yaml(self) -> bool {
-        self.0.facts().keeps_yaml
-    }
-
-    /// Returns the files of a project, or of a directory around it, from which it takes variables.
-    pub fn environments(self) -> &'static [&'static str] {
-        self.0.facts().environments
-    }
-
-    /// Returns whether its settings may have comments, as in JavaScript.
-    pub fn takes_comments(self) -> bool {
-        self.0.facts().takes_comments
-    }
-
-    /// Returns the variables that the runtime sets for its hooks and that a dispatch can fill.
-    pub fn variables(self) -> &'static [(&'static str, Holds)] {
-        self.0.facts().variables
-    }
-
-    /// Returns the timeout of a settings entry, from the one that its contract reads there.
-    pub fn entry_time(self, read: Duration) -> Duration {
-        self.0.entry_time(read)
-    }
-
     /// Returns the variables that hold the project's directory.
     pub fn project_variables(self) -> impl Iterator<Item = &'static str> {
-        let variables = self.variables().iter();
+        let variables = self.variables.iter();
         variables.filter_map(|(name, holds)| (*holds == Holds::Project).then_some(*name))
-    }
-
-    /// Returns whether its payloads name their lifecycle point at every point.
-    pub fn names_points(self) -> bool {
-        self.0.facts().names_points
     }
 
     /// Returns sample events to rehearse a guard: tool calls in a project, in the runtime's form.
     pub fn samples(self, project: &Path) -> Vec<Value> {
-        let command = |command: &str| self.0.command_sample(command, project);
-        let file = |name: &str| self.0.file_sample(name, &project.join(name));
+        let command = |command: &str| (self.command_sample)(command, project);
+        let file = |name: &str| (self.file_sample)(name, &project.join(name));
         COMMANDS
             .into_iter()
             .map(command)
@@ -417,20 +345,15 @@ impl Adopted {
             .collect()
     }
 
-    /// Returns the user's step before changed hooks run; `None` where they run at once.
-    pub fn after_a_change(self) -> Option<&'static str> {
-        self.0.facts().after_a_change
-    }
-
     /// Returns the end of an observing hook.
     ///
     /// It is the hook's own where that neither stops nor asks, else one that reports that the hook's end is not passed
     /// on.
     pub fn observed(self, point: Option<&str>, said: HookOutput) -> HookOutput {
-        if self.answers_by_code() {
+        if self.answers_by_code {
             return HookOutput { code: 0, ..said };
         }
-        let (decision, failed) = decides(self.mode(), point.unwrap_or_default(), &said);
+        let (decision, failed) = decides(self.mode, point.unwrap_or_default(), &said);
         let decides = decision.stops() || decision == Decision::Ask;
         let may_decide = said.is_json_like() && (failed || point.is_none());
         let is_plain = said.code == 0 || self.stakes(point) == Stakes::Nothing;
@@ -451,7 +374,9 @@ impl Adopted {
 
 /// Returns Base Coat's name of a point; the name itself where no runtime renames it.
 pub fn base_coats(point: &str) -> &str {
-    let known = Mode::ALL.into_iter().flat_map(Mode::shared_points);
+    let known = Mode::ALL
+        .into_iter()
+        .flat_map(|mode| mode.facts().shared_points);
     let mut known = known.filter(|(_, own)| *own == point);
     known.next().map_or(point, |(shared, _)| *shared)
 }
@@ -481,10 +406,10 @@ mod tests {
     /// and is stricter than the contracts, which stop where a hook may have meant to. Claude Code 2.1.330, Codex
     /// 0.169.0, Copilot CLI 1.0.102, Gemini CLI 0.61.0; the others by their pages.
     fn honours(runtime: Adopted, point: &str, said: &HookOutput) -> bool {
-        if runtime.answers_by_code() {
+        if runtime.answers_by_code {
             return said.code != 0;
         }
-        let mode = runtime.mode();
+        let mode = runtime.mode;
         let answer: Value = serde_json::from_slice(&said.stdout).unwrap_or_default();
         let has = |name: &str, value: Value| said.code == 0 && answer[name] == value;
         let two = said.code == 2;
@@ -508,7 +433,7 @@ mod tests {
 
     fn named(name: &str) -> Adopted {
         let mut all = Adopted::all().into_iter();
-        all.find(|adopted| adopted.name() == name).unwrap()
+        all.find(|adopted| adopted.name == name).unwrap()
     }
 
     fn why() -> &'static str {
@@ -519,9 +444,9 @@ mod tests {
     fn every_runtime_honours_its_no_wherever_something_can_be_stopped() {
         let mut gates = 0;
         for runtime in Adopted::all() {
-            let name = runtime.name();
-            let mode = runtime.mode();
-            let points = mode.points().iter().map(|point| Some(point.name));
+            let name = runtime.name;
+            let mode = runtime.mode;
+            let points = mode.facts().points.iter().map(|point| Some(point.name));
             for point in points.chain([None]) {
                 let no = runtime.no(point, why());
                 if runtime.stakes(point) == Stakes::Nothing {
@@ -548,7 +473,7 @@ mod tests {
         let minute = Some(Duration::from_secs(60));
         assert_eq!(qwen.default_timeout("PreToolUse"), minute);
         assert_ne!(claude.default_timeout("PreToolUse"), minute);
-        let points = Mode::ClaudeCode.points().iter();
+        let points = Mode::ClaudeCode.facts().points.iter();
         for point in points.map(|point| Some(point.name)).chain([None]) {
             assert_eq!(qwen.no(point, "why"), claude.no(point, "why"), "{point:?}");
             assert_eq!(qwen.failed(point, "why"), claude.failed(point, "why"));
@@ -585,8 +510,8 @@ mod tests {
     #[test]
     fn a_failure_of_hookjails_own_stops_nothing_at_any_point_of_any_runtime() {
         for runtime in Adopted::all() {
-            let name = runtime.name();
-            let points = runtime.mode().points().iter();
+            let name = runtime.name;
+            let points = runtime.mode.facts().points.iter();
             for point in points.map(|point| Some(point.name)).chain([None]) {
                 let failed = runtime.failed(point, why());
                 assert!(
@@ -635,8 +560,8 @@ mod tests {
             (1, r#"{"decision": "deny", "reason": "no"}"#, ""),
         ];
         for runtime in Adopted::all() {
-            let name = runtime.name();
-            let points = runtime.mode().points().iter();
+            let name = runtime.name;
+            let points = runtime.mode.facts().points.iter();
             for point in points.map(|point| Some(point.name)).chain([None]) {
                 for (code, stdout, stderr) in ends {
                     let said = HookOutput {
@@ -652,7 +577,7 @@ mod tests {
                     let stakes = runtime.stakes(point);
                     let is_quiet = observed.code == 0 || stakes == Stakes::Nothing;
                     assert!(is_quiet, "{name} {point:?}: {observed:?}");
-                    if point.is_none() && stakes != Stakes::Nothing && !runtime.answers_by_code() {
+                    if point.is_none() && stakes != Stakes::Nothing && !runtime.answers_by_code {
                         assert!(
                             !observed.stdout.starts_with(b"{")
                                 && !observed.stderr.starts_with(b"{")
@@ -676,10 +601,10 @@ mod tests {
     #[test]
     fn every_alias_is_a_point_of_its_runtime_and_stands_for_one_of_base_coats() {
         for mode in Mode::ALL {
-            for (name, alias) in mode.shared_points() {
+            for (name, alias) in mode.facts().shared_points {
                 assert!(Mode::Basecoat.stop_at(name).is_ok(), "{name}");
                 assert_eq!(base_coats(name), *name);
-                let mut points = mode.points().iter();
+                let mut points = mode.facts().points.iter();
                 assert!(points.any(|point| point.name == *alias), "{mode:?} {alias}");
                 assert_eq!(base_coats(alias), *name);
             }
@@ -760,10 +685,10 @@ mod tests {
             ),
         ] {
             let runtime = Adopted::recognise(payload.as_bytes()).unwrap();
-            assert_eq!(runtime.name(), name, "{payload}");
+            assert_eq!(runtime.name, name, "{payload}");
             let members = Members::parse_at_any_depth(payload).unwrap();
             let all = Adopted::all().into_iter();
-            let mut alike: Vec<_> = all.filter_map(|it| it.0.likeness(&members)).collect();
+            let mut alike: Vec<_> = all.filter_map(|it| it.likeness(&members)).collect();
             alike.sort_unstable();
             assert!(
                 alike.windows(2).all(|two| two[0] != two[1]),

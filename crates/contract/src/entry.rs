@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use hookjail_base::model::{InvalidField, OnFailure};
 
-use super::Report;
+use super::{Facts, Report};
 
 /// The agent's mode, where it decides which commands may run.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -122,8 +122,6 @@ pub(super) enum Key {
     Allowed,
     /// A boolean: [`Entry::background`].
     Background,
-    /// Any value; it does not affect how an end is interpreted.
-    Carried,
     /// A whole number: [`Entry::context_chars`].
     ContextChars,
     /// A boolean; `true` closes [`Entry::on_failure`].
@@ -151,16 +149,22 @@ pub(super) enum Key {
     },
 }
 
+impl Key {
+    /// Returns whether entries of hook files have it: no group, and no runner.
+    pub(super) const fn is_of_an_entry(self) -> bool {
+        !matches!(
+            self,
+            Self::AgentMode | Self::Allowed | Self::InTurn | Self::Preempt
+        )
+    }
+}
+
 /// Parses an entry in a contract's own spelling.
 ///
 /// # Errors
 ///
 /// A key that the contract's entries do not have, or a value that the key cannot have.
-pub(super) fn parse(
-    contract: &str,
-    keys: &[(&str, Key)],
-    config: &Map<String, Value>,
-) -> Result<Entry, InvalidField> {
+pub(super) fn parse(facts: &Facts, config: &Map<String, Value>) -> Result<Entry, InvalidField> {
     let mut entry = Entry::default();
     for (name, value) in config {
         let field = |problem: &str| InvalidField::new(format!("config.{name}"), problem);
@@ -176,11 +180,20 @@ pub(super) fn parse(
                 .ok_or_else(|| field("must be a number, and not negative"))
         };
         let word = || value.as_str().unwrap_or_default();
-        let (_, key) = keys.iter().find(|(key, _)| key == name).ok_or_else(|| {
-            field(&format!(
-                "is not a key of a hook's entry under `{contract}`"
-            ))
-        })?;
+        if facts.carried.contains(&name.as_str()) {
+            continue;
+        }
+        let known = facts.keys.iter().find(|(key, _)| key == name);
+        let key = match known {
+            Some((_, key)) => key,
+            None if name == "allowed" && !facts.carried.is_empty() => &Key::Allowed,
+            None => {
+                let contract = facts.contract;
+                return Err(field(&format!(
+                    "is not a key of a hook's entry under `{contract}`"
+                )));
+            }
+        };
         match key {
             Key::AgentMode => {
                 let name = value.as_str().ok_or_else(|| field("must be a text"))?;
@@ -188,7 +201,6 @@ pub(super) fn parse(
             }
             Key::Allowed => entry.allowed = Some(boolean()?),
             Key::Background => entry.background = boolean()?,
-            Key::Carried => {}
             Key::ContextChars => {
                 let chars = value.as_u64().and_then(|chars| usize::try_from(chars).ok());
                 entry.context_chars = chars.ok_or_else(|| field("must be a whole number"))?;
@@ -237,19 +249,23 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::Verdict;
 
-    const KEYS: [(&str, Key); 4] = [
-        ("failClosed", Key::FailClosed),
-        ("on_error", Key::OnError),
-        ("timeoutMs", Key::TimeoutMillis),
-        ("command", Key::Carried),
-    ];
+    const FACTS: Facts = Facts {
+        carried: &["command"],
+        keys: &[
+            ("failClosed", Key::FailClosed),
+            ("on_error", Key::OnError),
+            ("timeoutMs", Key::TimeoutMillis),
+        ],
+        ..Facts::new("loom", "", |_| Verdict::default())
+    };
 
     #[test]
     fn an_entry_is_read_in_its_contracts_spelling() {
         let config =
             json!({"failClosed": true, "on_error": "ignore", "timeoutMs": 1500, "command": []});
-        let entry = parse("loom", &KEYS, config.as_object().unwrap()).unwrap();
+        let entry = parse(&FACTS, config.as_object().unwrap()).unwrap();
         let expected = Entry {
             on_error: OnError::Ignore,
             on_failure: OnFailure::Closed,
@@ -261,7 +277,10 @@ mod tests {
 
     #[test]
     fn a_time_of_zero_leaves_the_contracts() {
-        let key = |negative| [("timeout", Key::TimeoutSecondsUnlessZero { negative })];
+        const KEYS: [&[(&str, Key)]; 2] = [
+            &[("timeout", Key::TimeoutSecondsUnlessZero { negative: false })],
+            &[("timeout", Key::TimeoutSecondsUnlessZero { negative: true })],
+        ];
         for (negative, timeout, expected) in [
             (false, json!(0), Ok(None)),
             (false, json!(1.5), Ok(Some(Duration::from_millis(1500)))),
@@ -270,7 +289,11 @@ mod tests {
             (true, json!("3"), Err("config.timeout".to_owned())),
         ] {
             let config = json!({ "timeout": timeout });
-            let entry = parse("any", &key(negative), config.as_object().unwrap());
+            let facts = Facts {
+                keys: KEYS[usize::from(negative)],
+                ..Facts::new("loom", "", |_| Verdict::default())
+            };
+            let entry = parse(&facts, config.as_object().unwrap());
             let read = entry.map(|entry| entry.timeout);
             assert_eq!(read.map_err(|error| error.field), expected, "{timeout}");
         }
@@ -278,7 +301,10 @@ mod tests {
 
     #[test]
     fn an_agents_mode_need_not_be_known() {
-        let keys = [("mode", Key::AgentMode)];
+        const FACTS: Facts = Facts {
+            keys: &[("mode", Key::AgentMode)],
+            ..Facts::new("loom", "", |_| Verdict::default())
+        };
         for (name, mode) in [
             ("auto", AgentMode::Auto),
             ("plan", AgentMode::Plan),
@@ -287,11 +313,11 @@ mod tests {
             ("newest", AgentMode::Other),
         ] {
             let config = json!({ "mode": name });
-            let entry = parse("any", &keys, config.as_object().unwrap()).unwrap();
+            let entry = parse(&FACTS, config.as_object().unwrap()).unwrap();
             assert_eq!(entry.agent_mode, Some(mode));
         }
         let config = json!({ "mode": 1 });
-        assert!(parse("any", &keys, config.as_object().unwrap()).is_err());
+        assert!(parse(&FACTS, config.as_object().unwrap()).is_err());
     }
 
     #[test]
@@ -314,7 +340,7 @@ mod tests {
                 "`config.timeoutMs` must be a number, and not negative",
             ),
         ] {
-            let error = parse("loom", &KEYS, config.as_object().unwrap()).unwrap_err();
+            let error = parse(&FACTS, config.as_object().unwrap()).unwrap_err();
             assert_eq!(error.to_string(), problem);
         }
     }

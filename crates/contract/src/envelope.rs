@@ -1,7 +1,9 @@
 //! The caller's context of an event, from which contracts build hooks' stdin.
 
-use super::Json;
 use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::Json;
 
 /// Context of an event; unknown fields are empty.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -61,6 +63,72 @@ impl Envelope {
     pub(super) fn iso_time(&self) -> Option<Json> {
         self.timestamp
             .map(|timestamp| Json::text(&format!("{timestamp:.3}")))
+    }
+}
+
+/// A value of an envelope that contracts add to stdin.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Part {
+    /// The agent's name.
+    Agent,
+    /// The working directory.
+    Cwd,
+    /// The tool's error text, empty or not.
+    Error,
+    /// Whether the tool failed.
+    Failed,
+    /// The tool's input.
+    Input,
+    /// The time as ISO 8601.
+    IsoTime,
+    /// The time in milliseconds since 1970.
+    Millis,
+    /// `null`, whatever the envelope has.
+    Null,
+    /// The session that started this one.
+    ParentSession,
+    /// The tool's input, in a string unless it is one.
+    QuotedInput,
+    /// The tool's response.
+    Response,
+    /// The session.
+    Session,
+    /// The tool's name.
+    ToolName,
+    /// The turn's number.
+    Turn,
+    /// The id of the tool call.
+    UseId,
+}
+
+impl Envelope {
+    /// Returns a value, if it is known.
+    pub(super) fn part(&self, part: Part) -> Option<Json> {
+        let tool = self.tool.as_ref();
+        let input = || tool?.input.clone();
+        match part {
+            Part::Agent => known(&self.agent),
+            Part::Cwd => known(&self.cwd),
+            Part::Error => Some(Json::text(&tool?.error)),
+            Part::Failed => {
+                let tool = tool?;
+                Some(json!(tool.success == Some(false) || !tool.error.is_empty()).into())
+            }
+            Part::Input => input(),
+            Part::IsoTime => self.iso_time(),
+            Part::Millis => Some(json!(self.timestamp?.as_millisecond()).into()),
+            Part::Null => Some(Value::Null.into()),
+            Part::ParentSession => known(&self.parent_session),
+            Part::QuotedInput => input().map(|input| match input.as_str() {
+                text if text.starts_with('"') => input,
+                text => Json::text(text),
+            }),
+            Part::Response => tool?.response.clone(),
+            Part::Session => known(&self.session),
+            Part::ToolName => known(&tool?.name),
+            Part::Turn => Some(json!(self.turn?).into()),
+            Part::UseId => known(&tool?.use_id),
+        }
     }
 }
 

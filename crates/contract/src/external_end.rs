@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use hookjail_base::model::InvalidField;
 
-use super::{Bearing, End, EndKind, Entry, Equality};
+use super::{End, EndKind, Entry, Equality};
 
 /// A process end as another runner reports it.
 #[derive(Clone, Debug, Deserialize)]
@@ -39,23 +39,19 @@ pub struct ExternalEnd {
 impl ExternalEnd {
     pub(super) fn at<'a>(&'a self, point: &'a str, entry: Entry) -> End<'a> {
         End {
-            at: None,
-            // Another runner ran the hook.
-            bearing: Bearing::Unknown,
-            closed: &[],
             command: &self.command,
             duration: self.duration,
             entry,
             error: &self.error,
-            event: b"",
             kind: self.kind,
             name: &self.name,
             point,
-            session: "",
             stderr: &self.stderr,
             stdout: &self.stdout,
             stdout_truncated: self.stdout_truncated,
             turn: self.turn,
+            // Another runner ran the hook: its confinement is not known.
+            ..End::default()
         }
     }
 

@@ -15,9 +15,20 @@ use serde_json::{Value, value::RawValue};
 use hookjail_base::model::json;
 
 use super::{
-    BlockedBy, Decision, End, EndKind, Json, Runtime, Skip, Stop, Verdict,
-    members::{Fault, Members, boolean, is_null, text},
+    BlockedBy, Decision, End, EndKind, Json, Skip, Stop, Verdict,
+    members::{Members, boolean, is_null, text},
 };
+
+/// The words of a decision that allows or denies.
+pub(super) const ALLOW_DENY: [(&str, Decision); 2] =
+    [("allow", Decision::Allow), ("deny", Decision::Deny)];
+
+/// The words of a decision that allows, denies or leaves it to the user.
+pub(super) const ALLOW_ASK_DENY: [(&str, Decision); 3] = [
+    ("allow", Decision::Allow),
+    ("ask", Decision::Ask),
+    ("deny", Decision::Deny),
+];
 
 /// The interpretable part of an end.
 pub(super) enum Said<'a> {
@@ -72,11 +83,6 @@ pub(super) fn printed<'a>(end: &End<'a>) -> Result<&'a str, Skip> {
 /// Returns stderr, trimmed.
 pub(super) fn complaint(end: &End<'_>) -> String {
     String::from_utf8_lossy(end.stderr).trim().to_owned()
-}
-
-/// Returns what a hook may stop at a point.
-pub(super) fn stop_of(rules: &dyn Runtime, point: &str) -> Stop {
-    rules.facts().stop_at(point).unwrap_or(Stop::Nothing)
 }
 
 /// Builds the verdict of a hook with blank output, which is no failure.
@@ -171,10 +177,7 @@ pub(super) struct Fields<'a, 'f> {
 impl<'a, 'f> Fields<'a, 'f> {
     /// Parses a document.
     pub(super) fn parse(text: &'a str, faults: &'f Faults) -> Result<Self, Skip> {
-        let members = Members::parse(text).map_err(|fault| match fault {
-            Fault::NotJson | Fault::TooDeep => Skip::InvalidJson,
-            Fault::NotObject => Skip::NotObject,
-        })?;
+        let members = Members::parse(text)?;
         if json::first_repeated_key(text).is_some() {
             faults.note(Skip::InvalidJson);
         }

@@ -133,7 +133,7 @@ pub fn read(mode: Mode, point: &str, ends: &[ExternalEnd]) -> Result<Reading, In
             let field = format!("ends[{index}].{}", error.field);
             InvalidField::new(field, error.problem)
         })?;
-        let equality = mode.equality();
+        let equality = mode.facts().equality;
         let mut before = ends[..index].iter();
         let is_repeated = before.any(|other| other.is_same_hook(given, equality));
         if !is_repeated {

@@ -1,7 +1,7 @@
 //! Hook contracts of each runtime: stdin format and interpretation of a process end. Pure functions over data.
 //!
 //! A contract is independent of the kernel and the wire. Its input is an [`End`], its result a [`Verdict`]. Each
-//! runtime has a folder, which implements `Runtime` and decides how strictly output is parsed. The registry below has a
+//! runtime has a folder with its `Facts`, which decides how strictly output is parsed. The registry below has a
 //! line for each. No module outside of `contract` names one.
 
 #![forbid(unsafe_code)]
@@ -74,18 +74,15 @@ pub use self::{
     report::{Findings, Report},
     reyn::template::{Flag, NAME as TEMPLATE_PUSH, Template},
     runtime::{
-        CommandStyle, Defaults, Equality, Lifetime, OwnConsent, Point, Scheduling, Stop, Subject,
+        CommandStyle, Defaults, Equality, Facts, Lifetime, OwnConsent, Point, Scheduling, Stop,
+        Subject,
     },
     verdict::{BlockedBy, ContractEvent, Decision, Json, Push, Skip, Verdict},
 };
 
 #[cfg(target_os = "linux")]
 pub use self::hindered::refusals;
-use self::{
-    adopt::Adapter,
-    mode::tighten,
-    runtime::{Configured, Facts, Runtime},
-};
+use self::{adopt::Adapter, mode::tighten, runtime::point};
 pub use self::{
     hindered::{MAY_BE_WHY, may_be_why},
     loom::log::summary as log_line,
@@ -99,7 +96,7 @@ pub use hookjail_base::model::members::{Members, text};
 /// disconnects.
 pub fn ends_something(point: &str) -> bool {
     let mut modes = Mode::ALL.into_iter();
-    modes.any(|mode| mode.runtime().facts().last_points.contains(&point))
+    modes.any(|mode| mode.facts().last_points.contains(&point))
 }
 
 /// Returns whether a spelling names a runtime or contract, ignoring hyphens and underscores. Names of runtimes have
@@ -114,7 +111,7 @@ pub fn is_spelled(name: &str, given: &str) -> bool {
 /// Declares [`Mode`] and its tables from the lines of the registry.
 macro_rules! registry {
     (
-        modes { $($(#[$about:meta])* $mode:ident = $runtime:expr,)+ }
+        modes { $($(#[$about:meta])* $mode:ident = $facts:expr,)+ }
         others { $($other:expr,)+ }
     ) => {
         /// A contract in one of its modes.
@@ -127,60 +124,56 @@ macro_rules! registry {
             /// Every contract in every mode.
             pub const ALL: [Self; [$(Self::$mode),+].len()] = [$(Self::$mode),+];
 
-            fn runtime(self) -> &'static dyn Runtime {
+            /// Returns what holds of it.
+            pub fn facts(self) -> &'static Facts {
                 match self {
-                    $(Self::$mode => &$runtime,)+
-                }
-            }
-
-            fn configured(self) -> &'static dyn Configured {
-                match self {
-                    $(Self::$mode => &$runtime,)+
+                    $(Self::$mode => &$facts,)+
                 }
             }
         }
 
         /// Runtimes without a contract of their own that can be adopted.
-        const OTHERS: [&dyn Adapter; [$(&$other as &dyn Adapter),+].len()] = [$(&$other),+];
+        const OTHERS: [&Adapter; [$(&$other),+].len()] = [$(&$other),+];
     };
 }
 
 registry! {
     modes {
         /// Base Coat lifecycle hooks.
-        Basecoat = basecoat::Basecoat,
+        Basecoat = basecoat::FACTS,
         /// Claude Code command hooks.
-        ClaudeCode = claude_code::ClaudeCode,
+        ClaudeCode = claude_code::FACTS,
         /// OpenAI Codex command hooks.
-        Codex = codex::Codex,
+        Codex = codex::FACTS,
         /// GitHub Copilot hooks.
-        Copilot = copilot::Copilot,
+        Copilot = copilot::FACTS,
         /// Cursor hooks.
-        Cursor = cursor::Cursor,
+        Cursor = cursor::FACTS,
         /// docker-agent hooks that are commands.
-        DockerAgent = docker_agent::DockerAgent::Command,
+        DockerAgent = docker_agent::FACTS,
         /// docker-agent hooks that are a model's judgement: its reply is interpreted.
-        DockerAgentModel = docker_agent::DockerAgent::Model,
+        DockerAgentModel = docker_agent::MODEL,
         /// Gemini CLI hooks.
-        GeminiCli = gemini_cli::GeminiCli,
+        GeminiCli = gemini_cli::FACTS,
         /// infer command hooks.
-        Infer = infer::Infer,
+        Infer = infer::FACTS,
         /// Loom engine hooks.
-        Loom = loom::Loom,
+        Loom = loom::FACTS,
         /// No rules: the event verbatim, decision NONE, any exit code but 0 a failure.
-        Observe = observe::Observe,
+        Observe = observe::FACTS,
         /// reyn `shell_exec`: the command runs for its side effect, and its output is ignored.
-        ReynExec = reyn::Reyn::Exec,
+        ReynExec = reyn::EXEC,
         /// reyn `shell_push` (also `exec_capture`, `command`): stdout is a push directive.
-        ReynPush = reyn::Reyn::Push,
+        ReynPush = reyn::PUSH,
     }
     others {
-        git::Git,
-        qwen_code::QwenCode,
+        git::ADAPTER,
+        qwen_code::ADAPTER,
     }
 }
 
 #[cfg(test)]
+#[path = "tests/table.rs"]
 mod table;
 #[cfg(test)]
 mod tests;

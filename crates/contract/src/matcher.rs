@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use hookjail_base::model::InvalidField;
 
-use super::{Members, Mode, Subject, Tool, text};
+use super::{Members, Mode, Subject, Tool, runtime::named, text};
 
 /// The maximum length of a matcher, bytes.
 const MAX_MATCHER: usize = 4 * 1024;
@@ -58,11 +58,16 @@ impl Matcher {
             return Ok(Self::Always);
         }
         of_bounded_length(text).map_err(wrong)?;
-        let subject = mode.subject(point);
+        let subject = (mode.facts().subject)(point);
         if subject == Subject::Nothing {
             return Ok(Self::Always);
         }
-        mode.configured().matcher(subject, text)
+        let facts = mode.facts();
+        let Some(matcher) = facts.matcher else {
+            let contract = facts.contract;
+            return Err(wrong(format!("is not a key of entries under `{contract}`")));
+        };
+        matcher(subject, text)
     }
 
     /// Parses a regular expression.
@@ -80,6 +85,21 @@ impl Matcher {
     pub(super) fn names(text: &str, separators: &[char]) -> Self {
         let names = text.split(separators).map(|name| name.trim().to_owned());
         Self::Names(names.collect())
+    }
+
+    /// Parses names between separators if the text consists of ASCII letters, digits, separators and `others`; else a
+    /// regular expression.
+    pub(super) fn listed(
+        text: &str,
+        others: &str,
+        separators: &[char],
+    ) -> Result<Self, InvalidField> {
+        let is_of_a_list =
+            |c: char| c.is_ascii_alphanumeric() || others.contains(c) || separators.contains(&c);
+        if text.chars().all(is_of_a_list) {
+            return Ok(Self::names(text, separators));
+        }
+        Self::pattern(text)
     }
 
     /// Parses glob patterns between commas.
@@ -162,7 +182,7 @@ impl<'a> Subjects<'a> {
     /// is not a string, is empty or is longer than 16 KiB cannot be searched.
     pub(super) fn of(mode: Mode, point: &str, tool: Option<&'a Tool>, event: &Members<'_>) -> Self {
         let member = |names: &[&str]| names.iter().find_map(|name| event.last(name)).map(text);
-        let (named, own) = match mode.subject(point) {
+        let (named, own) = match (mode.facts().subject)(point) {
             Subject::FileName(name) => {
                 let file = |path: String| path.rsplit('/').next().map(str::to_owned);
                 (None, member(&[name]).map(|path| path.and_then(file)))
@@ -188,8 +208,10 @@ impl<'a> Subjects<'a> {
 
     /// Returns whether the predicate holds for any subject, under any of its names. Without subjects every matcher matches.
     pub(super) fn any(&self, mode: Mode, is: impl Fn(&str) -> bool) -> bool {
+        let others = mode.facts().other_names;
         let is_one = |subject: &Cow<'_, str>| {
-            is(subject) || mode.other_names(subject).iter().any(|name| is(name))
+            let others = named(others, subject).unwrap_or_default();
+            is(subject) || others.iter().any(|name| is(name))
         };
         self.all.is_empty() || self.all.iter().any(is_one)
     }
@@ -278,7 +300,7 @@ mod tests {
 
     /// Returns a point where the contract's matchers have the tool as subject.
     fn tool_point(mode: Mode) -> &'static str {
-        match mode.contract_name() {
+        match mode.facts().contract {
             "copilot" | "cursor" => "preToolUse",
             "gemini_cli" => "BeforeTool",
             _ => "PreToolUse",

@@ -124,7 +124,8 @@ pub(super) fn hand_on(verdict: &mut Verdict, members: Vec<(String, Json)>, elsew
     verdict.metadata = metadata.into_members();
 }
 
-fn add_texts(answer: &mut Verdict, verdict: &Verdict) {
+/// Adds the texts of a verdict to an answer.
+pub(super) fn add_texts(answer: &mut Verdict, verdict: &Verdict) {
     answer.failed |= verdict.failed;
     answer.suppress_output |= verdict.suppress_output;
     let context = verdict.additional_context.iter().cloned();
@@ -139,7 +140,8 @@ fn add_texts(answer: &mut Verdict, verdict: &Verdict) {
     answer.system_message.push_str(&verdict.system_message);
 }
 
-fn add_rewrites(answer: &mut Verdict, verdict: &Verdict) {
+/// Replaces the output and rewrites of an answer by those of a verdict.
+pub(super) fn add_rewrites(answer: &mut Verdict, verdict: &Verdict) {
     for (last, new) in [
         (&mut answer.updated_input, &verdict.updated_input),
         (&mut answer.updated_messages, &verdict.updated_messages),

@@ -8,11 +8,12 @@ use serde_json::{Map, Value};
 use hookjail_base::model::{Event, InvalidField, OnFailure, check_name};
 
 use super::{
-    BlockedBy, ContractEvent, Decision, Defaults, End, Entry, Envelope, Equality, Filter, Folded,
-    Lifetime, Members, Mode, OwnConsent, Point, Scheduling, Skip, Stop, Subject, Verdict, adopt,
-    entry,
+    BlockedBy, ContractEvent, Decision, Defaults, End, Entry, Envelope, Folded, Lifetime, Members,
+    Mode, Scheduling, Skip, Stop, Verdict, adopt, entry,
     hindered::{self, Hindrance},
-    is_spelled, shlex, text,
+    is_spelled,
+    runtime::named,
+    shlex, text,
 };
 
 impl Mode {
@@ -24,13 +25,13 @@ impl Mode {
         let of_contract = || {
             Self::ALL
                 .into_iter()
-                .filter(|m| is_spelled(m.contract_name(), contract))
+                .filter(|m| is_spelled(m.facts().contract, contract))
         };
-        if let Some(found) = of_contract().find(|m| m.runtime().modes().contains(&mode)) {
+        if let Some(found) = of_contract().find(|m| m.facts().modes.contains(&mode)) {
             return Ok(found);
         }
         let modes: Vec<_> = of_contract()
-            .map(|m| m.runtime().modes()[0])
+            .map(|m| m.facts().modes[0])
             .map(|name| if name.is_empty() { "command" } else { name })
             .map(|name| format!("`{name}`"))
             .collect();
@@ -38,7 +39,7 @@ impl Mode {
             let problem = format!("must be {} under `{contract}`", modes.join(" or "));
             return Err(InvalidField::new("mode", problem));
         }
-        let mut names: Vec<_> = Self::ALL.map(Self::contract_name).into();
+        let mut names: Vec<_> = Self::ALL.map(|mode| mode.facts().contract).into();
         names.dedup();
         let problem = format!(
             "`{contract}` is none that there is: one of {}",
@@ -51,120 +52,69 @@ impl Mode {
     pub fn any_of(contract: &str) -> Option<Self> {
         Self::ALL
             .into_iter()
-            .find(|mode| mode.contract_name() == contract)
-    }
-
-    /// Returns the contract's name.
-    pub fn contract_name(self) -> &'static str {
-        self.runtime().facts().contract
+            .find(|mode| mode.facts().contract == contract)
     }
 
     /// Returns the mode's name in the supported generation of the contract. It is empty if the contract has no modes.
     pub fn mode_name(self) -> &'static str {
-        self.runtime().modes()[0]
-    }
-
-    /// Returns whether a hook of the mode is a process. Otherwise nothing runs, and another actor's result is interpreted.
-    pub fn is_process(self) -> bool {
-        self.runtime().is_process()
+        self.facts().modes[0]
     }
 
     /// Converts a point from a runtime's spelling to the contract's registered name.
     pub fn spelled(self, point: &str) -> &str {
-        self.runtime().spelled(point)
-    }
-
-    /// Returns the points with another name in Base Coat, as (Base Coat's, the contract's).
-    pub(super) fn shared_points(self) -> &'static [(&'static str, &'static str)] {
-        self.runtime().facts().shared_points
+        (self.facts().spelled)(point)
     }
 
     /// Returns the first mode that follows the rules of a version.
     pub fn of_version(version: &str) -> Option<Self> {
         let mut all = Self::ALL.into_iter();
-        all.find(|mode| mode.version() == version)
-    }
-
-    /// Returns whether its runtime expands variables in the arguments of a program without a shell.
-    pub fn expands_words(self) -> bool {
-        self.runtime().facts().expands_words
-    }
-
-    /// Returns whether pushes of its hooks open turns, which a valve counts.
-    pub fn opens_turns(self) -> bool {
-        self.runtime().facts().opens_turns
-    }
-
-    /// Returns whether its runtime has supported built-in hooks, as entries in place of a command.
-    pub fn has_builtins(self) -> bool {
-        self.runtime().has_builtins()
+        all.find(|mode| mode.facts().version == version)
     }
 
     /// Returns the mode that reads what an entry's push template renders to; `None` where entries have none in place of a command.
     pub fn of_templates(self) -> Option<Self> {
-        let mode = self.runtime().facts().template_mode?;
-        Self::parse(self.contract_name(), mode).ok()
-    }
-
-    /// Returns how users of its runtime consent to commands by the runtime's own means. `None` where they cannot.
-    pub fn own_consent(self) -> Option<OwnConsent> {
-        self.runtime().facts().own_consent
+        let mode = self.facts().template_mode?;
+        Self::parse(self.facts().contract, mode).ok()
     }
 
     /// Returns the contracts with any mode that satisfies a predicate.
     pub fn contracts(holds: impl Fn(Self) -> bool) -> Vec<&'static str> {
         let modes = Self::ALL.into_iter().filter(|mode| holds(*mode));
-        let mut names: Vec<_> = modes.map(Self::contract_name).collect();
+        let mut names: Vec<_> = modes.map(|mode| mode.facts().contract).collect();
         names.dedup();
         names
     }
 
-    /// Returns the commands by which a hook starts the agent itself.
-    pub fn agent_commands(self) -> &'static [&'static str] {
-        self.runtime().facts().agent_commands
-    }
-
-    /// Returns the variables that name a file by which a hook changes its session's environment.
-    pub fn session_files(self) -> &'static [&'static str] {
-        self.runtime().facts().session_files
-    }
-
-    /// Returns whether its runtime has command lists by agent mode.
-    pub fn has_lists(self) -> bool {
-        self.runtime().facts().has_lists
-    }
-
-    /// Parses the rule of an entry beside its matcher; `None` without such rules, or for an invalid text.
-    pub fn filter(self, rule: &str) -> Option<Filter> {
-        self.configured().filter(rule)
-    }
-
-    /// Returns the version of the rules that are followed.
-    pub fn version(self) -> &'static str {
-        self.runtime().facts().version
-    }
-
     /// Returns the defaults at a point.
     pub fn defaults(self, point: &str) -> Defaults {
-        self.runtime().defaults(point)
+        let facts = self.facts();
+        Defaults {
+            timeout: named(facts.timeouts, point).or(facts.defaults.timeout),
+            ..facts.defaults
+        }
     }
 
     /// Returns how long context from a point stays valid. `None` where the contract does not define it.
     pub fn context_lifetime(self, point: &str) -> Option<Lifetime> {
-        self.runtime().context_lifetime(point)
+        named(self.facts().lifetimes, point)
     }
 
     /// Returns the session that an event names, if a request could name it.
     pub fn session(self, event: &Event) -> Option<String> {
         let members = Members::of_event(&event.json).ok()?;
-        let mut told = self.runtime().facts().session.iter();
+        let mut told = self.facts().session.iter();
         let told = told.find_map(|name| members.last(name).and_then(text));
         told.filter(|told| check_name("session_id", told).is_ok())
     }
 
     /// Returns the directory tree that an event names as the source of a worktree.
     pub fn source(self, event: &Event) -> Option<String> {
-        self.runtime().source(event)
+        let (_, member) = self
+            .facts()
+            .worktree
+            .filter(|(point, _)| *point == event.point)?;
+        let members = Members::of_event(&event.json).ok()?;
+        members.last(member).and_then(text)
     }
 
     /// Returns the names of directories of a project in which its runtime keeps what it obeys.
@@ -182,18 +132,13 @@ impl Mode {
         named.filter_map(text).map(PathBuf::from).collect()
     }
 
-    /// Returns the contract's lifecycle points.
-    pub fn points(self) -> &'static [Point] {
-        self.runtime().facts().points
-    }
-
     /// Returns what a hook may stop at a point.
     ///
     /// # Errors
     ///
     /// Refuses an unknown point of a contract with a closed list.
     pub fn stop_at(self, point: &str) -> Result<Stop, InvalidField> {
-        let facts = self.runtime().facts();
+        let facts = self.facts();
         facts.stop_at(point).ok_or_else(|| {
             let names: Vec<_> = facts.points.iter().map(|known| known.name).collect();
             let contract = facts.contract;
@@ -202,28 +147,13 @@ impl Mode {
         })
     }
 
-    /// Returns other names of a tool in matchers of the contract's entries. The runtime accepts them for it.
-    pub fn other_names(self, tool: &str) -> &'static [&'static str] {
-        self.runtime().other_names(tool)
-    }
-
-    /// Returns which entries at a point count as one hook, which runs once.
-    pub fn equality(self) -> Equality {
-        self.runtime().facts().equality
-    }
-
-    /// Returns the subject of matchers at a point.
-    pub fn subject(self, point: &str) -> Subject {
-        self.runtime().subject(point)
-    }
-
     /// Parses the fields of a hook's entry that affect how its end is interpreted.
     ///
     /// # Errors
     ///
     /// Refuses a key or value that the contract's entries cannot have.
     pub fn entry(self, config: &Map<String, Value>) -> Result<Entry, InvalidField> {
-        entry::parse(self.contract_name(), self.runtime().facts().keys, config)
+        entry::parse(self.facts(), config)
     }
 
     /// Returns the bytes a hook reads on stdin.
@@ -235,13 +165,13 @@ impl Mode {
         if event.raw {
             return Ok(event.json.clone());
         }
-        self.runtime().stdin(event, envelope)
+        (self.facts().stdin)(self.facts(), event, envelope)
     }
 
     /// Returns the session and the turn for the contract's own event. Those in the event have precedence over those in
     /// `known`.
     pub fn moment(self, event: &Event, known: Moment) -> Moment {
-        let (session, turn) = self.runtime().moment(event);
+        let (session, turn) = (self.facts().moment)(event);
         Moment {
             session: session.unwrap_or(known.session),
             turn: turn.or(known.turn),
@@ -271,7 +201,7 @@ impl Mode {
             return verdict;
         }
         let stop = self.stop_at(end.point).unwrap_or(Stop::Operation);
-        let warned = self.runtime().facts().warned_points;
+        let warned = self.facts().warned_points;
         let hindrance = if warned.contains(&end.point) {
             Hindrance::Warns
         } else {
@@ -302,12 +232,12 @@ impl Mode {
     ///
     /// Runtimes replace bytes that are not UTF-8. So text with such bytes is text, and an answer that stops counts despite them.
     fn read(self, end: &End<'_>) -> Verdict {
-        let verdict = self.runtime().interpret(end);
+        let verdict = (self.facts().interpret)(end);
         if verdict.skip != Some(Skip::InvalidJson) || str::from_utf8(end.stdout).is_ok() {
             return verdict;
         }
         let replaced = String::from_utf8_lossy(end.stdout);
-        let read = self.runtime().interpret(&End {
+        let read = (self.facts().interpret)(&End {
             stdout: replaced.as_bytes(),
             ..*end
         });
@@ -350,18 +280,17 @@ impl Mode {
 
     /// Returns how several hooks at one point are scheduled.
     pub fn scheduling(self, point: &str) -> Scheduling {
-        self.runtime().scheduling(point)
-    }
-
-    /// Copies a hook's rewrites into the next hook's event, where the contract passes them on.
-    pub fn hand_on(self, verdict: &Verdict, event: &mut Event, envelope: &mut Envelope) {
-        self.runtime().hand_on(verdict, event, envelope);
+        let facts = self.facts();
+        match facts.pipelines.contains(&point) {
+            true => Scheduling::Pipeline,
+            false => facts.scheduling,
+        }
     }
 
     /// Sorts hooks from registration order into running order.
     pub fn order<T>(self, point: &str, hooks: &mut [T], priority: impl Fn(&T) -> Option<f64>) {
         if self.scheduling(point) == Scheduling::PriorityUntilBlock {
-            let usual = self.runtime().facts().priority;
+            let usual = self.facts().priority;
             let place = |hook: &T| priority(hook).unwrap_or(usual);
             hooks.sort_by(|one, other| place(one).total_cmp(&place(other)));
         }
@@ -369,7 +298,7 @@ impl Mode {
 
     /// Truncates a hook's output at the contract's limit.
     pub fn cap(self, end: &mut End<'_>) {
-        let cap = self.runtime().facts().output_cap.unwrap_or(usize::MAX);
+        let cap = self.facts().output_cap.unwrap_or(usize::MAX);
         if let Some(head) = end.stdout.get(..cap)
             && head.len() < end.stdout.len()
         {
@@ -380,22 +309,12 @@ impl Mode {
 
     /// Merges the verdicts of several hooks at one point, each with its hook's name.
     pub fn fold(self, point: &str, hooks: &[(&str, &Verdict)]) -> Folded {
-        self.runtime().fold(point, hooks)
+        (self.facts().fold)(point, hooks)
     }
 
     /// Returns the contract's own event of a run, if it defines one for it.
     pub fn event(self, end: &End<'_>) -> Option<ContractEvent> {
-        self.runtime().event(end)
-    }
-
-    /// Returns a hook's measurements at a point, by the contract's names: numbers and short words.
-    pub fn measures(self, point: &str, verdict: &Verdict) -> Map<String, Value> {
-        self.runtime().measures(point, verdict)
-    }
-
-    /// Returns the contract's own event of a skipped hook, if it defines one.
-    pub fn skipped(self, end: &End<'_>, why: Skip) -> Option<ContractEvent> {
-        self.runtime().skipped(end, why)
+        (self.facts().event)(end)
     }
 }
 
@@ -410,7 +329,7 @@ pub struct Moment {
 
 /// Returns the display line of an event of a contract's own. `None` where the contract shows the object.
 pub fn display(event: &str, members: &Map<String, Value>) -> Option<String> {
-    let shown = |mode: Mode| mode.runtime().display(event, members);
+    let shown = |mode: Mode| (mode.facts().display)(event, members);
     Mode::ALL.into_iter().find_map(shown)
 }
 

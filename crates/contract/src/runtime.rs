@@ -1,4 +1,4 @@
-//! The trait of contracts and its vocabulary.
+//! The facts of contracts and their vocabulary.
 
 use std::{fmt, time::Duration};
 
@@ -9,194 +9,185 @@ use hookjail_base::model::{Event, InvalidField};
 
 use super::{
     ContractEvent, Decision, End, Envelope, Filter, Folded, Matcher, Skip, Verdict, adopt::Adapter,
-    entry, hook_file::HookFile,
+    entry, hook_file::HookFile, stdin,
 };
 
-/// The rules of a contract in one of its modes.
-pub(super) trait Runtime: Sync {
-    /// Returns the facts of the contract that hold in every mode.
-    fn facts(&self) -> &'static Facts;
-
-    /// Converts a point from a runtime's spelling to the contract's registered name.
-    fn spelled<'a>(&self, point: &'a str) -> &'a str {
-        point
-    }
-
-    /// Returns the names of the mode, the recorded one first. Empty = it need not be named.
-    fn modes(&self) -> &'static [&'static str] {
-        &["", "command"]
-    }
-
-    /// Returns whether a hook of the mode is a process. Otherwise nothing runs, and another actor's result is interpreted.
-    fn is_process(&self) -> bool {
-        true
-    }
-
-    /// Returns the defaults at a point.
-    fn defaults(&self, point: &str) -> Defaults;
-
-    /// Returns the bytes a hook reads on stdin.
-    fn stdin(&self, event: &Event, envelope: &Envelope) -> Result<Bytes, InvalidField>;
-
-    /// Interprets a process end.
-    fn interpret(&self, end: &End<'_>) -> Verdict;
-
-    /// Returns other names of a tool in matchers.
-    fn other_names(&self, _tool: &str) -> &'static [&'static str] {
-        &[]
-    }
-
-    /// Returns the subject of matchers at a point.
-    fn subject(&self, _point: &str) -> Subject {
-        Subject::Tool
-    }
-
-    /// Returns whether it has supported built-in hooks, as entries in place of a command.
-    fn has_builtins(&self) -> bool {
-        false
-    }
-
-    /// Returns the directory tree that an event names as the source of a worktree.
-    fn source(&self, _event: &Event) -> Option<String> {
-        None
-    }
-
-    /// Returns how long context from a point stays valid. `None` where the contract does not define it.
-    fn context_lifetime(&self, _point: &str) -> Option<Lifetime> {
-        None
-    }
-
-    /// Returns how several hooks at one point are scheduled.
-    fn scheduling(&self, _point: &str) -> Scheduling {
-        Scheduling::InTurn
-    }
-
-    /// Copies a hook's rewrites into the next hook's event.
-    fn hand_on(&self, _verdict: &Verdict, _event: &mut Event, _envelope: &mut Envelope) {}
-
-    /// Merges the verdicts of the hooks that ran at one point under its [`Runtime::scheduling`].
-    fn fold(&self, _point: &str, hooks: &[(&str, &Verdict)]) -> Folded {
-        Folded::apart(hooks)
-    }
-
-    /// Returns session and turn for the contract's own event, as far as known.
-    fn moment(&self, _event: &Event) -> (Option<String>, Option<u64>) {
-        (None, None)
-    }
-
-    /// Returns the contract's own event of a run, if it defines one for it.
-    fn event(&self, _end: &End<'_>) -> Option<ContractEvent> {
-        None
-    }
-
-    /// Returns the contract's own event of a skipped hook, if it defines one.
-    fn skipped(&self, _end: &End<'_>, _why: Skip) -> Option<ContractEvent> {
-        None
-    }
-
-    /// Returns a hook's measurements at a point, by the contract's names.
-    fn measures(&self, _point: &str, _verdict: &Verdict) -> Map<String, Value> {
-        Map::new()
-    }
-
-    /// Returns the display line of an event of the contract's own. `None` where the contract shows the object.
-    fn display(&self, _event: &str, _members: &Map<String, Value>) -> Option<String> {
-        None
-    }
-}
-
-/// What users of a runtime configure. It is apart from [`Runtime`], so that a program that reads no configuration need not hold what
-/// reads it: a trait object brings all its methods along.
-pub(super) trait Configured: Runtime {
-    /// Returns the parser of its hook files; `None` where there are none.
-    fn hook_file(&self) -> Option<&'static dyn HookFile> {
-        None
-    }
-
-    /// Parses a matcher for a subject; it is not empty.
-    fn matcher(&self, _subject: Subject, _text: &str) -> Result<Matcher, InvalidField> {
-        let contract = self.facts().contract;
-        let problem = format!("is not a key of entries under `{contract}`");
-        Err(InvalidField::new("matcher", problem))
-    }
-
-    /// Parses the rule of an entry beside its matcher; `None` without such rules, or for an invalid text.
-    fn filter(&self, _rule: &str) -> Option<Filter> {
-        None
-    }
-}
-
-/// Facts of a contract that hold in every mode.
-pub(super) struct Facts {
-    /// The commands by which a hook starts the agent itself, for an answer of a model's.
-    pub(super) agent_commands: &'static [&'static str],
+/// What holds of a contract in one of its modes: its facts, and functions where it takes more than a fact.
+#[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
+pub struct Facts {
     /// The adapter that runs a runtime's own hooks; `None` where there is none.
-    pub(super) adapter: Option<&'static dyn Adapter>,
+    pub(super) adapter: Option<&'static Adapter>,
+    /// The commands by which a hook starts the agent itself, for an answer of a model's.
+    pub agent_commands: &'static [&'static str],
+    /// The keys of a hook's entry that are accepted and do not affect how an end is interpreted.
+    pub(super) carried: &'static [&'static str],
     /// Its name.
-    pub(super) contract: &'static str,
+    pub contract: &'static str,
+    /// The defaults at points that are not in `timeouts`.
+    pub(super) defaults: Defaults,
+    /// Returns the display line of an event of the contract's own. `None` where the contract shows the object.
+    pub(super) display: fn(&str, &Map<String, Value>) -> Option<String>,
     /// Which entries at a point count as one hook, which runs once.
-    pub(super) equality: Equality,
+    pub equality: Equality,
+    /// Returns the contract's own event of a run, if it defines one for it.
+    pub event: fn(&End<'_>) -> Option<ContractEvent>,
     /// Whether the runtime expands variables in the arguments of a program without a shell.
-    pub(super) expands_words: bool,
+    pub expands_words: bool,
+    /// Parses the rule of an entry beside its matcher; `None` without such rules, or for an invalid text.
+    pub filter: fn(&str) -> Option<Filter>,
+    /// Merges the verdicts of the hooks that ran at one point under its [`crate::Mode::scheduling`], each with its hook's name.
+    pub(super) fold: fn(&str, &[(&str, &Verdict)]) -> Folded,
+    /// Copies a hook's rewrites into the next hook's event, where the contract passes them on.
+    pub hand_on: fn(&Verdict, &mut Event, &mut Envelope),
+    /// Whether it has supported built-in hooks, as entries in place of a command.
+    pub has_builtins: bool,
     /// Whether it has command lists by agent mode.
-    pub(super) has_lists: bool,
-    /// The keys of a hook's entry that are parsed.
+    pub has_lists: bool,
+    /// The parser of its hook files; `None` where there are none.
+    pub(super) hook_file: Option<&'static HookFile>,
+    /// Interprets a process end.
+    pub(super) interpret: fn(&End<'_>) -> Verdict,
+    /// Whether a hook of the mode is a process. Otherwise nothing runs, and another actor's result is interpreted.
+    pub is_process: bool,
+    /// The keys of a hook's entry that affect how its end is interpreted, beside `allowed`, which every contract with
+    /// entries has.
     pub(super) keys: &'static [(&'static str, entry::Key)],
     /// The points that end something. A hook there should outlive a client that disconnects.
     pub(super) last_points: &'static [&'static str],
+    /// The points with how long context from there stays valid. At others the contract does not define it.
+    pub(super) lifetimes: &'static [(&'static str, Lifetime)],
+    /// Parses a matcher for a subject; it is not empty. `None` where entries have none.
+    pub(super) matcher: Option<ReadMatcher>,
+    /// Returns a hook's measurements at a point, by the contract's names: numbers and short words.
+    pub measures: fn(&str, &Verdict) -> Map<String, Value>,
+    /// The members of stdin beside the point and the event's own, and the points at which they are there; none = at
+    /// every point. Of several under one name the first that is there counts.
+    pub(super) members: &'static [stdin::Added],
+    /// The names of the mode, the recorded one first. Empty = it need not be named.
+    pub(super) modes: &'static [&'static str],
+    /// Returns session and turn for the contract's own event, as far as an event has them.
+    pub(super) moment: fn(&Event) -> (Option<String>, Option<u64>),
     /// Whether pushes of its hooks open turns, which a valve counts.
-    pub(super) opens_turns: bool,
+    pub opens_turns: bool,
+    /// Other names of tools in matchers, which the runtime accepts for them.
+    pub(super) other_names: &'static [(&'static str, &'static [&'static str])],
     /// Effect of a stop at points not in `points`; `None` = there are no others.
     pub(super) other_points: Option<Stop>,
     /// The maximum length of a stream that is read, bytes; `None` = no limit.
     pub(super) output_cap: Option<usize>,
     /// How its users consent to commands by its own means; `None` where they cannot.
-    pub(super) own_consent: Option<OwnConsent>,
+    pub own_consent: Option<OwnConsent>,
+    /// The points at which hooks run one after another, each with the rewrites of the one before.
+    pub(super) pipelines: &'static [&'static str],
+    /// The member of stdin with the point.
+    pub(super) point_key: &'static str,
     /// The known points.
-    pub(super) points: &'static [Point],
+    pub points: &'static [Point],
     /// The priority of a hook whose entry has none; lower is earlier. It counts where hooks run by priority.
     pub(super) priority: f64,
+    /// How several hooks at a point that is not in `pipelines` are scheduled.
+    pub(super) scheduling: Scheduling,
     /// The members by which an event names its session, in order of precedence.
     pub(super) session: &'static [&'static str],
     /// The variables that name a file by which a hook changes its session's environment.
-    pub(super) session_files: &'static [&'static str],
+    pub session_files: &'static [&'static str],
     /// The points with another name in Base Coat, as (Base Coat's, the contract's).
     pub(super) shared_points: &'static [(&'static str, &'static str)],
+    /// Returns the contract's own event of a skipped hook, if it defines one.
+    pub skipped: fn(&End<'_>, Skip) -> Option<ContractEvent>,
+    /// Converts a point from a runtime's spelling to the contract's registered name.
+    pub spelled: for<'a> fn(&'a str) -> &'a str,
+    /// Returns the bytes a hook reads on stdin.
+    pub(super) stdin: fn(&Self, &Event, &Envelope) -> Result<Bytes, InvalidField>,
+    /// Returns the subject of matchers at a point.
+    pub(super) subject: fn(&str) -> Subject,
     /// The runtime's environment variables that affect its hooks.
     pub(super) switches: &'static [&'static str],
     /// The mode that reads what the push template of an entry renders to; `None` = entries have none.
     pub(super) template_mode: Option<&'static str>,
+    /// The points with a default timeout of their own.
+    pub(super) timeouts: &'static [(&'static str, Duration)],
     /// The version of the rules that are followed.
-    pub(super) version: &'static str,
+    pub version: &'static str,
     /// The points at which a hook that confinement broke is a warning to the user and no stop, unless its failure stops anyway.
     pub(super) warned_points: &'static [&'static str],
+    /// The point at which a worktree is made, and the member of its event with the directory tree that is its source.
+    pub(super) worktree: Option<(&'static str, &'static str)>,
 }
 
+/// Parser of a matcher for a subject.
+type ReadMatcher = fn(Subject, &str) -> Result<Matcher, InvalidField>;
+
 impl Facts {
-    /// The defaults of all members.
-    pub(super) const NONE: Self = Self {
-        agent_commands: &[],
-        adapter: None,
-        contract: "",
-        equality: Equality::Never,
-        expands_words: false,
-        has_lists: false,
-        keys: &[],
-        last_points: &[],
-        opens_turns: false,
-        other_points: None,
-        output_cap: None,
-        own_consent: None,
-        points: &[],
-        priority: 0.0,
-        session: &["session_id"],
-        session_files: &[],
-        shared_points: &[],
-        switches: &[],
-        template_mode: None,
-        version: "",
-        warned_points: &[],
-    };
+    /// Builds facts from a contract's name, the version of its rules and what an end means, with the defaults of all
+    /// other members.
+    pub(super) const fn new(
+        contract: &'static str,
+        version: &'static str,
+        interpret: fn(&End<'_>) -> Verdict,
+    ) -> Self {
+        Self {
+            adapter: None,
+            agent_commands: &[],
+            carried: &[],
+            contract,
+            defaults: Defaults::argv(None),
+            display: |_, _| None,
+            equality: Equality::Never,
+            event: |_| None,
+            expands_words: false,
+            filter: |_| None,
+            fold: |_, hooks| Folded::apart(hooks),
+            hand_on: |_, _, _| {},
+            has_builtins: false,
+            has_lists: false,
+            hook_file: None,
+            interpret,
+            is_process: true,
+            keys: &[],
+            last_points: &[],
+            lifetimes: &[],
+            matcher: None,
+            measures: |_, _| Map::new(),
+            members: &[],
+            modes: &["", "command"],
+            moment: |_| (None, None),
+            opens_turns: false,
+            other_names: &[],
+            other_points: None,
+            output_cap: None,
+            own_consent: None,
+            pipelines: &[],
+            point_key: "hook_event_name",
+            points: &[],
+            priority: 0.0,
+            scheduling: Scheduling::InTurn,
+            session: &["session_id"],
+            session_files: &[],
+            shared_points: &[],
+            skipped: |_, _| None,
+            spelled: |point| point,
+            stdin: stdin::usual,
+            subject: |_| Subject::Tool,
+            switches: &[],
+            template_mode: None,
+            timeouts: &[],
+            version,
+            warned_points: &[],
+            worktree: None,
+        }
+    }
+
+    /// Returns what a hook may stop at a point; nothing where it is unknown.
+    pub(super) fn stop_of(&self, point: &str) -> Stop {
+        self.stop_at(point).unwrap_or(Stop::Nothing)
+    }
+
+    /// Returns whether a point is listed.
+    pub(super) fn has_point(&self, point: &str) -> bool {
+        self.points.iter().any(|known| known.name == point)
+    }
 
     /// Returns what a hook may stop at a point; `None` if unknown.
     ///
@@ -230,6 +221,17 @@ pub struct Point {
     pub name: &'static str,
     /// Operation that a hook may stop there.
     pub stop: Stop,
+}
+
+/// Returns the value of a name in a table.
+pub(super) fn named<T: Copy>(table: &[(&str, T)], name: &str) -> Option<T> {
+    let found = table.iter().find(|(known, _)| *known == name);
+    found.map(|(_, value)| *value)
+}
+
+/// Returns a point with what a hook may stop there.
+pub(super) const fn point(name: &'static str, stop: Stop) -> Point {
+    Point { name, stop }
 }
 
 /// Operation that a hook may stop.
@@ -349,16 +351,25 @@ pub struct Defaults {
 }
 
 impl Defaults {
+    /// Returns the defaults of a contract whose commands no shell runs.
+    pub(super) const fn argv(timeout: Option<Duration>) -> Self {
+        Self {
+            command: CommandStyle::Argv,
+            profile: "strict",
+            timeout,
+        }
+    }
+
     /// Returns the defaults of a contract whose commands a shell runs.
     pub(super) const fn shell(
         program: &'static str,
         option: &'static str,
-        timeout: Duration,
+        timeout: Option<Duration>,
     ) -> Self {
         Self {
             command: CommandStyle::Shell { program, option },
             profile: "workspace-ro",
-            timeout: Some(timeout),
+            timeout,
         }
     }
 }

@@ -6,60 +6,75 @@ use serde_json::{Value, value::RawValue};
 use hookjail_base::model::{Event, InvalidField, json};
 
 use super::{
+    Envelope, Facts,
+    envelope::Part,
     members::{Members, text},
     verdict::Json,
 };
 
+/// A member that a contract adds: its name, its value, and the points at which it is there; none = at every point.
+pub(super) type Added = (&'static str, Part, &'static [&'static str]);
+
+/// Builds stdin as a contract's facts have it: [`object`] with its members.
+///
+/// # Errors
+///
+/// Refuses an empty point, and an event that is not an object or names another point.
+pub(super) fn usual(
+    facts: &Facts,
+    event: &Event,
+    envelope: &Envelope,
+) -> Result<Bytes, InvalidField> {
+    object(facts, event, &added(facts.members, event, envelope))
+}
+
+/// Returns the members of a contract at an event's point. Of several with one name the first counts.
+pub(super) fn added(members: &[Added], event: &Event, envelope: &Envelope) -> Vec<Beside> {
+    let mut beside: Vec<Beside> = Vec::new();
+    for (name, part, points) in members {
+        let is_there = points.is_empty() || points.contains(&event.point.as_str());
+        if is_there && !beside.iter().any(|(known, _)| known == name) {
+            beside.push((name, envelope.part(*part)));
+        }
+    }
+    beside
+}
+
+/// A member beside the event's own, with its value, if there is one.
+pub(super) type Beside = (&'static str, Option<Json>);
+
 /// Builds one flat JSON object without white space.
 ///
-/// The object has the point under `name`, then the present members of `beside`, then the event's own members verbatim.
-/// An event's member has precedence over one of `beside`; under `name` it must equal the point.
+/// The object has the point under the contract's name for it, then the present members of `beside`, then the event's own
+/// members verbatim. An event's member has precedence over one of `beside`; a point of its own must equal the point.
 ///
 /// # Errors
 ///
 /// Refuses an empty point, and an event that is not an object or names another point.
 pub(super) fn object(
-    contract: &str,
+    facts: &Facts,
     event: &Event,
-    name: &'static str,
-    beside: &[(&'static str, Option<Json>)],
+    beside: &[Beside],
 ) -> Result<Bytes, InvalidField> {
-    write(contract, event, Some(name), beside, |_, _| true)
+    object_of(facts, event, Some(facts.point_key), beside, |_, _| true)
 }
 
-/// Builds such an object without the point, for hooks that know it from their registration.
+/// Builds an object like [`object`], with the point under another name or none, as hooks may know it from their
+/// registration, and with the event's members that `keeps` accepts.
+///
+/// An omitted member still has precedence over one of `beside`.
 ///
 /// # Errors
 ///
-/// Refuses an empty point, and an event that is not an object.
-pub(super) fn nameless(
-    contract: &str,
-    event: &Event,
-    beside: &[(&'static str, Option<Json>)],
-) -> Result<Bytes, InvalidField> {
-    write(contract, event, None, beside, |_, _| true)
-}
-
-/// Builds an object like [`object`], with the event's members that `keeps` accepts.
-///
-/// An omitted member still has precedence over one of `beside`.
+/// Refuses an empty point, and an event that is not an object or names another point.
 pub(super) fn object_of(
-    contract: &str,
-    event: &Event,
-    name: &'static str,
-    beside: &[(&'static str, Option<Json>)],
-    keeps: fn(&str, &RawValue) -> bool,
-) -> Result<Bytes, InvalidField> {
-    write(contract, event, Some(name), beside, keeps)
-}
-
-fn write(
-    contract: &str,
+    facts: &Facts,
     event: &Event,
     name: Option<&'static str>,
-    beside: &[(&'static str, Option<Json>)],
+    beside: &[Beside],
     keeps: fn(&str, &RawValue) -> bool,
 ) -> Result<Bytes, InvalidField> {
+    let contract = facts.contract;
     if event.point.is_empty() {
         return Err(InvalidField::new(
             "event.point",

@@ -77,7 +77,7 @@ fn served_modes_are_parsed_under_every_accepted_name() {
     ] {
         assert_eq!(Mode::parse(contract, mode), Ok(parsed));
         assert_eq!(
-            (parsed.contract_name(), parsed.mode_name()),
+            (parsed.facts().contract, parsed.mode_name()),
             (contract, name)
         );
     }
@@ -87,7 +87,7 @@ fn served_modes_are_parsed_under_every_accepted_name() {
 fn a_modes_own_names_lead_back_to_it() {
     for mode in Mode::ALL {
         assert_eq!(
-            Mode::parse(mode.contract_name(), mode.mode_name()),
+            Mode::parse(mode.facts().contract, mode.mode_name()),
             Ok(mode)
         );
     }
@@ -138,7 +138,10 @@ fn defaults_are_the_contracts_own() {
         (reyn, reyn)
     );
     assert_eq!(
-        (Mode::Observe.version(), Mode::ReynPush.version()),
+        (
+            Mode::Observe.facts().version,
+            Mode::ReynPush.facts().version
+        ),
         ("observe/1", "reyn/2026-06")
     );
 }
@@ -342,7 +345,7 @@ fn base_coats_measures_are_those_of_the_point_and_numbers_or_words() {
             ..end(EndKind::Exited(0), stdout.as_bytes())
         };
         let verdict = Mode::Basecoat.judge(&end, OnFailure::Contract);
-        Value::Object(Mode::Basecoat.measures(point, &verdict))
+        Value::Object((Mode::Basecoat.facts().measures)(point, &verdict))
     };
     let expected =
         json!({"policyChecks": 2, "toolCategory": "shell/git", "correlationId": "00-4bf9-00"});
@@ -685,7 +688,7 @@ fn any_place() -> impl Strategy<Value = (Mode, &'static str)> {
     let places = Mode::ALL.into_iter().flat_map(|mode| {
         let others = ["no_such_point"].into_iter();
         let others = others.filter(move |point| mode.stop_at(point).is_ok());
-        let known = mode.points().iter().map(|point| point.name);
+        let known = mode.facts().points.iter().map(|point| point.name);
         known.chain(others).map(move |point| (mode, point))
     });
     proptest::sample::select(places.collect::<Vec<_>>())
@@ -807,7 +810,7 @@ fn geminis_next_hook_reads_what_the_one_before_it_made_of_the_event() {
         ),
     ] {
         let mut event = event(point, json);
-        Mode::GeminiCli.hand_on(verdict, &mut event, &mut Envelope::default());
+        (Mode::GeminiCli.facts().hand_on)(verdict, &mut event, &mut Envelope::default());
         assert_eq!(event.json, expected, "{point}");
     }
 }

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use hookjail_base::{model::json, redact::Redactor};
 
-use super::members::Members;
+use super::members::{Fault, Members};
 
 /// A hook's decision.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
@@ -160,6 +160,15 @@ impl Skip {
     }
 }
 
+impl From<Fault> for Skip {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::NotJson | Fault::TooDeep => Self::InvalidJson,
+            Fault::NotObject => Self::NotObject,
+        }
+    }
+}
+
 impl fmt::Display for Skip {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -248,6 +257,14 @@ impl Json {
     pub fn as_str(&self) -> &str {
         self.0.get()
     }
+}
+
+/// Returns the members that have a value, with owned names.
+pub(super) fn given<T, const N: usize>(
+    members: [(&str, Option<T>); N],
+) -> impl Iterator<Item = (String, T)> {
+    let members = members.into_iter();
+    members.filter_map(|(name, value)| Some((name.to_owned(), value?)))
 }
 
 /// Converts values that hold no number beyond those of Rust.

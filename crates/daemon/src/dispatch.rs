@@ -29,6 +29,7 @@ use crate::{
     hooks::{
         Action, HookList, Lists, Occasion, Registered, Scope,
         http::Denied,
+        supplied,
         variables::{Known, expanded},
     },
     pipeline::{Answer, Call, Pipeline, Purpose, Recorded, Rules},
@@ -168,7 +169,7 @@ impl Dispatch {
         pipeline.metrics.dispatched(decision);
         if let Some(trace) = call.trace.as_ref().filter(|trace| trace.is_recorded()) {
             trace.end(Facts {
-                contract: mode.map_or("", Mode::contract_name),
+                contract: mode.map_or("", |mode| mode.facts().contract),
                 dispatched: Some(decision),
                 point: pipeline.audit.redacted(point),
                 ..Facts::default()
@@ -204,7 +205,7 @@ impl Dispatch {
         };
         mode.stop_at(&self.event.point)?;
         if due.is_empty() {
-            return Ok(Dispatched::nothing(self.session, mode.version()));
+            return Ok(Dispatched::nothing(self.session, mode.facts().version));
         }
         let due = self.in_order(mode, due, lists);
         let results = self.run_hooks(mode, due, pipeline, call).await;
@@ -226,7 +227,7 @@ impl Dispatch {
             folded,
             pushes: pushes.collect(),
             session: self.session,
-            version: mode.version(),
+            version: mode.facts().version,
             hooks: results,
             lifetime: mode.context_lifetime(&self.event.point),
         })
@@ -237,7 +238,7 @@ impl Dispatch {
         let event = Members::of_event(&self.event.json)?;
         let occasion = Occasion {
             agent: &self.envelope.agent,
-            contract: self.contract.map(Mode::contract_name),
+            contract: self.contract.map(|mode| mode.facts().contract),
             event: &event,
             point: &self.event.point,
             preempt: self.preempt,
@@ -271,12 +272,12 @@ impl Dispatch {
         let Some(first) = due.first() else {
             return Ok(self.contract);
         };
-        let one = first.mode.contract_name();
-        let other = |hook: &&Registered| hook.mode.contract_name() != one;
+        let one = first.mode.facts().contract;
+        let other = |hook: &&Registered| hook.mode.facts().contract != one;
         let Some(other) = due.iter().find(other) else {
             return Ok(Some(first.mode));
         };
-        let other = other.mode.contract_name();
+        let other = other.mode.facts().contract;
         let problem = format!("must be named: hooks of `{one}` and of `{other}` are due here");
         Err(InvalidField::new("contract", problem))
     }
@@ -319,7 +320,7 @@ impl Dispatch {
             one.request.only_looks_on = is_stopped;
             let result = Box::pin(one.run()).await;
             if !is_stopped {
-                mode.hand_on(&result.verdict, &mut event, &mut envelope);
+                (mode.facts().hand_on)(&result.verdict, &mut event, &mut envelope);
             }
             let only_looked_on = is_stopped;
             is_stopped |= mode
@@ -365,7 +366,7 @@ impl Dispatch {
     ) -> Request {
         let command = match &hook.action {
             Action::Command(command) => command.clone(),
-            Action::Supplied(supplied) => Command::Argv(crate::hooks::supplied::command(supplied)),
+            Action::Supplied(supplied) => Command::Argv(supplied::command(supplied)),
             // These run no command; the name stands for it in the record of a refusal.
             Action::Approve(_)
             | Action::Builtin(_)
@@ -500,22 +501,30 @@ async fn act(
         }
         Action::Command(_) => Ok(()),
         Action::Supplied(supplied) => {
+            let (uid, bytes) = (call.peer.uid, request.event.json.len());
+            let (supplied, keeps) = (supplied.clone(), hook.profile.is_some());
             let redaction = pipeline.audit.redaction().get();
-            match crate::hooks::supplied::put(supplied, &redaction.redactor, &mut request) {
+            let (answer, set) = heavy::sized(uid, bytes, move || {
+                let answer = supplied::put(&supplied, keeps, &redaction.redactor, &mut request);
+                (answer, request)
+            })
+            .await;
+            request = set;
+            match answer.map_err(|error| error.to_string()) {
                 Ok(None) => Ok(()),
-                Ok(Some(verdict)) => return verdict.into(),
-                Err(error) => return not_run.verdict(&error.to_string()).into(),
+                Ok(Some(verdict)) => {
+                    let verdict = builtin::fitting(verdict, &request);
+                    return verdict.unwrap_or_else(|why| not_run.verdict(&why)).into();
+                }
+                Err(why) => return not_run.verdict(&why).into(),
             }
         }
         Action::Http(post) => match crate::hooks::http::put(post, &mut request) {
             Ok(()) => {
                 let redaction = pipeline.audit.redaction().get();
                 if let Some(payload) = &post.payload
-                    && let Err(error) = crate::hooks::supplied::hand_on(
-                        Some(payload),
-                        &redaction.redactor,
-                        &mut request,
-                    )
+                    && let Err(error) =
+                        supplied::hand_on(Some(payload), &redaction.redactor, &mut request)
                 {
                     return not_run.verdict(&error.to_string()).into();
                 }
@@ -618,7 +627,7 @@ impl<'a> NotRun<'a> {
             ..End::default()
         };
         let verdict = hook.mode.judge(&end, self.on_failure);
-        let event = skip.and_then(|why| hook.mode.skipped(&end, why));
+        let event = skip.and_then(|why| (hook.mode.facts().skipped)(&end, why));
         // A contract that gives a reason for skipping gets this one.
         let skip = verdict.skip.map(|own| skip.unwrap_or(own));
         (Verdict { skip, ..verdict }, event)

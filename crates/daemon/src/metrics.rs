@@ -215,7 +215,7 @@ impl Metrics {
         denials: impl Iterator<Item = (Option<Axis>, u64)>,
     ) {
         let labels = [
-            summary.contract.contract_name(),
+            summary.contract.facts().contract,
             &summary.outcome.to_string(),
             summary.profile.as_str(),
         ];

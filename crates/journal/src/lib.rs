@@ -56,7 +56,6 @@ pub mod query;
 pub mod read;
 pub mod record;
 mod redaction;
-pub mod stats;
 pub mod verify;
 pub mod writer;
 mod writer_lock;

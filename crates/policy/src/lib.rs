@@ -10,7 +10,6 @@ pub mod forbidden;
 pub mod git_paths;
 pub mod hidden;
 #[cfg(target_os = "linux")]
-pub mod learned;
 pub mod located;
 mod names;
 pub mod narrow;

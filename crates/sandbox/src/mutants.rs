@@ -1,7 +1,6 @@
 //! Removes elements from the policy, to show that a test fails for each.
 //!
-//! Only debug builds with the feature `weaken` can; in any other, nothing ever lacks anything. `HOOKJAIL_WEAKEN` names the
-//! elements, separated by blanks:
+//! Only debug builds can; in a release, nothing ever lacks anything. `HOOKJAIL_WEAKEN` names the elements, separated by blanks:
 //!
 //! | element | what it takes out |
 //! |---|---|
@@ -16,18 +15,15 @@
 //! | `set-up:scratch` | the file system that limits the scratch directory |
 //! | `proof:self-test`, `proof:attestation` | what the daemon sees for itself: before the first run, and in each |
 
-#[cfg(all(feature = "weaken", not(debug_assertions)))]
-compile_error!("the feature `weaken` is for tests: a release must not have it");
-
 /// Returns whether an element is removed.
-#[cfg(not(feature = "weaken"))]
+#[cfg(not(debug_assertions))]
 #[must_use]
 pub(crate) fn lacks(_kind: &str, _name: impl std::fmt::Display) -> bool {
     false
 }
 
 /// Returns whether an element is removed.
-#[cfg(feature = "weaken")]
+#[cfg(debug_assertions)]
 #[must_use]
 pub(crate) fn lacks(kind: &str, name: impl std::fmt::Display) -> bool {
     use std::{env, sync::LazyLock};

@@ -13,7 +13,6 @@ use clap::Args;
 use tokio::sync::mpsc;
 use tonic::transport::Channel;
 
-use hookjail_base::model::Lines;
 use hookjail_client::{
     Failure, connect,
     output::{self, Style},
@@ -23,7 +22,7 @@ use hookjail_proto::{
     self as pb, consent_service_client::ConsentServiceClient, watch_response::News,
 };
 
-use super::super::{Context, show::axis_words};
+use super::super::{Context, rows::Rows, show::axis_words, success};
 use hookjail_daemon::{consent::allowlist::typed, wire::json};
 
 const PROMPT: &str = "[a]lways, [y]es this once, [N]o: ";
@@ -59,9 +58,7 @@ pub(super) fn watch(context: &Context, at: &Where) -> Result<ExitCode, Failure> 
         let mut client = ConsentClient::new(channel);
         let mut lines = (!as_json).then(|| lines(io::BufReader::new(io::stdin())));
         let news = client.watch(pb::WatchRequest::default()).await;
-        let mut news = news
-            .map_err(|status| connect::refused(&status))?
-            .into_inner();
+        let mut news = news.map_err(connect::refused)?.into_inner();
         if !as_json {
             output::stderr(
                 "hookjail: listening; each question is answered with a, y or n, and Enter; Enter alone is a no",
@@ -77,7 +74,7 @@ pub(super) fn watch(context: &Context, at: &Where) -> Result<ExitCode, Failure> 
             };
             tokio::select! {
                 told = news.message() => {
-                    let Some(told) = told.map_err(|status| connect::refused(&status))? else {
+                    let Some(told) = told.map_err(connect::refused)? else {
                         output::stderr("hookjail: the daemon has ended");
                         return Ok(ExitCode::SUCCESS);
                     };
@@ -197,14 +194,8 @@ pub(super) fn pending(context: &Context, at: &Where) -> Result<ExitCode, Failure
             ..pb::WatchRequest::default()
         };
         let news = ConsentClient::new(channel).watch(request).await;
-        let mut news = news
-            .map_err(|status| connect::refused(&status))?
-            .into_inner();
-        while let Some(told) = news
-            .message()
-            .await
-            .map_err(|status| connect::refused(&status))?
-        {
+        let mut news = news.map_err(connect::refused)?.into_inner();
+        while let Some(told) = news.message().await.map_err(connect::refused)? {
             let Some(News::Pending(pending)) = told.news else {
                 continue;
             };
@@ -238,21 +229,28 @@ pub(super) fn by_id(
             "hookjail: no such question is open: it was answered, or nobody waits any more",
         );
     }
-    Ok(if counted {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(success(counted))
+}
+
+/// Waits for the answer to a request, and shows its questions at this terminal meanwhile.
+pub(in crate::cli) async fn asking<T>(
+    channel: Channel,
+    request_id: String,
+    answer: impl Future<Output = T>,
+) -> T {
+    let asked = ask_about(channel, request_id).await;
+    let answer = answer.await;
+    if let Some(asked) = asked {
+        asked.abort();
+    }
+    answer
 }
 
 /// Shows one request's questions at this terminal, until the returned task is aborted.
 ///
 /// `None` without a terminal, or where this user may not answer for the operator: the refusal of the run then has the
 /// remedy.
-pub(in crate::cli) async fn ask_about(
-    channel: Channel,
-    request_id: String,
-) -> Option<tokio::task::JoinHandle<()>> {
+async fn ask_about(channel: Channel, request_id: String) -> Option<tokio::task::JoinHandle<()>> {
     let terminal = File::open("/dev/tty").ok()?;
     let mut client = ConsentClient::new(channel);
     let request = pb::WatchRequest {
@@ -299,7 +297,7 @@ async fn decide(
         decision: decision.into(),
     };
     let answer = client.decide(request).await;
-    let answer = answer.map_err(|status| connect::refused(&status))?;
+    let answer = answer.map_err(connect::refused)?;
     Ok(answer.into_inner().counted)
 }
 
@@ -319,31 +317,29 @@ fn lines(input: impl BufRead + Send + 'static) -> mpsc::Receiver<String> {
 /// Describes a question. Command, names and diff are untrusted, and each stays in its line.
 fn described(pending: &pb::PendingConsent) -> String {
     let style = Style::of_stdout();
-    let mut text = Lines::default();
-    let mut line = |label: &str, value: &str| {
-        if !value.is_empty() {
-            text.add(format!("  {label:<11} {value}"));
-        }
-    };
+    let mut rows = Rows::plain("  ", 12);
+    rows.line("");
     if pending.tool_name.is_empty() {
-        line("$", &style.strong(&typed(&pending.command)));
+        rows.line("May this hook run?");
+        rows.some("$", &style.strong(&typed(&pending.command)));
     } else {
-        line("tool", &style.strong(&pending.tool_name));
-        line("input", &pending.tool_input_json);
+        rows.line("May this tool be called?");
+        rows.some("tool", &style.strong(&pending.tool_name));
+        rows.some("input", &pending.tool_input_json);
     }
-    line("hook", &pending.hook_name);
-    line("why", &pending.why);
-    line("asked by", &pending.peer);
-    line("workspace", &pending.workspace);
+    rows.some("hook", &pending.hook_name);
+    rows.some("why", &pending.why);
+    rows.some("asked by", &pending.peer);
+    rows.some("workspace", &pending.workspace);
     if !pending.profile.is_empty() {
         let description = &pending.profile_description;
-        line("profile", &format!("{}: {description}", pending.profile));
+        rows.row("profile", format!("{}: {description}", pending.profile));
     }
-    for axis in &pending.axes {
-        line("", &axis_words(axis, style));
-    }
+    let axes = pending.axes.iter();
+    rows.each("", axes.map(|axis| axis_words(axis, style)));
     for digest in &pending.digests {
-        line(&digest.role, &format!("{}  {}", digest.sha256, digest.path));
+        let (path, sha256) = (&digest.path, &digest.sha256);
+        rows.row(&digest.role, format!("{sha256}  {path}"));
     }
     for changed in pending.diff.lines() {
         let shown = match changed.as_bytes().first() {
@@ -351,15 +347,10 @@ fn described(pending: &pb::PendingConsent) -> String {
             Some(b'-') => style.bad(changed),
             _ => changed.to_owned(),
         };
-        line("", &shown);
+        rows.some("", &shown);
     }
-    line("id", &pending.consent_id);
-    let asked = if pending.tool_name.is_empty() {
-        "May this hook run?"
-    } else {
-        "May this tool be called?"
-    };
-    format!("\n{asked}\n{}", text.as_str())
+    rows.some("id", &pending.consent_id);
+    rows.as_str().to_owned()
 }
 
 const fn word(decision: pb::ConsentDecision) -> &'static str {

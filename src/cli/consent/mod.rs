@@ -36,10 +36,10 @@ use hookjail_sandbox::{
 };
 
 use self::ask::Where;
-pub(super) use self::ask::ask_about;
+pub(super) use self::ask::asking;
 use hookjail_proto as pb;
 
-use super::{Context, profile};
+use super::{Context, profile, rows::Rows, success};
 
 use hookjail_daemon::{
     config::Config,
@@ -379,28 +379,28 @@ fn tell(context: &Context, profile: &str, bound: &BoundConsent) {
         }));
         return;
     }
-    output::line(&format!(
+    let mut rows = Rows::plain("  ", 13);
+    rows.line(format!(
         "allowed under profile {profile}: {}",
         typed(command)
     ));
     for digest in &entry.digests {
         let (role, sha256) = (digest.role.name(), &digest.sha256);
-        output::line(&format!("  {role:<12} {sha256}  {}", digest.path));
+        rows.row(role, format!("{sha256}  {}", digest.path));
     }
-    for what in unbound {
-        output::line(&format!("  {:<12} {what}", "not bound"));
-    }
+    rows.each("not bound", unbound);
     for script in displaced {
-        output::line(&displaced_script(script, profile));
+        rows.line(displaced_script(script, profile));
     }
     if let Some(line) = named_by_git(git) {
-        output::line(&line);
+        rows.line(line);
     }
     for file in given {
-        output::line(&format!(
+        rows.line(format!(
             "a changed `{file}` needs a new consent; if the program only reads or formats it: --data {file}"
         ));
     }
+    rows.print();
 }
 
 fn list(config: &Config, context: &Context) -> Result<ExitCode, Failure> {
@@ -408,7 +408,7 @@ fn list(config: &Config, context: &Context) -> Result<ExitCode, Failure> {
     for path in config.own_allowlists.values() {
         entries.extend_from_slice(Allowlist::load(path)?.entries());
     }
-    let runtimes = Mode::contracts(|mode| mode.own_consent().is_some());
+    let runtimes = Mode::contracts(|mode| mode.facts().own_consent.is_some());
     let unbound = format!("({})", runtimes.join(", "));
     for entry in &entries {
         if context.call.json {
@@ -529,9 +529,5 @@ fn revoke(config: &Config, context: &Context, words: &[OsString]) -> Result<Exit
             ));
         }
     }
-    Ok(if revoked > 0 {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(success(revoked > 0))
 }

@@ -45,6 +45,8 @@ use super::{
     Context,
     consent::{self, BoundConsent, Terms},
     profile,
+    rows::Rows,
+    success,
 };
 use hookjail_daemon::{
     config::Config, consent::allowlist::Allowlist, daemon::Assembly, hooks::variables::words,
@@ -98,11 +100,11 @@ struct NamedRuntime {
 impl clap::FromArgMatches for NamedRuntime {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let mut all = Adopted::all().into_iter();
-        let named = all.find(|it| matches.try_get_one(it.name()).ok().flatten() == Some(&true));
+        let named = all.find(|it| matches.try_get_one(it.name).ok().flatten() == Some(&true));
         let runtime = named
             .ok_or_else(|| clap::Error::new(clap::error::ErrorKind::MissingRequiredArgument))?;
         Ok(Self {
-            name: runtime.name(),
+            name: runtime.name,
             runtime,
         })
     }
@@ -116,8 +118,8 @@ impl clap::FromArgMatches for NamedRuntime {
 impl Args for NamedRuntime {
     fn augment_args(command: clap::Command) -> clap::Command {
         let runtimes = Adopted::all().into_iter();
-        let runtimes = runtimes.filter(|it| !it.answers_by_code());
-        let names: Vec<_> = runtimes.map(Adopted::name).collect();
+        let runtimes = runtimes.filter(|it| !it.answers_by_code);
+        let names: Vec<_> = runtimes.map(|runtime| runtime.name).collect();
         let flags = names.iter().map(|&name| {
             let flag = clap::Arg::new(name).long(name).action(ArgAction::SetTrue);
             flag.help_heading("Runtimes")
@@ -423,7 +425,7 @@ impl InstallArgs {
         let style = self
             .runtime
             .runtime
-            .mode()
+            .mode
             .defaults(hook.point.as_str())
             .command;
         let shell = match (shell, style) {
@@ -755,7 +757,7 @@ impl InstallArgs {
     /// Returns the runtime's own timer of a hook, where its settings name one.
     fn timer(&self, hook: &Registered) -> Option<Duration> {
         let read = hook.entry.timeout?;
-        Some(self.runtime.runtime.entry_time(read))
+        Some((self.runtime.runtime.entry_time)(read))
     }
 
     fn form<'a>(
@@ -766,7 +768,7 @@ impl InstallArgs {
         variables: &'a [String],
     ) -> LineForm<'a> {
         LineForm {
-            point: (!self.runtime.runtime.names_points()).then_some(hook.point.as_str()),
+            point: (!self.runtime.runtime.names_points).then_some(hook.point.as_str()),
             profile: &self.profile,
             program,
             runtime: self.runtime.name,
@@ -807,7 +809,7 @@ impl InstallArgs {
         daemon: Option<Result<PathBuf, Failure>>,
     ) {
         let is_done = backups.is_some();
-        let follow_up = self.runtime.runtime.after_a_change().filter(|_| is_done);
+        let follow_up = self.runtime.runtime.after_a_change.filter(|_| is_done);
         if context.call.json {
             let daemon = daemon.map(|daemon| match daemon {
                 Ok(socket) => json!({ "socket": socket }),
@@ -822,39 +824,37 @@ impl InstallArgs {
             }));
             return;
         }
+        let mut rows = Rows::plain("", 10);
         match (is_done, planned.iter().flat_map(Planned::changes).count()) {
-            (_, 0) => output::line("nothing to change"),
-            (false, _) => output::line("nothing was changed (--dry-run)"),
+            (_, 0) => rows.line("nothing to change"),
+            (false, _) => rows.line("nothing was changed (--dry-run)"),
             (true, _) => {
-                for Planned { file, .. } in planned.iter().filter(|it| it.changes().count() > 0) {
-                    output::line(&format!("changed   {}", file.path.display()));
-                }
+                let changed = planned.iter().filter(|it| it.changes().count() > 0);
+                rows.each("changed", changed.map(|it| it.file.path.display()));
             }
         }
         match daemon {
-            Some(Ok(socket)) => {
-                output::line(&format!("daemon    listens on {}", socket.display()));
+            Some(Ok(socket)) => rows.row("daemon", format!("listens on {}", socket.display())),
+            Some(Err(failure)) => {
+                let why = failure.message;
+                rows.row(
+                    "daemon",
+                    format!("NOT running, so every guard says no: {why}"),
+                );
             }
-            Some(Err(failure)) => output::line(&format!(
-                "daemon    NOT running, so every guard says no: {}",
-                failure.message
-            )),
             None => {}
         }
         for backup in backups.unwrap_or_default() {
-            output::line(&format!(
-                "stays     {}, as what it was a copy of has changed since",
-                backup.display()
-            ));
+            let backup = backup.display();
+            let stays = format!("{backup}, as what it was a copy of has changed since");
+            rows.row("stays", stays);
         }
         if is_done && self.uninstall {
-            output::line(
-                "stays     what was allowed, until `hookjail consent revoke`, and the journal",
-            );
+            let stays = "what was allowed, until `hookjail consent revoke`, and the journal";
+            rows.row("stays", stays);
         }
-        if let Some(follow_up) = follow_up {
-            output::line(&format!("next      {follow_up}"));
-        }
+        rows.each("next", follow_up);
+        rows.print();
     }
 }
 
@@ -872,7 +872,7 @@ fn from_its_directory(hook: &Registered, mut words: Vec<String>) -> Vec<String> 
 /// Returns the command in the settings, else the hook's name.
 fn before(hook: &Registered) -> String {
     if let Action::Http(post) = &hook.action {
-        return post.url().to_string();
+        return post.url.to_string();
     }
     match hook.action.line() {
         line if line.is_empty() => hook.name.clone(),
@@ -908,10 +908,7 @@ fn program() -> Result<Vec<String>, String> {
 /// Returns the exit code: a failure where a hook cannot be changed.
 fn code(planned: &[Planned]) -> ExitCode {
     let mut steps = planned.iter().flat_map(|it| &it.steps);
-    match steps.any(|step| matches!(step.becomes, Becomes::Left(_))) {
-        true => ExitCode::FAILURE,
-        false => ExitCode::SUCCESS,
-    }
+    success(!steps.any(|step| matches!(step.becomes, Becomes::Left(_))))
 }
 
 /// The configuration, and the profiles where they can be read.

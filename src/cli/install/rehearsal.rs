@@ -153,7 +153,7 @@ impl Rehearsal<'_> {
             session: session.to_owned(),
             ..Envelope::default()
         };
-        let payload = self.runtime.mode().stdin(&event, &envelope);
+        let payload = self.runtime.mode.stdin(&event, &envelope);
         let payload = payload.map_err(|error| error.to_string())?;
         String::from_utf8(payload.to_vec()).map_err(|error| broken(&error))
     }

@@ -87,7 +87,7 @@ pub(super) fn files(
     project: &Path,
 ) -> Result<Vec<SettingsFile>, Failure> {
     let home = context.call.paths.home.clone();
-    let settings = runtime.settings();
+    let settings = runtime.settings;
     let places = |below: Option<&Path>, names: &[&str]| -> Vec<PathBuf> {
         below.map_or_else(Vec::new, |below| {
             names.iter().map(|name| below.join(name)).collect()
@@ -140,7 +140,7 @@ pub(super) fn files(
         let directory = directory_of(&path, &bases).map_err(unreadable)?;
         let (metadata, text) = read_in(&directory, name(&path)).map_err(unreadable)?;
         let backup = backup(config, &path);
-        let plain = |text: &str| match runtime.takes_comments() {
+        let plain = |text: &str| match runtime.takes_comments {
             true => json::without_comments(text),
             false => text.to_owned(),
         };
@@ -150,10 +150,10 @@ pub(super) fn files(
             } else {
                 home.clone().unwrap_or_default()
             },
-            contract: runtime.mode().contract_name(),
+            contract: runtime.mode.facts().contract,
             directory,
             metadata,
-            syntax: match runtime.keeps_yaml() {
+            syntax: match runtime.keeps_yaml {
                 true => Syntax::Yaml,
                 false => Syntax::Json,
             },
@@ -230,7 +230,7 @@ fn there(place: &Path) -> Result<Vec<PathBuf>, Failure> {
 /// Returns why a file from which a runtime takes variables steers hookjail, if one does.
 pub(super) fn steering_environment(runtime: Adopted, project: &Path) -> Option<String> {
     let files = project.ancestors().flat_map(|around| {
-        let names = runtime.environments().iter();
+        let names = runtime.environments.iter();
         names.map(|name| around.join(name))
     });
     files.into_iter().find_map(|file| {
@@ -548,7 +548,7 @@ impl SettingsFile {
 
     /// Returns the range of a hook's line in the file, and its key.
     fn place_of_line(&self, hook: &Registered, line: &str) -> Option<(&'static str, Range<usize>)> {
-        self.runtime.line_keys().iter().find_map(|&key| {
+        self.runtime.line_keys.iter().find_map(|&key| {
             let (place, value) = self.member(hook, key)?;
             (value == line).then_some((key, place))
         })

@@ -38,7 +38,7 @@ impl Unserved {
             words.copied().collect()
         };
         match self {
-            Self::Agent => of_runtimes(Mode::agent_commands),
+            Self::Agent => of_runtimes(|mode| mode.facts().agent_commands),
             Self::Host => ["curl", "wget"].into(),
             Self::Left => [
                 "daemonize",
@@ -50,7 +50,7 @@ impl Unserved {
                 BACKGROUND,
             ]
             .into(),
-            Self::SessionFile => of_runtimes(Mode::session_files),
+            Self::SessionFile => of_runtimes(|mode| mode.facts().session_files),
             Self::Socket => [
                 "dbus-send",
                 "docker exec",

@@ -89,7 +89,7 @@ pub(super) fn privately<T>(
     };
     let (mut config, consent) = private(context, &first)?;
     let workspace = hook.workspace(&context.call)?;
-    let state = BriefState::make(&config.runtime)?;
+    let state = BriefState::make(&config.paths.runtime)?;
     config.hook_state = Some(state.path().to_owned());
     let (assembly, watch) = Watch::over(Assembly::begin()?);
     let served = config.clone();
@@ -97,7 +97,7 @@ pub(super) fn privately<T>(
         let request = Some(first);
         let mut service = HookServiceClient::new(Channel::clone(&channel));
         let preview = service.preview(pb::PreviewRequest { request }).await;
-        let preview = preview.map_err(|status| connect::refused(&status))?;
+        let preview = preview.map_err(connect::refused)?;
         let preview = preview.into_inner();
         // A refused hook is not run, and its run says why.
         let watched = match preview.refusal {

@@ -29,7 +29,6 @@ use nix::{
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use hookjail_base::model::plain;
 use hookjail_client::{
     Failure, output, program::resolve_program, run_as::StandInHook, server::SIGNALED,
 };
@@ -42,7 +41,7 @@ pub(in crate::cli) use self::{
     watch::{Watch, Watched},
 };
 
-use super::{Context, show::denial_words};
+use super::{Context, rows::Rows, show::denial_words};
 
 /// The timeout of a bare hook without one of command line or contract.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
@@ -271,19 +270,14 @@ impl Comparison {
             }));
             return;
         }
-        let mut text = String::new();
+        let mut rows = Rows::plain("", 10);
         for (name, end) in [("bare", bare.as_ref()), ("confined", Some(confined))] {
             let Some(end) = end else {
                 continue;
             };
             let verdict = if end.stops { "stops" } else { "lets pass" };
-            text.push_str(&format!(
-                "{name:<9} exit code {}, {verdict}\n",
-                end.exit_code
-            ));
-            let mut line = |label: &str, words: &str| {
-                text.push_str(&format!("          {label}: {}\n", plain(words)));
-            };
+            rows.row(name, format!("exit code {}, {verdict}", end.exit_code));
+            let mut line = |label: &str, words: &str| rows.row("", format!("{label}: {words}"));
             for (stream, printed) in [("stdout", &end.stdout), ("stderr", &end.stderr)] {
                 printed.lines().for_each(|words| line(stream, words));
             }
@@ -297,24 +291,25 @@ impl Comparison {
             let refused = refused.iter().flatten().filter(|_| name == "confined");
             refused.for_each(|it| line("refused", &it.words));
         }
-        text.push_str(&match (bare, leaves.as_slice()) {
-            (_, [path, ..]) => format!("ALONE     {}\n", plain(&alone_words(path))),
+        match (bare, leaves.as_slice()) {
+            (_, [path, ..]) => rows.row("ALONE", alone_words(path)),
             (Some(_), []) if differ.is_empty() => {
-                "same      confinement changes nothing here\n".to_owned()
+                rows.row("same", "confinement changes nothing here");
             }
-            (Some(_), []) => format!("DIFFERENT {}\n", plain(&differ.join("; "))),
+            (Some(_), []) => rows.row("DIFFERENT", differ.join("; ")),
             (None, []) if self.is_served() => {
-                "served    confinement refuses nothing here\n".to_owned()
+                rows.row("served", "confinement refuses nothing here");
             }
-            (None, []) if refused.is_none() && denied.is_empty() => {
-                "UNSEEN    refused files cannot be observed here; compare with a run without confinement: --rehearse --bare\n"
-                    .to_owned()
-            }
-            (None, []) => {
-                "REFUSED   compare with a run without confinement: --rehearse --bare\n".to_owned()
-            }
-        });
-        output::text(&text);
+            (None, []) if refused.is_none() && denied.is_empty() => rows.row(
+                "UNSEEN",
+                "refused files cannot be observed here; compare with a run without confinement: --rehearse --bare",
+            ),
+            (None, []) => rows.row(
+                "REFUSED",
+                "compare with a run without confinement: --rehearse --bare",
+            ),
+        }
+        rows.print();
     }
 }
 

@@ -10,13 +10,13 @@ use nix::unistd::{AccessFlags, access};
 use hookjail_client::Failure;
 use hookjail_policy::{
     HookView,
-    explain::{GrantDecision, Operation, Target},
+    explain::{GrantDecision, Operation, Target, Use},
     forbidden::Forbidden,
-    learned::{Under, Use},
 };
 use hookjail_sandbox::Observer;
 
 use super::refused::RefusedUse;
+use crate::cli::learned::Under;
 use crate::cli::observed::{find_profile, is_read_only, landlock_abi, needs, refusals, under};
 use hookjail_daemon::{
     config::Config,
@@ -48,7 +48,7 @@ impl Watch {
         Ok(Watched {
             forbidden: Forbidden::locate(&own_places(config))?,
             observer: self.0,
-            runtime: config.runtime.clone(),
+            runtime: config.paths.runtime.clone(),
             under: under(policy, workspace, &files, landlock_abi())?,
             workspace: workspace.to_owned(),
             files,

@@ -2,6 +2,8 @@
 
 use std::{fmt, os::unix::ffi::OsStrExt, path::Path};
 
+use serde::Serialize;
+
 use super::InvalidField;
 
 /// Returns whether a path is absolute and without components `.` and `..`. Other paths could name another file than
@@ -34,7 +36,7 @@ pub fn check_name(field: &str, text: &str) -> Result<(), InvalidField> {
 }
 
 /// A profile's name: 1 to 64 of `a-z 0-9 - _`, starting with a letter.
-#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 pub struct ProfileName(String);
 
 impl ProfileName {

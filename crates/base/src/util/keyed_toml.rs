@@ -1,6 +1,8 @@
 //! Reads TOML into a type, with the key where it fails.
 
-use serde::de::DeserializeOwned;
+use std::fmt::Display;
+
+use serde::de::{self, DeserializeOwned};
 use serde_path_to_error::{Deserializer, Track};
 
 /// A failure to read a text.
@@ -17,6 +19,25 @@ pub enum KeyedTomlError {
     /// The text is not TOML.
     #[error(transparent)]
     Syntax(#[from] toml::de::Error),
+}
+
+/// The character on both sides of the problem of an [`invalid`] value. The text of an error has more around it.
+const MARK: char = '\0';
+
+impl KeyedTomlError {
+    /// Returns the key of an [`invalid`] value, and its problem.
+    pub fn as_invalid(&self) -> Option<(&str, String)> {
+        let Self::Key { key, source } = self else {
+            return None;
+        };
+        let text = source.to_string();
+        Some((key, text.split(MARK).nth(1)?.to_owned()))
+    }
+}
+
+/// Returns the error of a value that has the type of its key and still cannot be.
+pub fn invalid<E: de::Error>(problem: impl Display) -> E {
+    E::custom(format_args!("{MARK}{problem}{MARK}"))
 }
 
 /// Reads a text.

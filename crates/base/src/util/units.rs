@@ -46,6 +46,13 @@ impl Serialize for Span {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Size(pub u64);
 
+impl Size {
+    /// Returns the number of bytes, or the largest that there can be in memory.
+    pub fn to_usize(self) -> usize {
+        usize::try_from(self.0).unwrap_or(usize::MAX)
+    }
+}
+
 impl fmt::Display for Size {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (per, unit) = SIZES

@@ -10,301 +10,209 @@ use serde_json::{Map, Value, json, value::RawValue};
 use hookjail_base::model::{Event, InvalidField};
 
 use super::{
-    BlockedBy, CommandStyle, Configured, Decision, Defaults, End, EndKind, Envelope, Facts, Folded,
-    Json, Point, Runtime, Scheduling, Skip, Stop, Verdict,
+    BlockedBy, Decision, Defaults, End, EndKind, Envelope, Facts, Folded, Json, Scheduling, Skip,
+    Stop, Verdict,
     adopt::base_coats,
     entry::Key,
     envelope::known,
-    hook_file::HookFile,
-    members::{Fault, Members, is_null, number, text, texts},
-    stdin,
+    members::{Members, is_null, number, text, texts},
+    merge::{add_rewrites, add_texts},
+    point, stdin,
+    verdict::given,
 };
 
 mod adapter;
 mod hook_file;
 
-pub(super) struct Basecoat;
+use self::{adapter::ADAPTER, hook_file::HOOK_FILE};
 
 /// The default priority of entries and responses.
 const PRIORITY: f64 = 50.0;
 
-/// The lifecycle points. Any may be blocked; the runtime decides what that means there.
-const POINTS: [Point; 8] = [
-    point("SessionStart"),
-    Point {
-        name: "SessionEnd",
-        stop: Stop::Ending,
-    },
-    point("PreToolUse"),
-    point("PostToolUse"),
-    point("PreCompact"),
-    point("PostCompact"),
-    point("OnError"),
-    point("OnBudgetExceeded"),
-];
-
-const KEYS: [(&str, Key); 8] = [
-    ("allowed", Key::Allowed),
-    ("command", Key::Carried),
-    ("contextLimit", Key::ContextChars),
-    ("name", Key::Carried),
-    ("on_failure", Key::OnFailure),
-    ("priority", Key::Priority),
-    ("timeout", Key::TimeoutSeconds),
-    ("tool", Key::Carried),
-];
-
 /// Measurements of hooks at each point, as the specification names them. They have the spelling of its other members.
-const MEASURES: [(&str, &[(&str, Kind)]); 8] = [
-    (
-        "SessionStart",
-        &[
-            ("memoryHits", Kind::Number),
-            ("sessionBootstrapLatency", Kind::Number),
-        ],
-    ),
-    (
-        "SessionEnd",
-        &[
-            ("persistedFacts", Kind::Number),
-            ("handoffSize", Kind::Number),
-        ],
-    ),
+const MEASURES: [(&str, &[&str]); 8] = [
+    ("SessionStart", &["memoryHits", "sessionBootstrapLatency"]),
+    ("SessionEnd", &["persistedFacts", "handoffSize"]),
     (
         "PreToolUse",
-        &[
-            ("toolCategory", Kind::Word),
-            ("policyChecks", Kind::Number),
-            ("warningsInjected", Kind::Number),
-        ],
+        &["toolCategory", "policyChecks", "warningsInjected"],
     ),
     (
         "PostToolUse",
-        &[
-            ("duration", Kind::Number),
-            ("successRate", Kind::Number),
-            ("retryCount", Kind::Number),
-            ("loopScore", Kind::Number),
-        ],
+        &["duration", "successRate", "retryCount", "loopScore"],
     ),
-    (
-        "PreCompact",
-        &[
-            ("preCompactionTokenLoad", Kind::Number),
-            ("handoffSize", Kind::Number),
-        ],
-    ),
-    (
-        "PostCompact",
-        &[
-            ("retainedAnchors", Kind::Number),
-            ("compressionRatio", Kind::Number),
-        ],
-    ),
-    (
-        "OnError",
-        &[
-            ("normalizedErrorClass", Kind::Word),
-            ("recurrenceCount", Kind::Number),
-        ],
-    ),
+    ("PreCompact", &["preCompactionTokenLoad", "handoffSize"]),
+    ("PostCompact", &["retainedAnchors", "compressionRatio"]),
+    ("OnError", &["normalizedErrorClass", "recurrenceCount"]),
     (
         "OnBudgetExceeded",
-        &[
-            ("triggerThreshold", Kind::Number),
-            ("rotationFrequency", Kind::Number),
-        ],
+        &["triggerThreshold", "rotationFrequency"],
     ),
 ];
 
 /// The correlation id of a session's telemetry. The specification has hooks at its start make it.
-const CORRELATION: (&str, Kind) = ("correlationId", Kind::Word);
+const CORRELATION: &str = "correlationId";
 
-/// Type of a measurement.
-#[derive(Clone, Copy)]
-enum Kind {
-    Number,
-    /// An identifier: letters, digits and a few marks, so that no free text of a hook is stored as a measurement.
-    Word,
-}
-
-impl Kind {
-    fn takes(self, value: &Value) -> bool {
-        match (self, value) {
-            (Self::Number, Value::Number(_)) => true,
-            (Self::Word, Value::String(word)) => {
-                let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:/".contains(&byte);
-                (1..=LONGEST_WORD).contains(&word.len()) && word.bytes().all(is_plain)
-            }
-            _ => false,
-        }
-    }
-}
+/// The measurements that are identifiers; all others are numbers. They have letters, digits and a few marks, so that no
+/// free text of a hook is stored as a measurement.
+const WORDS: [&str; 3] = [CORRELATION, "normalizedErrorClass", "toolCategory"];
 
 /// The maximum length of a word that is kept as a measurement, bytes.
 const LONGEST_WORD: usize = 64;
 
-const fn point(name: &'static str) -> Point {
-    Point {
-        name,
-        stop: Stop::Operation,
-    }
-}
-
-const FACTS: Facts = Facts {
-    adapter: Some(&Basecoat),
-    contract: "basecoat",
-    keys: &KEYS,
+pub(super) const FACTS: Facts = Facts {
+    adapter: Some(&ADAPTER),
+    carried: &["command", "name", "tool"],
+    // The specification has neither command style nor timeout. It suggests one to three seconds.
+    defaults: Defaults::argv(Some(Duration::from_secs(3))),
+    fold,
+    hand_on,
+    hook_file: Some(&HOOK_FILE),
+    keys: &[
+        ("contextLimit", Key::ContextChars),
+        ("on_failure", Key::OnFailure),
+        ("priority", Key::Priority),
+        ("timeout", Key::TimeoutSeconds),
+    ],
     last_points: &["SessionEnd"],
-    points: &POINTS,
+    measures,
+    point_key: "hook",
+    // Any may be blocked; the runtime decides what that means there.
+    points: &[
+        point("SessionStart", Stop::Operation),
+        point("SessionEnd", Stop::Ending),
+        point("PreToolUse", Stop::Operation),
+        point("PostToolUse", Stop::Operation),
+        point("PreCompact", Stop::Operation),
+        point("PostCompact", Stop::Operation),
+        point("OnError", Stop::Operation),
+        point("OnBudgetExceeded", Stop::Operation),
+    ],
     priority: PRIORITY,
+    scheduling: Scheduling::PriorityUntilBlock,
     // Returns the session's members in events of any runtime, as its hooks are for all.
     session: &["sessionId", "session_id"],
-    version: "basecoat/1",
-    ..Facts::NONE
+    // From any runtime's spelling, as its hooks are for all.
+    spelled: base_coats,
+    stdin,
+    ..Facts::new("basecoat", "basecoat/1", interpret)
 };
 
-impl Runtime for Basecoat {
-    fn facts(&self) -> &'static Facts {
-        &FACTS
-    }
+fn stdin(facts: &Facts, event: &Event, envelope: &Envelope) -> Result<Bytes, InvalidField> {
+    let budget = envelope.budget.map(|budget| {
+        Json::from(
+            json!({"usedTokens": budget.used_tokens, "effectiveLimit": budget.effective_limit}),
+        )
+    });
+    let beside = [
+        ("timestamp", envelope.iso_time()),
+        ("sessionId", known(&envelope.session)),
+        ("agent", known(&envelope.agent)),
+        ("repository", known(&envelope.repository)),
+        ("branch", known(&envelope.branch)),
+        ("budget", budget),
+        ("tool", tool(envelope)),
+    ];
+    stdin::object(facts, event, &beside)
+}
 
-    /// Converts a point from any runtime's spelling, as its hooks are for all.
-    fn spelled<'a>(&self, point: &'a str) -> &'a str {
-        base_coats(point)
-    }
-
-    /// Returns the defaults: the specification has neither command style nor timeout. It suggests one to three seconds.
-    fn defaults(&self, _point: &str) -> Defaults {
-        Defaults {
-            command: CommandStyle::Argv,
-            profile: "strict",
-            timeout: Some(Duration::from_secs(3)),
-        }
-    }
-
-    fn stdin(&self, event: &Event, envelope: &Envelope) -> Result<Bytes, InvalidField> {
-        let budget = envelope.budget.map(|budget| {
-            Json::from(
-                json!({"usedTokens": budget.used_tokens, "effectiveLimit": budget.effective_limit}),
-            )
-        });
-        let beside = [
-            ("timestamp", envelope.iso_time()),
-            ("sessionId", known(&envelope.session)),
-            ("agent", known(&envelope.agent)),
-            ("repository", known(&envelope.repository)),
-            ("branch", known(&envelope.branch)),
-            ("budget", budget),
-            ("tool", tool(envelope)),
-        ];
-        stdin::object("basecoat", event, "hook", &beside)
-    }
-
-    fn interpret(&self, end: &End<'_>) -> Verdict {
-        let priority = end.entry.priority;
-        let verdict = if end.entry.allowed == Some(false) {
-            passed(Skip::ConsentRefused, "the hook was not allowed to run")
-        } else if let Some(skip) = end.kind.failure() {
-            passed(skip, how(end.kind))
-        } else {
-            response(end).unwrap_or_else(|skip| {
-                if skip == Skip::EmptyStdout {
-                    // An absent action is `passThrough`.
-                    return Verdict {
-                        skip: Some(skip),
-                        ..Verdict::default()
-                    };
-                }
-                passed(skip, &format!("the hook's response is not valid: {skip}"))
-            })
-        };
-        Verdict {
-            priority: verdict.priority.or(priority),
-            ..verdict
-        }
-    }
-
-    /// Reads the measurements from the members of `metadata`; members of other names or kinds are ignored.
-    fn measures(&self, point: &str, verdict: &Verdict) -> Map<String, Value> {
-        let of_point = MEASURES.iter().filter(|(name, _)| *name == point);
-        let kinds = of_point.flat_map(|(_, measures)| *measures);
-        let kinds: Vec<_> = kinds.chain([&CORRELATION]).collect();
-        let members = verdict.metadata.as_ref().and_then(Json::members);
-        let members = members.into_iter().flatten();
-        let measure = |(name, json): (String, Json)| {
-            let (_, kind) = kinds.iter().find(|(known, _)| *known == name)?;
-            let value = serde_json::from_str(json.as_str()).ok()?;
-            kind.takes(&value).then_some((name, value))
-        };
-        members.filter_map(measure).collect()
-    }
-
-    fn scheduling(&self, _point: &str) -> Scheduling {
-        Scheduling::PriorityUntilBlock
-    }
-
-    /// Passes the payload of `modify` to the next hook. It becomes `tool.input` and `tool.output`, wherever the tool
-    /// was described.
-    fn hand_on(&self, verdict: &Verdict, event: &mut Event, envelope: &mut Envelope) {
-        let rewritten = [
-            ("input", &verdict.updated_input),
-            ("output", &verdict.updated_output),
-        ];
-        for (name, value) in rewritten {
-            let Some(value) = value else { continue };
-            // An event's own `tool` hides the envelope's.
-            let known = tool(envelope).filter(|_| !has_tool(event));
-            if let Some(tool) = known {
-                stdin::put(event, &["tool"], &tool);
+fn interpret(end: &End<'_>) -> Verdict {
+    let priority = end.entry.priority;
+    let verdict = if end.entry.allowed == Some(false) {
+        passed(Skip::ConsentRefused, "the hook was not allowed to run")
+    } else if let Some(skip) = end.kind.failure() {
+        passed(skip, how(end.kind))
+    } else {
+        response(end).unwrap_or_else(|skip| {
+            if skip == Skip::EmptyStdout {
+                // An absent action is `passThrough`.
+                return Verdict {
+                    skip: Some(skip),
+                    ..Verdict::default()
+                };
             }
-            stdin::put(event, &["tool", name], value);
-        }
-    }
-
-    /// Merges contexts, warnings and metadata of all hooks that ran. The payload is that of the last that modified; the
-    /// first block counts.
-    fn fold(&self, _point: &str, hooks: &[(&str, &Verdict)]) -> Folded {
-        let mut answer = Verdict::default();
-        let mut blocked_by_hook = String::new();
-        let mut metadata: Vec<(String, Json)> = Vec::new();
-        for (name, verdict) in hooks {
-            answer.failed |= verdict.failed;
-            let context = verdict.additional_context.iter().cloned();
-            answer.additional_context.extend(context);
-            answer.warnings.extend(verdict.warnings.iter().cloned());
-            if let Some(members) = verdict.metadata.as_ref().and_then(Json::members) {
-                for (key, value) in members {
-                    metadata.retain(|(known, _)| *known != key);
-                    metadata.push((key, value));
-                }
-            }
-            if verdict.updated_input.is_some() {
-                answer.updated_input.clone_from(&verdict.updated_input);
-            }
-            if verdict.updated_output.is_some() {
-                answer.updated_output.clone_from(&verdict.updated_output);
-            }
-            if verdict.decision.stops() {
-                answer.blocked_by = verdict.blocked_by;
-                answer.decision = verdict.decision;
-                answer.reason.clone_from(&verdict.reason);
-                (*name).clone_into(&mut blocked_by_hook);
-                break;
-            }
-        }
-        answer.metadata = (!metadata.is_empty()).then(|| Json::object(&metadata));
-        Folded {
-            answer,
-            blocked_by_hook,
-            ..Folded::default()
-        }
+            passed(skip, &format!("the hook's response is not valid: {skip}"))
+        })
+    };
+    Verdict {
+        priority: verdict.priority.or(priority),
+        ..verdict
     }
 }
 
-impl Configured for Basecoat {
-    fn hook_file(&self) -> Option<&'static dyn HookFile> {
-        Some(&Self)
+/// Reads the measurements from the members of `metadata`; members of other names or kinds are ignored.
+fn measures(point: &str, verdict: &Verdict) -> Map<String, Value> {
+    let of_point = MEASURES.iter().filter(|(known, _)| *known == point);
+    let known: Vec<_> = of_point.flat_map(|(_, names)| *names).collect();
+    let members = verdict.metadata.as_ref().and_then(Json::members);
+    let members = members.into_iter().flatten();
+    let measure = |(name, json): (String, Json)| {
+        let is_known = name == CORRELATION || known.iter().any(|known| **known == name);
+        let value = serde_json::from_str(json.as_str()).ok()?;
+        (is_known && is_measure(&name, &value)).then_some((name, value))
+    };
+    members.filter_map(measure).collect()
+}
+
+/// Passes the payload of `modify` to the next hook. It becomes `tool.input` and `tool.output`, wherever the tool
+/// was described.
+fn hand_on(verdict: &Verdict, event: &mut Event, envelope: &mut Envelope) {
+    let rewritten = [
+        ("input", &verdict.updated_input),
+        ("output", &verdict.updated_output),
+    ];
+    for (name, value) in rewritten {
+        let Some(value) = value else { continue };
+        // An event's own `tool` hides the envelope's.
+        let known = tool(envelope).filter(|_| !has_tool(event));
+        if let Some(tool) = known {
+            stdin::put(event, &["tool"], &tool);
+        }
+        stdin::put(event, &["tool", name], value);
+    }
+}
+
+/// Merges contexts, warnings and metadata of all hooks that ran. The payload is that of the last that modified; the
+/// first block counts.
+fn fold(_point: &str, hooks: &[(&str, &Verdict)]) -> Folded {
+    let mut answer = Verdict::default();
+    let mut blocked_by_hook = String::new();
+    let mut metadata: Vec<(String, Json)> = Vec::new();
+    for (name, verdict) in hooks {
+        add_texts(&mut answer, verdict);
+        add_rewrites(&mut answer, verdict);
+        if let Some(members) = verdict.metadata.as_ref().and_then(Json::members) {
+            for (key, value) in members {
+                metadata.retain(|(known, _)| *known != key);
+                metadata.push((key, value));
+            }
+        }
+        if verdict.decision.stops() {
+            answer.blocked_by = verdict.blocked_by;
+            answer.decision = verdict.decision;
+            answer.reason.clone_from(&verdict.reason);
+            (*name).clone_into(&mut blocked_by_hook);
+            break;
+        }
+    }
+    answer.metadata = (!metadata.is_empty()).then(|| Json::object(&metadata));
+    Folded {
+        answer,
+        blocked_by_hook,
+        ..Folded::default()
+    }
+}
+
+fn is_measure(name: &str, value: &Value) -> bool {
+    let is_word = WORDS.contains(&name);
+    match value {
+        Value::Number(_) => !is_word,
+        Value::String(word) => {
+            let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:/".contains(&byte);
+            let is_short = (1..=LONGEST_WORD).contains(&word.len());
+            is_word && is_short && word.bytes().all(is_plain)
+        }
+        Value::Array(_) | Value::Bool(_) | Value::Null | Value::Object(_) => false,
     }
 }
 
@@ -326,10 +234,7 @@ fn tool(envelope: &Envelope) -> Option<Json> {
         ("input", tool.input.clone()),
         ("output", tool.response.clone()),
     ];
-    let members = members
-        .into_iter()
-        .filter_map(|(key, value)| Some((key.to_owned(), value?)));
-    Some(Json::object(&members.collect::<Vec<_>>()))
+    Some(Json::object(&given(members).collect::<Vec<_>>()))
 }
 
 /// Builds the verdict of a hook that failed.
@@ -363,10 +268,7 @@ fn response(end: &End<'_>) -> Result<Verdict, Skip> {
     if stdout.trim().is_empty() {
         return Err(Skip::EmptyStdout);
     }
-    let members = Members::parse(stdout).map_err(|fault| match fault {
-        Fault::NotJson | Fault::TooDeep => Skip::InvalidJson,
-        Fault::NotObject => Skip::NotObject,
-    })?;
+    let members = Members::parse(stdout)?;
     // A repeated member is ambiguous.
     if members.repeat() {
         return Err(Skip::InvalidJson);

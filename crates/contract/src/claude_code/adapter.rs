@@ -1,17 +1,14 @@
 //! Adapter for hooks that Claude Code starts itself.
 
-use super::ClaudeCode;
 use crate::{
     Mode,
-    adopt::{Adapter, AdapterFacts},
-    members::{Members, text},
+    adopt::Adapter,
     settings::{Holds, Settings},
 };
 
-const ADAPTER: AdapterFacts = AdapterFacts {
+pub(crate) const ADAPTER: Adapter = Adapter {
     after_a_change: Some("Claude Code reads its hooks when a session starts: start another"),
-    mode: Mode::ClaudeCode,
-    name: "claude-code",
+    likeness: |_, point| point.map(|_| 5),
     obeys: &[
         ".claude/agents/",
         ".claude/commands/",
@@ -28,24 +25,11 @@ const ADAPTER: AdapterFacts = AdapterFacts {
         project: &[".claude/settings.json", ".claude/settings.local.json"],
         user: &[".claude/settings.json"],
     },
+    // Not where stdout must be a worktree's path.
+    shows_messages: |point| point != "WorktreeCreate",
     variables: &[
         ("CLAUDE_PROJECT_DIR", Holds::Project),
         ("CLAUDE_PLUGIN_ROOT", Holds::Plugin),
     ],
-    ..AdapterFacts::NONE
+    ..Adapter::new("claude-code", Mode::ClaudeCode)
 };
-
-impl Adapter for ClaudeCode {
-    fn facts(&self) -> &'static AdapterFacts {
-        &ADAPTER
-    }
-
-    fn likeness(&self, payload: &Members<'_>) -> Option<u8> {
-        payload.last("hook_event_name").and_then(text).map(|_| 5)
-    }
-
-    /// Returns whether messages are shown: not where stdout must be a worktree's path.
-    fn shows_messages(&self, point: &str) -> bool {
-        point != "WorktreeCreate"
-    }
-}

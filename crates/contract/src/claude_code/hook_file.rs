@@ -4,103 +4,67 @@ use serde_json::Value;
 
 use hookjail_base::model::Command;
 
-use super::{ClaudeCode, filter::Filter};
-use crate::hook_file::{
-    Action, Gathered, HookFile, Item, ReadError, Switches,
-    groups::{self, Dialect},
+use super::filter::Filter;
+use crate::hook_file::{Action, Gathered, HookFile, Item, Layout, ReadError, groups::Dialect};
+
+pub(super) const HOOK_FILE: HookFile = HookFile {
+    switch: Some("disableAllHooks"),
+    ..HookFile::with(Layout::Groups(Dialect {
+        action,
+        filter,
+        has_posts: true,
+        not_served: &["agent", "mcp_tool", "prompt"],
+        warn: |file, entry| {
+            if entry.is_set("once")? {
+                file.warn(entry, "`once` has no effect: the hook runs every time");
+            }
+            Ok(())
+        },
+        ..Dialect::NONE
+    }))
 };
 
-impl HookFile for ClaudeCode {
-    fn read(
-        &self,
-        file: &mut Gathered<'_>,
-        root: &Item<'_>,
-        _switches: &Switches,
-    ) -> Result<(), ReadError> {
-        root.map()?;
-        if root.is_set("disableAllHooks")? {
-            file.disable("`disableAllHooks` is true");
+fn filter(
+    file: &mut Gathered<'_>,
+    entry: &Item<'_>,
+    event: &str,
+) -> Result<Option<Filter>, ReadError> {
+    let Some(item) = entry.field("if") else {
+        return Ok(None);
+    };
+    let filter = Filter::parse(item.text()?);
+    let problem = match &filter {
+        None => "is no rule: the hook runs whenever its matcher matches",
+        Some(_) if !Filter::is_read_at(event) => {
+            "is read at events about tools alone: here the hook always runs, and in Claude Code never"
         }
-        groups::read(file, root, self)
-    }
+        Some(filter) if !filter.is_whole() => {
+            "is evaluated for the tool's name alone: what is in brackets hides no hook"
+        }
+        Some(_) => return Ok(filter),
+    };
+    file.warn(&item, problem);
+    Ok(filter)
 }
 
-impl Dialect for ClaudeCode {
-    fn reading(&self) -> &'static [&'static str] {
-        &["async", "onFailure", "timeout"]
+fn action(entry: &Item<'_>, command: Command) -> Result<Action, ReadError> {
+    let item = entry.present("command")?;
+    // With an argument list, even an empty one, the command is a program without a shell.
+    if let Some(args) = entry.field("args") {
+        let words = std::iter::once(item.filled()?).chain(args.texts()?);
+        return Ok(Action::Command(Command::Argv(
+            words.map(Into::into).collect(),
+        )));
     }
-
-    fn others(&self) -> &'static [&'static str] {
-        &[
-            "args",
-            "command",
-            "if",
-            "name",
-            "once",
-            "shell",
-            "statusMessage",
-            "type",
-        ]
-    }
-
-    fn not_served(&self) -> &'static [&'static str] {
-        &["agent", "mcp_tool", "prompt"]
-    }
-
-    fn has_posts(&self) -> bool {
-        true
-    }
-
-    fn warn(&self, file: &mut Gathered<'_>, entry: &Item<'_>) -> Result<(), ReadError> {
-        if entry.is_set("once")? {
-            file.warn(entry, "`once` has no effect: the hook runs every time");
+    match entry.field("shell").as_ref().map(Item::value) {
+        None => Ok(Action::Command(command)),
+        Some(Value::String(shell)) if shell == "bash" => Ok(Action::Command(Command::Line {
+            shell: Some("/bin/bash".into()),
+            text: item.filled()?.to_owned(),
+        })),
+        Some(Value::String(shell)) if shell == "powershell" => {
+            Ok(Action::Unsupported("its shell is `powershell`".to_owned()))
         }
-        Ok(())
-    }
-
-    fn filter(
-        &self,
-        file: &mut Gathered<'_>,
-        entry: &Item<'_>,
-        event: &str,
-    ) -> Result<Option<Filter>, ReadError> {
-        let Some(item) = entry.field("if") else {
-            return Ok(None);
-        };
-        let filter = Filter::parse(item.text()?);
-        let problem = match &filter {
-            None => "is no rule: the hook runs whenever its matcher matches",
-            Some(_) if !Filter::is_read_at(event) => {
-                "is read at events about tools alone: here the hook always runs, and in Claude Code never"
-            }
-            Some(filter) if !filter.is_whole() => {
-                "is evaluated for the tool's name alone: what is in brackets hides no hook"
-            }
-            Some(_) => return Ok(filter),
-        };
-        file.warn(&item, problem);
-        Ok(filter)
-    }
-
-    fn action(&self, entry: &Item<'_>, command: Command) -> Result<Action, ReadError> {
-        let item = entry.present("command")?;
-        // With an argument list, even an empty one, the command is a program without a shell.
-        if let Some(args) = entry.field("args") {
-            let words = std::iter::once(item.filled()?).chain(args.texts()?);
-            return Ok(Action::Command(Command::Argv(
-                words.map(Into::into).collect(),
-            )));
-        }
-        match entry.field("shell").as_ref().map(Item::value) {
-            None => Ok(Action::Command(command)),
-            Some(Value::String(shell)) if shell == "bash" => Ok(Action::Command(Command::Line {
-                shell: Some("/bin/bash".into()),
-                text: item.filled()?.to_owned(),
-            })),
-            Some(Value::String(shell)) if shell == "powershell" => {
-                Ok(Action::Unsupported("its shell is `powershell`".to_owned()))
-            }
-            Some(_) => Err(entry.wrong_at("shell", "must be `bash` or `powershell`")),
-        }
+        Some(_) => Err(entry.wrong_at("shell", "must be `bash` or `powershell`")),
     }
 }

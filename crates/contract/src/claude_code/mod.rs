@@ -5,83 +5,23 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
-
-use hookjail_base::model::{Event, InvalidField};
-
 use super::{
-    BlockedBy, Configured, Decision, Defaults, End, Envelope, Equality, Facts, Folded, Json,
-    Matcher, Point, Runtime, Scheduling, Skip, Stop, Subject, Verdict,
+    BlockedBy, Decision, Defaults, End, Equality, Facts, Folded, Json, Matcher, Scheduling, Skip,
+    Stop, Subject, Verdict,
     entry::Key,
-    envelope::known,
-    fields::{Faults, Fields, Said, broke, failure, refused, said, settled, silent, stop_of},
-    hook_file::HookFile,
+    envelope::Part,
+    fields::{ALLOW_DENY, Faults, Fields, Said, broke, failure, refused, said, settled, silent},
     merge::{INTERRUPT, decide, halt, hand_on, merged, stop, weight},
-    stdin, tighten,
+    point, tighten,
+    verdict::given,
 };
 
 mod adapter;
 pub(super) mod filter;
 mod hook_file;
 
-use self::filter::Filter;
-
-pub(super) struct ClaudeCode;
-
-const POINTS: [Point; 32] = [
-    point("SessionStart", Stop::Nothing),
-    point("Setup", Stop::Nothing),
-    point("UserPromptSubmit", Stop::Operation),
-    point("UserPromptExpansion", Stop::Operation),
-    point("PreToolUse", Stop::Call),
-    point("PermissionRequest", Stop::Call),
-    point("PermissionDenied", Stop::Nothing),
-    // The tool has run; a stop keeps the model from continuing with its result.
-    point("PostToolUse", Stop::Operation),
-    point("PostToolUseFailure", Stop::Nothing),
-    point("PostToolBatch", Stop::Operation),
-    point("Notification", Stop::Nothing),
-    point("MessageDisplay", Stop::Nothing),
-    point("SubagentStart", Stop::Nothing),
-    point("SubagentStop", Stop::Ending),
-    point("TaskCreated", Stop::Operation),
-    point("TaskCompleted", Stop::Ending),
-    point("Stop", Stop::Ending),
-    point("StopFailure", Stop::Nothing),
-    point("TeammateIdle", Stop::Ending),
-    point("InstructionsLoaded", Stop::Nothing),
-    point("ConfigChange", Stop::Operation),
-    point("CwdChanged", Stop::Nothing),
-    point("FileChanged", Stop::Nothing),
-    point("WorktreeCreate", Stop::Operation),
-    point("WorktreeRemove", Stop::Nothing),
-    point("PreCompact", Stop::Operation),
-    point("PostCompact", Stop::Nothing),
-    point("Elicitation", Stop::Operation),
-    point("ElicitationResult", Stop::Operation),
-    point("SessionEnd", Stop::Nothing),
-    point("PreModelSwitch", Stop::Operation),
-    point("PostModelSwitch", Stop::Nothing),
-];
-
-const KEYS: [(&str, Key); 16] = [
-    ("allowed", Key::Allowed),
-    ("allowedEnvVars", Key::Carried),
-    ("args", Key::Carried),
-    ("async", Key::Background),
-    ("command", Key::Carried),
-    ("headers", Key::Carried),
-    ("if", Key::Carried),
-    ("matcher", Key::Carried),
-    ("name", Key::Carried),
-    ("onFailure", Key::OnFailure),
-    ("once", Key::Carried),
-    ("shell", Key::Carried),
-    ("statusMessage", Key::Carried),
-    ("timeout", Key::TimeoutSeconds),
-    ("type", Key::Carried),
-    ("url", Key::Carried),
-];
+pub(super) use self::adapter::ADAPTER;
+use self::{filter::Filter, hook_file::HOOK_FILE};
 
 /// The warning for a deferred call, which the runtime delays until a decision. It is passed on as a question.
 const DEFERRED: &str = "the hook defers the call; it is passed on as a question";
@@ -102,24 +42,99 @@ const ELSEWHERE: [&str; 6] = [
     "updatedToolOutput",
 ];
 
-const fn point(name: &'static str, stop: Stop) -> Point {
-    Point { name, stop }
-}
-
-const FACTS: Facts = Facts {
+pub(super) const FACTS: Facts = Facts {
+    adapter: Some(&ADAPTER),
     agent_commands: &["claude -p", "claude --print"],
-    session_files: &["CLAUDE_ENV_FILE"],
-    adapter: Some(&ClaudeCode),
-    contract: "claude_code",
+    carried: &[
+        "allowedEnvVars",
+        "args",
+        "command",
+        "headers",
+        "if",
+        "matcher",
+        "name",
+        "once",
+        "shell",
+        "statusMessage",
+        "type",
+        "url",
+    ],
+    defaults: Defaults::shell("/bin/sh", "-c", Some(Duration::from_secs(600))),
     equality: Equality::ButForTime,
     expands_words: true,
-    keys: &KEYS,
+    filter: Filter::parse,
+    fold,
+    hook_file: Some(&HOOK_FILE),
+    keys: &[
+        ("async", Key::Background),
+        ("onFailure", Key::OnFailure),
+        ("timeout", Key::TimeoutSeconds),
+    ],
     last_points: &["SessionEnd"],
+    matcher: Some(|_, text| Matcher::listed(text, "_- ", &['|', ','])),
+    members: &[
+        ("session_id", Part::Session, &[]),
+        ("cwd", Part::Cwd, &[]),
+        ("tool_name", Part::ToolName, &[]),
+        ("tool_input", Part::Input, &[]),
+        ("tool_use_id", Part::UseId, &[]),
+        ("tool_response", Part::Response, &["PostToolUse"]),
+        ("error", Part::Error, &["PostToolUseFailure"]),
+    ],
+    // The former names of renamed tools.
+    other_names: &[
+        ("Agent", &["Task"]),
+        ("TaskOutput", &["AgentOutputTool", "BashOutputTool"]),
+        ("TaskStop", &["KillShell"]),
+    ],
     // New events come with nearly every release; an exit 2 at one of them must not be lost.
     other_points: Some(Stop::Operation),
-    points: &POINTS,
+    points: &[
+        point("SessionStart", Stop::Nothing),
+        point("Setup", Stop::Nothing),
+        point("UserPromptSubmit", Stop::Operation),
+        point("UserPromptExpansion", Stop::Operation),
+        point("PreToolUse", Stop::Call),
+        point("PermissionRequest", Stop::Call),
+        point("PermissionDenied", Stop::Nothing),
+        // The tool has run; a stop keeps the model from continuing with its result.
+        point("PostToolUse", Stop::Operation),
+        point("PostToolUseFailure", Stop::Nothing),
+        point("PostToolBatch", Stop::Operation),
+        point("Notification", Stop::Nothing),
+        point("MessageDisplay", Stop::Nothing),
+        point("SubagentStart", Stop::Nothing),
+        point("SubagentStop", Stop::Ending),
+        point("TaskCreated", Stop::Operation),
+        point("TaskCompleted", Stop::Ending),
+        point("Stop", Stop::Ending),
+        point("StopFailure", Stop::Nothing),
+        point("TeammateIdle", Stop::Ending),
+        point("InstructionsLoaded", Stop::Nothing),
+        point("ConfigChange", Stop::Operation),
+        point("CwdChanged", Stop::Nothing),
+        point("FileChanged", Stop::Nothing),
+        point("WorktreeCreate", Stop::Operation),
+        point("WorktreeRemove", Stop::Nothing),
+        point("PreCompact", Stop::Operation),
+        point("PostCompact", Stop::Nothing),
+        point("Elicitation", Stop::Operation),
+        point("ElicitationResult", Stop::Operation),
+        point("SessionEnd", Stop::Nothing),
+        point("PreModelSwitch", Stop::Operation),
+        point("PostModelSwitch", Stop::Nothing),
+    ],
+    scheduling: Scheduling::AtOnce,
+    session_files: &["CLAUDE_ENV_FILE"],
     shared_points: &[("OnError", "PostToolUseFailure")],
-    version: "claude_code/2026-10",
+    subject,
+    timeouts: &[
+        ("MessageDisplay", Duration::from_secs(10)),
+        ("PostModelSwitch", Duration::from_secs(30)),
+        ("PreModelSwitch", Duration::from_secs(30)),
+        ("SessionEnd", Duration::from_millis(1500)),
+        ("UserPromptSubmit", Duration::from_secs(30)),
+    ],
     warned_points: &[
         "PostToolBatch",
         "PostToolUse",
@@ -127,124 +142,57 @@ const FACTS: Facts = Facts {
         "UserPromptExpansion",
         "UserPromptSubmit",
     ],
-    ..Facts::NONE
+    ..Facts::new("claude_code", "claude_code/2026-10", interpret)
 };
 
-impl Runtime for ClaudeCode {
-    fn facts(&self) -> &'static Facts {
-        &FACTS
+fn interpret(end: &End<'_>) -> Verdict {
+    if end.entry.background {
+        return Verdict::skipped(failure(end).unwrap_or(Skip::OutputIgnored));
     }
-
-    fn defaults(&self, point: &str) -> Defaults {
-        let timeout = match point {
-            "MessageDisplay" => Duration::from_secs(10),
-            "PostModelSwitch" | "PreModelSwitch" | "UserPromptSubmit" => Duration::from_secs(30),
-            "SessionEnd" => Duration::from_millis(1500),
-            _ => Duration::from_secs(600),
-        };
-        Defaults::shell("/bin/sh", "-c", timeout)
+    let stop = FACTS.stop_of(end.point);
+    let verdict = match said(end) {
+        Said::Broke(skip) => broke(end, skip, |text| answer(end.point, stop, text)),
+        Said::Nothing => silent(Skip::EmptyStdout),
+        Said::Refused(stderr) => refused(stop, stderr),
+        Said::Text(text) if text.starts_with('{') => answer(end.point, stop, text),
+        Said::Text(_) if end.entry.objects_only => Verdict::skipped(Skip::InvalidJson),
+        Said::Text(text) => plain(end.point, text),
+    };
+    if end.point == "WorktreeCreate" {
+        return created(verdict, end.error);
     }
+    verdict
+}
 
-    fn stdin(&self, event: &Event, envelope: &Envelope) -> Result<Bytes, InvalidField> {
-        let tool = envelope.tool.as_ref();
-        let after = tool.filter(|_| event.point == "PostToolUse");
-        let failed = tool.filter(|_| event.point == "PostToolUseFailure");
-        let beside = [
-            ("session_id", known(&envelope.session)),
-            ("cwd", known(&envelope.cwd)),
-            ("tool_name", tool.and_then(|tool| known(&tool.name))),
-            ("tool_input", tool.and_then(|tool| tool.input.clone())),
-            ("tool_use_id", tool.and_then(|tool| known(&tool.use_id))),
-            (
-                "tool_response",
-                after.and_then(|tool| tool.response.clone()),
-            ),
-            ("error", failed.map(|tool| Json::text(&tool.error))),
-        ];
-        stdin::object(FACTS.contract, event, "hook_event_name", &beside)
-    }
-
-    fn interpret(&self, end: &End<'_>) -> Verdict {
-        if end.entry.background {
-            return Verdict::skipped(failure(end).unwrap_or(Skip::OutputIgnored));
-        }
-        let stop = stop_of(self, end.point);
-        let verdict = match said(end) {
-            Said::Broke(skip) => broke(end, skip, |text| answer(end.point, stop, text)),
-            Said::Nothing => silent(Skip::EmptyStdout),
-            Said::Refused(stderr) => refused(stop, stderr),
-            Said::Text(text) if text.starts_with('{') => answer(end.point, stop, text),
-            Said::Text(_) if end.entry.objects_only => Verdict::skipped(Skip::InvalidJson),
-            Said::Text(text) => plain(end.point, text),
-        };
-        if end.point == "WorktreeCreate" {
-            return created(verdict, end.error);
-        }
-        verdict
-    }
-
-    /// Returns a renamed tool's former names, which still match it.
-    fn other_names(&self, tool: &str) -> &'static [&'static str] {
-        match tool {
-            "Agent" => &["Task"],
-            "TaskOutput" => &["AgentOutputTool", "BashOutputTool"],
-            "TaskStop" => &["KillShell"],
-            _ => &[],
-        }
-    }
-
-    /// Returns the subject of matchers at a point.
-    ///
-    /// At the ten events without matchers, a configured matcher hides no hook. The subject of a new event is unknown,
-    /// unless it names a tool.
-    fn subject(&self, point: &str) -> Subject {
-        match point {
-            "ConfigChange" | "SessionStart" => Subject::Member(&["source"]),
-            "CwdChanged" | "MessageDisplay" | "PostToolBatch" | "Stop" | "TaskCompleted"
-            | "TaskCreated" | "TeammateIdle" | "UserPromptSubmit" | "WorktreeCreate"
-            | "WorktreeRemove" => Subject::Nothing,
-            "Elicitation" | "ElicitationResult" => Subject::Member(&["mcp_server_name"]),
-            "FileChanged" => Subject::FileName("file_path"),
-            "InstructionsLoaded" => Subject::Member(&["load_reason"]),
-            "Notification" => Subject::Member(&["notification_type"]),
-            "PostCompact" | "PreCompact" | "Setup" => Subject::Member(&["trigger"]),
-            "SessionEnd" => Subject::Member(&["reason"]),
-            "StopFailure" => Subject::Member(&["error"]),
-            "SubagentStart" | "SubagentStop" => Subject::Member(&["agent_type"]),
-            "UserPromptExpansion" => Subject::Member(&["command_name"]),
-            _ => Subject::Tool,
-        }
-    }
-
-    fn scheduling(&self, _point: &str) -> Scheduling {
-        Scheduling::AtOnce
-    }
-
-    /// Merges verdicts: deny outweighs defer, defer ask, and ask allow.
-    fn fold(&self, _point: &str, hooks: &[(&str, &Verdict)]) -> Folded {
-        merged(hooks, |verdict| {
-            let is_deferred = verdict.warnings.iter().any(|warning| warning == DEFERRED);
-            weight(verdict) + u8::from(is_deferred)
-        })
+/// Returns the subject of matchers at a point.
+///
+/// At the ten events without matchers, a configured matcher hides no hook. The subject of a new event is unknown,
+/// unless it names a tool.
+fn subject(point: &str) -> Subject {
+    match point {
+        "ConfigChange" | "SessionStart" => Subject::Member(&["source"]),
+        "CwdChanged" | "MessageDisplay" | "PostToolBatch" | "Stop" | "TaskCompleted"
+        | "TaskCreated" | "TeammateIdle" | "UserPromptSubmit" | "WorktreeCreate"
+        | "WorktreeRemove" => Subject::Nothing,
+        "Elicitation" | "ElicitationResult" => Subject::Member(&["mcp_server_name"]),
+        "FileChanged" => Subject::FileName("file_path"),
+        "InstructionsLoaded" => Subject::Member(&["load_reason"]),
+        "Notification" => Subject::Member(&["notification_type"]),
+        "PostCompact" | "PreCompact" | "Setup" => Subject::Member(&["trigger"]),
+        "SessionEnd" => Subject::Member(&["reason"]),
+        "StopFailure" => Subject::Member(&["error"]),
+        "SubagentStart" | "SubagentStop" => Subject::Member(&["agent_type"]),
+        "UserPromptExpansion" => Subject::Member(&["command_name"]),
+        _ => Subject::Tool,
     }
 }
 
-impl Configured for ClaudeCode {
-    fn hook_file(&self) -> Option<&'static dyn HookFile> {
-        Some(&Self)
-    }
-
-    /// Parses a matcher: a list of plain names, or a pattern.
-    fn matcher(&self, _subject: Subject, text: &str) -> Result<Matcher, InvalidField> {
-        if text.chars().all(is_of_a_list) {
-            return Ok(Matcher::names(text, &['|', ',']));
-        }
-        Matcher::pattern(text)
-    }
-
-    fn filter(&self, rule: &str) -> Option<Filter> {
-        Filter::parse(rule)
-    }
+/// Merges verdicts: deny outweighs defer, defer ask, and ask allow.
+fn fold(_point: &str, hooks: &[(&str, &Verdict)]) -> Folded {
+    merged(hooks, |verdict| {
+        let is_deferred = verdict.warnings.iter().any(|warning| warning == DEFERRED);
+        weight(verdict) + u8::from(is_deferred)
+    })
 }
 
 /// Reads output that is no object.
@@ -372,11 +320,7 @@ fn elicitation(own: &Fields<'_, '_>, verdict: &mut Verdict) -> Vec<(String, Json
     ];
     let decision = own.word("action", &words).unwrap_or_default();
     decide(verdict, decision, BlockedBy::Decision, "");
-    let action = own.value("action");
-    action
-        .map(|action| ("action".to_owned(), action))
-        .into_iter()
-        .collect()
+    given([("action", own.value("action"))]).collect()
 }
 
 fn permission(own: &Fields<'_, '_>, faults: &Faults, verdict: &mut Verdict) -> Vec<(String, Json)> {
@@ -385,8 +329,7 @@ fn permission(own: &Fields<'_, '_>, faults: &Faults, verdict: &mut Verdict) -> V
     };
     let message = decision.text("message").unwrap_or_default();
     verdict.updated_input = decision.object("updatedInput");
-    let words = [("allow", Decision::Allow), ("deny", Decision::Deny)];
-    match decision.word("behavior", &words) {
+    match decision.word("behavior", &ALLOW_DENY) {
         Some(behavior) => decide(verdict, behavior, BlockedBy::PermissionDecision, &message),
         None => faults.note(Skip::MissingField("behavior")),
     }
@@ -398,8 +341,4 @@ fn permission(own: &Fields<'_, '_>, faults: &Faults, verdict: &mut Verdict) -> V
         Decision::Allow => decision.unread(),
         Decision::Ask | Decision::Block | Decision::Deny | Decision::None => Vec::new(),
     }
-}
-
-fn is_of_a_list(c: char) -> bool {
-    c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | ',' | '|' | ' ')
 }

@@ -5,55 +5,21 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
-use serde_json::Value;
-
-use hookjail_base::model::{Event, InvalidField};
-
 use super::{
-    BlockedBy, Configured, Decision, Defaults, End, Envelope, Facts, Folded, Matcher, Point,
-    Runtime, Scheduling, Skip, Stop, Subject, Verdict,
+    BlockedBy, Decision, Defaults, End, Facts, Folded, Matcher, Scheduling, Skip, Stop, Subject,
+    Verdict,
     entry::Key,
-    envelope::known,
-    fields::{Faults, Fields, Said, refused, said, silent, stop_of},
-    hook_file::HookFile,
+    envelope::Part,
+    fields::{ALLOW_DENY, Faults, Fields, Said, refused, said, silent},
     merge::{decide, halt, hand_on, join_reasons, merged, stop, weight},
-    stdin,
+    point,
+    verdict::given,
 };
 
 mod adapter;
 mod hook_file;
 
-pub(super) struct Codex;
-
-const TIMEOUT: Duration = Duration::from_secs(600);
-
-const POINTS: [Point; 13] = [
-    point("SessionStart", Stop::Nothing),
-    point("UserPromptSubmit", Stop::Operation),
-    point("PreToolUse", Stop::Call),
-    point("PermissionRequest", Stop::Call),
-    // The tool has run; a stop keeps the model from continuing with its result.
-    point("PostToolUse", Stop::Operation),
-    point("PreCompact", Stop::Operation),
-    point("PostCompact", Stop::Nothing),
-    point("SubagentStart", Stop::Nothing),
-    point("SubagentStop", Stop::Ending),
-    point("Stop", Stop::Ending),
-    point("Interrupt", Stop::Nothing),
-    point("StopFailure", Stop::Nothing),
-    point("SessionEnd", Stop::Nothing),
-];
-
-const KEYS: [(&str, Key); 7] = [
-    ("allowed", Key::Allowed),
-    ("command", Key::Carried),
-    ("matcher", Key::Carried),
-    ("name", Key::Carried),
-    ("statusMessage", Key::Carried),
-    ("timeout", Key::TimeoutSeconds),
-    ("type", Key::Carried),
-];
+use self::{adapter::ADAPTER, hook_file::HOOK_FILE};
 
 const FIELDS: [&str; 7] = [
     "continue",
@@ -76,109 +42,82 @@ const PERMISSION: [&str; 5] = [
 /// The member with the recovery after a failure.
 const RECOVERY: &str = "recovery";
 
-const fn point(name: &'static str, stop: Stop) -> Point {
-    Point { name, stop }
-}
-
-const FACTS: Facts = Facts {
+pub(super) const FACTS: Facts = Facts {
+    adapter: Some(&ADAPTER),
     agent_commands: &["codex exec"],
-    adapter: Some(&Codex),
-    contract: "codex",
-    keys: &KEYS,
+    carried: &["command", "matcher", "name", "statusMessage", "type"],
+    // A login shell, as the user's own is unknown.
+    defaults: Defaults::shell("/bin/sh", "-lc", Some(Duration::from_secs(600))),
+    fold,
+    hook_file: Some(&HOOK_FILE),
+    keys: &[("timeout", Key::TimeoutSeconds)],
     last_points: &["SessionEnd"],
-    points: &POINTS,
-    version: "codex/2026",
+    matcher: Some(|_, text| Matcher::listed(text, "_", &['|'])),
+    members: &[
+        ("session_id", Part::Session, &[]),
+        // A required member, `null` without a transcript.
+        ("transcript_path", Part::Null, &[]),
+        ("cwd", Part::Cwd, &[]),
+        ("tool_name", Part::ToolName, &[]),
+        ("tool_input", Part::Input, &[]),
+        ("tool_use_id", Part::UseId, &[]),
+        ("tool_response", Part::Response, &["PostToolUse"]),
+    ],
+    // Other runtimes' names of its only tool for changes.
+    other_names: &[("apply_patch", &["Edit", "Write"])],
+    points: &[
+        point("SessionStart", Stop::Nothing),
+        point("UserPromptSubmit", Stop::Operation),
+        point("PreToolUse", Stop::Call),
+        point("PermissionRequest", Stop::Call),
+        // The tool has run; a stop keeps the model from continuing with its result.
+        point("PostToolUse", Stop::Operation),
+        point("PreCompact", Stop::Operation),
+        point("PostCompact", Stop::Nothing),
+        point("SubagentStart", Stop::Nothing),
+        point("SubagentStop", Stop::Ending),
+        point("Stop", Stop::Ending),
+        point("Interrupt", Stop::Nothing),
+        point("StopFailure", Stop::Nothing),
+        point("SessionEnd", Stop::Nothing),
+    ],
+    scheduling: Scheduling::AtOnce,
+    subject,
     warned_points: &["PostToolUse", "PreCompact", "UserPromptSubmit"],
-    ..Facts::NONE
+    ..Facts::new("codex", "codex/2026", interpret)
 };
 
-impl Runtime for Codex {
-    fn facts(&self) -> &'static Facts {
-        &FACTS
-    }
-
-    /// Returns the defaults, with a login shell, as the user's own shell is unknown.
-    fn defaults(&self, _point: &str) -> Defaults {
-        Defaults::shell("/bin/sh", "-lc", TIMEOUT)
-    }
-
-    fn stdin(&self, event: &Event, envelope: &Envelope) -> Result<Bytes, InvalidField> {
-        let tool = envelope.tool.as_ref();
-        let after = tool.filter(|_| event.point == "PostToolUse");
-        let beside = [
-            ("session_id", known(&envelope.session)),
-            // A required member, `null` without a transcript.
-            ("transcript_path", Some(Value::Null.into())),
-            ("cwd", known(&envelope.cwd)),
-            ("tool_name", tool.and_then(|tool| known(&tool.name))),
-            ("tool_input", tool.and_then(|tool| tool.input.clone())),
-            ("tool_use_id", tool.and_then(|tool| known(&tool.use_id))),
-            (
-                "tool_response",
-                after.and_then(|tool| tool.response.clone()),
-            ),
-        ];
-        stdin::object(FACTS.contract, event, "hook_event_name", &beside)
-    }
-
-    fn interpret(&self, end: &End<'_>) -> Verdict {
-        let at = stop_of(self, end.point);
-        match said(end) {
-            Said::Broke(skip) => Verdict::skipped(skip),
-            Said::Nothing => silent(Skip::EmptyStdout),
-            Said::Refused(stderr) if stderr.is_empty() => Verdict::skipped(Skip::NonzeroExit),
-            Said::Refused(stderr) => refused(at, stderr),
-            Said::Text(text) if text.starts_with(['{', '[']) => answer(end.point, at, text),
-            Said::Text(text) => plain(end.point, text),
-        }
-    }
-
-    /// Returns other runtimes' names of its only tool for changes.
-    fn other_names(&self, tool: &str) -> &'static [&'static str] {
-        match tool {
-            "apply_patch" => &["Edit", "Write"],
-            _ => &[],
-        }
-    }
-
-    fn subject(&self, point: &str) -> Subject {
-        match point {
-            "Interrupt" | "Stop" | "UserPromptSubmit" => Subject::Nothing,
-            "PostCompact" | "PreCompact" => Subject::Member(&["trigger"]),
-            "SessionEnd" => Subject::Member(&["reason"]),
-            "SessionStart" => Subject::Member(&["source"]),
-            "StopFailure" => Subject::Member(&["error"]),
-            "SubagentStart" | "SubagentStop" => Subject::Member(&["agent_type"]),
-            _ => Subject::Tool,
-        }
-    }
-
-    fn scheduling(&self, _point: &str) -> Scheduling {
-        Scheduling::AtOnce
-    }
-
-    /// Merges verdicts; of several rewrites the last counts. Ends are assumed to be in the order of completion.
-    fn fold(&self, point: &str, hooks: &[(&str, &Verdict)]) -> Folded {
-        let mut folded = merged(hooks, weight);
-        if stop_of(self, point) == Stop::Ending {
-            join_reasons(&mut folded, hooks, "\n\n");
-        }
-        folded
+fn interpret(end: &End<'_>) -> Verdict {
+    let at = FACTS.stop_of(end.point);
+    match said(end) {
+        Said::Broke(skip) => Verdict::skipped(skip),
+        Said::Nothing => silent(Skip::EmptyStdout),
+        Said::Refused(stderr) if stderr.is_empty() => Verdict::skipped(Skip::NonzeroExit),
+        Said::Refused(stderr) => refused(at, stderr),
+        Said::Text(text) if text.starts_with(['{', '[']) => answer(end.point, at, text),
+        Said::Text(text) => plain(end.point, text),
     }
 }
 
-impl Configured for Codex {
-    fn hook_file(&self) -> Option<&'static dyn HookFile> {
-        Some(&Self)
+fn subject(point: &str) -> Subject {
+    match point {
+        "Interrupt" | "Stop" | "UserPromptSubmit" => Subject::Nothing,
+        "PostCompact" | "PreCompact" => Subject::Member(&["trigger"]),
+        "SessionEnd" => Subject::Member(&["reason"]),
+        "SessionStart" => Subject::Member(&["source"]),
+        "StopFailure" => Subject::Member(&["error"]),
+        "SubagentStart" | "SubagentStop" => Subject::Member(&["agent_type"]),
+        _ => Subject::Tool,
     }
+}
 
-    /// Parses a matcher: a list of plain names, or a pattern.
-    fn matcher(&self, _subject: Subject, text: &str) -> Result<Matcher, InvalidField> {
-        if text.chars().all(is_of_names) {
-            return Ok(Matcher::names(text, &['|']));
-        }
-        Matcher::pattern(text)
+/// Merges verdicts; of several rewrites the last counts. Ends are assumed to be in the order of completion.
+fn fold(point: &str, hooks: &[(&str, &Verdict)]) -> Folded {
+    let mut folded = merged(hooks, weight);
+    if FACTS.stop_of(point) == Stop::Ending {
+        join_reasons(&mut folded, hooks, "\n\n");
     }
+    folded
 }
 
 /// Reads output that is neither object nor array.
@@ -246,15 +185,8 @@ fn universal(point: &str, at: Stop, fields: &Fields<'_, '_>) -> Result<Verdict, 
 
 /// Passes on a hook's proposal after a failure.
 fn recovery(fields: &Fields<'_, '_>, verdict: &mut Verdict) {
-    let value = fields.value(RECOVERY);
-    hand_on(
-        verdict,
-        value
-            .map(|value| (RECOVERY.to_owned(), value))
-            .into_iter()
-            .collect(),
-        &[],
-    );
+    let members = given([(RECOVERY, fields.value(RECOVERY))]);
+    hand_on(verdict, members.collect(), &[]);
 }
 
 /// Fails where a reason is given without a decision about the call.
@@ -319,8 +251,7 @@ fn call(own: &Fields<'_, '_>, verdict: &mut Verdict) -> Result<(), Skip> {
     let is_reasoned = own.has("permissionDecisionReason");
     let reason = own.text("permissionDecisionReason").unwrap_or_default();
     let input = own.value("updatedInput");
-    let words = [("allow", Decision::Allow), ("deny", Decision::Deny)];
-    let decision = own.word("permissionDecision", &words);
+    let decision = own.word("permissionDecision", &ALLOW_DENY);
     match (decision, input) {
         (Some(Decision::Deny), _) if reason.trim().is_empty() => {
             return Err(Skip::MissingField("permissionDecisionReason"));
@@ -343,8 +274,7 @@ fn request(decision: &Fields<'_, '_>, verdict: &mut Verdict) -> Result<(), Skip>
     supported(!decision.has("updatedPermissions"), "updatedPermissions")?;
     supported(decision.boolean("interrupt") != Some(true), "interrupt")?;
     let message = decision.text("message").unwrap_or_default();
-    let words = [("allow", Decision::Allow), ("deny", Decision::Deny)];
-    let behavior = decision.word("behavior", &words);
+    let behavior = decision.word("behavior", &ALLOW_DENY);
     let behavior = behavior.ok_or(Skip::MissingField("behavior"))?;
     decide(verdict, behavior, BlockedBy::PermissionDecision, &message);
     Ok(())
@@ -381,8 +311,4 @@ fn supported(is: bool, field: &'static str) -> Result<(), Skip> {
 fn only(fields: &Fields<'_, '_>, known: &[&str]) -> Result<(), Skip> {
     let all_known = fields.names().all(|name| known.contains(&&*name));
     all_known.then_some(()).ok_or(Skip::InvalidJson)
-}
-
-fn is_of_names(c: char) -> bool {
-    c.is_ascii_alphanumeric() || matches!(c, '_' | '|')
 }

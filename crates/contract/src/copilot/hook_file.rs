@@ -2,30 +2,15 @@
 
 use hookjail_base::model::Command;
 
-use super::Copilot;
-use crate::hook_file::{
-    Action, Gathered, HookFile, Item, ReadError, Registered, Switches, line, posted,
-    tolerant_matcher, version,
+use crate::{
+    Entry,
+    hook_file::{
+        Action, Gathered, HookFile, Item, Layout, ReadError, Registered, line, posted,
+        tolerant_matcher,
+    },
 };
 
-/// The keys of an entry that runs a command.
-const KEYS: [&str; 13] = [
-    "args",
-    "bash",
-    "command",
-    "comment",
-    "cwd",
-    "env",
-    "exec",
-    "matcher",
-    "name",
-    "powershell",
-    "timeout",
-    "timeoutSec",
-    "type",
-];
-
-/// The keys that entries with a command and posted ones share.
+/// The keys of a posted entry beside those for its request.
 const COMMON: [&str; 6] = [
     "comment",
     "matcher",
@@ -35,47 +20,19 @@ const COMMON: [&str; 6] = [
     "type",
 ];
 
-impl HookFile for Copilot {
-    fn read(
-        &self,
-        file: &mut Gathered<'_>,
-        root: &Item<'_>,
-        _switches: &Switches,
-    ) -> Result<(), ReadError> {
-        read(file, root)
-    }
-}
-
-fn read(file: &mut Gathered<'_>, root: &Item<'_>) -> Result<(), ReadError> {
-    root.map()?;
-    version(root)?;
-    if root.is_set("disableAllHooks")? {
-        file.disable("`disableAllHooks` is true");
-    }
-    let Some(hooks) = root.down("hooks") else {
-        return Ok(());
-    };
-    for (event, list) in hooks.down_all()? {
-        file.check_point(&list, event)?;
-        for entry in list.entries()? {
-            let hook = hook(file, &entry, event)?;
-            let (matcher, matching) = tolerant_matcher(file, &entry, event)?;
-            file.push(Registered {
-                matcher,
-                matching,
-                ..hook
-            });
-        }
-    }
-    Ok(())
-}
+pub(super) const HOOK_FILE: HookFile = HookFile {
+    beside: &["comment"],
+    is_versioned: true,
+    switch: Some("disableAllHooks"),
+    ..HookFile::with(Layout::Flat(hook))
+};
 
 fn hook(file: &mut Gathered<'_>, entry: &Item<'_>, event: &str) -> Result<Registered, ReadError> {
     let kind = entry.field("type");
     let kind = kind.map_or(Ok("command"), |kind| kind.filled())?;
     let action = match kind {
         "command" => {
-            file.warn_of_others(entry, &KEYS)?;
+            file.warn_of_others(entry, &file.keys())?;
             command(entry)?
         }
         "http" => {
@@ -96,18 +53,22 @@ fn hook(file: &mut Gathered<'_>, entry: &Item<'_>, event: &str) -> Result<Regist
     let directory = directory.map(|item| item.directory(base)).transpose()?;
     let hook = file.hook(entry, event, action);
     let is_timed = runs || kind == "http";
-    let keys: &[_] = match (entry.field("timeoutSec"), entry.field("timeout")) {
-        _ if !is_timed => &[],
-        (Some(_), Some(_)) => {
-            let problem = "says the same as `timeoutSec`; give one of them";
-            return Err(entry.wrong_at("timeout", problem));
-        }
-        (_, _) => &["timeout", "timeoutSec"],
+    if is_timed && entry.field("timeoutSec").is_some() && entry.field("timeout").is_some() {
+        let problem = "says the same as `timeoutSec`; give one of them";
+        return Err(entry.wrong_at("timeout", problem));
+    }
+    let reading = match is_timed {
+        true => file.reading(entry)?,
+        false => Entry::default(),
     };
+    let name = entry.own_name()?.unwrap_or(hook.name);
+    let (matcher, matching) = tolerant_matcher(file, entry, event)?;
     Ok(Registered {
         configured_env: env.unwrap_or_default(),
-        entry: entry.reading(file.mode, keys)?,
-        name: entry.own_name()?.unwrap_or(hook.name),
+        entry: reading,
+        matcher,
+        matching,
+        name,
         working_dir: directory,
         ..hook
     })

@@ -7,88 +7,33 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use serde_json::json;
 
 use hookjail_base::model::{Event, InvalidField};
 
 use super::{
-    BlockedBy, Configured, Decision, Defaults, End, EndKind, Envelope, Facts, Folded, Json,
-    Matcher, Point, Runtime, Skip, Stop, Subject, Verdict,
+    BlockedBy, Decision, Defaults, End, EndKind, Envelope, Facts, Folded, Matcher, Skip, Stop,
+    Subject, Verdict,
     entry::Key,
-    envelope::known,
-    fields::{Faults, Fields, complaint, failure, printed, refused, settled, silent, stop_of},
-    hook_file::HookFile,
+    envelope::Part,
+    fields::{
+        ALLOW_ASK_DENY, ALLOW_DENY, Faults, Fields, complaint, failure, printed, refused, settled,
+        silent,
+    },
     members::{Members, text},
     merge::{INTERRUPT, decide, hand_on, merged, stop, strength},
-    stdin,
+    point, stdin,
 };
 
 mod adapter;
 mod hook_file;
 
-pub(super) struct Copilot;
-
-const TIMEOUT: Duration = Duration::from_secs(30);
+use self::{adapter::ADAPTER, hook_file::HOOK_FILE};
 
 /// The maximum length of a stream that is read, bytes.
 const OUTPUT_CAP: usize = 10 * 1024 * 1024;
 
 /// The maximum length of context passed on, bytes.
 const CONTEXT_CAP: usize = 10 * 1024;
-
-const POINTS: [Point; 30] = [
-    point("sessionStart", Stop::Nothing),
-    point("sessionEnd", Stop::Nothing),
-    point("userPromptSubmitted", Stop::Nothing),
-    point("userPromptTransformed", Stop::Nothing),
-    point("preToolUse", Stop::Call),
-    point("permissionRequest", Stop::Call),
-    point("postToolUse", Stop::Nothing),
-    point("postToolUseFailure", Stop::Nothing),
-    point("agentStop", Stop::Ending),
-    point("subagentStart", Stop::Nothing),
-    point("subagentStop", Stop::Ending),
-    point("preCompact", Stop::Nothing),
-    point("errorOccurred", Stop::Nothing),
-    point("notification", Stop::Nothing),
-    point("SessionStart", Stop::Nothing),
-    point("SessionEnd", Stop::Nothing),
-    // As Claude Code calls it.
-    point("UserPromptSubmit", Stop::Nothing),
-    point("UserPromptSubmitted", Stop::Nothing),
-    point("UserPromptTransformed", Stop::Nothing),
-    point("PreToolUse", Stop::Call),
-    point("PermissionRequest", Stop::Call),
-    point("PostToolUse", Stop::Nothing),
-    point("PostToolUseFailure", Stop::Nothing),
-    point("AgentStop", Stop::Ending),
-    // As Claude Code calls it.
-    point("Stop", Stop::Ending),
-    point("SubagentStart", Stop::Nothing),
-    point("SubagentStop", Stop::Ending),
-    point("PreCompact", Stop::Nothing),
-    point("ErrorOccurred", Stop::Nothing),
-    point("Notification", Stop::Nothing),
-];
-
-const KEYS: [(&str, Key); 16] = [
-    ("allowed", Key::Allowed),
-    ("allowedEnvVars", Key::Carried),
-    ("args", Key::Carried),
-    ("bash", Key::Carried),
-    ("command", Key::Carried),
-    ("cwd", Key::Carried),
-    ("env", Key::Carried),
-    ("exec", Key::Carried),
-    ("headers", Key::Carried),
-    ("matcher", Key::Carried),
-    ("name", Key::Carried),
-    ("powershell", Key::Carried),
-    ("timeout", Key::TimeoutSeconds),
-    ("timeoutSec", Key::TimeoutSeconds),
-    ("type", Key::Carried),
-    ("url", Key::Carried),
-];
 
 /// Members of an answer that are read at some points only.
 const ELSEWHERE: [&str; 11] = [
@@ -105,17 +50,87 @@ const ELSEWHERE: [&str; 11] = [
     "reason",
 ];
 
-const fn point(name: &'static str, stop: Stop) -> Point {
-    Point { name, stop }
-}
+/// The members of stdin at points in the spelling of Claude Code.
+const NAMED: [stdin::Added; 7] = [
+    ("session_id", Part::Session, &[]),
+    ("timestamp", Part::IsoTime, &[]),
+    ("cwd", Part::Cwd, &[]),
+    ("tool_name", Part::ToolName, &[]),
+    ("tool_input", Part::Input, &[]),
+    ("tool_result", Part::Response, &["PostToolUse"]),
+    ("error", Part::Error, &["PostToolUseFailure"]),
+];
 
-const FACTS: Facts = Facts {
-    adapter: Some(&Copilot),
-    contract: "copilot",
-    keys: &KEYS,
+pub(super) const FACTS: Facts = Facts {
+    adapter: Some(&ADAPTER),
+    carried: &[
+        "allowedEnvVars",
+        "args",
+        "bash",
+        "command",
+        "cwd",
+        "env",
+        "exec",
+        "headers",
+        "matcher",
+        "name",
+        "powershell",
+        "type",
+        "url",
+    ],
+    defaults: Defaults::shell("/bin/bash", "-c", Some(Duration::from_secs(30))),
+    fold,
+    hook_file: Some(&HOOK_FILE),
+    keys: &[
+        ("timeout", Key::TimeoutSeconds),
+        ("timeoutSec", Key::TimeoutSeconds),
+    ],
     last_points: &["SessionEnd", "sessionEnd"],
+    matcher: Some(|_, text| Matcher::whole(text)),
+    members: &[
+        ("sessionId", Part::Session, &[]),
+        ("timestamp", Part::Millis, &[]),
+        ("cwd", Part::Cwd, &[]),
+        ("toolName", Part::ToolName, &[]),
+        ("toolArgs", Part::Input, &[]),
+        ("toolResult", Part::Response, &["postToolUse"]),
+        ("error", Part::Error, &["postToolUseFailure"]),
+    ],
     output_cap: Some(OUTPUT_CAP),
-    points: &POINTS,
+    points: &[
+        point("sessionStart", Stop::Nothing),
+        point("sessionEnd", Stop::Nothing),
+        point("userPromptSubmitted", Stop::Nothing),
+        point("userPromptTransformed", Stop::Nothing),
+        point("preToolUse", Stop::Call),
+        point("permissionRequest", Stop::Call),
+        point("postToolUse", Stop::Nothing),
+        point("postToolUseFailure", Stop::Nothing),
+        point("agentStop", Stop::Ending),
+        point("subagentStart", Stop::Nothing),
+        point("subagentStop", Stop::Ending),
+        point("preCompact", Stop::Nothing),
+        point("errorOccurred", Stop::Nothing),
+        point("notification", Stop::Nothing),
+        point("SessionStart", Stop::Nothing),
+        point("SessionEnd", Stop::Nothing),
+        // As Claude Code calls it.
+        point("UserPromptSubmit", Stop::Nothing),
+        point("UserPromptSubmitted", Stop::Nothing),
+        point("UserPromptTransformed", Stop::Nothing),
+        point("PreToolUse", Stop::Call),
+        point("PermissionRequest", Stop::Call),
+        point("PostToolUse", Stop::Nothing),
+        point("PostToolUseFailure", Stop::Nothing),
+        point("AgentStop", Stop::Ending),
+        // As Claude Code calls it.
+        point("Stop", Stop::Ending),
+        point("SubagentStart", Stop::Nothing),
+        point("SubagentStop", Stop::Ending),
+        point("PreCompact", Stop::Nothing),
+        point("ErrorOccurred", Stop::Nothing),
+        point("Notification", Stop::Nothing),
+    ],
     // Returns the members of the session, which has two names like every point.
     session: &["sessionId", "session_id"],
     shared_points: &[
@@ -126,126 +141,78 @@ const FACTS: Facts = Facts {
         ("PreCompact", "preCompact"),
         ("OnError", "errorOccurred"),
     ],
-    version: "copilot/2026",
-    ..Facts::NONE
+    stdin,
+    subject,
+    ..Facts::new("copilot", "copilot/2026", interpret)
 };
 
-impl Runtime for Copilot {
-    fn facts(&self) -> &'static Facts {
-        &FACTS
+fn stdin(facts: &Facts, event: &Event, envelope: &Envelope) -> Result<Bytes, InvalidField> {
+    let is_capital = |first: char| first.is_ascii_uppercase();
+    if event.point.starts_with(is_capital) {
+        return stdin::object(facts, event, &stdin::added(&NAMED, event, envelope));
     }
+    // Its hooks know the point from their registration.
+    let beside = stdin::added(facts.members, event, envelope);
+    stdin::object_of(facts, event, None, &beside, |_, _| true)
+}
 
-    fn defaults(&self, _point: &str) -> Defaults {
-        Defaults::shell("/bin/bash", "-c", TIMEOUT)
+fn interpret(end: &End<'_>) -> Verdict {
+    let at = FACTS.stop_of(end.point);
+    match failure(end) {
+        None => {}
+        Some(Skip::NonzeroExit) if end.kind == EndKind::Exited(2) => return two(end, at),
+        // A missing consent or a timeout is not the hook's own failure.
+        Some(skip @ (Skip::ConsentRefused | Skip::Timeout)) => return Verdict::skipped(skip),
+        Some(skip) => return broke(end, skip),
     }
-
-    fn stdin(&self, event: &Event, envelope: &Envelope) -> Result<Bytes, InvalidField> {
-        let tool = envelope.tool.as_ref();
-        let name = tool.and_then(|tool| known(&tool.name));
-        let input = tool.and_then(|tool| tool.input.clone());
-        let after = tool.filter(|_| kind(&event.point) == Kind::PostToolUse);
-        let result = after.and_then(|tool| tool.response.clone());
-        let broke = tool.filter(|_| kind(&event.point) == Kind::PostToolUseFailure);
-        let error = broke.map(|tool| Json::text(&tool.error));
-        let (session, cwd) = (known(&envelope.session), known(&envelope.cwd));
-        if event
-            .point
-            .starts_with(|first: char| first.is_ascii_uppercase())
-        {
-            let beside = [
-                ("session_id", session),
-                ("timestamp", envelope.iso_time()),
-                ("cwd", cwd),
-                ("tool_name", name),
-                ("tool_input", input),
-                ("tool_result", result),
-                ("error", error),
-            ];
-            return stdin::object(FACTS.contract, event, "hook_event_name", &beside);
-        }
-        let time = envelope
-            .timestamp
-            .map(|time| json!(time.as_millisecond()).into());
-        let beside = [
-            ("sessionId", session),
-            ("timestamp", time),
-            ("cwd", cwd),
-            ("toolName", name),
-            ("toolArgs", input),
-            ("toolResult", result),
-            ("error", error),
-        ];
-        stdin::nameless(FACTS.contract, event, &beside)
+    let text = match printed(end) {
+        Ok(text) => without_progress(text),
+        Err(skip) => return Verdict::skipped(skip),
+    };
+    if text.trim().is_empty() {
+        return silent(Skip::EmptyStdout);
     }
+    answer(end.point, at, &text)
+}
 
-    fn interpret(&self, end: &End<'_>) -> Verdict {
-        let at = stop_of(self, end.point);
-        match failure(end) {
-            None => {}
-            Some(Skip::NonzeroExit) if end.kind == EndKind::Exited(2) => return two(end, at),
-            // A missing consent or a timeout is not the hook's own failure.
-            Some(skip @ (Skip::ConsentRefused | Skip::Timeout)) => return Verdict::skipped(skip),
-            Some(skip) => return broke(end, skip),
-        }
-        let text = match printed(end) {
-            Ok(text) => without_progress(text),
-            Err(skip) => return Verdict::skipped(skip),
-        };
-        if text.trim().is_empty() {
-            return silent(Skip::EmptyStdout);
-        }
-        answer(end.point, at, &text)
+/// Returns the subject of matchers at a point. Where the reference names none, a matcher hides no hook.
+fn subject(point: &str) -> Subject {
+    match kind(point) {
+        Kind::PermissionRequest
+        | Kind::PostToolUse
+        | Kind::PostToolUseFailure
+        | Kind::PreToolUse => return Subject::Tool,
+        Kind::Context | Kind::Other | Kind::Stop => {}
     }
-
-    /// Returns the subject of matchers at a point. Where the reference names none, a matcher hides no hook.
-    fn subject(&self, point: &str) -> Subject {
-        match kind(point) {
-            Kind::PermissionRequest
-            | Kind::PostToolUse
-            | Kind::PostToolUseFailure
-            | Kind::PreToolUse => return Subject::Tool,
-            Kind::Context | Kind::Other | Kind::Stop => {}
+    match point {
+        "Notification" | "notification" => {
+            Subject::Member(&["notification_type", "notificationType"])
         }
-        match point {
-            "Notification" | "notification" => {
-                Subject::Member(&["notification_type", "notificationType"])
-            }
-            "PreCompact" | "preCompact" => Subject::Member(&["trigger"]),
-            "SubagentStart" | "subagentStart" => {
-                Subject::Member(&["agentName", "agent_name", "agent_type"])
-            }
-            _ => Subject::Nothing,
+        "PreCompact" | "preCompact" => Subject::Member(&["trigger"]),
+        "SubagentStart" | "subagentStart" => {
+            Subject::Member(&["agentName", "agent_name", "agent_type"])
         }
-    }
-
-    /// Merges verdicts: the first deny counts. Contexts are one text, joined by blank lines and truncated at the limit.
-    fn fold(&self, _point: &str, hooks: &[(&str, &Verdict)]) -> Folded {
-        let mut folded = merged(hooks, |verdict| strength(verdict.decision));
-        let answer = &mut folded.answer;
-        let mut context = answer.additional_context.join("\n\n");
-        if context.len() > CONTEXT_CAP {
-            let mut ends = (0..=CONTEXT_CAP).rev();
-            let end = ends.find(|end| context.is_char_boundary(*end));
-            context.truncate(end.unwrap_or_default());
-            let warning = "the context is longer than 10 KB; the rest is cut off";
-            answer.warnings.push(warning.to_owned());
-        }
-        answer.additional_context = (!context.is_empty())
-            .then_some(context)
-            .into_iter()
-            .collect();
-        folded
+        _ => Subject::Nothing,
     }
 }
 
-impl Configured for Copilot {
-    fn hook_file(&self) -> Option<&'static dyn HookFile> {
-        Some(&Self)
+/// Merges verdicts: the first deny counts. Contexts are one text, joined by blank lines and truncated at the limit.
+fn fold(_point: &str, hooks: &[(&str, &Verdict)]) -> Folded {
+    let mut folded = merged(hooks, |verdict| strength(verdict.decision));
+    let answer = &mut folded.answer;
+    let mut context = answer.additional_context.join("\n\n");
+    if context.len() > CONTEXT_CAP {
+        let mut ends = (0..=CONTEXT_CAP).rev();
+        let end = ends.find(|end| context.is_char_boundary(*end));
+        context.truncate(end.unwrap_or_default());
+        let warning = "the context is longer than 10 KB; the rest is cut off";
+        answer.warnings.push(warning.to_owned());
     }
-
-    fn matcher(&self, _subject: Subject, text: &str) -> Result<Matcher, InvalidField> {
-        Matcher::whole(text)
-    }
+    answer.additional_context = (!context.is_empty())
+        .then_some(context)
+        .into_iter()
+        .collect();
+    folded
 }
 
 /// The events whose answers are read, in either spelling.
@@ -365,12 +332,7 @@ fn answer(point: &str, at: Stop, text: &str) -> Verdict {
 
 /// Reads the decision on a tool call.
 fn call(fields: &Fields<'_, '_>, verdict: &mut Verdict) {
-    let words = [
-        ("allow", Decision::Allow),
-        ("ask", Decision::Ask),
-        ("deny", Decision::Deny),
-    ];
-    let permission = fields.word("permissionDecision", &words);
+    let permission = fields.word("permissionDecision", &ALLOW_ASK_DENY);
     let reason = fields.text("permissionDecisionReason").unwrap_or_default();
     let by = BlockedBy::PermissionDecision;
     decide(verdict, permission.unwrap_or_default(), by, &reason);
@@ -379,8 +341,7 @@ fn call(fields: &Fields<'_, '_>, verdict: &mut Verdict) {
 
 /// Reads the decision on a permission.
 fn permission(fields: &Fields<'_, '_>, verdict: &mut Verdict) {
-    let words = [("allow", Decision::Allow), ("deny", Decision::Deny)];
-    let behavior = fields.word("behavior", &words);
+    let behavior = fields.word("behavior", &ALLOW_DENY);
     let message = fields.text("message").unwrap_or_default();
     let by = BlockedBy::PermissionDecision;
     decide(verdict, behavior.unwrap_or_default(), by, &message);

@@ -1,6 +1,7 @@
 //! Merges the verdicts of several docker-agent hooks at one point.
 
-use super::{super::patch::patched, Decision, Folded, Json, Verdict};
+use super::{Decision, Json, Verdict};
+use crate::{Folded, patch::patched};
 
 /// Merges hooks' verdicts, in the order in which the hooks are registered.
 ///

@@ -1,12 +1,12 @@
 //! docker-agent: the map `hooks:` of an agent file in YAML. It is for all agents or below one of them. Tool events hold
 //! groups with a matcher, the others flat lists.
 
-use super::{DockerAgent, builtin::shorthand};
+use super::builtin::shorthand;
 use crate::{
     Entry, Mode,
     hook_file::{
-        Action, Gathered, HookFile, Item, Owner, ReadError, Registered, Switches, Syntax, line,
-        tolerant_matcher, yaml::Version,
+        Action, Gathered, HookFile, Item, Layout, Owner, ReadError, Registered, Syntax, groups,
+        line, tolerant_matcher, yaml::Version,
     },
 };
 
@@ -18,21 +18,6 @@ const TOOL_EVENTS: [&str; 6] = [
     "tool_guard",
     "tool_input_transform",
     "tool_response_transform",
-];
-
-const KEYS: [&str; 12] = [
-    "args",
-    "command",
-    "env",
-    "model",
-    "name",
-    "on_error",
-    "prompt",
-    "schema",
-    "strict_output",
-    "timeout",
-    "type",
-    "working_dir",
 ];
 
 /// Built-in hooks that decide nothing and are left to the runtime. Run as unsupported hooks they would deny calls.
@@ -50,20 +35,10 @@ const LEFT: [(&str, &str); 2] = [
 /// The name of a judging model's output schema. Replies in any other cannot be interpreted.
 const JUDGEMENT: &str = "pre_tool_use_decision";
 
-impl HookFile for DockerAgent {
-    fn syntax(&self) -> Syntax {
-        Syntax::Yaml(Version::V1_2)
-    }
-
-    fn read(
-        &self,
-        file: &mut Gathered<'_>,
-        root: &Item<'_>,
-        _switches: &Switches,
-    ) -> Result<(), ReadError> {
-        read(file, root)
-    }
-}
+pub(super) const HOOK_FILE: HookFile = HookFile {
+    syntax: Syntax::Yaml(Version::V1_2),
+    ..HookFile::with(Layout::Own(read))
+};
 
 fn read(file: &mut Gathered<'_>, root: &Item<'_>) -> Result<(), ReadError> {
     if root.value().is_null() {
@@ -213,11 +188,7 @@ fn group(
 ) -> Result<(), ReadError> {
     group.only(&["hooks", "matcher", "preempt_yolo"])?;
     let preempt = group.is_set("preempt_yolo")?;
-    let Some(list) = group.down("hooks") else {
-        let problem = "is missing; it must be the list of hooks that `matcher` is for";
-        return Err(group.wrong_at("hooks", problem));
-    };
-    let mut entries = list.entries()?;
+    let mut entries = groups::members(group)?;
     entries.retain(|entry| !is_left(file, entry));
     let hooks = entries.iter().map(|entry| hook(file, entry, event));
     let hooks: Vec<_> = hooks.collect::<Result<_, _>>()?;
@@ -261,7 +232,7 @@ fn leave(file: &mut Gathered<'_>, name: &str) -> bool {
 }
 
 fn hook(file: &Gathered<'_>, entry: &Item<'_>, event: &str) -> Result<Registered, ReadError> {
-    entry.only(&KEYS)?;
+    entry.only(&file.keys())?;
     let action = match entry.required("type")? {
         "builtin" => {
             let name = entry.required("command")?;
@@ -306,12 +277,11 @@ fn hook(file: &Gathered<'_>, entry: &Item<'_>, event: &str) -> Result<Registered
     let base = file.origin.base;
     let directory = entry.field("working_dir").map(|item| item.directory(base));
     let is_judge = is_judgement(entry)? && !env.values().any(expands);
-    let hook = file.hook(entry, event, action);
-    let keys = ["on_error", "strict_output", "timeout"];
     let hook = Registered {
         configured_env: env,
-        entry: entry.reading(file.mode, &keys)?,
-        name: entry.own_name()?.unwrap_or(hook.name),
+        ..file.whole(entry, event, action)?
+    };
+    let hook = Registered {
         working_dir: directory.transpose()?,
         ..hook
     };

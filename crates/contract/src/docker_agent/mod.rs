@@ -11,10 +11,9 @@ use serde_json::{Value, json, value::RawValue};
 use hookjail_base::model::{Event, InvalidField};
 
 use super::{
-    BlockedBy, Configured, ContractEvent, Decision, Defaults, End, EndKind, Envelope, Equality,
-    Facts, Folded, Json, Lifetime, Matcher, Members, OnError, Point, Runtime, Scheduling, Skip,
-    Stop, Subject, Verdict, entry::Key, envelope::known, hook_file::HookFile, members::is_null,
-    patch::over_input, stdin, text,
+    BlockedBy, ContractEvent, Decision, Defaults, End, EndKind, Envelope, Equality, Facts, Json,
+    Lifetime, Matcher, Members, OnError, Scheduling, Skip, Stop, Verdict, entry::Key,
+    envelope::Part, members::is_null, patch::over_input, point, stdin, text, verdict::given,
 };
 
 mod adapter;
@@ -24,79 +23,136 @@ mod hook_file;
 mod output;
 pub(super) mod query;
 
-/// The two types of hook whose ends are read.
-pub(super) enum DockerAgent {
-    /// A command: stdout is an `Output`, or plain text.
-    Command,
-    /// A model's judgement: stdout is its reply under the schema `pre_tool_use_decision`. Nothing is run for it here.
-    Model,
-}
-
-const CONTRACT: &str = "docker_agent";
+use self::{adapter::ADAPTER, hook_file::HOOK_FILE};
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-const POINTS: [Point; 28] = [
-    point("pre_tool_use", Stop::Call),
-    point("tool_response_transform", Stop::Nothing),
-    point("post_tool_use", Stop::Operation),
-    point("permission_request", Stop::Call),
-    point("session_start", Stop::Nothing),
-    point("user_prompt_submit", Stop::Operation),
-    point("user_steering_messages_submit", Stop::Operation),
-    point("user_followup_submit", Stop::Operation),
-    point("turn_start", Stop::Nothing),
-    point("turn_end", Stop::Nothing),
-    point("before_llm_call", Stop::Operation),
-    point("after_llm_call", Stop::Nothing),
-    point("session_end", Stop::Nothing),
-    point("pre_compact", Stop::Operation),
-    point("before_compaction", Stop::Operation),
-    point("after_compaction", Stop::Nothing),
-    point("subagent_stop", Stop::Nothing),
-    point("on_user_input", Stop::Nothing),
-    point("stop", Stop::Nothing),
-    point("notification", Stop::Nothing),
-    point("on_error", Stop::Nothing),
-    point("on_max_iterations", Stop::Nothing),
-    point("on_agent_switch", Stop::Nothing),
-    point("on_session_resume", Stop::Nothing),
-    point("on_tool_approval_decision", Stop::Nothing),
-    point("worktree_create", Stop::Operation),
-    // These two are in the newest code, but not in the page.
-    point("tool_guard", Stop::Call),
-    point("tool_input_transform", Stop::Operation),
+/// The points whose events describe a tool call.
+const CALLS: [&str; 7] = [
+    "on_tool_approval_decision",
+    "permission_request",
+    "post_tool_use",
+    "pre_tool_use",
+    "tool_guard",
+    "tool_input_transform",
+    "tool_response_transform",
 ];
 
-const KEYS: [(&str, Key); 15] = [
-    ("allowed", Key::Allowed),
-    ("args", Key::Carried),
-    ("command", Key::Carried),
-    ("env", Key::Carried),
-    ("matcher", Key::Carried),
-    ("model", Key::Carried),
-    ("name", Key::Carried),
-    ("on_error", Key::OnError),
-    ("preempt_yolo", Key::Preempt),
-    ("prompt", Key::Carried),
-    ("schema", Key::Carried),
-    ("strict_output", Key::StrictOutput),
-    ("timeout", Key::TimeoutSecondsUnlessZero { negative: true }),
-    ("type", Key::Carried),
-    ("working_dir", Key::Carried),
-];
+/// A model's judgement: stdout is its reply under the schema `pre_tool_use_decision`. Nothing is run for it here.
+pub(super) const MODEL: Facts = Facts {
+    event: |end| event(end, Reply::Model),
+    has_builtins: false,
+    interpret: |end| interpret(end, Reply::Model),
+    is_process: false,
+    modes: &["model"],
+    ..FACTS
+};
 
-const fn point(name: &'static str, stop: Stop) -> Point {
-    Point { name, stop }
-}
-
-const FACTS: Facts = Facts {
-    adapter: Some(&DockerAgent::Command),
-    contract: CONTRACT,
+/// A command: stdout is an `Output`, or plain text.
+pub(super) const FACTS: Facts = Facts {
+    adapter: Some(&ADAPTER),
+    carried: &[
+        "args",
+        "command",
+        "env",
+        "matcher",
+        "model",
+        "name",
+        "prompt",
+        "schema",
+        "type",
+        "working_dir",
+    ],
+    defaults: Defaults::shell("/bin/sh", "-c", Some(TIMEOUT)),
     equality: Equality::Whole,
-    keys: &KEYS,
+    event: |end| event(end, Reply::Command),
+    fold: |_, hooks| fold::fold(hooks),
+    hand_on,
+    has_builtins: true,
+    hook_file: Some(&HOOK_FILE),
+    keys: &[
+        ("on_error", Key::OnError),
+        ("preempt_yolo", Key::Preempt),
+        ("strict_output", Key::StrictOutput),
+        ("timeout", Key::TimeoutSecondsUnlessZero { negative: true }),
+    ],
     last_points: &["session_end", "turn_end"],
-    points: &POINTS,
+    lifetimes: &[
+        ("session_start", Lifetime::Session),
+        ("turn_start", Lifetime::Turn),
+        ("user_followup_submit", Lifetime::Turn),
+        ("user_prompt_submit", Lifetime::Turn),
+        ("user_steering_messages_submit", Lifetime::Turn),
+    ],
+    matcher: Some(|_, text| Matcher::whole(text)),
+    // The extras of points.
+    members: &[
+        (
+            "agent_name",
+            Part::Agent,
+            &[
+                "after_llm_call",
+                "permission_request",
+                "post_tool_use",
+                "pre_tool_use",
+                "stop",
+                "subagent_stop",
+                "tool_guard",
+                "tool_input_transform",
+                "turn_end",
+            ],
+        ),
+        ("parent_session_id", Part::ParentSession, &["subagent_stop"]),
+        ("tool_name", Part::ToolName, &CALLS),
+        ("tool_use_id", Part::UseId, &CALLS),
+        ("tool_input", Part::Input, &CALLS),
+        (
+            "tool_response",
+            Part::Response,
+            &["post_tool_use", "tool_response_transform"],
+        ),
+        ("tool_error", Part::Failed, &["post_tool_use"]),
+    ],
+    moment,
+    // Rewriting hooks read each other's rewrites.
+    pipelines: &[
+        "before_llm_call",
+        "pre_tool_use",
+        "tool_input_transform",
+        "tool_response_transform",
+    ],
+    points: &[
+        point("pre_tool_use", Stop::Call),
+        point("tool_response_transform", Stop::Nothing),
+        point("post_tool_use", Stop::Operation),
+        point("permission_request", Stop::Call),
+        point("session_start", Stop::Nothing),
+        point("user_prompt_submit", Stop::Operation),
+        point("user_steering_messages_submit", Stop::Operation),
+        point("user_followup_submit", Stop::Operation),
+        point("turn_start", Stop::Nothing),
+        point("turn_end", Stop::Nothing),
+        point("before_llm_call", Stop::Operation),
+        point("after_llm_call", Stop::Nothing),
+        point("session_end", Stop::Nothing),
+        point("pre_compact", Stop::Operation),
+        point("before_compaction", Stop::Operation),
+        point("after_compaction", Stop::Nothing),
+        point("subagent_stop", Stop::Nothing),
+        point("on_user_input", Stop::Nothing),
+        point("stop", Stop::Nothing),
+        point("notification", Stop::Nothing),
+        point("on_error", Stop::Nothing),
+        point("on_max_iterations", Stop::Nothing),
+        point("on_agent_switch", Stop::Nothing),
+        point("on_session_resume", Stop::Nothing),
+        point("on_tool_approval_decision", Stop::Nothing),
+        point("worktree_create", Stop::Operation),
+        // These two are in the newest code, but not in the page.
+        point("tool_guard", Stop::Call),
+        point("tool_input_transform", Stop::Operation),
+    ],
+    scheduling: Scheduling::AtOnce,
     shared_points: &[
         ("SessionStart", "session_start"),
         ("SessionEnd", "session_end"),
@@ -106,189 +162,129 @@ const FACTS: Facts = Facts {
         ("PostCompact", "after_compaction"),
         ("OnError", "on_error"),
     ],
-    version: "docker_agent/seed+c",
-    ..Facts::NONE
+    stdin,
+    worktree: Some(("worktree_create", "worktree_source_dir")),
+    ..Facts::new("docker_agent", "docker_agent/seed+c", |end| {
+        interpret(end, Reply::Command)
+    })
 };
 
-impl Runtime for DockerAgent {
-    fn facts(&self) -> &'static Facts {
-        &FACTS
-    }
+fn moment(event: &Event) -> (Option<String>, Option<u64>) {
+    let members = Members::of_event(&event.json).ok();
+    let session = members.and_then(|members| members.last("session_id").and_then(text));
+    (session, None)
+}
 
-    fn has_builtins(&self) -> bool {
-        matches!(self, Self::Command)
-    }
+/// Builds stdin with session, working directory and point, empty or not.
+///
+/// It also has the event's members that are not empty, and the point's extras that the envelope has.
+fn stdin(facts: &Facts, event: &Event, envelope: &Envelope) -> Result<Bytes, InvalidField> {
+    let mut beside = vec![
+        ("session_id", Some(Json::text(&envelope.session))),
+        ("cwd", Some(Json::text(&envelope.cwd))),
+    ];
+    let extras = stdin::added(facts.members, event, envelope).into_iter();
+    beside.extend(extras.map(|(key, value)| {
+        let value = value.filter(|value| !stdin::is_empty(value.raw()));
+        (key, value)
+    }));
+    // A cost of 0 means that the call was free, an absent one that its price is unknown. A limit of 0 is unknown.
+    let keeps = |key: &str, value: &RawValue| match key {
+        "context_limit" | "cost" => !is_null(value),
+        "cwd" | "session_id" => true,
+        _ => !stdin::is_empty(value),
+    };
+    stdin::object_of(facts, event, Some(facts.point_key), &beside, keeps)
+}
 
-    fn modes(&self) -> &'static [&'static str] {
-        match self {
-            Self::Command => &["", "command"],
-            Self::Model => &["model"],
-        }
-    }
+fn interpret(end: &End<'_>, reply: Reply) -> Verdict {
+    said(end, reply).unwrap_or_else(|fault| failed(end, &fault))
+}
 
-    fn is_process(&self) -> bool {
-        matches!(self, Self::Command)
-    }
-
-    fn defaults(&self, _point: &str) -> Defaults {
-        Defaults::shell("/bin/sh", "-c", TIMEOUT)
-    }
-
-    fn source(&self, event: &Event) -> Option<String> {
-        if event.point != "worktree_create" {
-            return None;
-        }
-        let members = Members::of_event(&event.json).ok()?;
-        members.last("worktree_source_dir").and_then(text)
-    }
-
-    fn moment(&self, event: &Event) -> (Option<String>, Option<u64>) {
-        let members = Members::of_event(&event.json).ok();
-        let session = members.and_then(|members| members.last("session_id").and_then(text));
-        (session, None)
-    }
-
-    /// Builds stdin with session, working directory and point, empty or not.
-    ///
-    /// It also has the event's members that are not empty, and the point's extras that the envelope has.
-    fn stdin(&self, event: &Event, envelope: &Envelope) -> Result<Bytes, InvalidField> {
-        let mut beside = vec![
-            ("session_id", Some(Json::text(&envelope.session))),
-            ("cwd", Some(Json::text(&envelope.cwd))),
-        ];
-        beside.extend(extras(&event.point).iter().map(|&key| {
-            let value = extra(key, envelope).filter(|value| !stdin::is_empty(value.raw()));
-            (key, value)
-        }));
-        // A cost of 0 means that the call was free, an absent one that its price is unknown. A limit of 0 is unknown.
-        let keeps = |key: &str, value: &RawValue| match key {
-            "context_limit" | "cost" => !is_null(value),
-            "cwd" | "session_id" => true,
-            _ => !stdin::is_empty(value),
-        };
-        stdin::object_of(CONTRACT, event, "hook_event_name", &beside, keeps)
-    }
-
-    fn interpret(&self, end: &End<'_>) -> Verdict {
-        self.said(end).unwrap_or_else(|fault| failed(end, &fault))
-    }
-
-    fn context_lifetime(&self, point: &str) -> Option<Lifetime> {
-        match point {
-            "session_start" => Some(Lifetime::Session),
-            "turn_start"
-            | "user_followup_submit"
-            | "user_prompt_submit"
-            | "user_steering_messages_submit" => Some(Lifetime::Turn),
-            _ => None,
-        }
-    }
-
-    /// Returns the scheduling: rewriting hooks cannot run concurrently. They read each other's rewrites.
-    fn scheduling(&self, point: &str) -> Scheduling {
-        match point {
-            "before_llm_call"
-            | "pre_tool_use"
-            | "tool_input_transform"
-            | "tool_response_transform" => Scheduling::Pipeline,
-            _ => Scheduling::AtOnce,
-        }
-    }
-
-    /// Applies a hook's rewrites to the next hook's event. The input's members are merged over those present; output
-    /// and messages replace the old ones.
-    fn hand_on(&self, verdict: &Verdict, event: &mut Event, envelope: &mut Envelope) {
-        let input = verdict.updated_input.as_ref();
-        let input = input.map(|patch| over_input(patch, event, envelope));
-        for (name, value) in [
-            ("messages", verdict.updated_messages.as_ref()),
-            ("tool_input", input.as_ref()),
-            ("tool_response", verdict.updated_output.as_ref()),
-        ] {
-            let Some(value) = value else { continue };
-            stdin::put(event, &[name], value);
-        }
-    }
-
-    fn fold(&self, _point: &str, hooks: &[(&str, &Verdict)]) -> Folded {
-        fold::fold(hooks)
-    }
-
-    /// Returns the runtime's `hook_finished`, unless nothing was started. Its members are `session`, `event` (the
-    /// point), `hook` (its name), `duration_ms`, `result` (the decision, lower case) and `error` (why the hook failed;
-    /// empty if it did not). What is not known is left out.
-    fn event(&self, end: &End<'_>) -> Option<ContractEvent> {
-        const NAME: &str = "hook_finished";
-
-        if end.entry.allowed == Some(false) {
-            return None;
-        }
-        let said = self.said(end);
-        let error = said.as_ref().err().map(|fault| fault.text.clone());
-        let decision = said.unwrap_or_else(|fault| failed(end, &fault)).decision;
-        let duration = end.duration.map(|taken| taken.as_millis());
-        let duration = duration.and_then(|millis| u64::try_from(millis).ok());
-        let members = [
-            ("duration_ms", duration.map(Value::from)),
-            ("error", Some(json!(error.unwrap_or_default()))),
-            ("event", Some(json!(end.point))),
-            ("hook", (!end.name.is_empty()).then(|| json!(end.name))),
-            (
-                "result",
-                Some(json!(decision.as_str().to_ascii_lowercase())),
-            ),
-            (
-                "session",
-                (!end.session.is_empty()).then(|| json!(end.session)),
-            ),
-            ("type", Some(json!(NAME))),
-        ];
-        let members = members.into_iter();
-        let members = members.filter_map(|(key, value)| Some((key.to_owned(), value?)));
-        Some(ContractEvent {
-            json: Value::Object(members.collect()),
-            name: NAME,
-        })
+/// Applies a hook's rewrites to the next hook's event. The input's members are merged over those present; output
+/// and messages replace the old ones.
+fn hand_on(verdict: &Verdict, event: &mut Event, envelope: &mut Envelope) {
+    let input = verdict.updated_input.as_ref();
+    let input = input.map(|patch| over_input(patch, event, envelope));
+    for (name, value) in [
+        ("messages", verdict.updated_messages.as_ref()),
+        ("tool_input", input.as_ref()),
+        ("tool_response", verdict.updated_output.as_ref()),
+    ] {
+        let Some(value) = value else { continue };
+        stdin::put(event, &[name], value);
     }
 }
 
-impl Configured for DockerAgent {
-    fn hook_file(&self) -> Option<&'static dyn HookFile> {
-        Some(&Self::Command)
-    }
+/// Returns the runtime's `hook_finished`, unless nothing was started. Its members are `session`, `event` (the
+/// point), `hook` (its name), `duration_ms`, `result` (the decision, lower case) and `error` (why the hook failed;
+/// empty if it did not). What is not known is left out.
+fn event(end: &End<'_>, reply: Reply) -> Option<ContractEvent> {
+    const NAME: &str = "hook_finished";
 
-    fn matcher(&self, _subject: Subject, text: &str) -> Result<Matcher, InvalidField> {
-        Matcher::whole(text)
+    if end.entry.allowed == Some(false) {
+        return None;
     }
+    let said = said(end, reply);
+    let error = said.as_ref().err().map(|fault| fault.text.clone());
+    let decision = said.unwrap_or_else(|fault| failed(end, &fault)).decision;
+    let duration = end.duration.map(|taken| taken.as_millis());
+    let duration = duration.and_then(|millis| u64::try_from(millis).ok());
+    let members = [
+        ("duration_ms", duration.map(Value::from)),
+        ("error", Some(json!(error.unwrap_or_default()))),
+        ("event", Some(json!(end.point))),
+        ("hook", (!end.name.is_empty()).then(|| json!(end.name))),
+        (
+            "result",
+            Some(json!(decision.as_str().to_ascii_lowercase())),
+        ),
+        (
+            "session",
+            (!end.session.is_empty()).then(|| json!(end.session)),
+        ),
+        ("type", Some(json!(NAME))),
+    ];
+    Some(ContractEvent {
+        json: Value::Object(given(members).collect()),
+        name: NAME,
+    })
 }
 
-impl DockerAgent {
-    /// Interprets the output of a hook that did not fail.
-    fn said(&self, end: &End<'_>) -> Result<Verdict, Fault> {
-        if end.entry.allowed == Some(false) {
-            return Err(Fault::new(
-                Skip::ConsentRefused,
-                "it was not allowed to run",
-            ));
+/// The two types of hook whose ends are read.
+#[derive(Clone, Copy)]
+enum Reply {
+    /// A command's: an `Output`, or plain text.
+    Command,
+    /// A model's.
+    Model,
+}
+
+/// Interprets the output of a hook that did not fail.
+fn said(end: &End<'_>, reply: Reply) -> Result<Verdict, Fault> {
+    if end.entry.allowed == Some(false) {
+        return Err(Fault::new(
+            Skip::ConsentRefused,
+            "it was not allowed to run",
+        ));
+    }
+    if let (Some(report), EndKind::Exited(code)) = (end.entry.report, end.kind) {
+        return report
+            .verdict(code, end.stdout)
+            .ok_or_else(|| Fault::new(Skip::InvalidJson, how(end)));
+    }
+    match (reply, end.kind, end.kind.failure()) {
+        (Reply::Command, EndKind::Exited(2), _) => Ok(exit_2(end)),
+        (_, _, Some(skip)) => Err(Fault::new(skip, how(end))),
+        (_, _, None) if end.stdout_truncated => {
+            // docker-agent itself truncates nothing, so its result for the whole output is unknown.
+            Err(Fault::new(
+                Skip::InvalidJson,
+                "its output is too long to be read",
+            ))
         }
-        if let (Some(report), EndKind::Exited(code)) = (end.entry.report, end.kind) {
-            return report
-                .verdict(code, end.stdout)
-                .ok_or_else(|| Fault::new(Skip::InvalidJson, how(end)));
-        }
-        match (self, end.kind, end.kind.failure()) {
-            (Self::Command, EndKind::Exited(2), _) => Ok(exit_2(end)),
-            (_, _, Some(skip)) => Err(Fault::new(skip, how(end))),
-            (_, _, None) if end.stdout_truncated => {
-                // docker-agent itself truncates nothing, so its result for the whole output is unknown.
-                Err(Fault::new(
-                    Skip::InvalidJson,
-                    "its output is too long to be read",
-                ))
-            }
-            (Self::Command, _, None) => output::read(end),
-            (Self::Model, _, None) => output::read_reply(end),
-        }
+        (Reply::Command, _, None) => output::read(end),
+        (Reply::Model, _, None) => output::read_reply(end),
     }
 }
 
@@ -307,8 +303,7 @@ impl Fault {
 
 /// Returns the decision by which a hook may stop a point.
 fn stops(point: &str) -> Option<Decision> {
-    let known = POINTS.iter().find(|known| known.name == point);
-    known.and_then(|known| known.stop.decision())
+    FACTS.stop_of(point).decision()
 }
 
 /// Returns whether every failure at a point stops it, whatever the entry.
@@ -376,44 +371,6 @@ fn exit_2(end: &End<'_>) -> Verdict {
             .filter(|message| *message != reason)
             .unwrap_or_default(),
         ..Verdict::stopped(decision, BlockedBy::ExitCode, reason)
-    }
-}
-
-/// Returns the extra members of a point that an envelope can have.
-fn extras(point: &str) -> &'static [&'static str] {
-    match point {
-        "after_llm_call" | "stop" | "turn_end" => &["agent_name"],
-        "on_tool_approval_decision" => &["tool_name", "tool_use_id", "tool_input"],
-        "permission_request" | "pre_tool_use" | "tool_guard" | "tool_input_transform" => {
-            &["agent_name", "tool_name", "tool_use_id", "tool_input"]
-        }
-        "post_tool_use" => &[
-            "agent_name",
-            "tool_name",
-            "tool_use_id",
-            "tool_input",
-            "tool_response",
-            "tool_error",
-        ],
-        "subagent_stop" => &["agent_name", "parent_session_id"],
-        "tool_response_transform" => &["tool_name", "tool_use_id", "tool_input", "tool_response"],
-        _ => &[],
-    }
-}
-
-fn extra(key: &str, envelope: &Envelope) -> Option<Json> {
-    let tool = envelope.tool.as_ref();
-    match key {
-        "agent_name" => known(&envelope.agent),
-        "parent_session_id" => known(&envelope.parent_session),
-        "tool_error" => {
-            tool.map(|tool| json!(tool.success == Some(false) || !tool.error.is_empty()).into())
-        }
-        "tool_input" => tool?.input.clone(),
-        "tool_name" => known(&tool?.name),
-        "tool_response" => tool?.response.clone(),
-        "tool_use_id" => known(&tool?.use_id),
-        _ => None,
     }
 }
 

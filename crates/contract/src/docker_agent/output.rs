@@ -37,6 +37,14 @@ const SPECIFIC_FIELDS: [&str; 10] = [
     "updated_messages",
 ];
 
+const CONTEXT: &str = "additional_context";
+const INPUT: &str = "updated_input";
+const MESSAGES: &str = "updated_messages";
+const METADATA: &str = "metadata";
+const PERMISSION: &str = "permission_decision";
+const RESPONSE: &str = "updated_tool_response";
+const SUMMARY: &str = "summary";
+
 /// A text for the model's instructions, which is handed on as metadata.
 const INSTRUCTIONS: &str = "instruction_context";
 
@@ -142,7 +150,7 @@ fn plain(end: &End<'_>, stdout: &str) -> Result<Verdict, Fault> {
         let text = "its output is not one JSON object, as `strict_output` has it";
         return Err(Fault::new(Skip::InvalidJson, text));
     }
-    Ok(if has_context(end.point) {
+    Ok(if is_read(CONTEXT, end) {
         Verdict {
             additional_context: vec![stdout.to_owned()],
             ..Verdict::default()
@@ -222,32 +230,24 @@ impl Output {
 
     /// Rejects members without a meaning at the point, as `strict_output` requires.
     fn check_for(&self, end: &End<'_>) -> Result<(), Fault> {
-        let at = end.point;
         let permits = self.permission.is_some() || !self.permission_reason.is_empty();
-        for (name, is_given, is_known) in [
-            (
-                "additional_context",
-                !self.context.is_empty(),
-                has_context(at),
-            ),
-            ("decision", self.blocks(), stops(at).is_some()),
-            ("hook_event_name", !self.point.is_empty(), self.point == at),
-            ("metadata", self.metadata.is_some(), has_metadata(end)),
-            ("permission_decision", permits, has_permission(at)),
-            ("summary", !self.summary.is_empty(), has_summary(at)),
-            ("suppress_output", self.suppress, false),
-            ("updated_input", self.input.is_some(), rewrites_input(at)),
-            (
-                "updated_messages",
-                self.messages.is_some(),
-                rewrites_messages(at),
-            ),
-            (
-                "updated_tool_response",
-                self.response.is_some(),
-                rewrites_response(at),
-            ),
+        for (name, is_given) in [
+            (CONTEXT, !self.context.is_empty()),
+            ("decision", self.blocks()),
+            ("hook_event_name", !self.point.is_empty()),
+            (METADATA, self.metadata.is_some()),
+            (PERMISSION, permits),
+            (SUMMARY, !self.summary.is_empty()),
+            ("suppress_output", self.suppress),
+            (INPUT, self.input.is_some()),
+            (MESSAGES, self.messages.is_some()),
+            (RESPONSE, self.response.is_some()),
         ] {
+            let is_known = match name {
+                "decision" => stops(end.point).is_some(),
+                "hook_event_name" => self.point == end.point,
+                name => is_read(name, end),
+            };
             if is_given && !is_known {
                 return Err(wrong(name));
             }
@@ -256,14 +256,13 @@ impl Output {
     }
 
     fn verdict(&self, end: &End<'_>) -> Verdict {
-        let at = end.point;
-        let metadata = self.metadata.as_ref().filter(|_| has_metadata(end));
+        let metadata = self.metadata.as_ref().filter(|_| is_read(METADATA, end));
         let mut handed_on = Patch::default();
         metadata.iter().for_each(|all| handed_on.put_all(all));
         if !self.instructions.is_empty() {
             handed_on.put(INSTRUCTIONS, Json::text(&self.instructions));
         }
-        let has_context = has_context(at) && !self.context.is_empty();
+        let has_context = is_read(CONTEXT, end) && !self.context.is_empty();
         let messages = self.messages.as_ref().filter(|all| all.as_str() != "[]");
         Verdict {
             additional_context: has_context
@@ -272,7 +271,7 @@ impl Output {
                 .collect(),
             metadata: handed_on.into_members(),
             summary: Some(&self.summary)
-                .filter(|text| has_summary(at) && !text.is_empty())
+                .filter(|text| is_read(SUMMARY, end) && !text.is_empty())
                 .cloned(),
             suppress_output: self.suppress,
             system_message: self.system_message.clone(),
@@ -280,20 +279,21 @@ impl Output {
             updated_input: self
                 .input
                 .clone()
-                .filter(|_| rewrites_input(at) && !end.entry.preempt),
-            updated_messages: messages.cloned().filter(|_| rewrites_messages(at)),
+                .filter(|_| is_read(INPUT, end) && !end.entry.preempt),
+            updated_messages: messages.cloned().filter(|_| is_read(MESSAGES, end)),
             updated_output: self
                 .response
                 .as_ref()
-                .filter(|_| rewrites_response(at))
+                .filter(|_| is_read(RESPONSE, end))
                 .map(|text| Json::text(text)),
-            ..self.decided(at)
+            ..self.decided(end)
         }
     }
 
     /// Returns the decision with its reason.
-    fn decided(&self, at: &str) -> Verdict {
-        let permission = self.permission.filter(|_| has_permission(at));
+    fn decided(&self, end: &End<'_>) -> Verdict {
+        let at = end.point;
+        let permission = self.permission.filter(|_| is_read(PERMISSION, end));
         let by = if self.goes_on == Some(false) {
             Some(BlockedBy::ContinueFalse)
         } else if self.decides {
@@ -351,48 +351,31 @@ impl Output {
     }
 }
 
-fn has_context(point: &str) -> bool {
-    matches!(
-        point,
-        "post_tool_use"
-            | "pre_compact"
-            | "session_start"
-            | "stop"
-            | "turn_start"
-            | "user_followup_submit"
-            | "user_prompt_submit"
-            | "user_steering_messages_submit"
-            | "worktree_create"
-    )
-}
-
-/// Annotations of a confirmation count only where one may follow.
-fn has_metadata(end: &End<'_>) -> bool {
-    match end.point {
-        "permission_request" | "tool_guard" => true,
-        "pre_tool_use" => end.entry.preempt,
-        _ => false,
-    }
-}
-
-fn has_permission(point: &str) -> bool {
-    matches!(point, "permission_request" | "pre_tool_use" | "tool_guard")
-}
-
-fn has_summary(point: &str) -> bool {
-    point == "before_compaction"
-}
-
-fn rewrites_input(point: &str) -> bool {
-    matches!(point, "pre_tool_use" | "tool_input_transform")
-}
-
-fn rewrites_messages(point: &str) -> bool {
-    point == "before_llm_call"
-}
-
-fn rewrites_response(point: &str) -> bool {
-    point == "tool_response_transform"
+/// Returns whether a member of the specific output has a meaning at a point.
+fn is_read(name: &str, end: &End<'_>) -> bool {
+    let points: &[&str] = match name {
+        CONTEXT => &[
+            "post_tool_use",
+            "pre_compact",
+            "session_start",
+            "stop",
+            "turn_start",
+            "user_followup_submit",
+            "user_prompt_submit",
+            "user_steering_messages_submit",
+            "worktree_create",
+        ],
+        INPUT => &["pre_tool_use", "tool_input_transform"],
+        MESSAGES => &["before_llm_call"],
+        // Annotations of a confirmation count only where one may follow.
+        METADATA if end.entry.preempt => &["permission_request", "pre_tool_use", "tool_guard"],
+        METADATA => &["permission_request", "tool_guard"],
+        PERMISSION => &["permission_request", "pre_tool_use", "tool_guard"],
+        RESPONSE => &["tool_response_transform"],
+        SUMMARY => &["before_compaction"],
+        _ => &[],
+    };
+    points.contains(&end.point)
 }
 
 fn object(text: &str) -> Result<Members<'_>, Fault> {
@@ -402,11 +385,7 @@ fn object(text: &str) -> Result<Members<'_>, Fault> {
             members::Fault::NotObject => "its output is no JSON object",
             members::Fault::TooDeep => "its output nests too deep to be read",
         };
-        let skip = match fault {
-            members::Fault::NotJson | members::Fault::TooDeep => Skip::InvalidJson,
-            members::Fault::NotObject => Skip::NotObject,
-        };
-        Fault::new(skip, text)
+        Fault::new(Skip::from(fault), text)
     })
 }
 

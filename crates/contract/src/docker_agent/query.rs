@@ -8,8 +8,8 @@ use std::num::NonZeroU32;
 
 use hookjail_base::model::InvalidField;
 
-use super::builtin::LargeResult;
-use crate::{Members, Report, hook_file::hookjail, plain};
+use super::builtin::{LargeResult, does_nothing};
+use crate::{Members, Report, Verdict, hook_file::hookjail, plain};
 
 /// The default number of commits where an entry has none.
 const COMMITS: NonZeroU32 = NonZeroU32::new(10).unwrap();
@@ -167,12 +167,22 @@ impl Query {
         !matches!(self, Self::Look(_) | Self::Result)
     }
 
-    /// Returns whether it has something to do for an event at one of its points.
-    pub fn is_due(&self, point: &str, event: &Members<'_>) -> bool {
-        match self {
-            Self::Result => point == "session_end" || LargeResult::in_event(event).is_some(),
-            Self::Commits(_) | Self::Diff | Self::DiffStat | Self::Look(_) | Self::Status => true,
+    /// Returns the verdict where that is a function of the event; `None` where the command has to run.
+    ///
+    /// `keeps`: whether a result that is cut is to be kept whole, which takes the command.
+    pub fn own_verdict(&self, point: &str, event: &Members<'_>, keeps: bool) -> Option<Verdict> {
+        if !self.points().contains(&point) {
+            return Some(does_nothing(self.name()));
         }
+        if *self != Self::Result {
+            return None;
+        }
+        let result = LargeResult::in_event(event);
+        let is_due = result.is_some() || point == "session_end";
+        (!keeps || !is_due).then(|| Verdict {
+            updated_output: result.map(|result| result.cut(None)),
+            ..Verdict::default()
+        })
     }
 
     /// Returns the use of the command's output; `None` if it is a hook's of the contract.

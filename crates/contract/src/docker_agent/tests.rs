@@ -18,12 +18,19 @@ fn any_stdout() -> impl Strategy<Value = String> {
 }
 
 fn any_point() -> impl Strategy<Value = &'static str> {
-    proptest::sample::select(POINTS.map(|point| point.name).to_vec())
+    proptest::sample::select(
+        FACTS
+            .points
+            .iter()
+            .map(|point| point.name)
+            .collect::<Vec<_>>(),
+    )
 }
 
 #[test]
 fn rewriting_hooks_run_in_turn_and_all_others_at_once() {
-    let in_turn: Vec<_> = POINTS
+    let in_turn: Vec<_> = FACTS
+        .points
         .iter()
         .filter(|point| Mode::DockerAgent.scheduling(point.name) == Scheduling::Pipeline)
         .map(|point| point.name)
@@ -41,7 +48,7 @@ fn rewriting_hooks_run_in_turn_and_all_others_at_once() {
 #[test]
 fn what_can_be_stopped_is_said_in_the_contract() {
     let stopped = |stop| {
-        let points = POINTS.iter().filter(move |point| point.stop == stop);
+        let points = FACTS.points.iter().filter(move |point| point.stop == stop);
         points.map(|point| point.name).collect::<Vec<_>>()
     };
     assert_eq!(
@@ -69,11 +76,11 @@ fn modes_and_defaults_are_docker_agents_own() {
         ("command", Mode::DockerAgent),
         ("model", Mode::DockerAgentModel),
     ] {
-        assert_eq!(Mode::parse(CONTRACT, mode), Ok(parsed));
-        let expected = Defaults::shell("/bin/sh", "-c", Duration::from_secs(60));
+        assert_eq!(Mode::parse(FACTS.contract, mode), Ok(parsed));
+        let expected = Defaults::shell("/bin/sh", "-c", Some(Duration::from_secs(60)));
         assert_eq!(parsed.defaults("stop"), expected);
     }
-    assert!(Mode::parse(CONTRACT, "builtin").is_err());
+    assert!(Mode::parse(FACTS.contract, "builtin").is_err());
 }
 
 proptest! {
@@ -127,7 +134,7 @@ fn the_next_hook_reads_what_the_one_before_it_rewrote() {
         updated_output: json(r#""s""#),
         ..Verdict::default()
     };
-    Mode::DockerAgent.hand_on(&verdict, &mut event, &mut envelope);
+    (Mode::DockerAgent.facts().hand_on)(&verdict, &mut event, &mut envelope);
     assert_eq!(
         event.json,
         r#"{"tool_input":{"cmd":"b","n":1e999,"more":2.50},"tool_response":"s","messages":[{"role":"user"}]}"#
@@ -143,6 +150,6 @@ fn the_next_hook_reads_what_the_one_before_it_rewrote() {
         updated_input: json(r#"{"cmd":"b"}"#),
         ..Verdict::default()
     };
-    Mode::DockerAgent.hand_on(&verdict, &mut event, &mut envelope);
+    (Mode::DockerAgent.facts().hand_on)(&verdict, &mut event, &mut envelope);
     assert_eq!(event.json, r#"{"tool_input":{"cmd":"b","cwd":"."}}"#);
 }

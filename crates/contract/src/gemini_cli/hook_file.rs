@@ -1,24 +1,12 @@
 //! Gemini CLI: the `hooks` of a settings file, and its `hooksConfig`.
 
-use hookjail_base::model::Command;
-
-use super::GeminiCli;
 use crate::hook_file::{
-    Action, Gathered, HookFile, Item, ReadError, Registered, Switches, Syntax,
-    groups::{self, Dialect},
+    Gathered, HookFile, Item, Layout, ReadError, Registered, Syntax, groups::Dialect, spelled,
 };
 
-impl HookFile for GeminiCli {
-    fn syntax(&self) -> Syntax {
-        Syntax::JsonWithComments
-    }
-
-    fn read(
-        &self,
-        file: &mut Gathered<'_>,
-        root: &Item<'_>,
-        _switches: &Switches,
-    ) -> Result<(), ReadError> {
+pub(super) const HOOK_FILE: HookFile = HookFile {
+    finish: leave_out_disabled,
+    hooks: |file, root| {
         root.map()?;
         if let Some(config) = root.field("hooksConfig")
             && config.field("enabled").is_some()
@@ -26,35 +14,16 @@ impl HookFile for GeminiCli {
         {
             file.disable("`hooksConfig.enabled` is false");
         }
-        if root.down("hooks").is_none() {
-            return Ok(());
-        }
-        groups::read(file, root, self)?;
-        leave_out_disabled(file, root)
-    }
-}
-
-impl Dialect for GeminiCli {
-    fn reading(&self) -> &'static [&'static str] {
-        &["timeout"]
-    }
-
-    fn others(&self) -> &'static [&'static str] {
-        &["command", "description", "env", "name", "type"]
-    }
-
-    fn not_served(&self) -> &'static [&'static str] {
-        &["runtime"]
-    }
-
-    fn has_turns(&self) -> bool {
-        true
-    }
-
-    fn has_variables(&self) -> bool {
-        true
-    }
-}
+        Ok(root.down("hooks"))
+    },
+    syntax: Syntax::JsonWithComments,
+    ..HookFile::with(Layout::Groups(Dialect {
+        has_turns: true,
+        has_variables: true,
+        not_served: &["runtime"],
+        ..Dialect::NONE
+    }))
+};
 
 /// Leaves out the hooks that `hooksConfig.disabled` names, by name or command.
 fn leave_out_disabled(file: &mut Gathered<'_>, root: &Item<'_>) -> Result<(), ReadError> {
@@ -64,20 +33,12 @@ fn leave_out_disabled(file: &mut Gathered<'_>, root: &Item<'_>) -> Result<(), Re
         return Ok(());
     };
     let names = list.texts()?;
-    let command = |hook: &Registered| match &hook.action {
-        Action::Command(Command::Line { text, .. }) => text.clone(),
-        Action::Approve(_)
-        | Action::Builtin(_)
-        | Action::Command(Command::Argv(_))
-        | Action::Http(_)
-        | Action::Log(_)
-        | Action::Supplied(_)
-        | Action::Unsupported(_) => String::new(),
-    };
-    file.read.hooks.retain(|hook| {
-        !names
+    let is_named = |hook: &Registered| {
+        let command = hook.action.command().map(spelled).unwrap_or_default();
+        names
             .iter()
-            .any(|name| *name == hook.name || *name == command(hook))
-    });
+            .any(|name| *name == hook.name || *name == command)
+    };
+    file.read.hooks.retain(|hook| !is_named(hook));
     Ok(())
 }

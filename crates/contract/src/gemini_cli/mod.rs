@@ -5,192 +5,147 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use bytes::Bytes;
 use serde_json::json;
 
-use hookjail_base::model::{Event, InvalidField};
+use hookjail_base::model::Event;
 
 use super::{
-    BlockedBy, Configured, Decision, Defaults, End, EndKind, Envelope, Equality, Facts, Folded,
-    Json, Matcher, Point, Runtime, Scheduling, Skip, Stop, Subject, Verdict,
+    BlockedBy, Decision, Defaults, End, EndKind, Envelope, Equality, Facts, Folded, Json, Matcher,
+    Scheduling, Skip, Stop, Subject, Verdict,
     entry::Key,
-    envelope::known,
-    fields::{Faults, Fields, Said, complaint, refused, said, settled, silent, stop_of},
-    hook_file::HookFile,
+    envelope::Part,
+    fields::{Faults, Fields, Said, complaint, refused, said, settled, silent},
     members::{self, Members},
     merge::{decide, halt, hand_on, join_reasons, merged, stop, weight},
     patch::{over_input, over_member, patched},
-    stdin,
+    point, stdin,
+    verdict::given,
 };
-pub(super) mod adapter;
+mod adapter;
 mod hook_file;
 
-pub(super) struct GeminiCli;
-
-const TIMEOUT: Duration = Duration::from_secs(60);
-
-const POINTS: [Point; 11] = [
-    point("SessionStart", Stop::Nothing),
-    point("SessionEnd", Stop::Nothing),
-    point("BeforeAgent", Stop::Operation),
-    point("AfterAgent", Stop::Ending),
-    point("BeforeModel", Stop::Operation),
-    point("AfterModel", Stop::Operation),
-    point("BeforeToolSelection", Stop::Nothing),
-    point("BeforeTool", Stop::Call),
-    point("AfterTool", Stop::Operation),
-    point("PreCompress", Stop::Nothing),
-    point("Notification", Stop::Nothing),
-];
-
-const KEYS: [(&str, Key); 9] = [
-    ("allowed", Key::Allowed),
-    ("command", Key::Carried),
-    ("description", Key::Carried),
-    ("env", Key::Carried),
-    ("matcher", Key::Carried),
-    ("name", Key::Carried),
-    ("sequential", Key::InTurn),
-    ("timeout", Key::TimeoutMillis),
-    ("type", Key::Carried),
-];
+pub(super) use self::adapter::ADAPTER;
+use self::hook_file::HOOK_FILE;
 
 /// The member with the tools that the model may call.
 const TOOL_CONFIG: &str = "toolConfig";
 
-const fn point(name: &'static str, stop: Stop) -> Point {
-    Point { name, stop }
-}
-
-const FACTS: Facts = Facts {
+pub(super) const FACTS: Facts = Facts {
+    adapter: Some(&ADAPTER),
     agent_commands: &["gemini -p", "gemini --prompt"],
-    adapter: Some(&GeminiCli),
-    contract: "gemini_cli",
+    carried: &["command", "description", "env", "matcher", "name", "type"],
+    defaults: Defaults::shell("/bin/bash", "-c", Some(Duration::from_secs(60))),
     equality: Equality::ButForTime,
-    keys: &KEYS,
+    fold,
+    hand_on: pass_on,
+    hook_file: Some(&HOOK_FILE),
+    keys: &[("sequential", Key::InTurn), ("timeout", Key::TimeoutMillis)],
     last_points: &["SessionEnd"],
-    points: &POINTS,
+    matcher: Some(|subject, text| match subject {
+        Subject::Tool => Matcher::pattern(text),
+        Subject::FileName(_) | Subject::Member(_) | Subject::Nothing => {
+            Ok(Matcher::names(text, &[]))
+        }
+    }),
+    members: &[
+        ("session_id", Part::Session, &[]),
+        ("cwd", Part::Cwd, &[]),
+        ("timestamp", Part::IsoTime, &[]),
+        ("tool_name", Part::ToolName, &[]),
+        ("tool_input", Part::Input, &[]),
+        ("tool_response", Part::Response, &["AfterTool"]),
+    ],
+    points: &[
+        point("SessionStart", Stop::Nothing),
+        point("SessionEnd", Stop::Nothing),
+        point("BeforeAgent", Stop::Operation),
+        point("AfterAgent", Stop::Ending),
+        point("BeforeModel", Stop::Operation),
+        point("AfterModel", Stop::Operation),
+        point("BeforeToolSelection", Stop::Nothing),
+        point("BeforeTool", Stop::Call),
+        point("AfterTool", Stop::Operation),
+        point("PreCompress", Stop::Nothing),
+        point("Notification", Stop::Nothing),
+    ],
+    // Where no group is sequential: [`super::Entry::in_turn`].
+    scheduling: Scheduling::AtOnce,
     shared_points: &[
         ("PreToolUse", "BeforeTool"),
         ("PostToolUse", "AfterTool"),
         ("PreCompact", "PreCompress"),
     ],
-    version: "gemini_cli/2026",
+    subject,
     warned_points: &["AfterTool", "BeforeAgent"],
-    ..Facts::NONE
+    ..Facts::new("gemini_cli", "gemini_cli/2026", interpret)
 };
 
-impl Runtime for GeminiCli {
-    fn facts(&self) -> &'static Facts {
-        &FACTS
-    }
-
-    fn defaults(&self, _point: &str) -> Defaults {
-        Defaults::shell("/bin/bash", "-c", TIMEOUT)
-    }
-
-    fn stdin(&self, event: &Event, envelope: &Envelope) -> Result<Bytes, InvalidField> {
-        let tool = envelope.tool.as_ref();
-        let after = tool.filter(|_| event.point == "AfterTool");
-        let beside = [
-            ("session_id", known(&envelope.session)),
-            ("cwd", known(&envelope.cwd)),
-            ("timestamp", envelope.iso_time()),
-            ("tool_name", tool.and_then(|tool| known(&tool.name))),
-            ("tool_input", tool.and_then(|tool| tool.input.clone())),
-            (
-                "tool_response",
-                after.and_then(|tool| tool.response.clone()),
-            ),
-        ];
-        stdin::object(FACTS.contract, event, "hook_event_name", &beside)
-    }
-
-    fn interpret(&self, end: &End<'_>) -> Verdict {
-        let at = stop_of(self, end.point);
-        match said(end) {
-            Said::Broke(skip) => broke(end, at, skip),
-            Said::Nothing => match answered(end, at) {
-                Some(verdict) if verdict.decision.stops() => verdict,
-                Some(_) | None => silent(Skip::EmptyStdout),
-            },
-            Said::Refused(stderr) => exit_2(end, at, stderr),
-            Said::Text(text) => printed(at, text),
-        }
-    }
-
-    fn subject(&self, point: &str) -> Subject {
-        match point {
-            "AfterTool" | "BeforeTool" => Subject::Tool,
-            "PreCompress" => Subject::Member(&["trigger"]),
-            "SessionEnd" => Subject::Member(&["reason"]),
-            "SessionStart" => Subject::Member(&["source"]),
-            _ => Subject::Nothing,
-        }
-    }
-
-    /// Returns the default scheduling; a group may be sequential: [`super::Entry::in_turn`].
-    fn scheduling(&self, _point: &str) -> Scheduling {
-        Scheduling::AtOnce
-    }
-
-    /// Applies rewrites of input or request to the next hook of a sequential group. They are merged over the old
-    /// values; context for an agent is appended to the prompt.
-    fn hand_on(&self, verdict: &Verdict, event: &mut Event, envelope: &mut Envelope) {
-        if let Some(patch) = &verdict.updated_input {
-            let input = over_input(patch, event, envelope);
-            stdin::put(event, &["tool_input"], &input);
-        }
-        if let Some(request) = &verdict.updated_messages {
-            let request = over_member("llm_request", request, event);
-            stdin::put(event, &["llm_request"], &request);
-        }
-        if event.point == "BeforeAgent" && !verdict.additional_context.is_empty() {
-            let members = Members::of_event(&event.json).unwrap_or_default();
-            let Some(prompt) = members.last("prompt").and_then(members::text) else {
-                return;
-            };
-            let context = verdict.additional_context.join("\n\n");
-            let prompt = Json::text(&format!("{prompt}\n\n{context}"));
-            stdin::put(event, &["prompt"], &prompt);
-        }
-    }
-
-    fn fold(&self, _point: &str, hooks: &[(&str, &Verdict)]) -> Folded {
-        let mut folded = merged(hooks, weight);
-        join_reasons(&mut folded, hooks, "\n");
-        let configs = hooks.iter().filter_map(|(_, verdict)| {
-            let members = verdict.metadata.as_ref()?.members()?;
-            members.into_iter().find(|(name, _)| name == TOOL_CONFIG)
-        });
-        let configs: Vec<_> = configs.map(|(_, config)| config).collect();
-        if !configs.is_empty() {
-            let config = (TOOL_CONFIG.to_owned(), united(&configs));
-            let rest = folded.answer.metadata.take().and_then(|all| all.members());
-            let rest = rest.unwrap_or_default().into_iter();
-            let rest = rest.filter(|(name, _)| name != TOOL_CONFIG);
-            let all: Vec<_> = rest.chain([config]).collect();
-            folded.answer.metadata = Some(Json::object(&all));
-        }
-        if folded.answer.updated_input.is_some() {
-            let inputs = hooks.iter().map(|(_, verdict)| &verdict.updated_input);
-            folded.answer.updated_input = patched(inputs.flatten());
-        }
-        folded
+fn interpret(end: &End<'_>) -> Verdict {
+    let at = FACTS.stop_of(end.point);
+    match said(end) {
+        Said::Broke(skip) => broke(end, at, skip),
+        Said::Nothing => match answered(end, at) {
+            Some(verdict) if verdict.decision.stops() => verdict,
+            Some(_) | None => silent(Skip::EmptyStdout),
+        },
+        Said::Refused(stderr) => exit_2(end, at, stderr),
+        Said::Text(text) => printed(at, text),
     }
 }
 
-impl Configured for GeminiCli {
-    fn hook_file(&self) -> Option<&'static dyn HookFile> {
-        Some(&Self)
+fn subject(point: &str) -> Subject {
+    match point {
+        "AfterTool" | "BeforeTool" => Subject::Tool,
+        "PreCompress" => Subject::Member(&["trigger"]),
+        "SessionEnd" => Subject::Member(&["reason"]),
+        "SessionStart" => Subject::Member(&["source"]),
+        _ => Subject::Nothing,
     }
+}
 
-    fn matcher(&self, subject: Subject, text: &str) -> Result<Matcher, InvalidField> {
-        if subject != Subject::Tool {
-            return Ok(Matcher::names(text, &[]));
-        }
-        Matcher::pattern(text)
+/// Applies rewrites of input or request to the next hook of a sequential group. They are merged over the old
+/// values; context for an agent is appended to the prompt.
+fn pass_on(verdict: &Verdict, event: &mut Event, envelope: &mut Envelope) {
+    if let Some(patch) = &verdict.updated_input {
+        let input = over_input(patch, event, envelope);
+        stdin::put(event, &["tool_input"], &input);
     }
+    if let Some(request) = &verdict.updated_messages {
+        let request = over_member("llm_request", request, event);
+        stdin::put(event, &["llm_request"], &request);
+    }
+    if event.point == "BeforeAgent" && !verdict.additional_context.is_empty() {
+        let members = Members::of_event(&event.json).unwrap_or_default();
+        let Some(prompt) = members.last("prompt").and_then(members::text) else {
+            return;
+        };
+        let context = verdict.additional_context.join("\n\n");
+        let prompt = Json::text(&format!("{prompt}\n\n{context}"));
+        stdin::put(event, &["prompt"], &prompt);
+    }
+}
+
+fn fold(_point: &str, hooks: &[(&str, &Verdict)]) -> Folded {
+    let mut folded = merged(hooks, weight);
+    join_reasons(&mut folded, hooks, "\n");
+    let configs = hooks.iter().filter_map(|(_, verdict)| {
+        let members = verdict.metadata.as_ref()?.members()?;
+        members.into_iter().find(|(name, _)| name == TOOL_CONFIG)
+    });
+    let configs: Vec<_> = configs.map(|(_, config)| config).collect();
+    if !configs.is_empty() {
+        let config = (TOOL_CONFIG.to_owned(), united(&configs));
+        let rest = folded.answer.metadata.take().and_then(|all| all.members());
+        let rest = rest.unwrap_or_default().into_iter();
+        let rest = rest.filter(|(name, _)| name != TOOL_CONFIG);
+        let all: Vec<_> = rest.chain([config]).collect();
+        folded.answer.metadata = Some(Json::object(&all));
+    }
+    if folded.answer.updated_input.is_some() {
+        let inputs = hooks.iter().map(|(_, verdict)| &verdict.updated_input);
+        folded.answer.updated_input = patched(inputs.flatten());
+    }
+    folded
 }
 
 /// Merges hooks' lists of tools that the model may call: empty if any hook allows none, else the union.
@@ -347,9 +302,6 @@ fn specific(own: &Fields<'_, '_>, verdict: &mut Verdict) {
     // Read as a boolean to check its type.
     let clear = own.boolean("clearContext").and(own.value("clearContext"));
     let members = [("clearContext", clear), (TOOL_CONFIG, config)];
-    let members = members
-        .into_iter()
-        .filter_map(|(name, value)| Some((name.to_owned(), value?)));
-    let members: Vec<_> = members.collect();
+    let members: Vec<_> = given(members).collect();
     verdict.metadata = (!members.is_empty()).then(|| Json::object(&members));
 }

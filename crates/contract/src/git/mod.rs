@@ -2,30 +2,13 @@
 
 use super::{
     Mode,
-    adopt::{Adapter, AdapterFacts, HookOutput},
+    adopt::{Adapter, HookOutput},
 };
 
-pub(super) struct Git;
-
-const ADAPTER: AdapterFacts = AdapterFacts {
+pub(super) const ADAPTER: Adapter = Adapter {
     answers_by_code: true,
-    key_of_point: None,
-    mode: Mode::Observe,
-    name: "git",
     names_points: false,
-    ..AdapterFacts::NONE
+    no: |_, why| Some(HookOutput::by_code(1, why)),
+    takes_for_no: |said| Some(said.code != 0),
+    ..Adapter::new("git", Mode::Observe)
 };
-
-impl Adapter for Git {
-    fn facts(&self) -> &'static AdapterFacts {
-        &ADAPTER
-    }
-
-    fn no(&self, _point: &str, why: &str) -> Option<HookOutput> {
-        Some(HookOutput::by_code(1, why))
-    }
-
-    fn takes_for_no(&self, said: &HookOutput) -> Option<bool> {
-        Some(said.code != 0)
-    }
-}

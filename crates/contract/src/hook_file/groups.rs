@@ -7,92 +7,62 @@ use super::{Action, Gathered, Item, ReadError, Registered, line, posted};
 use crate::{Entry, Filter};
 
 /// Differences of a runtime's files from the shared shape.
-pub(crate) trait Dialect {
-    /// Returns the keys of an entry that affect how its end is interpreted.
-    fn reading(&self) -> &'static [&'static str];
-
-    /// Returns the other keys of an entry that runs a command.
-    fn others(&self) -> &'static [&'static str];
-
-    /// Returns the types of entries that run no command and are not posted.
-    fn not_served(&self) -> &'static [&'static str];
-
-    /// Returns whether it has entries that are posted to a URL.
-    fn has_posts(&self) -> bool {
-        false
-    }
-
-    /// Returns whether the hooks of a group that is `sequential` run one after another.
-    fn has_turns(&self) -> bool {
-        false
-    }
-
-    /// Returns whether an entry has variables for its hook.
-    fn has_variables(&self) -> bool {
-        false
-    }
-
-    /// Warns of known keys that have no effect here.
-    fn warn(&self, _file: &mut Gathered<'_>, _entry: &Item<'_>) -> Result<(), ReadError> {
-        Ok(())
-    }
-
-    /// Parses the filter of an entry, and warns where it is not fully evaluated.
-    fn filter(
-        &self,
-        _file: &mut Gathered<'_>,
-        _entry: &Item<'_>,
-        _event: &str,
-    ) -> Result<Option<Filter>, ReadError> {
-        Ok(None)
-    }
-
+#[derive(Debug)]
+pub(crate) struct Dialect {
     /// Parses the action of an entry with this `command`.
-    fn action(&self, _entry: &Item<'_>, command: Command) -> Result<Action, ReadError> {
-        Ok(Action::Command(command))
-    }
+    pub(crate) action: fn(&Item<'_>, Command) -> Result<Action, ReadError>,
+    /// Parses the filter of an entry at an event, and warns where it is not fully evaluated.
+    pub(crate) filter: fn(&mut Gathered<'_>, &Item<'_>, &str) -> Result<Option<Filter>, ReadError>,
+    /// Whether it has entries that are posted to a URL.
+    pub(crate) has_posts: bool,
+    /// Whether the hooks of a group that is `sequential` run one after another.
+    pub(crate) has_turns: bool,
+    /// Whether an entry has variables for its hook.
+    pub(crate) has_variables: bool,
+    /// The types of entries that run no command and are not posted.
+    pub(crate) not_served: &'static [&'static str],
+    /// Warns of known keys that have no effect here.
+    pub(crate) warn: fn(&mut Gathered<'_>, &Item<'_>) -> Result<(), ReadError>,
 }
 
-/// Parses the groups of a file.
-pub(crate) fn read(
-    file: &mut Gathered<'_>,
-    root: &Item<'_>,
-    dialect: &dyn Dialect,
-) -> Result<(), ReadError> {
-    let Some(hooks) = root.down("hooks") else {
-        return Ok(());
+impl Dialect {
+    /// The defaults of all members.
+    pub(crate) const NONE: Self = Self {
+        action: |_, command| Ok(Action::Command(command)),
+        filter: |_, _, _| Ok(None),
+        has_posts: false,
+        has_turns: false,
+        has_variables: false,
+        not_served: &[],
+        warn: |_, _| Ok(()),
     };
-    for (event, groups) in hooks.down_all()? {
-        file.check_point(&groups, event)?;
-        for item in groups.entries()? {
-            group(file, &item, event, dialect)?;
-        }
-    }
-    Ok(())
 }
 
-fn group(
+/// The keys of a posted entry that affect how its end is interpreted.
+const READING: [&str; 2] = ["onFailure", "timeout"];
+
+/// The other keys of a posted entry.
+const OTHERS: [&str; 5] = ["if", "name", "once", "statusMessage", "type"];
+
+/// Parses a group at an event.
+pub(super) fn group(
     file: &mut Gathered<'_>,
     group: &Item<'_>,
     event: &str,
-    dialect: &dyn Dialect,
+    dialect: &Dialect,
 ) -> Result<(), ReadError> {
     file.warn_of_others(group, &["description", "hooks", "matcher", "sequential"])?;
     let (matcher, matching) = group.matcher(file.mode, event)?;
     let in_turn = group.is_set("sequential")?;
-    if in_turn && !dialect.has_turns() {
+    if in_turn && !dialect.has_turns {
         let problem = "`sequential` has no effect: hooks at a point run side by side";
         file.warn(group, problem);
     }
-    let Some(list) = group.down("hooks") else {
-        let problem = "is missing; it must be the list of hooks that `matcher` is for";
-        return Err(group.wrong_at("hooks", problem));
-    };
-    for entry in list.entries()? {
+    for entry in members(group)? {
         let hook = hook(file, &entry, event, dialect)?;
         file.push(Registered {
             entry: Entry {
-                in_turn: in_turn && dialect.has_turns(),
+                in_turn: in_turn && dialect.has_turns,
                 ..hook.entry
             },
             matcher: matcher.clone(),
@@ -103,14 +73,23 @@ fn group(
     Ok(())
 }
 
+/// Returns the entries of a group.
+pub(crate) fn members<'a>(group: &Item<'a>) -> Result<Vec<Item<'a>>, ReadError> {
+    let Some(list) = group.down("hooks") else {
+        let problem = "is missing; it must be the list of hooks that `matcher` is for";
+        return Err(group.wrong_at("hooks", problem));
+    };
+    list.entries()
+}
+
 fn hook(
     file: &mut Gathered<'_>,
     entry: &Item<'_>,
     event: &str,
-    dialect: &dyn Dialect,
+    dialect: &Dialect,
 ) -> Result<Registered, ReadError> {
     let kind = entry.required("type")?;
-    if dialect.not_served().contains(&kind) {
+    if dialect.not_served.contains(&kind) {
         let action = Action::Unsupported(format!("its type is `{kind}`, which runs no command"));
         let hook = file.hook(entry, event, action);
         return Ok(Registered {
@@ -118,56 +97,41 @@ fn hook(
             ..hook
         });
     }
-    if kind == "http" && dialect.has_posts() {
-        return posted(file, entry, event, dialect);
-    }
-    if kind != "command" {
-        let posts = dialect.has_posts().then_some("http");
-        let types = posts.iter().chain(dialect.not_served());
+    let is_posted = dialect.has_posts && kind == "http";
+    if kind != "command" && !is_posted {
+        let posts = dialect.has_posts.then_some("http");
+        let types = posts.iter().chain(dialect.not_served);
         let types: String = types.map(|kind| format!(", `{kind}`")).collect();
         let problem = format!("is `{kind}`; it can be `command`{types}");
         return Err(entry.wrong_at("type", problem));
     }
-    let known = [dialect.reading(), dialect.others()].concat();
+    let known = match is_posted {
+        true => [&posted::KEYS[..], &READING, &OTHERS].concat(),
+        false => file.keys(),
+    };
     file.warn_of_others(entry, &known)?;
-    dialect.warn(file, entry)?;
-    let filter = dialect.filter(file, entry, event)?;
+    (dialect.warn)(file, entry)?;
+    let filter = (dialect.filter)(file, entry, event)?;
+    if is_posted {
+        let action = posted::post(file, entry)?;
+        let hook = file.hook(entry, event, action);
+        return Ok(Registered {
+            entry: Entry {
+                objects_only: true,
+                ..entry.reading(file.mode, &READING)?
+            },
+            filter,
+            name: entry.own_name()?.unwrap_or(hook.name),
+            ..hook
+        });
+    }
     let command = line(&entry.present("command")?)?;
-    let action = dialect.action(entry, command)?;
-    let env = entry.field("env").filter(|_| dialect.has_variables());
+    let action = (dialect.action)(entry, command)?;
+    let env = entry.field("env").filter(|_| dialect.has_variables);
     let env = env.map(|env| env.variables()).transpose()?;
-    let hook = file.hook(entry, event, action);
     Ok(Registered {
         configured_env: env.unwrap_or_default(),
-        entry: entry.reading(file.mode, dialect.reading())?,
         filter,
-        name: entry.own_name()?.unwrap_or(hook.name),
-        ..hook
-    })
-}
-
-fn posted(
-    file: &mut Gathered<'_>,
-    entry: &Item<'_>,
-    event: &str,
-    dialect: &dyn Dialect,
-) -> Result<Registered, ReadError> {
-    const READING: [&str; 2] = ["onFailure", "timeout"];
-    const OTHERS: [&str; 5] = ["if", "name", "once", "statusMessage", "type"];
-
-    let known = [&posted::KEYS[..], &READING, &OTHERS].concat();
-    file.warn_of_others(entry, &known)?;
-    dialect.warn(file, entry)?;
-    let filter = dialect.filter(file, entry, event)?;
-    let action = posted::post(file, entry)?;
-    let hook = file.hook(entry, event, action);
-    Ok(Registered {
-        entry: Entry {
-            objects_only: true,
-            ..entry.reading(file.mode, &READING)?
-        },
-        filter,
-        name: entry.own_name()?.unwrap_or(hook.name),
-        ..hook
+        ..file.whole(entry, event, action)?
     })
 }

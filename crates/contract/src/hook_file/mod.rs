@@ -1,7 +1,7 @@
 //! Hook files in each runtime's own format, parsed into [`Registered`] hooks.
 //!
 //! Pure: the input is text, the result is hooks or an error with file, entry and field. Every entry is validated whole.
-//! Each runtime's own parser is the `hook_file.rs` of its folder; the common parts are here.
+//! What is particular to a runtime is the `HOOK_FILE` in the `hook_file.rs` of its folder.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -23,42 +23,120 @@ pub use self::{
     supplied::Supplied,
 };
 
-use super::{Matcher, Mode, Scheduling};
+use self::groups::Dialect;
+use super::{Entry, Matcher, Mode, Scheduling};
 
-/// Parser of a runtime's hook files.
-pub(super) trait HookFile: Sync {
-    /// Returns the syntax of the files.
-    fn syntax(&self) -> Syntax {
-        Syntax::Json
-    }
-
+/// What is particular to a runtime's hook files.
+#[derive(Debug)]
+pub(super) struct HookFile {
+    /// The keys of an entry that runs a command, beside those that requests have too.
+    pub(super) beside: &'static [&'static str],
     /// Returns why no hook of any file runs, whatever the content.
-    fn disabled(&self, _switches: &Switches) -> Option<&'static str> {
-        None
-    }
+    pub(super) disabled: fn(&Switches) -> Option<&'static str>,
+    /// Completes a file that has hooks, after them.
+    pub(super) finish: fn(&mut Gathered<'_>, &Item<'_>) -> Result<(), ReadError>,
+    /// Reads the keys of a file beside its hooks that are the runtime's own, and returns the hooks; `None` if there are
+    /// none. Unused where the layout is the runtime's own.
+    pub(super) hooks:
+        for<'a> fn(&mut Gathered<'_>, &Item<'a>) -> Result<Option<Item<'a>>, ReadError>,
+    /// Whether a file has a version, which is 1.
+    pub(super) is_versioned: bool,
+    /// The arrangement of the hooks.
+    pub(super) layout: Layout,
+    /// The variable with additions to its command lists.
+    pub(super) listed: Option<&'static str>,
+    /// Whether an absent file counts as one without hooks.
+    pub(super) may_be_absent: bool,
+    /// Returns the name of a plugin's hook, from the plugin's and its own.
+    pub(super) plugins_name: fn(&str, String) -> String,
+    /// The key of a file that disables its hooks where it is true.
+    pub(super) switch: Option<&'static str>,
+    /// The syntax of the files.
+    pub(super) syntax: Syntax,
+}
 
-    /// Returns the additions of the environment to its command lists.
-    fn listed<'a>(&self, _switches: &'a Switches) -> &'a str {
-        ""
-    }
+/// Arrangement of the hooks in a file.
+#[derive(Debug)]
+pub(super) enum Layout {
+    /// A map of events to lists of entries.
+    Flat(ReadEntry),
+    /// A map of events to lists of groups `{matcher, hooks: […]}`.
+    Groups(Dialect),
+    /// A list of entries that name their events.
+    List(ReadEntry),
+    /// The runtime's own, parsed from the whole file.
+    Own(fn(&mut Gathered<'_>, &Item<'_>) -> Result<(), ReadError>),
+}
 
-    /// Returns whether an absent file counts as one without hooks.
-    fn may_be_absent(&self) -> bool {
-        false
-    }
+/// Parser of an entry at an event, which is empty if the entry itself names it.
+type ReadEntry = fn(&mut Gathered<'_>, &Item<'_>, &str) -> Result<Registered, ReadError>;
 
-    /// Returns the name of a plugin's hook.
-    fn plugins_name(&self, _plugin: &str, name: String) -> String {
-        name
+impl HookFile {
+    /// The defaults of all members but the layout.
+    pub(super) const fn with(layout: Layout) -> Self {
+        Self {
+            beside: &[],
+            disabled: |_| None,
+            finish: |_, _| Ok(()),
+            hooks: |file, root| {
+                root.map()?;
+                if file.reader.is_versioned {
+                    version(root)?;
+                }
+                if let Some(key) = file.reader.switch
+                    && root.is_set(key)?
+                {
+                    file.disable(format!("`{key}` is true"));
+                }
+                Ok(root.down("hooks"))
+            },
+            is_versioned: false,
+            layout,
+            listed: None,
+            may_be_absent: false,
+            plugins_name: |_, name| name,
+            switch: None,
+            syntax: Syntax::Json,
+        }
     }
 
     /// Parses the value of a file.
-    fn read(
+    fn read(&self, file: &mut Gathered<'_>, root: &Item<'_>) -> Result<(), ReadError> {
+        if let Layout::Own(read) = self.layout {
+            return read(file, root);
+        }
+        let Some(hooks) = (self.hooks)(file, root)? else {
+            return Ok(());
+        };
+        if let Layout::List(_) = self.layout {
+            self.entries(file, &hooks, "")?;
+        } else {
+            for (event, list) in hooks.down_all()? {
+                file.check_point(&list, event)?;
+                self.entries(file, &list, event)?;
+            }
+        }
+        (self.finish)(file, root)
+    }
+
+    fn entries(
         &self,
         file: &mut Gathered<'_>,
-        root: &Item<'_>,
-        switches: &Switches,
-    ) -> Result<(), ReadError>;
+        list: &Item<'_>,
+        event: &str,
+    ) -> Result<(), ReadError> {
+        for entry in list.entries()? {
+            match &self.layout {
+                Layout::Flat(read) | Layout::List(read) => {
+                    let hook = read(file, &entry, event)?;
+                    file.push(hook);
+                }
+                Layout::Groups(dialect) => groups::group(file, &entry, event, dialect)?,
+                Layout::Own(_) => {}
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Syntax of a hook file.
@@ -74,24 +152,24 @@ pub(super) enum Syntax {
 
 /// Returns the contracts whose runtimes have hook files.
 pub fn contracts() -> Vec<&'static str> {
-    Mode::contracts(|mode| mode.configured().hook_file().is_some())
+    Mode::contracts(|mode| mode.facts().hook_file.is_some())
 }
 
 /// Returns whether an absent file of a contract counts as one without hooks.
 pub fn may_be_absent(contract: &str) -> bool {
-    reader(contract).is_some_and(HookFile::may_be_absent)
+    reader(contract).is_some_and(|reader| reader.may_be_absent)
 }
 
 /// Returns the name of a plugin's hook, from its name in the file.
 pub fn plugins_name(contract: &str, plugin: &str, name: String) -> String {
     match reader(contract) {
-        Some(reader) => reader.plugins_name(plugin, name),
+        Some(reader) => (reader.plugins_name)(plugin, name),
         None => name,
     }
 }
 
-fn reader(contract: &str) -> Option<&'static dyn HookFile> {
-    Mode::any_of(contract)?.configured().hook_file()
+fn reader(contract: &str) -> Option<&'static HookFile> {
+    Mode::any_of(contract)?.facts().hook_file
 }
 
 /// The largest file, bytes.
@@ -139,9 +217,7 @@ impl Switches {
     /// Reads the switches from an environment.
     pub fn of(variable: impl Fn(&str) -> Option<String>) -> Self {
         // Of the facts, not of the parsers: programs that parse no hook file read the environment too.
-        let names = Mode::ALL
-            .into_iter()
-            .flat_map(|it| it.runtime().facts().switches);
+        let names = Mode::ALL.into_iter().flat_map(|it| it.facts().switches);
         let found = names.filter_map(|name| Some((*name, variable(name)?)));
         Self(found.collect())
     }
@@ -149,10 +225,8 @@ impl Switches {
     /// Returns the additions to command lists from the environment. They are for every mode, separated by commas or
     /// line breaks.
     pub fn listed(&self) -> String {
-        let files = Mode::ALL
-            .into_iter()
-            .filter_map(|it| it.configured().hook_file());
-        let listed = files.map(|file| file.listed(self));
+        let files = Mode::ALL.into_iter().filter_map(|it| it.facts().hook_file);
+        let listed = files.filter_map(|file| self.value(file.listed?));
         listed
             .filter(|it| !it.is_empty())
             .collect::<Vec<_>>()
@@ -206,6 +280,11 @@ pub fn read(
         return Err(whole.wrong(format!("is larger than {MAX_BYTES} bytes")));
     }
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let Some(reader) = mode.facts().hook_file else {
+        return Err(whole.wrong(format!(
+            "cannot be read: `{contract}` has no files of hooks"
+        )));
+    };
     let mut file = Gathered {
         mode,
         origin: *origin,
@@ -214,24 +293,21 @@ pub fn read(
             hooks: Vec::new(),
             warnings: Vec::new(),
         },
+        reader,
+        switches,
     };
-    let Some(reader) = mode.configured().hook_file() else {
-        return Err(whole.wrong(format!(
-            "cannot be read: `{contract}` has no files of hooks"
-        )));
-    };
-    if let Some(why) = reader.disabled(switches) {
+    if let Some(why) = (reader.disabled)(switches) {
         file.disable(why);
         return Ok(file.read);
     }
-    let value = match reader.syntax() {
+    let value = match reader.syntax {
         Syntax::Json => parse_json(text),
         Syntax::JsonWithComments => parse_json(&json::without_comments(text)),
         Syntax::Yaml(version) => yaml::parse(text, version),
     };
     let value = value.map_err(|problem| whole.wrong(problem))?;
     let root = Item::root(origin.name, &value);
-    reader.read(&mut file, &root, switches)?;
+    reader.read(&mut file, &root)?;
     Ok(file.read)
 }
 
@@ -254,6 +330,8 @@ pub(super) struct Gathered<'a> {
     pub(super) mode: Mode,
     pub(super) origin: Origin<'a>,
     pub(super) read: ReadFile,
+    pub(super) reader: &'static HookFile,
+    pub(super) switches: &'a Switches,
 }
 
 impl Gathered<'_> {
@@ -286,7 +364,13 @@ impl Gathered<'_> {
     pub(super) fn check_point(&mut self, item: &Item<'_>, point: &str) -> Result<(), ReadError> {
         let known = self.mode.stop_at(point);
         known.map_err(|error| item.wrong(format!("is no point: {}", error.problem)))?;
-        if !self.mode.points().iter().any(|known| known.name == point) {
+        if !self
+            .mode
+            .facts()
+            .points
+            .iter()
+            .any(|known| known.name == point)
+        {
             let problem =
                 format!("the point `{point}` is not known; the hook runs if its runtime has it");
             self.warn(item, &problem);
@@ -301,23 +385,57 @@ impl Gathered<'_> {
             self.mode.scheduling(point),
             Scheduling::AtOnce | Scheduling::Pipeline
         );
-        let name = match &action {
-            Action::Command(command) if is_beside_others => {
-                shown(command).chars().take(NAME_CHARS).collect()
-            }
-            Action::Http(post) if is_beside_others => {
-                post.url().to_string().chars().take(NAME_CHARS).collect()
-            }
-            Action::Approve(_)
-            | Action::Builtin(_)
-            | Action::Command(_)
-            | Action::Http(_)
-            | Action::Log(_)
-            | Action::Supplied(_)
-            | Action::Unsupported(_) => item.entry().to_owned(),
+        let shown = if let Action::Http(post) = &action {
+            Some(post.url.to_string())
+        } else {
+            action.command().map(shown)
+        };
+        let name = match shown.filter(|_| is_beside_others) {
+            Some(shown) => shown.chars().take(NAME_CHARS).collect(),
+            None => item.entry().to_owned(),
         };
         let source = format!("{}: {}", self.origin.name, item.entry());
         Registered::of(self.mode, point, (name, source), action)
+    }
+
+    /// Builds a hook of an entry with its name and all of its keys that affect how its end is interpreted.
+    pub(super) fn whole(
+        &self,
+        item: &Item<'_>,
+        point: &str,
+        action: Action,
+    ) -> Result<Registered, ReadError> {
+        let hook = self.hook(item, point, action);
+        Ok(Registered {
+            entry: self.reading(item)?,
+            name: item.own_name()?.unwrap_or(hook.name),
+            ..hook
+        })
+    }
+
+    /// Parses all keys of an entry that affect how its end is interpreted.
+    pub(super) fn reading(&self, item: &Item<'_>) -> Result<Entry, ReadError> {
+        let keys: Vec<_> = self.read_keys().collect();
+        item.reading(self.mode, &keys)
+    }
+
+    fn read_keys(&self) -> impl Iterator<Item = &'static str> {
+        let keys = self.mode.facts().keys.iter();
+        keys.filter(|(_, key)| key.is_of_an_entry())
+            .map(|(name, _)| *name)
+    }
+
+    /// Returns the keys of an entry that runs a command, sorted.
+    pub(super) fn keys(&self) -> Vec<&'static str> {
+        // Matchers are a group's, except in files without groups.
+        let has_matcher = matches!(self.reader.layout, Layout::Flat(_));
+        let is_own =
+            |name: &&str| (has_matcher || *name != "matcher") && !posted::KEYS.contains(name);
+        let carried = self.mode.facts().carried.iter().copied().filter(is_own);
+        let mut keys: Vec<_> = self.read_keys().chain(carried).collect();
+        keys.extend(self.reader.beside);
+        keys.sort_unstable();
+        keys
     }
 
     pub(super) fn push(&mut self, hook: Registered) {

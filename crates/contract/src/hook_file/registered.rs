@@ -134,22 +134,27 @@ impl Action {
         }
     }
 
+    /// Returns the command, if it runs one of a configuration.
+    pub const fn command(&self) -> Option<&Command> {
+        if let Self::Command(command) = self {
+            Some(command)
+        } else {
+            None
+        }
+    }
+
     /// Returns the command that hookjail supplies, if it does.
     pub const fn supplied(&self) -> Option<&Supplied> {
-        match self {
-            Self::Supplied(supplied) => Some(supplied),
-            Self::Approve(_)
-            | Self::Builtin(_)
-            | Self::Command(_)
-            | Self::Http(_)
-            | Self::Log(_)
-            | Self::Unsupported(_) => None,
+        if let Self::Supplied(supplied) = self {
+            Some(supplied)
+        } else {
+            None
         }
     }
 
     /// Returns the command as a line, quoted where needed. Empty where there is no command, or it is not UTF-8.
     pub fn line(&self) -> String {
-        if let Self::Command(command) = self {
+        if let Some(command) = self.command() {
             return match command {
                 Command::Line { text, .. } => text.clone(),
                 Command::Argv(argv) => command_line(argv).unwrap_or_default(),
@@ -167,7 +172,7 @@ impl Registered {
     ///
     /// A built-in hook set by a flag is the same as one set by an entry, which has another name.
     pub fn is_same(&self, other: &Self) -> bool {
-        let timeout = match self.mode.equality() {
+        let timeout = match self.mode.facts().equality {
             Equality::ButForTime => self.entry.timeout,
             Equality::Never => return false,
             Equality::Whole => other.entry.timeout,
@@ -201,7 +206,7 @@ impl Registered {
 
     /// Records the agent's mode, and whether the contract's gate allows its command.
     pub fn pass(&mut self, lists: &Lists, mode: AgentMode) {
-        if self.mode.has_lists() {
+        if self.mode.facts().has_lists {
             self.entry.agent_mode = Some(mode);
             self.entry.allowed = Some(lists.lets_through(&self.action.line(), mode));
         }
@@ -211,7 +216,7 @@ impl Registered {
     pub fn listed(self, lists: &Lists, mode: AgentMode) -> Self {
         // Lists are the operator's; what they stand for is too.
         let is_operators = self.user.is_none();
-        let is_command = self.mode.has_lists() && matches!(self.action, Action::Command(_));
+        let is_command = self.mode.facts().has_lists && matches!(self.action, Action::Command(_));
         Self {
             is_listed: is_operators && is_command && lists.stand_for(&self.action.line(), mode),
             ..self
@@ -229,7 +234,7 @@ impl Registered {
             && self.point == occasion.point
             && occasion
                 .contract
-                .is_none_or(|contract| contract == self.mode.contract_name())
+                .is_none_or(|contract| contract == self.mode.facts().contract)
             && self.entry.preempt == occasion.preempt
             && occasion.scope.has(&self.owner, occasion.agent)
             && self

@@ -1,32 +1,12 @@
 //! Adapter for hooks that infer starts itself.
 
-use super::{Infer, POINTS};
-use crate::{
-    Mode,
-    adopt::{Adapter, AdapterFacts, HookOutput},
-    members::{Members, text},
-};
+use super::FACTS;
+use crate::{Mode, adopt::Adapter};
 
-const ADAPTER: AdapterFacts = AdapterFacts {
+pub(super) const ADAPTER: Adapter = Adapter {
     keeps_yaml: true,
-    key_of_point: Some("hook"),
-    mode: Mode::Infer,
-    name: "infer",
+    likeness: |_, point| FACTS.has_point(point?).then_some(3),
+    no: |_, _| None,
     obeys: &[".infer/"],
-    ..AdapterFacts::NONE
+    ..Adapter::new("infer", Mode::Infer)
 };
-
-impl Adapter for Infer {
-    fn facts(&self) -> &'static AdapterFacts {
-        &ADAPTER
-    }
-
-    fn likeness(&self, payload: &Members<'_>) -> Option<u8> {
-        let point = payload.last("hook").and_then(text)?;
-        POINTS.iter().any(|known| known.name == point).then_some(3)
-    }
-
-    fn no(&self, _point: &str, _why: &str) -> Option<HookOutput> {
-        None
-    }
-}

@@ -1,8 +1,7 @@
 //! infer: `hooks.yaml`, off unless it or `INFER_HOOKS_ENABLED` enables it.
 
-use super::Infer;
 use crate::hook_file::{
-    Action, Gathered, HookFile, Item, ReadError, Registered, Switches, Syntax, line, yaml::Version,
+    Action, Gathered, HookFile, Item, Layout, ReadError, Registered, Syntax, line, yaml::Version,
 };
 
 /// Overrides the file's `enabled`. A value that is no boolean is false.
@@ -13,41 +12,26 @@ const LISTED: &str = "INFER_TOOLS_BASH_ALLOW_APPEND";
 
 pub(super) const SWITCHES: [&str; 2] = [ENABLED, LISTED];
 
-impl HookFile for Infer {
-    fn syntax(&self) -> Syntax {
-        Syntax::Yaml(Version::V1_2)
-    }
+pub(super) const HOOK_FILE: HookFile = HookFile {
+    hooks,
+    listed: Some(LISTED),
+    may_be_absent: true,
+    plugins_name: |plugin, name| format!("{plugin}:{name}"),
+    syntax: Syntax::Yaml(Version::V1_2),
+    ..HookFile::with(Layout::List(hook))
+};
 
-    fn listed<'a>(&self, switches: &'a Switches) -> &'a str {
-        switches.value(LISTED).unwrap_or_default()
-    }
-
-    fn may_be_absent(&self) -> bool {
-        true
-    }
-
-    fn plugins_name(&self, plugin: &str, name: String) -> String {
-        format!("{plugin}:{name}")
-    }
-
-    fn read(
-        &self,
-        file: &mut Gathered<'_>,
-        root: &Item<'_>,
-        switches: &Switches,
-    ) -> Result<(), ReadError> {
-        read(file, root, switches)
-    }
-}
-
-fn read(file: &mut Gathered<'_>, root: &Item<'_>, switches: &Switches) -> Result<(), ReadError> {
+fn hooks<'a>(file: &mut Gathered<'_>, root: &Item<'a>) -> Result<Option<Item<'a>>, ReadError> {
     let enabled = if root.value().is_null() {
         false
     } else {
         root.only(&["enabled", "hooks"])?;
         root.is_set("enabled")?
     };
-    let switch = switches.value(ENABLED).filter(|value| !value.is_empty());
+    let switch = file
+        .switches
+        .value(ENABLED)
+        .filter(|value| !value.is_empty());
     let is_true = |value: &str| {
         let value = value.to_ascii_lowercase();
         matches!(value.as_str(), "1" | "t" | "true")
@@ -58,21 +42,14 @@ fn read(file: &mut Gathered<'_>, root: &Item<'_>, switches: &Switches) -> Result
         None if enabled => {}
         None => file.disable("`enabled` is not true"),
     }
-    let Some(hooks) = root.down("hooks") else {
-        return Ok(());
-    };
-    for entry in hooks.entries()? {
-        entry.only(&["command", "hook", "name", "timeout"])?;
-        entry.required("name")?;
-        let point = entry.required("hook")?;
-        file.check_point(&entry.present("hook")?, point)?;
-        let command = line(&entry.present("command")?)?;
-        let hook = Registered {
-            entry: entry.reading(file.mode, &["timeout"])?,
-            name: entry.own_name()?.unwrap_or_default(),
-            ..file.hook(&entry, point, Action::Command(command))
-        };
-        file.push(hook);
-    }
-    Ok(())
+    Ok(root.down("hooks"))
+}
+
+fn hook(file: &mut Gathered<'_>, entry: &Item<'_>, _event: &str) -> Result<Registered, ReadError> {
+    entry.only(&file.keys())?;
+    entry.required("name")?;
+    let point = entry.required("hook")?;
+    file.check_point(&entry.present("hook")?, point)?;
+    let command = line(&entry.present("command")?)?;
+    file.whole(entry, point, Action::Command(command))
 }

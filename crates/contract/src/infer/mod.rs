@@ -11,11 +11,11 @@ use serde_json::{Map, Value, json, value::RawValue};
 use hookjail_base::model::{Event, InvalidField};
 
 use super::{
-    Configured, ContractEvent, Defaults, End, EndKind, Envelope, Facts, Point, Runtime, Skip, Stop,
-    Verdict,
+    ContractEvent, Defaults, End, EndKind, Envelope, Facts, Skip, Stop, Verdict,
     entry::{AgentMode, Key},
-    hook_file::HookFile,
     members::Members,
+    point,
+    verdict::given,
 };
 
 mod adapter;
@@ -23,115 +23,89 @@ pub mod gate;
 mod hook_file;
 pub(super) mod lists;
 
-pub(super) struct Infer;
-
-const POINTS: [Point; 8] = [
-    point("pre_session"),
-    point("pre_stream"),
-    point("post_stream"),
-    point("pre_tool"),
-    point("post_tool"),
-    point("pre_queue_drain"),
-    point("post_queue_drain"),
-    point("post_session"),
-];
-
-/// An entry's own keys and those of the gate: `allowed` and the agent's mode.
-const KEYS: [(&str, Key); 6] = [
-    ("allowed", Key::Allowed),
-    ("command", Key::Carried),
-    ("hook", Key::Carried),
-    ("mode", Key::AgentMode),
-    ("name", Key::Carried),
-    ("timeout", Key::TimeoutSecondsUnlessZero { negative: false }),
-];
+use self::{adapter::ADAPTER, hook_file::HOOK_FILE};
 
 /// The maximum length of hook output in its event, bytes.
 const OUTPUT: usize = 4096;
 
-const fn point(name: &'static str) -> Point {
-    Point {
-        name,
-        stop: Stop::Nothing,
-    }
-}
-
-const FACTS: Facts = Facts {
-    adapter: Some(&Infer),
-    contract: "infer",
+pub(super) const FACTS: Facts = Facts {
+    adapter: Some(&ADAPTER),
+    carried: &["command", "hook", "name"],
+    defaults: Defaults::shell("/bin/bash", "-c", Some(Duration::from_secs(30))),
+    event,
     has_lists: true,
-    keys: &KEYS,
+    hook_file: Some(&HOOK_FILE),
+    keys: &[
+        ("mode", Key::AgentMode),
+        ("timeout", Key::TimeoutSecondsUnlessZero { negative: false }),
+    ],
     last_points: &["post_session"],
-    points: &POINTS,
+    moment,
+    point_key: "hook",
+    points: &[
+        point("pre_session", Stop::Nothing),
+        point("pre_stream", Stop::Nothing),
+        point("post_stream", Stop::Nothing),
+        point("pre_tool", Stop::Nothing),
+        point("post_tool", Stop::Nothing),
+        point("pre_queue_drain", Stop::Nothing),
+        point("post_queue_drain", Stop::Nothing),
+        point("post_session", Stop::Nothing),
+    ],
     shared_points: &[
         ("SessionStart", "pre_session"),
         ("SessionEnd", "post_session"),
         ("PreToolUse", "pre_tool"),
         ("PostToolUse", "post_tool"),
     ],
+    skipped,
+    stdin: |_, event, envelope| stdin(event, envelope),
     switches: &hook_file::SWITCHES,
-    version: "infer/0.179",
-    ..Facts::NONE
+    ..Facts::new("infer", "infer/0.179", interpret)
 };
 
-impl Runtime for Infer {
-    fn facts(&self) -> &'static Facts {
-        &FACTS
-    }
-
-    fn defaults(&self, _point: &str) -> Defaults {
-        Defaults::shell("/bin/bash", "-c", Duration::from_secs(30))
-    }
-
-    /// Builds stdin of exactly three members.
-    ///
-    /// Members that the event lacks come from the envelope; an unknown turn is 0, which infer itself sends before the
-    /// first.
-    fn stdin(&self, event: &Event, envelope: &Envelope) -> Result<Bytes, InvalidField> {
-        let own = own(event)?;
-        let stdin = json!({
-            "hook": event.point,
-            "session_id": own.session.as_deref().unwrap_or(&envelope.session),
-            "turn": own.turn.or(envelope.turn).unwrap_or(0),
-        });
-        Ok(stdin.to_string().into())
-    }
-
-    fn interpret(&self, end: &End<'_>) -> Verdict {
-        if end.entry.allowed == Some(false) {
-            // A skipped hook has not failed.
-            return Verdict {
-                failed: false,
-                ..Verdict::skipped(Skip::NotAllowlisted)
-            };
-        }
-        Verdict::skipped(end.kind.failure().unwrap_or(Skip::OutputIgnored))
-    }
-
-    fn moment(&self, event: &Event) -> (Option<String>, Option<u64>) {
-        let own = own(event).unwrap_or_default();
-        (own.session, own.turn)
-    }
-
-    fn event(&self, end: &End<'_>) -> Option<ContractEvent> {
-        if end.entry.allowed == Some(false) {
-            return self.skipped(end, Skip::NotAllowlisted);
-        }
-        Some(event(end, "hook_command", ran(end)))
-    }
-
-    fn skipped(&self, end: &End<'_>, why: Skip) -> Option<ContractEvent> {
-        Some(event(end, "hook_command_skipped", skipped(end, why)))
-    }
+/// Builds stdin of exactly three members.
+///
+/// Members that the event lacks come from the envelope; an unknown turn is 0, which infer itself sends before the
+/// first.
+fn stdin(event: &Event, envelope: &Envelope) -> Result<Bytes, InvalidField> {
+    let own = own(event)?;
+    let stdin = json!({
+        "hook": event.point,
+        "session_id": own.session.as_deref().unwrap_or(&envelope.session),
+        "turn": own.turn.or(envelope.turn).unwrap_or(0),
+    });
+    Ok(stdin.to_string().into())
 }
 
-impl Configured for Infer {
-    fn hook_file(&self) -> Option<&'static dyn HookFile> {
-        Some(&Self)
+fn interpret(end: &End<'_>) -> Verdict {
+    if end.entry.allowed == Some(false) {
+        // A skipped hook has not failed.
+        return Verdict {
+            failed: false,
+            ..Verdict::skipped(Skip::NotAllowlisted)
+        };
     }
+    Verdict::skipped(end.kind.failure().unwrap_or(Skip::OutputIgnored))
 }
 
-fn event(end: &End<'_>, name: &'static str, told: Map<String, Value>) -> ContractEvent {
+fn moment(event: &Event) -> (Option<String>, Option<u64>) {
+    let own = own(event).unwrap_or_default();
+    (own.session, own.turn)
+}
+
+fn event(end: &End<'_>) -> Option<ContractEvent> {
+    if end.entry.allowed == Some(false) {
+        return skipped(end, Skip::NotAllowlisted);
+    }
+    Some(event_of(end, "hook_command", ran(end)))
+}
+
+fn skipped(end: &End<'_>, why: Skip) -> Option<ContractEvent> {
+    Some(event_of(end, "hook_command_skipped", left_out(end, why)))
+}
+
+fn event_of(end: &End<'_>, name: &'static str, told: Map<String, Value>) -> ContractEvent {
     // The ticket calls the discriminator `kind`, the code `type`.
     let mut json = json!({
         "command": end.command,
@@ -215,14 +189,12 @@ fn ran(end: &End<'_>) -> Map<String, Value> {
         ("output", Some(json!(output(end)))),
         ("turn", Some(json!(end.turn.unwrap_or(0)))),
     ];
-    let members = members.into_iter();
-    let members = members.filter_map(|(key, value)| Some((key.to_owned(), value?)));
-    members.collect()
+    given(members).collect()
 }
 
 /// Returns the additional members of the event of a command that was not run. infer has one reason, that of its list; a
 /// hint is for that.
-fn skipped(end: &End<'_>, why: Skip) -> Map<String, Value> {
+fn left_out(end: &End<'_>, why: Skip) -> Map<String, Value> {
     let mode = end.entry.agent_mode.map_or("", AgentMode::as_str);
     let hint = if why == Skip::NotAllowlisted {
         gate::hint(end.command)

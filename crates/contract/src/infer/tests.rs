@@ -51,6 +51,6 @@ fn an_event_says_when_if_that_is_known() {
 
 #[test]
 fn defaults_are_infers_own() {
-    let expected = Defaults::shell("/bin/bash", "-c", Duration::from_secs(30));
+    let expected = Defaults::shell("/bin/bash", "-c", Some(Duration::from_secs(30)));
     assert_eq!(Mode::Infer.defaults("pre_tool"), expected);
 }

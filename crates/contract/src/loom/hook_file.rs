@@ -3,10 +3,10 @@
 
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
-use super::{Loom, log::Log, payload::Payload, save::Save};
+use super::{log::Log, payload::Payload, save::Save};
 use crate::{
-    Matcher, Post, Supplied,
-    hook_file::{Action, Gathered, HookFile, Item, ReadError, Registered, Switches, line},
+    Entry, Matcher, Post, Supplied,
+    hook_file::{Action, Gathered, HookFile, Item, Layout, ReadError, Registered, line},
 };
 
 /// The switch without which no command of a hook runs.
@@ -37,23 +37,15 @@ const BUCKETS: [(&str, &str); 7] = [
     ("onError", "error"),
 ];
 
-impl HookFile for Loom {
-    fn disabled(&self, switches: &Switches) -> Option<&'static str> {
+pub(super) const HOOK_FILE: HookFile = HookFile {
+    disabled: |switches| {
         let is_disabled = switches.value(DISABLED) == Some("1");
         is_disabled.then_some("`OWNWARE_DISABLE_HOOKS` is 1")
-    }
+    },
+    ..HookFile::with(Layout::Own(read))
+};
 
-    fn read(
-        &self,
-        file: &mut Gathered<'_>,
-        root: &Item<'_>,
-        switches: &Switches,
-    ) -> Result<(), ReadError> {
-        read(file, root, switches)
-    }
-}
-
-fn read(file: &mut Gathered<'_>, root: &Item<'_>, switches: &Switches) -> Result<(), ReadError> {
+fn read(file: &mut Gathered<'_>, root: &Item<'_>) -> Result<(), ReadError> {
     root.map()?;
     let Some(hooks) = root.down("hooks") else {
         return Ok(());
@@ -68,7 +60,7 @@ fn read(file: &mut Gathered<'_>, root: &Item<'_>, switches: &Switches) -> Result
             continue;
         };
         for entry in list.entries()? {
-            let hook = hook(file, &entry, point, &payload, switches)?;
+            let hook = hook(file, &entry, point, &payload)?;
             file.push(hook);
         }
     }
@@ -80,7 +72,6 @@ fn hook(
     entry: &Item<'_>,
     point: &str,
     payload: &Payload,
-    switches: &Switches,
 ) -> Result<Registered, ReadError> {
     let key = if entry.field("action").is_none() && entry.field("type").is_some() {
         "type"
@@ -89,7 +80,7 @@ fn hook(
     };
     let kind = entry.required(key)?;
     let action = match kind {
-        "command" => command(entry, key, switches)?,
+        "command" => command(file, entry, key)?,
         "approve" if point != "tool.pre" => {
             let problem = "is `approve`, which only `onToolCall` can have";
             return Err(entry.wrong_at(key, problem));
@@ -108,16 +99,10 @@ fn hook(
     let tools = tools(file, entry, point)?;
     let (matcher, matching) = tools.unwrap_or_default();
     // For an approval the timeout is a person's, not a process's.
-    let keys: &[_] = match action {
-        Action::Command(_) => &["timeoutMs"],
-        Action::Approve(_)
-        | Action::Builtin(_)
-        | Action::Http(_)
-        | Action::Log(_)
-        | Action::Supplied(_)
-        | Action::Unsupported(_) => &[],
+    let mut reading = match action.command() {
+        Some(_) => file.reading(entry)?,
+        None => Entry::default(),
     };
-    let mut reading = entry.reading(file.mode, keys)?;
     // Both only observe: a failure of theirs stops nothing.
     reading.advisory |= matches!(kind, "save_json" | "webhook");
     if kind == "webhook" {
@@ -132,10 +117,10 @@ fn hook(
     })
 }
 
-fn command(entry: &Item<'_>, key: &str, switches: &Switches) -> Result<Action, ReadError> {
+fn command(file: &Gathered<'_>, entry: &Item<'_>, key: &str) -> Result<Action, ReadError> {
     entry.only(&[key, "command", "timeoutMs", "tools"])?;
     let command = line(&entry.present("command")?)?;
-    if switches.value(ALLOWED) != Some("1") {
+    if file.switches.value(ALLOWED) != Some("1") {
         let problem =
             "is `command`, which runs only where the operator sets `OWNWARE_ALLOW_COMMAND_HOOKS=1`";
         return Err(entry.wrong_at(key, problem));
@@ -156,7 +141,7 @@ fn saved(file: &Gathered<'_>, entry: &Item<'_>, payload: &Payload) -> Result<Sav
 fn webhook(entry: &Item<'_>, payload: &Payload) -> Result<Action, ReadError> {
     let url = entry.required("url")?;
     let mut post = match Post::new(url, &BTreeMap::new(), &[]) {
-        Ok(post) if post.url().is_private() => post,
+        Ok(post) if post.url.is_private() => post,
         Ok(_) => {
             let problem = "begins with `http://`, which only `localhost` may have";
             return Err(entry.wrong_at("url", problem));

@@ -5,18 +5,13 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
-use serde_json::json;
-
-use hookjail_base::model::{Event, InvalidField};
-
 use super::{
-    BlockedBy, Configured, Decision, Defaults, End, EndKind, Envelope, Facts, Folded, Lifetime,
-    Matcher, Point, Reminder, ReminderKind, Runtime, Scheduling, Stop, Subject, Verdict,
+    BlockedBy, Decision, Defaults, End, EndKind, Facts, Folded, Lifetime, Matcher, Reminder,
+    ReminderKind, Scheduling, Stop, Verdict,
     entry::Key,
-    hook_file::HookFile,
+    envelope::Part,
     members::{Fault, Members, boolean, text},
-    stdin,
+    point,
 };
 
 mod adapter;
@@ -25,41 +20,37 @@ pub(super) mod log;
 pub(super) mod payload;
 pub(super) mod save;
 
-pub(super) struct Loom;
+use self::{adapter::ADAPTER, hook_file::HOOK_FILE};
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-const POINTS: [Point; 8] = [
-    point("session.start", Stop::Nothing),
-    // Reserved: never fired so far.
-    point("user.prompt.submit", Stop::Nothing),
-    point("tool.pre", Stop::Call),
-    point("tool.post", Stop::Nothing),
-    point("model.pre", Stop::Nothing),
-    point("model.post", Stop::Nothing),
-    point("session.end", Stop::Nothing),
-    point("error", Stop::Nothing),
-];
-
-const KEYS: [(&str, Key); 6] = [
-    ("action", Key::Carried),
-    ("allowed", Key::Allowed),
-    ("command", Key::Carried),
-    ("name", Key::Carried),
-    ("timeoutMs", Key::TimeoutMillis),
-    ("type", Key::Carried),
-];
-
-const fn point(name: &'static str, stop: Stop) -> Point {
-    Point { name, stop }
-}
-
-const FACTS: Facts = Facts {
-    adapter: Some(&Loom),
-    contract: "loom",
-    keys: &KEYS,
+pub(super) const FACTS: Facts = Facts {
+    adapter: Some(&ADAPTER),
+    carried: &["action", "command", "name", "type"],
+    defaults: Defaults::shell("/bin/sh", "-c", Some(TIMEOUT)),
+    fold,
+    hook_file: Some(&HOOK_FILE),
+    keys: &[("timeoutMs", Key::TimeoutMillis)],
     last_points: &["session.end"],
-    points: &POINTS,
+    lifetimes: &[
+        ("session.start", Lifetime::Session),
+        ("user.prompt.submit", Lifetime::Turn),
+    ],
+    matcher: Some(|_, text| Matcher::globs(text)),
+    members: &[("turnIndex", Part::Turn, &[])],
+    point_key: "event",
+    points: &[
+        point("session.start", Stop::Nothing),
+        // Reserved: never fired so far.
+        point("user.prompt.submit", Stop::Nothing),
+        point("tool.pre", Stop::Call),
+        point("tool.post", Stop::Nothing),
+        point("model.pre", Stop::Nothing),
+        point("model.post", Stop::Nothing),
+        point("session.end", Stop::Nothing),
+        point("error", Stop::Nothing),
+    ],
+    scheduling: Scheduling::UntilBlock,
     session: &["sessionId"],
     shared_points: &[
         ("SessionStart", "session.start"),
@@ -69,170 +60,131 @@ const FACTS: Facts = Facts {
         ("OnError", "error"),
     ],
     switches: &hook_file::SWITCHES,
-    version: "loom/2026-07",
-    ..Facts::NONE
+    ..Facts::new("loom", "loom/2026-07", interpret)
 };
 
-impl Runtime for Loom {
-    fn facts(&self) -> &'static Facts {
-        &FACTS
-    }
-
-    fn defaults(&self, _point: &str) -> Defaults {
-        Defaults::shell("/bin/sh", "-c", TIMEOUT)
-    }
-
-    fn stdin(&self, event: &Event, envelope: &Envelope) -> Result<Bytes, InvalidField> {
-        let turn = envelope.turn.map(|turn| json!(turn).into());
-        stdin::object("loom", event, "event", &[("turnIndex", turn)])
-    }
-
-    fn interpret(&self, end: &End<'_>) -> Verdict {
-        let blocks = |by, reason: String| {
-            let stop = POINTS.iter().find(|known| known.name == end.point);
-            let decision = stop.and_then(|known| known.stop.decision());
-            Verdict {
-                recorded_block: decision.is_none(),
-                ..Verdict::stopped(decision.unwrap_or(Decision::Block), by, reason)
-            }
-        };
-        let breaks = |by, reason: &str| Verdict {
-            failed: true,
-            ..blocks(by, reason.to_owned())
-        };
-        if end.entry.allowed == Some(false) {
-            return breaks(BlockedBy::SpawnError, "Hook was not allowed to run");
-        }
-        let code = match end.kind {
-            EndKind::Canceled | EndKind::Killed => {
-                return breaks(BlockedBy::Signal, "Hook aborted");
-            }
-            EndKind::ExecFailed if end.error.is_empty() => {
-                return breaks(BlockedBy::SpawnError, "Hook could not be started");
-            }
-            EndKind::ExecFailed => return breaks(BlockedBy::SpawnError, end.error),
-            EndKind::TimedOut => {
-                let timeout = end.entry.timeout.unwrap_or(TIMEOUT).as_millis();
-                let reason = format!("Hook timed out after {timeout}ms");
-                return breaks(BlockedBy::Timeout, &reason);
-            }
-            EndKind::Exited(code) => Some(code),
-            EndKind::OutputLimit | EndKind::Signaled(_) => None,
-        };
-        let stdout = String::from_utf8_lossy(end.stdout);
-        let stdout = trimmed(&stdout);
-        let said = if stdout.starts_with('{') {
-            Members::parse(stdout)
-        } else {
-            Err(Fault::NotJson)
-        };
-        let field = |name| said.as_ref().ok().and_then(|said| said.last(name));
-        let reason = field("reason").and_then(text);
-        let output = match &said {
-            Ok(_) => field("output").and_then(text),
-            Err(_) => (!stdout.is_empty()).then(|| stdout.to_owned()),
-        };
-
-        let verdict = if code != Some(0) {
-            let stderr = String::from_utf8_lossy(end.stderr);
-            let stderr = trimmed(&stderr);
-            let stderr = (!stderr.is_empty()).then(|| stderr.to_owned());
-            let reason = reason.or(stderr).unwrap_or_else(|| match code {
-                Some(code) => format!("Hook exited with code {code}"),
-                None => "Hook exited with code unknown".to_owned(),
-            });
-            let by = match code {
-                Some(_) => BlockedBy::ExitCode,
-                None => BlockedBy::Signal,
-            };
-            breaks(by, &reason)
-        } else if end.stdout_truncated || said.as_ref().is_err_and(|f| *f == Fault::TooDeep) {
-            // Loom itself truncates nothing and limits no depth, so its result for the whole output is unknown.
-            return breaks(
-                BlockedBy::InvalidOutput,
-                "Hook output is too long or too deep to be read",
-            );
-        } else if field("continue").and_then(boolean) == Some(false) {
-            let default = || "Hook returned continue: false".to_owned();
-            blocks(BlockedBy::ContinueFalse, reason.unwrap_or_else(default))
-        } else {
-            Verdict {
-                decision: Decision::Allow,
-                ..Verdict::default()
-            }
-        };
-        let context = field("additionalContext").and_then(text);
+fn interpret(end: &End<'_>) -> Verdict {
+    let blocks = |by, reason: String| {
+        let decision = FACTS.stop_of(end.point).decision();
         Verdict {
-            additional_context: context
-                .filter(|text| !trimmed(text).is_empty())
-                .into_iter()
-                .collect(),
-            output,
-            ..verdict
+            recorded_block: decision.is_none(),
+            ..Verdict::stopped(decision.unwrap_or(Decision::Block), by, reason)
         }
+    };
+    let breaks = |by, reason: &str| Verdict {
+        failed: true,
+        ..blocks(by, reason.to_owned())
+    };
+    if end.entry.allowed == Some(false) {
+        return breaks(BlockedBy::SpawnError, "Hook was not allowed to run");
     }
-
-    fn context_lifetime(&self, point: &str) -> Option<Lifetime> {
-        match point {
-            "session.start" => Some(Lifetime::Session),
-            "user.prompt.submit" => Some(Lifetime::Turn),
-            _ => None,
+    let code = match end.kind {
+        EndKind::Canceled | EndKind::Killed => {
+            return breaks(BlockedBy::Signal, "Hook aborted");
         }
-    }
+        EndKind::ExecFailed if end.error.is_empty() => {
+            return breaks(BlockedBy::SpawnError, "Hook could not be started");
+        }
+        EndKind::ExecFailed => return breaks(BlockedBy::SpawnError, end.error),
+        EndKind::TimedOut => {
+            let timeout = end.entry.timeout.unwrap_or(TIMEOUT).as_millis();
+            let reason = format!("Hook timed out after {timeout}ms");
+            return breaks(BlockedBy::Timeout, &reason);
+        }
+        EndKind::Exited(code) => Some(code),
+        EndKind::OutputLimit | EndKind::Signaled(_) => None,
+    };
+    let stdout = String::from_utf8_lossy(end.stdout);
+    let stdout = trimmed(&stdout);
+    let said = if stdout.starts_with('{') {
+        Members::parse(stdout)
+    } else {
+        Err(Fault::NotJson)
+    };
+    let field = |name| said.as_ref().ok().and_then(|said| said.last(name));
+    let reason = field("reason").and_then(text);
+    let output = match &said {
+        Ok(_) => field("output").and_then(text),
+        Err(_) => (!stdout.is_empty()).then(|| stdout.to_owned()),
+    };
 
-    fn scheduling(&self, _point: &str) -> Scheduling {
-        Scheduling::UntilBlock
-    }
-
-    /// Merges verdicts; the last hook is the one that blocked, if one did. Its output beside its reason is dropped.
-    fn fold(&self, _point: &str, hooks: &[(&str, &Verdict)]) -> Folded {
-        let mut folded = Folded::default();
-        let remind = |name: &str, kind, text: &str| Reminder {
-            hook_name: name.to_owned(),
-            kind,
-            text: text.to_owned(),
+    let verdict = if code != Some(0) {
+        let stderr = String::from_utf8_lossy(end.stderr);
+        let stderr = trimmed(&stderr);
+        let stderr = (!stderr.is_empty()).then(|| stderr.to_owned());
+        let reason = reason.or(stderr).unwrap_or_else(|| match code {
+            Some(code) => format!("Hook exited with code {code}"),
+            None => "Hook exited with code unknown".to_owned(),
+        });
+        let by = match code {
+            Some(_) => BlockedBy::ExitCode,
+            None => BlockedBy::Signal,
         };
-        for (name, verdict) in hooks {
-            if verdict.decision.stops() {
-                folded.answer = Verdict {
-                    additional_context: folded.answer.additional_context,
-                    blocked_by: verdict.blocked_by,
-                    decision: verdict.decision,
-                    failed: verdict.failed,
-                    reason: verdict.reason.clone(),
-                    recorded_block: verdict.recorded_block,
-                    ..Verdict::default()
-                };
-                (*name).clone_into(&mut folded.blocked_by_hook);
-                let blocked = remind(name, ReminderKind::Blocked, &verdict.reason);
-                folded.reminders.push(blocked);
-                break;
-            }
-            folded.answer.decision = verdict.decision;
-            let output = verdict.output.iter();
-            let context = verdict.additional_context.iter();
-            folded
-                .reminders
-                .extend(output.map(|text| remind(name, ReminderKind::Success, text)));
-            folded.reminders.extend(
-                context
-                    .clone()
-                    .map(|text| remind(name, ReminderKind::Context, text)),
-            );
-            folded.answer.additional_context.extend(context.cloned());
+        breaks(by, &reason)
+    } else if end.stdout_truncated || said.as_ref().is_err_and(|f| *f == Fault::TooDeep) {
+        // Loom itself truncates nothing and limits no depth, so its result for the whole output is unknown.
+        return breaks(
+            BlockedBy::InvalidOutput,
+            "Hook output is too long or too deep to be read",
+        );
+    } else if field("continue").and_then(boolean) == Some(false) {
+        let default = || "Hook returned continue: false".to_owned();
+        blocks(BlockedBy::ContinueFalse, reason.unwrap_or_else(default))
+    } else {
+        Verdict {
+            decision: Decision::Allow,
+            ..Verdict::default()
         }
-        folded
+    };
+    let context = field("additionalContext").and_then(text);
+    Verdict {
+        additional_context: context
+            .filter(|text| !trimmed(text).is_empty())
+            .into_iter()
+            .collect(),
+        output,
+        ..verdict
     }
 }
 
-impl Configured for Loom {
-    fn hook_file(&self) -> Option<&'static dyn HookFile> {
-        Some(&Self)
+/// Merges verdicts; the last hook is the one that blocked, if one did. Its output beside its reason is dropped.
+fn fold(_point: &str, hooks: &[(&str, &Verdict)]) -> Folded {
+    let mut folded = Folded::default();
+    let remind = |name: &str, kind, text: &str| Reminder {
+        hook_name: name.to_owned(),
+        kind,
+        text: text.to_owned(),
+    };
+    for (name, verdict) in hooks {
+        if verdict.decision.stops() {
+            folded.answer = Verdict {
+                additional_context: folded.answer.additional_context,
+                blocked_by: verdict.blocked_by,
+                decision: verdict.decision,
+                failed: verdict.failed,
+                reason: verdict.reason.clone(),
+                recorded_block: verdict.recorded_block,
+                ..Verdict::default()
+            };
+            (*name).clone_into(&mut folded.blocked_by_hook);
+            let blocked = remind(name, ReminderKind::Blocked, &verdict.reason);
+            folded.reminders.push(blocked);
+            break;
+        }
+        folded.answer.decision = verdict.decision;
+        let output = verdict.output.iter();
+        let context = verdict.additional_context.iter();
+        folded
+            .reminders
+            .extend(output.map(|text| remind(name, ReminderKind::Success, text)));
+        folded.reminders.extend(
+            context
+                .clone()
+                .map(|text| remind(name, ReminderKind::Context, text)),
+        );
+        folded.answer.additional_context.extend(context.cloned());
     }
-
-    fn matcher(&self, _subject: Subject, text: &str) -> Result<Matcher, InvalidField> {
-        Matcher::globs(text)
-    }
+    folded
 }
 
 /// Returns whether Loom itself lets a call pass because of an object on stdout.

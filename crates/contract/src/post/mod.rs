@@ -130,16 +130,6 @@ impl Post {
         })
     }
 
-    /// Returns the URL.
-    pub const fn url(&self) -> &Url {
-        &self.url
-    }
-
-    /// Returns the decision of the operator's configuration.
-    pub const fn standing(&self) -> &PostDecision {
-        &self.standing
-    }
-
     /// Returns the names of its headers.
     pub fn headers(&self) -> Vec<&str> {
         self.headers.iter().map(|(name, _)| name.as_str()).collect()

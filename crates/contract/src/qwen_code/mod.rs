@@ -1,23 +1,26 @@
 //! Qwen Code, with its own settings, tools and timeouts. Its points, payloads and answers are those of Claude Code.
 
-use std::{path::Path, time::Duration};
-
-use serde_json::Value;
+use std::time::Duration;
 
 use super::{
     Mode,
-    adopt::{Adapter, AdapterFacts},
-    claude_code::ClaudeCode,
-    gemini_cli::adapter::{command_sample, file_sample},
+    adopt::Adapter,
+    claude_code, gemini_cli,
     settings::{Holds, Settings},
 };
 
-pub(super) struct QwenCode;
-
-const ADAPTER: AdapterFacts = AdapterFacts {
+pub(super) const ADAPTER: Adapter = Adapter {
+    command_sample: gemini_cli::ADAPTER.command_sample,
+    // A number from 1000 is milliseconds of older versions.
+    entry_time: |read| {
+        if read.as_secs() >= 1000 {
+            read / 1000
+        } else {
+            read
+        }
+    },
     environments: &[".env", ".qwen/.env"],
-    mode: Mode::ClaudeCode,
-    name: "qwen-code",
+    file_sample: gemini_cli::ADAPTER.file_sample,
     obeys: &[
         ".lsp.json",
         ".qwen/.env",
@@ -34,42 +37,13 @@ const ADAPTER: AdapterFacts = AdapterFacts {
         project: &[".qwen/settings.json"],
         user: &[".qwen/settings.json"],
     },
+    shows_messages: claude_code::ADAPTER.shows_messages,
     takes_comments: true,
+    timeout: Some(Duration::from_secs(60)),
     variables: &[
         ("QWEN_PROJECT_DIR", Holds::Project),
         ("GEMINI_PROJECT_DIR", Holds::Project),
         ("CLAUDE_PROJECT_DIR", Holds::Project),
     ],
-    ..AdapterFacts::NONE
+    ..Adapter::new("qwen-code", Mode::ClaudeCode)
 };
-
-impl Adapter for QwenCode {
-    fn facts(&self) -> &'static AdapterFacts {
-        &ADAPTER
-    }
-
-    fn default_timeout(&self, _point: &str) -> Option<Duration> {
-        Some(Duration::from_secs(60))
-    }
-
-    fn shows_messages(&self, point: &str) -> bool {
-        ClaudeCode.shows_messages(point)
-    }
-
-    /// Returns the timeout of an entry; a number from 1000 is milliseconds of older versions.
-    fn entry_time(&self, read: Duration) -> Duration {
-        if read.as_secs() >= 1000 {
-            read / 1000
-        } else {
-            read
-        }
-    }
-
-    fn command_sample(&self, command: &str, _project: &Path) -> Value {
-        command_sample(command)
-    }
-
-    fn file_sample(&self, _name: &str, path: &Path) -> Value {
-        file_sample(path)
-    }
-}

@@ -1,32 +1,12 @@
 //! Adapter for hooks that reyn starts itself.
 
-use super::Reyn;
-use crate::{
-    Mode,
-    adopt::{Adapter, AdapterFacts, HookOutput},
-    members::Members,
-};
+use crate::{Mode, adopt::Adapter};
 
-const ADAPTER: AdapterFacts = AdapterFacts {
+pub(super) const ADAPTER: Adapter = Adapter {
     keeps_yaml: true,
-    key_of_point: Some("point"),
+    likeness: |payload, _| payload.last("point").map(|_| 1),
     line_keys: &["exec", "exec_capture", "shell_exec", "shell_push"],
-    mode: Mode::ReynPush,
-    name: "reyn",
+    no: |_, _| None,
     obeys: &[".reyn/"],
-    ..AdapterFacts::NONE
+    ..Adapter::new("reyn", Mode::ReynPush)
 };
-
-impl Adapter for Reyn {
-    fn facts(&self) -> &'static AdapterFacts {
-        &ADAPTER
-    }
-
-    fn likeness(&self, payload: &Members<'_>) -> Option<u8> {
-        payload.last("point").map(|_| 1)
-    }
-
-    fn no(&self, _point: &str, _why: &str) -> Option<HookOutput> {
-        None
-    }
-}

@@ -4,11 +4,11 @@ use serde_json::{Map, Value};
 
 use hookjail_base::model::{Command, ProfileName};
 
-use super::{Reyn, template::Template};
+use super::template::Template;
 use crate::{
     Matcher, Mode, Supplied,
     hook_file::{
-        Action, Gathered, HookFile, Item, ReadError, Registered, Switches, Syntax, argv, line,
+        Action, Gathered, HookFile, Item, Layout, ReadError, Registered, Syntax, argv, line,
         yaml::Version,
     },
 };
@@ -31,41 +31,23 @@ const OTHER_KEYS: [&str; 6] = [
     "write_paths",
 ];
 
-impl HookFile for Reyn {
-    fn syntax(&self) -> Syntax {
-        Syntax::Yaml(Version::V1_1)
-    }
+pub(super) const HOOK_FILE: HookFile = HookFile {
+    hooks: |file, root| {
+        if root.value().is_null() {
+            return Ok(None);
+        }
+        root.map()?;
+        let hooks = root.down("hooks");
+        if let Some(hooks) = hooks.as_ref().filter(|hooks| !hooks.value().is_array()) {
+            file.warn(hooks, "is no list, so there are no hooks in it");
+        }
+        Ok(hooks.filter(|hooks| hooks.value().is_array()))
+    },
+    syntax: Syntax::Yaml(Version::V1_1),
+    ..HookFile::with(Layout::List(hook))
+};
 
-    fn read(
-        &self,
-        file: &mut Gathered<'_>,
-        root: &Item<'_>,
-        _switches: &Switches,
-    ) -> Result<(), ReadError> {
-        read(file, root)
-    }
-}
-
-fn read(file: &mut Gathered<'_>, root: &Item<'_>) -> Result<(), ReadError> {
-    if root.value().is_null() {
-        return Ok(());
-    }
-    root.map()?;
-    let Some(hooks) = root.down("hooks") else {
-        return Ok(());
-    };
-    if !hooks.value().is_array() {
-        file.warn(&hooks, "is no list, so there are no hooks in it");
-        return Ok(());
-    }
-    for entry in hooks.entries()? {
-        let hook = hook(file, &entry)?;
-        file.push(hook);
-    }
-    Ok(())
-}
-
-fn hook(file: &mut Gathered<'_>, entry: &Item<'_>) -> Result<Registered, ReadError> {
+fn hook(file: &mut Gathered<'_>, entry: &Item<'_>, _event: &str) -> Result<Registered, ReadError> {
     let keys: Vec<_> = OTHER_KEYS.into_iter().chain(SCHEMES).collect();
     entry.only(&keys)?;
     let point = point(entry)?;

@@ -2,24 +2,45 @@
 
 use std::collections::BTreeMap;
 
+use serde::Deserializer;
+
 use hookjail_base::model::ProfileName;
 use hookjail_sandbox::{BackendName, Order};
 
-use super::{ConfigProblem, file::BackendsEntry};
+use super::{
+    file::BackendsEntry,
+    value::{parsed, profile},
+};
 
-/// Reads the lists of backends. Whether their profiles exist is checked after profiles are loaded.
-pub(super) fn read(written: BackendsEntry) -> Result<Order, ConfigProblem> {
-    let default = list(written.order).map_err(|why| ConfigProblem::key("backends.order", why))?;
-    let named = |(text, order): (String, Vec<BackendName>)| {
-        let of_profile = |why| ConfigProblem::key("backends.profiles", format!("`{text}` {why}"));
-        let name = ProfileName::parse(&text)
-            .ok_or_else(|| of_profile("is no name of a profile".to_owned()))?;
-        Ok((name, list(order).map_err(of_profile)?))
-    };
-    let profiles = written.profiles.into_iter().map(named);
-    Ok(Order {
-        default,
-        profiles: profiles.collect::<Result<BTreeMap<_, _>, ConfigProblem>>()?,
+impl BackendsEntry {
+    /// Returns the lists of backends. Whether their profiles exist is checked after profiles are loaded.
+    pub fn by_profile(&self) -> Order {
+        Order {
+            default: self.order.clone(),
+            profiles: self.profiles.clone(),
+        }
+    }
+}
+
+pub(super) fn order<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<BackendName>, D::Error> {
+    parsed(from, list)
+}
+
+pub(super) fn profiles<'de, D: Deserializer<'de>>(
+    from: D,
+) -> Result<BTreeMap<ProfileName, Vec<BackendName>>, D::Error> {
+    parsed(from, |written: BTreeMap<String, Vec<BackendName>>| {
+        let named = |(name, order): (String, Vec<BackendName>)| {
+            let order = |profile| {
+                Ok((
+                    profile,
+                    list(order).map_err(|why| format!("`{name}` {why}"))?,
+                ))
+            };
+            profile(&name).and_then(order)
+        };
+        let profiles = written.into_iter().map(named);
+        profiles.collect::<Result<_, String>>()
     })
 }
 

@@ -1,6 +1,6 @@
 //! Reads `[container]`: the OCI runtime and its root.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use hookjail_base::model::is_plain;
 use hookjail_sandbox::{
@@ -8,7 +8,7 @@ use hookjail_sandbox::{
     rootfs::{RootSpec, TreeDigest},
 };
 
-use super::{ConfigProblem, file::ContainerEntry};
+use super::{ConfigProblem, file::ContainerEntry, not_plain};
 
 /// Reads the container's settings; `None` without any. A list of backends that names `container` needs them.
 pub(super) fn read(
@@ -16,16 +16,11 @@ pub(super) fn read(
     order: &Order,
 ) -> Result<Option<Runtime>, ConfigProblem> {
     let ContainerEntry {
-        control_group,
         kind,
         root,
         root_digest,
         runtime,
     } = written;
-    if control_group.is_some() {
-        let problem = "is gone: take it out and set `hooks.cgroup` to the same path, below which the runs of every backend have theirs";
-        return Err(ConfigProblem::key("container.control_group", problem));
-    }
     if let (Some(_), Some(systems)) = (&runtime, BackendName::CONTAINER.elsewhere()) {
         let problem = format!("is set, and only {systems} has the backend `container`");
         return Err(ConfigProblem::key("container.runtime", problem));
@@ -53,7 +48,8 @@ pub(super) fn read(
     if !is_plain(&path) {
         return Err(ConfigProblem::key("container.runtime", not_plain(&path)));
     }
-    if let Some(problem) = unusable(&path) {
+    if path.file_name().is_some_and(|name| name == "docker") {
+        let problem = "is Docker, whose containers are a service's, which outlives its client and keeps images of its own: name crun or runc";
         return Err(ConfigProblem::key("container.runtime", problem));
     }
     match kind.or_else(|| RuntimeKind::of(&path)) {
@@ -112,27 +108,4 @@ fn root(
         return Err(ConfigProblem::key("container.root", problem));
     }
     Ok(Some(RootSpec { digest, path }))
-}
-
-/// Returns what to name in the place of an unsupported program, whatever `container.kind` is.
-fn unusable(program: &Path) -> Option<&'static str> {
-    match program.file_name()?.to_str()? {
-        "docker" => Some(
-            "is Docker, whose containers are a service's, which outlives its client and keeps images of its own: name crun or runc",
-        ),
-        "podman" => Some(
-            "is Podman, which is no longer supported: name crun or runc, such as \"/usr/bin/crun\"; Podman brings one of them along",
-        ),
-        "youki" => Some(
-            "is youki, which is no longer supported: name crun or runc, such as \"/usr/bin/crun\"",
-        ),
-        _ => None,
-    }
-}
-
-fn not_plain(path: &Path) -> String {
-    format!(
-        "`{}` is not an absolute path without `.` and `..`",
-        path.display()
-    )
 }

@@ -20,7 +20,7 @@ use super::ConfigProblem;
 /// Returns the runtimes' own means of consent, by contract.
 fn own_consents() -> impl Iterator<Item = (&'static str, OwnConsent)> {
     let modes = Mode::ALL.into_iter();
-    modes.filter_map(|mode| Some((mode.contract_name(), mode.own_consent()?)))
+    modes.filter_map(|mode| Some((mode.facts().contract, mode.facts().own_consent?)))
 }
 
 /// The part of the process's environment that the configuration depends on, read once at start.

@@ -314,15 +314,15 @@ mod tests {
             ..ProcessEnv::default()
         };
         let config = Config::narrowed("", Some(&limits), &home).unwrap();
-        let profiles = config.allowed_profiles.unwrap();
+        let profiles = config.profiles.allow.clone().unwrap();
         let profiles: Vec<_> = profiles.iter().map(ToString::to_string).collect();
         assert_eq!(
-            (config.private_runs, config.max_concurrent, profiles),
+            (config.run.private, config.hooks.max_concurrent, profiles),
             (false, 3, vec!["strict".to_owned()])
         );
         // The control.
         let config = Config::narrowed("", None, &home).unwrap();
-        assert!(config.private_runs && config.allowed_profiles.is_none());
+        assert!(config.run.private && config.profiles.allow.is_none());
     }
 
     #[test]

@@ -4,13 +4,13 @@ use std::{
     collections::BTreeMap,
     fs::File,
     io::{self, Read},
-    net::SocketAddr,
-    ops::RangeInclusive,
+    ops::{Deref, DerefMut},
     path::{Path, PathBuf},
     time::Duration,
 };
 
 use schemars::{Schema, SchemaGenerator};
+use toml::Value;
 
 use hookjail_base::{
     model::{ProfileName, Users},
@@ -19,28 +19,25 @@ use hookjail_base::{
     util::{
         keyed_toml,
         trusted_file::{self, Untrusted},
-        units::Size,
+        units::Span,
     },
 };
-use hookjail_contract::{WrittenLists, hook_file::Switches};
-use hookjail_journal::{Capture, append::Settings};
+use hookjail_contract::hook_file::Switches;
 use hookjail_policy::{References, WorkspaceRoots};
-use hookjail_sandbox::{CgroupPlace, HookUsers, Order, RunAs, Runtime};
+use hookjail_sandbox::Runtime;
 
-use self::{
-    audit::capture,
-    file::{ConfigFile, ConsentEntry, HooksEntry, LISTED, LISTS_FILE, ListsEntry, ServerEntry},
-    managed::Managed,
-    places::Places,
-};
 pub use self::{
     env::ProcessEnv,
     source::ConfigSource,
     view::{Origin, Setting},
 };
 pub(crate) use self::{
+    file::TracesEntry,
     network::{Access, Network, Tls},
-    traces::Traces,
+};
+use self::{
+    file::{ConfigFile, NetworkEntry},
+    managed::Managed,
 };
 
 use crate::hooks::{
@@ -48,7 +45,6 @@ use crate::hooks::{
     http::{Egress, decide},
     lists::Listing,
     load::{self, HooksFile, LoadError, Loaded},
-    valve::OnLimit,
 };
 
 mod audit;
@@ -66,6 +62,7 @@ mod secret;
 mod source;
 mod traces;
 mod users;
+mod value;
 mod view;
 
 /// Returns the schema of a configuration file.
@@ -84,103 +81,97 @@ pub(crate) struct ConfiguredHook {
     pub timeout: Option<Duration>,
 }
 
-/// The configuration, checked.
+/// The configuration: its file's sections, which it can be used as, and what environment and system add.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Where the operator steers the daemon; `None` where there is no socket either.
-    pub admin_socket: Option<PathBuf>,
-    /// The profiles that are served; `None` = all.
-    pub(crate) allowed_profiles: Option<Vec<ProfileName>>,
-    /// How the journal is kept.
-    pub(crate) audit: Settings,
     /// Who may request runs, besides the daemon's own user.
     pub callers: Users,
-    /// What of events and output the journal keeps.
-    pub(crate) capture: Capture,
-    /// Which backends a profile may run on.
-    pub backends: Order,
+    /// Operator's settings of commands.
+    pub(crate) commands: Vec<ConfiguredHook>,
     /// What makes containers.
-    pub(crate) container: Option<Runtime>,
-    /// Where the cgroups of runs are made.
-    pub(crate) cgroup: CgroupPlace,
-    /// How long a question to the operator may stay open.
-    pub consent_wait: Duration,
-    /// The most memory for requests in work: messages and kept output, bytes.
-    pub(crate) bytes_in_flight: usize,
-    /// The most connections of authorised uids in all.
-    pub(crate) connections: usize,
-    /// How long running hooks get at shutdown.
-    pub drain: Duration,
-    /// The largest event, bytes.
-    pub event_bytes: usize,
+    pub(crate) container_runtime: Option<Runtime>,
+    /// Which hooks may be posted to a URL.
+    pub(crate) egress: Egress,
     /// The file it was read from.
     pub file: Option<PathBuf>,
-    /// Operator's settings of commands.
-    pub(crate) hooks: Vec<ConfiguredHook>,
-    /// Whether hooks at lifecycle points are disabled, those of files included.
-    pub hooks_disabled: bool,
+    /// The directory of hooks' files that last, where it is not the usual one below `paths.state`.
+    pub hook_state: Option<PathBuf>,
     /// The files with more hooks, in the order in which they register.
     pub(crate) hooks_files: Vec<HooksFile>,
-    /// Which hooks may be posted to a URL.
-    pub(crate) http: Egress,
-    /// Which commands of hooks run, by the agent's mode, where their runtime has lists of them.
-    pub lists: Listing,
-    /// How many hooks run at once.
-    pub(crate) max_concurrent: usize,
-    /// How many turns in a row hooks may open; 0 = any number.
-    pub max_hook_driven_turns: u32,
-    /// How many requests wait.
-    pub(crate) max_queued: usize,
-    /// Where metrics are served; `None`: nowhere.
-    pub(crate) metrics: Option<SocketAddr>,
     /// Where clients of other hosts connect; `None`: nowhere.
-    pub(crate) network: Option<Network>,
+    pub(crate) listener: Option<Network>,
+    /// Which commands of hooks run, by the agent's mode, where their runtime has lists of them.
+    pub listing: Listing,
     /// How notices of hooks are shown.
-    pub(crate) notify: Means,
-    /// The action of runtimes at that limit.
-    pub on_hook_turn_limit: OnLimit,
-    /// The runtimes' own allowlists, by contract; each counts for hooks of its contract.
-    pub own_allowlists: BTreeMap<&'static str, PathBuf>,
+    pub(crate) notices: Means,
     /// Users that may answer for the operator, besides the daemon's own; `None`: no user, and not the daemon's own.
     pub(crate) operators: Option<Users>,
-    /// Whether a call may be served without a daemon.
-    pub private_runs: bool,
-    /// Directories with profiles of the operator's.
-    pub profile_dirs: Vec<PathBuf>,
+    /// The runtimes' own allowlists, by contract; each counts for hooks of its contract.
+    pub own_allowlists: BTreeMap<&'static str, PathBuf>,
     /// Names and texts of profiles without a file, which `hookjail learn` tries. No configuration file has any.
     pub proposed_profiles: Vec<(String, String)>,
-    /// The directory of hooks' files that last, where it is not the usual one below `state`.
-    pub hook_state: Option<PathBuf>,
-    /// The values of `${home}` and `${cache}` in profiles.
-    pub references: References,
     /// Who may read the records of everybody's requests, besides the daemon's own user.
     pub(crate) readers: Users,
+    /// The values of `${home}` and `${cache}` in profiles.
+    pub references: References,
     /// The hooks that run whenever their points come.
     pub registered: Vec<Registered>,
     /// The secrets that are taken out of texts.
     pub(crate) secrets: Vec<Registration>,
-    /// As whom a root daemon's hooks run.
-    pub(crate) run_as: HookUsers,
-    /// Where scratch directories are made.
-    pub runtime: PathBuf,
-    /// Where the socket is; `None` where neither the file nor the environment say.
-    pub(crate) socket: Option<PathBuf>,
-    /// The socket's mode.
-    pub(crate) socket_mode: u32,
-    /// Threads that start hooks, for each caller and set of filters.
-    pub spawners: usize,
-    /// Where allowlist and journal are.
-    pub state: PathBuf,
-    /// Where traces of calls go; `None`: nowhere.
-    pub(crate) traces: Option<Traces>,
-    /// The uids of a root daemon's hooks.
-    pub(crate) uid_range: RangeInclusive<u32>,
+    /// The sections of the file, with paths and sockets in the place of those that it does not have.
+    sections: ConfigFile,
     /// Below which directories a workspace may lie.
     pub workspace_roots: WorkspaceRoots,
 }
 
-/// The longest that a question to the operator may stay open.
-const MAX_CONSENT_WAIT: Duration = Duration::from_secs(3600);
+impl Deref for Config {
+    type Target = ConfigFile;
+
+    fn deref(&self) -> &ConfigFile {
+        &self.sections
+    }
+}
+
+impl DerefMut for Config {
+    fn deref_mut(&mut self) -> &mut ConfigFile {
+        &mut self.sections
+    }
+}
+
+/// Keys that take effect at a restart only, and sections whose keys do.
+const FIXED: [&str; 28] = [
+    "audit",
+    "backends.order",
+    "backends.profiles",
+    "consent.wait",
+    "container",
+    "hooks.cgroup",
+    "hooks.event_max",
+    "hooks.max_concurrent",
+    "hooks.max_hook_driven_turns",
+    "hooks.max_queued",
+    "hooks.on_hook_turn_limit",
+    "hooks.run_as",
+    "hooks.run_as_profiles",
+    "hooks.spawners",
+    "hooks.uid_range",
+    "metrics.listen",
+    "network.listen",
+    "network.plaintext",
+    "notify",
+    "paths.runtime",
+    "paths.state",
+    "server.admin_socket",
+    "server.drain",
+    "server.max_bytes_in_flight",
+    "server.max_connections",
+    "server.socket",
+    "server.socket_mode",
+    "traces",
+];
+
+/// Keys of these sections that a running daemon follows.
+const FOLLOWED: [&str; 3] = ["audit.capture", "audit.capture_max", "audit.readers"];
 
 /// The default limit of memory for requests in work, bytes.
 const BYTES_IN_FLIGHT: usize = 512 * 1024 * 1024;
@@ -207,7 +198,7 @@ pub enum ConfigProblem {
     #[error("`{key}` {problem}")]
     Key {
         /// The key.
-        key: &'static str,
+        key: String,
         /// The problem, with the accepted values.
         problem: String,
     },
@@ -231,16 +222,24 @@ pub enum ConfigProblem {
 }
 
 impl ConfigProblem {
-    fn key(key: &'static str, problem: impl Into<String>) -> Self {
+    fn key(key: &str, problem: impl Into<String>) -> Self {
         Self::Key {
-            key,
+            key: key.to_owned(),
             problem: problem.into(),
         }
     }
 
-    /// Builds the problem of one of several entries, which has a name.
-    fn of(key: &'static str, name: &str, problem: impl Into<String>) -> Self {
-        Self::key(key, format!("{} (of `{name}`)", problem.into()))
+    /// Adds the name of that of several entries which has it.
+    fn in_entry(self, name: &str) -> Self {
+        self.with(&format!(" (of `{name}`)"))
+    }
+
+    /// Adds a text to the problem of a key.
+    fn with(mut self, more: &str) -> Self {
+        if let Self::Key { problem, .. } = &mut self {
+            problem.push_str(more);
+        }
+        self
     }
 }
 
@@ -251,14 +250,14 @@ impl Config {
     ///
     /// Fails where a file cannot be read; the error names file, entry and field.
     pub fn all_hooks(&self, switches: &Switches) -> Result<Loaded, LoadError> {
-        if self.hooks_disabled {
+        if self.hooks.disabled {
             return Ok(Loaded {
                 disabled: vec!["`hooks.disabled` is true".to_owned()],
                 ..Loaded::default()
             });
         }
         let mut loaded = load::load(&self.hooks_files, switches)?;
-        decide(&mut loaded, &self.http, |name| std::env::var_os(name));
+        decide(&mut loaded, &self.egress, |name| std::env::var_os(name));
         loaded.hooks.splice(0..0, self.registered.iter().cloned());
         Ok(loaded)
     }
@@ -269,31 +268,29 @@ impl Config {
     ///
     /// Fails for a file that other users can write, an unknown key, or a value out of range.
     pub(crate) fn load(path: Option<&Path>, environment: &ProcessEnv) -> Result<Self, ConfigError> {
-        let shown = path.unwrap_or_else(|| Path::new("(defaults)")).to_owned();
-        let managed = Managed::load(Path::new(managed::FILE))?;
-        let read = || -> Result<Self, ConfigProblem> {
-            let text = path.map(read).transpose()?.unwrap_or_default();
-            let parsed = Self::narrowed(&text, managed.as_ref(), environment)?;
+        reading(path, |text, managed| {
             Ok(Self {
                 file: path.map(Path::to_owned),
-                ..parsed
+                ..Self::narrowed(text, managed, environment)?
             })
-        };
-        read().map_err(|cause| ConfigError { path: shown, cause })
+        })
     }
 
     /// Makes it the configuration of a daemon that serves its own user alone, at one socket, and lets no hook outlast it.
     fn private_at(self, socket: &Path) -> Self {
+        let mut sections = self.sections;
+        sections.metrics.listen = None;
+        sections.network = NetworkEntry::default();
+        sections.server.admin_socket = None;
+        sections.server.drain = Span(Duration::ZERO);
+        sections.server.socket = Some(socket.to_owned());
+        sections.server.socket_mode = 0o600;
         Self {
-            admin_socket: None,
             callers: Users::default(),
-            drain: Duration::ZERO,
-            metrics: None,
-            network: None,
-            operators: self.operators.as_ref().map(|_| Users::default()),
+            listener: None,
+            operators: self.operators.map(|_| Users::default()),
             readers: Users::default(),
-            socket: Some(socket.to_owned()),
-            socket_mode: 0o600,
+            sections,
             ..self
         }
     }
@@ -322,357 +319,110 @@ impl Config {
         Self::of(deserialize(text)?, environment)
     }
 
-    fn of(file: ConfigFile, environment: &ProcessEnv) -> Result<Self, ConfigProblem> {
-        let ConfigFile {
-            audit,
-            backends,
-            consent,
-            container,
-            hook,
-            hooks,
-            http,
-            lists,
-            hooks_file,
-            metrics,
-            network,
-            notify,
-            paths,
-            profiles,
-            run,
-            secret,
-            server,
-            traces,
-        } = file;
-        let capture = capture(&audit)?;
-        let secrets = self::secret::read(secret)?;
-        let http = self::http::read(http, &secrets)?;
-        let backends = self::backends::read(backends)?;
-        let container = self::container::read(container, &backends)?;
-        if hooks.read_audit_log.is_some() {
-            let problem = "is gone: take it out; `hookjail learn` shows what files a hook is refused, and `hookjail explain` answers for one path";
-            return Err(ConfigProblem::key("hooks.read_audit_log", problem));
-        }
-        in_range(&consent, &hooks, &server)?;
-        if !consent.accept_hooks
+    fn of(mut file: ConfigFile, environment: &ProcessEnv) -> Result<Self, ConfigProblem> {
+        let secrets = self::secret::read(file.secret.clone())?;
+        let backends = file.backends.by_profile();
+        let container_runtime = self::container::read(file.container.clone(), &backends)?;
+        if !file.consent.accept_hooks
             && (environment.accept_hooks || !environment.own_accepts.is_empty())
         {
             let problem = "is false, and a variable of the environment says otherwise: unset HOOKJAIL_ACCEPT_HOOKS, and those of runtimes like it";
             return Err(ConfigProblem::key("consent.accept_hooks", problem));
         }
-        let allowed_profiles = allowed(profiles.allow.as_deref())?;
-        let run_as = self::hook::users(&hooks.run_as, &hooks.run_as_profiles)?;
-        let cgroup = self::hook::cgroup(&hooks.cgroup)?;
-        let on_hook_turn_limit = OnLimit::parse(&hooks.on_hook_turn_limit).ok_or_else(|| {
-            let problem = "must be `warn`, `ask_user` or `abort`";
-            ConfigProblem::key("hooks.on_hook_turn_limit", problem)
-        })?;
-        let socket_mode = match server.socket_mode.as_str() {
-            "0600" => 0o600,
-            "0660" => 0o660,
-            other => {
-                let problem = format!("is `{other}`; it can be `0600` or `0660`");
-                return Err(ConfigProblem::key("server.socket_mode", problem));
-            }
-        };
-        let sockets = (server.socket, server.admin_socket);
-        let roots = (
-            hooks.workspace_roots,
-            run_as.values().any(|it| *it == RunAs::Caller),
-        );
-        let places = Places::read(paths, profiles.dirs, sockets, roots, environment)?;
-        let event_bytes = usize::try_from(hooks.event_max.0).unwrap_or(usize::MAX);
-        let bytes_in_flight = bytes_in_flight(server.max_bytes_in_flight, event_bytes)?;
-        let [first, last] = hooks.uid_range;
-        let mut statements = Vec::new();
+        places::complete(&mut file, environment)?;
+        let mut commands = Vec::new();
         let mut registered = Vec::new();
-        for (index, entry) in hook.into_iter().enumerate() {
-            let (statement, hook) = self::hook::read(index, entry)?;
-            statements.extend(statement);
+        for (index, entry) in file.hook.iter().enumerate() {
+            let (statement, hook) = self::hook::read(index, entry.clone())?;
+            commands.extend(statement);
             registered.extend(hook);
         }
-        let hooks_files = hooks_file.into_iter().map(self::hook::file);
+        let hooks_files = file.hooks_file.iter().cloned().map(self::hook::file);
         let hooks_files = hooks_files.collect::<Result<_, _>>()?;
-        let callers = match &server.callers {
-            Some(entries) => users::read("server.callers", entries)?,
-            None => users::usual(environment.paths.root),
-        };
-        Ok(Self {
-            admin_socket: places.admin_socket,
-            allowed_profiles,
-            callers,
-            readers: users::read("audit.readers", &audit.readers)?,
-            audit: audit.read()?,
-            backends,
-            operators: match users::read("consent.operators", &consent.operators)? {
-                operators if consent.runtime => Some(operators),
-                _ => None,
+        let operators = users::read("consent.operators", &file.consent.operators)?;
+        let config = Self {
+            callers: match &file.server.callers {
+                Some(entries) => users::read("server.callers", entries)?,
+                None => users::usual(environment.paths.root),
             },
-            consent_wait: consent.wait.0,
-            bytes_in_flight,
-            connections: server.max_connections,
-            cgroup,
-            container,
-            capture,
-            drain: server.drain.0,
-            event_bytes,
+            commands,
+            container_runtime,
+            egress: self::http::read(file.http.clone(), &secrets)?,
             file: None,
-            hooks: statements,
-            hooks_disabled: hooks.disabled,
-            hooks_files,
-            http,
-            lists: listing(lists, environment.switches.listed())?,
-            max_concurrent: hooks.max_concurrent,
-            max_hook_driven_turns: hooks.max_hook_driven_turns,
-            max_queued: hooks.max_queued,
-            metrics: metrics.listen.as_deref().map(local).transpose()?,
-            network: self::network::read(network)?,
-            notify: self::notify::read(notify, environment)?,
-            on_hook_turn_limit,
-            own_allowlists: environment.own_allowlists(),
-            private_runs: run.private,
-            profile_dirs: places.profile_dirs,
-            proposed_profiles: Vec::new(),
             hook_state: None,
+            hooks_files,
+            listener: self::network::read(file.network.clone())?,
+            listing: file.lists.listing(environment.switches.listed()),
+            notices: self::notify::means(&file.notify, environment),
+            operators: file.consent.runtime.then_some(operators),
+            own_allowlists: environment.own_allowlists(),
+            proposed_profiles: Vec::new(),
+            readers: users::read("audit.readers", &file.audit.readers)?,
             references: environment.references(),
             registered,
-            run_as,
-            runtime: places.runtime,
             secrets,
-            socket: places.socket,
-            socket_mode,
-            spawners: hooks.spawners,
-            state: places.state,
-            traces: self::traces::read(traces)?,
-            uid_range: first..=last,
-            workspace_roots: places.workspace_roots,
-        })
+            workspace_roots: places::workspace_roots(&file.hooks, environment),
+            sections: file,
+        };
+        let least = MIN_BYTES_IN_FLIGHT.max(config.hooks.event_bytes() * EVENTS_IN_FLIGHT);
+        if config.bytes_in_flight() < least {
+            let problem = "must be 16MiB at least, and four times `hooks.event_max`";
+            return Err(ConfigProblem::key("server.max_bytes_in_flight", problem));
+        }
+        Ok(config)
     }
 
     /// Names the differing keys that take effect only after a restart.
-    pub(crate) fn needs_restart(&self, other: &Self) -> Vec<&'static str> {
-        let Self {
-            admin_socket,
-            allowed_profiles: _,
-            audit,
-            backends,
-            bytes_in_flight,
-            callers: _,
-            capture: _,
-            cgroup,
-            connections,
-            consent_wait,
-            container,
-            drain,
-            event_bytes,
-            file: _,
-            hooks: _,
-            hooks_disabled: _,
-            hooks_files: _,
-            http: _,
-            lists: _,
-            max_concurrent,
-            max_hook_driven_turns,
-            max_queued,
-            metrics,
-            network,
-            notify,
-            on_hook_turn_limit,
-            operators: _,
-            // No daemon's.
-            private_runs: _,
-            profile_dirs: _,
-            proposed_profiles: _,
-            hook_state: _,
-            readers: _,
-            registered: _,
-            // From the environment, which does not change.
-            own_allowlists: _,
-            references: _,
-            run_as,
-            runtime,
-            secrets: _,
-            socket,
-            socket_mode,
-            spawners,
-            state,
-            traces,
-            uid_range,
-            workspace_roots: _,
-        } = self;
-        let keys = [
-            ("audit", *audit == other.audit),
-            ("backends.order", backends.default == other.backends.default),
-            (
-                "backends.profiles",
-                backends.profiles == other.backends.profiles,
-            ),
-            ("consent.wait", *consent_wait == other.consent_wait),
-            ("container", *container == other.container),
-            ("hooks.cgroup", *cgroup == other.cgroup),
-            ("hooks.event_max", *event_bytes == other.event_bytes),
-            (
-                "hooks.max_concurrent",
-                *max_concurrent == other.max_concurrent,
-            ),
-            (
-                "hooks.max_hook_driven_turns",
-                *max_hook_driven_turns == other.max_hook_driven_turns,
-            ),
-            ("hooks.max_queued", *max_queued == other.max_queued),
-            (
-                "hooks.on_hook_turn_limit",
-                *on_hook_turn_limit == other.on_hook_turn_limit,
-            ),
-            ("hooks.run_as", run_as.default == other.run_as.default),
-            (
-                "hooks.run_as_profiles",
-                run_as.profiles == other.run_as.profiles,
-            ),
-            ("hooks.spawners", *spawners == other.spawners),
-            ("hooks.uid_range", *uid_range == other.uid_range),
-            ("metrics.listen", *metrics == other.metrics),
-            (
-                "network.listen",
-                network.as_ref().map(|it| it.listen) == other.network.as_ref().map(|it| it.listen),
-            ),
-            (
-                "network.plaintext",
-                network.as_ref().map(Network::is_plaintext)
-                    == other.network.as_ref().map(Network::is_plaintext),
-            ),
-            ("notify", *notify == other.notify),
-            ("paths.runtime", *runtime == other.runtime),
-            ("paths.state", *state == other.state),
-            ("server.admin_socket", *admin_socket == other.admin_socket),
-            ("server.drain", *drain == other.drain),
-            (
-                "server.max_bytes_in_flight",
-                *bytes_in_flight == other.bytes_in_flight,
-            ),
-            ("server.max_connections", *connections == other.connections),
-            ("server.socket", *socket == other.socket),
-            ("server.socket_mode", *socket_mode == other.socket_mode),
-            ("traces", *traces == other.traces),
-        ];
-        let changed = keys.into_iter().filter(|(_, same)| !same);
-        changed.map(|(key, _)| key).collect()
+    ///
+    /// # Errors
+    ///
+    /// Fails where a value cannot be written as a file has it.
+    pub(crate) fn needs_restart(&self, other: &Self) -> Result<Vec<&'static str>, ConfigProblem> {
+        let (before, after) = (view::in_force(self)?, view::in_force(other)?);
+        let differs = |name: &&str| {
+            let counts = |(key, _): &(&String, &Value)| {
+                let section = key.split('.').next();
+                (key == name || section == Some(name)) && !FOLLOWED.contains(&key.as_str())
+            };
+            !before.iter().filter(counts).eq(after.iter().filter(counts))
+        };
+        Ok(FIXED.into_iter().filter(differs).collect())
+    }
+
+    /// Returns the most memory for requests in work, for messages and kept output, bytes.
+    pub(crate) fn bytes_in_flight(&self) -> usize {
+        match self.server.max_bytes_in_flight {
+            Some(size) => size.to_usize(),
+            None => BYTES_IN_FLIGHT.max(self.hooks.event_bytes() * EVENTS_IN_FLIGHT),
+        }
     }
 
     /// Returns the allowlist's path.
     pub fn allowlist(&self) -> PathBuf {
-        self.state.join("allowlist.json")
+        self.paths.state.join("allowlist.json")
     }
 
     /// Returns the directory of settings as they were before `install` changed them.
     pub fn former_settings(&self) -> PathBuf {
-        self.state.join("settings")
+        self.paths.state.join("settings")
     }
 
     /// Returns the journal's directory.
     pub fn journal(&self) -> PathBuf {
-        self.state.join("audit")
+        self.paths.state.join("audit")
     }
 }
 
 fn deserialize(text: &str) -> Result<ConfigFile, ConfigProblem> {
-    keyed_toml::read(text)
-        .map_err(|error| ConfigProblem::Syntax(error.to_string().trim_end().to_owned()))
-}
-
-/// Reads the names of profiles that are served.
-fn allowed(names: Option<&[String]>) -> Result<Option<Vec<ProfileName>>, ConfigProblem> {
-    let read = |name: &String| {
-        ProfileName::parse(name).ok_or_else(|| {
-            let problem = format!("`{name}` is no name of a profile");
-            ConfigProblem::key("profiles.allow", problem)
-        })
-    };
-    names
-        .map(|names| names.iter().map(read).collect())
-        .transpose()
+    keyed_toml::read(text).map_err(|error| match error.as_invalid() {
+        Some((key, problem)) => ConfigProblem::key(key, problem),
+        None => ConfigProblem::Syntax(error.to_string().trim_end().to_owned()),
+    })
 }
 
 fn read_table(text: &str) -> Result<toml::Table, ConfigProblem> {
     text.parse()
         .map_err(|error: toml::de::Error| ConfigProblem::Syntax(error.to_string()))
-}
-
-/// Checks the numbers that have a range.
-fn in_range(
-    consent: &ConsentEntry,
-    hooks: &HooksEntry,
-    server: &ServerEntry,
-) -> Result<(), ConfigProblem> {
-    let [first, last] = hooks.uid_range;
-    let checks = [
-        (
-            "hooks.uid_range",
-            first != 0 && first <= last && last != u32::MAX,
-            format!("[{first}, {last}] is no range of uids without 0"),
-        ),
-        (
-            "hooks.max_concurrent",
-            (1..=16 * 1024).contains(&hooks.max_concurrent),
-            "must be 1 to 16384".to_owned(),
-        ),
-        (
-            "consent.wait",
-            !consent.wait.0.is_zero() && consent.wait.0 <= MAX_CONSENT_WAIT,
-            "must be more than 0 and at most 1h".to_owned(),
-        ),
-        (
-            "hooks.spawners",
-            (1..=64).contains(&hooks.spawners),
-            "must be 1 to 64".to_owned(),
-        ),
-        (
-            "hooks.event_max",
-            (1024..=256 * 1024 * 1024).contains(&hooks.event_max.0),
-            "must be 1KiB to 256MiB".to_owned(),
-        ),
-        (
-            "server.max_connections",
-            (1..=64 * 1024).contains(&server.max_connections),
-            "must be 1 to 65536".to_owned(),
-        ),
-    ];
-    let mut wrong = checks.into_iter().filter(|(_, is_right, _)| !is_right);
-    match wrong.next() {
-        Some((key, _, problem)) => Err(ConfigProblem::key(key, problem)),
-        None => Ok(()),
-    }
-}
-
-/// Returns the limit of memory for requests in work, bytes.
-fn bytes_in_flight(written: Option<Size>, event_bytes: usize) -> Result<usize, ConfigProblem> {
-    let least = event_bytes * EVENTS_IN_FLIGHT;
-    let Some(size) = written else {
-        return Ok(least.max(BYTES_IN_FLIGHT));
-    };
-    usize::try_from(size.0)
-        .ok()
-        .filter(|bytes| *bytes >= least.max(MIN_BYTES_IN_FLIGHT))
-        .ok_or_else(|| {
-            let problem = "must be 16MiB at least, and four times `hooks.event_max`";
-            ConfigProblem::key("server.max_bytes_in_flight", problem)
-        })
-}
-
-/// Returns the address at which metrics are served.
-///
-/// Whoever can connect can read, so nobody does from elsewhere, where the daemon could not tell who it is.
-fn local(written: &str) -> Result<SocketAddr, ConfigProblem> {
-    let problem = match written.parse::<SocketAddr>() {
-        Ok(address) if address.ip().is_loopback() => return Ok(address),
-        Ok(address) => format!(
-            "is `{written}`, and only loopback addresses are listened at, because whoever reaches the address can read: say `127.0.0.1:{port}` or `[::1]:{port}`, and let a proxy of this host or a sidecar pass it on",
-            port = address.port()
-        ),
-        Err(_) => format!(
-            "is `{written}`, which is no address with a port, such as `127.0.0.1:9464` or `[::1]:9464`"
-        ),
-    };
-    Err(ConfigProblem::key("metrics.listen", problem))
 }
 
 /// Returns the default path of a daemon's admin socket: beside its socket.
@@ -686,30 +436,42 @@ pub fn admin_beside(socket: &Path) -> PathBuf {
     }
 }
 
-fn listing(written: ListsEntry, append: String) -> Result<Listing, ConfigProblem> {
-    let are_consent = match written.listed.as_deref() {
-        None | Some("gate") => false,
-        Some("consent") => true,
-        Some(other) => {
-            let problem = format!("is `{other}`; it can be `gate` or `consent`");
-            return Err(ConfigProblem::key(LISTED, problem));
+/// Returns what a word stands for, of all words that can be.
+///
+/// # Errors
+///
+/// Names the words.
+fn choice<T, const N: usize>(word: &str, all: [(&str, T); N]) -> Result<T, String> {
+    let known: Vec<_> = all.iter().map(|(known, _)| format!("`{known}`")).collect();
+    let mut all = all.into_iter();
+    match (all.find(|(known, _)| *known == word), known.split_last()) {
+        (Some((_, value)), _) => Ok(value),
+        (None, Some((last, others))) => {
+            let others = others.join(", ");
+            Err(format!("is `{word}`; it can be {others} or {last}"))
         }
-    };
-    let file = written.file;
-    if let Some(path) = file.as_ref().filter(|path| !path.is_absolute()) {
-        let problem = format!("`{}` is not an absolute path", path.display());
-        return Err(ConfigProblem::key(LISTS_FILE, problem));
+        (None, None) => Err(format!("is `{word}`")),
     }
-    Ok(Listing {
-        append,
-        are_consent,
-        file,
-        written: WrittenLists {
-            all: written.all,
-            auto: written.auto,
-            plan: written.plan,
-            standard: written.standard,
-        },
+}
+
+fn not_plain(path: &Path) -> String {
+    format!(
+        "`{}` is not an absolute path without `.` and `..`",
+        path.display()
+    )
+}
+
+/// Makes something of a file, if there is one, and of the administrator's.
+fn reading<T>(
+    path: Option<&Path>,
+    make: impl FnOnce(&str, Option<&Managed>) -> Result<T, ConfigProblem>,
+) -> Result<T, ConfigError> {
+    let managed = Managed::load(Path::new(managed::FILE))?;
+    let text = path.map_or_else(|| Ok(String::new()), read);
+    let made = text.and_then(|text| make(&text, managed.as_ref()));
+    made.map_err(|cause| ConfigError {
+        path: path.unwrap_or(Path::new("(defaults)")).to_owned(),
+        cause,
     })
 }
 
@@ -788,7 +550,7 @@ mod tests {
         let profile = include_str!("../../../../sandbox-profiles/strict.toml");
         let profile: toml::Table = profile.parse().unwrap();
         let of_each = profile["limits"]["tasks"].as_integer().unwrap();
-        let hooks = Config::parse("", &at_home()).unwrap().max_concurrent;
+        let hooks = Config::parse("", &at_home()).unwrap().hooks.max_concurrent;
 
         let of_hooks = u64::try_from(of_each).unwrap() * hooks as u64;
         assert!(most.is_some_and(|most| most > of_hooks), "{most:?}");
@@ -811,7 +573,7 @@ mod tests {
     #[test]
     fn metrics_are_served_on_loopback_addresses_alone() {
         let text = |listen: &str| format!("[metrics]\nlisten = \"{listen}\"");
-        let listen = |text: &str| Config::parse(text, &at_home()).unwrap().metrics;
+        let listen = |text: &str| Config::parse(text, &at_home()).unwrap().metrics.listen;
         assert_eq!(listen(""), None);
         assert_eq!(listen("[metrics]"), None);
         for address in ["127.0.0.1:9464", "127.8.9.10:1", "[::1]:9464"] {
@@ -853,12 +615,15 @@ mod tests {
     #[test]
     fn it_works_without_a_configuration() {
         let config = Config::parse("", &at_home()).unwrap();
-        assert_eq!(config.state, Path::new("/home/u/.local/state/hookjail"));
         assert_eq!(
-            config.socket,
+            config.paths.state,
+            Path::new("/home/u/.local/state/hookjail")
+        );
+        assert_eq!(
+            config.server.socket,
             Some(PathBuf::from("/run/user/1/hookjail/hookjail.sock"))
         );
-        assert_eq!(config.backends.default, [BackendName::LANDLOCK]);
+        assert_eq!(config.backends.order, [BackendName::LANDLOCK]);
         assert!(config.backends.profiles.is_empty());
     }
 
@@ -883,9 +648,9 @@ mod tests {
              [profiles]\ndirs = [\"/x\"]\n[metrics]\nlisten = \"127.0.0.1:1\"\n\
              [traces]\nendpoint = \"http://127.0.0.1:2\"",
         );
-        assert_eq!(before.needs_restart(&before), [""; 0]);
+        assert_eq!(before.needs_restart(&before).unwrap(), [""; 0]);
         assert_eq!(
-            before.needs_restart(&after),
+            before.needs_restart(&after).unwrap(),
             [
                 "hooks.spawners",
                 "metrics.listen",
@@ -899,9 +664,9 @@ mod tests {
     #[test]
     fn root_uses_the_systems_places() {
         let config = Config::parse("", &at_home_of_root()).unwrap();
-        assert_eq!(config.state, Path::new("/var/lib/hookjail"));
+        assert_eq!(config.paths.state, Path::new("/var/lib/hookjail"));
         assert_eq!(
-            config.socket,
+            config.server.socket,
             Some(PathBuf::from("/run/hookjail/hookjail.sock"))
         );
     }
@@ -1105,44 +870,26 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_key_that_is_gone_is_refused_with_what_to_use_instead() {
-        for value in ["true", "false"] {
-            let message = problem(&format!("[hooks]\nread_audit_log = {value}"));
-            assert!(message.contains("`hooks.read_audit_log`"), "{message}");
-            assert!(message.contains("is gone: take it out"), "{message}");
-            assert!(message.contains("`hookjail explain`"), "{message}");
-        }
-        for runtime in ["runtime = \"/usr/bin/crun\"\n", ""] {
-            let group = "control_group = \"/sys/fs/cgroup/hooks\"";
-            let message = problem(&format!("[container]\n{runtime}{group}"));
-            assert!(message.contains("`container.control_group`"), "{message}");
-            assert!(message.contains("is gone: take it out"), "{message}");
-            assert!(message.contains("`hooks.cgroup`"), "{message}");
-        }
-    }
-
     #[cfg(target_os = "linux")]
     #[test]
     fn a_program_that_makes_no_containers_here_is_refused_with_what_to_name_instead() {
-        for program in ["docker", "podman", "youki"] {
-            for kind in ["", "kind = \"runc\""] {
-                let message = problem(&format!(
-                    "[container]\nruntime = \"/usr/bin/{program}\"\n{kind}"
-                ));
-                assert!(message.contains("`container.runtime`"), "{message}");
-                assert!(message.contains("name crun or runc"), "{message}");
-            }
-            // Nor is it taken for one under another name.
+        for kind in ["", "kind = \"runc\""] {
             let message = problem(&format!(
-                "[container]\nruntime = \"/usr/bin/oci\"\nkind = \"{program}\""
+                "[container]\nruntime = \"/usr/bin/docker\"\n{kind}"
             ));
-            assert!(message.contains("container.kind"), "{message}");
-            assert!(message.contains("`crun` or `runc`"), "{message}");
+            assert!(message.contains("`container.runtime`"), "{message}");
+            assert!(message.contains("name crun or runc"), "{message}");
         }
+        // Nor is it taken for one under another name.
+        let message = problem("[container]\nruntime = \"/usr/bin/oci\"\nkind = \"docker\"");
+        assert!(message.contains("container.kind"), "{message}");
+        assert!(message.contains("`crun` or `runc`"), "{message}");
         for program in ["crun", "runc"] {
             let text = format!("[container]\nruntime = \"/usr/bin/{program}\"");
-            let runtime = Config::parse(&text, &at_home()).unwrap().container.unwrap();
+            let runtime = Config::parse(&text, &at_home())
+                .unwrap()
+                .container_runtime
+                .unwrap();
             assert_eq!(runtime.kind.name(), program);
         }
     }

@@ -4,7 +4,7 @@ use std::{ffi::CString, io, net::SocketAddr, path::PathBuf};
 
 use nix::unistd::{Uid, User};
 
-use hookjail_base::model::{Client, Clients, LocalUser, is_plain};
+use hookjail_base::model::{Client, Clients, LocalUser};
 
 use super::{
     ConfigProblem,
@@ -52,11 +52,6 @@ impl Network {
             Access::Plaintext(_) => None,
             Access::Tls(tls) => Some(&tls.key),
         }
-    }
-
-    /// Returns whether clients need no certificate.
-    pub(crate) const fn is_plaintext(&self) -> bool {
-        matches!(self.access, Access::Plaintext(_))
     }
 }
 
@@ -129,7 +124,7 @@ pub(super) fn read(entry: NetworkEntry) -> Result<Option<Network>, ConfigProblem
             certificate: needed("network.certificate", certificate)?,
             client_ca: needed("network.client_ca", client_ca)?,
             clients: listed(clients)?,
-            crl: crl.map(|path| file("network.crl", path)).transpose()?,
+            crl,
             key: needed("network.key", key)?,
         })
     };
@@ -140,22 +135,10 @@ pub(super) fn read(entry: NetworkEntry) -> Result<Option<Network>, ConfigProblem
 }
 
 fn needed(key: &'static str, path: Option<PathBuf>) -> Result<PathBuf, ConfigProblem> {
-    let path = path.ok_or_else(|| {
+    path.ok_or_else(|| {
         let problem = "is not set: TLS needs `network.certificate`, `network.key` and `network.client_ca`, each the path of a PEM file";
         ConfigProblem::key(key, problem)
-    })?;
-    file(key, path)
-}
-
-fn file(key: &'static str, path: PathBuf) -> Result<PathBuf, ConfigProblem> {
-    if is_plain(&path) {
-        return Ok(path);
-    }
-    let problem = format!(
-        "is `{}`, which is not an absolute path without `.` and `..`",
-        path.display()
-    );
-    Err(ConfigProblem::key(key, problem))
+    })
 }
 
 fn listed(entries: Vec<NetworkClientEntry>) -> Result<Clients, ConfigProblem> {
@@ -171,11 +154,11 @@ fn listed(entries: Vec<NetworkClientEntry>) -> Result<Clients, ConfigProblem> {
     {
         let name = name(&written).ok_or_else(|| {
             let problem = "is neither a DNS name without a wildcard nor a URI such as `spiffe://example.org/agent`";
-            ConfigProblem::of("network.clients.name", &written, problem)
+            ConfigProblem::key("network.clients.name", problem).in_entry(&written)
         })?;
         if clients.iter().any(|known| known.name == name) {
             let problem = "is another client's already";
-            return Err(ConfigProblem::of("network.clients.name", &written, problem));
+            return Err(ConfigProblem::key("network.clients.name", problem).in_entry(&written));
         }
         let user = user("network.clients.user", &named)?;
         clients.push(Client { name, user });
@@ -246,7 +229,7 @@ mod tests {
             ..ProcessEnv::default()
         };
         Config::parse(&format!("[network]\n{keys}"), &environment)
-            .map(|config| config.network)
+            .map(|config| config.listener)
             .map_err(|error| error.to_string())
     }
 
@@ -274,7 +257,6 @@ mod tests {
             .unwrap()
             .unwrap();
         assert_eq!(network.listen, "0.0.0.0:7443".parse().unwrap());
-        assert!(!network.is_plaintext());
         assert_eq!(network.key(), Some(&"/k.pem".into()));
         let Access::Tls(tls) = network.access else {
             panic!("{network:?}")
@@ -302,7 +284,7 @@ mod tests {
         let plain = "plaintext = true\nplaintext_user = \"nobody\"\n";
         for address in ["127.0.0.1:0", "[::1]:7443"] {
             let network = parse(&format!("listen = \"{address}\"\n{plain}")).unwrap();
-            assert!(network.is_some_and(|it| it.is_plaintext()));
+            assert!(network.is_some_and(|it| matches!(it.access, Access::Plaintext(_))));
         }
         for (keys, expected) in [
             (

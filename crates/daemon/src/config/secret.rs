@@ -27,16 +27,15 @@ pub(super) fn read(entries: Vec<SecretEntry>) -> Result<Vec<Registration>, Confi
     }
     let mut read: Vec<Registration> = Vec::new();
     for entry in entries {
-        let registration = one(entry)?;
-        if read.iter().any(|known| known.name == registration.name) {
-            let problem = "is another secret's already";
-            return Err(ConfigProblem::of(
+        let name = entry.name.clone();
+        let registration = match read.iter().any(|known| known.name == name) {
+            true => Err(ConfigProblem::key(
                 "secret.name",
-                &registration.name,
-                problem,
-            ));
-        }
-        read.push(registration);
+                "is another secret's already",
+            )),
+            false => one(entry),
+        };
+        read.push(registration.map_err(|problem| problem.in_entry(&name))?);
     }
     Ok(read)
 }
@@ -52,27 +51,27 @@ fn one(entry: SecretEntry) -> Result<Registration, ConfigProblem> {
     let of_a_name = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     if !(1..=MAX_NAME).contains(&name.len()) || !name.chars().all(of_a_name) {
         let problem = format!("is not 1 to {MAX_NAME} of `A-Z a-z 0-9 - _`");
-        return Err(ConfigProblem::of("secret.name", &name, problem));
+        return Err(ConfigProblem::key("secret.name", problem));
     }
     let source = match (credential, env, file, pattern) {
         (Some(credential), None, None, None) => {
             if credential.contains(['/', '\0']) || matches!(&*credential, "" | "." | "..") {
                 let problem = "is not the name of a file";
-                return Err(ConfigProblem::of("secret.credential", &name, problem));
+                return Err(ConfigProblem::key("secret.credential", problem));
             }
             SecretSource::Credential(credential)
         }
         (None, Some(env), None, None) => {
             if !is_name(&env) {
                 let problem = "is not the name of a variable";
-                return Err(ConfigProblem::of("secret.env", &name, problem));
+                return Err(ConfigProblem::key("secret.env", problem));
             }
             SecretSource::Env(env)
         }
         (None, None, Some(file), None) => {
             if !is_plain(&file) {
                 let problem = "is not an absolute path without `.` and `..`";
-                return Err(ConfigProblem::of("secret.file", &name, problem));
+                return Err(ConfigProblem::key("secret.file", problem));
             }
             SecretSource::File(file)
         }
@@ -80,17 +79,17 @@ fn one(entry: SecretEntry) -> Result<Registration, ConfigProblem> {
             let regex = RegexBuilder::new(&pattern)
                 .size_limit(PATTERN_BYTES)
                 .build()
-                .map_err(|error| ConfigProblem::of("secret.pattern", &name, error.to_string()))?;
+                .map_err(|error| ConfigProblem::key("secret.pattern", error.to_string()))?;
             if regex.is_match(b"") {
                 let problem = "matches nothing at all, which is everywhere";
-                return Err(ConfigProblem::of("secret.pattern", &name, problem));
+                return Err(ConfigProblem::key("secret.pattern", problem));
             }
             SecretSource::Pattern(regex)
         }
         _ => {
             let problem =
                 "or one of `env`, `credential` and `pattern` must be given, and no second one";
-            return Err(ConfigProblem::of("secret.file", &name, problem));
+            return Err(ConfigProblem::key("secret.file", problem));
         }
     };
     Ok(Registration { name, source })

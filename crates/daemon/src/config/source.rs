@@ -41,7 +41,7 @@ impl ConfigSource {
     /// Returns why a named file, or a path in it, cannot be used.
     pub fn admin_socket_of_running(&self) -> Result<Option<PathBuf>, ConfigError> {
         let broken = match self.load() {
-            Ok(config) => return Ok(config.admin_socket),
+            Ok(config) => return Ok(config.server.admin_socket.clone()),
             Err(broken) => broken,
         };
         let text = match self.path().as_deref().map(super::read) {
@@ -50,10 +50,15 @@ impl ConfigSource {
             Some(Err(_)) if self.file.is_none() => String::new(),
             Some(Err(_)) => return Err(broken),
         };
-        match sockets(written_sockets(&text), &self.environment) {
-            Ok((_, admin_socket)) => Ok(admin_socket),
-            Err(_) => Err(broken),
+        let written = written_sockets(&text);
+        if [&written.0, &written.1]
+            .into_iter()
+            .flatten()
+            .any(|path| !path.is_absolute())
+        {
+            return Err(broken);
         }
+        Ok(sockets(written, &self.environment).1)
     }
 
     /// Returns the settings in force, from the same file.

@@ -2,52 +2,48 @@
 
 use std::net::SocketAddr;
 
-use super::{ConfigProblem, file::TracesEntry};
+use serde::{Deserializer, Serialize, Serializer};
+
+use super::value::{fitting, parsed};
 
 /// The most bytes of a service's name.
 const MAX_NAME_BYTES: usize = 255;
 
-/// Where traces of calls go.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Traces {
-    /// The collector: a loopback address.
-    pub(crate) endpoint: SocketAddr,
-    /// Which share of the traces that begin here is recorded, 0 to 1.
-    pub(crate) sample_ratio: f64,
-    /// The name of this service.
-    pub(crate) service_name: String,
+pub(super) fn sample_ratio<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    let fits = |ratio: &f64| (0.0..=1.0).contains(ratio);
+    fitting(from, fits, "must be 0 to 1")
 }
 
-/// Reads where traces go; `None`: nowhere.
-pub(super) fn read(written: TracesEntry) -> Result<Option<Traces>, ConfigProblem> {
-    let TracesEntry {
-        endpoint,
-        sample_ratio,
-        service_name,
-    } = written;
-    if !(0.0..=1.0).contains(&sample_ratio) {
-        return Err(ConfigProblem::key("traces.sample_ratio", "must be 0 to 1"));
-    }
-    let is_name = (1..=MAX_NAME_BYTES).contains(&service_name.len());
-    if !is_name || service_name.chars().any(char::is_control) {
-        let problem = "must be 1 to 255 bytes without control characters";
-        return Err(ConfigProblem::key("traces.service_name", problem));
-    }
-    let endpoint = endpoint.as_deref().map(local).transpose()?;
-    Ok(endpoint.map(|endpoint| Traces {
-        endpoint,
-        sample_ratio,
-        service_name,
-    }))
+pub(super) fn service_name<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    let fits = |name: &String| {
+        (1..=MAX_NAME_BYTES).contains(&name.len()) && !name.chars().any(char::is_control)
+    };
+    fitting(
+        from,
+        fits,
+        "must be 1 to 255 bytes without control characters",
+    )
+}
+
+pub(super) fn endpoint<'de, D: Deserializer<'de>>(from: D) -> Result<Option<SocketAddr>, D::Error> {
+    parsed(from, |written: String| local(&written).map(Some))
+}
+
+pub(super) fn url<S: Serializer>(
+    address: &Option<SocketAddr>,
+    to_file: S,
+) -> Result<S::Ok, S::Error> {
+    let url = address.map(|address| format!("http://{address}"));
+    url.serialize(to_file)
 }
 
 /// Returns the address of a collector on this host: what goes there is not encrypted.
-fn local(written: &str) -> Result<SocketAddr, ConfigProblem> {
+fn local(written: &str) -> Result<SocketAddr, String> {
     let address = written.strip_prefix("http://").map(|address| {
         let address = address.strip_suffix('/').unwrap_or(address);
         address.parse::<SocketAddr>()
     });
-    let problem = match address {
+    Err(match address {
         Some(Ok(address)) if address.ip().is_loopback() && address.port() != 0 => {
             return Ok(address);
         }
@@ -57,32 +53,43 @@ fn local(written: &str) -> Result<SocketAddr, ConfigProblem> {
         _ => format!(
             "is `{written}`, which is no `http://` with an address and a port, no name and no path, such as `http://127.0.0.1:4317` or `http://[::1]:4317`"
         ),
-    };
-    Err(ConfigProblem::key("traces.endpoint", problem))
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use hookjail_base::util::user_paths::UserPaths;
 
-    fn at(endpoint: &str) -> Result<Option<Traces>, String> {
-        let read = read(TracesEntry {
-            endpoint: Some(endpoint.to_owned()),
-            ..TracesEntry::default()
-        });
-        read.map_err(|problem| problem.to_string())
+    use crate::config::{Config, ProcessEnv, TracesEntry};
+
+    fn read(keys: &str) -> Result<TracesEntry, String> {
+        let environment = ProcessEnv {
+            paths: UserPaths {
+                home: Some("/home/u".into()),
+                ..UserPaths::default()
+            },
+            ..ProcessEnv::default()
+        };
+        let config = Config::parse(&format!("[traces]\n{keys}"), &environment);
+        config
+            .map(|config| config.traces.clone())
+            .map_err(|problem| problem.to_string())
+    }
+
+    fn at(endpoint: &str) -> Result<TracesEntry, String> {
+        read(&format!("endpoint = \"{endpoint}\""))
     }
 
     #[test]
     fn traces_go_to_loopback_addresses_alone() {
-        assert_eq!(read(TracesEntry::default()).unwrap(), None);
+        assert_eq!(read("").unwrap().endpoint, None);
         for (endpoint, address) in [
             ("http://127.0.0.1:4317", "127.0.0.1:4317"),
             ("http://127.0.0.1:4317/", "127.0.0.1:4317"),
             ("http://[::1]:1", "[::1]:1"),
         ] {
-            let read = at(endpoint).unwrap().unwrap();
-            assert_eq!(read.endpoint, address.parse().unwrap());
+            let read = at(endpoint).unwrap();
+            assert_eq!(read.endpoint, Some(address.parse().unwrap()));
             assert_eq!((read.sample_ratio, &*read.service_name), (1.0, "hookjail"));
         }
         for endpoint in [
@@ -114,30 +121,16 @@ mod tests {
 
     #[test]
     fn a_share_is_0_to_1_and_a_service_has_a_name() {
-        let read = |sample_ratio: f64, service_name: &str| {
-            let read = read(TracesEntry {
-                endpoint: None,
-                sample_ratio,
-                service_name: service_name.to_owned(),
-            });
-            read.map_err(|problem| problem.to_string())
-        };
-        for ratio in [0.0, 0.25, 1.0] {
-            assert_eq!(read(ratio, "x"), Ok(None));
+        for ratio in ["0.0", "0.25", "1.0"] {
+            assert!(read(&format!("sample_ratio = {ratio}")).is_ok());
         }
-        for ratio in [-0.1, 1.1, f64::NAN, f64::INFINITY] {
-            assert!(
-                read(ratio, "x")
-                    .unwrap_err()
-                    .contains("`traces.sample_ratio`")
-            );
+        for ratio in ["-0.1", "1.1", "nan", "inf"] {
+            let problem = read(&format!("sample_ratio = {ratio}")).unwrap_err();
+            assert!(problem.contains("`traces.sample_ratio`"), "{problem}");
         }
-        for name in ["", "a\nb", &"x".repeat(256)] {
-            assert!(
-                read(1.0, name)
-                    .unwrap_err()
-                    .contains("`traces.service_name`")
-            );
+        for name in ["", "a\\nb", &"x".repeat(256)] {
+            let problem = read(&format!("service_name = \"{name}\"")).unwrap_err();
+            assert!(problem.contains("`traces.service_name`"), "{problem}");
         }
     }
 }

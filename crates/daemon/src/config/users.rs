@@ -50,13 +50,13 @@ pub(super) fn read(key: &'static str, entries: &[UserEntry]) -> Result<Users, Co
 ///
 /// # Errors
 ///
-/// Names a user that is not there, and the file.
-pub(super) fn of_file(entry: &UserEntry, file: &str) -> Result<FileUser, ConfigProblem> {
+/// Names a user that is not there.
+pub(super) fn of_file(entry: &UserEntry) -> Result<FileUser, ConfigProblem> {
     let (name, found) = match entry {
         UserEntry::Uid(uid) => (uid.to_string(), User::from_uid(Uid::from_raw(*uid))),
         UserEntry::Name(name) => (name.clone(), User::from_name(name)),
     };
-    let problem = |why: String| ConfigProblem::of("hooks_file.user", file, why);
+    let problem = |why: String| ConfigProblem::key("hooks_file.user", why);
     let found = found.map_err(|errno| problem(format!("`{name}` cannot be looked up: {errno}")))?;
     let user = found.ok_or_else(|| problem(format!("there is no user `{name}`")))?;
     Ok(FileUser {

@@ -1,6 +1,9 @@
 //! The configuration in force, key by key, with where each value is from.
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 use serde::Serialize;
 use toml::{Table, Value};
@@ -8,9 +11,9 @@ use toml::{Table, Value};
 use hookjail_base::model::Users;
 
 use super::{
-    Config, ConfigError, ConfigProblem, ProcessEnv, deserialize,
+    Config, ConfigError, ConfigProblem, ProcessEnv,
     managed::{self, Managed},
-    read, read_table,
+    read_table, reading,
 };
 
 /// A key's value and its origin.
@@ -48,14 +51,8 @@ pub(crate) fn settings(
     path: Option<&Path>,
     environment: &ProcessEnv,
 ) -> Result<Vec<Setting>, ConfigError> {
-    let managed = Managed::load(Path::new(managed::FILE))?;
-    let view = || {
-        let text = path.map(read).transpose()?.unwrap_or_default();
-        view((&text, path), managed.as_ref(), environment)
-    };
-    view().map_err(|cause| ConfigError {
-        path: path.unwrap_or_else(|| Path::new("(defaults)")).to_owned(),
-        cause,
+    reading(path, |text, managed| {
+        view((text, path), managed, environment)
     })
 }
 
@@ -70,20 +67,7 @@ fn view(
         Some(managed) => managed.narrow(own.clone())?,
         None => own.clone(),
     };
-    let file = deserialize(&merged.to_string())?;
-    let written = Table::try_from(&file)
-        .map_err(|error| ConfigProblem::Syntax(format!("cannot be shown: {error}")))?;
-    let mut values: Vec<_> = managed::keys(&written)
-        .filter_map(|key| Some((managed::at(&written, &key)?.clone(), key)))
-        .collect();
-    values.extend(
-        derived(&config)
-            .into_iter()
-            .filter(|(_, key)| managed::at(&written, key).is_none())
-            .map(|(value, key)| (value, key.to_owned())),
-    );
-    values.sort_by(|(_, a), (_, b)| a.cmp(b));
-    let setting = |(value, key): (Value, String)| {
+    let setting = |(key, value): (String, Value)| {
         let (origin, file) = if managed::at(&own, &key).is_some() {
             (Origin::File, path)
         } else if managed::at(&merged, &key).is_some() {
@@ -98,37 +82,49 @@ fn view(
             value: shown(value),
         }
     };
-    Ok(values.into_iter().map(setting).collect())
+    Ok(in_force(&config)?.into_iter().map(setting).collect())
+}
+
+/// Returns the values in force, by key.
+///
+/// # Errors
+///
+/// Fails where a value cannot be written as a file has it.
+pub(super) fn in_force(config: &Config) -> Result<BTreeMap<String, Value>, ConfigProblem> {
+    let written = Table::try_from(&config.sections)
+        .map_err(|error| ConfigProblem::Syntax(format!("cannot be shown: {error}")))?;
+    let mut values = BTreeMap::new();
+    for key in managed::keys(&written) {
+        if let Some(value) = managed::at(&written, &key).cloned() {
+            values.insert(key, value);
+        }
+    }
+    for (value, key) in derived(config) {
+        values.entry(key.to_owned()).or_insert(value);
+    }
+    Ok(values)
 }
 
 /// Returns the values that depend on the user and on the environment where no file has them.
-fn derived(config: &Config) -> Vec<(Value, &'static str)> {
-    let path = |path: &Path| Value::from(path.display().to_string());
+fn derived(config: &Config) -> [(Value, &'static str); 3] {
     let roots = &config.workspace_roots;
     let roots = match roots.homes_of_callers {
         true => Value::from("the home of each caller"),
         false => {
             let roots = roots.homes.iter().chain(&roots.named);
-            Value::Array(roots.map(|it| path(it)).collect())
+            Value::Array(
+                roots
+                    .map(|it| Value::from(it.display().to_string()))
+                    .collect(),
+            )
         }
     };
-    let mut derived = vec![
+    let most = Value::from(config.bytes_in_flight().to_string());
+    [
         (roots, "hooks.workspace_roots"),
-        (path(&config.runtime), "paths.runtime"),
-        (path(&config.state), "paths.state"),
         (listed(&config.callers), "server.callers"),
-        (
-            Value::from(config.bytes_in_flight.to_string()),
-            "server.max_bytes_in_flight",
-        ),
-    ];
-    let sockets = [
-        (&config.admin_socket, "server.admin_socket"),
-        (&config.socket, "server.socket"),
-    ];
-    let sockets = sockets.into_iter();
-    derived.extend(sockets.filter_map(|(socket, key)| Some((path(socket.as_deref()?), key))));
-    derived
+        (most, "server.max_bytes_in_flight"),
+    ]
 }
 
 fn listed(users: &Users) -> Value {

@@ -67,7 +67,7 @@ pub struct OwnSettings {
 impl Operator {
     /// Returns the settings of a request's runtime.
     fn own(&self, request: &Request) -> Option<&OwnSettings> {
-        self.own.get(request.contract.contract_name())
+        self.own.get(request.contract.facts().contract)
     }
 
     /// Returns the runtimes' own allowlists, by contract.
@@ -355,7 +355,7 @@ impl Consents {
         let list = load(&self.allowlist, &operator.allowlist)?;
         let check = list.check(&case.sought());
         // Once a command is bound to content, its runtime's own entries no longer count.
-        let has_own = case.request.contract.own_consent().is_some();
+        let has_own = case.request.contract.facts().own_consent.is_some();
         let own = if has_own && case.granted && !list.binds(case.command) {
             self.own_entry(operator, case, &list)?
         } else {
@@ -373,7 +373,7 @@ impl Consents {
         ) {
             NextStep::Run => Ok(ConsentDecision::Run(Consent::Allowlist)),
             NextStep::Pin => {
-                let contract = case.request.contract.contract_name();
+                let contract = case.request.contract.facts().contract;
                 let by = match own {
                     Some(entry) => format!("{contract}, {}", entry.approved_at),
                     None => format!("{contract}'s list"),
@@ -496,7 +496,7 @@ impl Consents {
         }
         let own = operator.own(case.request);
         let path = own.and_then(|own| own.allowlist.as_ref());
-        let reader = (self.own_allowlists).get(case.request.contract.contract_name());
+        let reader = (self.own_allowlists).get(case.request.contract.facts().contract);
         let Some((path, reader)) = path.zip(reader) else {
             return Ok(None);
         };

@@ -76,11 +76,13 @@ impl Capacity {
     fn within(descriptors: usize, config: &Config) -> Result<Self, usize> {
         let own = own_descriptors(config);
         let left = descriptors.saturating_sub(own);
-        let most = config.max_concurrent.saturating_mul(HOOK_DESCRIPTORS);
+        let most = config.hooks.max_concurrent.saturating_mul(HOOK_DESCRIPTORS);
         let connections = config
-            .connections
+            .server
+            .max_connections
             .min((left / 4).max(left.saturating_sub(most)));
         let hooks = config
+            .hooks
             .max_concurrent
             .min((left - connections) / HOOK_DESCRIPTORS);
         if hooks == 0 || connections == 0 {
@@ -94,10 +96,10 @@ impl Capacity {
 /// Returns how many descriptors the daemon needs beside those of hooks and callers.
 fn own_descriptors(config: &Config) -> usize {
     // The listener's: itself, three of its thread's runtime, and the connection for which another one is ended.
-    let metrics = config.metrics.map_or(0, |_| MAX_CONNECTIONS + 5);
-    let traces = config.traces.as_ref().map_or(0, |_| traces::DESCRIPTORS);
+    let metrics = config.metrics.listen.map_or(0, |_| MAX_CONNECTIONS + 5);
+    let traces = config.traces.endpoint.map_or(0, |_| traces::DESCRIPTORS);
     // The listener's: itself, and handshakes, of which one more is accepted before another one is ended.
-    let network = config.network.as_ref().map_or(0, |_| MAX_HANDSHAKES + 2);
+    let network = config.listener.as_ref().map_or(0, |_| MAX_HANDSHAKES + 2);
     OWN_DESCRIPTORS + metrics + network + traces
 }
 
@@ -177,7 +179,7 @@ impl Assembly {
             AssemblyError::new("run hooks")(problem)
         })?;
         let Capacity { connections, hooks } = room;
-        if hooks < config.max_concurrent || connections < config.connections {
+        if hooks < config.hooks.max_concurrent || connections < config.server.max_connections {
             tracing::warn!(
                 descriptors = self.descriptors,
                 "at most {hooks} hooks run at once and {connections} connections are served, fewer than `hooks.max_concurrent` and `server.max_connections` say: raise the limit of descriptors (`ulimit -n`, `LimitNOFILE=`)"
@@ -194,18 +196,19 @@ impl Assembly {
     pub fn sandbox(&self, config: &Config) -> Result<Sandbox, AssemblyError> {
         let root = nix::unistd::geteuid().is_root();
         let identities = root
-            .then(|| Identities::new(config.uid_range.clone()).map(Arc::new))
+            .then(|| Identities::new(config.hooks.uids()).map(Arc::new))
             .transpose()
             .map_err(AssemblyError::new("prepare uids for hooks"))?;
         make_cache(config.references.cache.as_deref());
-        let instance = InstanceDir::create(&config.runtime, root).map_err(AssemblyError::new(
-            format!("make a directory in `{}`", config.runtime.display()),
-        ))?;
+        let instance =
+            InstanceDir::create(&config.paths.runtime, root).map_err(AssemblyError::new(
+                format!("make a directory in `{}`", config.paths.runtime.display()),
+            ))?;
         let own_uids = match root {
-            true => OwnUids::under(config.run_as.clone()),
+            true => OwnUids::under(config.hooks.users()),
             false => OwnUids::NONE,
         };
-        if config.run_as.values().any(|it| *it == RunAs::Caller) {
+        if config.hooks.users().values().any(|it| *it == RunAs::Caller) {
             let suit = match &identities {
                 Some(identities) => identities.suit_callers(),
                 None => Err(io::Error::other(
@@ -222,7 +225,7 @@ impl Assembly {
                 "look for processes under the uids of hooks",
             ))?;
         }
-        let named = config.backends.named();
+        let named = config.backends.by_profile().named();
         if named.contains(&BackendName::NOOP) {
             tracing::warn!("backend `noop` is configured: hooks that it runs are UNCONFINED");
         }
@@ -245,13 +248,13 @@ impl Assembly {
             .filter_map(|name| {
                 backend(
                     name,
-                    config.container.clone(),
+                    config.container_runtime.clone(),
                     own_uids.clone(),
                     controllers,
                 )
             })
             .collect();
-        let spec = config.container.as_ref();
+        let spec = config.container_runtime.as_ref();
         let spec = spec.and_then(|runtime| runtime.root.as_ref());
         let root = spec.map(|spec| {
             let root = Root::open(spec)?;
@@ -266,15 +269,15 @@ impl Assembly {
             keeper: Arc::clone(&self.keeper),
             #[cfg(target_os = "linux")]
             observer: self.observer.clone(),
-            order: config.backends.clone(),
+            order: config.backends.by_profile(),
             own: own_places(config),
             references: config.references.clone(),
             root: root
                 .transpose()
                 .map_err(AssemblyError::new("use `container.root`"))?,
-            run_as: config.run_as.clone(),
-            state: StateStore::of_daemon(config.hook_state.as_ref().unwrap_or(&config.state)),
-            spawners: config.spawners,
+            run_as: config.hooks.users(),
+            state: StateStore::of_daemon(config.hook_state.as_ref().unwrap_or(&config.paths.state)),
+            spawners: config.hooks.spawners,
         })
         .map_err(AssemblyError::new("read this process's own status"))
     }
@@ -285,7 +288,7 @@ impl Assembly {
     ///
     /// Fails where the root cannot be opened.
     pub fn root(config: &Config) -> Result<Option<Root>, AssemblyError> {
-        let spec = config.container.as_ref();
+        let spec = config.container_runtime.as_ref();
         let spec = spec.and_then(|runtime| runtime.root.as_ref());
         let root = spec.map(Root::open).transpose();
         root.map_err(AssemblyError::new("use `container.root`"))
@@ -298,7 +301,7 @@ impl Assembly {
     /// Names the profile that cannot be loaded, or that the configuration names and is not there.
     pub fn registry(config: &Config) -> Result<Registry, AssemblyError> {
         let mut registry = Registry::load_with(
-            &config.profile_dirs,
+            &config.profiles.dirs,
             &config.proposed_profiles,
             &own_places(config),
             &config.references,
@@ -310,13 +313,13 @@ impl Assembly {
             );
             AssemblyError::new("find what the configuration names")(problem)
         };
-        if let Some(allowed) = &config.allowed_profiles {
+        if let Some(allowed) = &config.profiles.allow {
             let kept = registry.keep(allowed);
             kept.map_err(|unknown| not_there("profiles.allow", unknown))?;
         }
         let of_backends = config.backends.profiles.keys();
-        let of_users = config.run_as.profiles.keys();
-        let of_hooks = config.hooks.iter().flat_map(|hook| &hook.profiles);
+        let of_users = config.hooks.run_as_profiles.keys();
+        let of_hooks = config.commands.iter().flat_map(|hook| &hook.profiles);
         let of_files = config.hooks_files.iter();
         let of_rules = of_files.clone().flat_map(|it| &it.rules);
         let mut named = of_backends
@@ -346,7 +349,7 @@ impl Assembly {
             "search texts for the registered secrets",
         ))?;
         Ok(Redaction {
-            capture: config.capture,
+            capture: config.audit.captured(),
             redactor,
         })
     }
@@ -357,7 +360,7 @@ impl Assembly {
     ///
     /// Names the step that failed.
     pub(crate) fn rules(config: &Config) -> Result<Rules, AssemblyError> {
-        let hooks = config.hooks.iter().map(|hook| {
+        let hooks = config.commands.iter().map(|hook| {
             let argv: Vec<_> = hook.command.iter().map(Into::into).collect();
             let command = command_line(&argv).ok_or_else(|| {
                 AssemblyError::new("read the configured hooks")(io::Error::other("not UTF-8"))
@@ -402,13 +405,13 @@ impl Assembly {
         let redaction = Self::redaction(config)?;
         let rules = Self::rules(config)?;
         let sandbox = self.sandbox(config)?;
-        let journal = Journal::open(&config.journal(), config.audit)
+        let journal = Journal::open(&config.journal(), config.audit.settings())
             .map_err(AssemblyError::new("open the audit journal"))?;
         let gate = Gate::new(GateParts {
             consent,
-            max_bytes: config.bytes_in_flight,
+            max_bytes: config.bytes_in_flight(),
             max_concurrent: self.room(config)?.hooks,
-            max_queued: config.max_queued,
+            max_queued: config.hooks.max_queued,
             rules,
         });
         let metrics = Metrics::new().map_err(AssemblyError::new("register the metrics"))?;
@@ -418,7 +421,7 @@ impl Assembly {
         Ok(Pipeline {
             gate,
             audit,
-            notifier: Notifier::new(config.notify.clone(), Arc::clone(&metrics)),
+            notifier: Notifier::new(config.notices.clone(), Arc::clone(&metrics)),
             metrics,
             runs: Runs::default(),
             sandbox,
@@ -430,8 +433,8 @@ impl Assembly {
 /// Prepares the cgroups of runs. Those that the configuration does not name may be absent.
 #[cfg(target_os = "linux")]
 fn cgroups(config: &Config) -> Result<Result<Arc<Cgroups>, Absent>, AssemblyError> {
-    let started = Cgroups::start(&config.cgroup).map(Arc::new);
-    match (&started, &config.cgroup) {
+    let started = Cgroups::start(&config.hooks.cgroup).map(Arc::new);
+    match (&started, &config.hooks.cgroup) {
         (Ok(cgroups), _) => {
             tracing::info!(path = %cgroups.path().display(), "runs have cgroups of their own");
         }
@@ -452,13 +455,13 @@ pub fn operator(config: &Config, environment: &ProcessEnv) -> ConsentRule {
         accept_all: environment.accept_hooks,
         allowlist: config.allowlist(),
         own: own_settings(config, environment),
-        wait: config.consent_wait,
+        wait: config.consent.wait.0,
     })
 }
 
 /// Returns what runtimes' own settings say about commands.
 fn own_settings(config: &Config, environment: &ProcessEnv) -> BTreeMap<&'static str, OwnSettings> {
-    let contracts = Mode::contracts(|mode| mode.own_consent().is_some()).into_iter();
+    let contracts = Mode::contracts(|mode| mode.facts().own_consent.is_some()).into_iter();
     let settings = |contract| OwnSettings {
         accept_all: environment.own_accepts.contains(contract),
         allowlist: config.own_allowlists.get(contract).cloned(),
@@ -480,14 +483,16 @@ fn configuration(config: &Config) -> Configuration {
 
 /// Returns the daemon's own places, which no hook may reach.
 pub fn own_places(config: &Config) -> Vec<PathBuf> {
-    let directories = [&config.state, &config.runtime].into_iter().cloned();
+    let directories = [&config.paths.state, &config.paths.runtime]
+        .into_iter()
+        .cloned();
     directories
-        .chain(config.admin_socket.clone())
-        .chain(config.socket.clone())
+        .chain(config.server.admin_socket.clone())
+        .chain(config.server.socket.clone())
         .chain(config.file.clone())
-        .chain(config.network.as_ref().and_then(Network::key).cloned())
+        .chain(config.listener.as_ref().and_then(Network::key).cloned())
         .chain(config.own_allowlists.values().cloned())
-        .chain(config.profile_dirs.iter().cloned())
+        .chain(config.profiles.dirs.iter().cloned())
         .collect()
 }
 

@@ -99,7 +99,9 @@ impl Reloader {
 
     async fn take_over(&self, in_force: &mut Config) -> Result<Reloaded, Refusal> {
         let config = self.source.load().map_err(|error| refused(&error))?;
-        let fixed = in_force.needs_restart(&config);
+        let fixed = in_force
+            .needs_restart(&config)
+            .map_err(|error| refused(&error))?;
         if !fixed.is_empty() {
             let message = format!(
                 "{} changed, which takes effect at a restart only; restart the daemon or change it back",
@@ -115,7 +117,7 @@ impl Reloader {
                 .map_err(|error| refused(&error))?;
         let redaction = Assembly::redaction(&config).map_err(|error| refused(&error))?;
         Allowlist::load(&config.allowlist()).map_err(|error| refused(&error))?;
-        let identities = config.network.as_ref().map(network::identities);
+        let identities = config.listener.as_ref().map(network::identities);
         let identities = identities.transpose().map_err(|error| refused(&error))?;
 
         let sandbox = &self.pipeline.sandbox;
@@ -153,7 +155,7 @@ pub(super) fn registered(
         hooks,
         mut warnings,
     } = config.all_hooks(switches)?;
-    let lists = config.lists.load()?;
+    let lists = config.listing.load()?;
     warnings.extend(noteworthy(config, &hooks, &lists, profiles));
     for warning in &warnings {
         tracing::warn!("{warning}");
@@ -175,7 +177,7 @@ pub fn noteworthy(
     let mut all = lists.warnings();
     all.extend(redirection::warnings(hooks, profiles));
     // Files in the container's root cannot be checked here.
-    let container = config.container.as_ref();
+    let container = config.container_runtime.as_ref();
     if container.is_none_or(|container| container.root.is_none()) {
         all.extend(lookup::missing(hooks, profiles, None));
     }

@@ -165,7 +165,7 @@ fn begin(
     parent: Option<Parent>,
 ) -> Result<(), DaemonError> {
     let config = source.load()?;
-    if parent.is_some() && !config.private_runs {
+    if parent.is_some() && !config.run.private {
         return Err(DaemonError::PrivateRuns);
     }
     let assembly = Assembly::begin()?;
@@ -214,7 +214,7 @@ async fn run(
     let hangup = hangups()?;
     // Before there are sockets, whose files would have to be removed where this fails.
     let metrics = metrics(&config, &pipeline)?;
-    let network = config.network.as_ref().map(network::listen).transpose()?;
+    let network = config.listener.as_ref().map(network::listen).transpose()?;
     let (network, network_place) = network.unzip();
     // Nobody can connect before the profiles are loaded and the self-test has run.
     let Sockets {
@@ -229,27 +229,30 @@ async fn run(
         Sockets::of(&config)?
     };
     let places = DaemonPlaces {
-        admin: config.admin_socket.clone(),
+        admin: config.server.admin_socket.clone(),
         metrics: metrics.as_ref().map(MetricsThread::address),
         network: network_place,
         socket: path.clone(),
         traces: config
             .traces
-            .as_ref()
+            .endpoint
             .zip(traces.as_ref())
-            .map(|(to, thread)| TracesPlace {
-                endpoint: to.endpoint,
+            .map(|(endpoint, thread)| TracesPlace {
+                endpoint,
                 last_export: thread.last_export(),
             }),
     };
     let configured = Arc::new(Current::new(configured));
     let cache = config.references.cache.clone();
-    let disks = Disks::of([config.state.clone(), config.runtime.clone()]);
-    let valve = Valve::new(config.max_hook_driven_turns, config.on_hook_turn_limit);
-    let drain = config.drain;
+    let disks = Disks::of([config.paths.state.clone(), config.paths.runtime.clone()]);
+    let valve = Valve::new(
+        config.hooks.max_hook_driven_turns,
+        config.hooks.on_hook_turn_limit,
+    );
+    let drain = config.server.drain.0;
     let limits = WireLimits {
         connections: assembly.room(&config)?.connections,
-        event_bytes: config.event_bytes,
+        event_bytes: config.hooks.event_bytes(),
     };
     let manager = Arc::new(Manager::new(Arc::clone(&pipeline), is_private));
     let reloader = Reloader {
@@ -339,7 +342,7 @@ fn metrics(
         let thread = MetricsListener::bind(address).and_then(|it| it.serve(Arc::clone(pipeline)));
         thread.map_err(|cause| DaemonError::Metrics { address, cause })
     };
-    config.metrics.map(serve).transpose()
+    config.metrics.listen.map(serve).transpose()
 }
 
 /// Exports traces where the configuration says so.
@@ -347,14 +350,11 @@ fn export_traces(
     config: &Config,
     pipeline: &mut Pipeline,
 ) -> Result<Option<TracesThread>, DaemonError> {
-    let Some(traces) = &config.traces else {
+    let Some(endpoint) = config.traces.endpoint else {
         return Ok(None);
     };
-    let started = TracesThread::start(traces, Arc::clone(&pipeline.metrics));
-    let (tracer, thread) = started.map_err(|cause| DaemonError::Traces {
-        cause,
-        endpoint: traces.endpoint,
-    })?;
+    let started = TracesThread::start(endpoint, &config.traces, Arc::clone(&pipeline.metrics));
+    let (tracer, thread) = started.map_err(|cause| DaemonError::Traces { cause, endpoint })?;
     pipeline.tracer = tracer;
     Ok(Some(thread))
 }
@@ -389,13 +389,13 @@ struct Sockets {
 
 impl Sockets {
     fn of(config: &Config) -> Result<Self, DaemonError> {
-        let (incoming, mut made, path) = match (inherited()?, &config.socket) {
+        let (incoming, mut made, path) = match (inherited()?, &config.server.socket) {
             (Some(listener), _) => {
                 let path = listener.local_addr()?.as_pathname().map(Path::to_owned);
                 (Incoming::inherited(listener)?, Vec::new(), path)
             }
             (None, Some(socket)) => {
-                let (incoming, bound) = Incoming::bind(socket, config.socket_mode)?;
+                let (incoming, bound) = Incoming::bind(socket, config.server.socket_mode)?;
                 (incoming, vec![bound], Some(socket.clone()))
             }
             (None, None) => return Err(DaemonError::NoSocket),
@@ -404,7 +404,7 @@ impl Sockets {
             Some(socket) => tracing::info!(socket = %socket.path().display(), "serving"),
             None => tracing::info!("serving on the socket that was passed"),
         }
-        let admin = match &config.admin_socket {
+        let admin = match &config.server.admin_socket {
             Some(socket) => {
                 let (incoming, bound) = Incoming::bind(socket, ADMIN_SOCKET_MODE)?;
                 tracing::info!(socket = %socket.display(), "serving the operator");
@@ -424,9 +424,13 @@ impl Sockets {
 
     /// Listens for this user alone, in a directory that is made.
     fn private(config: &Config) -> Result<Self, DaemonError> {
-        let socket = config.socket.as_deref().ok_or(DaemonError::NoSocket)?;
+        let socket = config
+            .server
+            .socket
+            .as_deref()
+            .ok_or(DaemonError::NoSocket)?;
         let directory = PrivateDirectory::of(socket).map_err(DaemonError::Private)?;
-        let (incoming, bound) = Incoming::bind(socket, config.socket_mode)?;
+        let (incoming, bound) = Incoming::bind(socket, config.server.socket_mode)?;
         tracing::info!(socket = %socket.display(), "serving privately");
         Ok(Self {
             admin: None,

@@ -25,7 +25,7 @@ use tonic::transport::{Channel, Endpoint};
 use hookjail_base::util::seldom::Seldom;
 
 use crate::{
-    config::Traces,
+    config::TracesEntry,
     metrics::Metrics,
     traces::{LastExport, Queue, Tracer, request},
 };
@@ -65,30 +65,29 @@ impl TracesThread {
     /// # Errors
     ///
     /// Returns the error of starting it.
-    pub(super) fn start(traces: &Traces, metrics: Arc<Metrics>) -> io::Result<(Tracer, Self)> {
-        let Traces {
-            endpoint,
-            sample_ratio,
-            service_name,
-        } = traces;
+    pub(super) fn start(
+        endpoint: SocketAddr,
+        traces: &TracesEntry,
+        metrics: Arc<Metrics>,
+    ) -> io::Result<(Tracer, Self)> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
         let client = {
             // The channel spawns its task.
             let _entered = runtime.enter();
-            TraceServiceClient::new(channel(*endpoint)?)
+            TraceServiceClient::new(channel(endpoint)?)
         };
-        let (tracer, queue) = Tracer::exporting(*sample_ratio, Arc::clone(&metrics));
+        let (tracer, queue) = Tracer::exporting(traces.sample_ratio, Arc::clone(&metrics));
         let last_export = Arc::new(LastExport::default());
         let exporter = Exporter {
             client,
-            endpoint: *endpoint,
+            endpoint,
             in_flight: 0,
             last_export: Arc::clone(&last_export),
             metrics,
             queue,
-            service: service_name.clone(),
+            service: traces.service_name.clone(),
             warned: None,
         };
         let ended = CancellationToken::new();

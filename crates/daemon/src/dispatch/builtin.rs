@@ -43,7 +43,12 @@ pub(super) async fn verdict(
         .await
         .map_err(|_| "timed out".to_owned())?
         .map_err(|error: InvalidField| error.to_string())?;
-    // A reply holds the verdict twice, as the hook's and in the merged one. A truncated rewrite would be useless.
+    fitting(verdict, request)
+}
+
+/// Returns a verdict that fits into the reply, or why it does not. A truncated rewrite would be useless.
+pub(super) fn fitting(verdict: Verdict, request: &Request) -> Result<Verdict, String> {
+    // A reply holds the verdict twice, as the hook's and in the merged one.
     if 2 * verdict.text_bytes() as u64 > request.max_reply_bytes {
         return Err("what it says is longer than the caller takes".to_owned());
     }

@@ -158,8 +158,8 @@ fn belong(hook: &mut Registered, user: FileUser) {
 fn unusable(file: &HooksFile, user: FileUser, why: &str) -> Loaded {
     let modes = Mode::ALL.into_iter();
     let mode = modes
-        .filter(|mode| mode.contract_name() == file.contract)
-        .find(|mode| mode.is_process());
+        .filter(|mode| mode.facts().contract == file.contract)
+        .find(|mode| mode.facts().is_process);
     let name = file.path.display().to_string();
     let at = |mode: Mode| {
         let at_point = |point: &Point| {
@@ -168,7 +168,7 @@ fn unusable(file: &HooksFile, user: FileUser, why: &str) -> Loaded {
             hook.user = Some(user.uid);
             hook
         };
-        mode.points().iter().map(at_point).collect::<Vec<_>>()
+        mode.facts().points.iter().map(at_point).collect::<Vec<_>>()
     };
     Loaded {
         hooks: mode.into_iter().flat_map(at).collect(),
@@ -221,7 +221,8 @@ pub fn bounded(file: File) -> io::Result<String> {
 fn govern(read: &mut ReadFile, file: &HooksFile, name: &str) {
     for hook in &mut read.hooks {
         hook.base = file.base.clone();
-        let is_judged = !hook.mode.is_process() && matches!(hook.action, Action::Unsupported(_));
+        let is_judged =
+            !hook.mode.facts().is_process && matches!(hook.action, Action::Unsupported(_));
         if let (true, Some(judge)) = (is_judged, &file.judge) {
             hook.action = Action::Command(judge.clone());
         }
@@ -318,7 +319,7 @@ mod tests {
         assert!(!is_refused(&loaded) && loaded.warnings.is_empty());
         assert!(loaded.hooks[0].is_for(user.uid) && !loaded.hooks[0].is_for(user.uid + 1));
 
-        let points = Mode::Infer.points().len();
+        let points = Mode::Infer.facts().points.len();
         let refused = |loaded: Loaded, why: &str| {
             assert_eq!(loaded.hooks.len(), points);
             assert!(

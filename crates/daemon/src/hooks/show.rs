@@ -29,7 +29,7 @@ pub fn object(hook: &Registered) -> Value {
         }
         Action::Command(Command::Line { text, .. }) => ("command", json!(text)),
         Action::Builtin(builtin) => ("builtin", json!(builtin.name())),
-        Action::Http(post) => ("http", json!(post.url().to_string())),
+        Action::Http(post) => ("http", json!(post.url.to_string())),
         Action::Approve(wait) => ("approve_ms", json!(wait.as_millis())),
         Action::Log(log) => ("log", json!(log.level())),
         Action::Supplied(Supplied::Query(query)) => ("builtin", json!(query.name())),
@@ -50,7 +50,7 @@ pub fn object(hook: &Registered) -> Value {
         ("args", (!args.is_empty()).then(|| json!(args))),
         ("kind", hook.entry.advisory.then(|| json!("advisory"))),
         ("runs", runs),
-        ("contract", Some(json!(hook.mode.contract_name()))),
+        ("contract", Some(json!(hook.mode.facts().contract))),
         ("env", (!names.is_empty()).then(|| json!(names))),
         (
             "if",
@@ -87,7 +87,7 @@ fn posted(action: &Action) -> [(&'static str, Option<Value>); 3] {
     let Action::Http(post) = action else {
         return Default::default();
     };
-    let (allowed, denied) = match post.standing() {
+    let (allowed, denied) = match &post.standing {
         PostDecision::Allowed(allowed) => (Some(json!(allowed.by.to_string())), None),
         PostDecision::Denied(denied) => (None, Some(json!(denied.to_string()))),
         PostDecision::Unasked => (None, None),
@@ -129,7 +129,7 @@ fn reading(entry: &Entry) -> [(&'static str, Option<Value>); 8] {
 
 /// Adds a hook as lines for people, the first with its name.
 pub fn add(hook: &Registered, text: &mut Lines) {
-    let mut lines = vec![format!("{} ({})", hook.name, hook.mode.contract_name())];
+    let mut lines = vec![format!("{} ({})", hook.name, hook.mode.facts().contract)];
     match &hook.action {
         Action::Command(command) => lines.extend(runs(&spelled(command))),
         Action::Builtin(builtin) => lines.push(serves(builtin.name(), &builtin.args())),
@@ -142,11 +142,11 @@ pub fn add(hook: &Registered, text: &mut Lines) {
             lines.extend(runs(&hook.action.line()));
         }
         Action::Http(post) => {
-            lines.push(format!("posts    to {}", post.url()));
+            lines.push(format!("posts    to {}", post.url));
             if !post.headers().is_empty() {
                 lines.push(format!("headers  {}", post.headers().join(", ")));
             }
-            lines.push(match post.standing() {
+            lines.push(match &post.standing {
                 PostDecision::Allowed(allowed) => {
                     format!("allowed  by {} (`http.allow`)", allowed.by)
                 }

@@ -12,27 +12,26 @@ use std::{
 
 use hookjail_base::model::{InvalidField, is_plain};
 use hookjail_base::redact::Redactor;
-use hookjail_contract::{
-    HOOK_WORKSPACE, Members, Payload, Query, Supplied, Verdict, does_nothing, text,
-};
+use hookjail_contract::{HOOK_WORKSPACE, Members, Payload, Query, Supplied, Verdict, text};
 use jiff::Timestamp;
 
 use crate::request::Request;
 
 /// Sets a request's stdin, environment and start directory. A returned verdict is the whole answer; the command then
-/// does not run.
+/// does not run. `keeps`: whether the hook has a profile of its own, under which it may keep something.
 ///
 /// # Errors
 ///
 /// The event is not one JSON object, or not UTF-8 where it is handed on.
 pub(crate) fn put(
     supplied: &Supplied,
+    keeps: bool,
     redactor: &Redactor,
     request: &mut Request,
 ) -> Result<Option<Verdict>, InvalidField> {
     request.entry.report = supplied.report();
     match supplied {
-        Supplied::Query(query) => put_query(query, redactor, request),
+        Supplied::Query(query) => put_query(query, keeps, redactor, request),
         Supplied::Save(save) => hand_on(Some(&save.payload), redactor, request).map(|()| None),
         Supplied::Template(_) => Ok(None),
     }
@@ -62,17 +61,14 @@ pub(crate) fn hand_on(
 
 fn put_query(
     query: &Query,
+    keeps: bool,
     redactor: &Redactor,
     request: &mut Request,
 ) -> Result<Option<Verdict>, InvalidField> {
     let event = request.contract.stdin(&request.event, &request.envelope)?;
     let event = Members::of_event(&event)?;
-    let point = request.event.point.as_str();
-    if !query.points().contains(&point) {
-        return Ok(Some(does_nothing(query.name())));
-    }
-    if !query.is_due(point, &event) {
-        return Ok(Some(Verdict::default()));
+    if let Some(verdict) = query.own_verdict(&request.event.point, &event, keeps) {
+        return Ok(Some(verdict));
     }
     if matches!(query, Query::Result) {
         return hand_on(None, redactor, request).map(|()| None);

@@ -6,6 +6,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use serde::Serialize;
+
 /// The time after which an idle session is forgotten.
 const FORGET: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -24,7 +26,8 @@ pub struct Valve {
 pub(crate) type Session = (u32, String);
 
 /// Configured action at the cap; hookjail reports it, and the runtime carries it out.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum OnLimit {
     /// End the session's work.
     Abort,

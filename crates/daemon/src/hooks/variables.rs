@@ -62,7 +62,7 @@ pub(super) fn set_plugin_directory(hook: &mut Registered, base: Option<&Path>, f
     let Some(root) = base.or(beside) else {
         return;
     };
-    for (name, holds) in Adopted::of(hook.mode).map_or(&[][..], Adopted::variables) {
+    for (name, holds) in Adopted::of(hook.mode).map_or(&[][..], |runtime| runtime.variables) {
         if *holds == Holds::Plugin && !hook.configured_env.contains_key(*name) {
             let name = (*name).to_owned();
             hook.configured_env.insert(name, root.into());
@@ -79,7 +79,7 @@ pub(crate) fn expanded(
 ) -> (Command, BTreeMap<String, OsString>) {
     let mut environment = hook.configured_env.clone();
     let mut values = BTreeMap::new();
-    for (name, holds) in Adopted::of(hook.mode).map_or(&[][..], Adopted::variables) {
+    for (name, holds) in Adopted::of(hook.mode).map_or(&[][..], |runtime| runtime.variables) {
         let own = environment.get(*name).or_else(|| hook.env.get(*name));
         let value = match own {
             Some(own) => own.to_str().map(str::to_owned),
@@ -103,7 +103,7 @@ pub(crate) fn expanded(
 /// of an argv.
 fn put_in(mode: Mode, command: Command, values: &BTreeMap<&str, String>) -> Command {
     match command {
-        Command::Argv(argv) if mode.expands_words() => {
+        Command::Argv(argv) if mode.facts().expands_words => {
             let put_in = |word: OsString| {
                 let Some(text) = word.to_str() else {
                     return word;

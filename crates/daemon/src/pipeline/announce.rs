@@ -109,7 +109,7 @@ fn started(plan: &Plan, redaction: &Redaction) -> record::Started {
         command: record::CommandLine::new(&run.program.argv),
         answered_by: plan.answered_by.as_ref().map(known),
         consent: plan.consent,
-        contract: request.contract.contract_name().to_owned(),
+        contract: request.contract.facts().contract.to_owned(),
         digests: run.program.digests.iter().map(digest).collect(),
         environment: request.hook.variables(),
         event: redaction.event(&plan.stdin),

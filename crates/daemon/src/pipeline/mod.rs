@@ -94,7 +94,7 @@ impl Pipeline {
 
     /// Previews one request: nothing is announced, started or recorded.
     pub(crate) async fn preview(&self, call: Call, request: Box<Request>) -> Preview {
-        let (id, version) = (request.id.clone(), request.contract.version());
+        let (id, version) = (request.id.clone(), request.contract.facts().version);
         let mut admission = None;
         let outlook = self.plan(call, request, &mut admission).await;
         Preview::new(id, version, admission, outlook)

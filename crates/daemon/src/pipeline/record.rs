@@ -124,7 +124,7 @@ impl About {
         };
         Self {
             command: Some(command),
-            contract: request.contract.contract_name(),
+            contract: request.contract.facts().contract,
             hook: request.hook.name.clone(),
             point: request.event.point.clone(),
             profile: request.profile.as_ref().map(ToString::to_string),
@@ -339,7 +339,7 @@ impl Audit {
         traces::reach(trace, Stage::Record);
         let trace = trace.filter(|trace| trace.is_recorded())?;
         let facts = Facts {
-            contract: summary.contract.contract_name(),
+            contract: summary.contract.facts().contract,
             point: self.redacted(run.request.event.point.clone()),
             profile: Some(summary.profile.to_string()),
             run: Some(Box::new(summary)),
@@ -540,7 +540,7 @@ fn ended(interpreted: &Interpreted, redaction: &Redaction) -> record::Ended {
         stdout: stream(stdout, redaction.output(capture.stdout, stdout)),
         measures: {
             let request = &run.request;
-            request.contract.measures(&request.event.point, verdict)
+            (request.contract.facts().measures)(&request.event.point, verdict)
         },
         unconfined: summary.is_unconfined,
         usage: summary.usage,

@@ -89,9 +89,9 @@ fn request(message: pb::ExecuteRequest, id: &str, limits: WireLimits) -> Result<
         self::event(event, limits)?
     };
     contract.stop_at(&event.point)?;
-    if !contract.is_process() {
+    if !contract.facts().is_process {
         return Err(Refusal::new(Reason::Unsupported, NO_PROCESS)
-            .with(Fact::Contract(contract.contract_name()))
+            .with(Fact::Contract(contract.facts().contract))
             .with(Fact::Mode(contract.mode_name())));
     }
     let hook = hook(message.hook.unwrap_or_default())?;
@@ -174,7 +174,10 @@ pub(super) fn named(contract: i32, event: Option<&pb::Event>) -> (&'static str, 
     let is_one = check_name("event.point", point).is_ok()
         && mode.is_none_or(|mode| mode.stop_at(point).is_ok());
     let point = if is_one { point } else { "" };
-    (mode.map_or("", Mode::contract_name), point.to_owned())
+    (
+        mode.map_or("", |mode| mode.facts().contract),
+        point.to_owned(),
+    )
 }
 
 /// Returns a contract in any of its modes; `None` where none is named.
@@ -198,17 +201,17 @@ pub(super) fn mode(contract: i32, mode: &str) -> Result<Mode, InvalidField> {
 /// Returns a contract's id as the command line and records spell it.
 pub(crate) fn contract_id(contract: pb::Contract) -> &'static str {
     let name = contract.as_str_name().trim_start_matches("CONTRACT_");
-    let mut known = Mode::ALL.into_iter().map(Mode::contract_name);
+    let mut known = Mode::ALL.into_iter().map(|mode| mode.facts().contract);
     known
         .find(|known| known.eq_ignore_ascii_case(name))
-        .unwrap_or_else(|| Mode::Observe.contract_name())
+        .unwrap_or_else(|| Mode::Observe.facts().contract)
 }
 
 /// Returns the message value of a mode's contract.
 pub(super) fn contract_of(mode: Mode) -> pb::Contract {
     let mut known = (1..).map_while(|number| pb::Contract::try_from(number).ok());
     known
-        .find(|contract| contract_id(*contract) == mode.contract_name())
+        .find(|contract| contract_id(*contract) == mode.facts().contract)
         .unwrap_or_default()
 }
 
@@ -454,7 +457,7 @@ mod tests {
             assert!(any_mode(contract).is_some(), "{id}");
         }
         for mode in Mode::ALL {
-            assert_eq!(contract_id(contract_of(mode)), mode.contract_name());
+            assert_eq!(contract_id(contract_of(mode)), mode.facts().contract);
             assert_ne!(contract_of(mode), pb::Contract::Unspecified, "{mode:?}");
         }
         assert_eq!(any_mode(pb::Contract::Unspecified), None);

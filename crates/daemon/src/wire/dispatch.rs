@@ -237,7 +237,7 @@ fn count_turn(
     human: bool,
     ends: bool,
 ) -> Option<valve::State> {
-    Mode::of_version(dispatched.version).filter(|mode| mode.opens_turns())?;
+    Mode::of_version(dispatched.version).filter(|mode| mode.facts().opens_turns)?;
     let wakes = dispatched.pushes.iter().any(|push| push.wake);
     let state = valve.count((uid, dispatched.session.clone()), human, wakes, ends);
     if state.exceeded {
@@ -269,12 +269,12 @@ fn inline_hook(
     let contract = contract.ok_or_else(|| {
         InvalidField::new("contract", "must be named where there are `inline_hooks`")
     })?;
-    let mode = Mode::parse(contract.contract_name(), &message.mode).map_err(within)?;
+    let mode = Mode::parse(contract.facts().contract, &message.mode).map_err(within)?;
     let config = object(&field("config_json"), &message.config_json)?;
     let config = config.unwrap_or_default();
     // An invalid rule lets the hook run, as in a file.
     let filter = config.get("if").and_then(Value::as_str);
-    let filter = filter.and_then(|rule| mode.filter(rule));
+    let filter = filter.and_then(|rule| (mode.facts().filter)(rule));
     let mut entry = mode.entry(&config).map_err(within)?;
     entry.preempt |= preempt;
     let hook = decode::hook(message.hook.unwrap_or_default()).map_err(within)?;
@@ -291,7 +291,7 @@ fn inline_hook(
         name => name.to_owned(),
     };
     Ok(Registered {
-        action: if mode.is_process() {
+        action: if mode.facts().is_process {
             Action::Command(hook.command)
         } else {
             Action::Unsupported(decode::NO_PROCESS.to_owned())
@@ -451,7 +451,7 @@ pub(super) fn list(
         (sees_all || hook.is_for(peer.uid))
             && (message.point.is_empty() || message.point == hook.point)
             && (contract == pb::Contract::Unspecified
-                || decode::contract_id(contract) == hook.mode.contract_name())
+                || decode::contract_id(contract) == hook.mode.facts().contract)
     };
     let hooks = configured.iter().filter(wanted).map(listed);
     Ok(pb::ListHooksResponse {
@@ -471,7 +471,7 @@ fn listed(hook: &Registered) -> pb::ConfiguredHook {
                 hook.action.as_builtin().map(builtin).unwrap_or_default()
             }
             Action::Approve(_) => "approve".to_owned(),
-            Action::Http(post) => format!("http: {}", post.url()),
+            Action::Http(post) => format!("http: {}", post.url),
             Action::Supplied(Supplied::Save(save)) => {
                 format!("save_json: {}", save.path().display())
             }

@@ -60,7 +60,7 @@ fn response(interpreted: &Interpreted, audit: pb::AuditReference) -> pb::Execute
     pb::ExecuteResponse {
         audit: Some(audit),
         confinement: Some(confinement(run, hook)),
-        contract_version: request.contract.version().to_owned(),
+        contract_version: request.contract.facts().version.to_owned(),
         cut_for_reply: cut.happened,
         denial_sources: denial_sources(run, hook),
         denials: denials(interpreted),

@@ -48,7 +48,7 @@ pub(super) fn interpret(message: pb::InterpretRequest) -> Result<pb::InterpretRe
     Ok(pb::InterpretResponse {
         answer: Some(verdict(&answer)),
         blocked_by_hook,
-        contract_version: mode.version().to_owned(),
+        contract_version: mode.facts().version.to_owned(),
         events: events.iter().map(event).collect(),
         messages,
         pushes: pushes.iter().map(push).collect(),

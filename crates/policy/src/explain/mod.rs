@@ -7,6 +7,7 @@
 mod mounts;
 mod operation;
 mod remedy;
+mod uses;
 
 use std::{
     collections::BTreeSet,
@@ -22,6 +23,7 @@ use self::{
 pub use self::{
     operation::{FileKind, Operation, Target},
     remedy::Remedy,
+    uses::Use,
 };
 use super::{
     Access, Files, GrantPlace, GrantSpec, HookView, Policy, SHARED,

@@ -83,11 +83,7 @@ impl References {
     }
 
     /// Returns a place's spelling in a profile, by a reference where possible and allowed.
-    #[cfg_attr(
-        not(target_os = "linux"),
-        expect(dead_code, reason = "hooks are observed on Linux alone")
-    )]
-    pub(crate) fn spelled(&self, place: &GrantPlace, access: Access) -> String {
+    pub fn spelled(&self, place: &GrantPlace, access: Access) -> String {
         let GrantPlace::Path(path) = place else {
             return place.to_string();
         };

@@ -34,6 +34,7 @@ use std::{
 };
 
 use nix::unistd::geteuid;
+use serde::Serialize;
 use tokio::time::{sleep, timeout_at};
 
 use hookjail_base::{
@@ -158,7 +159,8 @@ impl SandboxParts {
 }
 
 /// User of hooks under a root daemon.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum RunAs {
     /// The caller, except root: its hooks get a uid of the pool.
     Caller,

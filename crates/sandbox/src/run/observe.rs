@@ -17,10 +17,7 @@ use std::{
     },
 };
 
-use hookjail_policy::{
-    explain::{FileKind, Operation, Target},
-    learned::Use,
-};
+use hookjail_policy::explain::{FileKind, Operation, Target, Use};
 use hookjail_sys::Notification;
 
 use crate::seccomp::syscalls::nr;

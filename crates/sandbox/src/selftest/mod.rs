@@ -4,6 +4,7 @@
 //! attempt that fails everywhere proves nothing), and by a child under the policy, where each must end as the policy says.
 
 mod fixture;
+mod limits;
 mod probes;
 #[cfg(test)]
 mod tests;
@@ -24,9 +25,7 @@ use hookjail_base::{
     model::axis::{Axes, Axis, Coverage},
     refusal::{Fact, Fault, Reason, Refusal, Stop, chain, unless_lacking},
 };
-#[cfg(target_os = "linux")]
-use hookjail_policy::ScratchLimits;
-use hookjail_policy::{Limits, Metadata, Network, Policy, Spawn};
+use hookjail_policy::{Metadata, Network, Policy, Spawn};
 use hookjail_sys::Attempt;
 
 use crate::{
@@ -43,7 +42,8 @@ use crate::{
     },
     selftest::{
         fixture::Fixture,
-        probes::{Check, Effect, seen},
+        limits::LimitTrial,
+        probes::{Check, Effect},
     },
 };
 
@@ -162,13 +162,6 @@ impl AxisProof {
         holes.next().or_else(|| self.control.iter().find(broken))
     }
 }
-
-/// Size of the file with which a scratch directory is filled, bytes.
-#[cfg(target_os = "linux")]
-const FILL: u64 = 256 * 1024;
-
-/// Limit on memory of the self-test's probes, bytes: enough for a container.
-const MEMORY: usize = 32 * 1024 * 1024;
 
 /// Time limit of one self-test child.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(15);
@@ -617,24 +610,12 @@ impl Confinement {
         let axes = prepared.axes();
         let controls = self.controls(policy, axes, lease).await?;
         let mut proofs = self.compare(backend, policy, axes, lease, controls).await?;
-        if let Coverage::Enforced { .. } = axes.pids {
-            let (control, deny) = self.count_tasks(backend, policy, lease).await?;
-            add(&mut proofs, Axis::Pids, [control], Some(deny));
-        }
-        if let Coverage::Enforced { .. } = axes.memory {
-            let (control, deny) = self.use_memory(backend, policy, lease).await?;
-            add(&mut proofs, Axis::Memory, control, Some(deny));
-        }
-        if let Coverage::Enforced { .. } = axes.cpu {
-            let (control, deny) = self.use_processor(backend, policy, lease).await?;
-            add(&mut proofs, Axis::Cpu, [control], Some(deny));
-        }
-        #[cfg(target_os = "linux")]
-        if policy.limits.scratch.is_some() {
-            for (control, deny) in self.fill_scratch(backend, policy, lease).await? {
-                add(&mut proofs, Axis::Write, [control], Some(deny));
-            }
-        }
+        let trial = LimitTrial {
+            backend,
+            lease,
+            policy,
+        };
+        self.try_limits(trial, axes, &mut proofs).await?;
         Ok(proofs)
     }
 
@@ -699,19 +680,6 @@ impl Confinement {
         Ok(proofs)
     }
 
-    /// Starts a child that makes one attempt, on a site of its own.
-    async fn probe_once(
-        &self,
-        backend: &dyn Backend,
-        policy: &Policy,
-        lease: Option<&Lease>,
-        attempt: Attempt,
-    ) -> Result<Option<isize>, Stop> {
-        let site = self.site(policy, lease)?;
-        let probed = self.probe_on(&site, backend, policy, vec![attempt]).await?;
-        Ok(probed.results.first().copied().flatten())
-    }
-
     /// Prepares the site of a self-test child.
     fn site(&self, policy: &Policy, lease: Option<&Lease>) -> Result<Site, Stop> {
         let identity = lease.map(Lease::identity);
@@ -766,230 +734,6 @@ impl Confinement {
                 Err(Fault::new("cannot make attempts", "a hook was started instead").into())
             }
         }
-    }
-
-    /// Uses processor time within a limit and beyond it. No time is measured: the kernel counts how often the limit had an effect.
-    async fn use_processor(
-        &self,
-        backend: &dyn Backend,
-        policy: &Policy,
-        lease: Option<&Lease>,
-    ) -> Result<(ProbeResult, ProbeResult), Stop> {
-        const MUCH: u32 = 1_000_000;
-        // Thousandths of a processor: with the least limit, a millisecond in each tenth of a second, a container would take very long
-        // to start.
-        let little = match backend.has_own_memory() {
-            true => 100,
-            false => 10,
-        };
-        // Three periods' worth.
-        let nanoseconds = u64::from(little) * 300_000;
-        let throttled = async |cpus| {
-            let limited = Policy {
-                limits: Limits {
-                    cpus: Some(cpus),
-                    ..policy.limits
-                },
-                ..policy.clone()
-            };
-            let site = self.site(policy, lease)?;
-            let attempts = vec![Attempt::use_processor(nanoseconds)];
-            let probed = self.probe_on(&site, backend, &limited, attempts).await?;
-            let [Some(0)] = probed.results[..] else {
-                return Ok(None);
-            };
-            Ok::<_, Stop>(Some(probed.throttled))
-        };
-        let (within, beyond) = (throttled(MUCH).await?, throttled(little).await?);
-        let observed = |throttled| match throttled {
-            Some(true) => "had to wait".to_owned(),
-            Some(false) => "did not wait".to_owned(),
-            None => "failed".to_owned(),
-        };
-        let leg = |what, throttled, wanted| {
-            ProbeResult::new(what, throttled == wanted, observed(throttled))
-        };
-        Ok((
-            leg("use processor time within the limit", within, Some(false)),
-            leg("use processor time beyond the limit", beyond, Some(true)),
-        ))
-    }
-
-    /// Fills a scratch directory within its limits and beyond them.
-    #[cfg(target_os = "linux")]
-    async fn fill_scratch(
-        &self,
-        backend: &dyn Backend,
-        policy: &Policy,
-        lease: Option<&Lease>,
-    ) -> Result<[(ProbeResult, ProbeResult); 2], Stop> {
-        let filled = async |bytes, files| {
-            let limited = Policy {
-                limits: Limits {
-                    file_size: FILL,
-                    scratch: Some(ScratchLimits { bytes, files }),
-                    ..policy.limits
-                },
-                ..policy.clone()
-            };
-            let site = self.site(policy, lease)?;
-            let path = |name: &str| site.fixture.scratch.join(name);
-            let attempts = [
-                Attempt::fill(path("large").as_os_str(), FILL),
-                Attempt::fill(path("second").as_os_str(), 1),
-            ];
-            let attempts = attempts.into_iter().flatten().collect();
-            let probed = self.probe_on(&site, backend, &limited, attempts).await?;
-            let result = |index: usize| probed.results.get(index).copied().flatten();
-            Ok::<_, Stop>([result(0), result(1)])
-        };
-        let (within, beyond) = (filled(2 * FILL, 2).await?, filled(FILL / 2, 1).await?);
-        let legs = |index: usize, less, more| {
-            let (within, beyond): (Option<isize>, Option<isize>) = (within[index], beyond[index]);
-            let full = beyond == Some(-(libc::ENOSPC as isize));
-            (
-                ProbeResult::new(less, within == Some(0), seen(within)),
-                ProbeResult::new(more, full, seen(beyond)),
-            )
-        };
-        Ok([
-            legs(
-                0,
-                "fill scratch within its size",
-                "fill scratch beyond its size",
-            ),
-            legs(
-                1,
-                "make as many files in scratch as it may have",
-                "make one more file in scratch than it may have",
-            ),
-        ])
-    }
-
-    /// Allocates memory within a limit and beyond it. The limit is smaller than most profiles', so that the attempt without it
-    /// takes little of the host's; each run reads back its own.
-    async fn use_memory(
-        &self,
-        backend: &dyn Backend,
-        policy: &Policy,
-        lease: Option<&Lease>,
-    ) -> Result<([ProbeResult; 2], ProbeResult), Stop> {
-        let (within, beyond) = (MEMORY / 4, MEMORY / 4 * 5);
-        let [within, unlimited, beyond] = match backend.has_own_memory() {
-            true => [
-                self.use_in(backend, policy, lease, within).await?,
-                self.use_in(&Noop, policy, lease, beyond).await?,
-                self.use_in(backend, policy, lease, beyond).await?,
-            ],
-            false => [
-                self.use_alone(policy, Some(MEMORY), within).await?,
-                self.use_alone(policy, None, beyond).await?,
-                self.use_alone(policy, Some(MEMORY), beyond).await?,
-            ],
-        };
-        let observed = |lived| match lived {
-            Some(true) => "succeeded".to_owned(),
-            Some(false) => "killed".to_owned(),
-            None => "failed".to_owned(),
-        };
-        let (less, more) = ("use memory within the limit", "use memory beyond the limit");
-        let leg = |what, lived, wanted| ProbeResult::new(what, lived == wanted, observed(lived));
-        let control = [
-            leg(less, within, Some(true)),
-            leg(more, unlimited, Some(true)).unconfined(),
-        ];
-        Ok((control, leg(more, beyond, Some(false))))
-    }
-
-    /// Uses memory in a probe, under a limit of [`MEMORY`]. Returns whether it lived, `None` where it failed for another reason.
-    async fn use_in(
-        &self,
-        backend: &dyn Backend,
-        policy: &Policy,
-        lease: Option<&Lease>,
-        bytes: usize,
-    ) -> Result<Option<bool>, Stop> {
-        let limited = Policy {
-            limits: Limits {
-                memory: Some(MEMORY as u64),
-                ..policy.limits
-            },
-            ..policy.clone()
-        };
-        let attempt = Attempt::use_memory(bytes);
-        match self.probe_once(backend, &limited, lease, attempt).await {
-            Ok(result) => Ok(result.is_some_and(|result| result >= 0).then_some(true)),
-            Err(stop) if axis_of(&stop) == Some(Axis::Memory) => Ok(Some(false)),
-            Err(stop) => Err(stop),
-        }
-    }
-
-    /// Uses memory in a process of its own in the cgroup of a run. Returns whether it lived, `None` where it failed for another reason,
-    /// or where runs have no cgroups.
-    #[cfg(target_os = "linux")]
-    async fn use_alone(
-        &self,
-        policy: &Policy,
-        limit: Option<usize>,
-        bytes: usize,
-    ) -> Result<Option<bool>, Stop> {
-        let Some(cgroups) = self.runner.cgroups.clone() else {
-            return Ok(None);
-        };
-        let limits = Limits {
-            memory: limit.map(|bytes| bytes as u64),
-            ..policy.limits
-        };
-        let fault = |error: io::Error| Fault::new("cannot use memory in a cgroup", error);
-        let used = tokio::task::spawn_blocking(move || cgroups.lets_use(&limits, bytes)).await;
-        Ok(used.map_err(|e| fault(e.into()))?.map_err(fault)?)
-    }
-
-    /// Returns `None`: on this system nothing limits the memory of a run.
-    #[cfg(not(target_os = "linux"))]
-    async fn use_alone(
-        &self,
-        _policy: &Policy,
-        _limit: Option<usize>,
-        _bytes: usize,
-    ) -> Result<Option<bool>, Stop> {
-        Ok(None)
-    }
-
-    /// Starts a task within the limit on tasks, and one beyond it. Filters would refuse it for another reason; a limit of the
-    /// runner's is the same without them, and holds only where the child's uid is nobody else's.
-    async fn count_tasks(
-        &self,
-        backend: &dyn Backend,
-        policy: &Policy,
-        lease: Option<&Lease>,
-    ) -> Result<(ProbeResult, ProbeResult), Stop> {
-        let backend = match backend.counts_tasks() {
-            true => backend,
-            false => &Noop,
-        };
-        let start = async |tasks| {
-            let limits = Limits {
-                tasks,
-                ..policy.limits
-            };
-            let limited = Policy {
-                limits,
-                spawn: Spawn::Processes,
-                ..policy.clone()
-            };
-            self.probe_once(backend, &limited, lease, Attempt::fork())
-                .await
-        };
-        // The child itself is the first. Within is what the profile allows: others may have run under the uid a moment ago.
-        let allowed = policy.limits.tasks.max(2);
-        let (within, beyond) = (start(allowed).await?, start(1).await?);
-        let started = within.is_some_and(|pid| pid > 0);
-        let refused = beyond == Some(-(libc::EAGAIN as isize));
-        Ok((
-            ProbeResult::new("start a task within the limit", started, seen(within)),
-            ProbeResult::new("start a task beyond the limit", refused, seen(beyond)),
-        ))
     }
 
     /// Opens the grants of a self-test's confined child.

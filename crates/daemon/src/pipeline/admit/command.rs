@@ -108,7 +108,7 @@ fn argv(request: &Request) -> Result<Vec<OsString>, InvalidField> {
             (CommandStyle::Argv, Some(_)) => {
                 let problem = format!(
                     "is not used by contract `{}`: it runs no shell",
-                    request.contract.contract_name()
+                    request.contract.facts().contract
                 );
                 Err(InvalidField::new("hook.shell.shell", problem))
             }

@@ -14,21 +14,25 @@ mod pool;
 
 use std::path::PathBuf;
 
+use serde::Serialize;
+
 #[cfg(target_os = "linux")]
 pub(crate) use self::group::{Group, Grouped};
 #[cfg(target_os = "linux")]
 pub use self::pool::Cgroups;
 
 /// Where the cgroups of runs are made: `hooks.cgroup`.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum CgroupPlace {
     /// Below the daemon's own cgroup, if the service manager delegated it.
     #[default]
     Auto,
-    /// Below this one.
-    Below(PathBuf),
     /// Nowhere.
     None,
+    /// Below this one.
+    #[serde(untagged)]
+    Below(PathBuf),
 }
 
 /// Controllers that limit runs, beside those of memory and tasks.

@@ -10,15 +10,15 @@ use std::{
     sync::Arc,
 };
 
-use super::{
+use hookjail_policy::{
     Access, GrantPlace, GrantSpec, HookView, Metadata, Network, Policy, ReadOnly, References,
     SHARED, Spawn, StateScope,
-    explain::{GrantDecision, Grantor, Operation, Reach, Target},
+    explain::{GrantDecision, Grantor, Operation, Reach, Use},
     forbidden::Forbidden,
 };
 
 /// The parts that a draft can have, in the order in which `develop` has them.
-pub const PARTS: [&str; 6] = [
+pub(in crate::cli) const PARTS: [&str; 6] = [
     "toolchains",
     "caches",
     "git-identity",
@@ -30,75 +30,45 @@ pub const PARTS: [&str; 6] = [
 /// The part for files of the machine; the others are for files of the user.
 const MACHINE: &str = "machine";
 
-/// An observed access to a path.
-#[derive(Clone, Debug)]
-pub struct Use {
-    /// The second path of those operations that have one.
-    pub destination: Option<Target>,
-    /// The path as it was given, absolute.
-    pub given: PathBuf,
-    /// The operation.
-    pub operation: Operation,
-    /// The resolved path.
-    pub target: Target,
-}
-
-impl Use {
-    fn places(&self) -> impl Iterator<Item = &Path> {
-        let to = self.destination.iter();
-        [&self.target].into_iter().chain(to).map(Target::path)
-    }
-
-    fn is_below(&self, directory: Option<&Path>) -> bool {
-        directory.is_some_and(|directory| self.places().any(|path| path.starts_with(directory)))
-    }
-
-    /// Returns whether grants let a hook do it.
-    #[must_use]
-    pub fn is_allowed(&self, reach: &Reach) -> bool {
-        reach.allows(self.operation, &self.target, self.destination.as_ref())
-    }
-}
-
 /// A hook's needs, beside its own files.
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is an observation by itself"
 )]
 #[derive(Clone, Debug, Default)]
-pub struct Needs {
+pub(in crate::cli) struct Needs {
     /// The existing paths that it looked at.
-    pub looks: BTreeSet<PathBuf>,
+    pub(in crate::cli) looks: BTreeSet<PathBuf>,
     /// Whether it changed modes, owners or times.
-    pub metadata: bool,
+    pub(in crate::cli) metadata: bool,
     /// Whether it connected to other hosts.
-    pub network: bool,
+    pub(in crate::cli) network: bool,
     /// Whether it asked for notices.
-    pub notices: bool,
+    pub(in crate::cli) notices: bool,
     /// Whether it made processes.
-    pub processes: bool,
+    pub(in crate::cli) processes: bool,
     /// Its accesses to paths.
-    pub uses: Vec<Use>,
+    pub(in crate::cli) uses: Vec<Use>,
 }
 
 /// The directories in which hooks run.
 #[derive(Clone, Copy, Debug)]
-pub struct Site<'a> {
+pub(in crate::cli) struct Site<'a> {
     /// The directories of the caller's `PATH`.
-    pub path: &'a [PathBuf],
+    pub(in crate::cli) path: &'a [PathBuf],
     /// The user's directories that profiles name by references.
-    pub references: &'a References,
+    pub(in crate::cli) references: &'a References,
     /// The path of `${workspace}`.
-    pub workspace: &'a Path,
+    pub(in crate::cli) workspace: &'a Path,
 }
 
 /// A profile's meaning on this host.
 #[derive(Clone, Debug)]
-pub struct Under {
+pub(in crate::cli) struct Under {
     /// The profile.
-    pub policy: Arc<Policy>,
+    pub(in crate::cli) policy: Arc<Policy>,
     /// The paths that a hook reaches under it.
-    pub reach: Reach,
+    pub(in crate::cli) reach: Reach,
 }
 
 /// A hook's access to its workspace.
@@ -115,7 +85,7 @@ enum Workspace {
     reason = "each is a key of the profile"
 )]
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Draft {
+pub(in crate::cli) struct Draft {
     caller_path: bool,
     description: String,
     /// Grants that no part has, those that follow links last.
@@ -146,7 +116,7 @@ impl Draft {
     /// # Errors
     ///
     /// Returns the error of `under`.
-    pub fn compose<E>(
+    pub(in crate::cli) fn compose<E>(
         description: &str,
         needs: &Needs,
         widest: &Under,

@@ -8,14 +8,14 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::{
+use hookjail_journal::{
     query::RecordFields,
     record::{OutcomeKind, VerdictLine},
 };
 
 /// The key by which records are grouped.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum GroupBy {
+pub(in crate::cli) enum GroupBy {
     /// The contract.
     Contract,
     /// The hook's name.
@@ -28,10 +28,11 @@ pub enum GroupBy {
 
 impl GroupBy {
     /// Every key.
-    pub const ALL: [Self; 4] = [Self::Contract, Self::Hook, Self::Point, Self::Profile];
+    pub(in crate::cli) const ALL: [Self; 4] =
+        [Self::Contract, Self::Hook, Self::Point, Self::Profile];
 
     /// Returns its name.
-    pub const fn name(self) -> &'static str {
+    pub(in crate::cli) const fn name(self) -> &'static str {
         match self {
             Self::Contract => "contract",
             Self::Hook => "hook",
@@ -41,7 +42,7 @@ impl GroupBy {
     }
 
     /// Returns the key with a name.
-    pub fn parse(name: &str) -> Option<Self> {
+    pub(in crate::cli) fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|by| by.name() == name)
     }
 
@@ -69,20 +70,20 @@ const MAX_WORDS: usize = 64;
 
 /// Statistics of a journal's records.
 #[derive(Debug)]
-pub struct Stats {
+pub(in crate::cli) struct Stats {
     by: Vec<GroupBy>,
     groups: BTreeMap<Vec<String>, StatsGroup>,
     /// The groups of runs that have started and not ended.
     open: BTreeMap<String, Vec<String>>,
     /// Ends without a start, which belong to no group.
-    pub without_start: u64,
+    pub(in crate::cli) without_start: u64,
     /// Records of groups beyond `MAX_GROUPS`.
-    pub without_group: u64,
+    pub(in crate::cli) without_group: u64,
 }
 
 impl Stats {
     /// Creates empty statistics.
-    pub const fn new(by: Vec<GroupBy>) -> Self {
+    pub(in crate::cli) const fn new(by: Vec<GroupBy>) -> Self {
         Self {
             by,
             groups: BTreeMap::new(),
@@ -93,7 +94,7 @@ impl Stats {
     }
 
     /// Counts the next record. A record outside the requested range (`counts` is false) only sets its run's group.
-    pub fn take(&mut self, fields: &RecordFields<'_>, counts: bool) {
+    pub(in crate::cli) fn take(&mut self, fields: &RecordFields<'_>, counts: bool) {
         let own = || self.by.iter().map(|by| by.of(fields).to_owned()).collect();
         let key = match &*fields.record {
             "started" => {
@@ -126,12 +127,12 @@ impl Stats {
     }
 
     /// Returns the groups in order, each with its key.
-    pub fn groups(&self) -> impl Iterator<Item = (&[String], &StatsGroup)> {
+    pub(in crate::cli) fn groups(&self) -> impl Iterator<Item = (&[String], &StatsGroup)> {
         self.groups.iter().map(|(key, group)| (&**key, group))
     }
 
     /// Returns a group as JSON.
-    pub fn json(&self, key: &[String], group: &StatsGroup) -> Map<String, Value> {
+    pub(in crate::cli) fn json(&self, key: &[String], group: &StatsGroup) -> Map<String, Value> {
         let names = self.by.iter().map(|by| by.name().to_owned());
         let mut members: Map<_, _> = names.zip(key.iter().cloned().map(Value::from)).collect();
         members.extend(
@@ -158,17 +159,17 @@ impl Stats {
 
 /// Statistics of a group's records.
 #[derive(Debug, Default)]
-pub struct StatsGroup {
+pub(in crate::cli) struct StatsGroup {
     blocked: u64,
     contexts: u64,
     failed: u64,
     interrupted: u64,
     /// The time of runs from arrival to end, microseconds.
-    pub latency: Latency,
+    pub(in crate::cli) latency: Latency,
     /// What hooks measured, by name.
-    pub measures: BTreeMap<String, Measure>,
+    pub(in crate::cli) measures: BTreeMap<String, Measure>,
     /// The number of values beyond a limit.
-    pub measures_dropped: u64,
+    pub(in crate::cli) measures_dropped: u64,
     refused: u64,
     rewrites: u64,
     runs: u64,
@@ -178,7 +179,7 @@ pub struct StatsGroup {
 
 impl StatsGroup {
     /// Returns the counters by name.
-    pub fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
+    pub(in crate::cli) fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
         [
             ("runs", self.runs),
             ("blocked", self.blocked),
@@ -250,10 +251,10 @@ impl StatsGroup {
 
 /// Durations of something: the maximum exactly, quantiles to 2 %.
 #[derive(Debug, Default)]
-pub struct Latency {
+pub(in crate::cli) struct Latency {
     count: u64,
     /// The largest.
-    pub max: u64,
+    pub(in crate::cli) max: u64,
     /// The number of durations in each step.
     steps: BTreeMap<u64, u64>,
 }
@@ -269,7 +270,7 @@ impl Latency {
     }
 
     /// Returns the value that `percent` of the durations do not exceed.
-    pub fn quantile(&self, percent: u64) -> u64 {
+    pub(in crate::cli) fn quantile(&self, percent: u64) -> u64 {
         let wanted = self.count.saturating_mul(percent).div_ceil(100);
         let mut seen = 0;
         for (step, count) in &self.steps {
@@ -298,7 +299,7 @@ const fn most(step: u64) -> u64 {
 
 /// The values of one measure of hooks.
 #[derive(Debug, Default, Serialize)]
-pub struct Measure {
+pub(in crate::cli) struct Measure {
     #[serde(flatten)]
     numbers: Option<Numbers>,
     /// The count of each word.
@@ -339,7 +340,7 @@ impl Measure {
     }
 
     /// Describes the measure in words.
-    pub fn words(&self) -> String {
+    pub(in crate::cli) fn words(&self) -> String {
         let numbers = self.numbers.map(|it| {
             let (times, min, max, mean) = (it.count, it.min, it.max, it.mean);
             format!("{times} times, {min} to {max}, mean {mean:.3}")

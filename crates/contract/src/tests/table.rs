@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, env, fmt::Write, fs, time::Duration};
 
 use hookjail_base::model::OnFailure;
 
-use super::{End, EndKind, Equality, Mode, Scheduling, Stop, Verdict, entry::Key};
+use super::{End, EndKind, Equality, Mode, Scheduling, Stop, Verdict};
 
 const BEGIN: &str = "<!-- table: begin -->\n";
 const END: &str = "<!-- table: end -->\n";
@@ -52,12 +52,12 @@ fn tables() -> String {
         ],
         Mode::ALL.map(|mode| {
             let defaults = mode.defaults("");
-            let cap = mode.runtime().facts().output_cap;
+            let cap = mode.facts().output_cap;
             vec![
-                format!("`{}`", mode.contract_name()),
+                format!("`{}`", mode.facts().contract),
                 mode_name(mode),
-                format!("`{}`", mode.version()),
-                match mode.is_process() {
+                format!("`{}`", mode.facts().version),
+                match mode.facts().is_process {
                     true => defaults.command.to_string(),
                     false => "nothing is run".to_owned(),
                 },
@@ -67,7 +67,7 @@ fn tables() -> String {
                     format!("{}{}", scheduling(mode.scheduling(point)), equals(mode))
                 }),
                 cap.map_or("all".to_owned(), |cap| format!("{} MiB", cap >> 20)),
-                match (mode.points().len(), mode.runtime().facts().other_points) {
+                match (mode.facts().points.len(), mode.facts().other_points) {
                     (0, _) => "any".to_owned(),
                     (count, None) => count.to_string(),
                     (count, Some(_)) => format!("{count}, and any other"),
@@ -125,16 +125,19 @@ fn tables() -> String {
             "nothing can be stopped at",
         ],
         contracts().map(|mode| {
-            let others =
-                |stop| (mode.runtime().facts().other_points == Some(stop)).then_some("any other");
+            let others = |stop| (mode.facts().other_points == Some(stop)).then_some("any other");
             let at = |stop| {
-                let points = mode.points().iter().filter(|point| point.stop == stop);
+                let points = mode
+                    .facts()
+                    .points
+                    .iter()
+                    .filter(|point| point.stop == stop);
                 let names = points.map(|point| format!("`{}`", point.name));
                 let names: Vec<_> = names.chain(others(stop).map(str::to_owned)).collect();
                 names.join(", ")
             };
             vec![
-                format!("`{}`", mode.contract_name()),
+                format!("`{}`", mode.facts().contract),
                 at(Stop::Call),
                 at(Stop::Operation),
                 at(Stop::Ending),
@@ -150,13 +153,17 @@ fn tables() -> String {
             "are taken and left",
         ],
         contracts().map(|mode| {
-            let of = |is_carried: bool| {
-                let keys = mode.runtime().facts().keys.iter();
-                let keys = keys.filter(|(_, key)| (*key == Key::Carried) == is_carried);
-                let names: Vec<_> = keys.map(|(name, _)| format!("`{name}`")).collect();
+            let names = |names: Vec<&str>| {
+                let names: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
                 names.join(", ")
             };
-            vec![format!("`{}`", mode.contract_name()), of(false), of(true)]
+            let facts = mode.facts();
+            let keys = facts.keys.iter().map(|(name, _)| *name);
+            vec![
+                format!("`{}`", mode.facts().contract),
+                names(["allowed"].into_iter().chain(keys).collect()),
+                names(facts.carried.to_vec()),
+            ]
         }),
     );
     text += "\n### What runtimes call Base Coat's points\n\n";
@@ -165,11 +172,11 @@ fn tables() -> String {
             "Base Coat",
             "a dispatch under `basecoat` takes for the same",
         ],
-        Mode::Basecoat.points().iter().filter_map(|point| {
+        Mode::Basecoat.facts().points.iter().filter_map(|point| {
             let aliases = contracts().flat_map(|mode| {
-                let shared = mode.shared_points().iter();
+                let shared = mode.facts().shared_points.iter();
                 let shared = shared.filter(|(shared, _)| *shared == point.name);
-                shared.map(move |(_, own)| format!("`{own}` ({})", mode.contract_name()))
+                shared.map(move |(_, own)| format!("`{own}` ({})", mode.facts().contract))
             });
             let aliases: Vec<_> = aliases.collect();
             (!aliases.is_empty()).then(|| vec![format!("`{}`", point.name), aliases.join(", ")])
@@ -182,7 +189,7 @@ fn tables() -> String {
 fn contracts() -> impl Iterator<Item = Mode> {
     Mode::ALL
         .into_iter()
-        .filter(|mode| Mode::any_of(mode.contract_name()) == Some(*mode) && *mode != Mode::Observe)
+        .filter(|mode| Mode::any_of(mode.facts().contract) == Some(*mode) && *mode != Mode::Observe)
 }
 
 fn table(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
@@ -194,19 +201,15 @@ fn table(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
 }
 
 fn mode_name(mode: Mode) -> String {
-    let names = mode
-        .runtime()
-        .modes()
-        .iter()
-        .filter(|name| !name.is_empty());
+    let names = mode.facts().modes.iter().filter(|name| !name.is_empty());
     let names: Vec<_> = names.map(|name| format!("`{name}`")).collect();
     names.join(", ")
 }
 
 fn full_name(mode: Mode) -> String {
     match mode.mode_name() {
-        "" => format!("`{}`", mode.contract_name()),
-        name => format!("`{}`, `{name}`", mode.contract_name()),
+        "" => format!("`{}`", mode.facts().contract),
+        name => format!("`{}`, `{name}`", mode.facts().contract),
     }
 }
 
@@ -214,7 +217,7 @@ fn full_name(mode: Mode) -> String {
 fn by_point(mode: Mode, value: impl Fn(&str) -> String) -> String {
     let common = value("");
     let mut others: BTreeMap<String, Vec<&str>> = BTreeMap::new();
-    for point in mode.points() {
+    for point in mode.facts().points {
         let value = value(point.name);
         if value != common {
             others.entry(value).or_default().push(point.name);
@@ -234,7 +237,7 @@ fn time(timeout: Option<Duration>) -> String {
 }
 
 fn equals(mode: Mode) -> &'static str {
-    match mode.equality() {
+    match mode.facts().equality {
         Equality::ButForTime => ", those once that differ at most in their time",
         Equality::Never => "",
         Equality::Whole => ", equal ones once",
@@ -253,7 +256,7 @@ const fn scheduling(scheduling: Scheduling) -> &'static str {
 
 /// Returns the point before a tool call; of a contract without one, its first point.
 fn gate(mode: Mode) -> &'static str {
-    let names = || mode.points().iter().map(|point| point.name);
+    let names = || mode.facts().points.iter().map(|point| point.name);
     let gate = names().find(|name| GATES.contains(name));
     gate.or_else(|| names().next()).unwrap_or("any")
 }

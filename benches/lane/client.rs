@@ -1,22 +1,24 @@
-//! `hookjail bench-lane`: makes calls for a harness that times several ways to run the same command.
+//! Makes calls for a harness that times several ways to run the same command.
 
 use std::{
+    env,
+    error::Error,
     ffi::OsString,
-    io::{self, BufRead},
-    os::unix::ffi::OsStringExt,
+    io::{self, BufRead, Write},
     path::PathBuf,
     process::ExitCode,
     time::{Duration, Instant},
 };
 
-use clap::Args;
+use clap::Parser;
+use hookjail::pb::{self, hook_service_client::HookServiceClient};
+use hookjail_base::util::user_paths::UserPaths;
+use hookjail_client::{connect, output};
 use tokio::task::JoinSet;
 use tonic::transport::Channel;
 
-use hookjail_client::{Failure, connect, output};
-use hookjail_proto::{self as pb, hook_service_client::HookServiceClient};
-
-use super::Context;
+/// The first argument of a benchmark that is to be a lane.
+pub(crate) const NAME: &str = "bench-lane";
 
 /// Size of the event, bytes.
 const EVENT_BYTES: usize = 1024;
@@ -25,72 +27,85 @@ const EVENT_BYTES: usize = 1024;
 ///
 /// Prints `ready` once connected. `one` runs it once and prints nanoseconds, negative where it did not exit with 0. `tp SECONDS W` keeps W
 /// calls in work and prints `COUNT ELAPSED_NS P50_NS P99_NS`, with -1 as the count where one failed. Each event is 1 KiB.
-#[derive(Debug, Args)]
-pub(super) struct BenchLaneArgs {
-    /// The daemon's socket, or its URL
+#[derive(Debug, Parser)]
+#[command(name = NAME)]
+pub(crate) struct LaneArguments {
+    /// The daemon's socket
     #[arg(long, value_name = "ADDR")]
     connect: PathBuf,
-    /// The profile [default: strict]
+    /// The profile
     #[arg(long, default_value = "strict")]
     profile: String,
     /// The command, which must have a consent
     #[arg(last = true, required = true, value_name = "CMD")]
-    command: Vec<OsString>,
+    command: Vec<String>,
 }
 
-impl BenchLaneArgs {
-    pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
+/// Serves as a lane by the arguments of this process if the first of them says so.
+pub(crate) fn asked() -> Option<ExitCode> {
+    let is_asked = env::args_os().nth(1).is_some_and(|word| word == NAME);
+    is_asked.then(|| serve(env::args_os().skip(1)))
+}
+
+/// Serves as a lane on stdin and stdout; the first word is the program's name.
+pub(crate) fn serve(words: impl Iterator<Item = OsString>) -> ExitCode {
+    let arguments = LaneArguments::parse_from(words);
+    match arguments.run(io::stdin().lock(), io::stdout()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            output::stderr(&format!("{NAME}: {error}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+impl LaneArguments {
+    /// Makes calls as lines say, and writes a line about each.
+    pub(crate) fn run(
+        &self,
+        lines: impl BufRead,
+        mut answers: impl Write,
+    ) -> Result<(), Box<dyn Error>> {
         let runtime = connect::runtime()?;
-        let socket = connect::socket(&context.call.paths, &self.connect);
-        let socket = socket.ok_or_else(|| Failure::new("`--connect` names no socket"))?;
-        let channel = connect::block_on(&runtime, connect::connect(&socket))?;
+        let socket = connect::socket(&UserPaths::read(), &self.connect);
+        let socket = socket.ok_or("`--connect` names no socket")?;
+        let channel = connect::block_on(&runtime, connect::connect(&socket));
         let lane = Lane {
-            client: HookServiceClient::new(channel),
-            request: self.request()?,
+            client: HookServiceClient::new(channel.map_err(|failure| failure.message)?),
+            request: self.request(),
         };
-        output::text("ready\n");
-        for line in io::stdin().lock().lines() {
+        writeln!(answers, "ready")?;
+        for line in lines.lines() {
             let line = line?;
             let words: Vec<&str> = line.split_whitespace().collect();
             let answer = match words[..] {
                 ["one"] => connect::block_on(&runtime, lane.one()).to_string(),
                 ["tp", seconds, at_once] => {
-                    let bad = |_| Failure::new(format!("`{line}` has something else than numbers"));
-                    let seconds = seconds.parse::<u32>().map_err(bad)?;
-                    let at_once = at_once.parse::<u32>().map_err(bad)?;
-                    let time = Duration::from_secs(seconds.into());
-                    connect::block_on(&runtime, lane.throughput(time, at_once))
+                    let time = Duration::from_secs(seconds.parse()?);
+                    connect::block_on(&runtime, lane.throughput(time, at_once.parse()?))
                 }
-                _ => {
-                    return Err(Failure::new(format!(
-                        "`{line}` is neither `one` nor `tp SECONDS W`"
-                    )));
-                }
+                _ => return Err(format!("`{line}` is neither `one` nor `tp SECONDS W`").into()),
             };
-            output::text(&format!("{answer}\n"));
+            writeln!(answers, "{answer}")?;
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(())
     }
 
-    fn request(&self) -> Result<pb::ExecuteRequest, Failure> {
-        let text = |word: &OsString| {
-            let word = String::from_utf8(word.clone().into_vec());
-            word.map_err(|_| Failure::new("the command is no text"))
-        };
+    fn request(&self) -> pb::ExecuteRequest {
         let frame = r#"{"text":""}"#;
         let event = format!(r#"{{"text":"{}"}}"#, "x".repeat(EVENT_BYTES - frame.len()));
-        Ok(pb::ExecuteRequest {
+        pb::ExecuteRequest {
             event: Some(pb::Event {
                 json: event.into(),
                 ..pb::Event::default()
             }),
             hook: Some(pb::Hook {
-                argv: self.command.iter().map(text).collect::<Result<_, _>>()?,
+                argv: self.command.clone(),
                 ..pb::Hook::default()
             }),
             profile: self.profile.clone(),
             ..pb::ExecuteRequest::default()
-        })
+        }
     }
 }
 
@@ -111,7 +126,7 @@ impl Lane {
         let code = match answer {
             Ok(response) => response.into_inner().outcome.and_then(|it| it.exit_code),
             Err(status) => {
-                output::stderr(&format!("hookjail: {}", status.message()));
+                output::stderr(&format!("{NAME}: {}", status.message()));
                 None
             }
         };
