@@ -501,21 +501,12 @@ async fn act(
         }
         Action::Command(_) => Ok(()),
         Action::Supplied(supplied) => {
-            let (uid, bytes) = (call.peer.uid, request.event.json.len());
-            let (supplied, keeps) = (supplied.clone(), hook.profile.is_some());
-            let redaction = pipeline.audit.redaction().get();
-            let (answer, set) = heavy::sized(uid, bytes, move || {
-                let answer = supplied::put(&supplied, keeps, &redaction.redactor, &mut request);
-                (answer, request)
-            })
-            .await;
+            let keeps = hook.profile.is_some();
+            let (answer, set) = builtin::supply(supplied, keeps, pipeline, &call, request).await;
             request = set;
-            match answer.map_err(|error| error.to_string()) {
+            match answer {
                 Ok(None) => Ok(()),
-                Ok(Some(verdict)) => {
-                    let verdict = builtin::fitting(verdict, &request);
-                    return verdict.unwrap_or_else(|why| not_run.verdict(&why)).into();
-                }
+                Ok(Some(verdict)) => return verdict.into(),
                 Err(why) => return not_run.verdict(&why).into(),
             }
         }

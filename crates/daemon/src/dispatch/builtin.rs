@@ -1,4 +1,4 @@
-//! Runs built-in hooks that are functions of the event.
+//! Runs built-in hooks that are functions of the event, and sets up those that are commands.
 
 use std::time::Duration;
 
@@ -9,7 +9,11 @@ use tokio::time::timeout;
 use hookjail_base::{model::InvalidField, util::heavy};
 use hookjail_contract::{Builtin, CallerNames, Members, Mode, Scene, Verdict};
 
-use crate::{pipeline::Call, request::Request};
+use crate::{
+    hooks::{Supplied, supplied},
+    pipeline::{Call, Pipeline},
+    request::Request,
+};
 
 /// Returns the verdict of a built-in hook that is a function of a command hook's stdin, or why it has none.
 pub(super) async fn verdict(
@@ -46,8 +50,29 @@ pub(super) async fn verdict(
     fitting(verdict, request)
 }
 
+/// Sets a request up for a command that hookjail supplies, and returns the request. A verdict beside it is the whole answer, and an
+/// error is why there is none; the command then does not run.
+pub(super) async fn supply(
+    supplied: &Supplied,
+    keeps: bool,
+    pipeline: &Pipeline,
+    call: &Call,
+    mut request: Box<Request>,
+) -> (Result<Option<Verdict>, String>, Box<Request>) {
+    let (uid, bytes) = (call.peer.uid, request.event.json.len());
+    let (supplied, redaction) = (supplied.clone(), pipeline.audit.redaction().get());
+    let (answer, request) = heavy::sized(uid, bytes, move || {
+        let answer = supplied::put(&supplied, keeps, &redaction.redactor, &mut request);
+        (answer, request)
+    })
+    .await;
+    let answer = answer.map_err(|error| error.to_string());
+    let fitted = answer.and_then(|verdict| verdict.map(|it| fitting(it, &request)).transpose());
+    (fitted, request)
+}
+
 /// Returns a verdict that fits into the reply, or why it does not. A truncated rewrite would be useless.
-pub(super) fn fitting(verdict: Verdict, request: &Request) -> Result<Verdict, String> {
+fn fitting(verdict: Verdict, request: &Request) -> Result<Verdict, String> {
     // A reply holds the verdict twice, as the hook's and in the merged one.
     if 2 * verdict.text_bytes() as u64 > request.max_reply_bytes {
         return Err("what it says is longer than the caller takes".to_owned());
