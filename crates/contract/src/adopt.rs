@@ -1,6 +1,6 @@
 //! Adapters for hooks that runtimes start: recognises payloads and builds each runtime's block answer.
 //!
-//! What is particular to a runtime is the `ADAPTER` in the `adapter.rs` of its folder.
+//! Each runtime's particulars are the `ADAPTER` in the `adapter.rs` of its folder.
 
 use std::{collections::BTreeSet, ops::Deref, path::Path, time::Duration};
 
@@ -28,7 +28,7 @@ const COMMANDS: [&str; 4] = [
 /// Sample files of a project for guards, and one that few guards should block.
 const FILES: [&str; 3] = ["notes.txt", ".env", "package-lock.json"];
 
-/// What hookjail knows of a runtime that starts a hook and reads its end.
+/// A runtime that starts a hook and reads its end.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Adapter {

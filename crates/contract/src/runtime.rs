@@ -12,7 +12,7 @@ use super::{
     entry, hook_file::HookFile, stdin,
 };
 
-/// What holds of a contract in one of its modes: its facts, and functions where it takes more than a fact.
+/// Facts of a contract in one of its modes, and functions where it takes more than a fact.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Facts {

@@ -484,7 +484,7 @@ mod tests {
             memory: Coverage::Ignored,
             ..Axes::from_fn(|_| enforced.clone())
         };
-        let summary = RunSummary::of_test(profile, outcome, Duration::from_millis(milliseconds));
+        let summary = RunSummary::for_test(profile, outcome, Duration::from_millis(milliseconds));
         let denials = [(Some(Axis::Spawn), 3), (None, 1)];
         metrics.ended(&summary, &axes, denials.into_iter());
     }

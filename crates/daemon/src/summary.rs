@@ -43,7 +43,7 @@ mod tests {
 
     impl RunSummary {
         /// Returns the summary of a test's run.
-        pub(crate) fn of_test(profile: &str, outcome: OutcomeKind, run: Duration) -> Self {
+        pub(crate) fn for_test(profile: &str, outcome: OutcomeKind, run: Duration) -> Self {
             Self {
                 backend: BackendName::LANDLOCK,
                 contract: Mode::ReynPush,

@@ -88,13 +88,13 @@ pub(super) const FACTS: Facts = Facts {
 };
 
 fn interpret(end: &End<'_>) -> Verdict {
-    let at = FACTS.stop_of(end.point);
+    let stoppable = FACTS.stop_of(end.point);
     match said(end) {
         Said::Broke(skip) => Verdict::skipped(skip),
         Said::Nothing => silent(Skip::EmptyStdout),
         Said::Refused(stderr) if stderr.is_empty() => Verdict::skipped(Skip::NonzeroExit),
-        Said::Refused(stderr) => refused(at, stderr),
-        Said::Text(text) if text.starts_with(['{', '[']) => answer(end.point, at, text),
+        Said::Refused(stderr) => refused(stoppable, stderr),
+        Said::Text(text) if text.starts_with(['{', '[']) => answer(end.point, stoppable, text),
         Said::Text(text) => plain(end.point, text),
     }
 }
@@ -134,10 +134,10 @@ fn plain(point: &str, text: &str) -> Verdict {
     }
 }
 
-fn answer(point: &str, at: Stop, text: &str) -> Verdict {
+fn answer(point: &str, stoppable: Stop, text: &str) -> Verdict {
     let faults = Faults::default();
     let read = Fields::parse(text, &faults).and_then(|fields| {
-        let mut verdict = universal(point, at, &fields)?;
+        let mut verdict = universal(point, stoppable, &fields)?;
         let mut has_own_decision = false;
         if let Some(own) = fields.within("hookSpecificOutput") {
             specific(point, &own, &mut verdict)?;
@@ -146,7 +146,7 @@ fn answer(point: &str, at: Stop, text: &str) -> Verdict {
         if !has_own_decision {
             reasoned(point, &fields)?;
         }
-        legacy(point, at, &fields, &mut verdict)?;
+        legacy(point, stoppable, &fields, &mut verdict)?;
         Ok(verdict)
     });
     let read = faults.first().map_or(read, Err);
@@ -158,7 +158,7 @@ fn answer(point: &str, at: Stop, text: &str) -> Verdict {
 }
 
 /// Reads the members that every event has.
-fn universal(point: &str, at: Stop, fields: &Fields<'_, '_>) -> Result<Verdict, Skip> {
+fn universal(point: &str, stoppable: Stop, fields: &Fields<'_, '_>) -> Result<Verdict, Skip> {
     match point {
         "Interrupt" => only(fields, &["systemMessage"])?,
         "StopFailure" => only(fields, &["hookSpecificOutput", RECOVERY, "systemMessage"])?,
@@ -177,7 +177,7 @@ fn universal(point: &str, at: Stop, fields: &Fields<'_, '_>) -> Result<Verdict, 
     if !goes_on {
         let reason = fields.text("reason").unwrap_or_default();
         let ignores = matches!(point, "SessionEnd" | "SubagentStart");
-        halt(&mut verdict, at, ignores, &reason);
+        halt(&mut verdict, stoppable, ignores, &reason);
     }
     recovery(fields, &mut verdict);
     Ok(verdict)
@@ -285,7 +285,7 @@ fn request(decision: &Fields<'_, '_>, verdict: &mut Verdict) -> Result<(), Skip>
 /// They are not supported where nothing can be blocked, and on permissions, which have a decision of their own.
 fn legacy(
     point: &str,
-    at: Stop,
+    stoppable: Stop,
     fields: &Fields<'_, '_>,
     verdict: &mut Verdict,
 ) -> Result<(), Skip> {
@@ -294,12 +294,12 @@ fn legacy(
         return Ok(());
     }
     let is_block = fields.word("decision", &[("block", ())]).is_some();
-    let is_known = at != Stop::Nothing && point != "PermissionRequest";
+    let is_known = stoppable != Stop::Nothing && point != "PermissionRequest";
     supported(is_block && is_known, "decision")?;
     if reason.trim().is_empty() {
         return Err(Skip::MissingField("reason"));
     }
-    stop(verdict, at, BlockedBy::Decision, &reason);
+    stop(verdict, stoppable, BlockedBy::Decision, &reason);
     Ok(())
 }
 

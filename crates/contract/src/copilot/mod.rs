@@ -157,10 +157,10 @@ fn stdin(facts: &Facts, event: &Event, envelope: &Envelope) -> Result<Bytes, Inv
 }
 
 fn interpret(end: &End<'_>) -> Verdict {
-    let at = FACTS.stop_of(end.point);
+    let stoppable = FACTS.stop_of(end.point);
     match failure(end) {
         None => {}
-        Some(Skip::NonzeroExit) if end.kind == EndKind::Exited(2) => return two(end, at),
+        Some(Skip::NonzeroExit) if end.kind == EndKind::Exited(2) => return two(end, stoppable),
         // A missing consent or a timeout is not the hook's own failure.
         Some(skip @ (Skip::ConsentRefused | Skip::Timeout)) => return Verdict::skipped(skip),
         Some(skip) => return broke(end, skip),
@@ -172,7 +172,7 @@ fn interpret(end: &End<'_>) -> Verdict {
     if text.trim().is_empty() {
         return silent(Skip::EmptyStdout);
     }
-    answer(end.point, at, &text)
+    answer(end.point, stoppable, &text)
 }
 
 /// Returns the subject of matchers at a point. Where the reference names none, a matcher hides no hook.
@@ -267,7 +267,7 @@ fn broke(end: &End<'_>, skip: Skip) -> Verdict {
 }
 
 /// Builds the verdict for exit code 2. Output may give the reason, and cannot overrule the code.
-fn two(end: &End<'_>, at: Stop) -> Verdict {
+fn two(end: &End<'_>, stoppable: Stop) -> Verdict {
     let printed = printed(end).map(without_progress).unwrap_or_default();
     let faults = Faults::default();
     let fields = Fields::parse(&printed, &faults).ok();
@@ -277,8 +277,11 @@ fn two(end: &End<'_>, at: Stop) -> Verdict {
     };
     let stderr = complaint(end);
     match kind(end.point) {
-        Kind::PermissionRequest => refused(at, field("message").unwrap_or(stderr)),
-        Kind::PreToolUse => refused(at, field("permissionDecisionReason").unwrap_or(stderr)),
+        Kind::PermissionRequest => refused(stoppable, field("message").unwrap_or(stderr)),
+        Kind::PreToolUse => refused(
+            stoppable,
+            field("permissionDecisionReason").unwrap_or(stderr),
+        ),
         Kind::PostToolUseFailure => {
             let context = field("additionalContext").unwrap_or(stderr);
             Verdict {
@@ -306,7 +309,7 @@ fn is_progress(line: &str) -> bool {
     })
 }
 
-fn answer(point: &str, at: Stop, text: &str) -> Verdict {
+fn answer(point: &str, stoppable: Stop, text: &str) -> Verdict {
     let faults = Faults::default();
     let fields = match Fields::parse(text, &faults) {
         Ok(fields) => fields,
@@ -324,7 +327,7 @@ fn answer(point: &str, at: Stop, text: &str) -> Verdict {
             verdict.updated_output = fields.value("modifiedResult");
         }
         Kind::PreToolUse => call(&fields, &mut verdict),
-        Kind::Stop => ending(&fields, at, &mut verdict),
+        Kind::Stop => ending(&fields, stoppable, &mut verdict),
     }
     hand_on(&mut verdict, fields.unread(), &ELSEWHERE);
     settled(verdict, &faults)
@@ -351,10 +354,10 @@ fn permission(fields: &Fields<'_, '_>, verdict: &mut Verdict) {
 }
 
 /// Reads whether an agent may stop.
-fn ending(fields: &Fields<'_, '_>, at: Stop, verdict: &mut Verdict) {
+fn ending(fields: &Fields<'_, '_>, stoppable: Stop, verdict: &mut Verdict) {
     let reason = fields.text("reason").unwrap_or_default();
     match fields.word("decision", &[("allow", false), ("block", true)]) {
-        Some(true) => stop(verdict, at, BlockedBy::Decision, &reason),
+        Some(true) => stop(verdict, stoppable, BlockedBy::Decision, &reason),
         Some(false) => decide(verdict, Decision::Allow, BlockedBy::Decision, &reason),
         None => {}
     }

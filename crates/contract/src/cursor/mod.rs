@@ -87,13 +87,13 @@ pub(super) const FACTS: Facts = Facts {
 };
 
 fn interpret(end: &End<'_>) -> Verdict {
-    let at = FACTS.stop_of(end.point);
+    let stoppable = FACTS.stop_of(end.point);
     match said(end) {
-        Said::Broke(skip) => broke(end, skip, |text| answer(end.point, at, text)),
+        Said::Broke(skip) => broke(end, skip, |text| answer(end.point, stoppable, text)),
         Said::Nothing => silent(Skip::EmptyStdout),
-        Said::Refused(stderr) => refused(at, stderr),
+        Said::Refused(stderr) => refused(stoppable, stderr),
         Said::Text(_) if end.point.starts_with("after") => silent(Skip::OutputIgnored),
-        Said::Text(text) => answer(end.point, at, text),
+        Said::Text(text) => answer(end.point, stoppable, text),
     }
 }
 
@@ -110,7 +110,7 @@ fn subject(point: &str) -> Subject {
     }
 }
 
-fn answer(point: &str, at: Stop, text: &str) -> Verdict {
+fn answer(point: &str, stoppable: Stop, text: &str) -> Verdict {
     let faults = Faults::default();
     let fields = match Fields::parse(text, &faults) {
         Ok(fields) => fields,
@@ -123,11 +123,16 @@ fn answer(point: &str, at: Stop, text: &str) -> Verdict {
     };
     let reason = fields.text("agent_message").unwrap_or_default();
     if fields.boolean("continue") == Some(false) {
-        stop(&mut verdict, at, BlockedBy::ContinueFalse, &reason);
+        stop(&mut verdict, stoppable, BlockedBy::ContinueFalse, &reason);
     }
     match fields.word("permission", &ALLOW_ASK_DENY) {
-        Some(Decision::Deny) => stop(&mut verdict, at, BlockedBy::PermissionDecision, &reason),
-        Some(permission) if at == Stop::Call => {
+        Some(Decision::Deny) => stop(
+            &mut verdict,
+            stoppable,
+            BlockedBy::PermissionDecision,
+            &reason,
+        ),
+        Some(permission) if stoppable == Stop::Call => {
             decide(
                 &mut verdict,
                 permission,

@@ -198,7 +198,7 @@ fn stdin(facts: &Facts, event: &Event, envelope: &Envelope) -> Result<Bytes, Inv
 }
 
 fn interpret(end: &End<'_>, reply: Reply) -> Verdict {
-    said(end, reply).unwrap_or_else(|fault| failed(end, &fault))
+    judged(end, reply).unwrap_or_else(|fault| failed(end, &fault))
 }
 
 /// Applies a hook's rewrites to the next hook's event. The input's members are merged over those present; output
@@ -225,9 +225,9 @@ fn event(end: &End<'_>, reply: Reply) -> Option<ContractEvent> {
     if end.entry.allowed == Some(false) {
         return None;
     }
-    let said = said(end, reply);
-    let error = said.as_ref().err().map(|fault| fault.text.clone());
-    let decision = said.unwrap_or_else(|fault| failed(end, &fault)).decision;
+    let judged = judged(end, reply);
+    let error = judged.as_ref().err().map(|fault| fault.text.clone());
+    let decision = judged.unwrap_or_else(|fault| failed(end, &fault)).decision;
     let duration = end.duration.map(|taken| taken.as_millis());
     let duration = duration.and_then(|millis| u64::try_from(millis).ok());
     let members = [
@@ -261,7 +261,7 @@ enum Reply {
 }
 
 /// Interprets the output of a hook that did not fail.
-fn said(end: &End<'_>, reply: Reply) -> Result<Verdict, Fault> {
+fn judged(end: &End<'_>, reply: Reply) -> Result<Verdict, Fault> {
     if end.entry.allowed == Some(false) {
         return Err(Fault::new(
             Skip::ConsentRefused,

@@ -81,15 +81,15 @@ pub(super) const FACTS: Facts = Facts {
 };
 
 fn interpret(end: &End<'_>) -> Verdict {
-    let at = FACTS.stop_of(end.point);
+    let stoppable = FACTS.stop_of(end.point);
     match said(end) {
-        Said::Broke(skip) => broke(end, at, skip),
-        Said::Nothing => match answered(end, at) {
+        Said::Broke(skip) => broke(end, stoppable, skip),
+        Said::Nothing => match answered(end, stoppable) {
             Some(verdict) if verdict.decision.stops() => verdict,
             Some(_) | None => silent(Skip::EmptyStdout),
         },
-        Said::Refused(stderr) => exit_2(end, at, stderr),
-        Said::Text(text) => printed(at, text),
+        Said::Refused(stderr) => exit_2(end, stoppable, stderr),
+        Said::Text(text) => printed(stoppable, text),
     }
 }
 
@@ -168,11 +168,11 @@ fn united(configs: &[Json]) -> Json {
 }
 
 /// Builds the verdict for exit code 2, which stops whatever the output. An answer has the reason in its own field.
-fn exit_2(end: &End<'_>, at: Stop, stderr: String) -> Verdict {
-    match answered(end, at) {
+fn exit_2(end: &End<'_>, stoppable: Stop, stderr: String) -> Verdict {
+    match answered(end, stoppable) {
         Some(verdict) if verdict.decision.stops() => verdict,
-        Some(verdict) if end.stdout.trim_ascii().is_empty() => refused(at, verdict.reason),
-        Some(_) | None => refused(at, stderr),
+        Some(verdict) if end.stdout.trim_ascii().is_empty() => refused(stoppable, verdict.reason),
+        Some(_) | None => refused(stoppable, stderr),
     }
 }
 
@@ -180,19 +180,21 @@ fn exit_2(end: &End<'_>, at: Stop, stderr: String) -> Verdict {
 ///
 /// Gemini CLI reads its JSON nevertheless, and takes text for a block unless the exit code is 0 or 1. An end by a
 /// signal has no exit code there, and counts as 0.
-fn broke(end: &End<'_>, at: Stop, skip: Skip) -> Verdict {
+fn broke(end: &End<'_>, stoppable: Stop, skip: Skip) -> Verdict {
     // The output of a hook that was not run, or that took too long, is not read.
     if !matches!(skip, Skip::NonzeroExit | Skip::Signal) {
         return Verdict::skipped(skip);
     }
-    let answered = answered(end, at);
+    let answered = answered(end, stoppable);
     let is_json = answered.is_some();
     if let Some(verdict) = answered.filter(|verdict| verdict.decision.stops()) {
         return verdict;
     }
     let words = words(end);
     match end.kind {
-        EndKind::Exited(code) if code != 1 && !is_json && !words.is_empty() => refused(at, words),
+        EndKind::Exited(code) if code != 1 && !is_json && !words.is_empty() => {
+            refused(stoppable, words)
+        }
         EndKind::Exited(_) => {
             let is_text = !is_json && !words.is_empty();
             let message = is_text.then(|| format!("Warning: {words}"));
@@ -220,13 +222,13 @@ fn words(end: &End<'_>) -> String {
 }
 
 /// Returns the answer of an end other than text on exit 0. `None` where it is no JSON object.
-fn answered(end: &End<'_>, at: Stop) -> Option<Verdict> {
+fn answered(end: &End<'_>, stoppable: Stop) -> Option<Verdict> {
     let words = words(end);
     let inner = unquoted(&words);
     let inner = inner.as_deref().map_or(words.as_str(), str::trim);
     let faults = Faults::default();
     let fields = Fields::parse(inner, &faults).ok()?;
-    Some(answer(at, &fields, &faults))
+    Some(answer(stoppable, &fields, &faults))
 }
 
 /// Returns the text of a JSON string: a hook may print its JSON as one.
@@ -235,12 +237,12 @@ fn unquoted(text: &str) -> Option<String> {
     document?.ok().and_then(members::text)
 }
 
-fn printed(at: Stop, text: &str) -> Verdict {
+fn printed(stoppable: Stop, text: &str) -> Verdict {
     let inner = unquoted(text);
     let inner = inner.as_deref().map_or(text, str::trim);
     let faults = Faults::default();
     match Fields::parse(inner, &faults) {
-        Ok(fields) => answer(at, &fields, &faults),
+        Ok(fields) => answer(stoppable, &fields, &faults),
         Err(Skip::InvalidJson) if !is_torn(inner) => Verdict {
             decision: Decision::Allow,
             system_message: text.to_owned(),
@@ -260,11 +262,11 @@ fn is_torn(text: &str) -> bool {
     text.trim_start().starts_with(['{', '['])
 }
 
-fn answer(at: Stop, fields: &Fields<'_, '_>, faults: &Faults) -> Verdict {
+fn answer(stoppable: Stop, fields: &Fields<'_, '_>, faults: &Faults) -> Verdict {
     let mut verdict = fields.universal();
     let reason = fields.text("reason").unwrap_or_default();
     if fields.boolean("continue") == Some(false) {
-        halt(&mut verdict, at, at == Stop::Nothing, &reason);
+        halt(&mut verdict, stoppable, stoppable == Stop::Nothing, &reason);
     }
     let words = [
         ("allow", Decision::Allow),
@@ -275,9 +277,9 @@ fn answer(at: Stop, fields: &Fields<'_, '_>, faults: &Faults) -> Verdict {
     ];
     let by = BlockedBy::Decision;
     match fields.word("decision", &words) {
-        Some(decision) if decision.stops() => stop(&mut verdict, at, by, &reason),
+        Some(decision) if decision.stops() => stop(&mut verdict, stoppable, by, &reason),
         // The user can be asked only before a tool call.
-        Some(Decision::Ask) if at != Stop::Call => {}
+        Some(Decision::Ask) if stoppable != Stop::Call => {}
         Some(decision) => decide(&mut verdict, decision, by, &reason),
         None => {}
     }

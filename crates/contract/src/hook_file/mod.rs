@@ -1,7 +1,7 @@
 //! Hook files in each runtime's own format, parsed into [`Registered`] hooks.
 //!
 //! Pure: the input is text, the result is hooks or an error with file, entry and field. Every entry is validated whole.
-//! What is particular to a runtime is the `HOOK_FILE` in the `hook_file.rs` of its folder.
+//! Each runtime's particulars are the `HOOK_FILE` in the `hook_file.rs` of its folder.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -26,7 +26,7 @@ pub use self::{
 use self::groups::Dialect;
 use super::{Entry, Matcher, Mode, Scheduling};
 
-/// What is particular to a runtime's hook files.
+/// Particulars of a runtime's hook files.
 #[derive(Debug)]
 pub(super) struct HookFile {
     /// The keys of an entry that runs a command, beside those that requests have too.

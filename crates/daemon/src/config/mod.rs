@@ -304,10 +304,10 @@ impl Config {
         // First as it is: its errors name lines.
         let file = deserialize(text)?;
         let Some(managed) = managed else {
-            return Self::of(file, environment);
+            return Self::from_file(file, environment);
         };
         let table = managed.narrow(read_table(text)?)?;
-        Self::of(deserialize(&table.to_string())?, environment)
+        Self::from_file(deserialize(&table.to_string())?, environment)
     }
 
     /// Parses a configuration.
@@ -316,10 +316,10 @@ impl Config {
     ///
     /// Names the key that is wrong.
     pub fn parse(text: &str, environment: &ProcessEnv) -> Result<Self, ConfigProblem> {
-        Self::of(deserialize(text)?, environment)
+        Self::from_file(deserialize(text)?, environment)
     }
 
-    fn of(mut file: ConfigFile, environment: &ProcessEnv) -> Result<Self, ConfigProblem> {
+    fn from_file(mut file: ConfigFile, environment: &ProcessEnv) -> Result<Self, ConfigProblem> {
         let secrets = self::secret::read(file.secret.clone())?;
         let backends = file.backends.by_profile();
         let container_runtime = self::container::read(file.container.clone(), &backends)?;

@@ -365,7 +365,7 @@ mod tests {
         let facts = Facts {
             run: Some(Box::new(RunSummary {
                 released: after(20),
-                ..RunSummary::of_test("strict", OutcomeKind::TimedOut, Duration::from_millis(30))
+                ..RunSummary::for_test("strict", OutcomeKind::TimedOut, Duration::from_millis(30))
             })),
             ..Facts::default()
         };

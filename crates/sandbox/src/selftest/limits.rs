@@ -25,7 +25,7 @@ const FAILED: &str = "failed";
 const KILLED: &str = "killed";
 const SUCCEEDED: &str = "succeeded";
 
-/// What a limit's attempts are made with.
+/// Parameters of a limit's attempts.
 #[derive(Clone, Copy)]
 pub(super) struct LimitTrial<'a> {
     pub(super) backend: &'a dyn Backend,
