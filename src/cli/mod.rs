@@ -54,6 +54,7 @@ pub struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum CliCommand {
+    Allow(install::AllowArgs),
     /// Verify, query, follow and export the journal
     Audit(audit::AuditArgs),
     #[command(hide = true)]
@@ -171,6 +172,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     connect::connect_over_network(remote::connect);
     let context = Context::new(everywhere);
     let done = match command {
+        CliCommand::Allow(allow) => allow.run(&context),
         CliCommand::Audit(audit) => audit.run(&context),
         CliCommand::Builtin(builtin) => builtin.run(),
         CliCommand::Config(config) => config.run(&context),

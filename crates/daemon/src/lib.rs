@@ -19,6 +19,7 @@ pub mod config;
 pub mod consent;
 pub mod daemon;
 mod dispatch;
+mod git;
 pub mod hooks;
 mod metrics;
 mod pipeline;

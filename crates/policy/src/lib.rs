@@ -20,6 +20,7 @@ mod start;
 pub mod state;
 pub mod tokens;
 mod transcripts;
+mod wider;
 mod workspace_roots;
 
 use hookjail_base::model::{

@@ -1,6 +1,7 @@
 //! `hookjail consent`: the allowlist, and open questions.
 
 mod ask;
+mod standing;
 
 use std::{
     collections::BTreeSet,
@@ -10,7 +11,7 @@ use std::{
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     process::ExitCode,
-    sync::atomic::AtomicBool,
+    sync::{Arc, atomic::AtomicBool},
 };
 
 use clap::{Args, Subcommand};
@@ -29,14 +30,17 @@ use hookjail_client::{
     server,
 };
 use hookjail_contract::Mode;
-use hookjail_policy::{GrantPlace, HookView, Network, git_paths};
+use hookjail_policy::{GrantPlace, HookView, Network, Policy, git_paths};
 use hookjail_sandbox::{
-    program::{OpenedFor, Program, digest::DigestCache},
+    program::{OpenedFor, Program, Script, digest::DigestCache},
     rootfs::View,
 };
 
 use self::ask::Where;
-pub(super) use self::ask::asking;
+pub(super) use self::{
+    ask::asking,
+    standing::{Book, Refused, Standing},
+};
 use hookjail_proto as pb;
 
 use super::{Context, profile, rows::Rows, success};
@@ -46,6 +50,7 @@ use hookjail_daemon::{
     consent::{
         self as admission,
         allowlist::{Allowlist, Entry, typed},
+        approved::Approved,
     },
     daemon::Assembly,
 };
@@ -181,17 +186,35 @@ pub(super) struct Terms {
 
 /// A consent with the digests that it is bound to.
 pub(super) struct BoundConsent {
-    /// Scripts that ask for their own place, and run as copies elsewhere.
-    pub(super) displaced: Vec<PathBuf>,
     pub(super) entry: Entry,
     /// Paths that git's configuration names, and that a hook is granted for that.
     pub(super) git: Vec<PathBuf>,
     /// Arguments that name files which may be code or data.
     pub(super) given: Vec<String>,
-    /// Whether the profile has a network, and whether it shows notices.
-    pub(super) serves: Serves,
+    policy: Arc<Policy>,
+    /// The command's scripts, as they are now.
+    scripts: Vec<Script>,
     /// Parts of the command that the consent cannot be bound to, as text.
     pub(super) unbound: Vec<String>,
+}
+
+impl BoundConsent {
+    /// Returns whether the profile has a network, and whether it shows notices.
+    pub(super) fn serves(&self) -> Serves {
+        Serves {
+            network: self.policy.network == Network::Outbound,
+            notices: self.policy.notify,
+        }
+    }
+
+    /// Returns the scripts that ask for their own place, and run as copies elsewhere.
+    pub(super) fn displaced(&self) -> impl Iterator<Item = &Path> {
+        let scripts = self
+            .scripts
+            .iter()
+            .filter(|script| self.policy.view == HookView::Machine && script.asks_for_its_place());
+        scripts.map(|script| script.path.as_path())
+    }
 }
 
 /// Common wishes of hooks that a profile serves.
@@ -203,7 +226,7 @@ pub(super) struct Serves {
     pub(super) notices: bool,
 }
 
-/// Binds a command to the current content of its files, in each of its spellings.
+/// Binds a command to the current content of its files, in each of its spellings, that of `hookjail run` first.
 ///
 /// # Errors
 ///
@@ -213,77 +236,112 @@ pub(super) fn bind(
     terms: &Terms,
     argv: Vec<OsString>,
 ) -> Result<Vec<BoundConsent>, Failure> {
-    let profile = terms.profile.as_str();
     let registry = Assembly::registry(config)?;
-    let policy = profile::find(&registry, profile)?;
+    let policy = profile::find(&registry, &terms.profile)?;
     let root = Assembly::root(config)?;
-    let view = View::of(root.as_ref(), &policy.files);
     let mut argv = match &root {
         None => resolve_name(argv)?,
         // A name without a slash is resolved in the container's root, by the profile's `PATH`.
         Some(_) => argv,
     };
+    let view = View::of(root.as_ref(), &policy.files);
     let path = Program::find(&argv, &policy.environment.path, view)?;
     argv[0] = path.clone().into_os_string();
     let within = terms.within.as_deref().map(directory).transpose()?;
+    let within = within.map(PathBuf::from);
     // Relative paths are resolved where the hook will start, as far as known.
-    let working_dir = terms.starts_in.clone();
-    let working_dir = working_dir.or_else(|| within.clone().map(PathBuf::from));
+    let working_dir = terms.starts_in.clone().or_else(|| within.clone());
     let working_dir = working_dir.map_or_else(env::current_dir, Ok);
     let working_dir =
         working_dir.map_err(|e| Failure::new(format!("no current directory: {e}")))?;
     // As `hookjail run` spells the command, and as a runtime does.
     let mut spellings = vec![resolve_script(argv.clone(), &working_dir), argv];
     spellings.dedup();
+    let git = of_git(&policy);
+    let open = |argv: &Vec<OsString>| {
+        let (data, start) = (&terms.data, Some(working_dir.as_path()));
+        let opened = Program::open(path.clone(), argv, data, start, OpenedFor::Oneself, view)?;
+        let program = opened.hash(&DigestCache::default(), &AtomicBool::new(false))?;
+        bound(terms, within.clone(), (&policy, &git), (argv, program))
+    };
+    spellings.iter().map(open).collect()
+}
+
+/// Returns the paths that the configurations of git name to which a profile gives access.
+fn of_git(policy: &Policy) -> Vec<PathBuf> {
     let granted = policy.files.system.iter().chain(&policy.files.named);
     let granted = granted.filter_map(|grant| match &grant.place {
         GrantPlace::Path(path) => Some(path.as_path()),
         GrantPlace::Entries(_) | GrantPlace::Source { .. } | GrantPlace::Workspace { .. } => None,
     });
-    let git: BTreeSet<_> = git_paths::named_by(granted)
-        .map(|(_, path, _)| path)
-        .collect();
-    let git: Vec<_> = git.into_iter().collect();
-    let bind = |argv: &Vec<OsString>| {
-        let command = command_line(argv).ok_or_else(|| Failure::new("the command is not UTF-8"))?;
-        let opened_for = OpenedFor::Oneself;
-        let (data, start) = (&terms.data, Some(working_dir.as_path()));
-        let opened = Program::open(path.clone(), argv, data, start, opened_for, view)?;
-        let program = opened.hash(&DigestCache::default(), &AtomicBool::new(false))?;
-        let scripts = program.scripts.iter();
-        let displaced = scripts
-            .filter(|script| policy.view == HookView::Machine && script.asks_for_its_place())
-            .map(|script| script.path.clone())
-            .collect();
-        if let Some(other) = data.iter().find(|it| !program.data.contains(it)) {
-            let message = format!(
-                "`{}` is no argument that the command is given: it is not there, or the program is known to execute it",
-                Path::new(other).display()
-            );
-            return Err(Failure::new(message));
-        }
-        let words = |words: &[OsString]| {
-            let words = words.iter().map(|it| it.to_string_lossy().into_owned());
-            words.collect::<Vec<_>>()
-        };
-        let approved_by = format!("uid {} by `hookjail consent allow`", nix::unistd::getuid());
-        let mut entry = Entry::new(command, program.digests, Some(&policy), approved_by);
-        entry.data = words(&program.data);
-        entry.expires_at = terms.until;
-        entry.working_dir_scope = within.clone().map(PathBuf::from);
-        Ok(BoundConsent {
-            displaced,
-            entry,
-            git: git.clone(),
-            given: words(&program.given),
-            serves: Serves {
-                network: policy.network == Network::Outbound,
-                notices: policy.notify,
-            },
-            unbound: program.unbound,
-        })
+    let paths = git_paths::named_by(granted).map(|(_, path, _)| path);
+    paths.collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+/// Makes the consent to one spelling of a command.
+fn bound(
+    terms: &Terms,
+    within: Option<PathBuf>,
+    (policy, git): (&Arc<Policy>, &[PathBuf]),
+    (argv, program): (&[OsString], Program),
+) -> Result<BoundConsent, Failure> {
+    let command = command_line(argv).ok_or_else(|| Failure::new("the command is not UTF-8"))?;
+    if let Some(other) = terms.data.iter().find(|it| !program.data.contains(it)) {
+        let message = format!(
+            "`{}` is no argument that the command is given: it is not there, or the program is known to execute it",
+            Path::new(other).display()
+        );
+        return Err(Failure::new(message));
+    }
+    let words = |words: &[OsString]| {
+        let words = words.iter().map(|it| it.to_string_lossy().into_owned());
+        words.collect::<Vec<_>>()
     };
-    spellings.iter().map(bind).collect()
+    let approved_by = format!("uid {} by `hookjail consent allow`", nix::unistd::getuid());
+    let mut entry = Entry::new(command, program.digests, Some(policy), approved_by);
+    entry.data = words(&program.data);
+    entry.expires_at = terms.until;
+    entry.working_dir_scope = within;
+    Ok(BoundConsent {
+        entry,
+        git: git.to_vec(),
+        given: words(&program.given),
+        policy: Arc::clone(policy),
+        scripts: program.scripts,
+        unbound: program.unbound,
+    })
+}
+
+/// Adds consents to the allowlist, all or none, and keeps the texts that are approved by them.
+///
+/// # Errors
+///
+/// Fails where the list cannot be read or written.
+pub(super) fn record<'a>(
+    config: &Config,
+    all: impl Iterator<Item = &'a BoundConsent>,
+) -> Result<(), Failure> {
+    let path = config.allowlist();
+    let all: Vec<_> = all.collect();
+    let entries = all.iter().map(|bound| bound.entry.clone());
+    let list = Allowlist::record_all(&path, entries.collect())?;
+    let approved = Approved::beside(&path);
+    for BoundConsent {
+        policy, scripts, ..
+    } in all
+    {
+        let script = |script: &Script| Ok((script.file.try_clone()?, script.sha256.clone()));
+        let scripts: io::Result<Vec<_>> = scripts.iter().map(script).collect();
+        let profile = policy.to_toml();
+        let keep = |scripts: Vec<_>| approved.keep(&scripts, (&profile, &policy.digest), &list);
+        if let Err(error) = scripts.and_then(keep) {
+            output::stderr(&format!(
+                "hookjail: approved texts are not kept, so a later change is shown without its difference: {error}"
+            ));
+            break;
+        }
+    }
+    Ok(())
 }
 
 fn allow(
@@ -293,8 +351,8 @@ fn allow(
     argv: Vec<OsString>,
 ) -> Result<ExitCode, Failure> {
     let all = bind(config, terms, argv)?;
+    record(config, all.iter())?;
     for bound in &all {
-        Allowlist::record(&config.allowlist(), bound.entry.clone())?;
         tell(context, &terms.profile, bound);
     }
     if !context.call.json
@@ -314,7 +372,7 @@ fn allow(
 }
 
 /// Returns a warning if the daemon that serves runs uses another allowlist.
-fn other_list(context: &Context) -> Option<String> {
+pub(super) fn other_list(context: &Context) -> Option<String> {
     let socket = server::daemon(&context.call, None)?;
     let owner = socket.metadata().ok()?.uid();
     let own = nix::unistd::geteuid().as_raw();
@@ -352,12 +410,13 @@ pub(super) fn displaced_script(script: &Path, profile: &str) -> String {
 
 /// Prints a consent, with the files that it is bound to.
 fn tell(context: &Context, profile: &str, bound: &BoundConsent) {
+    let displaced: Vec<_> = bound.displaced().collect();
     let BoundConsent {
-        displaced,
         entry,
         git,
         given,
-        serves: _,
+        policy: _,
+        scripts: _,
         unbound,
     } = bound;
     let command = &entry.command;
@@ -365,7 +424,7 @@ fn tell(context: &Context, profile: &str, bound: &BoundConsent) {
         let digests: Vec<_> = entry
             .digests
             .iter()
-            .map(|digest| json!({ "path": digest.path, "role": digest.role.name(), "sha256": digest.sha256 }))
+            .map(|digest| json!({ "path": digest.path, "role": digest.role.name(), "roots": digest.roots, "sha256": digest.sha256 }))
             .collect();
         output::json_line(&json!({
             "command": command,
@@ -385,8 +444,11 @@ fn tell(context: &Context, profile: &str, bound: &BoundConsent) {
         typed(command)
     ));
     for digest in &entry.digests {
-        let (role, sha256) = (digest.role.name(), &digest.sha256);
-        rows.row(role, format!("{sha256}  {}", digest.path));
+        let content = match digest.roots {
+            true => "as root keeps it",
+            false => &digest.sha256,
+        };
+        rows.row(digest.role.name(), format!("{content}  {}", digest.path));
     }
     rows.each("not bound", unbound);
     for script in displaced {

@@ -105,8 +105,8 @@ pub(super) fn may_have_been(original: &str, before: &str) -> bool {
 /// The relation of a command in settings to what `install` writes.
 #[derive(Debug, Eq, PartialEq)]
 pub(super) enum Reading {
-    /// As `install` writes it, for this very program.
-    Confined,
+    /// As `install` writes it, for this very program and under this profile.
+    Confined(String),
     /// With hookjail in it, and not confined for certain, for this reason.
     Doubtful(String),
     /// Another command.
@@ -141,9 +141,10 @@ impl Reader<'_> {
             return more_than_one();
         }
         program.push("--".to_owned());
-        if let Some(doubt) = self.doubt(&program) {
-            return doubt;
-        }
+        let profile = match self.profile(&program) {
+            Ok(profile) => profile,
+            Err(why) => return Reading::Doubtful(why),
+        };
         let given = shlex::try_join(self.form.variables.iter().map(String::as_str));
         let given = given.map_or_else(|_| String::new(), |given| format!("{given} "));
         let command = command.strip_prefix(&given).unwrap_or(command);
@@ -151,7 +152,7 @@ impl Reader<'_> {
             || within_a_shell(command).is_some()
             || words(command, self.value).is_some();
         if is_one {
-            Reading::Confined
+            Reading::Confined(profile)
         } else {
             more_than_one()
         }
@@ -164,54 +165,54 @@ impl Reader<'_> {
         }
         let end = words.iter().position(|word| word == "--");
         let program = end.and_then(|end| words.get(..=end));
-        self.doubt(program.unwrap_or(words))
-            .unwrap_or(Reading::Confined)
-    }
-
-    /// Returns the doubt about the words up to `--`, if there is any.
-    fn doubt(&self, words: &[String]) -> Option<Reading> {
-        let (program, options) = words.split_first()?;
-        if !(self.is_this)(Path::new(program)) {
-            return Some(Reading::Doubtful(format!(
-                "`{program}` is not this hookjail"
-            )));
+        match self.profile(program.unwrap_or(words)) {
+            Ok(profile) => Reading::Confined(profile),
+            Err(why) => Reading::Doubtful(why),
         }
-        self.difference(options).map(Reading::Doubtful)
     }
 
-    /// Returns the difference of options from those of the entry's form, in its order.
-    fn difference(&self, options: &[String]) -> Option<String> {
+    /// Returns the profile that the words up to `--` name, where they are of the entry's form, in its order.
+    ///
+    /// # Errors
+    ///
+    /// Returns the difference.
+    fn profile(&self, words: &[String]) -> Result<String, String> {
+        let (program, options) = words.split_first().ok_or("it is blank")?;
+        if !(self.is_this)(Path::new(program)) {
+            return Err(format!("`{program}` is not this hookjail"));
+        }
         let form = self.form;
         let mut rest = options.iter().map(String::as_str).peekable();
         rest.next_if_eq(&"run");
         let mut value = |name: &str| rest.next_if_eq(&name).and_then(|_| rest.next());
         let [runtime, profile, timeout, point] =
             ["--as", "--profile", "--timeout", "--point"].map(&mut value);
-        let others = Some("its options are not those that `hookjail install` writes".to_owned());
+        let others = || "its options are not those that `hookjail install` writes".to_owned();
         let (Some(profile), true) = (profile, runtime == Some(form.runtime)) else {
-            return others;
+            return Err(others());
         };
         if !rest.eq(["--start", "--"]) || point.is_some() && form.point.is_none() {
-            return others;
+            return Err(others());
         }
         if let Some(own) = form.point
             && point != Some(own)
         {
-            return Some(format!("its `--point` is not `{own}`"));
+            return Err(format!("its `--point` is not `{own}`"));
         }
         if !(self.is_profile)(profile) {
-            return Some(format!("its profile `{profile}` does not exist"));
+            return Err(format!("its profile `{profile}` does not exist"));
         }
-        let Ok(timeout) = timeout.map(parse_span).transpose() else {
-            return others;
-        };
+        let timeout = timeout.map(parse_span).transpose();
+        let timeout = timeout.map_err(|_| others())?;
         let is_in_time = match (timeout, form.timeout) {
             (Some(timeout), Some(own)) => !timeout.is_zero() && timeout < own,
             (None, None) => true,
             (Some(_), None) | (None, Some(_)) => false,
         };
-        let why = "its `--timeout` and the time of its entry do not match";
-        (!is_in_time).then(|| why.to_owned())
+        match is_in_time {
+            true => Ok(profile.to_owned()),
+            false => Err("its `--timeout` and the time of its entry do not match".to_owned()),
+        }
     }
 }
 
@@ -307,6 +308,10 @@ mod tests {
         variables: &[],
     };
 
+    fn confined() -> Reading {
+        Reading::Confined("develop".to_owned())
+    }
+
     #[test]
     fn a_line_is_confined_and_comes_back_as_it_was() {
         for (program, start) in [
@@ -380,7 +385,7 @@ mod tests {
             .of_line("ls", true),
         ];
         for line in written.map(Option::unwrap) {
-            assert_eq!(reader.line(&line, true), Reading::Confined, "{line}");
+            assert_eq!(reader.line(&line, true), confined(), "{line}");
             for other in [
                 format!("{line}; id"),
                 format!("{line}\nid"),
@@ -412,11 +417,11 @@ mod tests {
         }
         let line = form.of_line("ls", true).unwrap();
         let timed = |time: &str| reader.line(&line.replacen("57s", time, 1), true);
-        assert_eq!(timed("59s"), Reading::Confined);
+        assert_eq!(timed("59s"), confined());
         for time in ["0s", "60s", "9999h", "x"] {
-            assert_ne!(timed(time), Reading::Confined, "{time}");
+            assert_ne!(timed(time), confined(), "{time}");
         }
-        assert_ne!(timed("57s --timeout 1s"), Reading::Confined);
+        assert_ne!(timed("57s --timeout 1s"), confined());
         // An entry without a time of its own has the runtime's, which a time of the line's may exceed.
         let [untimed, unnamed] = [
             LineForm {
@@ -429,18 +434,18 @@ mod tests {
             },
         ];
         let read_as = |form, line: &str| Reader { form, ..reader }.line(line, true);
-        assert_ne!(read_as(&untimed, &line), Reading::Confined);
+        assert_ne!(read_as(&untimed, &line), confined());
         let line = line.replacen("--timeout 57s ", "", 1);
-        assert_eq!(read_as(&untimed, &line), Reading::Confined);
-        assert_ne!(read_as(&form, &line), Reading::Confined);
+        assert_eq!(read_as(&untimed, &line), confined());
+        assert_ne!(read_as(&form, &line), confined());
         // The runtime names the points itself.
         assert_ne!(
             read_as(&unnamed, &form.of_line("ls", true).unwrap()),
-            Reading::Confined
+            confined()
         );
         assert_eq!(
             read_as(&unnamed, &unnamed.of_line("ls", true).unwrap()),
-            Reading::Confined
+            confined()
         );
         for plain in [
             "grep hookjail notes",
@@ -452,17 +457,17 @@ mod tests {
         }
         // Words to a runtime that has no shell.
         let split = form.of_line("a ; b", true).unwrap();
-        assert_eq!(reader.line(&split, false), Reading::Confined);
-        assert_ne!(reader.line(&split, true), Reading::Confined);
+        assert_eq!(reader.line(&split, false), confined());
+        assert_ne!(reader.line(&split, true), confined());
         let words = form.of_words(&["a;".to_owned(), "--".to_owned()]);
-        assert_eq!(reader.words(&words), Reading::Confined);
+        assert_eq!(reader.words(&words), confined());
         assert_eq!(reader.words(&words[1..]), Reading::Plain);
         let behind = [&["env".to_owned()], &words[..]].concat();
         assert_ne!(reader.words(&behind), Reading::Plain);
         for (index, _) in words.iter().enumerate().take(9).skip(1) {
             let mut other = words.clone();
             other.remove(index);
-            assert_ne!(reader.words(&other), Reading::Confined, "{other:?}");
+            assert_ne!(reader.words(&other), confined(), "{other:?}");
         }
     }
 

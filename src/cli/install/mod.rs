@@ -1,9 +1,11 @@
 //! `hookjail install --RUNTIME`: changes a runtime's settings so that its hooks run confined.
 
+mod allow;
 mod edit;
 mod fetch;
 mod ground;
 mod line;
+mod plan;
 mod rehearsal;
 mod settings;
 mod unserved;
@@ -11,46 +13,33 @@ mod unserved;
 use std::{
     collections::{BTreeMap, BTreeSet},
     env,
-    ffi::OsString,
     io::{self, BufRead, IsTerminal},
     path::{Path, PathBuf},
     process::ExitCode,
-    time::Duration,
 };
 
 use clap::{ArgAction, ArgMatches, Args};
-use nix::unistd::{AccessFlags, access};
 use serde_json::{Value, json};
 
-use hookjail_base::model::{Command, Lines, ProfileName, plain};
-use hookjail_client::{
-    Failure, on_demand, output,
-    program::resolve_program,
-    thin::{THIN, WHOLE},
-};
-use hookjail_contract::{
-    Action, CommandStyle, Registered,
-    adopt::{Adopted, Stakes},
-};
-use hookjail_policy::{Policy, Registry, environment};
+use hookjail_base::model::{Lines, plain};
+use hookjail_client::{Failure, on_demand, output};
+use hookjail_contract::{Registered, adopt::Adopted};
 use hookjail_sandbox::{Caches, Fetching};
 
+pub(super) use self::allow::AllowArgs;
 use self::{
-    edit::Edit,
     fetch::Fetch,
-    line::{LineForm, Reader, Reading},
+    plan::{Becomes, InstallStep, Planned, Planner, Purpose},
     settings::{Empty, SettingsFile, files},
 };
 use super::{
     Context,
-    consent::{self, BoundConsent, Terms},
+    consent::{self, Book},
     profile,
     rows::Rows,
     success,
 };
-use hookjail_daemon::{
-    config::Config, consent::allowlist::Allowlist, daemon::Assembly, hooks::variables::words,
-};
+use hookjail_daemon::{config::Config, daemon::Assembly};
 
 /// The profile that usual hooks need: formatters, linters, tests, commits.
 const PROFILE: &str = "develop";
@@ -133,140 +122,24 @@ impl Args for NamedRuntime {
     }
 }
 
-/// The plan for one hook.
-struct InstallStep {
-    becomes: Becomes,
-    /// The command in the settings.
-    before: String,
-    hook: Registered,
-}
-
-enum Becomes {
-    /// The hook stays as it is, with the reason.
-    Kept(&'static str),
-    /// The hook cannot be changed, with the reason.
-    Left(String),
-    /// The hook is changed.
-    Changed(Box<SettingsChange>),
-}
-
-impl Becomes {
-    fn put_back(after: String, edits: Vec<Edit>) -> Self {
-        Self::Changed(Box::new(SettingsChange {
-            after,
-            argv: Vec::new(),
-            bound: Vec::new(),
-            edits,
-            fetches: BTreeSet::new(),
-            remarks: Vec::new(),
-        }))
-    }
-}
-
-struct SettingsChange {
-    after: String,
-    /// The hook's program and arguments; none where a hook is put back.
-    argv: Vec<String>,
-    /// The consents to add; none where a hook is put back.
-    bound: Vec<BoundConsent>,
-    edits: Vec<Edit>,
-    /// The fetches of its packages.
-    fetches: BTreeSet<Fetch>,
-    /// Remarks for the user.
-    remarks: Vec<String>,
-}
-
-/// A file, with the plans for its hooks.
-struct Planned {
-    file: SettingsFile,
-    steps: Vec<InstallStep>,
-}
-
-impl Planned {
-    fn changes(&self) -> impl Iterator<Item = &SettingsChange> {
-        self.steps.iter().filter_map(|step| match &step.becomes {
-            Becomes::Changed(change) => Some(&**change),
-            Becomes::Kept(_) | Becomes::Left(_) => None,
-        })
-    }
-}
-
 impl InstallArgs {
     pub(super) fn run(mut self, context: &Context) -> Result<ExitCode, Failure> {
         let config = context.load()?;
         let project = env::current_dir()?;
-        let files = files(
-            self.runtime.runtime,
-            self.settings.as_deref(),
-            context,
-            &config,
-            &project,
-        )?;
+        let (runtime, named) = (self.runtime.runtime, self.settings.as_deref());
+        let files = files(runtime, named, context, &config, &project)?;
         let mut hooks = files.iter().filter_map(|file| file.hooks().ok());
         if !self.uninstall && hooks.any(|hooks| !hooks.is_empty()) {
             self.choose_profile(context)?;
         }
-        let known = Known {
-            config: &config,
-            registry: Assembly::registry(&config).ok(),
-        };
-        let roots = match &known.registry {
-            Some(registry) => Assembly::roots(&config, registry),
-            None => config.workspace_roots.clone(),
-        };
-        let no_workspace = roots.admit(&project).err();
-        let program = env::current_exe()?;
-        if !self.uninstall && no_workspace.is_none() && program.starts_with(&project) {
-            return Err(Failure::new(format!(
-                "hookjail's own program `{}` lies in the project, whose hooks could replace it; install hookjail elsewhere",
-                program.display()
-            )));
-        }
-        let empty = no_workspace.is_some().then(Empty::new).transpose()?;
-        let binds = known
-            .policy(&self.profile)
-            .is_some_and(|it| it.needs_workspace());
-        // A runtime joins the variables of all its files.
-        let mut of_files = files.iter().filter(|_| !self.uninstall);
-        let steered = of_files.find_map(SettingsFile::steers_hookjail);
-        let steered = steered.or_else(|| {
-            let runtime = (!self.uninstall).then_some(self.runtime.runtime)?;
-            settings::steering_environment(runtime, &project)
-        });
-        let mut planned = Vec::new();
-        for mut file in files {
-            // A hook without a workspace does not start in the project.
-            file.within = (file.is_projects && binds).then(|| project.clone());
-            if let Some(empty) = &empty {
-                empty.path().clone_into(&mut file.rehearsed_in);
-            }
-            let hooks = file.hooks()?;
-            let steps = hooks.into_iter().map(|hook| match &no_workspace {
-                // The project cannot be a workspace, so every run under a profile for projects would be refused.
-                Some(why) if file.is_projects && !self.uninstall => InstallStep {
-                    becomes: Becomes::Left(format!("`{}` {why}", project.display())),
-                    before: before(&hook),
-                    hook,
-                },
-                Some(_) | None => self.step(&known, &file, hook),
-            });
-            let mut steps: Vec<InstallStep> = steps.collect();
-            if let Some(why) = file.why_kept().or_else(|| steered.clone()) {
-                for step in &mut steps {
-                    if matches!(step.becomes, Becomes::Changed(_)) {
-                        step.becomes = Becomes::Left(why.clone());
-                    }
-                }
-            }
-            planned.push(Planned { file, steps });
-        }
+        let mut planned = self.plan(&config, files, &project)?;
         // Only the list says which commands a question is about.
         let can_ask = self.yes || (!context.call.json && io::stdin().is_terminal());
-        if self.dry_run || !can_ask || planned.iter().flat_map(Planned::changes).count() == 0 {
+        if self.dry_run || !can_ask || count(&planned) == 0 {
             if !context.call.json {
                 show(&planned);
             }
-            if !self.dry_run && planned.iter().flat_map(Planned::changes).count() > 0 {
+            if !self.dry_run && count(&planned) > 0 {
                 let message = "nothing was changed: say --yes to change what is shown, or --dry-run to see it alone";
                 return Err(Failure::new(message));
             }
@@ -275,32 +148,17 @@ impl InstallArgs {
         }
         // Only now, with somebody who answers: from here on programs run.
         if !self.uninstall {
-            let directory = empty.as_ref().map_or(&*project, Empty::path);
-            let fetched = self.fetch(&config, &planned, directory)?;
-            let is_compared = self.bare && self.agrees_to_bare_runs(&planned)?;
-            for Planned { file, steps } in &mut planned {
-                for step in steps {
-                    self.rehearse(&config, file, step, (&fetched, is_compared));
-                }
-            }
+            self.rehearse_all(&config, &mut planned, &project)?;
         }
         if !context.call.json {
             show(&planned);
         }
-        if planned.iter().flat_map(Planned::changes).count() == 0 {
+        if count(&planned) == 0 {
             self.tell(context, &planned, None, None);
             return Ok(code(&planned));
         }
-        if !self.yes {
-            let question = match self.uninstall {
-                true => "Put this back? [y/N] ",
-                false => {
-                    "Allow these commands as their files are now, and change the settings? [y/N] "
-                }
-            };
-            if !agreed(question)? {
-                return Err(Failure::new("nothing was changed"));
-            }
+        if !self.yes && !agreed(self.question(&planned))? {
+            return Err(Failure::new("nothing was changed"));
         }
         let backups = self.carry_out(&config, &planned)?;
         let socket = (!self.uninstall).then(|| on_demand::daemon(&context.call, None));
@@ -308,11 +166,92 @@ impl InstallArgs {
         Ok(code(&planned))
     }
 
+    fn question(&self, planned: &[Planned]) -> &'static str {
+        let mut changes = planned.iter().flat_map(Planned::changes);
+        match (self.uninstall, changes.any(|it| !it.edits.is_empty())) {
+            (true, _) => "Put this back? [y/N] ",
+            (false, true) => {
+                "Allow these commands as their files are now, and change the settings? [y/N] "
+            }
+            (false, false) => "Allow these commands as their files are now? [y/N] ",
+        }
+    }
+
+    /// Plans for the hooks of all files.
+    fn plan(
+        &self,
+        config: &Config,
+        files: Vec<SettingsFile>,
+        project: &Path,
+    ) -> Result<Vec<Planned>, Failure> {
+        let registry = Assembly::registry(config).ok();
+        let closed = plan::no_workspace(config, registry.as_ref(), project);
+        let program = env::current_exe()?;
+        if !self.uninstall && closed.is_none() && program.starts_with(project) {
+            return Err(Failure::new(format!(
+                "hookjail's own program `{}` lies in the project, whose hooks could replace it; install hookjail elsewhere",
+                program.display()
+            )));
+        }
+        // The project cannot be a workspace, so every run under a profile for projects would be refused.
+        let closed = closed.map(|why| format!("`{}` {why}", project.display()));
+        // A runtime joins the variables of all its files.
+        let mut asked = files.iter().filter(|_| !self.uninstall);
+        let steered = asked.find_map(SettingsFile::steers_hookjail);
+        let steered = steered.or_else(|| {
+            let runtime = (!self.uninstall).then_some(self.runtime.runtime)?;
+            settings::steering_environment(runtime, project)
+        });
+        let planner = Planner {
+            book: &Book::open(config)?,
+            profile: &self.profile,
+            purpose: match self.uninstall {
+                true => Purpose::PutBack,
+                false => Purpose::Confine,
+            },
+            registry: registry.as_ref(),
+            runtime: self.runtime,
+        };
+        let mut planned = Vec::new();
+        for file in files {
+            let mut file = planner.file(file, closed.as_deref())?;
+            if let Some(why) = file.file.why_kept().or_else(|| steered.clone()) {
+                file.leave_edits(&why);
+            }
+            planned.push(file);
+        }
+        Ok(planned)
+    }
+
+    /// Fetches packages, and rehearses each guard that is to be switched.
+    fn rehearse_all(
+        &self,
+        config: &Config,
+        planned: &mut [Planned],
+        project: &Path,
+    ) -> Result<(), Failure> {
+        let registry = Assembly::registry(config).ok();
+        let closed = plan::no_workspace(config, registry.as_ref(), project);
+        let empty = closed.map(|_| Empty::new()).transpose()?;
+        let directory = empty.as_ref().map_or(project, Empty::path);
+        let fetched = self.fetch(config, planned, directory)?;
+        let is_compared = self.bare && self.agrees_to_bare_runs(planned)?;
+        for Planned { file, steps } in planned {
+            directory.clone_into(&mut file.rehearsed_in);
+            for step in steps {
+                self.rehearse(config, file, step, (&fetched, is_compared));
+            }
+        }
+        Ok(())
+    }
+
     /// Asks whether guards may run without confinement, by their commands.
     fn agrees_to_bare_runs(&self, planned: &[Planned]) -> Result<bool, Failure> {
         let steps = planned.iter().flat_map(|it| &it.steps);
         let guards: Vec<_> = steps
-            .filter(|step| matches!(step.becomes, Becomes::Changed(_)) && self.is_guard(&step.hook))
+            .filter(|step| {
+                matches!(step.becomes, Becomes::Changed(_)) && self.runtime.is_guard(&step.hook)
+            })
             .map(|step| &step.before)
             .collect();
         if self.yes || guards.is_empty() {
@@ -328,12 +267,6 @@ impl InstallArgs {
                 guards => format!("these {guards} guards"),
             }
         ))
-    }
-
-    /// Returns whether a hook decides about calls.
-    fn is_guard(&self, hook: &Registered) -> bool {
-        let (runtime, point) = (self.runtime.runtime, Some(hook.point.as_str()));
-        runtime.stakes(point) == Stakes::Gate && runtime.is_of_a_call(point)
     }
 
     /// Goes on under a profile without namespaces, after a question, where this host confines nothing under the usual one.
@@ -371,238 +304,6 @@ impl InstallArgs {
         }
         other.clone_into(&mut self.profile);
         Ok(())
-    }
-
-    fn step(&self, known: &Known<'_>, file: &SettingsFile, hook: Registered) -> InstallStep {
-        let becomes = match &hook.action {
-            Action::Command(Command::Line { shell, text }) => {
-                self.line(known, file, &hook, shell.as_deref(), text)
-            }
-            Action::Command(Command::Argv(words)) => {
-                let words: Option<Vec<String>> = words
-                    .iter()
-                    .map(|word| word.to_str().map(str::to_owned))
-                    .collect();
-                match words {
-                    Some(words) => self.words(known, file, &hook, &words),
-                    None => Err("it is not UTF-8".to_owned()),
-                }
-            }
-            Action::Http(_) => Ok(Becomes::Kept(
-                "the runtime posts it itself, wherever it says; `hookjail install` changes commands alone",
-            )),
-            Action::Approve(_)
-            | Action::Builtin(_)
-            | Action::Log(_)
-            | Action::Supplied(_)
-            | Action::Unsupported(_) => Ok(Becomes::Kept("runs no command")),
-        };
-        InstallStep {
-            becomes: becomes.unwrap_or_else(Becomes::Left),
-            before: before(&hook),
-            hook,
-        }
-    }
-
-    /// Plans the change of a shell's line, or returns why it stays.
-    fn line(
-        &self,
-        known: &Known<'_>,
-        file: &SettingsFile,
-        hook: &Registered,
-        shell: Option<&Path>,
-        text: &str,
-    ) -> Result<Becomes, String> {
-        let variables = line::variables(&hook.configured_env);
-        let original = line::original(text, &variables);
-        if self.uninstall {
-            let Some(original) = original else {
-                return Ok(Becomes::Kept("is not confined"));
-            };
-            let (edit, original) = file.edit_back(hook, text, original)?;
-            return Ok(Becomes::put_back(original, vec![edit]));
-        }
-        let style = self
-            .runtime
-            .runtime
-            .mode
-            .defaults(hook.point.as_str())
-            .command;
-        let shell = match (shell, style) {
-            (Some(own), _) => Some(own.to_str().ok_or("its shell is not UTF-8")?),
-            (None, CommandStyle::Shell { program, .. }) => Some(program),
-            (None, CommandStyle::Argv) => None,
-        };
-        let value = |name: &str| file.value(name);
-        if let Some(stays) = self.stays(known, hook, &value, &variables, |reader| {
-            reader.line(text, shell.is_some())
-        })? {
-            return Ok(stays);
-        }
-        let (words, is_one_command) = match shell {
-            // The runtime uses no shell: variables, pipes and tildes are plain words.
-            None => {
-                let words = shlex::split(text).ok_or("a quote has no end")?;
-                (Some(from_its_directory(hook, words)), true)
-            }
-            Some(_) => {
-                let words = words(text, value);
-                let words = words.map(|words| from_its_directory(hook, words));
-                // A program that is not found may be a shell built-in.
-                let words =
-                    words.filter(|words| resolve_program(vec![words[0].clone().into()]).is_ok());
-                let is_one_command = words.is_some();
-                (words, is_one_command)
-            }
-        };
-        let in_a_shell = || [shell.unwrap_or(line::SHELLS[0]), "-c", text].map(str::to_owned);
-        let argv = words.unwrap_or_else(|| in_a_shell().to_vec());
-        let program = program()?;
-        let form = self.form(&program, hook, shell, &variables);
-        let after = form.of_line(text, is_one_command);
-        let after = after.ok_or("it has a NUL byte")?;
-        let edit = file.edit_line(hook, text, &after)?;
-        let argv = [variables, argv].concat();
-        self.change(known.config, file, hook, argv, after, vec![edit])
-    }
-
-    /// Plans the change of a program with arguments, or returns why it stays.
-    fn words(
-        &self,
-        known: &Known<'_>,
-        file: &SettingsFile,
-        hook: &Registered,
-        words: &[String],
-    ) -> Result<Becomes, String> {
-        let variables = line::variables(&hook.configured_env);
-        let original = line::original_words(words, &variables);
-        if self.uninstall {
-            let Some(original) = original else {
-                return Ok(Becomes::Kept("is not confined"));
-            };
-            let edits = file.edit_words(hook, original)?;
-            return Ok(Becomes::put_back(original.join(" "), edits));
-        }
-        let value = |name: &str| file.value(name);
-        let stays = self.stays(known, hook, &value, &variables, |reader| {
-            reader.words(words)
-        });
-        if let Some(stays) = stays? {
-            return Ok(stays);
-        }
-        let program = program()?;
-        let confined = self.form(&program, hook, None, &variables).of_words(words);
-        let edits = file.edit_words(hook, &confined)?;
-        self.change(
-            known.config,
-            file,
-            hook,
-            [variables, from_its_directory(hook, words.to_vec())].concat(),
-            confined.join(" "),
-            edits,
-        )
-    }
-
-    /// Returns why a command that names hookjail stays.
-    ///
-    /// # Errors
-    ///
-    /// Fails where it need not be confined.
-    fn stays(
-        &self,
-        known: &Known<'_>,
-        hook: &Registered,
-        value: &dyn Fn(&str) -> Option<String>,
-        variables: &[String],
-        read: impl FnOnce(&Reader<'_>) -> Reading,
-    ) -> Result<Option<Becomes>, String> {
-        let words = program()?;
-        let written = words.first().map(Path::new).unwrap_or(Path::new(""));
-        // By another path a hook, or whoever changes the project, may have put something else there by the time it is called.
-        let programs = [written.to_owned(), written.with_file_name(WHOLE)];
-        let is_this = |path: &Path| programs.iter().any(|it| it.as_os_str() == path.as_os_str());
-        let is_profile = |name: &str| known.policy(name).is_some();
-        match read(&Reader {
-            form: &self.form(&words, hook, None, variables),
-            is_profile: &is_profile,
-            is_this: &is_this,
-            value,
-        }) {
-            Reading::Confined => Ok(Some(Becomes::Kept("is confined already"))),
-            Reading::Doubtful(why) => Err(format!(
-                "it is NOT confined: {why}; put the hook's own command there, and install again"
-            )),
-            Reading::Plain => Ok(None),
-        }
-    }
-
-    /// Binds a consent to a command.
-    fn change(
-        &self,
-        config: &Config,
-        file: &SettingsFile,
-        hook: &Registered,
-        argv: Vec<String>,
-        after: String,
-        edits: Vec<Edit>,
-    ) -> Result<Becomes, String> {
-        file.starts_inside(hook)?;
-        let mut names = hook.configured_env.keys();
-        if let Some(name) = names.find(|name| environment::steers_hookjail(name)) {
-            return Err(format!(
-                "its variable `{name}` decides about hookjail itself, too; remove it there, and install again"
-            ));
-        }
-        let terms = Terms {
-            data: Vec::new(),
-            profile: self.profile.clone(),
-            starts_in: hook.working_dir.clone(),
-            until: None,
-            within: file.within.clone(),
-        };
-        let os: Vec<OsString> = argv.iter().map(Into::into).collect();
-        let bound = consent::bind(config, &terms, os).map_err(|failure| failure.message)?;
-        let mut remarks = Vec::new();
-        for what in bound.first().iter().flat_map(|it| &it.unbound) {
-            remarks.push(format!("the consent is not bound to {what}"));
-        }
-        let entry = bound.first().map(|bound| &bound.entry);
-        let serves = bound
-            .first()
-            .map_or_else(consent::Serves::default, |it| it.serves);
-        remarks.extend(unserved::remarks(&before(hook), entry, serves));
-        let git = bound.first().and_then(|it| consent::named_by_git(&it.git));
-        remarks.extend(git.filter(|_| unserved::asks_git(&before(hook), entry)));
-        for script in bound.first().iter().flat_map(|it| &it.displaced) {
-            remarks.push(consent::displaced_script(script, &self.profile));
-        }
-        for file in bound.first().iter().flat_map(|it| &it.given) {
-            remarks.push(format!(
-                "a changed `{file}` needs a new consent, and the hook is given a copy of it; if its program only reads or formats it: \
-                 hookjail consent allow --data {file} --profile {} -- CMD",
-                self.profile
-            ));
-        }
-        let elsewhere = hook.configured_env.iter();
-        let elsewhere =
-            elsewhere.filter(|(_, value)| value.to_str().is_none_or(|it| it.contains('$')));
-        for (name, _) in elsewhere {
-            remarks.push(format!(
-                "its variable `{name}` takes a value from elsewhere, and is there if the profile lets it in"
-            ));
-        }
-        let fetches = match serves.network {
-            true => BTreeSet::new(),
-            false => Fetch::all(&before(hook), entry, &file.project),
-        };
-        Ok(Becomes::Changed(Box::new(SettingsChange {
-            after,
-            argv,
-            bound,
-            edits,
-            fetches,
-            remarks,
-        })))
     }
 
     /// Fetches the packages of hooks, by the option or after a question. Returns those that are there now.
@@ -722,7 +423,7 @@ impl InstallArgs {
         hook: &Registered,
         (argv, is_compared): (&[String], bool),
     ) -> Result<Vec<String>, String> {
-        if !self.is_guard(hook) {
+        if !self.runtime.is_guard(hook) {
             return Ok(vec![
                 "not rehearsed: it guards no call, and may act".to_owned(),
             ]);
@@ -745,7 +446,7 @@ impl InstallArgs {
                 .as_deref()
                 .filter(|_| is_here)
                 .unwrap_or(&file.rehearsed_in),
-            timeout: self.timer(hook),
+            timeout: self.runtime.timer(hook),
         };
         let mut remarks = rehearsal.run()?;
         if !is_here {
@@ -754,43 +455,17 @@ impl InstallArgs {
         Ok(remarks)
     }
 
-    /// Returns the runtime's own timer of a hook, where its settings name one.
-    fn timer(&self, hook: &Registered) -> Option<Duration> {
-        let read = hook.entry.timeout?;
-        Some((self.runtime.runtime.entry_time)(read))
-    }
-
-    fn form<'a>(
-        &'a self,
-        program: &'a [String],
-        hook: &'a Registered,
-        shell: Option<&'a str>,
-        variables: &'a [String],
-    ) -> LineForm<'a> {
-        LineForm {
-            point: (!self.runtime.runtime.names_points).then_some(hook.point.as_str()),
-            profile: &self.profile,
-            program,
-            runtime: self.runtime.name,
-            shell,
-            timeout: self.timer(hook),
-            variables,
-        }
-    }
-
     /// Allows the commands, and only then edits the settings. Returns obsolete backups.
     ///
     /// In this order no hook that runs in between is refused. The backups are those left after hooks were put back.
     fn carry_out(&self, config: &Config, planned: &[Planned]) -> Result<Vec<PathBuf>, Failure> {
         let bound = planned.iter().flat_map(Planned::changes);
-        let bound = bound.flat_map(|change| &change.bound);
-        let entries = bound.map(|bound| bound.entry.clone());
-        Allowlist::record_all(&config.allowlist(), entries.collect())?;
+        consent::record(config, bound.flat_map(|change| &change.bound))?;
         let mut backups = Vec::new();
         for Planned { file, steps } in planned {
             let edits = steps.iter().filter_map(|step| match &step.becomes {
                 Becomes::Changed(change) => Some(&change.edits),
-                Becomes::Kept(_) | Becomes::Left(_) => None,
+                Becomes::Allowed(_) | Becomes::Kept(_) | Becomes::Left(_) => None,
             });
             let edits: Vec<_> = edits.flatten().cloned().collect();
             if !edits.is_empty() {
@@ -825,12 +500,18 @@ impl InstallArgs {
             return;
         }
         let mut rows = Rows::plain("", 10);
-        match (is_done, planned.iter().flat_map(Planned::changes).count()) {
+        match (is_done, count(planned)) {
             (_, 0) => rows.line("nothing to change"),
             (false, _) => rows.line("nothing was changed (--dry-run)"),
             (true, _) => {
-                let changed = planned.iter().filter(|it| it.changes().count() > 0);
+                let is_edited = |it: &&Planned| it.changes().any(|it| !it.edits.is_empty());
+                let changed = planned.iter().filter(is_edited);
                 rows.each("changed", changed.map(|it| it.file.path.display()));
+                let again = planned.iter().flat_map(Planned::changes);
+                match again.filter(|it| it.refused.is_some()).count() {
+                    0 => {}
+                    commands => rows.row("allowed", format!("{commands} again")),
+                }
             }
         }
         match daemon {
@@ -858,70 +539,15 @@ impl InstallArgs {
     }
 }
 
-/// Makes the program absolute where its hook starts in another directory.
-fn from_its_directory(hook: &Registered, mut words: Vec<String>) -> Vec<String> {
-    if let (Some(directory), Some(program)) = (&hook.working_dir, words.first_mut())
-        && program.contains('/')
-    {
-        let path: PathBuf = directory.join(&*program).components().collect();
-        *program = path.display().to_string();
-    }
-    words
-}
-
-/// Returns the command in the settings, else the hook's name.
-fn before(hook: &Registered) -> String {
-    if let Action::Http(post) = &hook.action {
-        return post.url.to_string();
-    }
-    match hook.action.line() {
-        line if line.is_empty() => hook.name.clone(),
-        line => line,
-    }
-}
-
-/// Returns the path of hookjail for settings, as a runtime's `PATH` may differ from its user's.
-///
-/// It is that of `hookjail-run` where that lies beside this program.
-fn program() -> Result<Vec<String>, String> {
-    let path =
-        env::current_exe().map_err(|error| format!("hookjail's own path is not known: {error}"))?;
-    let name = path.file_name().unwrap_or_default().to_owned();
-    let text = |path: PathBuf| {
-        let path = path.into_os_string().into_string();
-        path.map_err(|_| "hookjail's own path is not UTF-8".to_owned())
-    };
-    let thin = path.with_file_name(THIN);
-    if name == WHOLE && access(&thin, AccessFlags::X_OK).is_ok() {
-        return Ok(vec![text(thin)?]);
-    }
-    let path = text(path)?;
-    if name == WHOLE {
-        Ok(vec![path, "run".to_owned()])
-    } else {
-        Err(format!(
-            "hookjail's own program is `{path}`; settings know it by the name `{WHOLE}` alone"
-        ))
-    }
+/// Returns how many hooks are to be changed.
+fn count(planned: &[Planned]) -> usize {
+    planned.iter().flat_map(Planned::changes).count()
 }
 
 /// Returns the exit code: a failure where a hook cannot be changed.
 fn code(planned: &[Planned]) -> ExitCode {
     let mut steps = planned.iter().flat_map(|it| &it.steps);
     success(!steps.any(|step| matches!(step.becomes, Becomes::Left(_))))
-}
-
-/// The configuration, and the profiles where they can be read.
-struct Known<'a> {
-    config: &'a Config,
-    registry: Option<Registry>,
-}
-
-impl Known<'_> {
-    fn policy(&self, profile: &str) -> Option<&Policy> {
-        let name = ProfileName::parse(profile)?;
-        Some(self.registry.as_ref()?.find(&name)?)
-    }
 }
 
 fn agreed(question: &str) -> Result<bool, Failure> {
@@ -936,7 +562,7 @@ fn show(planned: &[Planned]) {
     for planned in planned {
         let Planned { file, steps } = planned;
         text.add(file.path.display().to_string());
-        if planned.changes().next().is_some()
+        if planned.changes().any(|it| !it.edits.is_empty())
             && let Some(remark) = planned.file.remark()
         {
             text.add(format!("  {remark}"));
@@ -949,6 +575,10 @@ fn show(planned: &[Planned]) {
                 text.add(format!("      starts in {}", directory.display()));
             }
             match &step.becomes {
+                Becomes::Allowed(_) => {
+                    text.add(format!("      {before}"));
+                    text.add("      kept: is confined already, and allowed".to_owned());
+                }
                 Becomes::Kept(why) => {
                     text.add(format!("      {before}"));
                     text.add(format!("      kept: {why}"));
@@ -958,8 +588,19 @@ fn show(planned: &[Planned]) {
                     text.add(format!("      NOT changed: {why}"));
                 }
                 Becomes::Changed(change) => {
-                    text.add(format!("    - {before}"));
-                    text.add(format!("    + {}", change.after));
+                    match &change.refused {
+                        None => {
+                            text.add(format!("    - {before}"));
+                            text.add(format!("    + {}", change.after));
+                        }
+                        Some(refused) => {
+                            text.add(format!("      {before}"));
+                            text.add(format!("      refused: {}", refused.why));
+                            for line in refused.diff.lines() {
+                                text.add(format!("        {line}"));
+                            }
+                        }
+                    }
                     for remark in &change.remarks {
                         text.add(format!("      {remark}"));
                     }
@@ -981,6 +622,9 @@ fn as_json(planned: &Planned) -> Value {
             told.insert("starts_in", json!(directory));
         }
         match &step.becomes {
+            Becomes::Allowed(_) => {
+                told.insert("kept", json!("is confined already, and allowed"));
+            }
             Becomes::Kept(why) => {
                 told.insert("kept", json!(why));
             }
@@ -989,6 +633,9 @@ fn as_json(planned: &Planned) -> Value {
             }
             Becomes::Changed(change) => {
                 told.insert("after", json!(change.after));
+                if let Some(refused) = &change.refused {
+                    told.insert("refused", json!(refused.why));
+                }
                 told.insert("remarks", json!(change.remarks));
                 let commands = change.bound.iter().map(|bound| &bound.entry.command);
                 told.insert("allows", json!(commands.collect::<Vec<_>>()));

@@ -66,8 +66,6 @@ pub(super) struct SettingsFile {
     pub(super) rehearsed_in: PathBuf,
     /// Whether the file belongs to that project.
     pub(super) is_projects: bool,
-    /// The directory below which its commands are allowed; `None` = everywhere.
-    pub(super) within: Option<PathBuf>,
     runtime: Adopted,
     text: String,
     /// The backup's text with comments blanked, if there is one.
@@ -86,92 +84,142 @@ pub(super) fn files(
     config: &Config,
     project: &Path,
 ) -> Result<Vec<SettingsFile>, Failure> {
-    let home = context.call.paths.home.clone();
-    let settings = runtime.settings;
-    let places = |below: Option<&Path>, names: &[&str]| -> Vec<PathBuf> {
-        below.map_or_else(Vec::new, |below| {
-            names.iter().map(|name| below.join(name)).collect()
-        })
-    };
-    let mut found = Vec::new();
-    if let Some(named) = named {
-        let path = env::current_dir()?.join(named);
-        let mut users = places(home.as_deref(), settings.user).into_iter();
+    let home = context.call.paths.home.as_deref();
+    let found = if let Some(named) = named {
+        let path = project.join(named);
+        let mut users = below(home, runtime.settings.user).into_iter();
         let is_users = users.any(|place| is_same(&place, &path));
-        found.push((path, !is_users));
+        vec![(path, (!is_users).then(|| project.to_owned()))]
     } else {
-        let is_home = home.as_deref().is_some_and(|home| is_same(home, project));
-        let below = (!is_home).then_some(project);
-        let both = [
-            (places(home.as_deref(), settings.user), false),
-            (places(below, settings.project), true),
-        ];
-        for (places, is_projects) in &both {
-            for place in places {
-                found.extend(there(place)?.into_iter().map(|path| (path, *is_projects)));
-            }
-        }
+        let found = found(runtime, context, &[project.to_owned()]);
         if found.is_empty() {
-            let looked = both.iter().flat_map(|(places, _)| places);
-            let looked: Vec<_> = looked.map(|place| place.display().to_string()).collect();
-            let where_ = match looked.as_slice() {
-                [] => "where its hooks are is for whoever starts it to say".to_owned(),
-                looked => format!("there is none of {}", looked.join(", ")),
-            };
-            return Err(Failure::new(format!(
-                "no settings: {where_}; name the file with --settings"
-            )));
+            return Err(none_found(runtime, home, project));
         }
-    }
-    let open = |(path, is_projects): (PathBuf, bool)| {
-        let unreadable = |error: io::Error| {
-            let path = path.display();
-            Failure::new(match error.raw_os_error().map(Errno::from_raw) {
-                Some(Errno::ELOOP) => format!(
-                    "`{path}` is a link, or lies behind one; name what it leads to with --settings"
-                ),
-                _ => format!("cannot read `{path}`: {error}"),
-            })
-        };
-        let bases: Vec<_> = [Some(project), home.as_deref()]
-            .into_iter()
-            .flatten()
-            .collect();
-        let directory = directory_of(&path, &bases).map_err(unreadable)?;
-        let (metadata, text) = read_in(&directory, name(&path)).map_err(unreadable)?;
-        let backup = backup(config, &path);
-        let plain = |text: &str| match runtime.takes_comments {
-            true => json::without_comments(text),
-            false => text.to_owned(),
-        };
-        Ok(SettingsFile {
-            base: if is_projects {
-                project.to_owned()
-            } else {
-                home.clone().unwrap_or_default()
-            },
-            contract: runtime.mode.facts().contract,
-            directory,
-            metadata,
-            syntax: match runtime.keeps_yaml {
-                true => Syntax::Yaml,
-                false => Syntax::Json,
-            },
-            switches: context.environment().switches.clone(),
-            home: home.clone(),
-            plain: plain(&text),
-            project: project.to_owned(),
-            rehearsed_in: project.to_owned(),
-            is_projects,
-            within: None,
-            runtime,
-            text,
-            was: peek(&backup).ok().map(|text| plain(&text)),
-            backup,
-            path,
-        })
+        found
+    };
+    // A user's file is rehearsed here, too.
+    let open = |(path, of_project): (PathBuf, Option<PathBuf>)| {
+        let mut file = open(runtime, path, of_project, context, config)?;
+        project.clone_into(&mut file.project);
+        project.clone_into(&mut file.rehearsed_in);
+        Ok(file)
     };
     found.into_iter().map(open).collect()
+}
+
+fn none_found(runtime: Adopted, home: Option<&Path>, project: &Path) -> Failure {
+    let users = below(home, runtime.settings.user).into_iter();
+    let looked = users.chain(below(Some(project), runtime.settings.project));
+    let looked: Vec<_> = looked.map(|place| place.display().to_string()).collect();
+    let places = match looked.as_slice() {
+        [] => "its hooks are where its caller says".to_owned(),
+        looked => format!("there is none of {}", looked.join(", ")),
+    };
+    Failure::new(format!(
+        "no settings: {places}; name the file with --settings"
+    ))
+}
+
+fn below(directory: Option<&Path>, names: &[&str]) -> Vec<PathBuf> {
+    let paths = |below: &Path| names.iter().map(|name| below.join(name)).collect();
+    directory.map_or_else(Vec::new, paths)
+}
+
+/// Returns the settings files of a runtime that are there, each of a project with it: the user's, then those of projects.
+pub(super) fn found(
+    runtime: Adopted,
+    context: &Context,
+    projects: &[PathBuf],
+) -> Vec<(PathBuf, Option<PathBuf>)> {
+    let home = context.call.paths.home.as_deref();
+    let settings = runtime.settings;
+    let users = below(home, settings.user).into_iter();
+    let mut found: Vec<_> = users
+        .flat_map(|it| there(&it))
+        .map(|it| (it, None))
+        .collect();
+    let projects = projects
+        .iter()
+        .filter(|project| !home.is_some_and(|home| is_same(home, project)));
+    for project in projects {
+        let places = below(Some(project), settings.project).into_iter();
+        let places = places.flat_map(|it| there(&it));
+        found.extend(places.map(|it| (it, Some(project.clone()))));
+    }
+    found
+}
+
+/// Returns the nearest directory around one, below the home or the root, with settings of a runtime; else that directory.
+pub(super) fn project_around(context: &Context, directory: &Path) -> PathBuf {
+    let home = context.call.paths.home.as_deref();
+    let mut around = directory
+        .ancestors()
+        .take_while(|it| it.parent().is_some() && !home.is_some_and(|home| home.starts_with(it)));
+    let has_settings = |project: &&Path| {
+        let mut all = Adopted::all().into_iter();
+        all.any(|runtime| {
+            let places = below(Some(project), runtime.settings.project).into_iter();
+            places.flat_map(|it| there(&it)).next().is_some()
+        })
+    };
+    let found = around.find(has_settings);
+    found.unwrap_or(directory).to_owned()
+}
+
+/// Reads a settings file, of a project or of the user.
+///
+/// # Errors
+///
+/// Fails where it is a link, lies behind one, or cannot be read.
+pub(super) fn open(
+    runtime: Adopted,
+    path: PathBuf,
+    project: Option<PathBuf>,
+    context: &Context,
+    config: &Config,
+) -> Result<SettingsFile, Failure> {
+    let home = context.call.paths.home.clone();
+    let unreadable = |error: io::Error| {
+        let path = path.display();
+        Failure::new(match error.raw_os_error().map(Errno::from_raw) {
+            Some(Errno::ELOOP) => format!(
+                "`{path}` is a link, or lies behind one; name what it leads to with --settings"
+            ),
+            _ => format!("cannot read `{path}`: {error}"),
+        })
+    };
+    let bases = [project.as_deref(), home.as_deref()];
+    let bases: Vec<_> = bases.into_iter().flatten().collect();
+    let directory = directory_of(&path, &bases).map_err(unreadable)?;
+    let (metadata, text) = read_in(&directory, name(&path)).map_err(unreadable)?;
+    let backup = backup(config, &path);
+    let plain = |text: &str| match runtime.takes_comments {
+        true => json::without_comments(text),
+        false => text.to_owned(),
+    };
+    let is_projects = project.is_some();
+    let base = project.or_else(|| home.clone()).unwrap_or_default();
+    Ok(SettingsFile {
+        contract: runtime.mode.facts().contract,
+        directory,
+        metadata,
+        syntax: match runtime.keeps_yaml {
+            true => Syntax::Yaml,
+            false => Syntax::Json,
+        },
+        switches: context.environment().switches.clone(),
+        home,
+        plain: plain(&text),
+        project: base.clone(),
+        rehearsed_in: base.clone(),
+        base,
+        is_projects,
+        runtime,
+        text,
+        was: peek(&backup).ok().map(|text| plain(&text)),
+        backup,
+        path,
+    })
 }
 
 /// An empty directory that is removed on drop.
@@ -203,28 +251,17 @@ impl Drop for Empty {
 }
 
 /// Returns the files that a place stands for.
-fn there(place: &Path) -> Result<Vec<PathBuf>, Failure> {
+fn there(place: &Path) -> Vec<PathBuf> {
     if place.file_name().is_none_or(|name| name != "*.json") {
-        return Ok(place
-            .symlink_metadata()
-            .map_or_else(|_| Vec::new(), |_| vec![place.to_owned()]));
+        let found = place.symlink_metadata().is_ok().then(|| place.to_owned());
+        return found.into_iter().collect();
     }
-    let directory = place.parent().unwrap_or(place);
-    let Ok(entries) = fs::read_dir(directory) else {
-        return Ok(Vec::new());
-    };
-    let mut found = Vec::new();
-    for entry in entries {
-        let path = entry?.path();
-        if path
-            .extension()
-            .is_some_and(|extension| extension == "json")
-        {
-            found.push(path);
-        }
-    }
+    let entries = fs::read_dir(place.parent().unwrap_or(place));
+    let paths = entries.into_iter().flatten().flatten().map(|it| it.path());
+    let is_json = |path: &PathBuf| path.extension().is_some_and(|it| it == "json");
+    let mut found: Vec<_> = paths.filter(is_json).collect();
     found.sort();
-    Ok(found)
+    found
 }
 
 /// Returns why a file from which a runtime takes variables steers hookjail, if one does.

@@ -18,6 +18,8 @@ use hookjail_base::{
     util::{diff::unified, trusted_file},
 };
 
+use hookjail_policy::{Policy, References};
+
 use super::allowlist::Allowlist;
 
 /// The largest text that is kept.
@@ -25,13 +27,14 @@ const MAX_TEXT_BYTES: usize = 256 * 1024;
 
 /// The store of approved texts.
 #[derive(Clone, Debug)]
-pub(super) struct Approved {
+pub struct Approved {
     directory: PathBuf,
 }
 
 impl Approved {
     /// Returns the store beside an allowlist.
-    pub(super) fn beside(allowlist: &Path) -> Self {
+    #[must_use]
+    pub fn beside(allowlist: &Path) -> Self {
         Self {
             directory: allowlist.with_extension("approved"),
         }
@@ -43,7 +46,7 @@ impl Approved {
     ///
     /// Fails where the directory cannot be written or a script cannot be read. A consent counts without its texts, so
     /// callers only log this.
-    pub(super) fn keep(
+    pub fn keep(
         &self,
         scripts: &[(File, String)],
         (profile, digest): (&str, &str),
@@ -64,6 +67,30 @@ impl Approved {
         trusted_file::replace(&self.directory.join(sha256), text.as_bytes(), 0o600)
     }
 
+    /// Returns a profile as it was approved under this digest; `None` where that text is not kept, or no longer means the same.
+    pub(super) fn profile(
+        &self,
+        digest: &str,
+        now: &Policy,
+        references: &References,
+    ) -> Option<Policy> {
+        let text = self.kept(digest)?;
+        let policy = Policy::read(now.name.clone(), &text, references).ok()?;
+        (policy.digest == digest).then_some(policy)
+    }
+
+    /// Returns what a profile allows and the one that was approved under this digest does not; `None` where that one is not kept.
+    #[must_use]
+    pub fn wider(
+        &self,
+        digest: &str,
+        now: &Policy,
+        references: &References,
+    ) -> Option<Vec<String>> {
+        let approved = self.profile(digest, now, references)?;
+        Some(now.wider_than(&approved))
+    }
+
     /// Returns the diff of a profile against the one that was approved under this digest. It is unified; empty where that one is
     /// not kept.
     pub(super) fn profile_diff(&self, was: &str, now: &str) -> String {
@@ -73,7 +100,8 @@ impl Approved {
 
     /// Returns the diff of a script against the content that was approved under this digest. It is unified; empty where that text
     /// is not kept, or where the script's digest is no longer `now`.
-    pub(super) fn diff(&self, was: &str, path: &str, (script, now): (&File, &str)) -> String {
+    #[must_use]
+    pub fn diff(&self, was: &str, path: &str, (script, now): (&File, &str)) -> String {
         let Some(old) = self.kept(was) else {
             return String::new();
         };

@@ -9,7 +9,6 @@ use std::{
     time::Duration,
 };
 
-use jiff::Timestamp;
 use tokio::{
     sync::{Mutex, OwnedMutexGuard},
     task::spawn_blocking,
@@ -20,13 +19,16 @@ use hookjail_base::{
     model::{Backing, Consent, Hook, Peer, command_line},
     refusal::{Fact, Fault, Reason, Refusal, Stop, chain},
 };
-use hookjail_policy::{Policy, starts_in};
+use hookjail_policy::{Policy, References, starts_in};
 use hookjail_sandbox::program::{Digest, Program, Role, Script, only_roots};
+use hookjail_sys::FileRights;
 
 use super::{
-    allowlist::{self, Allowlist, AllowlistError, Check, Entry, Lookup, WithData, difference},
+    allowlist::{self, Allowlist, AllowlistError, Check, Entry, WithData, difference},
     approved::Approved,
+    lookup::{Consented, Sought},
     pending::{Decided, NotAsked, OperatorAnswer, Pending, Question, Subject},
+    trees::Trees,
 };
 use crate::request::Request;
 
@@ -49,6 +51,8 @@ pub struct Operator {
     pub accept_all: bool,
     /// The allowlist.
     pub allowlist: PathBuf,
+    /// By which approved profiles are read.
+    pub references: References,
     /// The runtimes' own settings, by contract; each applies to hooks of that contract.
     pub own: BTreeMap<&'static str, OwnSettings>,
     /// How long a question may stay open.
@@ -121,6 +125,8 @@ pub(crate) struct Unhashed<'a> {
     pub(crate) command: &'a str,
     /// As of a [`Case`].
     pub(crate) granted: bool,
+    /// The caller.
+    pub(crate) peer: &'a Peer,
     pub(crate) policy: &'a Policy,
     /// Whether this is a preview.
     pub(crate) preview: bool,
@@ -311,21 +317,45 @@ impl Consents {
         Ok(sought.granted
             && (operator.accepts(request) || has_own_list || request.backing == Backing::List)
             || (!sought.preview && self.pending.is_listened_to(&request.id))
-            || load(&self.allowlist, &operator.allowlist)?
-                .names(sought.command, sought.policy.name.as_str()))
+            || self.may_be_allowed(sought, &*load(&self.allowlist, &operator.allowlist)?))
+    }
+
+    /// Returns whether a list names a command, in this working tree or another one of its repository.
+    fn may_be_allowed(&self, sought: &Unhashed<'_>, list: &Allowlist) -> bool {
+        let profile = sought.policy.name.as_str();
+        let elsewhere = || {
+            let trees = trees(&sought.request.hook, sought.peer).unwrap_or_default();
+            let mut others = trees.others();
+            others.any(|tree| {
+                let command = trees.command_in_other(sought.command, tree);
+                command.is_some_and(|command| list.names(&command, profile))
+            })
+        };
+        list.names(sought.command, profile) || elsewhere()
     }
 
     /// Returns the consents for a command, a profile and a hook's start that mark arguments as data. There are none
     /// where the list cannot be used; it then allows nothing either.
-    pub(crate) fn with_data(&self, command: &str, policy: &Policy, hook: &Hook) -> Vec<WithData> {
-        let ConsentRule::Operator(operator) = &self.rule else {
+    pub(crate) fn with_data(
+        &self,
+        command: &str,
+        policy: &Policy,
+        request: &Request,
+        peer: &Peer,
+    ) -> Vec<WithData> {
+        let (ConsentRule::Operator(operator), Some(approved)) = (&self.rule, &self.approved) else {
             return Vec::new();
         };
-        let list = self.allowlist.load(&operator.allowlist);
-        list.map_or_else(
-            |_| Vec::new(),
-            |list| list.with_data(&lookup(command, policy, hook)),
-        )
+        let Ok(list) = self.allowlist.load(&operator.allowlist) else {
+            return Vec::new();
+        };
+        let consented = Consented {
+            approved,
+            list: &list,
+            references: &operator.references,
+        };
+        let hook = &request.hook;
+        consented.with_data(&sought(command, policy, hook), || trees(hook, peer))
     }
 
     /// Returns whether a consent names a command and profile.
@@ -353,7 +383,15 @@ impl Consents {
         }
         // Without a list that can be read and trusted, nothing is allowed.
         let list = load(&self.allowlist, &operator.allowlist)?;
-        let check = list.check(&case.sought());
+        let check = match &self.approved {
+            Some(approved) => Consented {
+                approved,
+                list: &list,
+                references: &operator.references,
+            }
+            .check(&case.sought(), || trees(&case.request.hook, case.peer)),
+            None => Check::Missing,
+        };
         // Once a command is bound to content, its runtime's own entries no longer count.
         let has_own = case.request.contract.facts().own_consent.is_some();
         let own = if has_own && case.granted && !list.binds(case.command) {
@@ -597,11 +635,11 @@ impl Consents {
 }
 
 impl Case<'_> {
-    fn sought(&self) -> Lookup<'_> {
-        Lookup {
+    fn sought(&self) -> Sought<'_> {
+        Sought {
             digests: &self.program.digests,
             is_grant: !self.granted,
-            ..lookup(self.command, self.policy, &self.request.hook)
+            ..sought(self.command, self.policy, &self.request.hook)
         }
     }
 
@@ -749,17 +787,22 @@ fn load(reader: &allowlist::AllowlistReader, path: &Path) -> Result<Arc<Allowlis
 }
 
 /// Returns what is sought for a command under a profile, without its files.
-fn lookup<'a>(command: &'a str, policy: &'a Policy, hook: &'a Hook) -> Lookup<'a> {
-    Lookup {
+fn sought<'a>(command: &'a str, policy: &'a Policy, hook: &'a Hook) -> Sought<'a> {
+    Sought {
         command,
         digests: &[],
         is_grant: false,
-        now: Timestamp::now(),
-        profile: policy.name.as_str(),
-        profile_digest: &policy.digest,
+        policy,
         working_dir: hook.working_dir.as_deref(),
         workspace: hook.workspace.as_deref(),
     }
+}
+
+/// Finds the working trees of a hook's repository, as far as its caller may look.
+fn trees(hook: &Hook, peer: &Peer) -> Option<Trees> {
+    let place = hook.workspace.as_ref().or(hook.working_dir.as_ref())?;
+    let _as_caller = FileRights::of(peer.uid, peer.gid, &peer.groups);
+    Trees::find(place)
 }
 
 const fn reason(check: &Check) -> Reason {

@@ -3,10 +3,12 @@
 //! A consent is bound to file contents, which `program` of the sandbox opens and hashes; [`allowlist`] stores the consents.
 
 pub mod allowlist;
-mod approved;
+pub mod approved;
 pub(crate) mod decide;
 pub(crate) mod hashing;
+pub mod lookup;
 pub(crate) mod pending;
+pub mod trees;
 
 pub use self::decide::{ConsentRule, Operator};
 pub use self::decide::{Consents, OwnSettings, revoke};

@@ -455,6 +455,7 @@ pub fn operator(config: &Config, environment: &ProcessEnv) -> ConsentRule {
         accept_all: environment.accept_hooks,
         allowlist: config.allowlist(),
         own: own_settings(config, environment),
+        references: config.references.clone(),
         wait: config.consent.wait.0,
     })
 }

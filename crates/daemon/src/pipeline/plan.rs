@@ -26,8 +26,8 @@ use hookjail_sandbox::{
     program::{OpenedFor, Program, misleading},
 };
 
-use super::{Admitted, Call, Purpose, admit::GitPlaces, places::Place, runs::RunInWork};
-use crate::{request::Request, traces::Trace};
+use super::{Admitted, Call, Purpose, places::Place, runs::RunInWork};
+use crate::{git::GitPlaces, request::Request, traces::Trace};
 
 /// A run as planned: the data that later stages and the reply read.
 ///

@@ -254,6 +254,7 @@ fn given_digest(index: usize, digest: pb::Digest) -> Result<Digest, InvalidField
     Ok(Digest {
         path: digest.path,
         role,
+        roots: false,
         sha256: digest.sha256,
     })
 }

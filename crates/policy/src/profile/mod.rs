@@ -314,6 +314,19 @@ impl From<&Policy> for ProfileFile {
 }
 
 impl Policy {
+    /// Resolves the text of a profile that extends nothing, as [`Policy::to_toml`] writes it.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the text is no whole profile.
+    pub fn read(
+        name: ProfileName,
+        text: &str,
+        references: &References,
+    ) -> Result<Self, ProfileCause> {
+        ProfileFile::parse(text)?.resolve(name, references)
+    }
+
     /// Returns the resolved profile as the text of a profile file that extends nothing.
     pub fn to_toml(&self) -> String {
         toml::to_string_pretty(&ProfileFile::from(self))

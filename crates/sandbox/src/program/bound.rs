@@ -12,6 +12,26 @@ pub struct Digest {
     pub sha256: String,
     /// The role of the file in the command.
     pub role: Role,
+    /// Whether only root can put another file there. Then path and role are bound, and not the content.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub roots: bool,
+}
+
+impl Digest {
+    /// Returns whether a consent with that digest binds this file as it is now.
+    pub fn is_bound_by(&self, approved: &Self) -> bool {
+        self.path == approved.path
+            && self.role == approved.role
+            && (self.roots || self.sha256 == approved.sha256)
+    }
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes the field so"
+)]
+const fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 /// The role of a file in a command.

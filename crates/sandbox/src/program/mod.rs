@@ -414,7 +414,9 @@ impl Opened {
             let sha256 = cache
                 .digest(&file, kept == ContentGuard::Lease, stop)
                 .map_err(|error| not_hashed(&path, error))?;
+            let is_loaded = role != Role::Argument && !has_interpreter(&file)?;
             let digest = Digest {
+                roots: is_loaded && is_roots_name(&path) && only_roots(&path, &file).is_some(),
                 path: path.display().to_string(),
                 role,
                 sha256: sha256.clone(),
@@ -814,6 +816,11 @@ impl Opened {
     }
 }
 
+/// Returns whether a program is text that an interpreter executes.
+fn has_interpreter(file: &File) -> Result<bool, Refusal> {
+    Ok(Shebang::of_program(file)?.is_some())
+}
+
 /// Builds the refusal of a file that could not be hashed.
 fn not_hashed(path: &Path, error: HashError) -> Stop {
     let shown = path.display();
@@ -857,9 +864,39 @@ pub(super) fn real_path(path: &Path, file: &File) -> Result<Option<PathBuf>, Ref
     unless_lacking(format_args!("`{}`", path.display()), real).map(Result::ok)
 }
 
-/// Returns whether only root can change what a path names, its last name too.
+/// Returns whether only root can change what a path names: each directory and link on the way belongs to root, and the file.
 fn is_roots_name(path: &Path) -> bool {
-    path.parent().is_some_and(|it| roots_alone(it).is_some()) && roots_alone(path).is_some()
+    is_roots_way(path, MOST_LINKS) && roots_alone(path).is_some()
+}
+
+/// The most links that the kernel follows in a path.
+const MOST_LINKS: usize = 40;
+
+fn is_roots_way(path: &Path, links: usize) -> bool {
+    let mut prefixes: Vec<_> = path.ancestors().collect();
+    prefixes.reverse();
+    for prefix in prefixes {
+        let Ok(metadata) = prefix.symlink_metadata() else {
+            return false;
+        };
+        if metadata.uid() != 0 {
+            return false;
+        }
+        if metadata.is_symlink() {
+            let Some(left) = links.checked_sub(1) else {
+                return false;
+            };
+            let (Ok(target), Ok(rest)) = (fs::read_link(prefix), path.strip_prefix(prefix)) else {
+                return false;
+            };
+            let directory = prefix.parent().unwrap_or(Path::new("/"));
+            return is_roots_way(&directory.join(target).join(rest), left);
+        }
+        if metadata.mode() & 0o022 != 0 {
+            return false;
+        }
+    }
+    true
 }
 
 /// Returns whether a path names a hook's stdin.

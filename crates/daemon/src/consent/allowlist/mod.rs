@@ -7,7 +7,7 @@
 
 use std::{
     cmp::Reverse,
-    collections::HashSet,
+    collections::{BTreeSet, HashSet},
     ffi::{OsStr, OsString},
     fs::{self, File, OpenOptions},
     io::{self, Read, Write},
@@ -174,6 +174,11 @@ impl Allowlist {
         with_data
     }
 
+    /// Returns whether any consent marks arguments as data.
+    pub(crate) fn has_data(&self) -> bool {
+        self.entries.iter().any(|entry| !entry.data.is_empty())
+    }
+
     /// Returns whether any consent, under any profile, binds this command to content.
     pub fn binds(&self, command: &str) -> bool {
         let bound = |entry: &Entry| !entry.is_unbound() && entry.command == command;
@@ -192,6 +197,17 @@ impl Allowlist {
     pub(crate) fn unbound<'a>(&'a self, spelled: &'a str) -> impl Iterator<Item = &'a Entry> {
         let entries = self.entries.iter();
         entries.filter(move |entry| entry.is_unbound() && entry.command == spelled)
+    }
+
+    /// Returns the digests that a profile had when a command was allowed under it.
+    pub(crate) fn profile_digests(&self, command: &str, profile: &str) -> BTreeSet<&str> {
+        let entries = self
+            .entries
+            .iter()
+            .filter(|entry| entry.command == command && entry.profile.as_deref() == Some(profile));
+        entries
+            .filter_map(|it| it.profile_digest.as_deref())
+            .collect()
     }
 
     /// Returns the entries in the order of the file.
@@ -253,8 +269,8 @@ pub(crate) struct Lookup<'a> {
     pub now: Timestamp,
     /// The profile it would run under.
     pub profile: &'a str,
-    /// SHA-256 of that profile, resolved.
-    pub profile_digest: &'a str,
+    /// SHA-256 of that profile, resolved, and of each approved one that allows no less.
+    pub profile_digests: &'a [String],
     /// The request's working directory.
     pub working_dir: Option<&'a Path>,
     /// The request's workspace.
@@ -267,6 +283,21 @@ pub(crate) struct WithData {
     pub(crate) data: Vec<OsString>,
     /// Their paths.
     pub(crate) files: HashSet<String>,
+}
+
+impl WithData {
+    /// Returns it for files at other paths.
+    pub(crate) fn moved(self, path: impl Fn(&Path) -> PathBuf) -> Self {
+        let data = self.data.iter().map(|word| path(Path::new(word)).into());
+        let files = self
+            .files
+            .iter()
+            .map(|it| path(Path::new(it)).display().to_string());
+        Self {
+            data: data.collect(),
+            files: files.collect(),
+        }
+    }
 }
 
 /// One consent.
@@ -362,7 +393,9 @@ impl Entry {
         })
     }
 
-    fn is_for(&self, working_dir: Option<&Path>, workspace: Option<&Path>) -> bool {
+    /// Returns whether it counts for a start and a workspace.
+    #[must_use]
+    pub fn is_for(&self, working_dir: Option<&Path>, workspace: Option<&Path>) -> bool {
         let Some(scope) = &self.working_dir_scope else {
             return true;
         };
@@ -386,7 +419,8 @@ impl Entry {
                     .map(|old| old.sha256.clone()),
             },
             None if self.profile.is_some()
-                && self.profile_digest.as_deref() != Some(lookup.profile_digest) =>
+                && !(self.profile_digest.as_ref())
+                    .is_some_and(|digest| lookup.profile_digests.contains(digest)) =>
             {
                 Check::OtherProfile {
                     was: self.profile_digest.clone(),
@@ -400,15 +434,20 @@ impl Entry {
 /// Returns a file whose digest is in only one of the lists. A file that the consent does not name is as much a change
 /// as one that is missing.
 pub(super) fn difference<'a>(old: &'a [Digest], new: &'a [Digest]) -> Option<&'a Digest> {
-    let added = new.iter().find(|digest| !old.contains(digest));
-    let gone = || old.iter().find(|digest| !new.contains(digest));
+    let added = new
+        .iter()
+        .find(|new| !old.iter().any(|old| new.is_bound_by(old)));
+    let gone = || {
+        old.iter()
+            .find(|old| !new.iter().any(|new| new.is_bound_by(old)))
+    };
     added.or_else(gone)
 }
 
 /// The result of looking up a command.
 #[derive(Clone, Debug, PartialEq)]
 #[must_use]
-pub(crate) enum Check {
+pub enum Check {
     /// A consent exists, but this file differs from the one it was given for.
     Changed {
         /// The file.

@@ -21,7 +21,7 @@ impl Allowlist {
             is_grant: false,
             now,
             profile,
-            profile_digest: PROFILE,
+            profile_digests: &[PROFILE.to_owned()],
             working_dir: None,
             workspace: None,
         })
@@ -188,7 +188,7 @@ fn a_consent_for_a_directory_bounds_where_a_hook_starts_and_what_it_is_given() {
             is_grant: false,
             now: now(),
             profile: "strict",
-            profile_digest: PROFILE,
+            profile_digests: &[PROFILE.to_owned()],
             working_dir: working_dir.map(Path::new),
             workspace: workspace.map(Path::new),
         });
@@ -517,11 +517,13 @@ fn files() -> [Digest; 2] {
             path: "/usr/bin/python3".into(),
             sha256: "a".repeat(64),
             role: Role::Program,
+            roots: false,
         },
         Digest {
             path: "/home/user/guard.py".into(),
             sha256: "b".repeat(64),
             role: Role::Argument,
+            roots: false,
         },
     ]
 }
@@ -562,7 +564,7 @@ fn what_a_consent_calls_data_is_so_for_its_command_and_profile_as_long_as_it_hol
             digests: &[],
             is_grant: false,
             now: now(),
-            profile_digest: PROFILE,
+            profile_digests: &[PROFILE.to_owned()],
             working_dir: None,
         });
         let data: Vec<_> = found.into_iter().flat_map(|it| it.data).collect();

@@ -1,7 +1,6 @@
 //! Admission: caller's uid, consent to the hook, and capacity.
 
 mod command;
-mod git;
 mod homes;
 mod rules;
 
@@ -29,7 +28,6 @@ use hookjail_sandbox::{
 };
 
 use self::command::FoundCommand;
-pub(crate) use self::git::GitPlaces;
 pub(crate) use self::{
     homes::Homes,
     rules::{Configuration, OperatorHook, Rules},
@@ -47,6 +45,7 @@ use crate::{
         hashing::{Hashing, UNALLOWED_BYTES},
         pending::Decided,
     },
+    git::GitPlaces,
     request::Request,
 };
 
@@ -303,7 +302,7 @@ impl Gate {
         };
         // In another place the words of a consent name other files, and may be code there.
         let mut marked = None;
-        for consent in (self.consents).with_data(&command.name, policy, &request.hook) {
+        for consent in (self.consents).with_data(&command.name, policy, request, &call.peer) {
             let opened = open(&consent.data)?;
             if opened.paths() == consent.files {
                 marked = Some(opened);
@@ -317,6 +316,7 @@ impl Gate {
         let sought = Unhashed {
             command: &command.name,
             granted: request.profile_granted || rules.grants(policy, &command.name),
+            peer: &call.peer,
             policy,
             preview: call.purpose == Purpose::Preview,
             request,

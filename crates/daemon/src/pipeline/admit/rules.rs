@@ -17,8 +17,8 @@ use hookjail_policy::{
 use hookjail_sandbox::BackendName;
 use hookjail_sys::FileRights;
 
-use super::{command::defaults, git::GitPlaces, homes::Homes};
-use crate::{consent::decide::ALLOW, request::Request};
+use super::{command::defaults, homes::Homes};
+use crate::{consent::decide::ALLOW, git::GitPlaces, request::Request};
 
 /// The operator's configuration of one command.
 #[derive(Clone, Debug)]

@@ -29,7 +29,7 @@ impl GitPlaces {
     /// # Errors
     ///
     /// Returns why a directory that `.git` names is not accepted, or cannot be examined.
-    pub(super) fn find(workspace: &Path) -> Result<Option<Self>, Unfit> {
+    pub(crate) fn find(workspace: &Path) -> Result<Option<Self>, Unfit> {
         let link = workspace.join(".git");
         let Ok(kind) = link.symlink_metadata() else {
             return Ok(None);
@@ -80,7 +80,7 @@ impl GitPlaces {
 
 /// Why the repository of a working tree is not granted with it.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Unfit {
+pub(crate) enum Unfit {
     #[error("{0}")]
     Another(String),
     #[error("a file of git's cannot be read")]

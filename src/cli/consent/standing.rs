@@ -1,0 +1,170 @@
+//! The standing of a command: whether it would run now, and what changed since it was allowed.
+
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
+
+use jiff::Timestamp;
+
+use hookjail_client::Failure;
+use hookjail_daemon::{
+    config::Config,
+    consent::{
+        allowlist::{Allowlist, Check, Entry},
+        approved::Approved,
+        lookup::{Consented, Sought},
+        trees::Trees,
+    },
+};
+
+use super::{BoundConsent, Terms, bind};
+
+/// The user's list of consents, with the texts that were approved.
+pub(in crate::cli) struct Book<'a> {
+    approved: Approved,
+    config: &'a Config,
+    list: Allowlist,
+}
+
+/// The standing of one command.
+pub(in crate::cli) struct Standing {
+    /// The consents that would make it run, with the bounds of those that it has.
+    pub(in crate::cli) bound: Vec<BoundConsent>,
+    /// Why it is refused, and the difference of what changed; `None` = it runs.
+    pub(in crate::cli) refused: Option<Refused>,
+}
+
+/// Why a command is refused.
+#[derive(Clone, Debug)]
+pub(in crate::cli) struct Refused {
+    /// The difference to what was approved, unified; empty where that text is not kept.
+    pub(in crate::cli) diff: String,
+    pub(in crate::cli) why: String,
+}
+
+impl<'a> Book<'a> {
+    /// Opens the list.
+    ///
+    /// # Errors
+    ///
+    /// Fails where it cannot be read.
+    pub(in crate::cli) fn open(config: &'a Config) -> Result<Self, Failure> {
+        let path = config.allowlist();
+        Ok(Self {
+            approved: Approved::beside(&path),
+            list: Allowlist::load(&path)?,
+            config,
+        })
+    }
+
+    /// Returns the standing of a command that runs in a workspace, or without one.
+    ///
+    /// # Errors
+    ///
+    /// As [`bind`].
+    pub(in crate::cli) fn standing(
+        &self,
+        terms: Terms,
+        argv: Vec<OsString>,
+        workspace: Option<&Path>,
+    ) -> Result<Standing, Failure> {
+        let mut bound = bind(self.config, &terms, argv.clone())?;
+        let spelled = |entry: &&Entry| {
+            let mut spellings = bound.iter().map(|it| &it.entry.command);
+            spellings.any(|command| *command == entry.command)
+        };
+        let given = self.list.entries().iter().rev().filter(spelled);
+        let mut given = given.filter(|it| it.profile.as_deref() == Some(&terms.profile));
+        if let Some(given) = given.find(|it| it.is_for(workspace, workspace)) {
+            let is_over = |end: &Timestamp| *end <= Timestamp::now();
+            let terms = Terms {
+                data: given.data.iter().map(Into::into).collect(),
+                until: given.expires_at.filter(|end| !is_over(end)),
+                within: given.working_dir_scope.clone(),
+                ..terms
+            };
+            // An argument that was data and is gone is no reason to refuse the question.
+            bound = bind(self.config, &terms, argv).unwrap_or(bound);
+        }
+        let refused = bound.first().and_then(|it| self.refused(it, workspace));
+        Ok(Standing { bound, refused })
+    }
+
+    fn refused(&self, bound: &BoundConsent, workspace: Option<&Path>) -> Option<Refused> {
+        let policy = &*bound.policy;
+        let (references, approved) = (&self.config.references, &self.approved);
+        let sought = Sought {
+            command: &bound.entry.command,
+            digests: &bound.entry.digests,
+            is_grant: true,
+            policy,
+            working_dir: workspace,
+            workspace,
+        };
+        let consented = Consented {
+            approved,
+            list: &self.list,
+            references,
+        };
+        let trees = || Trees::find(workspace?);
+        let (why, diff) = match consented.check(&sought, trees) {
+            Check::Hit => return None,
+            Check::Missing => ("it is not allowed yet".to_owned(), String::new()),
+            Check::Expired => ("its consent has ended".to_owned(), String::new()),
+            Check::Changed { path, was, .. } => {
+                let diff = was.as_ref().map(|was| self.script_diff(bound, was, &path));
+                let why = match was {
+                    Some(_) => format!("`{path}` changed since it was allowed"),
+                    None => format!("`{path}` was no part of it when it was allowed"),
+                };
+                (why, diff.unwrap_or_default())
+            }
+            Check::OtherProfile { was } => {
+                let name = &policy.name;
+                let wider = was.and_then(|was| approved.wider(&was, policy, references));
+                let why = match wider {
+                    Some(wider) => format!("profile {name} allows more now: {}", wider.join(", ")),
+                    None => format!("profile {name} changed since it was allowed"),
+                };
+                (why, String::new())
+            }
+        };
+        Some(Refused { diff, why })
+    }
+
+    fn script_diff(&self, bound: &BoundConsent, was: &str, path: &str) -> String {
+        let mut scripts = bound.scripts.iter();
+        let script = scripts.find(|script| script.path == Path::new(path));
+        script.map_or_else(String::new, |it| {
+            self.approved.diff(was, path, (&it.file, &it.sha256))
+        })
+    }
+
+    /// Returns the consents that are limited to directories at or below one, with their commands' words; all of them for `None`.
+    pub(in crate::cli) fn given(&self, directory: Option<&Path>) -> Vec<(&Entry, Vec<OsString>)> {
+        let is_asked = |entry: &&Entry| {
+            let scope = entry.working_dir_scope.as_deref();
+            !entry.is_unbound()
+                && entry.profile.is_some()
+                && directory.is_none_or(|it| scope.is_some_and(|scope| scope.starts_with(it)))
+        };
+        let asked = self.list.entries().iter().filter(is_asked);
+        let words = asked.filter_map(|entry| {
+            let words = shlex::split(&entry.command)?;
+            Some((entry, words.into_iter().map(OsString::from).collect()))
+        });
+        words.collect()
+    }
+
+    /// Returns the directories to which consents are limited.
+    pub(in crate::cli) fn scopes(&self) -> Vec<PathBuf> {
+        let scopes = self.list.entries().iter();
+        let mut scopes: Vec<_> = scopes
+            .filter_map(|it| it.working_dir_scope.clone())
+            .collect();
+        scopes.sort();
+        scopes.dedup();
+        scopes
+    }
+}

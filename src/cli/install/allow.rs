@@ -1,0 +1,290 @@
+//! `hookjail allow`: allows again, after one question, every hook that is new or changed since it was allowed.
+
+use std::{
+    collections::BTreeSet,
+    env,
+    ffi::OsString,
+    io::{self, IsTerminal},
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use hookjail_base::model::Lines;
+use hookjail_client::{Failure, output};
+use hookjail_contract::adopt::Adopted;
+use hookjail_daemon::{config::Config, consent::allowlist::typed, daemon::Assembly};
+use hookjail_policy::Registry;
+
+use super::{
+    super::{
+        Context,
+        consent::{self, Book, BoundConsent, Refused, Standing, Terms},
+        success,
+    },
+    NamedRuntime, agreed,
+    plan::{Becomes, Planner, Purpose},
+    settings::{self, SettingsFile},
+};
+
+/// Allow the hooks of a project and of the user as their files are now, after a question.
+///
+/// Shows each hook that is new or changed since it was allowed, with the difference of its script.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct AllowArgs {
+    /// The project [default: that of the current directory]
+    #[arg(value_name = "DIR")]
+    directory: Option<PathBuf>,
+    /// Those of every project with allowed hooks, and every allowed command
+    #[arg(long, conflicts_with = "directory")]
+    all: bool,
+    /// Exit with 1 if a hook would be refused, and allow nothing
+    #[arg(long, conflicts_with = "yes")]
+    check: bool,
+    /// Do not ask
+    #[arg(long)]
+    yes: bool,
+}
+
+/// The commands that were looked at.
+#[derive(Default)]
+struct Found {
+    /// Commands that are allowed as they are.
+    allowed: BTreeSet<String>,
+    /// Commands that no consent can allow, and files that cannot be read, with the reasons.
+    broken: Vec<(String, String)>,
+    needed: Vec<Needed>,
+}
+
+/// A command that would be refused.
+struct Needed {
+    bound: Vec<BoundConsent>,
+    refused: Refused,
+    /// The file of settings and the point, or the list.
+    source: String,
+}
+
+impl Needed {
+    fn command(&self) -> &str {
+        self.bound.first().map_or("", |it| &it.entry.command)
+    }
+
+    fn profile(&self) -> &str {
+        let entry = self.bound.first().map(|it| &it.entry);
+        entry.and_then(|it| it.profile.as_deref()).unwrap_or("")
+    }
+
+    fn as_json(&self) -> Value {
+        json!({
+            "command": self.command(),
+            "diff": self.refused.diff,
+            "profile": self.profile(),
+            "source": self.source,
+            "why": self.refused.why,
+        })
+    }
+}
+
+impl AllowArgs {
+    pub(in crate::cli) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
+        let config = context.load()?;
+        let found = self.find(context, &config)?;
+        let needed = found.needed.len();
+        if context.call.json && !self.yes || self.check || needed == 0 {
+            found.print(context);
+            return Ok(success(needed == 0));
+        }
+        if !context.call.json {
+            output::text(found.listed().as_str());
+        }
+        if !self.yes {
+            if !io::stdin().is_terminal() {
+                let message =
+                    "nothing was allowed: `--yes` allows what is shown, `--check` only checks";
+                return Err(Failure::new(message));
+            }
+            let question = match needed {
+                1 => "Allow this command as its files are now? [y/N] ".to_owned(),
+                more => format!("Allow these {more} commands as their files are now? [y/N] "),
+            };
+            if !agreed(&question)? {
+                return Err(Failure::new("nothing was allowed"));
+            }
+        }
+        consent::record(&config, found.needed.iter().flat_map(|it| &it.bound))?;
+        if context.call.json {
+            found.print(context);
+        } else {
+            output::line(&format!(
+                "{needed} allowed · {} were allowed already",
+                found.allowed.len()
+            ));
+        }
+        if let Some(remark) = consent::other_list(context) {
+            output::stderr(&remark);
+        }
+        Ok(success(found.broken.is_empty()))
+    }
+
+    fn find(&self, context: &Context, config: &Config) -> Result<Found, Failure> {
+        let book = Book::open(config)?;
+        let registry = Assembly::registry(config).ok();
+        let projects = match (self.all, &self.directory) {
+            (true, _) => book.scopes(),
+            (false, Some(directory)) => vec![directory.canonicalize().map_err(|error| {
+                Failure::new(format!("cannot open `{}`: {error}", directory.display()))
+            })?],
+            (false, None) => vec![settings::project_around(context, &env::current_dir()?)],
+        };
+        let mut found = Found::default();
+        for runtime in Adopted::all().into_iter().filter(|it| !it.answers_by_code) {
+            for (path, project) in settings::found(runtime, context, &projects) {
+                let file = settings::open(runtime, path.clone(), project, context, config);
+                let added =
+                    file.and_then(|file| found.file(&book, registry.as_ref(), runtime, file));
+                if let Err(failure) = added {
+                    found
+                        .broken
+                        .push((path.display().to_string(), failure.message));
+                }
+            }
+        }
+        match self.all {
+            true => found.list(&book, None),
+            false => projects.iter().for_each(|it| found.list(&book, Some(it))),
+        }
+        Ok(found)
+    }
+}
+
+impl Found {
+    /// Adds the confined hooks of a file of settings.
+    fn file(
+        &mut self,
+        book: &Book<'_>,
+        registry: Option<&Registry>,
+        runtime: Adopted,
+        file: SettingsFile,
+    ) -> Result<(), Failure> {
+        let planner = Planner {
+            book,
+            profile: "",
+            purpose: Purpose::Renew,
+            registry,
+            runtime: NamedRuntime {
+                name: runtime.name,
+                runtime,
+            },
+        };
+        let planned = planner.file(file, None)?;
+        for step in planned.steps {
+            let point = [step.hook.point.as_str(), &step.hook.matching].join(" ");
+            let source = format!("{}: {}", planned.file.path.display(), point.trim_end());
+            match step.becomes {
+                Becomes::Kept(_) => {}
+                Becomes::Allowed(command) => drop(self.allowed.insert(command)),
+                Becomes::Left(why) => self
+                    .broken
+                    .push((format!("{source}: {}", step.before), why)),
+                Becomes::Changed(change) => {
+                    if let Some(refused) = change.refused {
+                        self.need(change.bound, refused, source);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the commands of the list that are limited to directories at or below one, or all of them.
+    fn list(&mut self, book: &Book<'_>, directory: Option<&Path>) {
+        for (entry, words) in book.given(directory) {
+            let profile = entry.profile.clone().unwrap_or_default();
+            let has = |it: &Needed| it.bound.iter().any(|it| it.entry.command == entry.command);
+            if self.allowed.contains(&entry.command) || self.needed.iter().any(has) {
+                continue;
+            }
+            let scope = entry.working_dir_scope.clone();
+            let terms = Terms {
+                data: entry.data.iter().map(OsString::from).collect(),
+                profile,
+                starts_in: scope.clone(),
+                until: entry.expires_at,
+                within: scope.clone(),
+            };
+            match book.standing(terms, words, scope.as_deref()) {
+                Ok(Standing { refused: None, .. }) => {
+                    self.allowed.insert(entry.command.clone());
+                }
+                Ok(Standing {
+                    bound,
+                    refused: Some(refused),
+                }) => self.need(bound, refused, "allowed before".to_owned()),
+                Err(failure) => {
+                    let gone = format!("allowed before: {}", typed(&entry.command));
+                    self.broken.push((gone, failure.message));
+                }
+            }
+        }
+    }
+
+    fn need(&mut self, bound: Vec<BoundConsent>, refused: Refused, source: String) {
+        let needed = Needed {
+            bound,
+            refused,
+            source,
+        };
+        let is_same =
+            |it: &Needed| (it.command(), it.profile()) == (needed.command(), needed.profile());
+        if !self.needed.iter().any(is_same) {
+            self.needed.push(needed);
+        }
+    }
+
+    fn listed(&self) -> Lines {
+        let mut text = Lines::default();
+        for needed in &self.needed {
+            text.add(needed.source.clone());
+            text.add(format!("    {}", typed(needed.command())));
+            text.add(format!(
+                "    under {}: {}",
+                needed.profile(),
+                needed.refused.why
+            ));
+            for line in needed.refused.diff.lines() {
+                text.add(format!("      {line}"));
+            }
+        }
+        for (name, why) in &self.broken {
+            text.add(name.clone());
+            text.add(format!("    cannot be allowed: {why}"));
+        }
+        text
+    }
+
+    /// Prints what is needed, and the count of what is allowed.
+    fn print(&self, context: &Context) {
+        if context.call.json {
+            let broken = self.broken.iter();
+            let broken = broken.map(|(name, why)| json!({ "name": name, "why": why }));
+            output::json_line(&json!({
+                "allowed": self.allowed,
+                "broken": broken.collect::<Vec<_>>(),
+                "needed": self.needed.iter().map(Needed::as_json).collect::<Vec<_>>(),
+            }));
+            return;
+        }
+        output::text(self.listed().as_str());
+        let allowed = self.allowed.len();
+        output::line(&match (self.needed.len(), allowed) {
+            (0, 0) => {
+                "no confined hooks here; confine those of a runtime: hookjail install --RUNTIME"
+                    .to_owned()
+            }
+            (0, _) => format!("nothing to allow: {allowed} allowed"),
+            (needed, _) => format!("{needed} to allow · {allowed} allowed"),
+        });
+    }
+}

@@ -1,0 +1,521 @@
+//! Plans the change of each hook in a runtime's settings: pure of effects, but for reading what the hooks' commands consist of.
+
+use std::{
+    collections::BTreeSet,
+    env,
+    ffi::OsString,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use nix::unistd::{AccessFlags, access};
+
+use hookjail_base::model::{Command, ProfileName};
+use hookjail_client::{
+    Failure,
+    program::resolve_program,
+    thin::{THIN, WHOLE},
+};
+use hookjail_contract::{Action, CommandStyle, Registered, adopt::Stakes};
+use hookjail_daemon::{config::Config, daemon::Assembly, hooks::variables::words};
+use hookjail_policy::{Policy, Registry, environment};
+
+use super::{
+    super::consent::{self, Book, BoundConsent, Refused, Standing, Terms},
+    NamedRuntime,
+    edit::Edit,
+    fetch::Fetch,
+    line::{self, LineForm, Reader, Reading},
+    settings::SettingsFile,
+    unserved,
+};
+
+/// The plan for one hook.
+pub(in crate::cli) struct InstallStep {
+    pub(super) becomes: Becomes,
+    /// The command in the settings.
+    pub(super) before: String,
+    pub(super) hook: Registered,
+}
+
+pub(super) enum Becomes {
+    /// The hook stays as it is, with the reason.
+    Kept(&'static str),
+    /// The hook is confined already, and its command, as the list spells it, is allowed.
+    Allowed(String),
+    /// The hook cannot be changed, with the reason.
+    Left(String),
+    /// The hook is changed, or its command allowed again.
+    Changed(Box<SettingsChange>),
+}
+
+impl Becomes {
+    fn put_back(after: String, edits: Vec<Edit>) -> Self {
+        Self::Changed(Box::new(SettingsChange {
+            after,
+            argv: Vec::new(),
+            bound: Vec::new(),
+            edits,
+            fetches: BTreeSet::new(),
+            refused: None,
+            remarks: Vec::new(),
+        }))
+    }
+}
+
+pub(super) struct SettingsChange {
+    pub(super) after: String,
+    /// The hook's program and arguments; none where a hook is put back.
+    pub(super) argv: Vec<String>,
+    /// The consents to add; none where a hook is put back.
+    pub(super) bound: Vec<BoundConsent>,
+    /// None where the line is confined already.
+    pub(super) edits: Vec<Edit>,
+    /// The fetches of its packages.
+    pub(super) fetches: BTreeSet<Fetch>,
+    /// Why a line that is confined already is refused.
+    pub(super) refused: Option<Refused>,
+    /// Remarks for the user.
+    pub(super) remarks: Vec<String>,
+}
+
+/// A file, with the plans for its hooks.
+pub(in crate::cli) struct Planned {
+    pub(super) file: SettingsFile,
+    pub(super) steps: Vec<InstallStep>,
+}
+
+impl Planned {
+    pub(super) fn changes(&self) -> impl Iterator<Item = &SettingsChange> {
+        self.steps.iter().filter_map(|step| match &step.becomes {
+            Becomes::Changed(change) => Some(&**change),
+            Becomes::Allowed(_) | Becomes::Kept(_) | Becomes::Left(_) => None,
+        })
+    }
+}
+
+impl Planned {
+    /// Leaves the hooks whose lines would be edited.
+    pub(super) fn leave_edits(&mut self, why: &str) {
+        for step in &mut self.steps {
+            if matches!(&step.becomes, Becomes::Changed(change) if !change.edits.is_empty()) {
+                step.becomes = Becomes::Left(why.to_owned());
+            }
+        }
+    }
+}
+
+/// The purpose of a plan.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Purpose {
+    /// Bare hooks are confined, and confined ones that are refused allowed again.
+    Confine,
+    /// Confined hooks are put back as they were.
+    PutBack,
+    /// Confined hooks that are refused are allowed again.
+    Renew,
+}
+
+/// Plans for the hooks of one runtime.
+pub(super) struct Planner<'a> {
+    pub(super) book: &'a Book<'a>,
+    pub(super) profile: &'a str,
+    pub(super) purpose: Purpose,
+    /// The profiles, where they can be read.
+    pub(super) registry: Option<&'a Registry>,
+    pub(super) runtime: NamedRuntime,
+}
+
+impl Planner<'_> {
+    /// Plans for every hook of a file. `closed`: why hooks of the project cannot run where they are.
+    ///
+    /// # Errors
+    ///
+    /// Fails where the runtime would not accept the file.
+    pub(super) fn file(
+        &self,
+        file: SettingsFile,
+        closed: Option<&str>,
+    ) -> Result<Planned, Failure> {
+        let step = |hook: Registered| {
+            let closed = closed.filter(|_| file.is_projects && self.purpose == Purpose::Confine);
+            let becomes = match closed {
+                Some(why) => Err(why.to_owned()),
+                None => self.becomes(&file, &hook),
+            };
+            InstallStep {
+                becomes: becomes.unwrap_or_else(Becomes::Left),
+                before: before(&hook),
+                hook,
+            }
+        };
+        let steps = file.hooks()?.into_iter().map(step).collect();
+        Ok(Planned { file, steps })
+    }
+
+    fn becomes(&self, file: &SettingsFile, hook: &Registered) -> Result<Becomes, String> {
+        match &hook.action {
+            Action::Command(Command::Line { shell, text }) => {
+                self.line(file, hook, shell.as_deref(), text)
+            }
+            Action::Command(Command::Argv(words)) => {
+                let words = words.iter().map(|word| word.to_str().map(str::to_owned));
+                let words: Option<Vec<String>> = words.collect();
+                self.words(file, hook, &words.ok_or("it is not UTF-8")?)
+            }
+            Action::Http(_) => Ok(Becomes::Kept(
+                "the runtime posts it itself, wherever it says; `hookjail install` changes commands alone",
+            )),
+            Action::Approve(_)
+            | Action::Builtin(_)
+            | Action::Log(_)
+            | Action::Supplied(_)
+            | Action::Unsupported(_) => Ok(Becomes::Kept("runs no command")),
+        }
+    }
+
+    /// Plans the change of a shell's line, or returns why it stays.
+    fn line(
+        &self,
+        file: &SettingsFile,
+        hook: &Registered,
+        own_shell: Option<&Path>,
+        text: &str,
+    ) -> Result<Becomes, String> {
+        let variables = line::variables(&hook.configured_env);
+        let original = line::original(text, &variables);
+        if self.purpose == Purpose::PutBack {
+            let Some(original) = original else {
+                return Ok(Becomes::Kept("is not confined"));
+            };
+            let (edit, original) = file.edit_back(hook, text, original)?;
+            return Ok(Becomes::put_back(original, vec![edit]));
+        }
+        let style = self.runtime.runtime.mode.defaults(&hook.point).command;
+        let shell = match (own_shell, style) {
+            (Some(own), _) => Some(own.to_str().ok_or("its shell is not UTF-8")?),
+            (None, CommandStyle::Shell { program, .. }) => Some(program),
+            (None, CommandStyle::Argv) => None,
+        };
+        let value = |name: &str| file.value(name);
+        let read = |reader: &Reader<'_>| reader.line(text, shell.is_some());
+        let confined = self.confined(hook, &value, &variables, read)?;
+        let bare = match &confined {
+            Some(_) => original.ok_or("its own command is not found in it")?,
+            None => text.to_owned(),
+        };
+        let (words, is_one_command) = line_words(hook, shell, &bare, value)?;
+        let argv = [variables.clone(), words].concat();
+        if let Some(profile) = confined {
+            return self.renewal(file, hook, argv, (profile, text));
+        }
+        if self.purpose == Purpose::Renew {
+            return Ok(Becomes::Kept("is not confined"));
+        }
+        let program = program()?;
+        let form = self.form(&program, hook, shell, &variables);
+        let after = form.of_line(text, is_one_command);
+        let after = after.ok_or("it has a NUL byte")?;
+        let edit = file.edit_line(hook, text, &after)?;
+        self.change(file, hook, argv, after, vec![edit])
+    }
+
+    /// Plans the change of a program with arguments, or returns why it stays.
+    fn words(
+        &self,
+        file: &SettingsFile,
+        hook: &Registered,
+        words: &[String],
+    ) -> Result<Becomes, String> {
+        let variables = line::variables(&hook.configured_env);
+        let original = line::original_words(words, &variables);
+        if self.purpose == Purpose::PutBack {
+            let Some(original) = original else {
+                return Ok(Becomes::Kept("is not confined"));
+            };
+            let edits = file.edit_words(hook, original)?;
+            return Ok(Becomes::put_back(original.join(" "), edits));
+        }
+        let value = |name: &str| file.value(name);
+        let read = |reader: &Reader<'_>| reader.words(words);
+        let argv =
+            |bare: &[String]| [variables.clone(), from_its_directory(hook, bare.to_vec())].concat();
+        if let Some(profile) = self.confined(hook, &value, &variables, read)? {
+            let bare = original.ok_or("its own command is not found in it")?;
+            return self.renewal(file, hook, argv(bare), (profile, &words.join(" ")));
+        }
+        if self.purpose == Purpose::Renew {
+            return Ok(Becomes::Kept("is not confined"));
+        }
+        let program = program()?;
+        let confined = self.form(&program, hook, None, &variables).of_words(words);
+        let edits = file.edit_words(hook, &confined)?;
+        self.change(file, hook, argv(words), confined.join(" "), edits)
+    }
+
+    /// Returns the profile of a command that is confined already; `None` = another command.
+    ///
+    /// # Errors
+    ///
+    /// Fails where it names hookjail and need not be confined.
+    fn confined(
+        &self,
+        hook: &Registered,
+        value: &dyn Fn(&str) -> Option<String>,
+        variables: &[String],
+        read: impl FnOnce(&Reader<'_>) -> Reading,
+    ) -> Result<Option<String>, String> {
+        let words = program()?;
+        let written = words.first().map(Path::new).unwrap_or(Path::new(""));
+        // By another path a hook, or whoever changes the project, may have put something else there by the time it is called.
+        let programs = [written.to_owned(), written.with_file_name(WHOLE)];
+        let is_this = |path: &Path| programs.iter().any(|it| it.as_os_str() == path.as_os_str());
+        let is_profile = |name: &str| self.policy(name).is_some();
+        match read(&Reader {
+            form: &self.form(&words, hook, None, variables),
+            is_profile: &is_profile,
+            is_this: &is_this,
+            value,
+        }) {
+            Reading::Confined(profile) => Ok(Some(profile)),
+            Reading::Doubtful(why) => Err(format!(
+                "it is NOT confined: {why}; put the hook's own command there, and install again"
+            )),
+            Reading::Plain => Ok(None),
+        }
+    }
+
+    /// Plans for a line that is confined already: its command is allowed again where it would be refused.
+    fn renewal(
+        &self,
+        file: &SettingsFile,
+        hook: &Registered,
+        argv: Vec<String>,
+        (profile, line): (String, &str),
+    ) -> Result<Becomes, String> {
+        let Standing { bound, refused } = self.standing(file, hook, &argv, &profile)?;
+        let Some(refused) = refused else {
+            let command = bound.first().map(|it| it.entry.command.clone());
+            return Ok(Becomes::Allowed(command.unwrap_or_default()));
+        };
+        Ok(Becomes::Changed(Box::new(SettingsChange {
+            after: line.to_owned(),
+            argv,
+            bound,
+            edits: Vec::new(),
+            fetches: BTreeSet::new(),
+            refused: Some(refused),
+            remarks: Vec::new(),
+        })))
+    }
+
+    fn standing(
+        &self,
+        file: &SettingsFile,
+        hook: &Registered,
+        argv: &[String],
+        profile: &str,
+    ) -> Result<Standing, String> {
+        let within = self.within(file, profile);
+        let terms = Terms {
+            data: Vec::new(),
+            profile: profile.to_owned(),
+            starts_in: hook.working_dir.clone(),
+            until: None,
+            within: within.clone(),
+        };
+        let argv = argv.iter().map(OsString::from).collect();
+        let standing = self.book.standing(terms, argv, within.as_deref());
+        standing.map_err(|failure| failure.message)
+    }
+
+    /// Returns the directory below which a file's commands are allowed; `None` = everywhere.
+    fn within(&self, file: &SettingsFile, profile: &str) -> Option<PathBuf> {
+        // A hook without a workspace does not start in the project.
+        let binds = self.policy(profile).is_some_and(Policy::needs_workspace);
+        (file.is_projects && binds).then(|| file.project.clone())
+    }
+
+    fn policy(&self, profile: &str) -> Option<&Policy> {
+        let name = ProfileName::parse(profile)?;
+        Some(self.registry?.find(&name)?)
+    }
+
+    /// Plans a change of the settings, with a consent to the command.
+    fn change(
+        &self,
+        file: &SettingsFile,
+        hook: &Registered,
+        argv: Vec<String>,
+        after: String,
+        edits: Vec<Edit>,
+    ) -> Result<Becomes, String> {
+        file.starts_inside(hook)?;
+        let mut names = hook.configured_env.keys();
+        if let Some(name) = names.find(|name| environment::steers_hookjail(name)) {
+            return Err(format!(
+                "its variable `{name}` decides about hookjail itself, too; remove it there, and install again"
+            ));
+        }
+        let Standing { bound, .. } = self.standing(file, hook, &argv, self.profile)?;
+        let first = bound.first();
+        let entry = first.map(|bound| &bound.entry);
+        let serves = first.map_or_else(consent::Serves::default, BoundConsent::serves);
+        let fetches = match serves.network {
+            true => BTreeSet::new(),
+            false => Fetch::all(&before(hook), entry, &file.project),
+        };
+        let remarks = self.remarks(hook, first);
+        Ok(Becomes::Changed(Box::new(SettingsChange {
+            after,
+            argv,
+            bound,
+            edits,
+            fetches,
+            refused: None,
+            remarks,
+        })))
+    }
+
+    fn remarks(&self, hook: &Registered, bound: Option<&BoundConsent>) -> Vec<String> {
+        let mut remarks = Vec::new();
+        if let Some(bound) = bound {
+            let unbound = bound.unbound.iter();
+            remarks.extend(unbound.map(|what| format!("the consent is not bound to {what}")));
+            let entry = Some(&bound.entry);
+            remarks.extend(unserved::remarks(&before(hook), entry, bound.serves()));
+            let git = consent::named_by_git(&bound.git);
+            remarks.extend(git.filter(|_| unserved::asks_git(&before(hook), entry)));
+            let displaced = bound.displaced();
+            remarks.extend(displaced.map(|it| consent::displaced_script(it, self.profile)));
+            let given = bound.given.iter();
+            remarks.extend(given.map(|file| format!(
+                "a changed `{file}` needs a new consent, and the hook is given a copy of it; if its program only reads or formats it: \
+                 hookjail consent allow --data {file} --profile {} -- CMD",
+                self.profile
+            )));
+        }
+        let elsewhere = hook.configured_env.iter();
+        let elsewhere =
+            elsewhere.filter(|(_, value)| value.to_str().is_none_or(|it| it.contains('$')));
+        remarks.extend(elsewhere.map(|(name, _)| {
+            format!(
+                "its variable `{name}` takes a value from elsewhere, and is there if the profile lets it in"
+            )
+        }));
+        remarks
+    }
+
+    fn form<'a>(
+        &'a self,
+        program: &'a [String],
+        hook: &'a Registered,
+        shell: Option<&'a str>,
+        variables: &'a [String],
+    ) -> LineForm<'a> {
+        LineForm {
+            point: (!self.runtime.runtime.names_points).then_some(hook.point.as_str()),
+            profile: self.profile,
+            program,
+            runtime: self.runtime.name,
+            shell,
+            timeout: self.runtime.timer(hook),
+            variables,
+        }
+    }
+}
+
+impl NamedRuntime {
+    /// Returns the runtime's own timer of a hook, where its settings name one.
+    pub(super) fn timer(&self, hook: &Registered) -> Option<Duration> {
+        let read = hook.entry.timeout?;
+        Some((self.runtime.entry_time)(read))
+    }
+
+    /// Returns whether a hook decides about calls.
+    pub(super) fn is_guard(&self, hook: &Registered) -> bool {
+        let point = Some(hook.point.as_str());
+        self.runtime.stakes(point) == Stakes::Gate && self.runtime.is_of_a_call(point)
+    }
+}
+
+/// Returns the words that a line runs, and whether these are one command without a shell.
+fn line_words(
+    hook: &Registered,
+    shell: Option<&str>,
+    line: &str,
+    value: impl Fn(&str) -> Option<String>,
+) -> Result<(Vec<String>, bool), String> {
+    let Some(shell) = shell else {
+        // The runtime uses no shell: variables, pipes and tildes are plain words.
+        let words = shlex::split(line).ok_or("a quote has no end")?;
+        return Ok((from_its_directory(hook, words), true));
+    };
+    let words = words(line, value).map(|words| from_its_directory(hook, words));
+    // A program that is not found may be a shell built-in.
+    let words = words.filter(|words| resolve_program(vec![words[0].clone().into()]).is_ok());
+    Ok(match words {
+        Some(words) => (words, true),
+        None => ([shell, "-c", line].map(str::to_owned).to_vec(), false),
+    })
+}
+
+/// Makes the program absolute where its hook starts in another directory.
+fn from_its_directory(hook: &Registered, mut words: Vec<String>) -> Vec<String> {
+    if let (Some(directory), Some(program)) = (&hook.working_dir, words.first_mut())
+        && program.contains('/')
+    {
+        let path: PathBuf = directory.join(&*program).components().collect();
+        *program = path.display().to_string();
+    }
+    words
+}
+
+/// Returns the command in the settings, else the hook's name.
+pub(super) fn before(hook: &Registered) -> String {
+    if let Action::Http(post) = &hook.action {
+        return post.url.to_string();
+    }
+    match hook.action.line() {
+        line if line.is_empty() => hook.name.clone(),
+        line => line,
+    }
+}
+
+/// Returns the path of hookjail for settings, as a runtime's `PATH` may differ from its user's.
+///
+/// It is that of `hookjail-run` where that lies beside this program.
+fn program() -> Result<Vec<String>, String> {
+    let path =
+        env::current_exe().map_err(|error| format!("hookjail's own path is not known: {error}"))?;
+    let name = path.file_name().unwrap_or_default().to_owned();
+    let text = |path: PathBuf| {
+        let path = path.into_os_string().into_string();
+        path.map_err(|_| "hookjail's own path is not UTF-8".to_owned())
+    };
+    let thin = path.with_file_name(THIN);
+    if name == WHOLE && access(&thin, AccessFlags::X_OK).is_ok() {
+        return Ok(vec![text(thin)?]);
+    }
+    let path = text(path)?;
+    if name == WHOLE {
+        Ok(vec![path, "run".to_owned()])
+    } else {
+        Err(format!(
+            "hookjail's own program is `{path}`; settings know it by the name `{WHOLE}` alone"
+        ))
+    }
+}
+
+/// Returns why a project cannot be a workspace, if so.
+pub(super) fn no_workspace(
+    config: &Config,
+    registry: Option<&Registry>,
+    project: &Path,
+) -> Option<String> {
+    let roots = match registry {
+        Some(registry) => Assembly::roots(config, registry),
+        None => config.workspace_roots.clone(),
+    };
+    roots.admit(project).err()
+}
