@@ -238,11 +238,20 @@ impl ReplacedHook {
 
     /// Returns the answer for hookjail's own failure.
     pub fn refusal(&self, why: &str) -> HookOutput {
+        self.refusal_with(why, None)
+    }
+
+    /// Builds the answer for a hook that did not run, with a sentence for the user alone.
+    fn refusal_with(&self, why: &str, notice: Option<&str>) -> HookOutput {
         let point = self.point.as_deref();
-        match self.runtime {
-            Some(runtime) if self.stops() => runtime.no(point, why),
-            Some(runtime) => runtime.failed(point, why),
-            None => HookOutput {
+        match (self.runtime, notice) {
+            (Some(runtime), Some(notice)) if self.stops() => {
+                runtime.no_with_notice(point, why, notice)
+            }
+            (Some(runtime), None) if self.stops() => runtime.no(point, why),
+            (Some(runtime), Some(notice)) => runtime.failed_with_notice(point, why, notice),
+            (Some(runtime), None) => runtime.failed(point, why),
+            (None, _) => HookOutput {
                 code: if self.observe { 0 } else { EXIT_BLOCK },
                 stderr: format!("{why}\n").into_bytes(),
                 stdout: Vec::new(),
@@ -402,9 +411,8 @@ pub fn why(failure: &Failure) -> String {
     let id = failure.metadata.get("request_id");
     let id = id.filter(|id| !id.is_empty());
     let id = id.map(|id| format!(" (request {id})"));
-    let is_allowed_by_somebody = failure.metadata.contains_key("approve");
-    let how = is_allowed_by_somebody
-        .then_some("; the daemon's log and its journal say how an operator allows it");
+    let can_be_allowed = failure.metadata.contains_key("approve");
+    let how = can_be_allowed.then_some("; only its user can allow it, outside of this session");
     format!(
         "hookjail: {}{}{}{}",
         reason.collect::<String>(),
@@ -412,6 +420,16 @@ pub fn why(failure: &Failure) -> String {
         id.unwrap_or_default(),
         how.unwrap_or_default()
     )
+}
+
+/// Returns the sentence for the user about a refusal that the user can lift.
+///
+/// It is fixed: no text of a hook or a payload reaches the user by it.
+fn notice(failure: &Failure) -> Option<&'static str> {
+    const ALLOW: &str =
+        "hookjail refused a hook that is new or changed. Run in this project: hookjail allow";
+    let has = |fact: &str| failure.metadata.contains_key(fact);
+    (has("approve") && !has("approve_as")).then_some(ALLOW)
 }
 
 /// A hook in its runtime's place.
@@ -479,7 +497,7 @@ impl<'a> StandInHook<'a> {
                 self.runtime.observed(self.post.point.as_deref(), said)
             }
             Ok(said) => said,
-            Err(failure) => self.post.refusal(&why(&failure)),
+            Err(failure) => self.post.refusal_with(&why(&failure), notice(&failure)),
         }
     }
 

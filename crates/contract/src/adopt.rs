@@ -62,6 +62,9 @@ pub struct Adapter {
     pub names_points: bool,
     /// Builds the block answer at a point that the runtime honours. `None` where none is known.
     pub(super) no: fn(&str, &str) -> Option<HookOutput>,
+    /// Builds the block answer at a point with a sentence that the runtime shows its user and not its model. The texts are the point,
+    /// the reason and the sentence. `None` where the runtime has none.
+    pub(super) notice: fn(&str, &str, &str) -> Option<HookOutput>,
     /// The paths in a project that it obeys: settings, hooks, commands, skills, rules and servers of tools. A directory ends in `/`.
     pub(super) obeys: &'static [&'static str],
     /// The paths of its hook settings; none where a command-line argument names them.
@@ -98,6 +101,7 @@ impl Adapter {
             name,
             names_points: true,
             no: |_, why| Some(HookOutput::by_code(2, why)),
+            notice: |_, _, _| None,
             obeys: &[],
             settings: Settings {
                 project: &[],
@@ -306,6 +310,12 @@ impl Adopted {
         no.unwrap_or_else(|| self.failed(point, why))
     }
 
+    /// Builds the block answer as [`Adopted::no`] does, with a sentence for the user where the runtime shows one.
+    pub fn no_with_notice(self, point: Option<&str>, why: &str, notice: &str) -> HookOutput {
+        let shown = (self.0.notice)(point.unwrap_or_default(), why, notice);
+        shown.unwrap_or_else(|| self.no(point, why))
+    }
+
     /// Builds the answer for a hook that did not run, which stops nothing.
     pub fn failed(self, point: Option<&str>, why: &str) -> HookOutput {
         if self.stakes(point) == Stakes::Nothing {
@@ -316,6 +326,18 @@ impl Adopted {
             return HookOutput::by_words(&json!({"systemMessage": why}), why);
         }
         HookOutput::by_code(0, why)
+    }
+
+    /// Builds the answer as [`Adopted::failed`] does, with a sentence for the user where that one has a message.
+    pub fn failed_with_notice(self, point: Option<&str>, why: &str, notice: &str) -> HookOutput {
+        let said = self.failed(point, why);
+        match said.stdout.is_empty() {
+            true => said,
+            false => {
+                let message = format!("{why}. {notice}");
+                HookOutput::by_words(&json!({"systemMessage": message}), why)
+            }
+        }
     }
 
     /// Returns whether the runtime takes an end for a block at a point.
@@ -465,6 +487,36 @@ mod tests {
             }
         }
         assert!(gates > 60, "{gates}");
+    }
+
+    #[test]
+    fn a_notice_reaches_the_user_beside_an_answer_that_stops_and_nobody_else() {
+        const NOTICE: &str = "Run in this project: hookjail allow";
+        let mut shown = BTreeSet::new();
+        for runtime in Adopted::all() {
+            let points = runtime.mode.facts().points.iter().map(|point| point.name);
+            for point in points {
+                let said = runtime.no_with_notice(Some(point), why(), NOTICE);
+                let plain = runtime.no(Some(point), why());
+                if said == plain {
+                    continue;
+                }
+                assert_ne!(runtime.stakes(Some(point)), Stakes::Nothing, "{point}");
+                assert!(
+                    runtime.takes_for_no(Some(point), &said),
+                    "{point}: {said:?}"
+                );
+                let mut answer: Value = serde_json::from_slice(&said.stdout).unwrap();
+                assert_eq!(answer["systemMessage"], NOTICE);
+                // The model reads all the rest.
+                answer.as_object_mut().unwrap().remove("systemMessage");
+                let rest = format!("{answer}{}", String::from_utf8_lossy(&said.stderr));
+                assert!(rest.contains(why()) && !rest.contains("allow"), "{rest}");
+                shown.insert(runtime.name);
+            }
+        }
+        let expected = ["claude-code", "codex", "gemini-cli"];
+        assert_eq!(shown, BTreeSet::from(expected));
     }
 
     #[test]

@@ -29,6 +29,23 @@ pub(super) const ADAPTER: Adapter = Adapter {
             _ => HookOutput::by_code(2, why),
         })
     },
+    notice: |point, why, notice| {
+        let answer = match point {
+            "PreToolUse" => json!({
+                "hookSpecificOutput": {
+                    "hookEventName": point,
+                    "permissionDecision": "deny",
+                    "permissionDecisionReason": why,
+                },
+                "systemMessage": notice,
+            }),
+            "UserPromptSubmit" => {
+                json!({"decision": "block", "reason": why, "systemMessage": notice})
+            }
+            _ => return None,
+        };
+        Some(HookOutput::by_words(&answer, why))
+    },
     obeys: &[".agents/", ".codex/"],
     settings: Settings {
         project: &[".codex/hooks.json"],

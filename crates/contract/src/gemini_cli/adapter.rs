@@ -5,7 +5,7 @@ use serde_json::json;
 use super::FACTS;
 use crate::{
     Mode,
-    adopt::Adapter,
+    adopt::{Adapter, HookOutput},
     settings::{Holds, Settings},
 };
 
@@ -20,6 +20,11 @@ pub(crate) const ADAPTER: Adapter = Adapter {
     likeness: |payload, point| {
         payload.last("timestamp")?;
         FACTS.has_point(point?).then_some(8)
+    },
+    notice: |point, why, notice| {
+        let has_decision = matches!(point, "BeforeTool" | "BeforeAgent");
+        let answer = json!({"decision": "deny", "reason": why, "systemMessage": notice});
+        has_decision.then(|| HookOutput::by_words(&answer, why))
     },
     obeys: &[
         ".gemini/.env",
