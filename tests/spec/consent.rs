@@ -496,7 +496,7 @@ async fn an_answer_has_nothing_run_under_a_profile_that_changed_while_it_was_awa
 }
 
 #[tokio::test]
-async fn a_consent_ends_when_its_profile_changes_and_the_operator_is_told_what_changed() {
+async fn a_consent_ends_when_its_profile_allows_more_and_the_operator_is_told_what_changed() {
     let (daemon, request) = with_a_profile().await;
     let mut listener = Listener::of(&daemon).await;
     let (running, asked) = listener.asked_about(&daemon, request.clone()).await;
@@ -505,13 +505,16 @@ async fn a_consent_ends_when_its_profile_changes_and_the_operator_is_told_what_c
     listener.settled().await;
     daemon.run(request.clone()).await.unwrap();
     let was = consents(&daemon)[0]["profile_digest"].clone();
+    // A profile that allows less is covered.
     reload(&daemon, &profile("[time]\nmaximum = \"7m\""));
+    daemon.run(request.clone()).await.unwrap();
+    reload(&daemon, &profile("[time]\nmaximum = \"40m\""));
 
     let (running, asked) = listener.asked_about(&daemon, request.clone()).await;
 
     assert!(asked.why.contains("profile `mine` changed"), "{asked:?}");
     assert!(asked.why.contains(was.as_str().unwrap()), "{asked:?}");
-    assert!(asked.diff.contains("+maximum = \"7m\""), "{}", asked.diff);
+    assert!(asked.diff.contains("+maximum = \"40m\""), "{}", asked.diff);
     decide(&daemon, &asked.consent_id, ConsentDecision::Always).await;
     running.await.unwrap().unwrap();
     assert_eq!(consents(&daemon).len(), 1);

@@ -36,10 +36,10 @@ const GUARD: &str = "#!/bin/sh\ncase $(cat) in *'rm -rf'*) echo 'no rm here' >&2
 const SILENT: &str = "#!/bin/sh\nrules=$(cat ~/rules 2>/dev/null) || exit 0\ncase $(cat) in *$rules*) exit 2 ;; esac\n";
 
 /// An ordinary user with a project, and no configuration of hookjail's.
-struct Home(TempDir);
+pub(crate) struct Home(TempDir);
 
 impl Home {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let home = Self(directory());
         for name in ["p/.git", "p/sub", "p/.claude/hooks", ".claude", "tmp"] {
             fs::create_dir_all(home.path(name)).unwrap();
@@ -50,22 +50,22 @@ impl Home {
         home
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }
 
-    fn script(&self, name: &str, text: &str) {
+    pub(crate) fn script(&self, name: &str, text: &str) {
         fs::write(self.path(name), text).unwrap();
         fs::set_permissions(self.path(name), fs::Permissions::from_mode(0o755)).unwrap();
     }
 
-    fn settings(&self, name: &str, value: &Value) -> String {
+    pub(crate) fn settings(&self, name: &str, value: &Value) -> String {
         let text = serde_json::to_string_pretty(value).unwrap() + "\n";
         self.write(name, &text);
         text
     }
 
-    fn write(&self, name: &str, text: &str) {
+    pub(crate) fn write(&self, name: &str, text: &str) {
         let path = self.path(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
@@ -95,7 +95,7 @@ impl Home {
         found
     }
 
-    fn text(&self, name: &str) -> String {
+    pub(crate) fn text(&self, name: &str) -> String {
         fs::read_to_string(self.path(name)).unwrap()
     }
 
@@ -110,7 +110,7 @@ impl Home {
     }
 
     /// Gives everything in it to its user.
-    fn own(&self) {
+    pub(crate) fn own(&self) {
         if !geteuid().is_root() {
             return;
         }
@@ -128,7 +128,7 @@ impl Home {
     }
 
     /// Makes a command of its user's, in its project.
-    fn command(&self, words: &[&str]) -> Command {
+    pub(crate) fn command(&self, words: &[&str]) -> Command {
         let mut all = Vec::new();
         if geteuid().is_root() {
             all.extend([
@@ -153,11 +153,11 @@ impl Home {
         command
     }
 
-    fn hookjail(&self, words: &[&str]) -> Output {
+    pub(crate) fn hookjail(&self, words: &[&str]) -> Output {
         self.hookjail_in(&self.path("p"), words)
     }
 
-    fn hookjail_in(&self, directory: &Path, words: &[&str]) -> Output {
+    pub(crate) fn hookjail_in(&self, directory: &Path, words: &[&str]) -> Output {
         let program = program();
         let words = [&[program.to_str().unwrap()], words].concat();
         let mut command = self.command(&words);
@@ -167,9 +167,15 @@ impl Home {
 
     /// Runs a line of settings as Claude Code does.
     fn fire(&self, line: &str, event: &Value) -> Child {
+        self.fire_in("p", line, event)
+    }
+
+    /// Runs it in a project.
+    pub(crate) fn fire_in(&self, project: &str, line: &str, event: &Value) -> Child {
         let mut command = self.command(&["/bin/sh", "-c", line]);
         command
-            .env("CLAUDE_PROJECT_DIR", self.path("p"))
+            .current_dir(self.path(project))
+            .env("CLAUDE_PROJECT_DIR", self.path(project))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
@@ -211,23 +217,23 @@ impl Drop for Home {
     }
 }
 
-fn call(command: &str) -> Value {
+pub(crate) fn call(command: &str) -> Value {
     json!({
         "session_id": "s", "hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {"command": command},
     })
 }
 
 /// Returns settings with one hook at a point.
-fn one(point: &str, hook: &Value) -> Value {
+pub(crate) fn one(point: &str, hook: &Value) -> Value {
     json!({"model": "m", "hooks": {point: [{"matcher": "Bash", "hooks": [hook]}]}})
 }
 
-fn guard() -> Value {
+pub(crate) fn guard() -> Value {
     json!({"type": "command", "command": "\"$CLAUDE_PROJECT_DIR\"/.claude/hooks/guard.sh", "timeout": 60})
 }
 
 /// Returns the command of the only hook of settings.
-fn line(text: &str, point: &str) -> String {
+pub(crate) fn line(text: &str, point: &str) -> String {
     let settings: Value = serde_json::from_str(text).unwrap();
     let command = &settings["hooks"][point][0]["hooks"][0]["command"];
     command.as_str().unwrap().to_owned()
@@ -262,8 +268,10 @@ fn hooks_run_confined_after_one_command_and_are_put_back_by_another() {
     home.script("p/.claude/hooks/guard.sh", "#!/bin/sh\nexit 0\n");
     home.own();
     let (code, stderr) = home.end(&line, &call("ls"));
-    assert_eq!(code, Some(2));
+    assert_eq!(code, Some(0));
     assert!(stderr.contains("DIGEST_MISMATCH"), "{stderr}");
+    home.script("p/.claude/hooks/guard.sh", GUARD);
+    home.own();
 
     let installed = home.text(name);
     let again = home.hookjail(&["install", "--claude-code", "--yes"]);

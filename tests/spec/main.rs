@@ -29,6 +29,7 @@ mod cgroups;
 mod confinement;
 mod containers;
 mod contracts;
+mod day_two;
 
 mod denials;
 mod dispatch;

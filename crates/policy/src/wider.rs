@@ -236,3 +236,133 @@ impl Time {
         *default > approved.default || *maximum > approved.maximum
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{path::PathBuf, sync::Arc, time::Duration};
+
+    use hookjail_base::model::ProfileName;
+
+    use super::*;
+    use crate::{References, Registry, StateScope, WorkingDir};
+
+    fn shipped(name: &str) -> Policy {
+        let name = ProfileName::parse(name).unwrap();
+        Policy::clone(Registry::builtin().unwrap().find(&name).unwrap())
+    }
+
+    #[test]
+    fn every_shipped_profile_covers_itself_as_its_text_was_kept() {
+        for policy in Registry::builtin().unwrap().iter() {
+            let name = policy.name.clone();
+            let kept = Policy::read(name, &policy.to_toml(), &References::default()).unwrap();
+            assert_eq!(kept.digest, policy.digest, "{}", policy.name);
+            assert_eq!(policy.wider_than(&kept), [""; 0], "{}", policy.name);
+        }
+    }
+
+    #[test]
+    fn whatever_a_profile_allows_more_is_named_and_what_it_allows_less_is_covered() {
+        let approved = shipped("workspace-ro");
+        type Change = fn(&mut Policy);
+        let grant = |access, place: &str| GrantSpec {
+            access,
+            create: false,
+            optional: false,
+            place: GrantPlace::Path(PathBuf::from(place)),
+        };
+        assert!(grant(Access::Write, "/a").covers(&grant(Access::Read, "/a/b")));
+        assert!(!grant(Access::Read, "/a").covers(&grant(Access::Execute, "/a")));
+        assert!(!grant(Access::Write, "/a/b").covers(&grant(Access::Read, "/a")));
+        assert!(!grant(Access::WriteFile, "/a").covers(&grant(Access::Write, "/a")));
+        let cases: [(&str, Change); 14] = [
+            ("connections to other hosts", |it| {
+                it.network = Network::Outbound
+            }),
+            ("notices for the user", |it| it.notify = true),
+            ("another view of the machine", |it| {
+                it.view = crate::HookView::Machine
+            }),
+            ("another directory to start in", |it| {
+                it.working_dir = WorkingDir::Scratch
+            }),
+            ("files that last", |it| it.state = Some(StateScope::Hook)),
+            ("`network` unenforced", |it| {
+                it.demands.network = Demand::Wanted
+            }),
+            ("more time", |it| it.time.maximum += Duration::from_secs(1)),
+            ("more processes", |it| it.limits.tasks += 1),
+            ("more memory", |it| it.limits.memory = None),
+            ("the caller's variable X", |it| {
+                Arc::make_mut(&mut it.environment)
+                    .allow
+                    .push("X".to_owned());
+            }),
+            ("another PATH", |it| {
+                Arc::make_mut(&mut it.environment).path.push("/x".into());
+            }),
+            ("another value of X", |it| {
+                let set = &mut Arc::make_mut(&mut it.environment).set;
+                set.insert("X".to_owned(), String::new());
+            }),
+            ("write ${workspace}", |it| {
+                for grant in &mut it.files.named {
+                    grant.access = Access::Write;
+                }
+            }),
+            ("read /srv/more", |it| {
+                it.files.named.push(GrantSpec {
+                    access: Access::Read,
+                    create: false,
+                    optional: true,
+                    place: GrantPlace::Path("/srv/more".into()),
+                });
+            }),
+        ];
+        for (phrase, change) in cases {
+            let mut wider = approved.clone();
+            wider.limits.memory = Some(1 << 30);
+            wider.view = crate::HookView::Own;
+            let before = wider.clone();
+            change(&mut wider);
+            let found = wider.wider_than(&before);
+            assert!(found.iter().any(|it| it == phrase), "{phrase}: {found:?}");
+        }
+        let narrower = Policy {
+            network: Network::None,
+            files: Files {
+                named: Vec::new(),
+                ..approved.files.clone()
+            },
+            notify: false,
+            time: Time {
+                maximum: Duration::from_secs(1),
+                default: Duration::from_secs(1),
+            },
+            ..approved.clone()
+        };
+        assert_eq!(narrower.wider_than(&approved), [""; 0]);
+    }
+
+    #[test]
+    fn what_was_kept_from_a_hook_and_is_no_longer_is_named() {
+        let mut approved = shipped("develop");
+        approved.files.tokens = vec!["/home/ada/.npmrc".into()];
+        let mut wider = approved.clone();
+        let kept = wider.files.unchanged.len() + wider.files.read_only.len();
+        assert!(kept > 0);
+        wider.files.unchanged.clear();
+        wider.files.read_only.clear();
+        wider.files.tokens.clear();
+        let found = wider.wider_than(&approved);
+        let named = found
+            .iter()
+            .filter(|it| it.ends_with("which was kept from it"));
+        assert_eq!(
+            named.count(),
+            kept + approved.files.tokens.len(),
+            "{found:?}"
+        );
+        assert_eq!(approved.wider_than(&wider), [""; 0]);
+    }
+}

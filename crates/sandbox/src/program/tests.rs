@@ -844,3 +844,39 @@ fn other_files_take_the_places_of_scripts() {
     let expected = ["/usr/bin/env", "A=1", "/bin/sh", "-e", "/copy", "x"];
     assert_eq!(argv, expected);
 }
+
+#[test]
+fn only_what_root_alone_can_replace_is_bound_by_its_path() {
+    let directory = tempfile::tempdir().unwrap();
+    let (link, copy) = (directory.path().join("link"), directory.path().join("copy"));
+    std::os::unix::fs::symlink("/bin/sh", &link).unwrap();
+    std::fs::copy("/bin/sh", &copy).unwrap();
+    let script = directory.path().join("script");
+    std::fs::write(&script, "#!/bin/sh\n").unwrap();
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let is_roots = |path: &Path, role| {
+        let argv = [path.as_os_str().to_owned()];
+        let opened = Program::open(
+            path.to_owned(),
+            &argv,
+            &[],
+            None,
+            OpenedFor::Oneself,
+            View::of(
+                None,
+                &Registry::builtin().unwrap().iter().next().unwrap().files,
+            ),
+        );
+        let hashed = opened
+            .unwrap()
+            .hash(&DigestCache::default(), &AtomicBool::new(false));
+        let mut digests = hashed.unwrap().digests.into_iter();
+        digests.find(|it| it.role == role).unwrap().roots
+    };
+    assert!(is_roots(Path::new("/bin/sh"), Role::Program));
+    // A link of the user's can lead to another program of root's tomorrow.
+    assert!(!is_roots(&link, Role::Program));
+    assert!(!is_roots(&copy, Role::Program));
+    assert!(!is_roots(&script, Role::Program));
+    assert!(is_roots(&script, Role::Interpreter));
+}

@@ -1,0 +1,322 @@
+//! The second day: a hook is edited, a working tree made, a project cloned, and one command has the hooks run again.
+
+use std::{fs, path::Path, process::Command};
+
+use serde_json::{Value, json};
+
+use crate::{
+    install::{Home, call, guard, line, one},
+    witness::json,
+};
+
+const GUARD: &str = "p/.claude/hooks/guard.sh";
+const SETTINGS: &str = "p/.claude/settings.json";
+
+/// The end of a hook as Claude Code sees it.
+#[derive(Debug)]
+struct Seen {
+    code: Option<i32>,
+    stderr: String,
+    stdout: Value,
+}
+
+impl Seen {
+    /// Returns whether the call goes on.
+    fn passes(&self) -> bool {
+        self.code == Some(0) && self.stdout.is_null()
+    }
+
+    /// Returns the reason of a refusal by hookjail itself.
+    fn refusal(&self) -> &str {
+        let decided = &self.stdout["hookSpecificOutput"];
+        assert_eq!(
+            (self.code, &decided["permissionDecision"]),
+            (Some(0), &json!("deny")),
+            "{self:?}"
+        );
+        // The user reads the way out, and the model does not.
+        let notice = self.stdout["systemMessage"].as_str().unwrap();
+        assert!(notice.contains("hookjail allow"), "{self:?}");
+        let reason = decided["permissionDecisionReason"].as_str().unwrap();
+        assert!(!reason.contains("hookjail allow") && !self.stderr.contains("hookjail allow"));
+        reason
+    }
+}
+
+/// Runs the confined line as the runtime does in a project.
+fn seen(home: &Home, line: &str, project: &str, command: &str) -> Seen {
+    let shell = home.fire_in(project, line, &call(command));
+    let output = shell.wait_with_output().unwrap();
+    Seen {
+        code: output.status.code(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        stdout: serde_json::from_slice(&output.stdout).unwrap_or_default(),
+    }
+}
+
+/// Returns a home whose project has a confined guard, and the guard's line.
+fn installed() -> (Home, String) {
+    let home = Home::new();
+    home.settings(SETTINGS, &one("PreToolUse", &guard()));
+    let done = home.hookjail(&["install", "--claude-code", "--yes"]);
+    assert!(done.status.success(), "{done:?}");
+    let line = line(&home.text(SETTINGS), "PreToolUse");
+    (home, line)
+}
+
+fn needed(home: &Home, directory: &str) -> Vec<Value> {
+    let found = home.hookjail_in(&home.path(directory), &["--json", "allow", "--check"]);
+    let all = json(&found)["needed"].as_array().unwrap().clone();
+    assert_eq!(found.status.success(), all.is_empty(), "{found:?}");
+    all
+}
+
+fn entries(home: &Home) -> Vec<Value> {
+    let listed = home.hookjail(&["--json", "consent", "list"]);
+    let text = String::from_utf8(listed.stdout).unwrap();
+    text.lines()
+        .map(|it| serde_json::from_str(it).unwrap())
+        .collect()
+}
+
+fn git(home: &Home, directory: &str, words: &[&str]) {
+    let mut git: Command =
+        home.command(&[&["git", "-c", "user.name=x", "-c", "user.email=x@x"], words].concat());
+    git.current_dir(home.path(directory));
+    #[expect(clippy::disallowed_methods, reason = "it is the user's git")]
+    let done = git.output().unwrap();
+    assert!(done.status.success(), "{words:?} {done:?}");
+}
+
+#[test]
+fn an_edited_hook_is_allowed_again_by_one_command_that_shows_the_change() {
+    let (home, line) = installed();
+    assert_eq!(needed(&home, "p"), [Value::Null; 0]);
+    assert!(seen(&home, &line, "p", "ls").passes());
+    let before = entries(&home);
+    let text = home.text(GUARD);
+    home.script(GUARD, &format!("{text}# edited\n"));
+    home.own();
+
+    let refused = seen(&home, &line, "p", "ls");
+    assert!(refused.refusal().contains("DIGEST_MISMATCH"), "{refused:?}");
+    // `install` says the same of it.
+    let shown = home.hookjail(&["install", "--claude-code", "--dry-run"]);
+    let shown = String::from_utf8(shown.stdout).unwrap();
+    assert!(
+        shown.contains("refused: ") && shown.contains("+# edited"),
+        "{shown}"
+    );
+    let found = needed(&home, "p/sub");
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(
+        found[0]["diff"].as_str().unwrap().contains("+# edited"),
+        "{found:?}"
+    );
+    // Without an answer nothing is allowed.
+    let silent = home.hookjail(&["allow"]);
+    assert_eq!(silent.status.code(), Some(125), "{silent:?}");
+    assert!(!seen(&home, &line, "p", "ls").passes());
+
+    let allowed = home.hookjail_in(&home.path("p/sub"), &["allow", "--yes"]);
+
+    assert!(allowed.status.success(), "{allowed:?}");
+    assert!(seen(&home, &line, "p", "ls").passes());
+    assert_eq!(seen(&home, &line, "p", "rm -rf /").code, Some(2));
+    // The old consent is replaced, with its bounds.
+    let after = entries(&home);
+    assert_eq!(after.len(), before.len());
+    assert_eq!(
+        after[0]["working_dir_scope"],
+        before[0]["working_dir_scope"]
+    );
+    assert_eq!(needed(&home, "p"), [Value::Null; 0]);
+}
+
+#[test]
+fn installing_again_repairs_a_hook_that_would_be_refused() {
+    let (home, line) = installed();
+    let settings = home.text(SETTINGS);
+    home.script(GUARD, "#!/bin/sh\nexit 0\n");
+    home.own();
+    assert!(!seen(&home, &line, "p", "ls").passes());
+
+    let done = home.hookjail(&["install", "--claude-code", "--yes"]);
+
+    assert!(done.status.success(), "{done:?}");
+    assert_eq!(home.text(SETTINGS), settings);
+    assert!(seen(&home, &line, "p", "ls").passes());
+    let again = home.hookjail(&["install", "--claude-code", "--yes"]);
+    let again = String::from_utf8(again.stdout).unwrap();
+    assert!(again.contains("nothing to change"), "{again}");
+}
+
+#[test]
+fn a_consent_covers_the_working_trees_of_its_repository_and_nothing_else() {
+    let (home, line) = installed();
+    fs::remove_dir_all(home.path("p/.git")).unwrap();
+    git(&home, "p", &["init", "-q"]);
+    git(&home, "p", &["add", "-A"]);
+    git(&home, "p", &["commit", "-qm", "x"]);
+    git(&home, "p", &["worktree", "add", "-q", "../tree"]);
+    assert_eq!(needed(&home, "tree"), [Value::Null; 0]);
+    assert!(seen(&home, &line, "tree", "ls").passes());
+    assert_eq!(seen(&home, &line, "tree", "rm -rf /").code, Some(2));
+
+    // Other bytes at the same place.
+    let name = "tree/.claude/hooks/guard.sh";
+    let text = home.text(name);
+    home.script(name, "#!/bin/sh\nexit 0\n");
+    assert!(
+        seen(&home, &line, "tree", "ls")
+            .refusal()
+            .contains("NOT_ALLOWLISTED")
+    );
+    home.script(name, &text);
+    home.own();
+    assert!(seen(&home, &line, "tree", "ls").passes());
+    // A directory that claims to be a tree.
+    git(&home, ".", &["clone", "-q", "p", "claims"]);
+    fs::remove_dir_all(home.path("claims/.git")).unwrap();
+    let link = fs::read_to_string(home.path("tree/.git")).unwrap();
+    home.write("claims/.git", &link);
+    assert!(!seen(&home, &line, "claims", "ls").passes());
+
+    // A clone is one `allow`, and a project that was moved.
+    git(&home, ".", &["clone", "-q", "p", "clone"]);
+    fs::rename(home.path("p/.claude"), home.path("moved")).unwrap();
+    fs::create_dir(home.path("elsewhere")).unwrap();
+    fs::rename(home.path("moved"), home.path("elsewhere/.claude")).unwrap();
+    for place in ["clone", "elsewhere"] {
+        assert!(!seen(&home, &line, place, "ls").passes());
+        let allowed = home.hookjail_in(&home.path(place), &["allow", "--yes"]);
+        assert!(allowed.status.success(), "{allowed:?}");
+        assert!(seen(&home, &line, place, "ls").passes(), "{place}");
+    }
+}
+
+#[test]
+fn allowing_everything_renews_commands_of_no_settings_too_and_keeps_their_bounds() {
+    let (home, _) = installed();
+    home.script("p/own.sh", "#!/bin/sh\nexit 0\n");
+    home.own();
+    let bounds = ["--within", ".", "--until", "2999-01-01T00:00:00Z"];
+    let words = [
+        &["consent", "allow"],
+        &bounds[..],
+        &["--profile", "workspace-ro", "--", "./own.sh"],
+    ];
+    let given = home.hookjail(&words.concat());
+    assert!(given.status.success(), "{given:?}");
+    let of_own = |entries: Vec<Value>| -> Vec<Value> {
+        let is_own = |it: &Value| it["command"].as_str().unwrap().ends_with("own.sh");
+        entries.into_iter().filter(is_own).collect()
+    };
+    let before = of_own(entries(&home));
+    home.script("p/own.sh", "#!/bin/sh\nexit 1\n");
+    home.script(GUARD, "#!/bin/sh\nexit 0\n");
+    home.own();
+    let elsewhere = home.path(".claude");
+
+    let allowed = home.hookjail_in(&elsewhere, &["allow", "--all", "--yes"]);
+
+    assert!(allowed.status.success(), "{allowed:?}");
+    let shown = String::from_utf8(allowed.stdout).unwrap();
+    assert!(
+        shown.contains("-exit 0") && shown.contains("+exit 1"),
+        "{shown}"
+    );
+    let after = of_own(entries(&home));
+    for key in ["working_dir_scope", "expires_at", "profile"] {
+        assert_eq!(after[0][key], before[0][key], "{key}");
+    }
+    assert_eq!(after.len(), before.len());
+    assert_ne!(after[0]["digests"], before[0]["digests"]);
+    assert_eq!(needed(&home, "p"), [Value::Null; 0]);
+}
+
+#[test]
+fn a_hook_that_is_gone_is_named_and_hinders_no_other() {
+    let (home, line) = installed();
+    let more = json!({"type": "command", "command": "\"$CLAUDE_PROJECT_DIR\"/gone.sh"});
+    home.script("p/gone.sh", "#!/bin/sh\nexit 0\n");
+    home.settings("p/.claude/settings.local.json", &one("PreToolUse", &more));
+    assert!(
+        home.hookjail(&["install", "--claude-code", "--yes"])
+            .status
+            .success()
+    );
+    fs::remove_file(home.path("p/gone.sh")).unwrap();
+    home.script(GUARD, "#!/bin/sh\nexit 0\n");
+    home.own();
+
+    let allowed = home.hookjail(&["allow", "--yes"]);
+
+    assert_eq!(allowed.status.code(), Some(1), "{allowed:?}");
+    let shown = String::from_utf8(allowed.stdout).unwrap();
+    assert!(
+        shown.contains("cannot be allowed") && shown.contains("gone.sh"),
+        "{shown}"
+    );
+    assert!(seen(&home, &line, "p", "ls").passes());
+}
+
+/// Only root can put a program where no user can replace it.
+mod as_root {
+    use super::*;
+
+    #[test]
+    #[ignore = "needs root"]
+    fn a_program_that_only_root_can_replace_outlives_its_upgrade_and_another_does_not() {
+        crate::support::needs_root();
+        let home = Home::new();
+        let roots = tempfile::Builder::new()
+            .prefix("hookjail-upgrade")
+            .tempdir_in("/usr/local/lib")
+            .unwrap();
+        fs::set_permissions(
+            roots.path(),
+            std::os::unix::fs::PermissionsExt::from_mode(0o755),
+        )
+        .unwrap();
+        for (directory, outlives) in [(roots.path(), true), (&*home.path("p"), false)] {
+            let program = directory.join("tool");
+            fs::copy("/bin/true", &program).unwrap();
+            home.own();
+            let words = [
+                "consent",
+                "allow",
+                "--profile",
+                "workspace-ro",
+                "--",
+                program.to_str().unwrap(),
+            ];
+            let given = home.hookjail(&words);
+            assert!(given.status.success(), "{given:?}");
+            let run = [
+                "run",
+                "--start",
+                "--profile",
+                "workspace-ro",
+                "--",
+                program.to_str().unwrap(),
+            ];
+            let first = home.hookjail(&run);
+            assert!(first.status.success(), "{first:?}");
+            upgrade(&program);
+            home.own();
+
+            let then = home.hookjail(&run);
+
+            assert_eq!(then.status.success(), outlives, "{then:?}");
+        }
+    }
+
+    fn upgrade(program: &Path) {
+        let mut bytes = fs::read(program).unwrap();
+        bytes.push(0);
+        fs::remove_file(program).unwrap();
+        fs::write(program, bytes).unwrap();
+        fs::set_permissions(program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    }
+}
