@@ -12,7 +12,7 @@ from pathlib import Path
 
 import grpc
 import pytest
-from conftest import SOON, a_minute, processes_with, until
+from conftest import SOON, a_minute, processes_with
 
 import hookjail
 from hookjail.messages import ExecuteRequest, InlineHook
@@ -204,13 +204,13 @@ def test_a_daemon_is_found_by_the_environment(daemon: str, home: Path, monkeypat
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be another user's daemon")
 def test_a_daemon_of_another_user_is_not_believed(home: Path) -> None:
     path = home / "workspace" / "sock"
-    script = f"import socket; s = socket.socket(socket.AF_UNIX); s.bind({str(path)!r}); s.listen(); s.accept(); input()"
+    listens = f"s = socket.socket(socket.AF_UNIX); s.bind({str(path)!r}); s.listen()"
+    script = f"import socket, sys; {listens}; print('listens', flush=True); sys.stdin.read()"
     words = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "/usr/bin/python3", "-c", script]
-    with subprocess.Popen(words, stdin=subprocess.PIPE) as stranger:
-        until(lambda: path.exists() or stranger.poll() is not None)
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as stranger:
+        assert stranger.stdout is not None and stranger.stdout.readline() == b"listens\n"
         with pytest.raises(hookjail.Unreachable, match="uid 65534 listens at"):
             hookjail.Client(f"unix://{path}")
-        stranger.kill()
 
 
 def test_a_call_that_breaks_is_told_from_a_refusal(home: Path) -> None:
