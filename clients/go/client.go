@@ -36,7 +36,7 @@ type Client struct {
 	server     *server
 }
 
-// An Option changes how [Dial] or [Private] connects.
+// An Option changes how [Dial] or [Private] connects. Given to the one that it is not for, it is a [*CallError].
 type Option func(*options)
 
 type options struct {
@@ -69,7 +69,10 @@ func WithDialOptions(more ...grpc.DialOption) Option {
 //
 // Only daemons of this user and of root are believed: another user's would get the events, and answer for the hooks.
 func Dial(ctx context.Context, choices ...Option) (*Client, error) {
-	o := apply(choices)
+	o, err := apply("Dial", choices)
+	if err != nil {
+		return nil, err
+	}
 	socket, err := socketOf(o.address)
 	if err != nil {
 		return nil, &CallError{Code: codes.InvalidArgument, Err: err}
@@ -90,12 +93,27 @@ func (c *Client) Close() error {
 // of this package.
 func (c *Client) Connection() grpc.ClientConnInterface { return c.connection }
 
-func apply(choices []Option) *options {
+// apply returns the options of a function of this package, and an error for one that would be left out.
+func apply(function string, choices []Option) (*options, error) {
 	o := new(options)
 	for _, choose := range choices {
 		choose(o)
 	}
-	return o
+	for _, option := range []struct {
+		name, function string
+		given          bool
+	}{
+		{"WithAddress", "Dial", o.address != ""},
+		{"WithConfig", "Private", o.config != ""},
+		{"WithLog", "Private", o.log != nil},
+		{"WithProgram", "Private", o.program != ""},
+	} {
+		if option.given && option.function != function {
+			err := fmt.Errorf("option %s is for %s; leave it out for %s", option.name, option.function, function)
+			return nil, &CallError{Code: codes.InvalidArgument, Err: err}
+		}
+	}
+	return o, nil
 }
 
 // connect makes the client of a socket, and one connection to see whether somebody listens.

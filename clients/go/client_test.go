@@ -377,6 +377,31 @@ func TestNoDaemonIsSaidClearly(t *testing.T) {
 	}
 }
 
+func TestAnOptionThatWouldBeLeftOutIsAnError(t *testing.T) {
+	s := newSetup(t)
+	s.dial(t, s.socket)
+	dial, private := WithAddress(s.socket), WithProgram(s.program)
+	for _, pair := range []struct {
+		connect func(context.Context, ...Option) (*Client, error)
+		choices []Option
+		message string
+	}{
+		{Dial, []Option{dial, WithConfig(s.config)}, "option WithConfig is for Private; leave it out for Dial"},
+		{Dial, []Option{dial, WithLog(io.Discard)}, "option WithLog is for Private; leave it out for Dial"},
+		{Dial, []Option{dial, private}, "option WithProgram is for Private; leave it out for Dial"},
+		{Private, []Option{private, WithConfig(s.config), dial}, "option WithAddress is for Dial; leave it out for Private"},
+	} {
+		client, err := pair.connect(context.Background(), pair.choices...)
+		if err == nil {
+			must(t, client.Close())
+		}
+		var failed *CallError
+		if !errors.As(err, &failed) || failed.Code != codes.InvalidArgument || !strings.HasSuffix(err.Error(), pair.message) {
+			t.Errorf("%s: the error is: %v", pair.message, err)
+		}
+	}
+}
+
 func TestAnAddressMayBeAPathOrAURL(t *testing.T) {
 	for _, prefix := range []string{"", "unix:", "unix://"} {
 		t.Run(prefix, func(t *testing.T) {

@@ -29,7 +29,10 @@ const logKept = 4096
 // The server ends when the client is closed, and when this process ends, however that comes: then nothing holds its stdin open.
 // The context is for the start alone.
 func Private(ctx context.Context, choices ...Option) (*Client, error) {
-	o := apply(choices)
+	o, err := apply("Private", choices)
+	if err != nil {
+		return nil, err
+	}
 	server, address, err := start(ctx, o)
 	if err != nil {
 		return nil, &CallError{Code: codes.Unavailable, Err: fmt.Errorf("cannot start a private server: %w", err)}

@@ -7,12 +7,14 @@ import json
 import os
 import socket
 import subprocess
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
-from conftest import SOON, a_minute, processes_with, until
+from conftest import SOON, a_minute, processes_with
 
 import hookjail
 from hookjail.messages import ExecuteRequest, InlineHook
@@ -66,6 +68,57 @@ def test_what_is_wrong_with_a_request_is_said(client: hookjail.Client) -> None:
     assert refused.value.reason == "INVALID_REQUEST" and "hook.working_dir" in refused.value.fields
     with pytest.raises(ValueError, match="there is no contract `nope`: one of observe, reyn"):
         client.execute(["/bin/true"], contract="nope")
+
+
+def test_a_misspelt_option_is_an_error_that_names_it(client: hookjail.Client) -> None:
+    misspelt = {"profil": "strict", "timout": 20, "workspce": "/", "requestid": "one"}
+    for (wrong, value), right in zip(misspelt.items(), ("profile", "timeout", "workspace", "request_id")):
+        options: dict[str, Any] = {wrong: value}
+        message = f"^unknown option `{wrong}`; did you mean `{right}`\\?$"
+        with pytest.raises(TypeError, match=message):
+            client.execute(["/bin/true"], **options)
+        with pytest.raises(TypeError, match=message):
+            client.dispatch("PreToolUse", contract="claude_code", event={}, **options)
+
+
+def test_a_misspelt_profile_runs_nothing_and_the_right_one_counts(client: hookjail.Client, home: Path) -> None:
+    made = home / "workspace" / "made"
+    command = ["/bin/sh", "-c", f"echo new >{made}"]
+    options: dict[str, Any] = {"workspace": made.parent, "request_id": "one"}
+    with pytest.raises(TypeError, match="`profil`"):
+        client.execute(command, profil="workspace-rw", **options)  # type: ignore[call-arg]
+    assert not made.exists()
+    result = client.execute(command, profile="workspace-rw", **options)
+    assert (result.exit_code, result.profile, made.exists()) == (0, "workspace-rw", True)
+
+
+def test_an_option_of_another_call_or_like_none_is_an_error(client: hookjail.Client) -> None:
+    with pytest.raises(TypeError, match="^unknown option `raw`; use one of contract, event, tool, hooks, profile, "):
+        client.dispatch("PreToolUse", contract="claude_code", raw=True)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="^unknown option `xyz`; use one of contract, point, mode, event, raw, profile, "):
+        client.execute(["/bin/true"], xyz=None)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="^unknown option `workin_dir`; did you mean `working_dir`\\?$"):
+        hookjail.hook(["/bin/true"], workin_dir="/")
+
+
+def test_an_asyncio_client_takes_no_misspelt_option(daemon: str) -> None:
+    async def calls() -> None:
+        async with hookjail.AsyncClient(daemon) as client:
+            for call in (client.execute(["/bin/true"], profil="strict"), client.dispatch("Stop", profil="strict")):  # type: ignore[call-arg]
+                with pytest.raises(TypeError, match="^unknown option `profil`; did you mean `profile`"):
+                    await call
+            assert (await client.execute(["/bin/true"], profile="strict")).exit_code == 0
+
+    asyncio.run(calls())
+
+
+MAKERS = [hookjail.Client, hookjail.Client.private, hookjail.AsyncClient, hookjail.AsyncClient.private, hookjail.PrivateServer]
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_what_makes_a_client_takes_no_misspelt_option(make: Callable[..., object]) -> None:
+    with pytest.raises(TypeError, match="unexpected keyword argument 'confg'"):
+        make(confg="/none/such")
 
 
 def test_a_hook_is_denied_what_its_profile_does_not_grant(client: hookjail.Client, home: Path) -> None:
@@ -204,13 +257,13 @@ def test_a_daemon_is_found_by_the_environment(daemon: str, home: Path, monkeypat
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be another user's daemon")
 def test_a_daemon_of_another_user_is_not_believed(home: Path) -> None:
     path = home / "workspace" / "sock"
-    script = f"import socket; s = socket.socket(socket.AF_UNIX); s.bind({str(path)!r}); s.listen(); s.accept(); input()"
+    listens = f"s = socket.socket(socket.AF_UNIX); s.bind({str(path)!r}); s.listen()"
+    script = f"import socket, sys; {listens}; print('listens', flush=True); sys.stdin.read()"
     words = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "/usr/bin/python3", "-c", script]
-    with subprocess.Popen(words, stdin=subprocess.PIPE) as stranger:
-        until(lambda: path.exists() or stranger.poll() is not None)
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as stranger:
+        assert stranger.stdout is not None and stranger.stdout.readline() == b"listens\n"
         with pytest.raises(hookjail.Unreachable, match="uid 65534 listens at"):
             hookjail.Client(f"unix://{path}")
-        stranger.kill()
 
 
 def test_a_call_that_breaks_is_told_from_a_refusal(home: Path) -> None:

@@ -1,11 +1,12 @@
 import { connect as connectSocket } from "node:net";
 
-import type { DescService } from "@bufbuild/protobuf";
+import type { DescMessage, DescService } from "@bufbuild/protobuf";
 import { type Client as ServiceClient, createClient, type Transport } from "@connectrpc/connect";
 import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
 
 import { mustBeTrusted, socketOf } from "./address.js";
 import { meaning, unreachable } from "./errors.js";
+import { mustBeFields, mustBeOptions } from "./options.js";
 import { PrivateServer, type PrivateOptions } from "./private.js";
 import { HookService } from "./proto.js";
 import { type DispatchOptions, dispatchRequest, type ExecuteOptions, executeRequest, limits } from "./request.js";
@@ -50,6 +51,7 @@ export class Client implements AsyncDisposable {
 
   /** Connects to a daemon that runs. Rejected with `CallFailed` where none answers. */
   static async connect(options: ConnectOptions = {}): Promise<Client> {
+    mustBeOptions(options, { address: true });
     const uid = process.geteuid?.() ?? -1;
     const client = new Client(socketOf(options.address, process.env, uid));
     await client.#connected();
@@ -79,9 +81,9 @@ export class Client implements AsyncDisposable {
     return new Dispatched(await this.#call(options.signal, this.#hooks.dispatch(dispatchRequest(options), limits(options))));
   }
 
-  /** Returns the generated client of a service of `hookjail/proto`, which throws `ConnectError`. */
+  /** Returns the generated client of a service of `hookjail/proto`, which throws `ConnectError`. A field that a message lacks is a `TypeError`. */
   service<T extends DescService>(service: T): ServiceClient<T> {
-    return createClient(service, this.#transport);
+    return createClient(service, withFieldsChecked(this.#transport));
   }
 
   /** Closes the connection, and ends the private server with what it runs. */
@@ -106,5 +108,24 @@ export class Client implements AsyncDisposable {
       if (signal?.aborted) throw signal.reason;
       throw meaning(error, this.address);
     }
+  }
+}
+
+/** Returns a transport that rejects a message with a field of no such name before it is sent. */
+function withFieldsChecked(transport: Transport): Transport {
+  return {
+    async unary(method, signal, timeoutMs, header, input, contextValues) {
+      mustBeFields(method.input, input);
+      return transport.unary(method, signal, timeoutMs, header, input, contextValues);
+    },
+    stream: (method, signal, timeoutMs, header, input, contextValues) =>
+      transport.stream(method, signal, timeoutMs, header, eachChecked(method.input, input), contextValues),
+  };
+}
+
+async function* eachChecked<T>(schema: DescMessage, inputs: AsyncIterable<T>): AsyncIterable<T> {
+  for await (const input of inputs) {
+    mustBeFields(schema, input);
+    yield input;
   }
 }

@@ -5,6 +5,7 @@ import { dirname } from "node:path";
 
 import { socketOf } from "./address.js";
 import { NotStarted } from "./errors.js";
+import { mustBeOptions } from "./options.js";
 import { find, missing } from "./program.js";
 
 /** How long a server may take to listen: it tests its profiles on this host first. */
@@ -40,7 +41,9 @@ export class PrivateServer {
     this.socket = socket;
   }
 
-  static async start({ acceptHooks, config, log, program }: PrivateOptions): Promise<PrivateServer> {
+  static async start(options: PrivateOptions): Promise<PrivateServer> {
+    mustBeOptions(options, { acceptHooks: true, config: true, log: true, program: true });
+    const { acceptHooks, config, log, program } = options;
     const found = find(program);
     if (!found) throw new NotStarted(`hookjail is not on the PATH, and ${missing()}`);
     // The address is that of daemons that this process may call.

@@ -1,10 +1,11 @@
 import type { DescMessage, Message, MessageInitShape } from "@bufbuild/protobuf";
 import { durationFromMs } from "@bufbuild/protobuf/wkt";
 
+import { mustBeFields, mustBeOptions, type Names } from "./options.js";
 import {
   Contract,
-  type DispatchRequestSchema,
-  type ExecuteRequestSchema,
+  DispatchRequestSchema,
+  ExecuteRequestSchema,
   type HookSchema,
   type NarrowSchema,
   OnFailure,
@@ -105,23 +106,49 @@ export interface DispatchOptions extends Common {
   message?: DispatchRequest;
 }
 
+const COMMAND: Names<Command> = { argv: true, cwd: true, env: true, name: true, shell: true, workspace: true };
+const COMMON: Names<Common> = {
+  contract: true,
+  deadline: true,
+  event: true,
+  onFailure: true,
+  point: true,
+  profile: true,
+  requestId: true,
+  sessionId: true,
+  signal: true,
+  timeout: true,
+};
+const EXECUTE: Names<ExecuteOptions> = { ...COMMAND, ...COMMON, message: true, mode: true, narrow: true };
+const INLINE_HOOK: Names<InlineHook> = { ...COMMAND, config: true, matcher: true, mode: true, profile: true };
+const TOOL: Names<NonNullable<DispatchOptions["tool"]>> = { input: true, name: true, useId: true };
+const DISPATCH: Names<DispatchOptions> = { ...COMMON, agent: true, cwd: true, hooks: true, message: true, tool: true, workspace: true };
+
 export function executeRequest(options: ExecuteOptions): ExecuteRequest {
+  mustBeOptions(options, EXECUTE);
   const { mode, narrow } = options;
-  return { ...common(options), ...given({ mode, narrow }), hook: hook(options), ...options.message };
+  const request = { ...common(options), ...given({ mode, narrow }), hook: hook(options), ...options.message };
+  mustBeFields(ExecuteRequestSchema, request);
+  return request;
 }
 
 export function dispatchRequest(options: DispatchOptions): DispatchRequest {
+  mustBeOptions(options, DISPATCH);
   const { agent, cwd, tool, workspace } = options;
   const inlineHooks = options.hooks?.map((inline) => {
+    mustBeOptions(inline, INLINE_HOOK);
     const { config, matcher, mode, profile } = inline;
     return { ...given({ matcher, mode, profile, configJson: config && JSON.stringify(config) }), hook: hook(inline) };
   });
-  return {
+  if (tool) mustBeOptions(tool, TOOL);
+  const request = {
     ...common(options),
     ...given({ agent, cwd, inlineHooks, workspace }),
     ...(tool && { tool: given({ name: tool.name, useId: tool.useId, inputJson: JSON.stringify(tool.input) }) }),
     ...options.message,
   };
+  mustBeFields(DispatchRequestSchema, request);
+  return request;
 }
 
 /** Returns the limits of a call for a transport. No call waits for ever. */

@@ -1,11 +1,12 @@
 // A client and a daemon that serves more than this process.
 import assert from "node:assert/strict";
-import { chownSync, writeFileSync } from "node:fs";
+import { chmodSync, chownSync, existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, suite, test } from "node:test";
 
+import { create } from "@bufbuild/protobuf";
 import { CallFailed, Client, HookjailError, Refused, Unreachable } from "hookjail";
-import { HookService, SandboxService } from "hookjail/proto";
+import { ExecuteRequestSchema, HookService, SandboxService } from "hookjail/proto";
 
 import { allow, Daemon, Place, sleeps, until } from "./daemon.ts";
 
@@ -103,6 +104,56 @@ runtime = "/nonexistent/crun"
     await assert.rejects(client.execute({ argv: ["relative/path"] }), { name: "Refused", reason: "INVALID_REQUEST", code: "INVALID_ARGUMENT" });
     await assert.rejects(client.execute({ argv: ["/bin/true"], profile: "nope" }), { name: "Refused", reason: "PROFILE_UNKNOWN" });
     await assert.rejects(client.execute({ argv: ["/bin/true"], contract: "lome" as "loom" }), /`lome` is none of .*loom/);
+  });
+
+  test("a misspelt option is a TypeError that names it, and nothing runs", async () => {
+    const argv = sh(`echo new > ${place.workspace}/made`);
+    // Root's hooks run as other users.
+    chmodSync(place.workspace, 0o777);
+    await allow(client, argv, "workspace-rw");
+    const options = { argv, workspace: place.workspace, timeout: 20_000 };
+    const right = { profile: "workspace-rw", requestId: "misspelt" };
+    const wrongs = { profil: "profile", timout: "timeout", workspce: "workspace", request_id: "requestId", onfailure: "onFailure" };
+    for (const [wrong, meant] of Object.entries(wrongs)) {
+      const error = { name: "TypeError", message: `unknown option \`${wrong}\`; did you mean \`${meant}\`?` };
+      await assert.rejects(client.execute({ ...options, ...right, [wrong]: "strict" }), error);
+      await assert.rejects(client.dispatch({ point: "tool.pre", contract: "loom", [wrong]: "strict" }), error);
+    }
+    assert(!existsSync(join(place.workspace, "made")));
+    const run = await client.execute({ ...options, ...right });
+    assert.deepEqual([run.exitCode, run.profile, existsSync(join(place.workspace, "made"))], [0, "workspace-rw", true]);
+  });
+
+  test("what is no option of a call, or like none, is a TypeError with those that are", async () => {
+    const argv = ["/bin/true"];
+    const none = (name: string, message: RegExp) => ({ name: "TypeError", message: new RegExp(`^unknown option \`${name}\`; ${message.source}`) });
+    await assert.rejects(client.execute({ argv, ...{ xyz: undefined } }), none("xyz", /use one of argv, cwd, env, /));
+    await assert.rejects(client.execute(argv as never), none("0", /use one of argv, /));
+    await assert.rejects(client.dispatch({ point: "Stop", ...{ mode: "command" } }), none("mode", /use one of contract, /));
+    const hooks = [{ argv, ...{ profil: "strict" } }];
+    await assert.rejects(client.dispatch({ point: "tool.pre", contract: "loom", hooks }), none("profil", /did you mean `profile`\?$/));
+    const tool = { name: "shell", ...{ inputs: {} } };
+    await assert.rejects(client.dispatch({ point: "tool.pre", contract: "loom", tool }), none("inputs", /did you mean `input`\?$/));
+    await assert.rejects(Client.connect({ adress: place.socket } as object), none("adress", /did you mean `address`\?$/));
+    await assert.rejects(Client.private({ confg: place.config } as object), none("confg", /did you mean `config`\?$/));
+  });
+
+  test("a misspelt field of a message is a TypeError, in the generated clients too", async () => {
+    const wrong = (name: string, meant: string) => ({ name: "TypeError", message: `unknown field \`${name}\`; did you mean \`${meant}\`?` });
+    const argv = ["/bin/true"];
+    await allow(client, argv);
+    await assert.rejects(client.execute({ argv, narrow: { withoutNetwrok: true } as object }), wrong("withoutNetwrok", "withoutNetwork"));
+    await assert.rejects(client.execute({ argv, message: { requireConfirmd: true } as object }), wrong("requireConfirmd", "requireConfirmed"));
+    const inlineHooks = [{ hook: { argv }, ...{ profil: "strict" } }];
+    await assert.rejects(client.dispatch({ point: "tool.pre", contract: "loom", message: { inlineHooks } }), wrong("profil", "profile"));
+    const service = client.service(HookService);
+    await assert.rejects(service.execute({ hook: { argv }, ...{ profil: "strict" } }), wrong("profil", "profile"));
+    await assert.rejects(service.execute({ hook: { argv, ...{ workspce: "/" } } }), wrong("workspce", "workspace"));
+    const streamed = service.executeStream({ request: { hook: { argv }, ...{ profil: "strict" } } })[Symbol.asyncIterator]().next();
+    await assert.rejects(streamed, /unknown field `profil`; did you mean `profile`\?/);
+    // The control: a whole message, as generated code makes it, is taken.
+    const request = create(ExecuteRequestSchema, { hook: { argv, env: { LANG: "C" } }, narrow: { withoutNetwork: true } });
+    assert.equal((await service.execute(request)).outcome?.exitCode, 0);
   });
 
   test("a hook reads the workspace that it is given and, without it, does not", async () => {

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, TypeAlias, TypedDict, Union
 
@@ -76,6 +77,7 @@ class DispatchOptions(TypedDict, total=False):
 
 
 def execute_request(command: Command, options: ExecuteOptions) -> pb.ExecuteRequest:
+    check_names(options, ExecuteOptions.__annotations__)
     return pb.ExecuteRequest(
         contract=contract(options.get("contract", "")),
         depth=depth(),
@@ -96,6 +98,7 @@ def execute_request(command: Command, options: ExecuteOptions) -> pb.ExecuteRequ
 
 
 def dispatch_request(point: str, options: DispatchOptions) -> pb.DispatchRequest:
+    check_names(options, DispatchOptions.__annotations__)
     return pb.DispatchRequest(
         agent=options.get("agent", ""),
         contract=contract(options.get("contract", "")),
@@ -113,10 +116,21 @@ def dispatch_request(point: str, options: DispatchOptions) -> pb.DispatchRequest
 
 
 def hook(command: Command, **fields: Any) -> pb.Hook:
-    """Makes a hook from a command and further fields of the message."""
+    """Makes a hook from a command and further fields of the message. Raises TypeError for a field that the message lacks."""
+    check_names(fields, pb.Hook.DESCRIPTOR.fields_by_name)
     if isinstance(command, str):
         return pb.Hook(shell=pb.Shell(script=command), **fields)
     return pb.Hook(argv=[os.fspath(word) for word in command], **fields)
+
+
+def check_names(options: Mapping[str, object], known: Iterable[str]) -> None:
+    """Raises TypeError for the first option that is not known: left out, a misspelt profile would be the default one."""
+    names = list(known)
+    for name in options:
+        if name not in names:
+            near = difflib.get_close_matches(name, names, n=1)
+            hint = f"did you mean `{near[0]}`?" if near else f"use one of {', '.join(names)}"
+            raise TypeError(f"unknown option `{name}`; {hint}")
 
 
 def call_timeout(request: pb.ExecuteRequest | pb.DispatchRequest) -> float:
