@@ -16,7 +16,9 @@ use hookjail_proto::{self as pb, sandbox_service_client::SandboxServiceClient};
 use hookjail_sandbox::Confinement;
 
 use super::{
-    Context, private_server, profile,
+    Context,
+    install::Here,
+    private_server, profile,
     rows::Rows,
     show::{axis_name, axis_words},
     success,
@@ -63,6 +65,7 @@ impl DoctorArgs {
             output::json_line(&json::render(&status, "hookjail.v1.GetStatusResponse")?);
         } else {
             describe(&status, self.verbose).print();
+            output::line(&format!("hooks here: {}", Here::look(context)?));
         }
         // The exit code tells a script whether hooks can run.
         let healthy = status.audit_problem.is_empty()

@@ -14,6 +14,7 @@ use hookjail_proto as pb;
 use super::{
     Context,
     admin::{ask, socket_of_running},
+    install::Here,
     ps::length,
     rows::Rows,
     success,
@@ -36,16 +37,19 @@ impl StatusArgs {
         let status = ask(&socket, async |client| {
             client.status(pb::StatusRequest {}).await
         })?;
+        let here = Here::look(context)?;
         if context.call.json {
-            output::json_line(&json::render(&status, "hookjail.v1.StatusResponse")?);
+            let mut status = json::render(&status, "hookjail.v1.StatusResponse")?;
+            status["refusedHere"] = here.refused.into();
+            output::json_line(&status);
         } else {
-            rows(&status).print();
+            rows(&status, &here).print();
         }
         Ok(success(status.serving))
     }
 }
 
-fn rows(status: &pb::StatusResponse) -> Rows {
+fn rows(status: &pb::StatusResponse, here: &Here) -> Rows {
     let style = Style::of_stdout();
     let summary = match status.serving {
         true => style.good(&status.summary),
@@ -58,6 +62,13 @@ fn rows(status: &pb::StatusResponse) -> Rows {
     );
     let mut rows = Rows::plain("  ", 14);
     rows.line(format!("hookjail {}: {summary}", status.version));
+    rows.row(
+        "hooks here",
+        match here.refused {
+            0 => here.to_string(),
+            _ => style.bad(&here.to_string()),
+        },
+    );
     for (name, value) in [
         (
             "process",

@@ -187,6 +187,7 @@ fn a_consent_covers_the_working_trees_of_its_repository_and_nothing_else() {
     fs::rename(home.path("p/.claude"), home.path("moved")).unwrap();
     fs::create_dir(home.path("elsewhere")).unwrap();
     fs::rename(home.path("moved"), home.path("elsewhere/.claude")).unwrap();
+    home.own();
     for place in ["clone", "elsewhere"] {
         assert!(!seen(&home, &line, place, "ls").passes());
         let allowed = home.hookjail_in(&home.path(place), &["allow", "--yes"]);
@@ -295,6 +296,8 @@ mod as_root {
             assert!(given.status.success(), "{given:?}");
             let run = [
                 "run",
+                "--as",
+                "claude-code",
                 "--start",
                 "--profile",
                 "workspace-ro",

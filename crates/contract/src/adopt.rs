@@ -490,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn a_notice_reaches_the_user_beside_an_answer_that_stops_and_nobody_else() {
+    fn a_notice_reaches_the_user_beside_an_answer_that_stops_and_the_model_gets_none() {
         const NOTICE: &str = "Run in this project: hookjail allow";
         let mut shown = BTreeSet::new();
         for runtime in Adopted::all() {

@@ -470,34 +470,44 @@ fn list(config: &Config, context: &Context) -> Result<ExitCode, Failure> {
     for path in config.own_allowlists.values() {
         entries.extend_from_slice(Allowlist::load(path)?.entries());
     }
-    let runtimes = Mode::contracts(|mode| mode.facts().own_consent.is_some());
-    let unbound = format!("({})", runtimes.join(", "));
-    for entry in &entries {
-        if context.call.json {
+    if context.call.json {
+        for entry in &entries {
             output::json_line(&serde_json::to_value(entry)?);
-            continue;
         }
-        // A runtime's own entry counts for its contract alone, and is bound to content when its hook first runs.
-        let profile = match entry.profile.as_deref() {
-            None if entry.is_unbound() => &unbound,
-            None => "(any)",
-            Some(profile) => profile,
-        };
-        let scope = entry.working_dir_scope.as_ref();
-        let scope = scope.map(|scope| format!(" within {}", scope.display()));
-        let end = entry.expires_at.map(|end| format!(" until {end}"));
-        let data = entry.data.iter().map(|file| format!(" data {file}"));
-        let line = format!(
-            "{profile:<14} {}  since {}{}{}{}",
-            typed(&entry.command),
-            entry.approved_at,
-            scope.unwrap_or_default(),
-            end.unwrap_or_default(),
-            data.collect::<String>(),
-        );
-        output::line(&line);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let book = Book::open(config)?;
+    let rows = entries.iter().map(|entry| table_row(&book, entry));
+    let rows: Vec<_> = rows.collect();
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+    let [profile, state] = [0, 1].map(|column| width(column).unwrap_or_default());
+    for [name, standing, command] in &rows {
+        output::line(&format!("{name:<profile$}  {standing:<state$}  {command}"));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the cells of a consent: its profile, how it stands, and the command with its bounds.
+fn table_row(book: &Book<'_>, entry: &Entry) -> [String; 3] {
+    let runtimes = || Mode::contracts(|mode| mode.facts().own_consent.is_some()).join(", ");
+    // A runtime's own entry counts for its contract alone, and is bound to content when its hook first runs.
+    let profile = match entry.profile.as_deref() {
+        None if entry.is_unbound() => format!("({})", runtimes()),
+        None => "(any)".to_owned(),
+        Some(profile) => profile.to_owned(),
+    };
+    let scope = entry.working_dir_scope.as_ref();
+    let scope = scope.map(|scope| format!("  within {}", scope.display()));
+    let end = entry.expires_at.map(|end| format!("  until {end}"));
+    let data = entry.data.iter().map(|file| format!("  data {file}"));
+    let command = format!(
+        "{}{}{}{}",
+        typed(&entry.command),
+        scope.unwrap_or_default(),
+        end.unwrap_or_default(),
+        data.collect::<String>(),
+    );
+    [profile, book.state(entry).to_owned(), command]
 }
 
 fn export(config: &Config) -> Result<ExitCode, Failure> {

@@ -91,24 +91,57 @@ impl<'a> Book<'a> {
         Ok(Standing { bound, refused })
     }
 
-    fn refused(&self, bound: &BoundConsent, workspace: Option<&Path>) -> Option<Refused> {
-        let policy = &*bound.policy;
-        let (references, approved) = (&self.config.references, &self.approved);
+    /// Returns in one word how a consent stands.
+    pub(super) fn state(&self, entry: &Entry) -> &'static str {
+        let (Some(profile), false) = (&entry.profile, entry.is_unbound()) else {
+            return "unbound";
+        };
+        let scope = entry.working_dir_scope.clone();
+        let terms = Terms {
+            data: entry.data.iter().map(Into::into).collect(),
+            profile: profile.clone(),
+            starts_in: scope.clone(),
+            until: entry.expires_at,
+            within: scope.clone(),
+        };
+        let words = shlex::split(&entry.command).unwrap_or_default();
+        let bound = bind(
+            self.config,
+            &terms,
+            words.into_iter().map(Into::into).collect(),
+        );
+        let bound = bound.unwrap_or_default();
+        let mut same = bound.iter().filter(|it| it.entry.command == entry.command);
+        match same.next().map(|it| self.check(it, scope.as_deref())) {
+            None => "gone",
+            Some(Check::Hit) => "allowed",
+            Some(Check::Missing | Check::Changed { .. }) => "changed",
+            Some(Check::Expired) => "ended",
+            Some(Check::OtherProfile { .. }) => "profile changed",
+        }
+    }
+
+    fn check(&self, bound: &BoundConsent, workspace: Option<&Path>) -> Check {
         let sought = Sought {
             command: &bound.entry.command,
             digests: &bound.entry.digests,
             is_grant: true,
-            policy,
+            policy: &bound.policy,
             working_dir: workspace,
             workspace,
         };
         let consented = Consented {
-            approved,
+            approved: &self.approved,
             list: &self.list,
-            references,
+            references: &self.config.references,
         };
-        let trees = || Trees::find(workspace?);
-        let (why, diff) = match consented.check(&sought, trees) {
+        consented.check(&sought, || Trees::find(workspace?))
+    }
+
+    fn refused(&self, bound: &BoundConsent, workspace: Option<&Path>) -> Option<Refused> {
+        let policy = &*bound.policy;
+        let (references, approved) = (&self.config.references, &self.approved);
+        let (why, diff) = match self.check(bound, workspace) {
             Check::Hit => return None,
             Check::Missing => ("it is not allowed yet".to_owned(), String::new()),
             Check::Expired => ("its consent has ended".to_owned(), String::new()),

@@ -87,6 +87,49 @@ impl Needed {
     }
 }
 
+/// How the confined hooks of the user and of the current directory's project stand.
+pub(in crate::cli) struct Here {
+    allowed: usize,
+    pub(in crate::cli) refused: usize,
+}
+
+impl Here {
+    /// Looks at the settings of every runtime.
+    ///
+    /// # Errors
+    ///
+    /// Fails where the configuration or the allowlist cannot be read.
+    pub(in crate::cli) fn look(context: &Context) -> Result<Self, Failure> {
+        let arguments = AllowArgs {
+            all: false,
+            check: true,
+            directory: None,
+            yes: false,
+        };
+        let found = arguments.find(context, &context.load()?)?;
+        Ok(Self {
+            allowed: found.allowed.len(),
+            refused: found.needed.len() + found.broken.len(),
+        })
+    }
+}
+
+impl std::fmt::Display for Here {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match (self.refused, self.allowed) {
+            (0, 0) => f.write_str("no confined hooks"),
+            (0, allowed) => write!(f, "{allowed} allowed"),
+            (refused, 0) => write!(f, "{refused} would be refused: hookjail allow"),
+            (refused, allowed) => {
+                write!(
+                    f,
+                    "{refused} would be refused: hookjail allow; {allowed} allowed"
+                )
+            }
+        }
+    }
+}
+
 impl AllowArgs {
     pub(in crate::cli) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
         let config = context.load()?;

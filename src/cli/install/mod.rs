@@ -26,7 +26,7 @@ use hookjail_client::{Failure, on_demand, output};
 use hookjail_contract::{Registered, adopt::Adopted};
 use hookjail_sandbox::{Caches, Fetching};
 
-pub(super) use self::allow::AllowArgs;
+pub(super) use self::allow::{AllowArgs, Here};
 use self::{
     fetch::Fetch,
     plan::{Becomes, InstallStep, Planned, Planner, Purpose},

@@ -167,7 +167,7 @@ mod tests {
             ),
             (
                 "/bin/sh -c '/r/one/g.sh | cat'",
-                Some("/bin/sh -c '/r/one/g.sh | cat'"),
+                Some("/bin/sh -c '/r/main/g.sh | cat'"),
             ),
             ("/r/one-more/g.sh", Some("/r/one-more/g.sh")),
             ("a 'b", None),

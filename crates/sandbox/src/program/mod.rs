@@ -890,7 +890,13 @@ fn is_roots_way(path: &Path, links: usize) -> bool {
                 return false;
             };
             let directory = prefix.parent().unwrap_or(Path::new("/"));
-            return is_roots_way(&directory.join(target).join(rest), left);
+            // A path that ends in a slash would name no file.
+            let path: PathBuf = directory
+                .join(target)
+                .components()
+                .chain(rest.components())
+                .collect();
+            return is_roots_way(&path, left);
         }
         if metadata.mode() & 0o022 != 0 {
             return false;

@@ -862,10 +862,7 @@ fn only_what_root_alone_can_replace_is_bound_by_its_path() {
             &[],
             None,
             OpenedFor::Oneself,
-            View::of(
-                None,
-                &Registry::builtin().unwrap().iter().next().unwrap().files,
-            ),
+            View::HOST,
         );
         let hashed = opened
             .unwrap()
