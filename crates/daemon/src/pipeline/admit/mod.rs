@@ -207,7 +207,7 @@ impl Gate {
     async fn decide(
         &self,
         call: Call,
-        request: Box<Request>,
+        mut request: Box<Request>,
         sandbox: &Confinement,
     ) -> Result<Admitted, Stop> {
         self.not_draining()?;
@@ -216,6 +216,8 @@ impl Gate {
         let rules = self.rules();
         rules.admit_bound(&request, &call.peer)?;
         let policy = rules.profile(&request)?;
+        // No part of a run that needs none.
+        request.withheld = request.withheld.filter(|_| policy.needs_workspace());
         let git = rules.git_places(&request, policy, &call.peer)?;
         let command = FoundCommand::find(&request, policy, sandbox.view(&policy.files))?;
         let is_known = |name: &str| {
