@@ -368,3 +368,67 @@ fn hooks_of_a_dispatch_run_in_every_directory_and_read_nothing_of_one_that_keeps
     let (out, evidence) = dispatched(&home, &home.path("p"), line);
     assert_eq!((&*out, evidence), ("hi\nof the project\n", None));
 }
+
+mod with_tools {
+    use super::*;
+
+    #[test]
+    #[ignore = "needs git"]
+    fn git_finds_its_repository_in_a_subdirectory_and_in_a_worktree_that_an_agent_made() {
+        let home = Home::new();
+        let git = "git() { command git -c user.name=a -c user.email=a@b \"$@\"; }";
+        let make = format!(
+            "{git}; git init -q ../q && cd ../q && mkdir -p sub/deep .claude && echo one >sub/file && echo outside >other && git add . && \
+             git commit -qm first && git worktree add -q -b feat .claude/worktrees/feat"
+        );
+        let made = home.run(&home.path("p"), &["/bin/sh", "-c", &make]);
+        assert!(made.status.success(), "{made:?}");
+        let ask = "git rev-parse --show-toplevel; git branch --show-current; git log --format=%s; git ls-files";
+        let commit = format!("{git}; echo two >>file && git commit -qm second file");
+        let steer = "echo x >>$(git rev-parse --git-path config)";
+        let reach = "cat ../other";
+        for line in [ask, &commit, steer, reach] {
+            home.allow(&["--profile", "develop"], line);
+        }
+        let hook = |place: &Path, line: &str| {
+            let words =
+                "run --as claude-code --profile develop --start --workspace . -- /bin/sh -c";
+            let words: Vec<_> = words.split(' ').chain([line]).collect();
+            printed(&home.hookjail(place, &words))
+        };
+        for below in ["q", "q/sub", "q/sub/deep", "q/.claude/worktrees/feat"] {
+            let place = home.path(below);
+            let bare = printed(&home.run(&place, &["/bin/sh", "-c", ask]));
+            assert_eq!(hook(&place, ask), bare, "{below}");
+            assert!(bare.1.contains("first"), "{bare:?}");
+        }
+        // What git runs next stays as it is, and nothing else around the workspace is open.
+        let sub = home.path("q/sub");
+        let configuration = fs::read(home.path("q/.git/config")).unwrap();
+        for line in [steer, reach] {
+            let (_, out, err) = hook(&sub, line);
+            assert!(!out.contains("outside"), "{line}: {out}{err}");
+        }
+        assert_eq!(fs::read(home.path("q/.git/config")).unwrap(), configuration);
+        // The positive control: a hook commits there.
+        let (_, out, err) = hook(&sub, &commit);
+        let (_, log, _) = printed(&home.run(&sub, &["git", "log", "--format=%s"]));
+        assert_eq!(log, "second\nfirst\n", "{out}{err}");
+    }
+
+    #[test]
+    #[ignore = "needs git"]
+    fn a_repository_that_may_be_no_workspace_is_out_of_sight_below_it_too() {
+        let home = Home::new();
+        let made = home.run(&home.path(""), &["git", "init", "-q"]);
+        assert!(made.status.success(), "{made:?}");
+        home.write("plain/file", "");
+        let line = "git rev-parse --git-dir";
+        home.allow(&["--profile", "develop"], line);
+        let (code, out, err) = printed(&home.hook(&home.path("plain"), "develop", line));
+        assert_eq!((code, &*out), (Some(128), ""), "{err}");
+        // The positive control: bare it is found.
+        let (code, ..) = printed(&home.run(&home.path("plain"), &["/bin/sh", "-c", line]));
+        assert_eq!(code, Some(0));
+    }
+}

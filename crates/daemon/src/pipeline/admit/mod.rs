@@ -69,7 +69,7 @@ pub(crate) struct Admitted {
     pub consent: Consent,
     /// The deadline of the run.
     pub deadline: Instant,
-    /// The directories of git that belong to the workspace and lie elsewhere.
+    /// The directories of git that belong to the workspace, or to the tree around it, and lie elsewhere.
     pub git: Option<GitPlaces>,
     pub(super) place: Place,
     /// The profile as configured.

@@ -153,7 +153,8 @@ impl Rules {
         Ok(())
     }
 
-    /// Finds the directories of git that belong to a request's workspace and lie elsewhere. They are granted as the workspace is.
+    /// Finds the directories of git that belong to a request's workspace, or to the working tree around it, and lie elsewhere. They are
+    /// granted as the workspace is.
     ///
     /// # Errors
     ///
@@ -189,14 +190,17 @@ impl Rules {
                 Refusal::failed(what, &why, |_| refused(&link, why.to_string()))
             });
             let found = found?;
-            let Some(found) = found else { return Ok(None) };
-            for place in [&found.own, &found.common] {
+            let places = found.iter().flat_map(|found| [&found.own, &found.common]);
+            for place in places {
                 let owner = place.metadata().map(|it| it.uid());
                 if owner.ok() != Some(peer.uid) {
                     return Err(refused(place, "it belongs to another user".to_owned()));
                 }
             }
             found
+        };
+        let Some(found) = found else {
+            return Ok(self.git_around(workspace, peer));
         };
         for place in [&found.own, &found.common] {
             let in_root = self.in_root(place, peer, WorkspaceRoots::admit_git);
@@ -205,6 +209,24 @@ impl Rules {
             }
         }
         Ok(Some(found))
+    }
+
+    /// Returns the directories of git of the working tree in which a workspace lies, where that tree could be one of the caller's.
+    fn git_around(&self, workspace: &Path, peer: &Peer) -> Option<GitPlaces> {
+        let (tree, found) = {
+            let _as_caller = FileRights::of(peer.uid, peer.gid, &peer.groups);
+            GitPlaces::around(workspace, peer.uid)?
+        };
+        let may = |place: &Path, admit: fn(&WorkspaceRoots, &Path) -> Result<(), String>| {
+            let in_root = self.in_root(place, peer, admit);
+            let admitted = self.admit_directory("hook.workspace", place, peer, in_root);
+            admitted.is_ok()
+        };
+        let places = [&found.own, &found.common];
+        let are_admitted = places
+            .iter()
+            .all(|place| may(place, WorkspaceRoots::admit_git));
+        (may(&tree, WorkspaceRoots::admit) && are_admitted).then_some(found)
     }
 
     /// Checks a directory with the caller's rights, after the check against the roots.
