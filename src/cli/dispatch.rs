@@ -26,7 +26,7 @@ use super::{
     consent::asking,
     private_server,
     rows::Rows,
-    run::{UNCONFINED, event},
+    run::{UNCONFINED, event, judge},
     show::{decision, denied, effects, push_words},
 };
 use hookjail_daemon::{consent::ConsentRule, daemon::operator, wire::json};
@@ -136,11 +136,15 @@ impl DispatchArgs {
                     return Err(Failure::new(message));
                 }
                 let event = request.event.as_ref();
-                let told = event.and_then(|event| directory_of(&event.json));
-                let bound = [&request.workspace, &request.source].map(PathBuf::from);
-                let bound = bound.into_iter().chain(told.map(PathBuf::from));
-                let bound = bound.filter(|path| path.is_absolute());
-                config.workspace_roots.named.extend(bound);
+                let place = event.and_then(|event| directory_of(&event.json));
+                let place = place.unwrap_or_else(|| request.cwd.clone());
+                let bound = [&request.workspace, &request.source, &place].map(PathBuf::from);
+                let bound = bound.iter().filter(|path| path.is_absolute());
+                let (homes, judge) = judge(context, &config)?;
+                for directory in bound {
+                    // One that may be no workspace is refused by the server, or withheld.
+                    config.workspace_roots.add(directory, &homes, &judge).ok();
+                }
                 // Typing a command is consent to it; configured hooks need their own.
                 let consent = if config.registered.is_empty() {
                     ConsentRule::Typed
@@ -185,16 +189,13 @@ impl DispatchArgs {
         }
         let event = event(self.event.as_deref())?;
         let here = directory(&std::env::current_dir()?)?;
-        let workspace = match &self.workspace {
-            Some(named) => directory(named)?,
-            // The server binds the event's directory, or none: a hook must not start in a tree that its event is not about.
-            None if directory_of(&event).is_some() => String::new(),
-            None => here.clone(),
-        };
-        let cwd = if self.workspace.is_some() {
-            workspace.clone()
-        } else {
-            here
+        // Without one the server binds the event's directory, else the current one: a hook must not start in a tree that its event is
+        // not about.
+        let workspace = self.workspace.as_deref().map(directory).transpose()?;
+        let workspace = workspace.unwrap_or_default();
+        let cwd = match self.workspace {
+            Some(_) => workspace.clone(),
+            None => here,
         };
         let source = self.source.as_deref().map(directory).transpose()?;
         let tool = pb::Tool {

@@ -18,6 +18,7 @@ use hookjail_client::{
     arguments::{contract, exit_code},
     connect, output, run_as, server,
 };
+use hookjail_policy::WorkspaceRoots;
 use hookjail_proto::{self as pb, hook_service_client::HookServiceClient};
 
 use super::{
@@ -125,20 +126,28 @@ pub(super) fn private(
     if named.is_none() && offered.is_none() {
         return Ok((config, ConsentRule::Typed));
     }
-    let homes = context.call.paths.own_homes();
-    let registry = Assembly::registry(&config)?;
-    let judge = Assembly::roots(&config, &registry);
+    let (homes, judge) = judge(context, &config)?;
     let mut add = |workspace: &Path| config.workspace_roots.add(workspace, &homes, &judge);
     if let Some(workspace) = named {
         let added = add(&workspace);
         added.map_err(|why| Failure::new(format!("`{}` {why}", workspace.display())))?;
     }
-    // Refused where the profile needs it, and by the reason that the request's check has then.
+    // Refused or withheld where the profile needs it, by the reason that the request's check has then.
     if let Some(workspace) = offered {
         add(&workspace).ok();
     }
     // Typing a command is consent to it, under the typed profile.
     Ok((config, ConsentRule::Typed))
+}
+
+/// Returns the user's homes, and the roots by which directories of a typed command are judged.
+pub(super) fn judge(
+    context: &Context,
+    config: &Config,
+) -> Result<(Vec<PathBuf>, WorkspaceRoots), Failure> {
+    let registry = Assembly::registry(config)?;
+    let roots = Assembly::roots(config, &registry);
+    Ok((context.call.paths.own_homes(), roots))
 }
 
 /// Prints the hook's output, and notes where it is incomplete.

@@ -50,6 +50,7 @@ pub(super) fn show(
     let more = format!("{abi}, profile {}", confinement.profile);
     covered(&mut rows, &confinement, (&more, "confirmed"), style);
     let evidence = confinement.evidence.iter();
+    let evidence = evidence.filter(|it| it.check != WORKSPACE);
     let evidence = evidence.map(|it| format!("{}={}", it.check, it.observed));
     rows.row("evidence", evidence.collect::<Vec<_>>().join(" "));
     rows.row("times", times(&response.usage.unwrap_or_default()));
@@ -304,6 +305,9 @@ fn limits_words(limits: &pb::Limits) -> String {
     .join("; ")
 }
 
+/// The evidence of a run that has no workspace, because its place is none.
+const WORKSPACE: &str = "workspace";
+
 /// Adds what confines a run, whether that is confirmed, and how far it covers each axis.
 fn covered(
     rows: &mut Rows,
@@ -323,6 +327,9 @@ fn covered(
         format!("passed over {backend}: {reason}: {message}")
     });
     rows.each("", passed_over);
+    let withheld = confinement.evidence.iter();
+    let withheld = withheld.filter(|it| it.check == WORKSPACE);
+    rows.each("workspace", withheld.map(|it| &it.observed));
     let axes = confinement.axes.iter();
     rows.each("", axes.map(|axis| axis_words(axis, style)));
 }

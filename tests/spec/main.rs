@@ -59,6 +59,7 @@ mod offered;
 mod once;
 mod operate;
 mod output;
+mod place;
 mod private;
 mod reload;
 mod run_as;

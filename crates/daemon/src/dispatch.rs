@@ -33,7 +33,7 @@ use crate::{
         variables::{Known, expanded},
     },
     pipeline::{Answer, Call, Pipeline, Purpose, Recorded, Rules},
-    request::Request,
+    request::{Request, Withheld},
     traces::Facts,
 };
 
@@ -74,6 +74,8 @@ pub(crate) struct Dispatch {
     pub source: Option<PathBuf>,
     /// The wall time of the whole dispatch.
     pub timeout: Option<Duration>,
+    /// The directory of the event that is no workspace, for hooks that run without one.
+    pub withheld: Option<Withheld>,
     /// Binds `${workspace}`.
     pub workspace: Option<PathBuf>,
 }
@@ -374,10 +376,11 @@ impl Dispatch {
             | Action::Log(_)
             | Action::Unsupported(_) => Command::Argv(vec![hook.name.clone().into()]),
         };
+        let withheld = self.withheld.as_ref().map(|it| it.directory.as_path());
         let known = Known {
             envelope: &envelope,
             event: &event,
-            workspace: self.workspace.as_deref(),
+            workspace: self.workspace.as_deref().or(withheld),
         };
         let (command, configured_env) = expanded(hook, command, known);
         Request {
@@ -416,6 +419,7 @@ impl Dispatch {
             require_confirmed: self.require_confirmed,
             session: self.session.clone(),
             timeout: hook.entry.timeout,
+            withheld: self.withheld.clone(),
         }
     }
 }

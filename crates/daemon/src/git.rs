@@ -3,6 +3,7 @@
 use std::{
     fs::{self, File},
     io::{self, Read as _},
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 
@@ -75,6 +76,44 @@ impl GitPlaces {
             )));
         }
         Ok(Some(Self { common, own }))
+    }
+}
+
+impl GitPlaces {
+    /// Finds the nearest working tree around a directory that has no `.git`, with the directories of its repository, as git would look for
+    /// it: of the same owner, on the same file system.
+    ///
+    /// `None` where there is none, or the tree's own repository is not there as a whole.
+    pub(super) fn around(directory: &Path, owner: u32) -> Option<(PathBuf, Self)> {
+        let has_git = |path: &&Path| path.join(".git").symlink_metadata().is_ok();
+        if has_git(&directory) {
+            return None;
+        }
+        let device = directory.symlink_metadata().ok()?.dev();
+        let is_same = |path: &Path| {
+            let found = path.symlink_metadata();
+            found.is_ok_and(|it| it.uid() == owner && it.dev() == device)
+        };
+        let mut above = directory.ancestors().take_while(|path| is_same(path));
+        let tree = above.find(has_git)?;
+        let git = tree.join(".git");
+        let found = match git.symlink_metadata().ok()?.is_dir() {
+            false => Self::find(tree).ok()??,
+            true => {
+                let is_whole = ["HEAD", "objects"]
+                    .iter()
+                    .all(|name| git.join(name).exists());
+                let leads_elsewhere = git.join("commondir").symlink_metadata().is_ok();
+                if !is_whole || leads_elsewhere || !is_same(&git) {
+                    return None;
+                }
+                Self {
+                    common: git.clone(),
+                    own: git,
+                }
+            }
+        };
+        Some((tree.to_owned(), found))
     }
 }
 
@@ -190,6 +229,33 @@ mod tests {
         let found = GitPlaces::find(&tree).unwrap().unwrap();
         assert_eq!((&found.own, &found.common), (&linked, &common));
         assert_eq!(found.outermost().collect::<Vec<_>>(), [&common]);
+    }
+
+    #[test]
+    fn a_directory_in_a_tree_has_the_repository_of_the_nearest_tree_of_the_same_owner() {
+        let (_directory, tree, common) = beside();
+        let main = common.parent().unwrap();
+        let owner = main.metadata().unwrap().uid();
+        let sub = main.join("a/b");
+        fs::create_dir_all(&sub).unwrap();
+        let places = |git: &Path| GitPlaces {
+            common: git.to_owned(),
+            own: git.to_owned(),
+        };
+        let found = GitPlaces::around(&sub, owner);
+        assert_eq!(found, Some((main.to_owned(), places(&common))));
+        assert_eq!(GitPlaces::around(&sub, owner + 1), None);
+        // A tree of its own has none around, and in a directory without a repository there is none.
+        assert_eq!(GitPlaces::around(main, owner), None);
+        assert_eq!(GitPlaces::around(&tree, owner), None);
+        // The nearest counts, whole or not: git obeys no other.
+        fs::create_dir(main.join("a/.git")).unwrap();
+        assert_eq!(GitPlaces::around(&sub, owner), None);
+        repository(&main.join("a/.git"));
+        let nearest = (main.join("a"), places(&main.join("a/.git")));
+        assert_eq!(GitPlaces::around(&sub, owner), Some(nearest));
+        write(main.join("a/.git/commondir"), "../../.git\n");
+        assert_eq!(GitPlaces::around(&sub, owner), None);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! A decoded, well-formed request.
 
-use std::time::Duration;
+use std::{fmt, path::PathBuf, time::Duration};
 
 use hookjail_base::model::{Backing, Event, Hook, Narrow, OnDisconnect, OnFailure, ProfileName};
 use hookjail_contract::{Entry, Envelope, Mode, Moment};
@@ -44,6 +44,27 @@ pub struct Request {
     pub session: String,
     /// The caller's wall time for the hook.
     pub timeout: Option<Duration>,
+    /// The offered directory that is no workspace: the run then has none.
+    pub withheld: Option<Withheld>,
+}
+
+/// The evidence about a run that has no workspace because its place is none.
+pub(crate) const WORKSPACE: &str = "workspace";
+
+/// An offered directory that may be no workspace.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Withheld {
+    /// The directory; absolute.
+    pub directory: PathBuf,
+    /// Why the directory is no workspace.
+    pub why: String,
+}
+
+impl fmt::Display for Withheld {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { directory, why } = self;
+        write!(f, "none: `{}` is no workspace: {why}", directory.display())
+    }
 }
 
 impl Request {

@@ -11,7 +11,11 @@ use std::{
 
 use nix::unistd::geteuid;
 
-use super::{Access, GrantPlace, Registry, located::Located, profile::references::never_of_home};
+use super::{
+    Access, GrantPlace, Registry,
+    located::Located,
+    profile::{grants::ungrantable, references::never_of_home},
+};
 
 /// Directories below which workspaces are accepted.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -28,11 +32,13 @@ pub struct WorkspaceRoots {
     pub named: Vec<PathBuf>,
     /// Names of directories whose files an agent obeys: no workspace is one, or lies in one.
     pub obeyed: BTreeSet<&'static str>,
+    /// Whether the operator lists the roots. Otherwise a run of the daemon's own user, started elsewhere, has no workspace.
+    pub only_named: bool,
 }
 
 /// Why a directory is no workspace.
 enum NoWorkspace {
-    /// The reason lies in the directory; worded to follow the path, with the operator's fix.
+    /// The reason lies in the directory.
     Closed(String),
     /// It lies below no root.
     Elsewhere,
@@ -91,9 +97,22 @@ impl WorkspaceRoots {
     /// Returns the reason, worded to follow the path, and the operator's fix.
     pub fn admit(&self, workspace: &Path) -> Result<(), String> {
         self.judge(workspace).map_err(|why| match why {
-            NoWorkspace::Closed(why) => why,
+            NoWorkspace::Closed(why) => unless_named(&why),
             NoWorkspace::Elsewhere => "lies below no root of `hooks.workspace_roots`".to_owned(),
         })
+    }
+
+    /// Returns why a directory is no workspace, without the operator's fix; `None` where it may be one, compared as text.
+    #[must_use]
+    pub fn why_not(&self, workspace: &Path) -> Option<String> {
+        match (self.judge(workspace), ungrantable(workspace)) {
+            (Ok(()), why) => why.map(str::to_owned),
+            (Err(NoWorkspace::Closed(why)), _) => Some(why),
+            (Err(NoWorkspace::Elsewhere), _) => Some(
+                "it lies neither in the home nor in another directory of this user's own"
+                    .to_owned(),
+            ),
+        }
     }
 
     /// Adds a directory as a root for a process that serves one user's own command, where other roots, such as
@@ -112,22 +131,18 @@ impl WorkspaceRoots {
                 self.named.push(workspace.to_owned());
                 Ok(())
             }
-            Err(NoWorkspace::Closed(why)) => Err(why),
+            Err(NoWorkspace::Closed(why)) => Err(unless_named(&why)),
         }
     }
 
     fn judge(&self, workspace: &Path) -> Result<(), NoWorkspace> {
         let mut named = self.named.iter();
         let mut homes = self.homes.iter();
-        let not_unless = |why: &str| {
-            Err(NoWorkspace::Closed(format!(
-                "is no workspace unless `hooks.workspace_roots` names it: {why}"
-            )))
-        };
+        let closed = |why: &str| Err(NoWorkspace::Closed(why.to_owned()));
         if let Some(below) = named.find_map(|root| workspace.strip_prefix(root).ok()) {
             return match self.obeyed_in(below) {
                 None => Ok(()),
-                Some(why) => not_unless(&why),
+                Some(why) => closed(&why),
             };
         }
         let meets = |one: &Path, other: &Path| one.starts_with(other) || other.starts_with(one);
@@ -135,11 +150,11 @@ impl WorkspaceRoots {
         let executed = executed.find(|it| meets(it, workspace));
         let run_elsewhere = |executed: &Path| {
             let executed = executed.display();
-            not_unless(&format!("programs of `{executed}` are run elsewhere"))
+            closed(&format!("programs of `{executed}` are run elsewhere"))
         };
         let Some(below) = homes.find_map(|home| workspace.strip_prefix(home).ok()) else {
             return match (self.obeyed_in(workspace), executed) {
-                (Some(why), _) => not_unless(&why),
+                (Some(why), _) => closed(&why),
                 (None, _) if !self.is_users_own(workspace) => Err(NoWorkspace::Elsewhere),
                 (None, Some(executed)) => run_elsewhere(executed),
                 (None, None) => Ok(()),
@@ -148,9 +163,9 @@ impl WorkspaceRoots {
         let mut programs = PROGRAMS.iter().map(Path::new);
         let executed = executed.or(programs.find(|it| meets(it, below)));
         if let Some(why) = never_of_home(below, false) {
-            not_unless(why)
+            closed(why)
         } else if let Some(why) = hidden_in(below) {
-            not_unless(&why)
+            closed(&why)
         } else if let Some(executed) = executed {
             run_elsewhere(executed)
         } else {
@@ -213,6 +228,11 @@ impl WorkspaceRoots {
             && Located::find(workspace)
                 .is_ok_and(|found| found.path() == workspace && !is_home(&found))
     }
+}
+
+/// Words the operator's fix, and why it is needed, to follow a path.
+fn unless_named(why: &str) -> String {
+    format!("is no workspace unless `hooks.workspace_roots` names it: {why}")
 }
 
 /// Directories whose files git, editors and tools around them obey, of any project.

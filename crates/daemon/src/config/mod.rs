@@ -521,16 +521,20 @@ mod tests {
             ..WorkspaceRoots::default()
         };
         assert_eq!(roots("", &at_home()), home);
-        let none = WorkspaceRoots::default();
+        let none = WorkspaceRoots {
+            only_named: true,
+            ..WorkspaceRoots::default()
+        };
         assert_eq!(roots("[hooks]\nworkspace_roots = []", &at_home()), none);
         let named = WorkspaceRoots {
             named: vec!["/srv".into()],
+            only_named: true,
             ..WorkspaceRoots::default()
         };
         let srv = "[hooks]\nworkspace_roots = [\"/srv\"]";
         assert_eq!(roots(srv, &at_home()), named);
         let root = at_home_of_root();
-        assert_eq!(roots("", &root), none);
+        assert_eq!(roots("", &root), WorkspaceRoots::default());
         let callers = WorkspaceRoots {
             homes_of_callers: true,
             ..WorkspaceRoots::default()

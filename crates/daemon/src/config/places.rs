@@ -56,6 +56,7 @@ pub(super) fn workspace_roots(hooks: &HooksEntry, environment: &ProcessEnv) -> W
         },
         Some(roots) => WorkspaceRoots {
             named: roots.clone(),
+            only_named: true,
             ..WorkspaceRoots::default()
         },
     }

@@ -86,6 +86,10 @@ impl Audit {
             }
             written = written => written.map_err(|why| unavailable(&why.to_string()))?,
         };
+        if let Some(withheld) = &plan.run.request.withheld {
+            let (hook, run_id) = (&plan.run.request.hook.name, &*plan.run.id);
+            tracing::info!(hook, run_id, "the workspace of a hook is {withheld}");
+        }
         if !plan.run.prepared.confines() {
             let request = &plan.run.request;
             let (hook, request) = (&request.hook.name, &request.id);

@@ -266,6 +266,7 @@ fn narrowed(profile: &Policy, request: &Request, cache: Option<&Cache>) -> Resul
         transcripts: &transcripts,
         source: request.hook.source.as_deref(),
         workspace: request.hook.workspace.as_deref(),
+        workspace_withheld: request.withheld.is_some(),
     };
     let narrowed = narrow(profile, bound, &request.narrow).map_err(|widened| {
         let field = InvalidField::new(widened.field(), widened.to_string());

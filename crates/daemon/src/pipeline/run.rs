@@ -6,12 +6,15 @@ use tokio::sync::mpsc;
 
 use hookjail_base::refusal::Stop;
 use hookjail_sandbox::{
-    EndedHook, StartedHook,
+    EndedHook, Evidence, StartedHook,
     process::{Chunk, Supervision},
 };
 
 use super::{Announced, Run, Sandbox, runs::RunStage};
-use crate::traces::{self, Stage};
+use crate::{
+    request::WORKSPACE,
+    traces::{self, Stage},
+};
 
 /// An announced hook that runs confined as planned. Dropping it kills the tree.
 ///
@@ -73,7 +76,13 @@ impl Confined {
             output_bytes: usize::try_from(limits.output_bytes).unwrap_or(usize::MAX),
         });
         async {
-            let hook = ended.await?;
+            let mut hook = ended.await?;
+            let withheld = run.request.withheld.as_ref();
+            let evidence = withheld.map(|it| Evidence {
+                check: WORKSPACE,
+                observed: it.to_string(),
+            });
+            hook.setup.evidence.extend(evidence);
             Ok(Ended {
                 _ran: (),
                 hook,

@@ -119,6 +119,7 @@ fn request(message: pb::ExecuteRequest, id: &str, limits: WireLimits) -> Result<
         require_confirmed: message.require_confirmed.unwrap_or(true),
         session: message.session_id,
         timeout,
+        withheld: None,
     })
 }
 

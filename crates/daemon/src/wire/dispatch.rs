@@ -26,6 +26,7 @@ use crate::{
     dispatch::{Dispatch, Dispatched, HookResult},
     hooks::{Action, HookList, Matcher, Owner, Registered, Scope, Supplied, valve},
     pipeline::{About, Answer, Rules},
+    request::Withheld,
     traces::Method,
 };
 
@@ -172,6 +173,10 @@ impl HookServer {
         let timestamp = message.timestamp.map(timestamp).transpose()?;
         let cwd = message.cwd.clone();
         let rules = self.pipeline.gate.rules();
+        let (workspace, withheld) = match decode::optional_path("workspace", message.workspace)? {
+            None => place_of(&event, &cwd, &rules, &peer),
+            named => (named, None),
+        };
         let envelope = Envelope {
             agent: message.agent,
             branch: message.branch,
@@ -218,10 +223,8 @@ impl HookServer {
             timeout: message.timeout.map(decode::timeout).transpose()?,
             session: message.session_id,
             source: decode::optional_path("source", message.source)?,
-            workspace: match decode::optional_path("workspace", message.workspace)? {
-                None => directory_of(&event, &cwd, &rules, peer),
-                named => named,
-            },
+            workspace,
+            withheld,
             event,
         })
     }
@@ -248,13 +251,21 @@ fn count_turn(
     Some(state)
 }
 
-/// Returns the directory of the event, else of the request, if it may be a workspace.
-fn directory_of(event: &Event, cwd: &str, rules: &Rules, peer: Peer) -> Option<PathBuf> {
-    let members = Members::of_event(&event.json).ok()?;
-    let own = members.last("cwd").and_then(text);
+/// Returns the directory of the event, else of the request, as a workspace where it may be one, else as withheld where hooks run without.
+fn place_of(
+    event: &Event,
+    cwd: &str,
+    rules: &Rules,
+    peer: &Peer,
+) -> (Option<PathBuf>, Option<Withheld>) {
+    let members = Members::of_event(&event.json).ok();
+    let own = members.and_then(|members| members.last("cwd").and_then(text));
     let own = own.filter(|own| !own.is_empty());
     let path = PathBuf::from(own.unwrap_or_else(|| cwd.to_owned()));
-    rules.may_bind(&path, &peer).then_some(path)
+    match rules.may_bind(&path, peer) {
+        true => (Some(path), None),
+        false => (None, rules.withheld(&path, peer)),
+    }
 }
 
 fn inline_hook(

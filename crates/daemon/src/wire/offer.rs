@@ -1,6 +1,6 @@
 //! Applies a caller's offer as far as the profile needs it. The caller need not know the profile.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, path::Path};
 
 use hookjail_proto as pb;
 
@@ -8,17 +8,26 @@ use hookjail_base::model::ProfileName;
 use hookjail_policy::{Policy, Registry, environment};
 
 use super::decode;
+use crate::request::Withheld;
 
 /// Moves the parts of the offer that the profile needs into the hook, drops the rest.
 ///
+/// `withheld` decides about the offered workspace. One that is withheld is returned, and the hook gets none.
+///
 /// Under an unknown profile nothing is moved: the request is refused later.
-pub(super) fn settle(message: &mut pb::ExecuteRequest, registry: &Registry) {
-    let Some(offer) = message.offer.take() else {
-        return;
-    };
-    if let Some(policy) = profile(message, registry) {
-        take(message.hook.get_or_insert_default(), offer, policy);
-    }
+pub(super) fn settle(
+    message: &mut pb::ExecuteRequest,
+    registry: &Registry,
+    withheld: impl FnOnce(&Path) -> Option<Withheld>,
+) -> Option<Withheld> {
+    let offer = message.offer.take()?;
+    let policy = profile(message, registry)?;
+    take(
+        message.hook.get_or_insert_default(),
+        offer,
+        policy,
+        withheld,
+    )
 }
 
 /// Returns the names that a caller offers without values, and that the profile admits and the request does not set, sorted.
@@ -56,18 +65,28 @@ fn profile<'a>(message: &pb::ExecuteRequest, registry: &'a Registry) -> Option<&
     registry.find(&ProfileName::parse(name)?).map(AsRef::as_ref)
 }
 
-fn take(hook: &mut pb::Hook, offer: pb::Offer, policy: &Policy) {
+fn take(
+    hook: &mut pb::Hook,
+    offer: pb::Offer,
+    policy: &Policy,
+    withheld: impl FnOnce(&Path) -> Option<Withheld>,
+) -> Option<Withheld> {
     for (name, value) in offer.env {
         if environment::admits(policy, &name) {
             hook.env.entry(name).or_insert(value);
         }
     }
-    if hook.workspace.is_empty() && policy.needs_workspace() {
+    if !hook.workspace.is_empty() || !policy.needs_workspace() {
+        return None;
+    }
+    let withheld = withheld(Path::new(&offer.workspace));
+    if withheld.is_none() {
         hook.workspace = offer.workspace;
         if hook.working_dir.is_empty() {
             hook.working_dir = offer.working_dir;
         }
     }
+    withheld
 }
 
 #[cfg(test)]
@@ -92,9 +111,16 @@ mod tests {
             profile: profile.to_owned(),
             ..pb::ExecuteRequest::default()
         };
-        settle(&mut message, &Registry::builtin().unwrap());
+        assert_eq!(taken(&mut message, |_| None), None);
         assert_eq!(message.offer, None);
         message.hook.unwrap()
+    }
+
+    fn taken(
+        message: &mut pb::ExecuteRequest,
+        withheld: impl FnOnce(&Path) -> Option<Withheld>,
+    ) -> Option<Withheld> {
+        settle(message, &Registry::builtin().unwrap(), withheld)
     }
 
     fn admitted() -> std::collections::BTreeMap<String, String> {
@@ -110,6 +136,39 @@ mod tests {
             ..pb::Hook::default()
         };
         assert_eq!(offered("", pb::Hook::default()), expected);
+    }
+
+    #[test]
+    fn a_workspace_that_is_withheld_is_not_bound_and_no_start_in_it_either() {
+        let place = Withheld {
+            directory: "/home/a".into(),
+            why: "it keeps keys".to_owned(),
+        };
+        let message = |profile: &str, hook| pb::ExecuteRequest {
+            hook: Some(hook),
+            offer: Some(pb::Offer {
+                workspace: "/home/a".to_owned(),
+                working_dir: "/home/a/below".to_owned(),
+                ..pb::Offer::default()
+            }),
+            profile: profile.to_owned(),
+            ..pb::ExecuteRequest::default()
+        };
+        let withhold = |directory: &Path| {
+            assert_eq!(directory, place.directory);
+            Some(place.clone())
+        };
+        let mut needs = message("workspace-rw", pb::Hook::default());
+        assert_eq!(taken(&mut needs, withhold), Some(place.clone()));
+        assert_eq!(needs.hook, Some(pb::Hook::default()));
+        // Nothing is withheld that is not taken: by a profile without workspaces, or where the request names one.
+        let named = pb::Hook {
+            workspace: "/srv".to_owned(),
+            ..pb::Hook::default()
+        };
+        for (profile, hook) in [("strict", pb::Hook::default()), ("workspace-rw", named)] {
+            assert_eq!(taken(&mut message(profile, hook), withhold), None);
+        }
     }
 
     #[test]

@@ -25,6 +25,7 @@ use super::{axis_report, encode::passed_over_message, facts::facts, host::timest
 use crate::{
     consent::allowlist::typed,
     pipeline::{Admission, Plan, Preview, Run},
+    request::{WORKSPACE, Withheld},
 };
 
 /// Returns whether a preview's response holds this refusal, instead of a status.
@@ -147,6 +148,7 @@ fn planned(plan: &Plan) -> Result<pb::PreviewResponse, Fault> {
                 .collect(),
             backend: run.prepared.backend.as_str().to_owned(),
             confirmed: confines,
+            evidence: run.request.withheld.iter().map(withheld).collect(),
             landlock_abi: run.prepared.landlock_abi,
             passed_over: run.passed_over.iter().map(passed_over_message).collect(),
             unconfined: !confines,
@@ -167,6 +169,14 @@ fn planned(plan: &Plan) -> Result<pb::PreviewResponse, Fault> {
             .unwrap_or_default(),
         ..pb::PreviewResponse::default()
     })
+}
+
+fn withheld(withheld: &Withheld) -> pb::Evidence {
+    pb::Evidence {
+        axis: pb::Axis::Unspecified.into(),
+        check: WORKSPACE.to_owned(),
+        observed: withheld.to_string(),
+    }
 }
 
 fn limits(limits: &Limits, prepared: &Prepared) -> pb::Limits {

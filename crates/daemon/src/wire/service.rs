@@ -38,7 +38,7 @@ use super::{
 use crate::{
     hooks::{HookList, valve::Valve},
     pipeline::{About, Call, Pipeline, Purpose, Recorded, Rules},
-    request,
+    request::{self, Withheld},
     traces::{Method, Trace, TraceContext},
 };
 
@@ -159,9 +159,12 @@ impl HookServer {
         let (bytes, limits, peer) = (message.encoded_len(), self.limits, call.peer.clone());
         let read = move || {
             let mut message = message;
-            offer::settle(&mut message, &rules.registry);
+            let withheld = offer::settle(&mut message, &rules.registry, |directory| {
+                rules.withheld(directory, &peer)
+            });
             let fingerprint = named.then(|| fingerprint(&mut message));
-            (fingerprint, decoded(message, limits, &rules, peer))
+            let decoded = decoded(message, withheld, limits, (&rules, peer));
+            (fingerprint, decoded)
         };
         let (fingerprint, decoded) = heavy::sized(call.peer.uid, bytes, read).await;
         let request = match decoded {
@@ -297,8 +300,10 @@ impl HookServer {
         let rules = gate.rules();
         let read = move || {
             let mut message = message;
-            offer::settle(&mut message, &rules.registry);
-            decoded(message, limits, &rules, peer)
+            let withheld = offer::settle(&mut message, &rules.registry, |directory| {
+                rules.withheld(directory, &peer)
+            });
+            decoded(message, withheld, limits, (&rules, peer))
         };
         let request = match heavy::sized(call.peer.uid, bytes, read).await {
             Ok(request) => request,
@@ -324,11 +329,17 @@ impl HookServer {
 /// Decodes a request, and fills in session and source from its event.
 fn decoded(
     message: pb::ExecuteRequest,
+    withheld: Option<Withheld>,
     limits: WireLimits,
-    rules: &Rules,
-    peer: Peer,
+    (rules, peer): (&Rules, Peer),
 ) -> Result<Box<request::Request>, Box<MalformedRequest>> {
     let mut request = decode(message, limits)?;
+    if let Some(withheld) = &withheld
+        && request.envelope.cwd.is_empty()
+    {
+        request.envelope.cwd = withheld.directory.to_string_lossy().into_owned();
+    }
+    request.withheld = withheld;
     if request.session.is_empty() {
         request.session = request.contract.session(&request.event).unwrap_or_default();
     }

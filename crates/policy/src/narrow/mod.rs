@@ -28,6 +28,8 @@ pub struct Bindings<'a> {
     pub transcripts: &'a [PathBuf],
     /// `${workspace}`.
     pub workspace: Option<&'a Path>,
+    /// Whether every grant of the workspace falls away: the run's place may be none, and nothing is bound.
+    pub workspace_withheld: bool,
 }
 
 impl<'a> Bindings<'a> {
@@ -38,6 +40,7 @@ impl<'a> Bindings<'a> {
             source: None,
             transcripts: &[],
             workspace,
+            workspace_withheld: false,
         }
     }
 }
@@ -265,7 +268,7 @@ impl Widened {
 fn bind(policy: &Policy, bound: Bindings<'_>) -> Result<Vec<GrantSpec>, Widened> {
     let mut named = Vec::new();
     for grant in &policy.files.named {
-        let (field, directory, below, if_bound) = match &grant.place {
+        let (field, directory, below, may_lack) = match &grant.place {
             GrantPlace::Entries(_) | GrantPlace::Path(_) => {
                 named.push(grant.clone());
                 continue;
@@ -274,7 +277,8 @@ fn bind(policy: &Policy, bound: Bindings<'_>) -> Result<Vec<GrantSpec>, Widened>
                 ("hook.source", bound.source, below, *if_bound)
             }
             GrantPlace::Workspace { below, if_bound } => {
-                (WORKSPACE, bound.workspace, below, *if_bound)
+                let may_lack = *if_bound || bound.workspace_withheld;
+                (WORKSPACE, bound.workspace, below, may_lack)
             }
         };
         let path = match directory {
@@ -282,7 +286,7 @@ fn bind(policy: &Policy, bound: Bindings<'_>) -> Result<Vec<GrantSpec>, Widened>
                 .components()
                 .chain(below.components())
                 .collect(),
-            None if if_bound => continue,
+            None if may_lack => continue,
             None => {
                 let problem = format!(
                     "is not set, and profile `{}` grants `{}`; name it, on the command line by `--{} DIR`",

@@ -57,6 +57,37 @@ fn a_profile_that_needs_a_workspace_is_refused_without_one() {
 }
 
 #[test]
+fn where_a_workspace_is_withheld_all_grants_but_those_of_it_stay() {
+    let withheld = Bindings {
+        workspace_withheld: true,
+        ..Bindings::default()
+    };
+    for name in ["workspace-ro", "workspace-rw", "develop"] {
+        let base = profile(name);
+        let narrowed = narrow(&base, withheld, &Narrow::default()).unwrap();
+        let others = base.files.named.iter();
+        let others: Vec<_> = others
+            .filter(|grant| !matches!(grant.place, GrantPlace::Workspace { .. }))
+            .cloned()
+            .collect();
+        assert_eq!(narrowed.files.named, others, "{name}");
+        assert!(others.len() < base.files.named.len(), "{name}");
+        assert_eq!(narrowed.working_dir, WorkingDir::Scratch);
+        // Nothing of a workspace is left to keep, so that no mount is needed for it.
+        assert!(!narrowed.files.keep(), "{name}");
+        // A path of the place is not to be had by asking for it.
+        let asked = Narrow {
+            read: vec!["/w/file".into()],
+            ..Narrow::default()
+        };
+        assert!(matches!(
+            narrow(&base, withheld, &asked),
+            Err(Widened::Path { .. })
+        ));
+    }
+}
+
+#[test]
 fn a_workspace_that_no_profile_could_grant_is_refused() {
     for workspace in [
         "/",
@@ -308,10 +339,8 @@ fn a_source_is_bound_beside_the_workspace_and_falls_away_where_there_is_none() {
         narrowed.map(|policy| policy.files.named)
     };
     let bound = |source: &'static str| Bindings {
-        cache: None,
         source: Some(Path::new(source)),
-        transcripts: &[],
-        workspace: Some(Path::new("/w/tree")),
+        ..Bindings::workspace(Some(Path::new("/w/tree")))
     };
     let env = GrantSpec {
         optional: true,
@@ -370,10 +399,9 @@ proptest! {
         };
 
         let bound = Bindings {
-            cache: None,
-            transcripts: &[],
             source: source.as_deref(),
-            workspace: workspace.as_deref(),
+            workspace_withheld: true,
+            ..Bindings::workspace(workspace.as_deref())
         };
         let Ok(narrowed) = narrow(&policy, bound, &asked) else { return Ok(()) };
 

@@ -68,7 +68,7 @@ pub(crate) struct Admitted {
     pub consent: Consent,
     /// The deadline of the run.
     pub deadline: Instant,
-    /// The directories of git that belong to the workspace and lie elsewhere.
+    /// The directories of git that belong to the workspace, or to the tree around it, and lie elsewhere.
     pub git: Option<GitPlaces>,
     pub(super) place: Place,
     /// The profile as configured.
@@ -206,7 +206,7 @@ impl Gate {
     async fn decide(
         &self,
         call: Call,
-        request: Box<Request>,
+        mut request: Box<Request>,
         sandbox: &Confinement,
     ) -> Result<Admitted, Stop> {
         self.not_draining()?;
@@ -215,6 +215,8 @@ impl Gate {
         let rules = self.rules();
         rules.admit_bound(&request, &call.peer)?;
         let policy = rules.profile(&request)?;
+        // No part of a run that needs none.
+        request.withheld = request.withheld.filter(|_| policy.needs_workspace());
         let git = rules.git_places(&request, policy, &call.peer)?;
         let command = FoundCommand::find(&request, policy, sandbox.view(&policy.files))?;
         let is_known = |name: &str| {

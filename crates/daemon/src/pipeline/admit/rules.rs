@@ -1,11 +1,14 @@
 //! The operator's rules: who may call, where workspaces may lie, which profiles are granted.
 
 use std::{
+    borrow::Cow,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
+
+use nix::unistd::geteuid;
 
 use hookjail_base::{
     model::{Hook, InvalidField, Peer, ProfileName, Users, command_line, is_plain},
@@ -18,7 +21,11 @@ use hookjail_sandbox::BackendName;
 use hookjail_sys::FileRights;
 
 use super::{command::defaults, homes::Homes};
-use crate::{consent::decide::ALLOW, git::GitPlaces, request::Request};
+use crate::{
+    consent::decide::ALLOW,
+    git::GitPlaces,
+    request::{Request, Withheld},
+};
 
 /// The operator's configuration of one command.
 #[derive(Clone, Debug)]
@@ -62,7 +69,7 @@ impl Configuration {
             let approve = format!("{ALLOW}--config {file} {rest}");
             refusal = refusal.with(Fact::Approve(approve));
         }
-        match nix::unistd::geteuid().as_raw() {
+        match geteuid().as_raw() {
             own if own == uid => refusal,
             0 => refusal.with(Fact::ApproveAs("root".into())),
             own => refusal.with(Fact::ApproveAs(format!("uid {own}"))),
@@ -147,7 +154,8 @@ impl Rules {
         Ok(())
     }
 
-    /// Finds the directories of git that belong to a request's workspace and lie elsewhere. They are granted as the workspace is.
+    /// Finds the directories of git that belong to a request's workspace, or to the working tree around it, and lie elsewhere. They are
+    /// granted as the workspace is.
     ///
     /// # Errors
     ///
@@ -183,14 +191,17 @@ impl Rules {
                 Refusal::failed(what, &why, |_| refused(&link, why.to_string()))
             });
             let found = found?;
-            let Some(found) = found else { return Ok(None) };
-            for place in [&found.own, &found.common] {
+            let places = found.iter().flat_map(|found| [&found.own, &found.common]);
+            for place in places {
                 let owner = place.metadata().map(|it| it.uid());
                 if owner.ok() != Some(peer.uid) {
                     return Err(refused(place, "it belongs to another user".to_owned()));
                 }
             }
             found
+        };
+        let Some(found) = found else {
+            return Ok(self.git_around(workspace, peer));
         };
         for place in [&found.own, &found.common] {
             let in_root = self.in_root(place, peer, WorkspaceRoots::admit_git);
@@ -199,6 +210,24 @@ impl Rules {
             }
         }
         Ok(Some(found))
+    }
+
+    /// Returns the directories of git of the working tree in which a workspace lies, where that tree could be one of the caller's.
+    fn git_around(&self, workspace: &Path, peer: &Peer) -> Option<GitPlaces> {
+        let (tree, found) = {
+            let _as_caller = FileRights::of(peer.uid, peer.gid, &peer.groups);
+            GitPlaces::around(workspace, peer.uid)?
+        };
+        let may = |place: &Path, admit: fn(&WorkspaceRoots, &Path) -> Result<(), String>| {
+            let in_root = self.in_root(place, peer, admit);
+            let admitted = self.admit_directory("hook.workspace", place, peer, in_root);
+            admitted.is_ok()
+        };
+        let places = [&found.own, &found.common];
+        let are_admitted = places
+            .iter()
+            .all(|place| may(place, WorkspaceRoots::admit_git));
+        (may(&tree, WorkspaceRoots::admit) && are_admitted).then_some(found)
     }
 
     /// Checks a directory with the caller's rights, after the check against the roots.
@@ -243,16 +272,40 @@ impl Rules {
         peer: &Peer,
         admit: impl FnOnce(&WorkspaceRoots, &Path) -> Result<(), String>,
     ) -> Result<(), String> {
+        admit(&self.roots_of(peer), directory)
+    }
+
+    /// Returns the roots as they are for a caller: with its home, where each caller's counts.
+    fn roots_of(&self, peer: &Peer) -> Cow<'_, WorkspaceRoots> {
         let roots = &self.workspace_roots;
-        if !roots.homes_of_callers {
-            return admit(roots, directory);
+        match roots.homes_of_callers {
+            false => Cow::Borrowed(roots),
+            true => Cow::Owned(WorkspaceRoots {
+                homes: self.homes.of(peer),
+                ..roots.clone()
+            }),
         }
-        let homes = self.homes.of(peer);
-        let roots = WorkspaceRoots {
-            homes,
-            ..roots.clone()
-        };
-        admit(&roots, directory)
+    }
+
+    /// Returns why a caller's offered directory is no workspace of its run, where the run may go without.
+    ///
+    /// `None` where the directory may be one, and where the request is refused instead: for other users than the daemon's own, over the
+    /// network, and where the operator lists the roots.
+    pub(crate) fn withheld(&self, directory: &Path, peer: &Peer) -> Option<Withheld> {
+        let is_own = peer.uid == geteuid().as_raw() && peer.remote.is_none();
+        if !is_own || self.workspace_roots.only_named || !is_plain(directory) {
+            return None;
+        }
+        let why = self.roots_of(peer).why_not(directory).or_else(|| {
+            let _as_caller = FileRights::of(peer.uid, peer.gid, &peer.groups);
+            let own = self.forbidden.reached_by(directory).ok().flatten()?;
+            let own = own.display();
+            Some(format!("the daemon's own `{own}` and it lie in each other"))
+        })?;
+        Some(Withheld {
+            directory: directory.to_owned(),
+            why,
+        })
     }
 
     /// Returns whether a directory that an event names may be bound.
