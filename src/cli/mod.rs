@@ -15,11 +15,13 @@ mod interpret;
 #[cfg(target_os = "linux")]
 mod learn;
 mod learned;
+mod log;
 #[cfg(target_os = "linux")]
 mod observed;
 mod private_server;
 mod profile;
 mod ps;
+mod records;
 mod rehearse;
 mod remote;
 mod root_digest;
@@ -79,6 +81,7 @@ enum CliCommand {
     Kill(ps::KillArgs),
     #[cfg(target_os = "linux")]
     Learn(Box<learn::LearnArgs>),
+    Log(log::LogArgs),
     /// What a self-test's child executes
     #[cfg(not(target_os = "linux"))]
     #[command(hide = true)]
@@ -188,6 +191,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         CliCommand::Kill(kill) => kill.run(&context),
         #[cfg(target_os = "linux")]
         CliCommand::Learn(learn) => learn.run(&context),
+        CliCommand::Log(log) => log.run(&context),
         #[cfg(not(target_os = "linux"))]
         CliCommand::MakeAttempts => Ok(hookjail_sandbox::portable::attempts::run()),
         CliCommand::Profile(profile) => profile.run(&context),
