@@ -3,6 +3,7 @@
 mod admin;
 mod audit;
 mod builtin;
+mod completions;
 mod config;
 mod consent;
 mod dispatch;
@@ -60,6 +61,7 @@ enum CliCommand {
     Audit(audit::AuditArgs),
     #[command(hide = true)]
     Builtin(builtin::BuiltinArgs),
+    Completions(completions::CompletionsArgs),
     Config(config::ConfigArgs),
     /// Allow commands, list and revoke what is allowed
     Consent(consent::ConsentArgs),
@@ -176,6 +178,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let done = match command {
         CliCommand::Audit(audit) => audit.run(&context),
         CliCommand::Builtin(builtin) => builtin.run(),
+        CliCommand::Completions(completions) => completions.run(),
         CliCommand::Config(config) => config.run(&context),
         CliCommand::Consent(consent) => consent.run(&context),
         #[cfg(target_os = "linux")]
