@@ -18,7 +18,7 @@ dist *args:
 packages *steps:
     packaging/build.sh {{steps}}
 
-# Manual pages and completions: target/pages.
+# Manual pages: target/pages.
 pages:
     cargo run --locked --example pages -- target/pages
 

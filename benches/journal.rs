@@ -164,6 +164,7 @@ fn record() -> Record {
         run_id: None,
         session: String::new(),
         trace: None,
+        workspace: None,
     }))
 }
 

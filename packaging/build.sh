@@ -45,6 +45,10 @@ programs() {
 pages() {
   rm -rf target/pages
   cargo run --quiet --locked --example pages -- target/pages
+  mkdir -p target/pages/completions
+  cargo run --quiet --locked -- completions bash >target/pages/completions/hookjail.bash
+  cargo run --quiet --locked -- completions fish >target/pages/completions/hookjail.fish
+  cargo run --quiet --locked -- completions zsh >target/pages/completions/_hookjail
 }
 
 # The package's own papers, and of what is linked into the programs: each library's licence, and a list of them all.

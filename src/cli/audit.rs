@@ -1,40 +1,32 @@
 //! `hookjail audit`: verifies the journal, and shows its records.
 
 use std::{
-    collections::VecDeque,
-    io,
     path::{Path, PathBuf},
     process::ExitCode,
-    thread,
-    time::Duration,
 };
 
 use clap::{
     Args, Subcommand, ValueEnum,
     builder::{PossibleValuesParser, TypedValueParser as _},
 };
-use jiff::Timestamp;
 use serde_json::json;
-use tonic::Streaming;
 
 use hookjail_base::model::plain;
 use hookjail_client::{
     Failure,
-    connect::{self, refused},
     output::{self, Style},
 };
+use hookjail_contract as contract;
 use hookjail_journal::{
-    query::{RecordFields, RecordFilter, RecordMatcher, RequestEnd},
+    query::{RecordFields, RecordMatcher},
     read::JournalReader,
     record::EventLine,
     verify::{Tail, Verified, VerifyError, verify_file, verify_journal},
 };
-use hookjail_proto::{self as pb, audit_service_client::AuditServiceClient};
-
-use hookjail_contract as contract;
 
 use super::{
     Context,
+    records::{RecordSource, Shown, TailArgs, WhichRecords, ask, read},
     rows::{Rows, quoted},
     stats::{GroupBy, Stats, StatsGroup},
 };
@@ -67,7 +59,7 @@ enum AuditCommand {
         #[command(flatten)]
         which: WhichRecords,
         #[command(flatten)]
-        source: AuditSource,
+        source: RecordSource,
     },
     /// Count what matches: runs, blocks, latency, and what hooks measured
     Stats {
@@ -88,16 +80,8 @@ enum AuditCommand {
         /// Show the contracts' own events instead of the records that have them
         #[arg(long)]
         events: bool,
-        /// Go on with records as they are written
-        #[arg(short, long)]
-        follow: bool,
-        /// So many
-        #[arg(short = 'n', long, default_value_t = 10, value_name = "N")]
-        lines: usize,
         #[command(flatten)]
-        which: WhichRecords,
-        #[command(flatten)]
-        source: AuditSource,
+        tail: TailArgs,
     },
     /// Check every record, and that nothing was cut off at the end; exits 1 where the chain does not hold
     Verify {
@@ -114,43 +98,6 @@ enum Format {
     Jsonl,
 }
 
-/// Which records.
-#[derive(Clone, Debug, Args)]
-struct WhichRecords {
-    /// Not before, for example 2030-01-31T12:00:00Z
-    #[arg(long, value_name = "TIME")]
-    since: Option<Timestamp>,
-    /// Not after
-    #[arg(long, value_name = "TIME")]
-    until: Option<Timestamp>,
-    /// Only this hook, by its name
-    #[arg(long, value_name = "NAME")]
-    hook: Option<String>,
-    /// Only this session
-    #[arg(long, value_name = "ID")]
-    session: Option<String>,
-    /// Only this end: an outcome such as exited or timed_out, refused, interrupted
-    #[arg(long, value_name = "END", value_parser = end)]
-    end: Option<(String, RequestEnd)>,
-    /// Only this profile
-    #[arg(long, value_name = "NAME")]
-    profile: Option<String>,
-    /// Only requests of this uid
-    #[arg(long, value_name = "UID")]
-    uid: Option<u32>,
-    /// Only this run
-    #[arg(long = "run", value_name = "ID")]
-    run_id: Option<String>,
-}
-
-/// Where to read records from.
-#[derive(Clone, Debug, Args)]
-struct AuditSource {
-    /// Ask the daemon at this socket instead of reading the files
-    #[arg(long, value_name = "ADDR")]
-    connect: Option<PathBuf>,
-}
-
 impl AuditArgs {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
         match self.command {
@@ -161,14 +108,14 @@ impl AuditArgs {
                 which,
                 source,
             } => {
-                let shown = RecordPrinter::new(context.call.json, events);
+                let mut shown = RecordPrinter::new(context.call.json, events);
                 let mut left = limit;
                 let mut show = |line: &[u8], told: &RecordFields<'_>| {
-                    if !shown.shows(told) {
+                    let Some(text) = shown.record(line, told, true) else {
                         return true;
-                    }
+                    };
                     left = left.saturating_sub(1);
-                    shown.line(line, told) && (limit == 0 || left > 0)
+                    output::try_stdout(&text) && (limit == 0 || left > 0)
                 };
                 match &source.connect {
                     // No limit for the daemon: records without an event are not shown and do not count, which only the
@@ -180,72 +127,13 @@ impl AuditArgs {
                 Ok(ExitCode::SUCCESS)
             }
             AuditCommand::Stats { by, which } => stats(context, by, which),
-            AuditCommand::Tail {
-                events,
-                follow,
-                lines,
-                which,
-                source,
-            } => {
-                let shown = RecordPrinter::new(context.call.json, events);
-                match &source.connect {
-                    Some(address) => tail_of_daemon(context, address, which, lines, follow, shown)?,
-                    None => tail(context, which, lines, follow, shown)?,
-                }
+            AuditCommand::Tail { events, tail } => {
+                tail.print(context, &mut RecordPrinter::new(context.call.json, events))?;
                 Ok(ExitCode::SUCCESS)
             }
             AuditCommand::Verify { file } => verify(context, file),
         }
     }
-}
-
-impl From<WhichRecords> for RecordFilter {
-    fn from(which: WhichRecords) -> Self {
-        Self {
-            end: which.end.map(|(_, end)| end),
-            hook: which.hook,
-            peer_uid: which.uid,
-            profile: which.profile,
-            run_id: which.run_id,
-            session: which.session,
-            since: which.since,
-            until: which.until,
-        }
-    }
-}
-
-impl From<WhichRecords> for pb::AuditFilter {
-    fn from(which: WhichRecords) -> Self {
-        let time = |time: Timestamp| prost_types::Timestamp {
-            nanos: time.subsec_nanosecond(),
-            seconds: time.as_second(),
-        };
-        Self {
-            end: which.end.map(|(name, _)| name).unwrap_or_default(),
-            hook: which.hook.unwrap_or_default(),
-            peer_uid: which.uid,
-            profile: which.profile.unwrap_or_default(),
-            run_id: which.run_id.unwrap_or_default(),
-            session_id: which.session.unwrap_or_default(),
-            since: which.since.map(time),
-            until: which.until.map(time),
-        }
-    }
-}
-
-fn end(name: &str) -> Result<(String, RequestEnd), String> {
-    RequestEnd::parse(name)
-        .map(|end| (name.to_owned(), end))
-        .ok_or_else(|| {
-            let outcomes = (1..).map_while(|number| pb::OutcomeKind::try_from(number).ok());
-            let outcomes = outcomes.map(|kind| {
-                let name = kind.as_str_name().trim_start_matches("OUTCOME_KIND_");
-                name.to_ascii_lowercase()
-            });
-            let others = ["interrupted", "refused"].map(str::to_owned);
-            let names: Vec<_> = outcomes.chain(others).collect();
-            format!("is none that there is: one of {}", names.join(", "))
-        })
 }
 
 fn verify(context: &Context, file: Option<PathBuf>) -> Result<ExitCode, Failure> {
@@ -336,7 +224,7 @@ fn told(context: &Context, path: &Path, verified: &Verified) {
     output::text(&text);
 }
 
-/// Prints records, for people or as JSON.
+/// Shows records, for people or as JSON.
 #[derive(Clone, Copy, Debug)]
 struct RecordPrinter {
     events: bool,
@@ -351,21 +239,6 @@ impl RecordPrinter {
             json,
             style: Style::of_stdout(),
         }
-    }
-
-    /// Returns whether a record is shown.
-    const fn shows(self, told: &RecordFields<'_>) -> bool {
-        !self.events || told.event.is_some()
-    }
-
-    /// Shows one record; returns `false` once stdout is closed.
-    fn line(self, line: &[u8], told: &RecordFields<'_>) -> bool {
-        let text = match &told.event {
-            Some(event) if self.events => self.event(told, event),
-            Some(_) | None if self.json => return output::try_stdout(&[line, b"\n"].concat()),
-            Some(_) | None => self.words(told),
-        };
-        output::try_stdout(format!("{text}\n").as_bytes())
     }
 
     /// Returns a contract's own event; for people in the contract's form.
@@ -435,66 +308,37 @@ impl RecordPrinter {
     }
 }
 
+impl Shown for RecordPrinter {
+    const NEEDS_ALL: bool = false;
+
+    fn record(
+        &mut self,
+        line: &[u8],
+        told: &RecordFields<'_>,
+        is_selected: bool,
+    ) -> Option<Vec<u8>> {
+        if !is_selected || self.events && told.event.is_none() {
+            return None;
+        }
+        let text = match &told.event {
+            Some(event) if self.events => self.event(told, event),
+            Some(_) | None if self.json => return Some([line, b"\n"].concat()),
+            Some(_) | None => self.words(told),
+        };
+        Some(output::shown(&format!("{text}\n")).as_bytes().to_owned())
+    }
+
+    fn rest(&mut self) -> Vec<Vec<u8>> {
+        Vec::new()
+    }
+}
+
 fn end_words(told: &RecordFields<'_>) -> String {
     match (told.outcome, told.exit_code, told.signal) {
         (Some(outcome), Some(code), _) => format!("{outcome} {code}"),
         (Some(outcome), _, Some(signal)) => format!("{outcome} {signal}"),
         (Some(outcome), None, None) => outcome.to_string(),
         (None, _, _) => told.reason.clone().into_owned(),
-    }
-}
-
-/// Reads the files, and passes matches to `wanted` until it returns `false`. Returns the last record read.
-fn read(
-    context: &Context,
-    which: WhichRecords,
-    mut wanted: impl FnMut(&[u8], &RecordFields<'_>) -> bool,
-) -> Result<Option<(u64, String)>, Failure> {
-    let mut scan = Scan::new(&context.load()?.journal(), which);
-    while scan.step(&mut wanted)? {}
-    Ok(scan.last)
-}
-
-/// A position in the journal's files.
-///
-/// They are not read through a private server: that would open the journal for writing, which adds records, and refuses
-/// another user's journal and a broken one.
-struct Scan {
-    last: Option<(u64, String)>,
-    matcher: RecordMatcher,
-    reader: JournalReader,
-    strange: bool,
-}
-
-impl Scan {
-    fn new(directory: &Path, which: WhichRecords) -> Self {
-        Self {
-            last: None,
-            matcher: RecordMatcher::new(which.into()),
-            reader: JournalReader::open(directory),
-            strange: false,
-        }
-    }
-
-    /// Reads one line; returns `false` at the end, or when no more is wanted.
-    fn step(
-        &mut self,
-        wanted: &mut impl FnMut(&[u8], &RecordFields<'_>) -> bool,
-    ) -> io::Result<bool> {
-        let Some(line) = self.reader.next_line()? else {
-            return Ok(false);
-        };
-        let Some(told) = RecordFields::read(line) else {
-            if !self.strange {
-                output::stderr(
-                    "hookjail: there are lines that are no records: see `hookjail audit verify`",
-                );
-            }
-            self.strange = true;
-            return Ok(true);
-        };
-        self.last = Some((told.sequence, told.hash.clone().into_owned()));
-        Ok(!self.matcher.takes(&told) || wanted(line, &told))
     }
 }
 
@@ -584,54 +428,6 @@ fn millis(micros: u64) -> String {
     format!("{}.{} ms", micros / 1000, micros % 1000 / 100)
 }
 
-fn tail(
-    context: &Context,
-    which: WhichRecords,
-    lines: usize,
-    follow: bool,
-    shown: RecordPrinter,
-) -> Result<(), Failure> {
-    let mut scan = Scan::new(&context.load()?.journal(), which);
-    let mut last = Last::new(lines);
-    while scan.step(&mut |line, told| {
-        if shown.shows(told) {
-            last.push(line);
-        }
-        true
-    })? {}
-    let mut shows = last.show(shown);
-    while follow && shows {
-        while scan.step(&mut |line, told| {
-            shows = !shown.shows(told) || shown.line(line, told);
-            shows
-        })? {}
-        thread::sleep(POLL_INTERVAL);
-    }
-    Ok(())
-}
-
-/// The last few lines.
-struct Last(VecDeque<Vec<u8>>, usize);
-
-impl Last {
-    const fn new(lines: usize) -> Self {
-        Self(VecDeque::new(), lines)
-    }
-
-    fn push(&mut self, line: &[u8]) {
-        self.0.push_back(line.to_vec());
-        if self.0.len() > self.1 {
-            self.0.pop_front();
-        }
-    }
-
-    /// Shows the lines; returns `false` once stdout is closed.
-    fn show(&self, shown: RecordPrinter) -> bool {
-        let mut lines = self.0.iter();
-        lines.all(|line| RecordFields::read(line).is_none_or(|told| shown.line(line, &told)))
-    }
-}
-
 fn export(context: &Context, which: WhichRecords, format: Format) -> Result<ExitCode, Failure> {
     if format == Format::Csv {
         output::text(&format!("{}\n", COLUMNS.join(",")));
@@ -709,107 +505,3 @@ fn row(told: &RecordFields<'_>) -> String {
     let quoted = values.map(|value| format!("\"{}\"", plain(value).replace('"', "\"\"")));
     format!("{}\n", quoted.join(","))
 }
-
-/// Requests matching records from a daemon.
-fn ask(
-    context: &Context,
-    address: &Path,
-    which: WhichRecords,
-    limit: u32,
-    mut wanted: impl FnMut(&[u8], &RecordFields<'_>) -> bool,
-) -> Result<(), Failure> {
-    connect::block_on(&connect::runtime()?, async {
-        let mut client = connect(context, address).await?;
-        let records = query(&mut client, which, limit).await?;
-        let wanted = |_, line: &[u8], told: &RecordFields<'_>| wanted(line, told);
-        each(records, |found| found.record, wanted).await
-    })
-}
-
-/// Passes a daemon's records, each with its sequence number, to `wanted` until that returns `false`.
-async fn each<M>(
-    mut records: Streaming<M>,
-    record: impl Fn(M) -> Option<pb::AuditRecord>,
-    mut wanted: impl FnMut(u64, &[u8], &RecordFields<'_>) -> bool,
-) -> Result<(), Failure> {
-    while let Some(found) = records.message().await.map_err(refused)? {
-        let record = record(found).unwrap_or_default();
-        let line = record.json.as_bytes();
-        let told = RecordFields::read(line);
-        if told.is_some_and(|told| !wanted(record.sequence, line, &told)) {
-            break;
-        }
-    }
-    Ok(())
-}
-
-fn tail_of_daemon(
-    context: &Context,
-    address: &Path,
-    which: WhichRecords,
-    lines: usize,
-    follow: bool,
-    shown: RecordPrinter,
-) -> Result<(), Failure> {
-    connect::block_on(&connect::runtime()?, async {
-        let mut client = connect(context, address).await?;
-        // Subscribes before the query of existing records, so that none is missed in between.
-        let mut watched = None;
-        if follow {
-            let request = pb::AuditServiceWatchRequest {
-                filter: Some(which.clone().into()),
-                max_reply_bytes: Some(MAX_RECORD_BYTES),
-            };
-            let answer = client.watch(request).await.map_err(refused)?;
-            watched = Some(answer.into_inner());
-        }
-        let mut last = Last::new(lines);
-        let mut seen = 0;
-        let records = query(&mut client, which, 0).await?;
-        let keep = |sequence, line: &[u8], told: &RecordFields<'_>| {
-            seen = sequence;
-            if shown.shows(told) {
-                last.push(line);
-            }
-            true
-        };
-        each(records, |found| found.record, keep).await?;
-        let shows = last.show(shown);
-        let Some(watched) = watched.filter(|_| shows) else {
-            return Ok(());
-        };
-        let show = |sequence, line: &[u8], told: &RecordFields<'_>| {
-            sequence <= seen || !shown.shows(told) || shown.line(line, told)
-        };
-        each(watched, |written| written.record, show).await
-    })
-}
-
-type AuditClient = AuditServiceClient<tonic::transport::Channel>;
-
-async fn connect(context: &Context, address: &Path) -> Result<AuditClient, Failure> {
-    let socket = connect::socket(&context.call.paths, address);
-    let socket = socket.ok_or_else(|| Failure::new("`--connect` names no socket"))?;
-    let client = AuditServiceClient::new(connect::connect(&socket).await?);
-    Ok(client.max_decoding_message_size(usize::MAX))
-}
-
-/// Queries the records written so far.
-async fn query(
-    client: &mut AuditClient,
-    which: WhichRecords,
-    limit: u32,
-) -> Result<Streaming<pb::QueryResponse>, Failure> {
-    let request = pb::QueryRequest {
-        filter: Some(which.into()),
-        limit,
-        max_reply_bytes: Some(MAX_RECORD_BYTES),
-    };
-    let answer = client.query(request).await.map_err(refused)?;
-    Ok(answer.into_inner())
-}
-
-/// The largest record, bytes.
-const MAX_RECORD_BYTES: u64 = 16 << 20;
-
-const POLL_INTERVAL: Duration = Duration::from_millis(200);

@@ -3,6 +3,7 @@
 mod admin;
 mod audit;
 mod builtin;
+mod completions;
 mod config;
 mod consent;
 mod dispatch;
@@ -15,11 +16,13 @@ mod interpret;
 #[cfg(target_os = "linux")]
 mod learn;
 mod learned;
+mod log;
 #[cfg(target_os = "linux")]
 mod observed;
 mod private_server;
 mod profile;
 mod ps;
+mod records;
 mod rehearse;
 mod remote;
 mod root_digest;
@@ -59,6 +62,7 @@ enum CliCommand {
     Audit(audit::AuditArgs),
     #[command(hide = true)]
     Builtin(builtin::BuiltinArgs),
+    Completions(completions::CompletionsArgs),
     Config(config::ConfigArgs),
     /// Allow commands, list and revoke what is allowed
     Consent(consent::ConsentArgs),
@@ -80,6 +84,7 @@ enum CliCommand {
     Kill(ps::KillArgs),
     #[cfg(target_os = "linux")]
     Learn(Box<learn::LearnArgs>),
+    Log(log::LogArgs),
     /// What a self-test's child executes
     #[cfg(not(target_os = "linux"))]
     #[command(hide = true)]
@@ -175,6 +180,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         CliCommand::Allow(allow) => allow.run(&context),
         CliCommand::Audit(audit) => audit.run(&context),
         CliCommand::Builtin(builtin) => builtin.run(),
+        CliCommand::Completions(completions) => completions.run(),
         CliCommand::Config(config) => config.run(&context),
         CliCommand::Consent(consent) => consent.run(&context),
         #[cfg(target_os = "linux")]
@@ -190,6 +196,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         CliCommand::Kill(kill) => kill.run(&context),
         #[cfg(target_os = "linux")]
         CliCommand::Learn(learn) => learn.run(&context),
+        CliCommand::Log(log) => log.run(&context),
         #[cfg(not(target_os = "linux"))]
         CliCommand::MakeAttempts => Ok(hookjail_sandbox::portable::attempts::run()),
         CliCommand::Profile(profile) => profile.run(&context),

@@ -52,7 +52,7 @@ impl PsArgs {
 /// Its caller is answered that an operator did it, and so says the journal. A guard that is killed has failed.
 #[derive(Debug, Args)]
 pub(super) struct KillArgs {
-    /// The run's id, as `ps` has it, or as much of its beginning as no other run has
+    /// The run's id, as `ps` has it, or as much of its beginning as no other run has, at least four characters
     id: String,
     /// The daemon's admin socket [default: that of the configuration]
     #[arg(long, value_name = "ADDR")]

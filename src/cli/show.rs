@@ -200,7 +200,7 @@ pub(super) fn denied(
 }
 
 /// Whether this system's hookjail can observe what a hook needs.
-const HAS_LEARN: bool = cfg!(target_os = "linux");
+pub(super) const HAS_LEARN: bool = cfg!(target_os = "linux");
 
 /// Describes a denial, with its rule and its remedy.
 pub(super) fn denial_words(denial: &pb::Denial) -> String {

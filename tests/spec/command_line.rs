@@ -321,6 +321,22 @@ async fn doctor_has_a_daemon_test_itself() {
 }
 
 #[test]
+fn completions_are_printed_for_each_shell() {
+    let line = CommandLine::new();
+    for (shell, begins) in [
+        ("bash", "_hookjail()"),
+        ("fish", "# Print an optspec"),
+        ("zsh", "#compdef hookjail"),
+    ] {
+        let output = line.run(&["completions", shell]);
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(output.status.code(), Some(0), "{shell}");
+        assert!(text.starts_with(begins) && text.contains("audit"), "{text}");
+    }
+    assert_eq!(line.run(&["completions", "csh"]).status.code(), Some(2));
+}
+
+#[test]
 fn profiles_are_listed_shown_and_validated() {
     let line = CommandLine::new();
     let listed = line.run(&["profile", "list", "--json"]);

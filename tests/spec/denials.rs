@@ -92,6 +92,9 @@ async fn what_c_libraries_ask_on_their_own_is_listed_and_counts_for_nothing() {
                 .starts_with("domain=AF_UNIX type=SOCK_STREAM")
         );
         assert_eq!(response.denials[0].incidental, !expected);
+        let ended = daemon.journal().pop().unwrap();
+        let recorded = ["denied", "incidental"].map(|member| ended.get(member).is_some());
+        assert_eq!(recorded, [expected, !expected], "{ended}");
         assert_eq!(response.verdict.unwrap().sandbox_denied, expected);
     }
 }

@@ -74,6 +74,7 @@ mod audit_failure;
 mod audit_read;
 mod audit_trail;
 mod consent;
+mod log;
 mod redaction;
 mod thin;
 

@@ -451,6 +451,9 @@ async fn an_id_that_is_no_one_runs_kills_nothing_and_says_so() {
         (ended.as_str(), "RUN_UNKNOWN"),
         ("none", "RUN_UNKNOWN"),
         ("", "INVALID_REQUEST"),
+        // As all ids begin.
+        (&id(0)[..1], "INVALID_REQUEST"),
+        (&id(0)[..3], "INVALID_REQUEST"),
         // Both began so.
         (&id(0)[..4], "INVALID_REQUEST"),
     ] {
@@ -464,7 +467,9 @@ async fn an_id_that_is_no_one_runs_kills_nothing_and_says_so() {
         let message = error["message"].as_str().unwrap();
         match expected {
             "RUN_UNKNOWN" => assert!(message.contains("hookjail ps"), "{message}"),
-            _ if wanted.is_empty() => {}
+            _ if wanted.len() < 4 => {
+                assert!(message.contains("at least 4 characters"), "{message}");
+            }
             _ => assert!(
                 message.contains(id(0)) && message.contains(id(1)),
                 "{message}"

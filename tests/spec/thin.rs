@@ -42,6 +42,18 @@ async fn both_programs_end_alike() {
     }
 }
 
+#[test]
+fn it_names_its_version_without_the_program_beside_it() {
+    let (directory, copy) = copies(false);
+    for word in ["--version", "-V"] {
+        let expected = format!("hookjail-run {}\n", env!("CARGO_PKG_VERSION"));
+        assert_eq!(
+            told(&ended(directory.path(), &[&copy, word], "")),
+            (Some(0), expected, String::new())
+        );
+    }
+}
+
 /// Puts the programs into a directory of their own; the whole one too, if that is said.
 fn copies(with_whole: bool) -> (tempfile::TempDir, String) {
     let directory = directory();

@@ -19,6 +19,7 @@ VARYING = [
     (r"\b[0-9a-f]{64}\b", "HASH"),
     (r"\d{4}-\d\d-\d\dT[\d:.]+Z", "TIME"),
     (r"^ +\d+ TIME", "N TIME"),
+    (r"^\d\d:\d\d:\d\d  ", "CLOCK  "),
     (r"Landlock ABI \d+", "Landlock ABI N"),
     (r"records 1 to \d+", "records 1 to N"),
 ]

@@ -19,6 +19,7 @@ pub mod program;
 pub mod run_as;
 pub mod server;
 pub mod thin;
+pub mod times;
 
 pub use self::{
     arguments::{RunArgs, RunArguments},

@@ -82,7 +82,7 @@ pub fn json_line(value: &impl Serialize) {
 }
 
 /// Replaces what a reader would not see, but for the colours of [`Style`].
-fn shown(text: &str) -> Cow<'_, str> {
+pub fn shown(text: &str) -> Cow<'_, str> {
     let mut parts = text.split(&**COLOR);
     let first = visible(parts.next().unwrap_or_default());
     let colored = parts.map(|part| match part.split_once(COLOR_END) {

@@ -27,6 +27,12 @@ pub const THIN: &str = "hookjail-run";
 /// beside this program.
 pub fn stand_in(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let mut words: Vec<_> = words.into_iter().collect();
+    if let [_, word] = &words[..]
+        && ["--version", "-V"].iter().any(|version| word == version)
+    {
+        output::text(&format!("{THIN} {}\n", env!("CARGO_PKG_VERSION")));
+        return ExitCode::SUCCESS;
+    }
     let own = words.len().min(1);
     words.insert(own, "run".into());
     // First: any failure in a hook's place must block from here on.

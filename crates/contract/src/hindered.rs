@@ -230,20 +230,37 @@ fn of_refusal(end: &End<'_>) -> Option<&'static str> {
 
 /// Returns the part of stderr that shows a denied access.
 fn says_refused(end: &End<'_>) -> Option<&'static str> {
+    says(end, of_refusals(end)).then_some("its stderr says that something was refused to it")
+}
+
+/// Returns the number of lines of a confined hook's stderr that report a denied access.
+pub fn refused_lines(end: &End<'_>) -> usize {
+    if end.bearing == Bearing::Unknown {
+        return 0;
+    }
+    let is_refused = of_refusals(end);
+    let stderr = searched(end.stderr);
+    let lines = stderr.lines().map(str::trim_end);
+    lines
+        .map(is_refused)
+        .filter(|is_refused| *is_refused)
+        .count()
+}
+
+/// Returns whether a line, in lower case, reports a denied access: not one that the event quotes, nor one to a closed file.
+fn of_refusals(end: &End<'_>) -> impl FnMut(&str) -> bool {
     let mut quoted = None;
-    let is_refused = says(end, |line| {
+    move |line| {
         is_refusal(line)
             && !end.closed.iter().any(|closed| closed == line)
             && is_refusal(&unquoted(
                 line,
                 quoted.get_or_insert_with(|| strings(end.event)),
             ))
-    });
-    is_refused.then_some("its stderr says that something was refused to it")
+    }
 }
 
 /// Returns the lines of stderr that report a denied access, as they are compared: without case.
-#[cfg(target_os = "linux")]
 pub fn refusals(stderr: &[u8]) -> Vec<String> {
     let lines = searched(stderr);
     let lines = lines.lines().map(str::trim_end);

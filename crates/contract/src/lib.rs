@@ -80,11 +80,9 @@ pub use self::{
     verdict::{BlockedBy, ContractEvent, Decision, Json, Push, Skip, Verdict},
 };
 
-#[cfg(target_os = "linux")]
-pub use self::hindered::refusals;
 use self::{adopt::Adapter, mode::tighten, runtime::point};
 pub use self::{
-    hindered::{MAY_BE_WHY, may_be_why},
+    hindered::{MAY_BE_WHY, may_be_why, refusals, refused_lines},
     loom::log::summary as log_line,
     mode::Moment,
     post::{Piece, pieces},

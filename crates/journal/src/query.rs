@@ -134,6 +134,15 @@ pub struct RecordFields<'a> {
     pub measures: serde_json::Map<String, serde_json::Value>,
     /// The run's use of time and memory.
     pub usage: Option<super::record::Usage>,
+    /// Denied system calls.
+    pub denied: Vec<String>,
+    /// The number of lines of stderr that report a refused access.
+    pub refused_lines: usize,
+    /// The hook's stderr.
+    pub stderr: Option<super::record::Stream>,
+    /// The workspace.
+    #[serde(borrow)]
+    pub workspace: Option<Cow<'a, str>>,
 }
 
 /// The caller.

@@ -131,6 +131,9 @@ pub struct Started {
     /// The working directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub working_dir: Option<String>,
+    /// The workspace, where the request has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<String>,
 }
 
 /// A run that is over. What was reported of each axis stands in its start record.
@@ -172,9 +175,15 @@ pub struct Ended {
     /// The evidence of the confirmation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub evidence: Vec<String>,
-    /// Denied system calls and accesses, as far as they were observed.
+    /// Denied system calls, as far as they were observed, without the incidental ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub denied: Vec<String>,
+    /// Denied system calls that C libraries and shells make on their own, and go on without.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub incidental: Vec<String>,
+    /// The number of lines on its stderr that report an access as refused; absent: none. Confinement may have refused it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub refused_lines: usize,
     /// Resources that it used.
     pub usage: Usage,
 }
@@ -223,6 +232,9 @@ pub struct Refused {
     /// The id of its trace, where its caller or the daemon traces it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<String>,
+    /// The workspace, where the request has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<String>,
 }
 
 /// A run that a writer left open when it died: whether and how it ended is not known.
@@ -301,7 +313,8 @@ impl Refused {
         if let Some(command) = &mut self.command {
             command.cut(MAX_REFUSED_BYTES);
         }
-        for text in [&mut self.message, &mut self.point] {
+        let texts = [&mut self.message, &mut self.point];
+        for text in texts.into_iter().chain(&mut self.workspace) {
             if let Cow::Owned(cut) = cut(text, MAX_REFUSED_BYTES) {
                 *text = cut;
             }

@@ -126,9 +126,11 @@ impl Record {
                     event,
                     evidence,
                     exit_code: _,
+                    incidental,
                     killed_by: _,
                     measures,
                     outcome: _,
+                    refused_lines: _,
                     released: _,
                     run_id: _,
                     signal: _,
@@ -139,7 +141,8 @@ impl Record {
                     usage: _,
                     verdict: _,
                 } = &mut **ended;
-                denied.iter_mut().chain(evidence).for_each(&mut act);
+                let texts = denied.iter_mut().chain(incidental).chain(evidence);
+                texts.for_each(&mut act);
                 let fields = event.iter_mut().flat_map(|event| event.fields.values_mut());
                 let values = fields.chain(measures.values_mut());
                 values.for_each(|value| each_string(value, &mut act));
@@ -161,12 +164,14 @@ impl Record {
                     run_id: _,
                     session,
                     trace,
+                    workspace,
                 } = &mut **refused;
                 let command = command.iter_mut().flat_map(|command| &mut command.argv);
                 [hook, message, point, request_id, session]
                     .into_iter()
                     .chain(profile)
                     .chain(trace)
+                    .chain(workspace)
                     .chain(command)
                     .for_each(act);
             }
@@ -207,6 +212,7 @@ fn each_text_of_start(started: &mut record::Started, act: impl FnMut(&mut String
         trace,
         unconfined: _,
         working_dir,
+        workspace,
     } = started;
     [hook, point, profile, program, request_id, session]
         .into_iter()
@@ -216,6 +222,7 @@ fn each_text_of_start(started: &mut record::Started, act: impl FnMut(&mut String
         .chain(passed_over.iter_mut().map(|backend| &mut backend.message))
         .chain(trace)
         .chain(working_dir)
+        .chain(workspace)
         .for_each(act);
 }
 

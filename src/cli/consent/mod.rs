@@ -72,8 +72,8 @@ enum ConsentCommand {
         /// The profile it may run under
         #[arg(long, default_value = "strict")]
         profile: String,
-        /// When the consent ends, for example 2030-01-31T12:00:00Z
-        #[arg(long, value_name = "TIME")]
+        /// When the consent ends, for example 2d or 2030-01-31
+        #[arg(long, value_name = "TIME", value_parser = hookjail_client::times::future)]
         until: Option<Timestamp>,
         /// Below which directory it counts [default: everywhere]
         #[arg(long, value_name = "DIR")]

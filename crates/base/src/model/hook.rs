@@ -83,6 +83,12 @@ pub struct Hook {
 }
 
 impl Hook {
+    /// Returns its workspace as text.
+    pub fn workspace_text(&self) -> Option<String> {
+        let workspace = self.workspace.as_ref();
+        workspace.map(|path| path.display().to_string())
+    }
+
     /// Returns the names of its additional environment, sorted, each once.
     pub fn variables(&self) -> Vec<String> {
         let names = self.env.keys().chain(self.configured_env.keys());

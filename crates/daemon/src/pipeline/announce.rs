@@ -139,6 +139,7 @@ fn started(plan: &Plan, redaction: &Redaction) -> record::Started {
             .working_dir
             .as_ref()
             .map(|path| path.display().to_string()),
+        workspace: request.hook.workspace_text(),
     }
 }
 

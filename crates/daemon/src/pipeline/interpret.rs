@@ -9,7 +9,9 @@ use hookjail_base::{
     model::{Captured, Command, command_line},
     redact::{MARKER_BYTES, Redactor},
 };
-use hookjail_contract::{Bearing, ContractEvent, End as ContractEnd, EndKind, Entry, Verdict};
+use hookjail_contract::{
+    Bearing, ContractEvent, End as ContractEnd, EndKind, Entry, Verdict, refused_lines,
+};
 use hookjail_journal::{RedactedOutput, Redaction, record};
 use hookjail_sandbox::{End, EndedHook, process::Cause};
 use hookjail_sys::WaitStatus;
@@ -29,6 +31,8 @@ pub struct Interpreted {
     pub(crate) outcome: record::OutcomeKind,
     /// The redacted reply, where the profile redacts secrets.
     pub(crate) redacted: Option<Redacted>,
+    /// The number of lines of stderr that report a denied access.
+    pub(crate) refused_lines: usize,
     /// The run.
     pub(crate) run: Box<Run>,
     /// The verdict.
@@ -106,6 +110,7 @@ impl Interpreted {
         };
         let mut verdict = judge(room);
         let mut event = request.contract.event(&end);
+        let refused_lines = refused_lines(&end);
         let redacted = run.policy.redact_output.then(|| {
             let redactor = &redaction.redactor;
             verdict.redact(redactor);
@@ -128,6 +133,7 @@ impl Interpreted {
             hook,
             outcome,
             redacted,
+            refused_lines,
             run,
             verdict,
         }

@@ -113,6 +113,8 @@ pub(crate) struct About {
     /// The session.
     pub(crate) session: String,
     trace: Option<Arc<Trace>>,
+    /// The workspace that the request names.
+    workspace: Option<String>,
 }
 
 impl About {
@@ -129,6 +131,7 @@ impl About {
             point: request.event.point.clone(),
             profile: request.profile.as_ref().map(ToString::to_string),
             session: request.session.clone(),
+            workspace: request.hook.workspace_text(),
             ..Self::malformed(call, &request.id)
         }
     }
@@ -148,6 +151,7 @@ impl About {
             run_id: call.run_id.clone(),
             session: String::new(),
             trace: call.trace.clone(),
+            workspace: None,
         }
     }
 
@@ -167,11 +171,13 @@ impl About {
             run_id: _,
             session,
             trace: _,
+            workspace,
         } = &mut about;
         let words = command.iter_mut().flat_map(|command| &mut command.argv);
         [hook, point, request_id, session]
             .into_iter()
             .chain(profile)
+            .chain(workspace)
             .chain(words)
             .for_each(|text| redaction.redactor.clean(text));
         // Afterwards: a secret that is cut through would not be found.
@@ -390,6 +396,7 @@ impl Audit {
             run_id,
             session,
             trace,
+            workspace,
         } = about;
         let mut record = Record::Refused(Box::new(record::Refused {
             command,
@@ -407,6 +414,7 @@ impl Audit {
             run_id: Some(run_id.clone()),
             session,
             trace: trace.as_ref().map(trace_id),
+            workspace,
         }));
         redaction.clean(&mut record);
         if let Record::Refused(refused) = &mut record {
@@ -521,6 +529,8 @@ fn ended(interpreted: &Interpreted, redaction: &Redaction) -> record::Ended {
     record::Ended {
         confirmed: setup.confirmed,
         denied: denied.names(),
+        incidental: denied.incidental_names(),
+        refused_lines: interpreted.refused_lines,
         evidence: setup
             .evidence
             .iter()

@@ -32,6 +32,9 @@ use crate::{
 /// How long a killed run may take to end before that is reported.
 const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// The least of an id that names a run: all ids begin alike.
+const LEAST_ID_BYTES: usize = 4;
+
 /// What a daemon does for its operator, beside what its pipeline does.
 #[tonic::async_trait]
 pub(crate) trait Control: fmt::Debug + Send + Sync {
@@ -235,8 +238,10 @@ impl AdminService for Admin {
     ) -> Result<Response<pb::KillRunResponse>, Status> {
         let peer = self.admit(&request)?;
         let id = request.into_inner().run_id;
-        if id.is_empty() {
-            let problem = "must be the id of a run in work, or its beginning";
+        if id.len() < LEAST_ID_BYTES {
+            let problem = format!(
+                "must be the id of a run in work, or at least {LEAST_ID_BYTES} characters of its beginning"
+            );
             return Err(status(&InvalidField::new("run_id", problem).into(), ""));
         }
         let runs = &self.pipeline.runs;

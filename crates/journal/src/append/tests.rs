@@ -1059,6 +1059,7 @@ pub(crate) fn started(run: &str) -> Record {
         event_bytes: 812,
         environment: vec!["REYN_POINT".into()],
         working_dir: None,
+        workspace: None,
     }))
 }
 
@@ -1085,6 +1086,8 @@ fn ended(run: &str) -> Record {
         unconfined: false,
         evidence: vec!["read: denied".into()],
         denied: Vec::new(),
+        incidental: Vec::new(),
+        refused_lines: 0,
         usage: Usage::default(),
     }))
 }
@@ -1118,6 +1121,7 @@ fn refusal(message: &str, run_id: Option<String>) -> Record {
         profile: None,
         session: String::new(),
         trace: None,
+        workspace: None,
     }))
 }
 

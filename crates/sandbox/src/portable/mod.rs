@@ -198,8 +198,13 @@ impl Known {
         std::iter::empty()
     }
 
-    /// Returns the names of all denials.
+    /// Returns the names of those that concern the hook itself.
     pub const fn names(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Returns the names of the others.
+    pub const fn incidental_names(&self) -> Vec<String> {
         Vec::new()
     }
 }

@@ -53,10 +53,22 @@ impl Known {
         own.map(|denied| (rules::axis(denied.number), denied.times))
     }
 
-    /// Returns the names of all denials.
+    /// Returns the names of those that concern the hook itself.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
-        self.calls.iter().map(Denied::name).collect()
+        self.named(false)
+    }
+
+    /// Returns the names of the others.
+    #[must_use]
+    pub fn incidental_names(&self) -> Vec<String> {
+        self.named(true)
+    }
+
+    fn named(&self, incidental: bool) -> Vec<String> {
+        let calls = self.calls.iter();
+        let calls = calls.filter(|denied| denied.is_incidental() == incidental);
+        calls.map(Denied::name).collect()
     }
 }
 

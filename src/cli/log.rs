@@ -1,0 +1,754 @@
+//! `hookjail log`: what ran, one line a run.
+
+use std::{
+    collections::BTreeMap,
+    env,
+    ffi::OsString,
+    io::{self, IsTerminal},
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use clap::Args;
+use jiff::{Timestamp, Zoned, tz::TimeZone};
+use serde::Serialize;
+
+use hookjail_base::{
+    model::{plain, visible_json},
+    refusal::Reason,
+};
+use hookjail_client::{
+    Failure,
+    output::{self, Style},
+    server,
+};
+use hookjail_contract::{adopt::Adopted, refusals};
+use hookjail_journal::{
+    query::RecordFields,
+    record::{CommandLine, OutcomeKind},
+};
+
+use super::{
+    Context,
+    records::{RecordSource, Shown, TailArgs, WhichRecords},
+    rows::shell_line,
+    show::HAS_LEARN,
+};
+
+/// How many runs are shown where neither their number nor a time is asked for.
+const RUNS: usize = 10;
+
+/// The least and the most columns of a hook on a terminal.
+const HOOK_COLUMNS: [usize; 2] = [24, 60];
+
+/// The columns of a runtime.
+const RUNTIME_COLUMNS: usize = 12;
+
+/// The longest message of a refusal, characters.
+const MESSAGE_CHARS: usize = 160;
+
+/// The most lines of stderr that a line names.
+const NAMED: usize = 3;
+
+/// The most runs that may be open at once and still be shown with what their start says.
+const MAX_OPEN_RUNS: usize = 1 << 16;
+
+/// Show what ran, one line a run: time, runtime, hook, how it ended, and what confinement denied.
+///
+/// Reads the journal's files; needs no daemon. On a terminal a refusal and a denial have the command that helps.
+#[derive(Debug, Args)]
+pub(super) struct LogArgs {
+    /// Only refusals, and runs in which confinement denied something
+    #[arg(long)]
+    denied: bool,
+    /// Go on with runs as they end
+    #[arg(short, long)]
+    follow: bool,
+    /// So many [default: 10, with --since all]
+    #[arg(short = 'n', long, value_name = "N")]
+    lines: Option<usize>,
+    #[command(flatten)]
+    which: WhichRecords,
+    #[command(flatten)]
+    source: RecordSource,
+}
+
+impl LogArgs {
+    pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
+        let Self {
+            denied,
+            follow,
+            lines,
+            which,
+            source,
+        } = self;
+        let asks_daemon = source.connect.is_some();
+        let tail = TailArgs {
+            follow,
+            lines: lines.or_else(|| which.since.is_none().then_some(RUNS)),
+            which,
+            source,
+        };
+        let mut log = Log::new(context, denied);
+        tail.print(context, &mut log)?;
+        if log.shown == 0 && !follow && !context.call.json {
+            output::text(match log.read {
+                0 => "no runs recorded\n",
+                _ => "no such run recorded\n",
+            });
+            if let Some(remark) = (!asks_daemon).then(|| other_journal(context)).flatten() {
+                output::stderr(&remark);
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Returns a remark where the daemon that serves runs has another journal.
+fn other_journal(context: &Context) -> Option<String> {
+    let socket = server::daemon(&context.call, None)?;
+    let is_others = socket.metadata().ok()?.uid() != nix::unistd::geteuid().as_raw();
+    let socket = socket.display();
+    is_others.then(|| {
+        format!(
+            "hookjail: this is your own journal; the daemon at `{socket}` has another: hookjail log --connect {socket}"
+        )
+    })
+}
+
+/// The runs of a journal, as they are read.
+struct Log {
+    /// The columns of a hook; `None` = as many as it has.
+    columns: Option<usize>,
+    denied: bool,
+    home: Option<PathBuf>,
+    is_person: bool,
+    json: bool,
+    open: BTreeMap<String, Begun>,
+    /// How many runs were read.
+    read: usize,
+    /// How many of them were shown.
+    shown: usize,
+    style: Style,
+    zone: TimeZone,
+}
+
+/// What the first record of a run has.
+#[derive(Clone, Debug, Default)]
+struct Begun {
+    command: Option<CommandLine>,
+    contract: String,
+    is_selected: bool,
+    name: String,
+    point: String,
+    profile: Option<String>,
+    session: String,
+    time: String,
+    unconfined: bool,
+    workspace: Option<String>,
+}
+
+impl Begun {
+    fn new(told: &RecordFields<'_>, is_selected: bool) -> Self {
+        Self {
+            command: told.command.clone(),
+            contract: told.contract.clone().into_owned(),
+            is_selected,
+            name: told.hook.clone().into_owned(),
+            point: told.point.clone().into_owned(),
+            profile: told.profile.clone().map(Into::into),
+            session: told.session.clone().into_owned(),
+            time: told.time.clone().into_owned(),
+            unconfined: told.unconfined,
+            workspace: told.workspace.clone().map(Into::into),
+        }
+    }
+}
+
+/// How a run ended, by the word that JSON has.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Ending {
+    Asked,
+    Canceled,
+    Crashed,
+    Denied,
+    EscapeAttempt,
+    ExecFailed,
+    Exited,
+    Failed,
+    Interrupted,
+    Killed,
+    Ok,
+    Open,
+    OutOfMemory,
+    OutputLimit,
+    PidsExhausted,
+    Refused,
+    TimedOut,
+}
+
+/// A run, as JSON has it.
+#[derive(Debug, Serialize)]
+struct RunLine<'a> {
+    time: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    run_id: &'a str,
+    contract: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    point: &'a str,
+    hook: String,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    command: Option<&'a [String]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    workspace: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    profile: Option<&'a str>,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    session: &'a str,
+    outcome: Ending,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exit_code: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    signal: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    decision: Option<&'a str>,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    reason: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    count: Option<u64>,
+    denied: &'a [String],
+    refused_lines: usize,
+    unconfined: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    wall_us: Option<u64>,
+}
+
+impl Shown for Log {
+    const NEEDS_ALL: bool = true;
+
+    fn record(
+        &mut self,
+        _line: &[u8],
+        told: &RecordFields<'_>,
+        is_selected: bool,
+    ) -> Option<Vec<u8>> {
+        if told.record == "started" {
+            // Ids begin with the time of the run, so the first is the oldest, whose end is the least likely to come.
+            if self.open.len() >= MAX_OPEN_RUNS {
+                self.open.pop_first();
+            }
+            let begun = Begun::new(told, is_selected);
+            self.open.insert(told.run_id.clone().into_owned(), begun);
+            return None;
+        }
+        told.end()?;
+        self.read += 1;
+        let begun = self.open.remove(&*told.run_id);
+        let is_shown = is_selected && (!self.denied || is_denied(told));
+        let begun = begun.unwrap_or_else(|| Begun::new(told, is_selected));
+        is_shown.then(|| self.text(&begun, told))
+    }
+
+    fn rest(&mut self) -> Vec<Vec<u8>> {
+        self.read += self.open.len();
+        let open = std::mem::take(&mut self.open).into_iter();
+        let open = open.filter(|(_, begun)| begun.is_selected && !self.denied);
+        let open: Vec<_> = open.collect();
+        let shown = open.iter().map(|(run_id, begun)| {
+            let told = RecordFields {
+                run_id: run_id.into(),
+                time: (&begun.time).into(),
+                ..RecordFields::default()
+            };
+            self.text(begun, &told)
+        });
+        shown.collect()
+    }
+}
+
+impl Log {
+    fn new(context: &Context, denied: bool) -> Self {
+        let is_person = io::stdout().is_terminal();
+        let [least, most] = HOOK_COLUMNS;
+        let size = terminal_size::terminal_size().filter(|_| is_person);
+        let columns = size.map(|(width, _)| (usize::from(width.0) / 3).clamp(least, most));
+        Self {
+            columns,
+            denied,
+            home: context.call.paths.home.clone(),
+            is_person,
+            json: context.call.json,
+            open: BTreeMap::new(),
+            read: 0,
+            shown: 0,
+            style: Style::of_stdout(),
+            zone: TimeZone::system(),
+        }
+    }
+
+    /// Returns what is printed for a run that ended, or has no end yet.
+    fn text(&mut self, begun: &Begun, told: &RecordFields<'_>) -> Vec<u8> {
+        self.shown += 1;
+        if self.json {
+            let json = serde_json::to_string(&self.line(begun, told)).unwrap_or_default();
+            return format!("{}\n", visible_json(&json)).into_bytes();
+        }
+        let words = self.words(begun, told);
+        output::shown(&format!("{words}\n")).as_bytes().to_owned()
+    }
+
+    fn line<'a>(&self, begun: &'a Begun, told: &'a RecordFields<'_>) -> RunLine<'a> {
+        RunLine {
+            time: &told.time,
+            run_id: &told.run_id,
+            contract: &begun.contract,
+            point: &begun.point,
+            hook: label(begun, self.home.as_deref()),
+            name: &begun.name,
+            command: begun.command.as_ref().map(|command| &*command.argv),
+            workspace: begun.workspace.as_deref(),
+            profile: begun.profile.as_deref(),
+            session: &begun.session,
+            outcome: ending(told),
+            exit_code: told.exit_code,
+            signal: told.signal,
+            decision: told.verdict.as_ref().map(|verdict| &*verdict.decision),
+            reason: &told.reason,
+            count: told.count,
+            denied: &told.denied,
+            refused_lines: told.refused_lines,
+            unconfined: begun.unconfined,
+            wall_us: told.usage.map(|usage| usage.wall_us),
+        }
+    }
+
+    fn words(&self, begun: &Begun, told: &RecordFields<'_>) -> String {
+        let runtime = match &*begun.contract {
+            "" => "-".to_owned(),
+            contract => plain(&contract.replace('_', "-")),
+        };
+        let hook = plain(&label(begun, self.home.as_deref()));
+        let hook = match self.columns {
+            Some(columns) => cut(&hook, columns),
+            None => hook,
+        };
+        let columns = self.columns.unwrap_or(HOOK_COLUMNS[0]);
+        let mut words = format!(
+            "{}  {runtime:<RUNTIME_COLUMNS$}  {hook:<columns$}  {}",
+            self.time(&told.time),
+            self.end(told),
+        );
+        if begun.unconfined {
+            words.push_str(&format!("; {}", self.style.bad("UNCONFINED")));
+        }
+        let denied = denials(told);
+        if !denied.is_empty() {
+            let denied = self.style.bad(&format!("denied {}", denied.join(", ")));
+            words.push_str(&format!("; confinement {denied}"));
+        }
+        if let Some(help) = self.help(begun, told) {
+            words.push_str(&format!("; {help}"));
+        }
+        words
+    }
+
+    /// Returns the local time of a record, with the date where it is not today's.
+    fn time(&self, time: &str) -> String {
+        let Ok(at) = time.parse::<Timestamp>() else {
+            return plain(time);
+        };
+        let at = at.to_zoned(self.zone.clone());
+        let now = Zoned::now().with_time_zone(self.zone.clone());
+        let form = match at.date() == now.date() {
+            true => "%H:%M:%S",
+            false => "%Y-%m-%d %H:%M:%S",
+        };
+        at.strftime(form).to_string()
+    }
+
+    /// Describes how a run ended.
+    fn end(&self, told: &RecordFields<'_>) -> String {
+        let ending = ending(told);
+        let words = plain(&end_words(told, ending));
+        let denies = told.verdict.iter().any(|verdict| is_no(&verdict.decision));
+        let denies = match denies && ending != Ending::Denied {
+            true => ", which denies",
+            false => "",
+        };
+        let looked_on = told.verdict.iter().any(|verdict| verdict.only_looked_on);
+        let looked_on = if looked_on { " (only looked on)" } else { "" };
+        let words = format!("{words}{denies}");
+        let words = match ending {
+            Ending::Ok | Ending::Exited => self.style.good(&words),
+            Ending::Asked | Ending::Denied | Ending::Open => self.style.warn(&words),
+            Ending::Canceled
+            | Ending::Crashed
+            | Ending::EscapeAttempt
+            | Ending::ExecFailed
+            | Ending::Failed
+            | Ending::Interrupted
+            | Ending::Killed
+            | Ending::OutOfMemory
+            | Ending::OutputLimit
+            | Ending::PidsExhausted
+            | Ending::Refused
+            | Ending::TimedOut => self.style.bad(&words),
+        };
+        format!("{words}{looked_on}")
+    }
+
+    /// Returns the command that helps against a refusal or a denial.
+    ///
+    /// The one that lifts a refusal is for people only: a program that reads it may pass it to a model.
+    fn help(&self, begun: &Begun, told: &RecordFields<'_>) -> Option<String> {
+        if is_without_consent(told) {
+            let workspace = begun.workspace.as_deref();
+            let place = workspace.map(|place| format!(" {}", self.place(place)));
+            let allow = format!("to allow it: hookjail allow{}", place.unwrap_or_default());
+            return self.is_person.then_some(allow);
+        }
+        let learns = HAS_LEARN && is_denied(told) && told.record == "ended";
+        let command = begun.command.as_ref().filter(|_| learns)?;
+        if command.lossy || command.whole.is_some() {
+            return None;
+        }
+        let network = told.denied.iter().any(|call| call == "socket");
+        let current = env::current_dir().unwrap_or_default();
+        let workspace = begun.workspace.as_ref();
+        let workspace = workspace.filter(|workspace| Path::new(workspace) != current);
+        let mut words: Vec<OsString> = vec!["hookjail".into(), "learn".into()];
+        if let Some(runtime) = runtime(&begun.contract) {
+            words.extend(["--as".into(), runtime.name.into()]);
+        }
+        words.extend(network.then(|| "--network".into()));
+        words.extend(workspace.map(|workspace| format!("--workspace={workspace}").into()));
+        words.push("--".into());
+        words.extend(command.argv.iter().map(Into::into));
+        Some(format!("to see its needs: {}", plain(&shell_line(&words))))
+    }
+
+    /// Returns a directory as a shell reads it.
+    fn place(&self, directory: &str) -> String {
+        let quoted =
+            |path: &str| shlex::try_quote(path).map_or_else(|_| path.to_owned(), Into::into);
+        let home = self.home.as_deref();
+        let below = home.and_then(|home| Path::new(directory).strip_prefix(home).ok());
+        let below = below
+            .and_then(Path::to_str)
+            .filter(|below| !below.is_empty());
+        match below {
+            Some(below) if quoted(below) == below => plain(&format!("~/{below}")),
+            Some(_) | None => plain(&quoted(directory)),
+        }
+    }
+}
+
+/// Returns the runtime whose own a contract is, if hookjail can stand in for its hooks.
+fn runtime(contract: &str) -> Option<Adopted> {
+    let letters = |name: &str| name.replace(['-', '_'], "");
+    let mut all = Adopted::all().into_iter();
+    // Some share a contract; its own has its name.
+    all.find(|adopted| {
+        adopted.mode.facts().contract == contract && letters(adopted.name) == letters(contract)
+    })
+}
+
+/// Returns whether a request was refused for lack of a consent to its command as it is.
+fn is_without_consent(told: &RecordFields<'_>) -> bool {
+    let reasons = [
+        Reason::ConsentRequired,
+        Reason::DigestMismatch,
+        Reason::NotAllowlisted,
+    ];
+    told.record == "refused" && reasons.iter().any(|reason| told.reason == reason.as_str())
+}
+
+/// Returns whether a record is that of a refusal, or of a run in which confinement denied something.
+fn is_denied(told: &RecordFields<'_>) -> bool {
+    told.record == "refused"
+        || !told.denied.is_empty()
+        || told.refused_lines > 0
+        || told.outcome == Some(OutcomeKind::EscapeAttempt)
+}
+
+fn is_no(decision: &str) -> bool {
+    matches!(decision, "BLOCK" | "DENY")
+}
+
+fn ending(told: &RecordFields<'_>) -> Ending {
+    let verdict = told.verdict.as_ref();
+    let failed = verdict.is_some_and(|verdict| verdict.failed);
+    let decision = verdict.map_or("", |verdict| &verdict.decision);
+    match (&*told.record, told.outcome) {
+        ("refused", _) => Ending::Refused,
+        ("interrupted", _) => Ending::Interrupted,
+        (_, None) => Ending::Open,
+        (_, Some(OutcomeKind::Canceled)) => Ending::Canceled,
+        (_, Some(OutcomeKind::EscapeAttempt)) => Ending::EscapeAttempt,
+        (_, Some(OutcomeKind::ExecFailed)) => Ending::ExecFailed,
+        (_, Some(OutcomeKind::Exited)) if failed => Ending::Failed,
+        (_, Some(OutcomeKind::Exited)) if is_no(decision) => Ending::Denied,
+        (_, Some(OutcomeKind::Exited)) if decision == "ASK" => Ending::Asked,
+        (_, Some(OutcomeKind::Exited)) if told.exit_code == Some(0) => Ending::Ok,
+        (_, Some(OutcomeKind::Exited)) => Ending::Exited,
+        (_, Some(OutcomeKind::Killed)) => Ending::Killed,
+        (_, Some(OutcomeKind::OutOfMemory)) => Ending::OutOfMemory,
+        (_, Some(OutcomeKind::OutputLimit)) => Ending::OutputLimit,
+        (_, Some(OutcomeKind::PidsExhausted)) => Ending::PidsExhausted,
+        (_, Some(OutcomeKind::Signaled)) => Ending::Crashed,
+        (_, Some(OutcomeKind::TimedOut)) => Ending::TimedOut,
+    }
+}
+
+fn end_words(told: &RecordFields<'_>, ending: Ending) -> String {
+    let code = told.exit_code.unwrap_or_default();
+    let fixed = match ending {
+        Ending::Asked => "has the user asked",
+        Ending::Canceled => "canceled",
+        Ending::Crashed => return format!("crashed (signal {})", told.signal.unwrap_or_default()),
+        Ending::Denied => "denied by the hook",
+        Ending::EscapeAttempt => "killed by confinement",
+        Ending::ExecFailed => "could not be executed",
+        Ending::Exited => return format!("exit {code}"),
+        Ending::Failed => return format!("failed (exit {code})"),
+        Ending::Interrupted => "interrupted: its daemon died",
+        Ending::Killed => "killed by an operator",
+        Ending::Ok => "ok",
+        Ending::Open => "not ended",
+        Ending::OutOfMemory => "out of memory",
+        Ending::OutputLimit => "printed too much",
+        Ending::PidsExhausted => "too many processes",
+        Ending::Refused => return refusal_words(told),
+        Ending::TimedOut => "timed out",
+    };
+    fixed.to_owned()
+}
+
+/// Describes a refusal: its reason, and unless a consent lifts it its message.
+fn refusal_words(told: &RecordFields<'_>) -> String {
+    let count = told
+        .count
+        .map_or_else(String::new, |count| format!(" {count} times"));
+    // The journal's message ends with the command that lifts the refusal.
+    let message = told.message.split("; to allow it: ").next();
+    let message = message.filter(|message| !is_without_consent(told) && !message.is_empty());
+    let message = message.map(|message| format!(": {}", cut(message, MESSAGE_CHARS)));
+    format!(
+        "refused {}{count}{}",
+        told.reason,
+        message.unwrap_or_default()
+    )
+}
+
+/// Describes what confinement denied, as far as the record has it.
+fn denials(told: &RecordFields<'_>) -> Vec<String> {
+    let mut denied: Vec<String> = Vec::new();
+    for call in &told.denied {
+        let word = match call.as_str() {
+            "socket" => "the network",
+            "clone" | "clone3" | "fork" | "vfork" => "processes",
+            call => call,
+        };
+        if !denied.iter().any(|known| known == word) {
+            denied.push(plain(word));
+        }
+    }
+    let kept = told.stderr.as_ref().and_then(|stderr| stderr.kept.as_ref());
+    let kept = kept.map_or("", |kept| &kept.text);
+    let refused = match told.refused_lines {
+        0 => Vec::new(),
+        _ => refusals(kept.as_bytes()),
+    };
+    let lines = kept.lines().map(str::trim_end);
+    let lines = lines.filter(|line| refused.contains(&line.to_lowercase()));
+    let named: Vec<_> = lines
+        .take(NAMED)
+        .map(|line| format!("`{}`", plain(line)))
+        .collect();
+    denied.extend(match (named.is_empty(), told.refused_lines) {
+        (false, _) => named,
+        (true, 0) => Vec::new(),
+        (true, 1) => vec!["a file (1 line of its stderr)".to_owned()],
+        (true, lines) => vec![format!("files ({lines} lines of its stderr)")],
+    });
+    denied
+}
+
+/// Returns the name by which a person knows a hook: its own, or its script's in the project, or its command line.
+fn label(begun: &Begun, home: Option<&Path>) -> String {
+    if !begun.name.is_empty() {
+        return begun.name.clone();
+    }
+    let words = begun
+        .command
+        .as_ref()
+        .map_or(&[][..], |command| &command.argv);
+    match words {
+        [] => "-".to_owned(),
+        // What a shell runs.
+        [_, option, line] if option == "-c" => line.clone(),
+        [program, script, rest @ ..] if program.starts_with('/') && script.starts_with('/') => {
+            joined(begun, home, script, rest)
+        }
+        [program, rest @ ..] => joined(begun, home, program, rest),
+    }
+}
+
+fn joined(begun: &Begun, home: Option<&Path>, program: &str, rest: &[String]) -> String {
+    let path = Path::new(program);
+    let workspace = begun.workspace.as_deref().map(Path::new);
+    let below = |directory: Option<&Path>| path.strip_prefix(directory?).ok()?.to_str();
+    let first = match (below(workspace), below(home)) {
+        (Some(below), _) => below.to_owned(),
+        (None, Some(below)) => format!("~/{below}"),
+        (None, None) => {
+            let name = path.file_name().and_then(|name| name.to_str());
+            name.unwrap_or(program).to_owned()
+        }
+    };
+    let rest = rest.iter().map(String::as_str);
+    let words: Vec<_> = [&*first].into_iter().chain(rest).collect();
+    words.join(" ")
+}
+
+/// Shortens a text to so many characters.
+fn cut(text: &str, chars: usize) -> String {
+    match text.char_indices().nth(chars) {
+        None => text.to_owned(),
+        Some(_) => {
+            let kept = text.chars().take(chars.saturating_sub(1));
+            kept.chain(['…']).collect()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hook_is_named_as_a_person_knows_it() {
+        let home = Path::new("/home/you");
+        for (name, argv, expected) in [
+            ("guard", &["/bin/true"][..], "guard"),
+            (
+                "",
+                &["/home/you/app/.claude/hooks/guard.sh"],
+                ".claude/hooks/guard.sh",
+            ),
+            (
+                "",
+                &["/bin/sh", "/home/you/app/hooks/a.sh", "-x"],
+                "hooks/a.sh -x",
+            ),
+            (
+                "",
+                &["/bin/sh", "-c", "git diff | grep x"],
+                "git diff | grep x",
+            ),
+            ("", &["/home/you/.claude/b.py"], "~/.claude/b.py"),
+            ("", &["/usr/bin/git", "diff"], "git diff"),
+            ("", &["python3", "guard.py"], "python3 guard.py"),
+            ("", &[], "-"),
+        ] {
+            let argv: Vec<_> = argv.iter().map(|word| OsString::from(*word)).collect();
+            let begun = Begun {
+                command: (!argv.is_empty()).then(|| CommandLine::new(&argv)),
+                name: name.to_owned(),
+                workspace: Some("/home/you/app".to_owned()),
+                ..Begun::default()
+            };
+            assert_eq!(label(&begun, Some(home)), expected);
+        }
+    }
+
+    #[test]
+    fn an_end_has_a_word_for_programs_and_words_for_people() {
+        let outcome = |json: &str, expected: Ending, words: &str| {
+            let line = format!("{{\"sequence\":1,\"time\":\"\",{json}}}");
+            let told = RecordFields::read(line.as_bytes()).unwrap();
+            let ending = ending(&told);
+            assert_eq!(
+                (ending, &*end_words(&told, ending)),
+                (expected, words),
+                "{json}"
+            );
+        };
+        let exited = |code: i32, decision: &str, failed: bool| {
+            format!(
+                "\"record\":\"ended\",\"outcome\":\"exited\",\"exit_code\":{code},\
+                 \"verdict\":{{\"decision\":\"{decision}\",\"failed\":{failed}}}"
+            )
+        };
+        outcome(&exited(0, "NONE", false), Ending::Ok, "ok");
+        outcome(
+            &exited(2, "DENY", false),
+            Ending::Denied,
+            "denied by the hook",
+        );
+        outcome(&exited(1, "NONE", true), Ending::Failed, "failed (exit 1)");
+        outcome(&exited(3, "NONE", false), Ending::Exited, "exit 3");
+        outcome(
+            &exited(0, "ASK", false),
+            Ending::Asked,
+            "has the user asked",
+        );
+        let crashed = r#""record":"ended","outcome":"signaled","signal":11"#;
+        outcome(crashed, Ending::Crashed, "crashed (signal 11)");
+        let refused = r#""record":"refused","reason":"OVERLOADED","count":7,"message":"no place; to allow it: x""#;
+        outcome(
+            refused,
+            Ending::Refused,
+            "refused OVERLOADED 7 times: no place",
+        );
+        let consent = r#""record":"refused","reason":"CONSENT_REQUIRED","message":"no""#;
+        outcome(consent, Ending::Refused, "refused CONSENT_REQUIRED");
+        outcome(
+            r#""record":"interrupted""#,
+            Ending::Interrupted,
+            "interrupted: its daemon died",
+        );
+        outcome(r#""record":"started""#, Ending::Open, "not ended");
+    }
+
+    #[test]
+    fn a_contract_has_its_own_runtime_and_a_shared_one_has_none() {
+        let name = |contract| runtime(contract).map(|runtime| runtime.name);
+        for (contract, expected) in [
+            ("claude_code", Some("claude-code")),
+            ("basecoat", Some("base-coat")),
+            ("docker_agent", Some("docker-agent")),
+            ("observe", None),
+            ("", None),
+        ] {
+            assert_eq!(name(contract), expected, "{contract}");
+        }
+    }
+
+    #[test]
+    fn what_was_denied_is_named_by_what_the_record_has() {
+        let denied = |json: &str| {
+            let line = format!("{{\"sequence\":1,\"record\":\"ended\",{json}}}");
+            denials(&RecordFields::read(line.as_bytes()).unwrap())
+        };
+        assert_eq!(
+            denied(r#""denied":["socket","fork","vfork","mount"]"#),
+            ["the network", "processes", "mount"]
+        );
+        assert_eq!(
+            denied(r#""refused_lines":2"#),
+            ["files (2 lines of its stderr)"]
+        );
+        let kept = r#""stderr":{"total_bytes":9,"truncated":false,"kept":{"text":"fine\ncat: /X: Permission denied\n"}}"#;
+        assert_eq!(
+            denied(&format!("\"refused_lines\":1,{kept}")),
+            ["`cat: /X: Permission denied`"]
+        );
+        // The daemon counted none: the hook quotes its event, or the file is closed without confinement, too.
+        assert!(denied(kept).is_empty());
+    }
+}
