@@ -599,6 +599,7 @@ fn bloat(
         accept_all: true,
         allowlist: config.allowlist(),
         own: BTreeMap::new(),
+        references: hookjail_policy::References::default(),
         wait: config.consent.wait.0,
     });
     let server = tokio::runtime::Builder::new_multi_thread()

@@ -91,7 +91,7 @@ fn git(home: &Home, directory: &str, words: &[&str]) {
 #[test]
 fn an_edited_hook_is_allowed_again_by_one_command_that_shows_the_change() {
     let (home, line) = installed();
-    assert_eq!(needed(&home, "p"), [Value::Null; 0]);
+    assert_eq!(needed(&home, "p"), Vec::<Value>::new());
     assert!(seen(&home, &line, "p", "ls").passes());
     let before = entries(&home);
     let text = home.text(GUARD);
@@ -130,7 +130,7 @@ fn an_edited_hook_is_allowed_again_by_one_command_that_shows_the_change() {
         after[0]["working_dir_scope"],
         before[0]["working_dir_scope"]
     );
-    assert_eq!(needed(&home, "p"), [Value::Null; 0]);
+    assert_eq!(needed(&home, "p"), Vec::<Value>::new());
 }
 
 #[test]
@@ -159,7 +159,7 @@ fn a_consent_covers_the_working_trees_of_its_repository_and_nothing_else() {
     git(&home, "p", &["add", "-A"]);
     git(&home, "p", &["commit", "-qm", "x"]);
     git(&home, "p", &["worktree", "add", "-q", "../tree"]);
-    assert_eq!(needed(&home, "tree"), [Value::Null; 0]);
+    assert_eq!(needed(&home, "tree"), Vec::<Value>::new());
     assert!(seen(&home, &line, "tree", "ls").passes());
     assert_eq!(seen(&home, &line, "tree", "rm -rf /").code, Some(2));
 
@@ -233,7 +233,7 @@ fn allowing_everything_renews_commands_of_no_settings_too_and_keeps_their_bounds
     }
     assert_eq!(after.len(), before.len());
     assert_ne!(after[0]["digests"], before[0]["digests"]);
-    assert_eq!(needed(&home, "p"), [Value::Null; 0]);
+    assert_eq!(needed(&home, "p"), Vec::<Value>::new());
 }
 
 #[test]

@@ -577,7 +577,7 @@ fn show(planned: &[Planned]) {
             match &step.becomes {
                 Becomes::Allowed(_) => {
                     text.add(format!("      {before}"));
-                    text.add("      kept: is confined already, and allowed".to_owned());
+                    text.add("      kept: is confined already, and allowed");
                 }
                 Becomes::Kept(why) => {
                     text.add(format!("      {before}"));

@@ -98,7 +98,7 @@ impl Consented<'_> {
                     continue;
                 };
                 let marked = self.list.with_data(&lookup(&there.sought(sought), &[]));
-                let here = |path: &Path| trees.from_other(path, tree);
+                let here = |path: &Path| trees.back_from(path, tree);
                 found.extend(marked.into_iter().map(|it| it.moved(here)));
             }
         }

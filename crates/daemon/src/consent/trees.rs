@@ -52,7 +52,7 @@ impl Trees {
     }
 
     /// Returns the path at the same place of this tree.
-    pub(super) fn from_other(&self, path: &Path, tree: &Path) -> PathBuf {
+    pub(super) fn back_from(&self, path: &Path, tree: &Path) -> PathBuf {
         moved(path, tree, &self.own)
     }
 
@@ -130,10 +130,10 @@ mod tests {
         assert_eq!(others(&one.join("a/b")), [main.clone(), two.clone()]);
         // A tree that was removed, and one whose link names another repository.
         fs::remove_dir_all(&two).unwrap();
-        assert_eq!(others(&one), [main.clone()]);
+        assert_eq!(others(&one), std::slice::from_ref(&main));
         write(two.join(".git"), "gitdir: /nowhere\n");
         assert_eq!(others(&main), [one]);
-        assert_eq!(others(&two), [PathBuf::new(); 0]);
+        assert!(others(&two).is_empty());
     }
 
     #[test]
@@ -175,7 +175,7 @@ mod tests {
             let other = trees.command_in_other(command, Path::new("/r/main"));
             assert_eq!(other.as_deref(), expected, "{command}");
         }
-        let back = trees.from_other(Path::new("/r/main/x"), Path::new("/r/main"));
+        let back = trees.back_from(Path::new("/r/main/x"), Path::new("/r/main"));
         assert_eq!(back, Path::new("/r/one/x"));
     }
 }
