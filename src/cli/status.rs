@@ -37,19 +37,20 @@ impl StatusArgs {
         let status = ask(&socket, async |client| {
             client.status(pb::StatusRequest {}).await
         })?;
-        let here = Here::look(context)?;
+        // A configuration that was broken since is the daemon's to report.
+        let here = Here::look(context);
         if context.call.json {
             let mut status = json::render(&status, "hookjail.v1.StatusResponse")?;
-            status["refusedHere"] = here.refused.into();
+            status["refusedHere"] = here.ok().map(|here| here.refused).into();
             output::json_line(&status);
         } else {
-            rows(&status, &here).print();
+            rows(&status, here.as_ref()).print();
         }
         Ok(success(status.serving))
     }
 }
 
-fn rows(status: &pb::StatusResponse, here: &Here) -> Rows {
+fn rows(status: &pb::StatusResponse, here: Result<&Here, &Failure>) -> Rows {
     let style = Style::of_stdout();
     let summary = match status.serving {
         true => style.good(&status.summary),
@@ -64,9 +65,13 @@ fn rows(status: &pb::StatusResponse, here: &Here) -> Rows {
     rows.line(format!("hookjail {}: {summary}", status.version));
     rows.row(
         "hooks here",
-        match here.refused {
-            0 => here.to_string(),
-            _ => style.bad(&here.to_string()),
+        match here {
+            Ok(here) if here.refused == 0 => here.to_string(),
+            Ok(here) => style.bad(&here.to_string()),
+            Err(failure) => {
+                let why = failure.message.lines().next().unwrap_or_default();
+                style.bad(&format!("unknown: {why}"))
+            }
         },
     );
     for (name, value) in [

@@ -240,7 +240,10 @@ fn a_consent_within_a_directory_covers_no_run_whose_workspace_is_withheld() {
     );
     for place in ["", "/tmp"].map(|place| home.path(place)) {
         let (code, out, err) = printed(&home.hook(&place, "develop", line));
-        assert_eq!((code, &*out), (Some(2), ""), "{}", place.display());
+        assert!(
+            code == Some(0) && out.contains("\"decision\":\"block\""),
+            "{out}"
+        );
         assert!(err.contains("NOT_ALLOWLISTED"), "{err}");
     }
     // The positive control: it covers those of the directory.
