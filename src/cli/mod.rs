@@ -102,6 +102,7 @@ enum CliCommand {
     Serve(serve::ServeArgs),
     State(state::StateArgs),
     Status(status::StatusArgs),
+    Uninstall(install::UninstallArgs),
     /// What is executed under a Seatbelt profile before the hook
     #[cfg(not(target_os = "linux"))]
     #[command(hide = true)]
@@ -208,6 +209,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         CliCommand::Serve(serve) => serve.run(&context),
         CliCommand::State(state) => state.run(&context),
         CliCommand::Status(status) => status.run(&context),
+        CliCommand::Uninstall(uninstall) => uninstall.run(&context),
         #[cfg(not(target_os = "linux"))]
         CliCommand::Witness(witness) => Ok(witness.run()),
     };

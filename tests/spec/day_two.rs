@@ -262,6 +262,47 @@ fn a_hook_that_is_gone_is_named_and_hinders_no_other() {
     assert!(seen(&home, &line, "p", "ls").passes());
 }
 
+#[test]
+fn uninstalling_everything_puts_back_each_file_byte_for_byte_wherever_it_lies() {
+    let home = Home::new();
+    let other = json!({"type": "command", "command": "/bin/true"});
+    let files = [SETTINGS, ".claude/settings.json", "q/.claude/settings.json"];
+    let texts = files.map(|name| {
+        let hook = if name == SETTINGS {
+            guard()
+        } else {
+            other.clone()
+        };
+        home.settings(name, &one("PreToolUse", &hook))
+    });
+    for project in ["p", "q"] {
+        let words = ["install", "--claude-code", "--yes", "--no-rehearsal"];
+        let done = home.hookjail_in(&home.path(project), &words);
+        assert!(done.status.success(), "{done:?}");
+    }
+    assert!(
+        files
+            .iter()
+            .zip(&texts)
+            .all(|(name, text)| home.text(name) != *text)
+    );
+    let elsewhere = home.path("tmp");
+    // Without an answer nothing changes.
+    let shown = home.hookjail_in(&elsewhere, &["uninstall", "--all"]);
+    assert_eq!(shown.status.code(), Some(125), "{shown:?}");
+    assert_ne!(home.text(SETTINGS), texts[0]);
+
+    let done = home.hookjail_in(&elsewhere, &["uninstall", "--all", "--yes"]);
+
+    assert!(done.status.success(), "{done:?}");
+    let shown = String::from_utf8(done.stdout).unwrap();
+    assert!(shown.contains("3 hooks put back in 3 files"), "{shown}");
+    assert_eq!(files.map(|name| home.text(name)), texts);
+    let again = home.hookjail_in(&elsewhere, &["uninstall", "--all", "--yes"]);
+    let again = String::from_utf8(again.stdout).unwrap();
+    assert!(again.contains("nothing was changed"), "{again}");
+}
+
 /// Only root can put a program where no user can replace it.
 mod as_root {
     use super::*;

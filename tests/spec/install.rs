@@ -106,7 +106,10 @@ impl Home {
             .into_iter()
             .flatten()
             .map(|entry| entry.unwrap().path());
-        kept.map(|path| fs::read_to_string(path).unwrap()).collect()
+        let is_copy = |path: &PathBuf| path.extension().is_none_or(|it| it != "changed");
+        kept.filter(is_copy)
+            .map(|path| fs::read_to_string(path).unwrap())
+            .collect()
     }
 
     /// Gives everything in it to its user.

@@ -8,6 +8,7 @@ mod line;
 mod plan;
 mod rehearsal;
 mod settings;
+mod uninstall;
 mod unserved;
 
 use std::{
@@ -26,7 +27,10 @@ use hookjail_client::{Failure, on_demand, output};
 use hookjail_contract::{Registered, adopt::Adopted};
 use hookjail_sandbox::{Caches, Fetching};
 
-pub(super) use self::allow::{AllowArgs, Here};
+pub(super) use self::{
+    allow::{AllowArgs, Here},
+    uninstall::UninstallArgs,
+};
 use self::{
     fetch::Fetch,
     plan::{Becomes, InstallStep, Planned, Planner, Purpose},

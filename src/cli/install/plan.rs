@@ -38,6 +38,21 @@ pub(in crate::cli) struct InstallStep {
     pub(super) hook: Registered,
 }
 
+impl InstallStep {
+    /// Returns the edits of its file.
+    pub(super) fn edits(&self) -> Vec<Edit> {
+        match &self.becomes {
+            Becomes::Changed(change) => change.edits.clone(),
+            Becomes::Allowed(_) | Becomes::Kept(_) | Becomes::Left(_) => Vec::new(),
+        }
+    }
+
+    /// Returns whether it cannot be changed.
+    pub(super) const fn is_left(&self) -> bool {
+        matches!(self.becomes, Becomes::Left(_))
+    }
+}
+
 pub(super) enum Becomes {
     /// The hook stays as it is, with the reason.
     Kept(&'static str),

@@ -16,6 +16,7 @@ use nix::{
     sys::stat::Mode,
     unistd::{AccessFlags, faccessat, geteuid, mkdtemp},
 };
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -220,6 +221,49 @@ pub(super) fn open(
         backup,
         path,
     })
+}
+
+/// The extension of the file that describes a changed file, beside its backup.
+const CHANGED: &str = "changed";
+
+/// A file that `install` changed.
+#[derive(Debug, Deserialize, Serialize)]
+pub(super) struct ChangedFile {
+    pub(super) path: PathBuf,
+    /// The project whose settings it has; `None` = the user's.
+    pub(super) project: Option<PathBuf>,
+    pub(super) runtime: String,
+}
+
+/// Returns the files that `install` changed, by their paths.
+///
+/// # Errors
+///
+/// Fails where the directory of the backups, or a description in it, cannot be read.
+pub(super) fn changed(config: &Config) -> Result<Vec<ChangedFile>, Failure> {
+    let directory = config.former_settings();
+    let entries = match fs::read_dir(&directory) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => {
+            let directory = directory.display();
+            return Err(Failure::new(format!("cannot read `{directory}`: {error}")));
+        }
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let path = entry?.path();
+        if path.extension().is_none_or(|it| it != CHANGED) {
+            continue;
+        }
+        let unreadable = |error: &dyn std::fmt::Display| {
+            Failure::new(format!("cannot read `{}`: {error}", path.display()))
+        };
+        let text = peek(&path).map_err(|error| unreadable(&error))?;
+        found.push(serde_json::from_str(&text).map_err(|error| unreadable(&error))?);
+    }
+    found.sort_by(|one: &ChangedFile, other| one.path.cmp(&other.path));
+    Ok(found)
 }
 
 /// An empty directory that is removed on drop.
@@ -568,6 +612,8 @@ impl SettingsFile {
             Some(was) if !keeps_backup && was == text => {
                 fs::remove_file(&self.backup)
                     .map_err(|error| failed("remove the backup of", &error))?;
+                // Of an earlier version's change there is none.
+                drop(fs::remove_file(self.backup.with_extension(CHANGED)));
                 Ok(None)
             }
             was => Ok(was.filter(|_| !keeps_backup).map(|_| self.backup.clone())),
@@ -576,6 +622,13 @@ impl SettingsFile {
 
     fn keep_backup(&self) -> Result<(), Untrusted> {
         trusted_file::directory(self.backup.parent().unwrap_or(&self.backup))?;
+        let changed = ChangedFile {
+            path: self.path.clone(),
+            project: self.is_projects.then(|| self.base.clone()),
+            runtime: self.runtime.name.to_owned(),
+        };
+        let changed = serde_json::to_vec(&changed).map_err(io::Error::from)?;
+        trusted_file::replace(&self.backup.with_extension(CHANGED), &changed, 0o600)?;
         Ok(trusted_file::replace(
             &self.backup,
             self.text.as_bytes(),

@@ -1,0 +1,129 @@
+//! `hookjail uninstall --all`: puts back every file of settings that `install` changed, wherever it lies.
+
+use std::{
+    io::{self, IsTerminal},
+    process::ExitCode,
+};
+
+use clap::Args;
+
+use hookjail_client::{Failure, output};
+use hookjail_contract::adopt::Adopted;
+use hookjail_daemon::{config::Config, daemon::Assembly};
+
+use super::{
+    super::{Context, consent::Book, success},
+    NamedRuntime, agreed, as_json, count,
+    plan::{Planned, Planner, Purpose},
+    settings, show,
+};
+
+/// Put back every file of settings that `hookjail install` changed, after a question.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct UninstallArgs {
+    /// Those of every runtime, project and user's home that `install` changed
+    #[arg(long, required = true)]
+    all: bool,
+    /// Show what would change, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Do not ask
+    #[arg(long)]
+    yes: bool,
+}
+
+impl UninstallArgs {
+    pub(in crate::cli) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
+        let config = context.load()?;
+        let (planned, mut problems) = plan(context, &config)?;
+        let changes = count(&planned);
+        if !context.call.json {
+            show(&planned);
+        }
+        let is_asked = !self.dry_run && changes > 0;
+        if is_asked && !self.yes {
+            if context.call.json || !io::stdin().is_terminal() {
+                let message =
+                    "nothing was changed: `--yes` puts back what is shown, `--dry-run` only shows";
+                return Err(Failure::new(message));
+            }
+            if !agreed("Put these back? [y/N] ")? {
+                return Err(Failure::new("nothing was changed"));
+            }
+        }
+        let mut files = 0;
+        for Planned { file, steps } in planned.iter().filter(|_| is_asked) {
+            let edits: Vec<_> = steps
+                .iter()
+                .flat_map(super::plan::InstallStep::edits)
+                .collect();
+            if edits.is_empty() {
+                continue;
+            }
+            // One file that cannot be written leaves no other confined.
+            match file.write(&edits, false) {
+                Ok(_) => files += 1,
+                Err(failure) => problems.push(failure.message),
+            }
+        }
+        for problem in &problems {
+            output::stderr(&format!("NOT put back: {problem}"));
+        }
+        if context.call.json {
+            let files: Vec<_> = planned.iter().map(as_json).collect();
+            output::json_line(&serde_json::json!({
+                "changed": is_asked,
+                "files": files,
+                "problems": problems,
+            }));
+        } else {
+            output::line(&match is_asked {
+                true => format!("{changes} hooks put back in {files} files"),
+                false => format!("nothing was changed: {changes} hooks are confined"),
+            });
+        }
+        let mut steps = planned.iter().flat_map(|it| &it.steps);
+        let is_left = steps.any(super::plan::InstallStep::is_left);
+        Ok(success(problems.is_empty() && !is_left))
+    }
+}
+
+/// Plans for every file that `install` changed and that is there; returns the reasons of those that cannot be read, too.
+fn plan(context: &Context, config: &Config) -> Result<(Vec<Planned>, Vec<String>), Failure> {
+    let (book, registry) = (Book::open(config)?, Assembly::registry(config).ok());
+    let (mut planned, mut problems) = (Vec::new(), Vec::new());
+    for changed in settings::changed(config)? {
+        let mut all = Adopted::all().into_iter();
+        let Some(runtime) = all.find(|it| it.name == changed.runtime) else {
+            problems.push(format!(
+                "`{}` is of an unknown runtime",
+                changed.path.display()
+            ));
+            continue;
+        };
+        if !changed.path.exists() {
+            continue;
+        }
+        let planner = Planner {
+            book: &book,
+            profile: "",
+            purpose: Purpose::PutBack,
+            registry: registry.as_ref(),
+            runtime: NamedRuntime {
+                name: runtime.name,
+                runtime,
+            },
+        };
+        let file = settings::open(runtime, changed.path, changed.project, context, config);
+        match file.and_then(|file| planner.file(file, None)) {
+            Ok(mut file) => {
+                if let Some(why) = file.file.why_kept() {
+                    file.leave_edits(&why);
+                }
+                planned.push(file);
+            }
+            Err(failure) => problems.push(failure.message),
+        }
+    }
+    Ok((planned, problems))
+}
