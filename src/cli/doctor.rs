@@ -65,7 +65,11 @@ impl DoctorArgs {
             output::json_line(&json::render(&status, "hookjail.v1.GetStatusResponse")?);
         } else {
             describe(&status, self.verbose).print();
-            output::line(&format!("hooks here: {}", Here::look(context)?));
+            let here = Here::look(context)?;
+            output::line(&format!("hooks here: {here}"));
+            for line in &here.unconfined {
+                output::line(line);
+            }
         }
         // The exit code tells a script whether hooks can run.
         let healthy = status.audit_problem.is_empty()

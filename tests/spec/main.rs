@@ -64,6 +64,7 @@ mod private;
 mod reload;
 mod run_as;
 mod shutdown;
+mod sources;
 mod traces;
 mod view;
 mod warm;

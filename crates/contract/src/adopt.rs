@@ -12,6 +12,7 @@ use super::{
     Decision, End, EndKind, Mode, OTHERS, Stop,
     members::{Members, text},
     settings::{Holds, Settings},
+    sources::Sources,
 };
 
 /// Exit code for failures and refusals; no runtime takes it for a decision where nothing can be stopped.
@@ -71,6 +72,8 @@ pub struct Adapter {
     pub settings: Settings,
     /// Returns whether the runtime shows its user the `systemMessage` of an answer at a point.
     pub(super) shows_messages: fn(&str) -> bool,
+    /// The places of commands beside its hook settings.
+    pub sources: Sources,
     /// Whether its settings may have comments, as in JavaScript.
     pub takes_comments: bool,
     /// Returns whether the runtime takes an end for a block; `None` leaves it to its contract.
@@ -108,6 +111,7 @@ impl Adapter {
                 user: &[],
             },
             shows_messages: |_| false,
+            sources: Sources::NONE,
             takes_comments: false,
             takes_for_no: |_| None,
             timeout: None,

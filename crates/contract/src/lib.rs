@@ -40,6 +40,7 @@ mod reyn;
 mod runtime;
 pub mod settings;
 mod shlex;
+pub mod sources;
 mod stdin;
 mod verdict;
 

@@ -27,6 +27,7 @@ use super::{
     NamedRuntime, agreed,
     plan::{Becomes, Planner, Purpose},
     settings::{self, SettingsFile},
+    sources,
 };
 
 /// Allow the hooks of a project and of the user as their files are now, after a question.
@@ -56,6 +57,8 @@ struct Found {
     /// Commands that no consent can allow, and files that cannot be read, with the reasons.
     broken: Vec<(String, String)>,
     needed: Vec<Needed>,
+    /// How many commands of each runtime stay unconfined, in words, where some do.
+    unconfined: Vec<(&'static str, String)>,
 }
 
 /// A command that would be refused.
@@ -91,6 +94,8 @@ impl Needed {
 pub(in crate::cli) struct Here {
     allowed: usize,
     pub(in crate::cli) refused: usize,
+    /// How many commands of each runtime stay unconfined, and what names them.
+    pub(in crate::cli) unconfined: Vec<String>,
 }
 
 impl Here {
@@ -110,6 +115,7 @@ impl Here {
         Ok(Self {
             allowed: found.allowed.len(),
             refused: found.needed.len() + found.broken.len(),
+            unconfined: found.unconfined(),
         })
     }
 }
@@ -179,10 +185,23 @@ impl AllowArgs {
             (false, Some(directory)) => vec![directory.canonicalize().map_err(|error| {
                 Failure::new(format!("cannot open `{}`: {error}", directory.display()))
             })?],
-            (false, None) => vec![settings::project_around(context, &env::current_dir()?)],
+            (false, None) => vec![settings::project_around(
+                context,
+                &env::current_dir()?,
+                &Adopted::all(),
+            )],
         };
         let mut found = Found::default();
         for runtime in Adopted::all().into_iter().filter(|it| !it.answers_by_code) {
+            let named = NamedRuntime {
+                name: runtime.name,
+                runtime,
+            };
+            let elsewhere = sources::look(named, context, config, &projects)?;
+            let summary = elsewhere.summary();
+            found
+                .unconfined
+                .extend(summary.map(|it| (runtime.name, it)));
             for (path, project) in settings::found(runtime, context, &projects) {
                 let file = settings::open(runtime, path.clone(), project, context, config);
                 let added =
@@ -222,6 +241,11 @@ impl Found {
             },
         };
         let planned = planner.file(file, None)?;
+        let broken = planned.broken.iter().map(|why| {
+            let name = planned.file.path.display().to_string();
+            (name, why.clone())
+        });
+        self.broken.extend(broken);
         for step in planned.steps {
             let point = [step.hook.point.as_str(), &step.hook.matching].join(" ");
             let source = format!("{}: {}", planned.file.path.display(), point.trim_end());
@@ -286,6 +310,14 @@ impl Found {
         }
     }
 
+    fn unconfined(&self) -> Vec<String> {
+        let all = self.unconfined.iter();
+        let all = all.map(|(runtime, commands)| {
+            format!("{runtime}: {commands} outside of its hook settings: hookjail install --{runtime} --dry-run")
+        });
+        all.collect()
+    }
+
     fn listed(&self) -> Lines {
         let mut text = Lines::default();
         for needed in &self.needed {
@@ -304,6 +336,9 @@ impl Found {
             text.add(name.clone());
             text.add(format!("    cannot be allowed: {why}"));
         }
+        for line in self.unconfined() {
+            text.add(line);
+        }
         text
     }
 
@@ -316,6 +351,7 @@ impl Found {
                 "allowed": self.allowed,
                 "broken": broken.collect::<Vec<_>>(),
                 "needed": self.needed.iter().map(Needed::as_json).collect::<Vec<_>>(),
+                "unconfined": self.unconfined(),
             }));
             return;
         }

@@ -8,6 +8,7 @@ mod line;
 mod plan;
 mod rehearsal;
 mod settings;
+mod sources;
 mod uninstall;
 mod unserved;
 
@@ -35,6 +36,7 @@ use self::{
     fetch::Fetch,
     plan::{Becomes, InstallStep, Planned, Planner, Purpose},
     settings::{Empty, SettingsFile, files},
+    sources::{Elsewhere, Unread},
 };
 use super::{
     Context,
@@ -129,45 +131,78 @@ impl Args for NamedRuntime {
 impl InstallArgs {
     pub(super) fn run(mut self, context: &Context) -> Result<ExitCode, Failure> {
         let config = context.load()?;
-        let project = env::current_dir()?;
+        let project = self.project(context)?;
         let (runtime, named) = (self.runtime.runtime, self.settings.as_deref());
-        let files = files(runtime, named, context, &config, &project)?;
+        let mut elsewhere = self.elsewhere(context, &config, &project)?;
+        let unread = &mut elsewhere.unread;
+        let files = files(runtime, named, context, &config, (&project, &mut *unread));
         let mut hooks = files.iter().filter_map(|file| file.hooks().ok());
-        if !self.uninstall && hooks.any(|hooks| !hooks.is_empty()) {
+        if !self.uninstall && hooks.any(|(hooks, _)| !hooks.is_empty()) {
             self.choose_profile(context)?;
         }
-        let mut planned = self.plan(&config, files, &project)?;
+        let mut planned = self.plan(&config, files, (&project, unread))?;
+        if planned.is_empty() && elsewhere.loose.is_empty() {
+            return Err(match elsewhere.why() {
+                Some(why) => Failure::new(why),
+                None => settings::none_found(runtime, context, &project),
+            });
+        }
         // Only the list says which commands a question is about.
         let can_ask = self.yes || (!context.call.json && io::stdin().is_terminal());
         if self.dry_run || !can_ask || count(&planned) == 0 {
             if !context.call.json {
-                show(&planned);
+                show(&planned, &elsewhere);
             }
             if !self.dry_run && count(&planned) > 0 {
                 let message = "nothing was changed: say --yes to change what is shown, or --dry-run to see it alone";
                 return Err(Failure::new(message));
             }
-            self.tell(context, &planned, None, None);
-            return Ok(code(&planned));
+            self.tell(context, (&planned, &elsewhere), None, None);
+            return Ok(code(&planned, &elsewhere));
         }
         // Only now, with somebody who answers: from here on programs run.
         if !self.uninstall {
             self.rehearse_all(&config, &mut planned, &project)?;
         }
         if !context.call.json {
-            show(&planned);
+            show(&planned, &elsewhere);
         }
         if count(&planned) == 0 {
-            self.tell(context, &planned, None, None);
-            return Ok(code(&planned));
+            self.tell(context, (&planned, &elsewhere), None, None);
+            return Ok(code(&planned, &elsewhere));
         }
         if !self.yes && !agreed(self.question(&planned))? {
             return Err(Failure::new("nothing was changed"));
         }
         let backups = self.carry_out(&config, &planned)?;
         let socket = (!self.uninstall).then(|| on_demand::daemon(&context.call, None));
-        self.tell(context, &planned, Some(&backups), socket);
-        Ok(code(&planned))
+        self.tell(context, (&planned, &elsewhere), Some(&backups), socket);
+        Ok(code(&planned, &elsewhere))
+    }
+
+    /// Returns the project of the current directory, or that directory where a file is named.
+    fn project(&self, context: &Context) -> Result<PathBuf, Failure> {
+        let directory = env::current_dir()?;
+        Ok(match &self.settings {
+            Some(_) => directory,
+            None => settings::project_around(context, &directory, &[self.runtime.runtime]),
+        })
+    }
+
+    /// Looks for what stays unconfined, where all of a runtime's hooks are to be confined.
+    fn elsewhere(
+        &self,
+        context: &Context,
+        config: &Config,
+        project: &Path,
+    ) -> Result<Elsewhere, Failure> {
+        if self.uninstall || self.settings.is_some() {
+            return Ok(Elsewhere::default());
+        }
+        let directory = env::current_dir()?;
+        let within = directory.ancestors().filter(|it| it.starts_with(project));
+        let projects: Vec<_> = within.map(Path::to_owned).collect();
+        sources::look(self.runtime, context, config, &projects)
     }
 
     fn question(&self, planned: &[Planned]) -> &'static str {
@@ -186,7 +221,7 @@ impl InstallArgs {
         &self,
         config: &Config,
         files: Vec<SettingsFile>,
-        project: &Path,
+        (project, unread): (&Path, &mut BTreeSet<Unread>),
     ) -> Result<Vec<Planned>, Failure> {
         let registry = Assembly::registry(config).ok();
         let closed = plan::no_workspace(config, registry.as_ref(), project);
@@ -218,7 +253,15 @@ impl InstallArgs {
         };
         let mut planned = Vec::new();
         for file in files {
-            let mut file = planner.file(file, closed.as_deref())?;
+            let path = file.path.clone();
+            let mut file = match planner.file(file, closed.as_deref()) {
+                Ok(file) => file,
+                Err(failure) => {
+                    let why = failure.message;
+                    unread.insert(Unread { file: path, why });
+                    continue;
+                }
+            };
             if let Some(why) = file.file.why_kept().or_else(|| steered.clone()) {
                 file.leave_edits(&why);
             }
@@ -240,7 +283,7 @@ impl InstallArgs {
         let directory = empty.as_ref().map_or(project, Empty::path);
         let fetched = self.fetch(config, planned, directory)?;
         let is_compared = self.bare && self.agrees_to_bare_runs(planned)?;
-        for Planned { file, steps } in planned {
+        for Planned { file, steps, .. } in planned {
             directory.clone_into(&mut file.rehearsed_in);
             for step in steps {
                 self.rehearse(config, file, step, (&fetched, is_compared));
@@ -466,7 +509,7 @@ impl InstallArgs {
         let bound = planned.iter().flat_map(Planned::changes);
         consent::record(config, bound.flat_map(|change| &change.bound))?;
         let mut backups = Vec::new();
-        for Planned { file, steps } in planned {
+        for Planned { file, steps, .. } in planned {
             let edits = steps.iter().filter_map(|step| match &step.becomes {
                 Becomes::Changed(change) => Some(&change.edits),
                 Becomes::Allowed(_) | Becomes::Kept(_) | Becomes::Left(_) => None,
@@ -483,7 +526,7 @@ impl InstallArgs {
     fn tell(
         &self,
         context: &Context,
-        planned: &[Planned],
+        (planned, elsewhere): (&[Planned], &Elsewhere),
         backups: Option<&[PathBuf]>,
         daemon: Option<Result<PathBuf, Failure>>,
     ) {
@@ -500,6 +543,8 @@ impl InstallArgs {
                 "daemon": daemon,
                 "files": files,
                 "next": follow_up,
+                "unconfined": elsewhere.unconfined_as_json(),
+                "unread": elsewhere.unread_as_json(),
             }));
             return;
         }
@@ -538,6 +583,7 @@ impl InstallArgs {
             let stays = "what was allowed, until `hookjail consent revoke`, and the journal";
             rows.row("stays", stays);
         }
+        rows.each("elsewhere", elsewhere.summary());
         rows.each("next", follow_up);
         rows.print();
     }
@@ -548,10 +594,11 @@ fn count(planned: &[Planned]) -> usize {
     planned.iter().flat_map(Planned::changes).count()
 }
 
-/// Returns the exit code: a failure where a hook cannot be changed.
-fn code(planned: &[Planned]) -> ExitCode {
+/// Returns the exit code: a failure where a command stays unconfined, or an entry cannot be read.
+fn code(planned: &[Planned], elsewhere: &Elsewhere) -> ExitCode {
     let mut steps = planned.iter().flat_map(|it| &it.steps);
-    success(!steps.any(|step| matches!(step.becomes, Becomes::Left(_))))
+    let is_whole = planned.iter().all(|it| it.broken.is_empty()) && elsewhere.count() == 0;
+    success(is_whole && !steps.any(|step| matches!(step.becomes, Becomes::Left(_))))
 }
 
 fn agreed(question: &str) -> Result<bool, Failure> {
@@ -561,11 +608,18 @@ fn agreed(question: &str) -> Result<bool, Failure> {
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
-fn show(planned: &[Planned]) {
+fn show(planned: &[Planned], elsewhere: &Elsewhere) {
     let mut text = Lines::default();
     for planned in planned {
-        let Planned { file, steps } = planned;
+        let Planned {
+            broken,
+            file,
+            steps,
+        } = planned;
         text.add(file.path.display().to_string());
+        for why in broken {
+            text.add(format!("  NOT read: {why}"));
+        }
         if planned.changes().any(|it| !it.edits.is_empty())
             && let Some(remark) = planned.file.remark()
         {
@@ -612,6 +666,7 @@ fn show(planned: &[Planned]) {
             }
         }
     }
+    elsewhere.show(&mut text);
     output::text(text.as_str());
 }
 
@@ -647,5 +702,5 @@ fn as_json(planned: &Planned) -> Value {
         }
         told
     });
-    json!({ "file": planned.file.path, "hooks": hooks.collect::<Vec<_>>(), "remark": planned.file.remark() })
+    json!({ "broken": planned.broken, "file": planned.file.path, "hooks": hooks.collect::<Vec<_>>(), "remark": planned.file.remark() })
 }

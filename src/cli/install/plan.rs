@@ -96,6 +96,8 @@ pub(super) struct SettingsChange {
 
 /// A file, with the plans for its hooks.
 pub(in crate::cli) struct Planned {
+    /// Entries that the runtime would not accept, with the reasons.
+    pub(super) broken: Vec<String>,
     pub(super) file: SettingsFile,
     pub(super) steps: Vec<InstallStep>,
 }
@@ -164,8 +166,12 @@ impl Planner<'_> {
                 hook,
             }
         };
-        let steps = file.hooks()?.into_iter().map(step).collect();
-        Ok(Planned { file, steps })
+        let (hooks, broken) = file.hooks()?;
+        Ok(Planned {
+            broken: broken.iter().map(ToString::to_string).collect(),
+            steps: hooks.into_iter().map(step).collect(),
+            file,
+        })
     }
 
     fn becomes(&self, file: &SettingsFile, hook: &Registered) -> Result<Becomes, String> {
@@ -273,7 +279,7 @@ impl Planner<'_> {
     /// # Errors
     ///
     /// Fails where it names hookjail and need not be confined.
-    fn confined(
+    pub(super) fn confined(
         &self,
         hook: &Registered,
         value: &dyn Fn(&str) -> Option<String>,

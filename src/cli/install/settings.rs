@@ -1,6 +1,7 @@
 //! Reads and writes the files in which runtimes keep their hooks.
 
 use std::{
+    collections::BTreeSet,
     env,
     ffi::OsStr,
     fs::{self, File, Metadata},
@@ -28,7 +29,7 @@ use hookjail_client::Failure;
 use hookjail_contract::{
     Registered,
     adopt::Adopted,
-    hook_file::{MAX_BYTES, Origin, ReadError, Switches, read},
+    hook_file::{MAX_BYTES, Origin, ReadError, Switches, read_each},
 };
 use hookjail_policy::environment;
 use hookjail_sys::{Links, locate, open_beneath};
@@ -36,6 +37,7 @@ use hookjail_sys::{Links, locate, open_beneath};
 use super::{
     edit::{self, Edit, Syntax},
     line::may_have_been,
+    sources::Unread,
 };
 use crate::cli::Context;
 use hookjail_daemon::{
@@ -73,18 +75,14 @@ pub(super) struct SettingsFile {
     was: Option<String>,
 }
 
-/// Reads the settings files of a runtime.
-///
-/// # Errors
-///
-/// Fails where there are none, or one is a link or cannot be read.
+/// Reads the settings files of a runtime. Adds those that cannot be read to `unread`.
 pub(super) fn files(
     runtime: Adopted,
     named: Option<&Path>,
     context: &Context,
     config: &Config,
-    project: &Path,
-) -> Result<Vec<SettingsFile>, Failure> {
+    (project, unread): (&Path, &mut BTreeSet<Unread>),
+) -> Vec<SettingsFile> {
     let home = context.call.paths.home.as_deref();
     let found = if let Some(named) = named {
         let path = project.join(named);
@@ -92,23 +90,31 @@ pub(super) fn files(
         let is_users = users.any(|place| is_same(&place, &path));
         vec![(path, (!is_users).then(|| project.to_owned()))]
     } else {
-        let found = found(runtime, context, &[project.to_owned()]);
-        if found.is_empty() {
-            return Err(none_found(runtime, home, project));
+        found(runtime, context, &[project.to_owned()])
+    };
+    let mut files: Vec<SettingsFile> = Vec::new();
+    for (path, of_project) in found {
+        match open(runtime, path.clone(), of_project, context, config) {
+            // Two links may lead to one file.
+            Ok(file) if files.iter().any(|it| it.path == file.path) => {}
+            Ok(mut file) => {
+                // A user's file is rehearsed here, too.
+                project.clone_into(&mut file.project);
+                project.clone_into(&mut file.rehearsed_in);
+                files.push(file);
+            }
+            Err(failure) => {
+                let why = failure.message;
+                unread.insert(Unread { file: path, why });
+            }
         }
-        found
-    };
-    // A user's file is rehearsed here, too.
-    let open = |(path, of_project): (PathBuf, Option<PathBuf>)| {
-        let mut file = open(runtime, path, of_project, context, config)?;
-        project.clone_into(&mut file.project);
-        project.clone_into(&mut file.rehearsed_in);
-        Ok(file)
-    };
-    found.into_iter().map(open).collect()
+    }
+    files
 }
 
-fn none_found(runtime: Adopted, home: Option<&Path>, project: &Path) -> Failure {
+/// Builds the failure where a runtime has no settings.
+pub(super) fn none_found(runtime: Adopted, context: &Context, project: &Path) -> Failure {
+    let home = context.call.paths.home.as_deref();
     let users = below(home, runtime.settings.user).into_iter();
     let looked = users.chain(below(Some(project), runtime.settings.project));
     let looked: Vec<_> = looked.map(|place| place.display().to_string()).collect();
@@ -150,15 +156,14 @@ pub(super) fn found(
     found
 }
 
-/// Returns the nearest directory around one, below the home or the root, with settings of a runtime; else that directory.
-pub(super) fn project_around(context: &Context, directory: &Path) -> PathBuf {
+/// Returns the nearest directory around one, below the home or the root, with settings of one of these runtimes; else that directory.
+pub(super) fn project_around(context: &Context, directory: &Path, runtimes: &[Adopted]) -> PathBuf {
     let home = context.call.paths.home.as_deref();
     let mut around = directory
         .ancestors()
         .take_while(|it| it.parent().is_some() && !home.is_some_and(|home| home.starts_with(it)));
     let has_settings = |project: &&Path| {
-        let mut all = Adopted::all().into_iter();
-        all.any(|runtime| {
+        runtimes.iter().any(|runtime| {
             let places = below(Some(project), runtime.settings.project).into_iter();
             places.flat_map(|it| there(&it)).next().is_some()
         })
@@ -167,11 +172,12 @@ pub(super) fn project_around(context: &Context, directory: &Path) -> PathBuf {
     found.unwrap_or(directory).to_owned()
 }
 
-/// Reads a settings file, of a project or of the user.
+/// Reads a settings file, of a project or of the user. A link, or one that it lies behind, may lead to a file of the same owner:
+/// for a project to one of the project.
 ///
 /// # Errors
 ///
-/// Fails where it is a link, lies behind one, or cannot be read.
+/// Fails where it is another link, or cannot be read.
 pub(super) fn open(
     runtime: Adopted,
     path: PathBuf,
@@ -180,6 +186,7 @@ pub(super) fn open(
     config: &Config,
 ) -> Result<SettingsFile, Failure> {
     let home = context.call.paths.home.clone();
+    let path = target(&path, project.as_deref(), home.as_deref()).unwrap_or(path);
     let unreadable = |error: io::Error| {
         let path = path.display();
         Failure::new(match error.raw_os_error().map(Errno::from_raw) {
@@ -264,6 +271,22 @@ pub(super) fn changed(config: &Config) -> Result<Vec<ChangedFile>, Failure> {
     }
     found.sort_by(|one: &ChangedFile, other| one.path.cmp(&other.path));
     Ok(found)
+}
+
+/// Returns the file to which a link of settings leads, or behind which they lie; `None` where there is no link, or it is not followed.
+///
+/// Its owner must be that of the directory that the settings are for: root follows no link of another user's to a file of root's.
+fn target(path: &Path, project: Option<&Path>, home: Option<&Path>) -> Option<PathBuf> {
+    let base = project.or(home)?;
+    let below = path.strip_prefix(base).ok()?;
+    let base = base.canonicalize().ok()?;
+    let target = path.canonicalize().ok()?;
+    if target == base.join(below) || project.is_some() && !target.starts_with(&base) {
+        return None;
+    }
+    let file = target.symlink_metadata().ok()?;
+    let is_followed = file.is_file() && file.uid() == base.metadata().ok()?.uid();
+    is_followed.then_some(target)
 }
 
 /// An empty directory that is removed on drop.
@@ -428,22 +451,23 @@ impl SettingsFile {
         }
     }
 
-    /// Parses the file's hooks.
+    /// Parses the file's hooks, and the errors of entries that the runtime would not accept.
     ///
     /// # Errors
     ///
-    /// Fails where the runtime would not accept the file.
-    pub(super) fn hooks(&self) -> Result<Vec<Registered>, Failure> {
+    /// Fails where it would not accept the file.
+    pub(super) fn hooks(&self) -> Result<(Vec<Registered>, Vec<ReadError>), Failure> {
         Ok(self.hooks_of(&self.plain)?)
     }
 
-    fn hooks_of(&self, text: &str) -> Result<Vec<Registered>, ReadError> {
+    fn hooks_of(&self, text: &str) -> Result<(Vec<Registered>, Vec<ReadError>), ReadError> {
         let name = self.path.display().to_string();
         let origin = Origin {
             base: Some(&self.base),
             name: &name,
         };
-        Ok(read(self.contract, text, &origin, &self.switches)?.hooks)
+        let (read, passed_over) = read_each(self.contract, text, &origin, &self.switches)?;
+        Ok((read.hooks, passed_over))
     }
 
     /// Returns a remark on the file, if there is one.
@@ -651,9 +675,9 @@ impl SettingsFile {
         if self.syntax == Syntax::Json {
             return Some(edit);
         }
-        let before = self.hooks_of(&self.plain).ok()?;
+        let (before, _) = self.hooks_of(&self.plain).ok()?;
         let after = edit::make(body(&self.plain), std::slice::from_ref(&edit));
-        let after = self.hooks_of(&after).ok()?;
+        let (after, _) = self.hooks_of(&after).ok()?;
         let mut both = before.iter().zip(&after);
         let is_as_it_must = |(before, after): (&Registered, &Registered)| {
             before.source == after.source

@@ -6,7 +6,29 @@ use crate::{
     Mode,
     adopt::{Adapter, HookOutput},
     settings::{Holds, Settings},
+    sources::{Form, Place, Plugins, Root, Sources},
 };
+
+const TEXT: &str = "a text's front matter is not rewritten; move the hook to the settings";
+const ADMINISTRATOR: &str = "an administrator's settings are not rewritten; have it confined there";
+
+const fn text(root: Root, path: &'static str) -> Place {
+    Place {
+        form: Form::FrontMatter,
+        root,
+        path,
+        why: TEXT,
+    }
+}
+
+const fn managed(path: &'static str) -> Place {
+    Place {
+        form: Form::Settings,
+        root: Root::Machine,
+        path,
+        why: ADMINISTRATOR,
+    }
+}
 
 pub(crate) const ADAPTER: Adapter = Adapter {
     after_a_change: Some("Claude Code reads its hooks when a session starts: start another"),
@@ -30,6 +52,36 @@ pub(crate) const ADAPTER: Adapter = Adapter {
     },
     // Not where stdout must be a worktree's path.
     shows_messages: |point| point != "WorktreeCreate",
+    sources: Sources {
+        members: &[
+            "statusLine.command",
+            "subagentStatusLine.command",
+            "fileSuggestion.command",
+        ],
+        moved_by: Some("CLAUDE_CONFIG_DIR"),
+        places: &[
+            text(Root::User, ".claude/agents/**/*.md"),
+            text(Root::User, ".claude/commands/**/*.md"),
+            text(Root::User, ".claude/skills/*/SKILL.md"),
+            text(Root::Project, ".claude/agents/**/*.md"),
+            text(Root::Project, ".claude/commands/**/*.md"),
+            text(Root::Project, ".claude/skills/*/SKILL.md"),
+            managed("etc/claude-code/managed-settings.json"),
+            managed("etc/claude-code/managed-settings.d/*.json"),
+        ],
+        plugins: Some(Plugins {
+            enabled: "enabledPlugins",
+            front_matter: &["commands/**/*.md", "skills/*/SKILL.md"],
+            hooks: "hooks/hooks.json",
+            installed: ".claude/plugins/installed_plugins.json",
+            loose: &[".claude/skills/*"],
+            market: ".claude-plugin/marketplace.json",
+            markets: ".claude/plugins/known_marketplaces.json",
+            manifest: ".claude-plugin/plugin.json",
+            settings: "settings.json",
+            why: "a plugin's files are not rewritten, as an update replaces them; move the hook to the settings",
+        }),
+    },
     variables: &[
         ("CLAUDE_PROJECT_DIR", Holds::Project),
         ("CLAUDE_PLUGIN_ROOT", Holds::Plugin),

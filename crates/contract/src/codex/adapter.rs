@@ -6,7 +6,26 @@ use crate::{
     Mode,
     adopt::{Adapter, HookOutput},
     settings::{Holds, Settings},
+    sources::{Form, Place, Root, Sources},
 };
+
+const fn inline(root: Root) -> Place {
+    Place {
+        form: Form::Toml,
+        root,
+        path: ".codex/config.toml",
+        why: "hooks in TOML are not rewritten; move it to `hooks.json` beside it, and install again",
+    }
+}
+
+const fn system(form: Form, path: &'static str) -> Place {
+    Place {
+        form,
+        root: Root::Machine,
+        path,
+        why: "an administrator's settings are not rewritten; have it confined there",
+    }
+}
 
 pub(super) const ADAPTER: Adapter = Adapter {
     after_a_change: Some(
@@ -52,6 +71,17 @@ pub(super) const ADAPTER: Adapter = Adapter {
         user: &[".codex/hooks.json"],
     },
     shows_messages: |_| true,
+    sources: Sources {
+        members: &["notify"],
+        moved_by: Some("CODEX_HOME"),
+        places: &[
+            inline(Root::User),
+            inline(Root::Project),
+            system(Form::Toml, "etc/codex/config.toml"),
+            system(Form::Settings, "etc/codex/hooks.json"),
+        ],
+        plugins: None,
+    },
     variables: &[
         ("PLUGIN_ROOT", Holds::Plugin),
         ("CLAUDE_PLUGIN_ROOT", Holds::Plugin),

@@ -59,16 +59,18 @@ pub(super) fn group(
         file.warn(group, problem);
     }
     for entry in members(group)? {
-        let hook = hook(file, &entry, event, dialect)?;
-        file.push(Registered {
-            entry: Entry {
-                in_turn: in_turn && dialect.has_turns,
-                ..hook.entry
-            },
-            matcher: matcher.clone(),
-            matching: matching.clone(),
-            ..hook
+        let added = hook(file, &entry, event, dialect).map(|hook| {
+            file.push(Registered {
+                entry: Entry {
+                    in_turn: in_turn && dialect.has_turns,
+                    ..hook.entry
+                },
+                matcher: matcher.clone(),
+                matching: matching.clone(),
+                ..hook
+            });
         });
+        file.pass_over(added)?;
     }
     Ok(())
 }

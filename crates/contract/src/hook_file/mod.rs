@@ -112,8 +112,10 @@ impl HookFile {
             self.entries(file, &hooks, "")?;
         } else {
             for (event, list) in hooks.down_all()? {
-                file.check_point(&list, event)?;
-                self.entries(file, &list, event)?;
+                let added = file
+                    .check_point(&list, event)
+                    .and_then(|()| self.entries(file, &list, event));
+                file.pass_over(added)?;
             }
         }
         (self.finish)(file, root)
@@ -126,14 +128,14 @@ impl HookFile {
         event: &str,
     ) -> Result<(), ReadError> {
         for entry in list.entries()? {
-            match &self.layout {
+            let added = match &self.layout {
                 Layout::Flat(read) | Layout::List(read) => {
-                    let hook = read(file, &entry, event)?;
-                    file.push(hook);
+                    read(file, &entry, event).map(|hook| file.push(hook))
                 }
-                Layout::Groups(dialect) => groups::group(file, &entry, event, dialect)?,
-                Layout::Own(_) => {}
-            }
+                Layout::Groups(dialect) => groups::group(file, &entry, event, dialect),
+                Layout::Own(_) => Ok(()),
+            };
+            file.pass_over(added)?;
         }
         Ok(())
     }
@@ -273,6 +275,30 @@ pub fn read(
     origin: &Origin<'_>,
     switches: &Switches,
 ) -> Result<ReadFile, ReadError> {
+    Ok(gather(contract, text, (origin, switches), None)?.read)
+}
+
+/// Parses as [`read`] does, and passes over entries that the runtime would not accept. Returns those, too.
+///
+/// # Errors
+///
+/// Fails for an unknown runtime, a text that is not YAML or JSON, or a file that is wrong as a whole.
+pub fn read_each(
+    contract: &str,
+    text: &str,
+    origin: &Origin<'_>,
+    switches: &Switches,
+) -> Result<(ReadFile, Vec<ReadError>), ReadError> {
+    let gathered = gather(contract, text, (origin, switches), Some(Vec::new()))?;
+    Ok((gathered.read, gathered.passed_over.unwrap_or_default()))
+}
+
+fn gather<'a>(
+    contract: &str,
+    text: &str,
+    (origin, switches): (&Origin<'a>, &'a Switches),
+    passed_over: Option<Vec<ReadError>>,
+) -> Result<Gathered<'a>, ReadError> {
     let nothing = Value::Null;
     let whole = Item::root(origin.name, &nothing);
     let mode = Mode::parse(contract, "command").map_err(|error| whole.wrong(error.to_string()))?;
@@ -288,6 +314,7 @@ pub fn read(
     let mut file = Gathered {
         mode,
         origin: *origin,
+        passed_over,
         read: ReadFile {
             disabled: None,
             hooks: Vec::new(),
@@ -298,7 +325,7 @@ pub fn read(
     };
     if let Some(why) = (reader.disabled)(switches) {
         file.disable(why);
-        return Ok(file.read);
+        return Ok(file);
     }
     let value = match reader.syntax {
         Syntax::Json => parse_json(text),
@@ -308,7 +335,7 @@ pub fn read(
     let value = value.map_err(|problem| whole.wrong(problem))?;
     let root = Item::root(origin.name, &value);
     reader.read(&mut file, &root)?;
-    Ok(file.read)
+    Ok(file)
 }
 
 /// Parses JSON and rejects repeated keys: taking one of them would hide the other.
@@ -329,12 +356,25 @@ fn parse_json(text: &str) -> Result<Value, String> {
 pub(super) struct Gathered<'a> {
     pub(super) mode: Mode,
     pub(super) origin: Origin<'a>,
+    /// The entries that were passed over; `None` where the first fails the file.
+    pub(super) passed_over: Option<Vec<ReadError>>,
     pub(super) read: ReadFile,
     pub(super) reader: &'static HookFile,
     pub(super) switches: &'a Switches,
 }
 
 impl Gathered<'_> {
+    /// Keeps the error of an entry that is passed over.
+    fn pass_over(&mut self, added: Result<(), ReadError>) -> Result<(), ReadError> {
+        match (added, &mut self.passed_over) {
+            (Err(error), Some(passed_over)) => {
+                passed_over.push(error);
+                Ok(())
+            }
+            (added, _) => added,
+        }
+    }
+
     pub(super) fn disable(&mut self, why: impl Into<String>) {
         self.read.disabled.get_or_insert(why.into());
     }

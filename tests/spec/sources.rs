@@ -1,0 +1,331 @@
+//! `hookjail install` names every command of a runtime that stays unconfined, and treats each file and entry by itself.
+
+use std::{
+    fs,
+    os::unix::fs::{lchown, symlink},
+};
+
+use nix::unistd::geteuid;
+use serde_json::{Value, json};
+
+use crate::{
+    install::{Home, guard, line, one},
+    witness::json,
+};
+
+const SETTINGS: &str = "p/.claude/settings.json";
+const INSTALL: [&str; 4] = ["--json", "install", "--claude-code", "--yes"];
+
+/// Returns hooks with one command at a point.
+fn group(command: &str) -> Value {
+    json!([{"matcher": "Bash", "hooks": [{"type": "command", "command": command}]}])
+}
+
+/// Returns the commands that a result names as unconfined, each with the end of its file's path.
+fn unconfined(told: &Value) -> Vec<(String, String)> {
+    let all = told["unconfined"].as_array().unwrap().iter();
+    let text = |it: &Value| it.as_str().unwrap().to_owned();
+    let all = all.map(|it| {
+        let file = text(&it["file"]);
+        let name = file.rsplit('/').next().unwrap().to_owned();
+        (name, text(&it["command"]))
+    });
+    all.collect()
+}
+
+/// Installs a plugin as Claude Code does.
+fn plugin(home: &Home, name: &str, files: &[(&str, Value)]) {
+    let root = format!(".claude/plugins/cache/market/{name}/1.0.0");
+    home.settings(
+        &format!("{root}/.claude-plugin/plugin.json"),
+        &json!({"name": name, "version": "1.0.0"}),
+    );
+    for (file, value) in files {
+        home.settings(&format!("{root}/{file}"), value);
+    }
+    let list = ".claude/plugins/installed_plugins.json";
+    let text = fs::read_to_string(home.path(list)).unwrap_or_default();
+    let mut all: Value =
+        serde_json::from_str(&text).unwrap_or(json!({"version": 2, "plugins": {}}));
+    all["plugins"][format!("{name}@market")] =
+        json!([{"scope": "user", "installPath": home.path(&root), "version": "1.0.0"}]);
+    home.settings(list, &all);
+}
+
+#[test]
+fn every_command_of_claude_code_that_stays_unconfined_is_named() {
+    let home = Home::new();
+    home.settings(SETTINGS, &one("PreToolUse", &guard()));
+    let hooks = |command| json!({"description": "d", "hooks": {"PreToolUse": group(command)}});
+    plugin(
+        &home,
+        "usual",
+        &[(
+            "hooks/hooks.json",
+            hooks("\"${CLAUDE_PLUGIN_ROOT}\"/usual.sh"),
+        )],
+    );
+    plugin(&home, "off", &[("hooks/hooks.json", hooks("off.sh"))]);
+    plugin(
+        &home,
+        "named",
+        &[
+            (
+                ".claude-plugin/plugin.json",
+                json!({"name": "named", "hooks": "./other.json"}),
+            ),
+            ("other.json", hooks("named.sh")),
+        ],
+    );
+    plugin(
+        &home,
+        "inline",
+        &[(
+            ".claude-plugin/plugin.json",
+            json!({"name": "inline", "hooks": {"Stop": group("inline.sh")}}),
+        )],
+    );
+    // A plugin of a local marketplace runs from there.
+    let market = json!({"source": {"source": "directory", "path": home.path("m")}, "installLocation": home.path("m")});
+    home.settings(
+        ".claude/plugins/known_marketplaces.json",
+        &json!({"local": market}),
+    );
+    let plugins = json!([{"name": "near", "source": "./near"}]);
+    home.settings(
+        "m/.claude-plugin/marketplace.json",
+        &json!({"name": "local", "plugins": plugins}),
+    );
+    home.settings("m/near/hooks/hooks.json", &hooks("near.sh"));
+    // The positive control: what is installed and not enabled runs nothing.
+    let done = home.hookjail(&INSTALL);
+    assert!(done.status.success(), "{done:?}");
+    assert_eq!(unconfined(&json(&done)), []);
+
+    let enabled = json!({"usual@market": true, "off@market": false, "named@market": true, "inline@market": true, "near@local": true});
+    home.settings(
+        ".claude/settings.json",
+        &json!({"enabledPlugins": enabled, "statusLine": {"type": "command", "command": "~/line.sh"}}),
+    );
+    let matter = |command| {
+        format!(
+            "---\nname: x\nhooks:\n  PreToolUse:\n    - matcher: Bash\n      hooks:\n        - type: command\n          command: {command}\n---\nText\n"
+        )
+    };
+    home.write(".claude/agents/deep/agent.md", &matter("agent.sh"));
+    home.write("p/.claude/skills/s/SKILL.md", &matter("skill.sh"));
+    home.write("p/.claude/commands/command.md", &matter("command.sh"));
+    home.write(
+        "p/.claude/commands/none.md",
+        "---\nname: none\n---\nhooks:\n",
+    );
+
+    let done = home.hookjail(&INSTALL);
+
+    assert_eq!(done.status.code(), Some(1), "{done:?}");
+    let told = json(&done);
+    let mut found = unconfined(&told);
+    found.sort();
+    let expected = [
+        ("SKILL.md", "skill.sh"),
+        ("agent.md", "agent.sh"),
+        ("command.md", "command.sh"),
+        ("hooks.json", "\"${CLAUDE_PLUGIN_ROOT}\"/usual.sh"),
+        ("hooks.json", "near.sh"),
+        ("other.json", "named.sh"),
+        ("plugin.json", "inline.sh"),
+        ("settings.json", "~/line.sh"),
+    ];
+    let expected = expected.map(|(file, command)| (file.to_owned(), command.to_owned()));
+    assert_eq!(found, expected);
+    assert_eq!(told["unread"], json!([]));
+    let shown = home.hookjail(&["install", "--claude-code", "--dry-run"]);
+    assert_eq!(shown.status.code(), Some(1), "{shown:?}");
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert_eq!(shown.matches("UNCONFINED: ").count(), 8, "{shown}");
+    assert!(shown.contains("8 UNCONFINED"), "{shown}");
+    for words in [&["doctor"][..], &["allow", "--check"]] {
+        let told = home.hookjail(words);
+        let told = String::from_utf8_lossy(&told.stdout).into_owned();
+        assert!(told.contains("claude-code: 8 UNCONFINED"), "{told}");
+    }
+}
+
+#[test]
+fn plugins_whose_hooks_cannot_be_read_are_named_and_the_others_too() {
+    let home = Home::new();
+    home.settings(SETTINGS, &one("PreToolUse", &guard()));
+    plugin(&home, "broken", &[]);
+    home.write(
+        ".claude/plugins/cache/market/broken/1.0.0/hooks/hooks.json",
+        "{ // no JSON",
+    );
+    let mixed = json!({"hooks": {"PreToolUse": [{"hooks": [
+        {"type": "command", "command": " "}, {"type": "command", "command": "good.sh"},
+    ]}]}});
+    plugin(&home, "mixed", &[("hooks/hooks.json", mixed)]);
+    let enabled = json!({"broken@market": true, "mixed@market": true, "gone@market": true});
+    home.settings(".claude/settings.json", &json!({"enabledPlugins": enabled}));
+
+    let done = home.hookjail(&INSTALL);
+
+    assert_eq!(done.status.code(), Some(1), "{done:?}");
+    let told = json(&done);
+    assert_eq!(
+        unconfined(&told),
+        [("hooks.json".to_owned(), "good.sh".to_owned())]
+    );
+    let unread = told["unread"].to_string();
+    for part in [
+        "broken/1.0.0/hooks/hooks.json",
+        "mixed/1.0.0/hooks/hooks.json",
+        "gone@market",
+    ] {
+        assert!(unread.contains(part), "{unread}");
+    }
+    // The guard of the project is confined nevertheless.
+    assert!(line(&home.text(SETTINGS), "PreToolUse").contains(" --as claude-code "));
+}
+
+#[test]
+fn hooks_of_codex_in_toml_are_named() {
+    let home = Home::new();
+    let hook = home.path("p/.claude/hooks/guard.sh").display().to_string();
+    let toml = "model = \"m\"\nnotify = [\"notify\", \"-x\"]\n[[hooks.PreToolUse]]\nmatcher = \"^Bash$\"\n\
+                [[hooks.PreToolUse.hooks]]\ntype = \"command\"\ncommand = \"inline.sh\"\n";
+    home.write(".codex/config.toml", toml);
+    let words = ["--json", "install", "--codex", "--yes"];
+    // Alone, and beside a file that is changed.
+    for beside in [false, true] {
+        if beside {
+            let entry = json!({"type": "command", "command": hook, "timeout": 10});
+            let settings = json!({"hooks": {"PreToolUse": [{"hooks": [entry]}]}});
+            home.settings("p/.codex/hooks.json", &settings);
+            home.write("p/.codex/config.toml", &toml.replace("inline", "project"));
+        }
+        let done = home.hookjail(&words);
+        assert_eq!(done.status.code(), Some(1), "{done:?}");
+        let found = unconfined(&json(&done));
+        let commands: Vec<_> = found.iter().map(|(_, command)| &**command).collect();
+        let both = ["inline.sh", "notify -x", "project.sh", "notify -x"];
+        assert_eq!(commands, if beside { &both[..] } else { &both[..2] });
+    }
+    assert!(line(&home.text("p/.codex/hooks.json"), "PreToolUse").contains(" --as codex "));
+}
+
+#[test]
+fn settings_behind_a_link_to_the_users_own_file_are_edited_there() {
+    let home = Home::new();
+    let hook = json!({"type": "command", "command": home.path("p/.claude/hooks/guard.sh")});
+    let users = home.settings("dotfiles/claude.json", &one("PreToolUse", &hook));
+    let projects = home.settings(
+        "p/shared/claude/settings.json",
+        &one("PreToolUse", &guard()),
+    );
+    symlink(
+        "../dotfiles/claude.json",
+        home.path(".claude/settings.json"),
+    )
+    .unwrap();
+    symlink("../shared/claude/settings.json", home.path(SETTINGS)).unwrap();
+    home.own();
+
+    let done = home.hookjail(&INSTALL);
+
+    assert!(done.status.success(), "{done:?}");
+    for file in ["dotfiles/claude.json", "p/shared/claude/settings.json"] {
+        assert!(
+            line(&home.text(file), "PreToolUse").contains(" --as claude-code "),
+            "{file}"
+        );
+    }
+    for link in [".claude/settings.json", SETTINGS] {
+        assert!(
+            home.path(link).symlink_metadata().unwrap().is_symlink(),
+            "{link}"
+        );
+    }
+    let back = home.hookjail(&["install", "--claude-code", "--uninstall", "--yes"]);
+    assert!(back.status.success(), "{back:?}");
+    assert_eq!(home.text("dotfiles/claude.json"), users);
+    assert_eq!(home.text("p/shared/claude/settings.json"), projects);
+}
+
+#[test]
+fn settings_behind_other_links_stay_and_stop_no_other_file() {
+    let home = Home::new();
+    let local = "p/.claude/settings.local.json";
+    let outside = home.settings("other/x.json", &one("PreToolUse", &guard()));
+    home.settings(SETTINGS, &one("PreToolUse", &guard()));
+    symlink(home.path("other/x.json"), home.path(local)).unwrap();
+    home.own();
+    let done = home.hookjail(&INSTALL);
+    assert_eq!(done.status.code(), Some(1), "{done:?}");
+    let told = json(&done);
+    assert!(
+        told["unread"]
+            .to_string()
+            .contains("is a link, or lies behind one"),
+        "{told}"
+    );
+    assert_eq!(home.text("other/x.json"), outside);
+    assert!(line(&home.text(SETTINGS), "PreToolUse").contains(" --as claude-code "));
+
+    // Another user's file.
+    if geteuid().is_root() {
+        symlink("../other/x.json", home.path(".claude/settings.json")).unwrap();
+        home.own();
+        lchown(home.path("other/x.json"), Some(0), Some(0)).unwrap();
+        let done = home.hookjail(&INSTALL);
+        let told = json(&done);
+        assert_eq!(told["unread"].as_array().unwrap().len(), 2, "{told}");
+        assert_eq!(home.text("other/x.json"), outside);
+    }
+}
+
+#[test]
+fn an_entry_or_file_that_cannot_be_read_stops_no_other() {
+    let home = Home::new();
+    let mut settings = one("PreToolUse", &guard());
+    let blank = json!({"type": "command", "command": ""});
+    settings["hooks"]["Stop"] = json!([{"hooks": [blank]}, {"matcher": 1, "hooks": []}]);
+    home.settings(SETTINGS, &settings);
+    home.write("p/.claude/settings.local.json", "{ // a comment\n}\n");
+
+    let done = home.hookjail(&INSTALL);
+
+    assert_eq!(done.status.code(), Some(1), "{done:?}");
+    let told = json(&done);
+    let file = told["files"].as_array().unwrap().iter();
+    let mut file = file.filter(|it| it["file"] == json!(home.path(SETTINGS)));
+    let broken = file.next().unwrap()["broken"].clone();
+    assert_eq!(broken.as_array().unwrap().len(), 2, "{told}");
+    assert!(
+        told["unread"].to_string().contains("settings.local.json"),
+        "{told}"
+    );
+    let now: Value = serde_json::from_str(&home.text(SETTINGS)).unwrap();
+    assert_eq!(now["hooks"]["Stop"], settings["hooks"]["Stop"]);
+    let line = line(&home.text(SETTINGS), "PreToolUse");
+    assert!(line.contains(" --as claude-code "), "{line}");
+    let back = home.hookjail(&["install", "--claude-code", "--uninstall", "--yes"]);
+    assert_eq!(back.status.code(), Some(1), "{back:?}");
+    let now: Value = serde_json::from_str(&home.text(SETTINGS)).unwrap();
+    assert_eq!(now, settings);
+}
+
+#[test]
+fn the_project_around_the_current_directory_is_adopted() {
+    let home = Home::new();
+    home.settings(SETTINGS, &one("PreToolUse", &guard()));
+    // Settings of another runtime nearer by are none of this one's.
+    home.settings(
+        "p/sub/.cursor/hooks.json",
+        &json!({"version": 1, "hooks": {}}),
+    );
+
+    let done = home.hookjail_in(&home.path("p/sub"), &INSTALL);
+
+    assert!(done.status.success(), "{done:?}");
+    assert!(line(&home.text(SETTINGS), "PreToolUse").contains(" --as claude-code "));
+}
