@@ -16,6 +16,7 @@ use super::{
     NamedRuntime, agreed, as_json, count,
     plan::{Planned, Planner, Purpose},
     settings, show,
+    sources::Elsewhere,
 };
 
 /// Put back every file of settings that `hookjail install` changed, after a question.
@@ -38,7 +39,7 @@ impl UninstallArgs {
         let (planned, mut problems) = plan(context, &config)?;
         let changes = count(&planned);
         if !context.call.json {
-            show(&planned);
+            show(&planned, &Elsewhere::default());
         }
         let is_asked = !self.dry_run && changes > 0;
         if is_asked && !self.yes {
@@ -52,7 +53,7 @@ impl UninstallArgs {
             }
         }
         let mut files = 0;
-        for Planned { file, steps } in planned.iter().filter(|_| is_asked) {
+        for Planned { file, steps, .. } in planned.iter().filter(|_| is_asked) {
             let edits: Vec<_> = steps
                 .iter()
                 .flat_map(super::plan::InstallStep::edits)
