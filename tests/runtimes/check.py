@@ -100,6 +100,7 @@ class Runtime:
             "no daemon": case_no_daemon,
             "late": case_late,
             "stop": case_stop,
+            "changed": case_changed,
             "own": "nothing of its own is tried",
         }
 
@@ -248,7 +249,12 @@ class Loom(Runtime):
         return json.dumps({"name": "played", "model": "anthropic:claude-sonnet-4-5", "hooks": hooks}, indent=2)
 
     def cases(self):
-        return {**super().cases(), "late": case_late_at_five_seconds, "own": case_crash}
+        return {
+            **super().cases(),
+            "late": case_late_at_five_seconds,
+            "changed": "a changed guard is tried with runtimes whose settings `hookjail allow` reads",
+            "own": case_crash,
+        }
 
 
 class Reyn(Runtime):
@@ -322,6 +328,7 @@ class Reyn(Runtime):
             **super().cases(),
             "no daemon": case_no_daemon_no_push,
             "late": "no point can be stopped: a hook that is late lets nothing through that it would have stopped",
+            "changed": "a changed guard is tried with runtimes whose settings `hookjail allow` reads",
             "own": case_inside_reyn,
         }
 
@@ -583,6 +590,23 @@ def case_late_at_five_seconds(box, _memory):
     box.install("develop", "--no-rehearsal")
     box.turn(ALLOWED)
     expect({"ran jailed": (box.ran(ALLOWED), False), "left": (list(box.sleepers(3601)), [])})
+
+
+def case_changed(box, _memory):
+    """A guard that changed since it was allowed denies, the model is not told how to lift that, and one command does."""
+    box.configure([(box.runtime.before, f"{box.hooks}/guard.sh")])
+    box.install("develop", "--no-rehearsal")
+    box.turn(ALLOWED)
+    expect({"ran as it was allowed": (box.ran(ALLOWED), True)})
+    (box.project / ALLOWED.removeprefix("touch ")).unlink()
+    with (box.hooks / "guard.sh").open("a") as guard:
+        guard.write("# changed\n")
+    box.turn(ALLOWED)
+    told = "\n".join(text for asked in box.model.asked for _, text in asked["messages"])
+    expect({"ran changed": (box.ran(ALLOWED), False), "the model was told the command": ("hookjail allow" in told, False)})
+    box.hookjail_says("allow", "--yes")
+    box.turn(ALLOWED)
+    expect({"ran once it was allowed again": (box.ran(ALLOWED), True)})
 
 
 def case_crash(box, _memory):
