@@ -62,6 +62,7 @@ mod output;
 mod private;
 mod reload;
 mod run_as;
+mod shell_prefix;
 mod shutdown;
 mod sources;
 mod traces;

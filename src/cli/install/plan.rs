@@ -16,8 +16,8 @@ use hookjail_client::{
     program::resolve_program,
     thin::{THIN, WHOLE},
 };
-use hookjail_contract::{Action, CommandStyle, Registered, adopt::Stakes};
-use hookjail_daemon::{config::Config, daemon::Assembly, hooks::variables::words};
+use hookjail_contract::{Action, CommandStyle, Registered, adopt::Stakes, words::words};
+use hookjail_daemon::{config::Config, daemon::Assembly};
 use hookjail_policy::{Policy, Registry, environment};
 
 use super::{
