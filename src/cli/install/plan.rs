@@ -84,6 +84,8 @@ pub(in crate::cli) struct Planned {
     /// Entries that the runtime would not accept, with the reasons.
     pub(super) broken: Vec<String>,
     pub(super) file: SettingsFile,
+    /// The edit of the runtime's shell prefix.
+    pub(super) prefix: Option<Edit>,
     pub(super) steps: Vec<InstallStep>,
 }
 
@@ -121,6 +123,8 @@ pub(super) enum Purpose {
 /// Plans for the hooks of one runtime.
 pub(super) struct Planner<'a> {
     pub(super) book: &'a Book<'a>,
+    /// Whether the runtime hands its lines to hookjail, so that none is rewritten.
+    pub(super) by_prefix: bool,
     pub(super) profile: &'a str,
     pub(super) purpose: Purpose,
     /// The profiles, where they can be read.
@@ -154,6 +158,7 @@ impl Planner<'_> {
         let (hooks, broken) = file.hooks()?;
         Ok(Planned {
             broken: broken.iter().map(ToString::to_string).collect(),
+            prefix: None,
             steps: hooks.into_iter().map(step).collect(),
             file,
         })
@@ -206,6 +211,14 @@ impl Planner<'_> {
         let value = |name: &str| file.value(name);
         let read = |reader: &Reader<'_>| reader.line(text, shell.is_some());
         let confined = self.confined(hook, &value, &variables, read)?;
+        if self.by_prefix {
+            return match confined {
+                Some(_) => Err(
+                    "its own line confines it, which cannot be confined again; take that back first: --uninstall".to_owned(),
+                ),
+                None => self.prefixed(file, hook, text),
+            };
+        }
         let bare = match &confined {
             Some(_) => original.ok_or("its own command is not found in it")?,
             None => text.to_owned(),
@@ -342,7 +355,7 @@ impl Planner<'_> {
         (file.is_projects && binds).then(|| file.project.clone())
     }
 
-    fn policy(&self, profile: &str) -> Option<&Policy> {
+    pub(super) fn policy(&self, profile: &str) -> Option<&Policy> {
         let name = ProfileName::parse(profile)?;
         Some(self.registry?.find(&name)?)
     }
@@ -383,7 +396,7 @@ impl Planner<'_> {
         })))
     }
 
-    fn remarks(&self, hook: &Registered, bound: Option<&BoundConsent>) -> Vec<String> {
+    pub(super) fn remarks(&self, hook: &Registered, bound: Option<&BoundConsent>) -> Vec<String> {
         let mut remarks = Vec::new();
         if let Some(bound) = bound {
             let unbound = bound.unbound.iter();

@@ -62,6 +62,7 @@ pub(crate) const ADAPTER: Adapter = Adapter {
             "subagentStatusLine.command",
             "fileSuggestion.command",
         ],
+        prefixed: &["statusLine.command"],
         moved_by: Some("CLAUDE_CONFIG_DIR"),
         places: &[
             text(Root::User, ".claude/agents/**/*.md"),
