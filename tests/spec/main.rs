@@ -63,6 +63,7 @@ mod place;
 mod private;
 mod reload;
 mod run_as;
+mod shell_prefix;
 mod shutdown;
 mod sources;
 mod traces;

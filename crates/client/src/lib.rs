@@ -18,6 +18,7 @@ pub mod output;
 pub mod program;
 pub mod run_as;
 pub mod server;
+pub mod shell_prefix;
 pub mod thin;
 pub mod times;
 

@@ -14,7 +14,7 @@ use clap::Parser;
 
 use hookjail_sys::{give_last_answer_after, hold_no_signals};
 
-use crate::{Context, FAILED, RunArguments, output, run_as};
+use crate::{Context, FAILED, RunArguments, output, run_as, shell_prefix::ShellLine};
 
 /// The name of the full program.
 pub const WHOLE: &str = "hookjail";
@@ -34,9 +34,18 @@ pub fn stand_in(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let own = words.len().min(1);
-    words.insert(own, "run".into());
+    let line = ShellLine::taken(&words);
+    match &line {
+        Some(line) => words = line.words(),
+        None => words.insert(own, "run".into()),
+    }
     // First: any failure in a hook's place must block from here on.
     let post = run_as::ReplacedHook::taken(&words);
+    if let Some(line) = line
+        && let Some(ended) = line.run_if_no_hook()
+    {
+        return ended;
+    }
     let parsed = RunArguments::try_parse_from(&words);
     if let (Ok(arguments), Some(_)) = (parsed, &post) {
         let (run, everywhere) = arguments.into_parts();

@@ -11,7 +11,7 @@ use hookjail_base::model::OnFailure;
 use super::{
     Decision, End, EndKind, Mode, OTHERS, Stop,
     members::{Members, text},
-    settings::{Holds, Settings},
+    settings::{Holds, Settings, ShellPrefix},
     sources::Sources,
 };
 
@@ -70,6 +70,8 @@ pub struct Adapter {
     pub(super) obeys: &'static [&'static str],
     /// The paths of its hook settings; none where a command-line argument names them.
     pub settings: Settings,
+    /// The variable that hands its lines to another program, if it has one.
+    pub shell_prefix: Option<ShellPrefix>,
     /// Returns whether the runtime shows its user the `systemMessage` of an answer at a point.
     pub(super) shows_messages: fn(&str) -> bool,
     /// The places of commands beside its hook settings.
@@ -110,6 +112,7 @@ impl Adapter {
                 project: &[],
                 user: &[],
             },
+            shell_prefix: None,
             shows_messages: |_| false,
             sources: Sources::NONE,
             takes_comments: false,

@@ -43,6 +43,7 @@ mod shlex;
 pub mod sources;
 mod stdin;
 mod verdict;
+pub mod words;
 
 pub use self::{
     claude_code::filter::Filter,

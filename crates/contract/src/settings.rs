@@ -21,3 +21,12 @@ pub struct Settings {
     /// Below the user's home.
     pub user: &'static [&'static str],
 }
+
+/// A variable that names a program to which the runtime hands every line that it would run by a shell, as one argument.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct ShellPrefix {
+    /// A part of every line of the runtime's own tool.
+    pub of_tools: &'static str,
+    /// The variable, of the environment or of `env` in settings.
+    pub variable: &'static str,
+}

@@ -9,6 +9,8 @@ use super::hook_file::yaml;
 pub struct Sources {
     /// The members of settings and of `places` with a command that is no hook, by their path.
     pub members: &'static [&'static str],
+    /// Those of them that the runtime hands to its shell prefix as it does hooks.
+    pub prefixed: &'static [&'static str],
     /// The variable that names another directory than the user's usual one for settings.
     pub moved_by: Option<&'static str>,
     /// Files with hooks.
@@ -21,6 +23,7 @@ impl Sources {
     /// No other place.
     pub const NONE: Self = Self {
         members: &[],
+        prefixed: &[],
         moved_by: None,
         places: &[],
         plugins: None,

@@ -26,8 +26,9 @@ use super::{
     },
     NamedRuntime, agreed,
     plan::{Becomes, Planner, Purpose},
+    prefix,
     settings::{self, SettingsFile},
-    sources,
+    sources::{self, Elsewhere},
 };
 
 /// Allow the hooks of a project and of the user as their files are now, after a question.
@@ -197,15 +198,23 @@ impl AllowArgs {
                 name: runtime.name,
                 runtime,
             };
-            let elsewhere = sources::look(named, context, config, &projects)?;
+            let profile = prefix::active(context, config, runtime);
+            let mut elsewhere = sources::look(named, context, config, &projects)?;
+            if let Some(profile) = &profile {
+                let planner = planner(&book, registry.as_ref(), named, Some(profile));
+                let project = projects.first().map_or(Path::new("/"), PathBuf::as_path);
+                let launcher = prefix::path(config, runtime);
+                prefix::cover(&mut elsewhere, &planner, (&launcher, project), context);
+            }
+            found.prefixed(&mut elsewhere);
             let summary = elsewhere.summary();
             found
                 .unconfined
                 .extend(summary.map(|it| (runtime.name, it)));
             for (path, project) in settings::found(runtime, context, &projects) {
                 let file = settings::open(runtime, path.clone(), project, context, config);
-                let added =
-                    file.and_then(|file| found.file(&book, registry.as_ref(), runtime, file));
+                let planner = planner(&book, registry.as_ref(), named, profile.as_deref());
+                let added = file.and_then(|file| found.file(&planner, file));
                 if let Err(failure) = added {
                     found
                         .broken
@@ -221,25 +230,37 @@ impl AllowArgs {
     }
 }
 
+/// Builds what plans for confined hooks alone, those of a shell prefix under its profile.
+fn planner<'a>(
+    book: &'a Book<'a>,
+    registry: Option<&'a Registry>,
+    runtime: NamedRuntime,
+    profile: Option<&'a str>,
+) -> Planner<'a> {
+    Planner {
+        book,
+        by_prefix: profile.is_some(),
+        profile: profile.unwrap_or(""),
+        purpose: Purpose::Renew,
+        registry,
+        runtime,
+    }
+}
+
 impl Found {
+    /// Adds the commands that are confined by a shell prefix.
+    fn prefixed(&mut self, elsewhere: &mut Elsewhere) {
+        for needed in std::mem::take(&mut elsewhere.needed) {
+            let source = format!("{}: {}", needed.loose.file.display(), needed.loose.place);
+            self.need(needed.bound, needed.refused, source);
+        }
+        for command in std::mem::take(&mut elsewhere.allowed) {
+            self.allowed.insert(command);
+        }
+    }
+
     /// Adds the confined hooks of a file of settings.
-    fn file(
-        &mut self,
-        book: &Book<'_>,
-        registry: Option<&Registry>,
-        runtime: Adopted,
-        file: SettingsFile,
-    ) -> Result<(), Failure> {
-        let planner = Planner {
-            book,
-            profile: "",
-            purpose: Purpose::Renew,
-            registry,
-            runtime: NamedRuntime {
-                name: runtime.name,
-                runtime,
-            },
-        };
+    fn file(&mut self, planner: &Planner<'_>, file: SettingsFile) -> Result<(), Failure> {
         let planned = planner.file(file, None)?;
         let broken = planned.broken.iter().map(|why| {
             let name = planned.file.path.display().to_string();

@@ -7,8 +7,7 @@ use hookjail_client::{
     arguments::parse_span,
     thin::{THIN, WHOLE},
 };
-
-use hookjail_daemon::hooks::variables::words;
+use hookjail_contract::words::words;
 
 /// The maximum time by which a hook's timeout precedes the runtime's own timer.
 const TIMEOUT_MARGIN: Duration = Duration::from_secs(3);

@@ -6,6 +6,7 @@ mod fetch;
 mod ground;
 mod line;
 mod plan;
+mod prefix;
 mod rehearsal;
 mod settings;
 mod sources;
@@ -71,6 +72,9 @@ pub(super) struct InstallArgs {
     /// This file, and no other [default: those of the user and of the project in the current directory]
     #[arg(long, value_name = "FILE")]
     settings: Option<PathBuf>,
+    /// Have the runtime hand every line to hookjail by one variable of the user's settings, and rewrite no line of a shell
+    #[arg(long, conflicts_with = "settings")]
+    shell_prefix: bool,
     /// Do not run guards with sample events, confined, before they are switched
     #[arg(long)]
     no_rehearsal: bool,
@@ -132,15 +136,26 @@ impl InstallArgs {
     pub(super) fn run(mut self, context: &Context) -> Result<ExitCode, Failure> {
         let config = context.load()?;
         let project = self.project(context)?;
-        let (runtime, named) = (self.runtime.runtime, self.settings.as_deref());
+        self.find_prefix(context, &config)?;
+        let (runtime, named) = (self.runtime.runtime, self.settings.clone());
         let mut elsewhere = self.elsewhere(context, &config, &project)?;
         let unread = &mut elsewhere.unread;
-        let files = files(runtime, named, context, &config, (&project, &mut *unread));
+        let files = files(
+            runtime,
+            named.as_deref(),
+            context,
+            &config,
+            (&project, &mut *unread),
+        );
         let mut hooks = files.iter().filter_map(|file| file.hooks().ok());
-        if !self.uninstall && hooks.any(|(hooks, _)| !hooks.is_empty()) {
+        let has_hooks = hooks.any(|(hooks, _)| !hooks.is_empty());
+        if !self.uninstall && (has_hooks || self.shell_prefix) {
             self.choose_profile(context)?;
         }
         let mut planned = self.plan(&config, files, (&project, unread))?;
+        if self.shell_prefix {
+            self.plan_prefix(context, &config, (&mut planned, &mut elsewhere), &project)?;
+        }
         if planned.is_empty() && elsewhere.loose.is_empty() {
             return Err(match elsewhere.why() {
                 Some(why) => Failure::new(why),
@@ -149,11 +164,11 @@ impl InstallArgs {
         }
         // Only the list says which commands a question is about.
         let can_ask = self.yes || (!context.call.json && io::stdin().is_terminal());
-        if self.dry_run || !can_ask || count(&planned) == 0 {
+        if self.dry_run || !can_ask || count(&planned, &elsewhere) == 0 {
             if !context.call.json {
                 show(&planned, &elsewhere);
             }
-            if !self.dry_run && count(&planned) > 0 {
+            if !self.dry_run && count(&planned, &elsewhere) > 0 {
                 let message = "nothing was changed: say --yes to change what is shown, or --dry-run to see it alone";
                 return Err(Failure::new(message));
             }
@@ -167,14 +182,14 @@ impl InstallArgs {
         if !context.call.json {
             show(&planned, &elsewhere);
         }
-        if count(&planned) == 0 {
+        if count(&planned, &elsewhere) == 0 {
             self.tell(context, (&planned, &elsewhere), None, None);
             return Ok(code(&planned, &elsewhere));
         }
         if !self.yes && !agreed(self.question(&planned))? {
             return Err(Failure::new("nothing was changed"));
         }
-        let backups = self.carry_out(&config, &planned)?;
+        let backups = self.carry_out(&config, &planned, &elsewhere)?;
         let socket = (!self.uninstall).then(|| on_demand::daemon(&context.call, None));
         self.tell(context, (&planned, &elsewhere), Some(&backups), socket);
         Ok(code(&planned, &elsewhere))
@@ -207,7 +222,9 @@ impl InstallArgs {
 
     fn question(&self, planned: &[Planned]) -> &'static str {
         let mut changes = planned.iter().flat_map(Planned::changes);
-        match (self.uninstall, changes.any(|it| !it.edits.is_empty())) {
+        let is_edited =
+            changes.any(|it| !it.edits.is_empty()) || planned.iter().any(|it| it.prefix.is_some());
+        match (self.uninstall, is_edited) {
             (true, _) => "Put this back? [y/N] ",
             (false, true) => {
                 "Allow these commands as their files are now, and change the settings? [y/N] "
@@ -243,6 +260,7 @@ impl InstallArgs {
         });
         let planner = Planner {
             book: &Book::open(config)?,
+            by_prefix: self.shell_prefix && !self.uninstall,
             profile: &self.profile,
             purpose: match self.uninstall {
                 true => Purpose::PutBack,
@@ -505,16 +523,33 @@ impl InstallArgs {
     /// Allows the commands, and only then edits the settings. Returns obsolete backups.
     ///
     /// In this order no hook that runs in between is refused. The backups are those left after hooks were put back.
-    fn carry_out(&self, config: &Config, planned: &[Planned]) -> Result<Vec<PathBuf>, Failure> {
+    fn carry_out(
+        &self,
+        config: &Config,
+        planned: &[Planned],
+        elsewhere: &Elsewhere,
+    ) -> Result<Vec<PathBuf>, Failure> {
         let bound = planned.iter().flat_map(Planned::changes);
-        consent::record(config, bound.flat_map(|change| &change.bound))?;
+        let bound = bound.flat_map(|change| &change.bound);
+        let needed = elsewhere.needed.iter().flat_map(|it| &it.bound);
+        consent::record(config, bound.chain(needed))?;
+        if self.shell_prefix && !self.uninstall {
+            self.launcher(config)?.write()?;
+        }
         let mut backups = Vec::new();
-        for Planned { file, steps, .. } in planned {
+        for Planned {
+            file,
+            prefix,
+            steps,
+            ..
+        } in planned
+        {
             let edits = steps.iter().filter_map(|step| match &step.becomes {
                 Becomes::Changed(change) => Some(&change.edits),
                 Becomes::Allowed(_) | Becomes::Kept(_) | Becomes::Left(_) => None,
             });
-            let edits: Vec<_> = edits.flatten().cloned().collect();
+            let edits = edits.flatten().chain(prefix);
+            let edits: Vec<_> = edits.cloned().collect();
             if !edits.is_empty() {
                 backups.extend(file.write(&edits, !self.uninstall)?);
             }
@@ -542,6 +577,7 @@ impl InstallArgs {
                 "changed": is_done,
                 "daemon": daemon,
                 "files": files,
+                "needed": elsewhere.needed_as_json(),
                 "next": follow_up,
                 "unconfined": elsewhere.unconfined_as_json(),
                 "unread": elsewhere.unread_as_json(),
@@ -549,16 +585,20 @@ impl InstallArgs {
             return;
         }
         let mut rows = Rows::plain("", 10);
-        match (is_done, count(planned)) {
+        match (is_done, count(planned, elsewhere)) {
             (_, 0) => rows.line("nothing to change"),
             (false, _) => rows.line("nothing was changed (--dry-run)"),
             (true, _) => {
-                let is_edited = |it: &&Planned| it.changes().any(|it| !it.edits.is_empty());
+                let is_edited = |it: &&Planned| {
+                    it.prefix.is_some() || it.changes().any(|it| !it.edits.is_empty())
+                };
                 let changed = planned.iter().filter(is_edited);
                 rows.each("changed", changed.map(|it| it.file.path.display()));
                 let again = planned.iter().flat_map(Planned::changes);
-                match again.filter(|it| it.refused.is_some()).count() {
+                let again = again.filter(|it| it.refused.is_some()).count();
+                match again + elsewhere.needed.len() {
                     0 => {}
+                    commands if self.shell_prefix => rows.row("allowed", commands),
                     commands => rows.row("allowed", format!("{commands} again")),
                 }
             }
@@ -590,8 +630,9 @@ impl InstallArgs {
 }
 
 /// Returns how many hooks are to be changed.
-fn count(planned: &[Planned]) -> usize {
-    planned.iter().flat_map(Planned::changes).count()
+fn count(planned: &[Planned], elsewhere: &Elsewhere) -> usize {
+    let prefixes = planned.iter().filter(|it| it.prefix.is_some()).count();
+    planned.iter().flat_map(Planned::changes).count() + prefixes + elsewhere.needed.len()
 }
 
 /// Returns the exit code: a failure where a command stays unconfined, or an entry cannot be read.
@@ -614,9 +655,16 @@ fn show(planned: &[Planned], elsewhere: &Elsewhere) {
         let Planned {
             broken,
             file,
+            prefix,
             steps,
         } = planned;
         text.add(file.path.display().to_string());
+        if let Some(edit) = prefix {
+            text.add(match edit.text.is_empty() {
+                true => format!("    - {}", file.text_of(edit).trim()),
+                false => format!("    + {}", edit.text.trim()),
+            });
+        }
         for why in broken {
             text.add(format!("  NOT read: {why}"));
         }
@@ -702,5 +750,5 @@ fn as_json(planned: &Planned) -> Value {
         }
         told
     });
-    json!({ "broken": planned.broken, "file": planned.file.path, "hooks": hooks.collect::<Vec<_>>(), "remark": planned.file.remark() })
+    json!({ "broken": planned.broken, "prefix": planned.prefix.as_ref().map(|it| &it.text), "file": planned.file.path, "hooks": hooks.collect::<Vec<_>>(), "remark": planned.file.remark() })
 }

@@ -16,8 +16,8 @@ use hookjail_client::{
     program::resolve_program,
     thin::{THIN, WHOLE},
 };
-use hookjail_contract::{Action, CommandStyle, Registered, adopt::Stakes};
-use hookjail_daemon::{config::Config, daemon::Assembly, hooks::variables::words};
+use hookjail_contract::{Action, CommandStyle, Registered, adopt::Stakes, words::words};
+use hookjail_daemon::{config::Config, daemon::Assembly};
 use hookjail_policy::{Policy, Registry, environment};
 
 use super::{
@@ -99,6 +99,8 @@ pub(in crate::cli) struct Planned {
     /// Entries that the runtime would not accept, with the reasons.
     pub(super) broken: Vec<String>,
     pub(super) file: SettingsFile,
+    /// The edit of the runtime's shell prefix.
+    pub(super) prefix: Option<Edit>,
     pub(super) steps: Vec<InstallStep>,
 }
 
@@ -136,6 +138,8 @@ pub(super) enum Purpose {
 /// Plans for the hooks of one runtime.
 pub(super) struct Planner<'a> {
     pub(super) book: &'a Book<'a>,
+    /// Whether the runtime hands its lines to hookjail, so that none is rewritten.
+    pub(super) by_prefix: bool,
     pub(super) profile: &'a str,
     pub(super) purpose: Purpose,
     /// The profiles, where they can be read.
@@ -169,6 +173,7 @@ impl Planner<'_> {
         let (hooks, broken) = file.hooks()?;
         Ok(Planned {
             broken: broken.iter().map(ToString::to_string).collect(),
+            prefix: None,
             steps: hooks.into_iter().map(step).collect(),
             file,
         })
@@ -221,6 +226,14 @@ impl Planner<'_> {
         let value = |name: &str| file.value(name);
         let read = |reader: &Reader<'_>| reader.line(text, shell.is_some());
         let confined = self.confined(hook, &value, &variables, read)?;
+        if self.by_prefix {
+            return match confined {
+                Some(_) => Err(
+                    "its own line confines it, which cannot be confined again; take that back first: --uninstall".to_owned(),
+                ),
+                None => self.prefixed(file, hook, text),
+            };
+        }
         let bare = match &confined {
             Some(_) => original.ok_or("its own command is not found in it")?,
             None => text.to_owned(),
@@ -357,7 +370,7 @@ impl Planner<'_> {
         (file.is_projects && binds).then(|| file.project.clone())
     }
 
-    fn policy(&self, profile: &str) -> Option<&Policy> {
+    pub(super) fn policy(&self, profile: &str) -> Option<&Policy> {
         let name = ProfileName::parse(profile)?;
         Some(self.registry?.find(&name)?)
     }
@@ -398,7 +411,7 @@ impl Planner<'_> {
         })))
     }
 
-    fn remarks(&self, hook: &Registered, bound: Option<&BoundConsent>) -> Vec<String> {
+    pub(super) fn remarks(&self, hook: &Registered, bound: Option<&BoundConsent>) -> Vec<String> {
         let mut remarks = Vec::new();
         if let Some(bound) = bound {
             let unbound = bound.unbound.iter();

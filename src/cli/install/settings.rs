@@ -564,6 +564,16 @@ impl SettingsFile {
         ))
     }
 
+    /// Returns the text without comments and byte order mark, in which the places of edits are counted.
+    pub(super) fn plain_body(&self) -> &str {
+        body(&self.plain)
+    }
+
+    /// Returns the text that an edit replaces.
+    pub(super) fn text_of(&self, edit: &Edit) -> &str {
+        body(&self.text).get(edit.place.clone()).unwrap_or_default()
+    }
+
     /// Returns why the file's content cannot be replaced, if so.
     pub(super) fn why_kept(&self) -> Option<String> {
         let may_write = |name: &OsStr| {

@@ -19,7 +19,10 @@ use hookjail_contract::{
 use hookjail_daemon::{config::Config, daemon::Assembly, hooks::load::peek};
 
 use super::{
-    super::{Context, consent::Book},
+    super::{
+        Context,
+        consent::{Book, BoundConsent, Refused},
+    },
     NamedRuntime, line,
     plan::{self, Planner, Purpose},
 };
@@ -35,9 +38,15 @@ const NO_HOOK: &str = "it is no hook of the runtime's, and is not rewritten";
 pub(super) struct Loose {
     pub(super) file: PathBuf,
     /// The point and matcher, or the member of settings.
-    place: String,
-    command: String,
-    why: String,
+    pub(super) place: String,
+    pub(super) command: String,
+    pub(super) why: String,
+    /// The line that the runtime hands to its shell prefix, if it does.
+    pub(super) line: Option<String>,
+    /// The plugin that it is of.
+    pub(super) plugin: Option<PathBuf>,
+    /// The project that it is of.
+    pub(super) project: Option<PathBuf>,
 }
 
 /// A file that may have commands and cannot be read, or an entry of it.
@@ -47,10 +56,23 @@ pub(super) struct Unread {
     pub(super) why: String,
 }
 
+/// A command that its runtime's shell prefix confines, and that would be refused.
+pub(super) struct Needed {
+    pub(super) bound: Vec<BoundConsent>,
+    pub(super) loose: Loose,
+    pub(super) refused: Refused,
+}
+
 /// What was found of a runtime.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Elsewhere {
+    /// Those that are confined by the runtime's shell prefix, and allowed, as the list spells them.
+    pub(super) allowed: Vec<String>,
     pub(super) loose: BTreeSet<Loose>,
+    /// Those that are confined by the runtime's shell prefix, and would be refused.
+    pub(super) needed: Vec<Needed>,
+    /// The settings that name a shell prefix, with it.
+    pub(super) prefixes: Vec<(PathBuf, String)>,
     pub(super) unread: BTreeSet<Unread>,
 }
 
@@ -77,6 +99,15 @@ impl Elsewhere {
             text.add(format!("      {}", loose.command));
             text.add(format!("      UNCONFINED: {}", loose.why));
         }
+        for Needed { loose, refused, .. } in &self.needed {
+            text.add(loose.file.display().to_string());
+            text.add(format!("  {}", loose.place));
+            text.add(format!("      {}", loose.command));
+            text.add(format!("      refused: {}", refused.why));
+            for line in refused.diff.lines() {
+                text.add(format!("        {line}"));
+            }
+        }
         for Unread { file, why } in &self.unread {
             text.add(file.display().to_string());
             text.add(format!("  NOT read: {why}"));
@@ -86,6 +117,15 @@ impl Elsewhere {
     pub(super) fn unconfined_as_json(&self) -> Value {
         let all = self.loose.iter();
         let all = all.map(|it| json!({ "command": it.command, "file": it.file, "place": it.place, "why": it.why }));
+        all.collect()
+    }
+
+    pub(super) fn needed_as_json(&self) -> Value {
+        let all = self.needed.iter();
+        let all = all.map(|it| {
+            let (loose, why) = (&it.loose, &it.refused.why);
+            json!({ "command": loose.command, "file": loose.file, "place": loose.place, "why": why })
+        });
         all.collect()
     }
 
@@ -121,6 +161,7 @@ pub(super) fn look(
     let registry = Assembly::registry(config).ok();
     let planner = Planner {
         book: &Book::open(config)?,
+        by_prefix: false,
         profile: "",
         purpose: Purpose::Renew,
         registry: registry.as_ref(),
@@ -132,6 +173,7 @@ pub(super) fn look(
         home: context.call.paths.home.as_deref(),
         is_confined: &|hook| is_confined(&planner, hook),
         machine: Path::new("/"),
+        plugin: None,
         projects,
         runtime: runtime.runtime,
         switches: &context.environment().switches,
@@ -173,6 +215,8 @@ struct Search<'a> {
     is_confined: &'a dyn Fn(&Registered) -> bool,
     /// The root directory.
     machine: &'a Path,
+    /// The plugin that is looked at.
+    plugin: Option<PathBuf>,
     projects: &'a [PathBuf],
     runtime: Adopted,
     switches: &'a Switches,
@@ -320,16 +364,34 @@ impl Search<'_> {
             self.found.loose.insert(Loose {
                 file: path.to_owned(),
                 place: (*member).to_owned(),
+                line: self.is_prefixed(member).then(|| command.clone()),
                 command,
                 why: NO_HOOK.to_owned(),
+                plugin: self.plugin.clone(),
+                project: self.project_of(path),
             });
         }
+        let prefix = self.runtime.shell_prefix;
+        let prefix = prefix.and_then(|it| settings.get("env")?.get(it.variable)?.as_str());
+        let prefix = prefix.map(|prefix| (path.to_owned(), prefix.to_owned()));
+        self.found.prefixes.extend(prefix);
         let plugins = self.runtime.sources.plugins;
         let enabled = plugins.and_then(|it| settings.get(it.enabled)?.as_object());
         let enabled = enabled.into_iter().flatten();
         let enabled =
             enabled.filter(|(_, value)| !matches!(value, Value::Bool(false) | Value::Null));
         self.enabled.extend(enabled.map(|(name, _)| name.clone()));
+    }
+
+    fn is_prefixed(&self, member: &str) -> bool {
+        self.runtime.shell_prefix.is_some() && self.runtime.sources.prefixed.contains(&member)
+    }
+
+    /// Returns the project in which a file lies. The home is none.
+    fn project_of(&self, path: &Path) -> Option<PathBuf> {
+        let mut projects = self.projects.iter();
+        let project = projects.find(|it| path.starts_with(it) && self.home != Some(it));
+        project.filter(|_| self.plugin.is_none()).cloned()
     }
 
     /// Adds the commands of hooks in the form of settings.
@@ -348,11 +410,18 @@ impl Search<'_> {
             Ok((read, passed_over)) => {
                 for hook in read.hooks.iter().filter(|hook| !(self.is_confined)(hook)) {
                     let place = [hook.point.as_str(), &hook.matching].join(" ");
+                    let line = match &hook.action {
+                        Action::Command(Command::Line { text, .. }) => Some(text.clone()),
+                        _ => None,
+                    };
                     self.found.loose.insert(Loose {
                         file: path.to_owned(),
                         place: place.trim_end().to_owned(),
                         command: plan::before(hook),
                         why: why.to_owned(),
+                        line: line.filter(|_| self.runtime.shell_prefix.is_some()),
+                        plugin: self.plugin.clone(),
+                        project: self.project_of(path),
                     });
                 }
                 for error in passed_over {
@@ -394,6 +463,12 @@ impl Search<'_> {
 
     /// Adds the commands of one plugin.
     fn plugin(&mut self, root: &Path, plugins: &Plugins) {
+        self.plugin = Some(root.to_owned());
+        self.files_of_plugin(root, plugins);
+        self.plugin = None;
+    }
+
+    fn files_of_plugin(&mut self, root: &Path, plugins: &Plugins) {
         let mut files = vec![root.join(plugins.hooks)];
         let manifest = root.join(plugins.manifest);
         if manifest.symlink_metadata().is_ok() {
@@ -558,6 +633,7 @@ mod tests {
             home: None,
             is_confined: &|_| false,
             machine: machine.path(),
+            plugin: None,
             projects: &[],
             runtime: runtime.unwrap(),
             switches: &Switches::default(),

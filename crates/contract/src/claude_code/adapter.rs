@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::{
     Mode,
     adopt::{Adapter, HookOutput},
-    settings::{Holds, Settings},
+    settings::{Holds, Settings, ShellPrefix},
     sources::{Form, Place, Plugins, Root, Sources},
 };
 
@@ -50,6 +50,10 @@ pub(crate) const ADAPTER: Adapter = Adapter {
         project: &[".claude/settings.json", ".claude/settings.local.json"],
         user: &[".claude/settings.json"],
     },
+    shell_prefix: Some(ShellPrefix {
+        of_tools: "pwd -P >|",
+        variable: "CLAUDE_CODE_SHELL_PREFIX",
+    }),
     // Not where stdout must be a worktree's path.
     shows_messages: |point| point != "WorktreeCreate",
     sources: Sources {
@@ -58,6 +62,7 @@ pub(crate) const ADAPTER: Adapter = Adapter {
             "subagentStatusLine.command",
             "fileSuggestion.command",
         ],
+        prefixed: &["statusLine.command"],
         moved_by: Some("CLAUDE_CONFIG_DIR"),
         places: &[
             text(Root::User, ".claude/agents/**/*.md"),

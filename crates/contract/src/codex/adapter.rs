@@ -73,6 +73,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
     shows_messages: |_| true,
     sources: Sources {
         members: &["notify"],
+        prefixed: &[],
         moved_by: Some("CODEX_HOME"),
         places: &[
             inline(Root::User),
