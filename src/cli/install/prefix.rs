@@ -54,6 +54,17 @@ pub(super) fn active(context: &Context, config: &Config, runtime: Adopted) -> Op
     after.split_whitespace().next().map(str::to_owned)
 }
 
+/// Returns the edit that takes the prefix out of the user's settings; `None` where they have none that `install` wrote.
+pub(super) fn taken_back(
+    file: &SettingsFile,
+    (context, config): (&Context, &Config),
+    runtime: Adopted,
+) -> Option<Edit> {
+    active(context, config, runtime).filter(|_| !file.is_projects)?;
+    let value = path(config, runtime).display().to_string();
+    removal(file.plain_body(), runtime.shell_prefix?.variable, &value)
+}
+
 /// A program of a shell that hands a line on.
 pub(super) struct Launcher {
     path: PathBuf,

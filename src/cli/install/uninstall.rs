@@ -15,7 +15,7 @@ use super::{
     super::{Context, consent::Book, success},
     NamedRuntime, agreed, as_json, count,
     plan::{Planned, Planner, Purpose},
-    settings, show,
+    prefix, settings, show,
     sources::Elsewhere,
 };
 
@@ -37,7 +37,7 @@ impl UninstallArgs {
     pub(in crate::cli) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
         let config = context.load()?;
         let (planned, mut problems) = plan(context, &config)?;
-        let changes = count(&planned);
+        let changes = count(&planned, &Elsewhere::default());
         if !context.call.json {
             show(&planned, &Elsewhere::default());
         }
@@ -53,11 +53,15 @@ impl UninstallArgs {
             }
         }
         let mut files = 0;
-        for Planned { file, steps, .. } in planned.iter().filter(|_| is_asked) {
-            let edits: Vec<_> = steps
-                .iter()
-                .flat_map(super::plan::InstallStep::edits)
-                .collect();
+        for Planned {
+            file,
+            prefix,
+            steps,
+            ..
+        } in planned.iter().filter(|_| is_asked)
+        {
+            let edits = steps.iter().flat_map(super::plan::InstallStep::edits);
+            let edits: Vec<_> = edits.chain(prefix.clone()).collect();
             if edits.is_empty() {
                 continue;
             }
@@ -107,6 +111,7 @@ fn plan(context: &Context, config: &Config) -> Result<(Vec<Planned>, Vec<String>
         }
         let planner = Planner {
             book: &book,
+            by_prefix: false,
             profile: "",
             purpose: Purpose::PutBack,
             registry: registry.as_ref(),
@@ -118,8 +123,12 @@ fn plan(context: &Context, config: &Config) -> Result<(Vec<Planned>, Vec<String>
         let file = settings::open(runtime, changed.path, changed.project, context, config);
         match file.and_then(|file| planner.file(file, None)) {
             Ok(mut file) => {
+                file.prefix = prefix::taken_back(&file.file, (context, config), runtime);
                 if let Some(why) = file.file.why_kept() {
                     file.leave_edits(&why);
+                    let shown = file.file.path.display();
+                    let left = file.prefix.take();
+                    problems.extend(left.map(|_| format!("`{shown}`: {why}")));
                 }
                 planned.push(file);
             }
