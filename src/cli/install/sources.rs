@@ -412,7 +412,13 @@ impl Search<'_> {
                     let place = [hook.point.as_str(), &hook.matching].join(" ");
                     let line = match &hook.action {
                         Action::Command(Command::Line { text, .. }) => Some(text.clone()),
-                        _ => None,
+                        Action::Approve(_)
+                        | Action::Builtin(_)
+                        | Action::Command(_)
+                        | Action::Http(_)
+                        | Action::Log(_)
+                        | Action::Supplied(_)
+                        | Action::Unsupported(_) => None,
                     };
                     self.found.loose.insert(Loose {
                         file: path.to_owned(),
