@@ -410,9 +410,9 @@ impl Search<'_> {
             Ok((read, passed_over)) => {
                 for hook in read.hooks.iter().filter(|hook| !(self.is_confined)(hook)) {
                     let place = [hook.point.as_str(), &hook.matching].join(" ");
-                    let line = match &hook.action {
-                        Action::Command(Command::Line { text, .. }) => Some(text.clone()),
-                        _ => None,
+                    let line = match hook.action.command() {
+                        Some(Command::Line { text, .. }) => Some(text.clone()),
+                        Some(Command::Argv(_)) | None => None,
                     };
                     self.found.loose.insert(Loose {
                         file: path.to_owned(),
