@@ -207,12 +207,19 @@ fn first_message() -> Option<String> {
             return String::from_utf8(found[..end].to_vec()).ok();
         }
         // An event need not end with a line break.
-        if length == MAX_MESSAGE || found.starts_with(b"{\"session_id\"") {
+        if length == MAX_MESSAGE || !may_be_a_request(found) {
             return None;
         }
         thread::sleep(PAUSE);
     }
     None
+}
+
+/// Returns whether a message of which only the begin has arrived may be one to a server of tools, by its first member.
+fn may_be_a_request(begin: &[u8]) -> bool {
+    let members = ["{\"jsonrpc\"", "{\"method\"", "{\"id\"", "{\"params\""];
+    let mut members = members.iter().map(|member| member.as_bytes());
+    members.any(|member| begin.starts_with(member) || member.starts_with(begin))
 }
 
 /// Returns whether a message is one to a server of tools: a request, and no event of a hook.
@@ -256,7 +263,10 @@ mod tests {
             ("", false),
         ] {
             assert_eq!(is_of_a_server(message), expected, "{message}");
+            let begin = &message.as_bytes()[..message.len() / 2];
+            assert!(!expected || may_be_a_request(begin), "{message}");
         }
+        assert!(may_be_a_request(b"") && !may_be_a_request(b"{\"session_id\":"));
     }
 
     #[test]

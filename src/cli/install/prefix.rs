@@ -62,7 +62,11 @@ pub(super) fn taken_back(
 ) -> Option<Edit> {
     active(context, config, runtime).filter(|_| !file.is_projects)?;
     let value = path(config, runtime).display().to_string();
-    removal(file.plain_body(), runtime.shell_prefix?.variable, &value)
+    removal(
+        file.plain_body(),
+        (runtime.shell_prefix?.variable, &value),
+        file.was_body(),
+    )
 }
 
 /// A program of a shell that hands a line on.
@@ -184,7 +188,7 @@ impl InstallArgs {
         let by_hand =
             || format!("`{variable}` is written otherwise; remove it from `env` yourself");
         let edit = match self.uninstall {
-            true => removal(body, variable, &value)
+            true => removal(body, (variable, &value), own.file.was_body())
                 .map(Some)
                 .ok_or_else(by_hand),
             false => insertion(body, variable, &value),
@@ -402,18 +406,31 @@ fn insertion(body: &str, name: &str, value: &str) -> Result<Option<Edit>, String
 }
 
 /// Returns the edit that takes a variable out of settings as [`insertion`] put it there; `None` where it is not there so.
-fn removal(body: &str, name: &str, value: &str) -> Option<Edit> {
+///
+/// `was` is the text as it was: where the variable was the first of an empty `env`, that stays.
+fn removal(body: &str, (name, value): (&str, &str), was: Option<&str>) -> Option<Edit> {
     let (_, now) = edit::member(Syntax::Json, body, ENV, name)?;
+    if now != json!(value) {
+        return None;
+    }
     let pair = format!("{}: {}", json!(name), json!(value));
     let whole = format!("\"{ENV}\": {{{pair}}}");
     let spellings = [format!("{whole}, "), whole, format!("{pair}, "), pair];
-    let found = spellings.iter().find_map(|text| {
+    let found = spellings.iter().filter_map(|text| {
         let start = body.find(text.as_str())?;
-        Some(start..start + text.len())
+        Some(Edit {
+            place: start..start + text.len(),
+            text: String::new(),
+        })
     });
-    let place = found.filter(|_| now == json!(value))?;
-    let text = String::new();
-    Some(Edit { place, text })
+    let found: Vec<_> = found.collect();
+    let as_it_was =
+        |edit: &&Edit| was.is_some_and(|was| edit::make(body, std::slice::from_ref(*edit)) == was);
+    found
+        .iter()
+        .find(as_it_was)
+        .or_else(|| found.first())
+        .cloned()
 }
 
 #[cfg(test)]
@@ -435,9 +452,9 @@ mod tests {
             assert_eq!(settings["env"]["P"], "/p", "{after}");
             assert_eq!(insertion(&after, "P", "/p"), Ok(None));
             assert!(insertion(&after, "P", "/other").is_err());
-            let edit = removal(&after, "P", "/p").unwrap();
+            let edit = removal(&after, ("P", "/p"), Some(before)).unwrap();
             assert_eq!(edit::make(&after, &[edit]), before);
-            assert_eq!(removal(before, "P", "/p"), None);
+            assert_eq!(removal(before, ("P", "/p"), None), None);
         }
     }
 }

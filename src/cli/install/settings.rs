@@ -569,6 +569,11 @@ impl SettingsFile {
         body(&self.plain)
     }
 
+    /// Returns the backup's text in the same form, if there is one.
+    pub(super) fn was_body(&self) -> Option<&str> {
+        self.was.as_deref().map(body)
+    }
+
     /// Returns the text that an edit replaces.
     pub(super) fn text_of(&self, edit: &Edit) -> &str {
         body(&self.text).get(edit.place.clone()).unwrap_or_default()
