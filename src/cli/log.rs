@@ -134,7 +134,7 @@ struct Log {
     zone: TimeZone,
 }
 
-/// What the first record of a run has.
+/// The members of a run's first record.
 #[derive(Clone, Debug, Default)]
 struct Begun {
     command: Option<CommandLine>,
@@ -150,18 +150,18 @@ struct Begun {
 }
 
 impl Begun {
-    fn new(told: &RecordFields<'_>, is_selected: bool) -> Self {
+    fn new(fields: &RecordFields<'_>, is_selected: bool) -> Self {
         Self {
-            command: told.command.clone(),
-            contract: told.contract.clone().into_owned(),
+            command: fields.command.clone(),
+            contract: fields.contract.clone().into_owned(),
             is_selected,
-            name: told.hook.clone().into_owned(),
-            point: told.point.clone().into_owned(),
-            profile: told.profile.clone().map(Into::into),
-            session: told.session.clone().into_owned(),
-            time: told.time.clone().into_owned(),
-            unconfined: told.unconfined,
-            workspace: told.workspace.clone().map(Into::into),
+            name: fields.hook.clone().into_owned(),
+            point: fields.point.clone().into_owned(),
+            profile: fields.profile.clone().map(Into::into),
+            session: fields.session.clone().into_owned(),
+            time: fields.time.clone().into_owned(),
+            unconfined: fields.unconfined,
+            workspace: fields.workspace.clone().map(Into::into),
         }
     }
 }
@@ -233,24 +233,24 @@ impl Shown for Log {
     fn record(
         &mut self,
         _line: &[u8],
-        told: &RecordFields<'_>,
+        fields: &RecordFields<'_>,
         is_selected: bool,
     ) -> Option<Vec<u8>> {
-        if told.record == "started" {
+        if fields.record == "started" {
             // Ids begin with the time of the run, so the first is the oldest, whose end is the least likely to come.
             if self.open.len() >= MAX_OPEN_RUNS {
                 self.open.pop_first();
             }
-            let begun = Begun::new(told, is_selected);
-            self.open.insert(told.run_id.clone().into_owned(), begun);
+            let begun = Begun::new(fields, is_selected);
+            self.open.insert(fields.run_id.clone().into_owned(), begun);
             return None;
         }
-        told.end()?;
+        fields.end()?;
         self.read += 1;
-        let begun = self.open.remove(&*told.run_id);
-        let is_shown = is_selected && (!self.denied || is_denied(told));
-        let begun = begun.unwrap_or_else(|| Begun::new(told, is_selected));
-        is_shown.then(|| self.text(&begun, told))
+        let begun = self.open.remove(&*fields.run_id);
+        let is_shown = is_selected && (!self.denied || is_denied(fields));
+        let begun = begun.unwrap_or_else(|| Begun::new(fields, is_selected));
+        is_shown.then(|| self.text(&begun, fields))
     }
 
     fn rest(&mut self) -> Vec<Vec<u8>> {
@@ -259,12 +259,12 @@ impl Shown for Log {
         let open = open.filter(|(_, begun)| begun.is_selected && !self.denied);
         let open: Vec<_> = open.collect();
         let shown = open.iter().map(|(run_id, begun)| {
-            let told = RecordFields {
+            let fields = RecordFields {
                 run_id: run_id.into(),
                 time: (&begun.time).into(),
                 ..RecordFields::default()
             };
-            self.text(begun, &told)
+            self.text(begun, &fields)
         });
         shown.collect()
     }
@@ -291,20 +291,20 @@ impl Log {
     }
 
     /// Returns what is printed for a run that ended, or has no end yet.
-    fn text(&mut self, begun: &Begun, told: &RecordFields<'_>) -> Vec<u8> {
+    fn text(&mut self, begun: &Begun, fields: &RecordFields<'_>) -> Vec<u8> {
         self.shown += 1;
         if self.json {
-            let json = serde_json::to_string(&self.line(begun, told)).unwrap_or_default();
+            let json = serde_json::to_string(&self.line(begun, fields)).unwrap_or_default();
             return format!("{}\n", visible_json(&json)).into_bytes();
         }
-        let words = self.words(begun, told);
+        let words = self.words(begun, fields);
         output::shown(&format!("{words}\n")).as_bytes().to_owned()
     }
 
-    fn line<'a>(&self, begun: &'a Begun, told: &'a RecordFields<'_>) -> RunLine<'a> {
+    fn line<'a>(&self, begun: &'a Begun, fields: &'a RecordFields<'_>) -> RunLine<'a> {
         RunLine {
-            time: &told.time,
-            run_id: &told.run_id,
+            time: &fields.time,
+            run_id: &fields.run_id,
             contract: &begun.contract,
             point: &begun.point,
             hook: label(begun, self.home.as_deref()),
@@ -313,20 +313,20 @@ impl Log {
             workspace: begun.workspace.as_deref(),
             profile: begun.profile.as_deref(),
             session: &begun.session,
-            outcome: ending(told),
-            exit_code: told.exit_code,
-            signal: told.signal,
-            decision: told.verdict.as_ref().map(|verdict| &*verdict.decision),
-            reason: &told.reason,
-            count: told.count,
-            denied: &told.denied,
-            refused_lines: told.refused_lines,
+            outcome: ending(fields),
+            exit_code: fields.exit_code,
+            signal: fields.signal,
+            decision: fields.verdict.as_ref().map(|verdict| &*verdict.decision),
+            reason: &fields.reason,
+            count: fields.count,
+            denied: &fields.denied,
+            refused_lines: fields.refused_lines,
             unconfined: begun.unconfined,
-            wall_us: told.usage.map(|usage| usage.wall_us),
+            wall_us: fields.usage.map(|usage| usage.wall_us),
         }
     }
 
-    fn words(&self, begun: &Begun, told: &RecordFields<'_>) -> String {
+    fn words(&self, begun: &Begun, fields: &RecordFields<'_>) -> String {
         let runtime = match &*begun.contract {
             "" => "-".to_owned(),
             contract => plain(&contract.replace('_', "-")),
@@ -339,47 +339,50 @@ impl Log {
         let columns = self.columns.unwrap_or(HOOK_COLUMNS[0]);
         let mut words = format!(
             "{}  {runtime:<RUNTIME_COLUMNS$}  {hook:<columns$}  {}",
-            self.time(&told.time),
-            self.end(told),
+            self.time(&fields.time),
+            self.end(fields),
         );
         if begun.unconfined {
             words.push_str(&format!("; {}", self.style.bad("UNCONFINED")));
         }
-        let denied = denials(told);
+        let denied = denials(fields);
         if !denied.is_empty() {
             let denied = self.style.bad(&format!("denied {}", denied.join(", ")));
             words.push_str(&format!("; confinement {denied}"));
         }
-        if let Some(help) = self.help(begun, told) {
+        if let Some(help) = self.help(begun, fields) {
             words.push_str(&format!("; {help}"));
         }
         words
     }
 
     /// Returns the local time of a record, with the date where it is not today's.
-    fn time(&self, time: &str) -> String {
-        let Ok(at) = time.parse::<Timestamp>() else {
-            return plain(time);
+    fn time(&self, text: &str) -> String {
+        let Ok(time) = text.parse::<Timestamp>() else {
+            return plain(text);
         };
-        let at = at.to_zoned(self.zone.clone());
+        let time = time.to_zoned(self.zone.clone());
         let now = Zoned::now().with_time_zone(self.zone.clone());
-        let form = match at.date() == now.date() {
+        let form = match time.date() == now.date() {
             true => "%H:%M:%S",
             false => "%Y-%m-%d %H:%M:%S",
         };
-        at.strftime(form).to_string()
+        time.strftime(form).to_string()
     }
 
     /// Describes how a run ended.
-    fn end(&self, told: &RecordFields<'_>) -> String {
-        let ending = ending(told);
-        let words = plain(&end_words(told, ending));
-        let denies = told.verdict.iter().any(|verdict| is_no(&verdict.decision));
+    fn end(&self, fields: &RecordFields<'_>) -> String {
+        let ending = ending(fields);
+        let words = plain(&end_words(fields, ending));
+        let denies = fields
+            .verdict
+            .iter()
+            .any(|verdict| is_no(&verdict.decision));
         let denies = match denies && ending != Ending::Denied {
             true => ", which denies",
             false => "",
         };
-        let looked_on = told.verdict.iter().any(|verdict| verdict.only_looked_on);
+        let looked_on = fields.verdict.iter().any(|verdict| verdict.only_looked_on);
         let looked_on = if looked_on { " (only looked on)" } else { "" };
         let words = format!("{words}{denies}");
         let words = match ending {
@@ -404,19 +407,19 @@ impl Log {
     /// Returns the command that helps against a refusal or a denial.
     ///
     /// The one that lifts a refusal is for people only: a program that reads it may pass it to a model.
-    fn help(&self, begun: &Begun, told: &RecordFields<'_>) -> Option<String> {
-        if is_without_consent(told) {
+    fn help(&self, begun: &Begun, fields: &RecordFields<'_>) -> Option<String> {
+        if is_without_consent(fields) {
             let workspace = begun.workspace.as_deref();
             let place = workspace.map(|place| format!(" {}", self.place(place)));
             let allow = format!("to allow it: hookjail allow{}", place.unwrap_or_default());
             return self.is_person.then_some(allow);
         }
-        let learns = HAS_LEARN && is_denied(told) && told.record == "ended";
+        let learns = HAS_LEARN && is_denied(fields) && fields.record == "ended";
         let command = begun.command.as_ref().filter(|_| learns)?;
         if command.lossy || command.whole.is_some() {
             return None;
         }
-        let network = told.denied.iter().any(|call| call == "socket");
+        let network = fields.denied.iter().any(|call| call == "socket");
         let current = env::current_dir().unwrap_or_default();
         let workspace = begun.workspace.as_ref();
         let workspace = workspace.filter(|workspace| Path::new(workspace) != current);
@@ -458,32 +461,35 @@ fn runtime(contract: &str) -> Option<Adopted> {
 }
 
 /// Returns whether a request was refused for lack of a consent to its command as it is.
-fn is_without_consent(told: &RecordFields<'_>) -> bool {
+fn is_without_consent(fields: &RecordFields<'_>) -> bool {
     let reasons = [
         Reason::ConsentRequired,
         Reason::DigestMismatch,
         Reason::NotAllowlisted,
     ];
-    told.record == "refused" && reasons.iter().any(|reason| told.reason == reason.as_str())
+    fields.record == "refused"
+        && reasons
+            .iter()
+            .any(|reason| fields.reason == reason.as_str())
 }
 
 /// Returns whether a record is that of a refusal, or of a run in which confinement denied something.
-fn is_denied(told: &RecordFields<'_>) -> bool {
-    told.record == "refused"
-        || !told.denied.is_empty()
-        || told.refused_lines > 0
-        || told.outcome == Some(OutcomeKind::EscapeAttempt)
+fn is_denied(fields: &RecordFields<'_>) -> bool {
+    fields.record == "refused"
+        || !fields.denied.is_empty()
+        || fields.refused_lines > 0
+        || fields.outcome == Some(OutcomeKind::EscapeAttempt)
 }
 
 fn is_no(decision: &str) -> bool {
     matches!(decision, "BLOCK" | "DENY")
 }
 
-fn ending(told: &RecordFields<'_>) -> Ending {
-    let verdict = told.verdict.as_ref();
+fn ending(fields: &RecordFields<'_>) -> Ending {
+    let verdict = fields.verdict.as_ref();
     let failed = verdict.is_some_and(|verdict| verdict.failed);
     let decision = verdict.map_or("", |verdict| &verdict.decision);
-    match (&*told.record, told.outcome) {
+    match (&*fields.record, fields.outcome) {
         ("refused", _) => Ending::Refused,
         ("interrupted", _) => Ending::Interrupted,
         (_, None) => Ending::Open,
@@ -493,7 +499,7 @@ fn ending(told: &RecordFields<'_>) -> Ending {
         (_, Some(OutcomeKind::Exited)) if failed => Ending::Failed,
         (_, Some(OutcomeKind::Exited)) if is_no(decision) => Ending::Denied,
         (_, Some(OutcomeKind::Exited)) if decision == "ASK" => Ending::Asked,
-        (_, Some(OutcomeKind::Exited)) if told.exit_code == Some(0) => Ending::Ok,
+        (_, Some(OutcomeKind::Exited)) if fields.exit_code == Some(0) => Ending::Ok,
         (_, Some(OutcomeKind::Exited)) => Ending::Exited,
         (_, Some(OutcomeKind::Killed)) => Ending::Killed,
         (_, Some(OutcomeKind::OutOfMemory)) => Ending::OutOfMemory,
@@ -504,12 +510,14 @@ fn ending(told: &RecordFields<'_>) -> Ending {
     }
 }
 
-fn end_words(told: &RecordFields<'_>, ending: Ending) -> String {
-    let code = told.exit_code.unwrap_or_default();
+fn end_words(fields: &RecordFields<'_>, ending: Ending) -> String {
+    let code = fields.exit_code.unwrap_or_default();
     let fixed = match ending {
         Ending::Asked => "has the user asked",
         Ending::Canceled => "canceled",
-        Ending::Crashed => return format!("crashed (signal {})", told.signal.unwrap_or_default()),
+        Ending::Crashed => {
+            return format!("crashed (signal {})", fields.signal.unwrap_or_default());
+        }
         Ending::Denied => "denied by the hook",
         Ending::EscapeAttempt => "killed by confinement",
         Ending::ExecFailed => "could not be executed",
@@ -522,32 +530,32 @@ fn end_words(told: &RecordFields<'_>, ending: Ending) -> String {
         Ending::OutOfMemory => "out of memory",
         Ending::OutputLimit => "printed too much",
         Ending::PidsExhausted => "too many processes",
-        Ending::Refused => return refusal_words(told),
+        Ending::Refused => return refusal_words(fields),
         Ending::TimedOut => "timed out",
     };
     fixed.to_owned()
 }
 
 /// Describes a refusal: its reason, and unless a consent lifts it its message.
-fn refusal_words(told: &RecordFields<'_>) -> String {
-    let count = told
+fn refusal_words(fields: &RecordFields<'_>) -> String {
+    let count = fields
         .count
         .map_or_else(String::new, |count| format!(" {count} times"));
     // The journal's message ends with the command that lifts the refusal.
-    let message = told.message.split("; to allow it: ").next();
-    let message = message.filter(|message| !is_without_consent(told) && !message.is_empty());
+    let message = fields.message.split("; to allow it: ").next();
+    let message = message.filter(|message| !is_without_consent(fields) && !message.is_empty());
     let message = message.map(|message| format!(": {}", cut(message, MESSAGE_CHARS)));
     format!(
         "refused {}{count}{}",
-        told.reason,
+        fields.reason,
         message.unwrap_or_default()
     )
 }
 
 /// Describes what confinement denied, as far as the record has it.
-fn denials(told: &RecordFields<'_>) -> Vec<String> {
+fn denials(fields: &RecordFields<'_>) -> Vec<String> {
     let mut denied: Vec<String> = Vec::new();
-    for call in &told.denied {
+    for call in &fields.denied {
         let word = match call.as_str() {
             "socket" => "the network",
             "clone" | "clone3" | "fork" | "vfork" => "processes",
@@ -557,9 +565,12 @@ fn denials(told: &RecordFields<'_>) -> Vec<String> {
             denied.push(plain(word));
         }
     }
-    let kept = told.stderr.as_ref().and_then(|stderr| stderr.kept.as_ref());
+    let kept = fields
+        .stderr
+        .as_ref()
+        .and_then(|stderr| stderr.kept.as_ref());
     let kept = kept.map_or("", |kept| &kept.text);
-    let refused = match told.refused_lines {
+    let refused = match fields.refused_lines {
         0 => Vec::new(),
         _ => refusals(kept.as_bytes()),
     };
@@ -569,7 +580,7 @@ fn denials(told: &RecordFields<'_>) -> Vec<String> {
         .take(NAMED)
         .map(|line| format!("`{}`", plain(line)))
         .collect();
-    denied.extend(match (named.is_empty(), told.refused_lines) {
+    denied.extend(match (named.is_empty(), fields.refused_lines) {
         (false, _) => named,
         (true, 0) => Vec::new(),
         (true, 1) => vec!["a file (1 line of its stderr)".to_owned()],
@@ -589,7 +600,7 @@ fn label(begun: &Begun, home: Option<&Path>) -> String {
         .map_or(&[][..], |command| &command.argv);
     match words {
         [] => "-".to_owned(),
-        // What a shell runs.
+        // The line of a shell.
         [_, option, line] if option == "-c" => line.clone(),
         [program, script, rest @ ..] if program.starts_with('/') && script.starts_with('/') => {
             joined(begun, home, script, rest)
@@ -670,10 +681,10 @@ mod tests {
     fn an_end_has_a_word_for_programs_and_words_for_people() {
         let outcome = |json: &str, expected: Ending, words: &str| {
             let line = format!("{{\"sequence\":1,\"time\":\"\",{json}}}");
-            let told = RecordFields::read(line.as_bytes()).unwrap();
-            let ending = ending(&told);
+            let fields = RecordFields::read(line.as_bytes()).unwrap();
+            let ending = ending(&fields);
             assert_eq!(
-                (ending, &*end_words(&told, ending)),
+                (ending, &*end_words(&fields, ending)),
                 (expected, words),
                 "{json}"
             );

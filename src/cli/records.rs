@@ -56,7 +56,7 @@ pub(super) struct WhichRecords {
 }
 
 impl WhichRecords {
-    /// Returns the same without what an end alone is selected by, so that the starts of all selected ends are selected too.
+    /// Returns the same without the filters of ends alone, so that the starts of all selected ends are selected, too.
     fn with_starts(self) -> Self {
         Self {
             since: None,
@@ -139,7 +139,7 @@ fn end(name: &str) -> Result<(String, RequestEnd), String> {
         })
 }
 
-/// What is shown of records, in the journal's order.
+/// A consumer of selected records, in the journal's order.
 pub(super) trait Shown {
     /// Whether it needs records that are not selected, too.
     const NEEDS_ALL: bool;
@@ -148,7 +148,7 @@ pub(super) trait Shown {
     fn record(
         &mut self,
         line: &[u8],
-        told: &RecordFields<'_>,
+        fields: &RecordFields<'_>,
         is_selected: bool,
     ) -> Option<Vec<u8>>;
 
@@ -163,7 +163,7 @@ pub(super) fn read(
     mut wanted: impl FnMut(&[u8], &RecordFields<'_>) -> bool,
 ) -> Result<Option<(u64, String)>, Failure> {
     let mut scan = Scan::new(&context.load()?.journal(), which);
-    while scan.step(|line, told, is_selected| !is_selected || wanted(line, told))? {}
+    while scan.step(|line, fields, is_selected| !is_selected || wanted(line, fields))? {}
     Ok(scan.last)
 }
 
@@ -178,7 +178,7 @@ pub(super) fn ask(
     connect::block_on(&connect::runtime()?, async {
         let mut client = connect(context, address).await?;
         let records = query(&mut client, which, limit).await?;
-        let wanted = |_, line: &[u8], told: &RecordFields<'_>| wanted(line, told);
+        let wanted = |_, line: &[u8], fields: &RecordFields<'_>| wanted(line, fields);
         each(records, |found| found.record, wanted).await
     })
 }
@@ -196,14 +196,14 @@ impl TailArgs {
         let mut scan = Scan::new(&context.load()?.journal(), self.which);
         let mut last = Last::new(self.lines);
         let mut goes_on = true;
-        while scan.step(|line, told, is_selected| {
-            goes_on = last.add(shown.record(line, told, is_selected));
+        while scan.step(|line, fields, is_selected| {
+            goes_on = last.add(shown.record(line, fields, is_selected));
             goes_on
         })? {}
         goes_on = goes_on && last.print(self.follow, shown);
         while goes_on {
-            while scan.step(|line, told, is_selected| {
-                let text = shown.record(line, told, is_selected);
+            while scan.step(|line, fields, is_selected| {
+                let text = shown.record(line, fields, is_selected);
                 goes_on = text.is_none_or(|text| output::try_stdout(&text));
                 goes_on
             })? {}
@@ -239,9 +239,9 @@ impl TailArgs {
             let mut last = Last::new(self.lines);
             let (mut goes_on, mut seen) = (true, 0);
             let records = query(&mut client, asked, 0).await?;
-            let keep = |sequence, line: &[u8], told: &RecordFields<'_>| {
+            let keep = |sequence, line: &[u8], fields: &RecordFields<'_>| {
                 seen = sequence;
-                goes_on = last.add(shown.record(line, told, matcher.takes(told)));
+                goes_on = last.add(shown.record(line, fields, matcher.takes(fields)));
                 goes_on
             };
             each(records, |found| found.record, keep).await?;
@@ -249,11 +249,11 @@ impl TailArgs {
             let Some(watched) = watched.filter(|_| goes_on) else {
                 return Ok(());
             };
-            let print = |sequence, line: &[u8], told: &RecordFields<'_>| {
+            let print = |sequence, line: &[u8], fields: &RecordFields<'_>| {
                 if sequence <= seen {
                     return true;
                 }
-                let text = shown.record(line, told, matcher.takes(told));
+                let text = shown.record(line, fields, matcher.takes(fields));
                 text.is_none_or(|text| output::try_stdout(&text))
             };
             each(watched, |written| written.record, print).await
@@ -290,7 +290,7 @@ impl Scan {
         let Some(line) = self.reader.next_line()? else {
             return Ok(false);
         };
-        let Some(told) = RecordFields::read(line) else {
+        let Some(fields) = RecordFields::read(line) else {
             if !self.strange {
                 output::stderr(
                     "hookjail: there are lines that are no records: see `hookjail audit verify`",
@@ -299,8 +299,8 @@ impl Scan {
             self.strange = true;
             return Ok(true);
         };
-        self.last = Some((told.sequence, told.hash.clone().into_owned()));
-        Ok(wanted(line, &told, self.matcher.takes(&told)))
+        self.last = Some((fields.sequence, fields.hash.clone().into_owned()));
+        Ok(wanted(line, &fields, self.matcher.takes(&fields)))
     }
 }
 
@@ -348,8 +348,8 @@ async fn each<M>(
     while let Some(found) = records.message().await.map_err(refused)? {
         let record = record(found).unwrap_or_default();
         let line = record.json.as_bytes();
-        let told = RecordFields::read(line);
-        if told.is_some_and(|told| !wanted(record.sequence, line, &told)) {
+        let fields = RecordFields::read(line);
+        if fields.is_some_and(|fields| !wanted(record.sequence, line, &fields)) {
             break;
         }
     }

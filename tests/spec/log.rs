@@ -329,11 +329,11 @@ async fn runs_are_selected_by_times_as_people_write_them() {
         let wrong = line(&daemon, &[command, &["--since", "foo"]].concat())
             .output()
             .unwrap();
-        let said = String::from_utf8_lossy(&wrong.stderr);
+        let answer = String::from_utf8_lossy(&wrong.stderr);
         let expected = "`foo` is no time; write 1h, yesterday, 2026-11-26 or 2026-11-26T12:00Z";
         assert!(
-            wrong.status.code() == Some(2) && said.contains(expected),
-            "{said}"
+            wrong.status.code() == Some(2) && answer.contains(expected),
+            "{answer}"
         );
         let right = line(&daemon, &[command, &["--since", "2d"]].concat())
             .output()

@@ -247,10 +247,14 @@ fn one_line_of_settings_confines_the_hooks_of_plugins_too_and_is_taken_back() {
 
     // What goes past the prefix is named.
     assert_eq!(done.status.code(), Some(1), "{done:?}");
-    let told = json(&done);
-    assert_eq!(told["unconfined"].as_array().unwrap().len(), 1, "{told}");
-    assert_eq!(told["unconfined"][0]["place"], "Stop");
-    assert_eq!(told["needed"].as_array().unwrap().len(), 2, "{told}");
+    let report = json(&done);
+    assert_eq!(
+        report["unconfined"].as_array().unwrap().len(),
+        1,
+        "{report}"
+    );
+    assert_eq!(report["unconfined"][0]["place"], "Stop");
+    assert_eq!(report["needed"].as_array().unwrap().len(), 2, "{report}");
     assert_eq!(home.text(projects), before[1]);
     let own = "\"$CLAUDE_PROJECT_DIR\"/.claude/hooks/guard.sh";
     for (line, plugin, stopped, why) in [
@@ -310,10 +314,10 @@ fn an_updated_plugin_is_refused_until_it_is_allowed_and_settings_that_switch_the
         "p/.claude/settings.local.json",
         &json!({"env": {"CLAUDE_CODE_SHELL_PREFIX": ""}}),
     );
-    let told = json(&home.hookjail(&["--json", "install", "--claude-code", "--yes"]));
+    let report = json(&home.hookjail(&["--json", "install", "--claude-code", "--yes"]));
     assert!(
-        told["unread"].to_string().contains("settings.local.json"),
-        "{told}"
+        report["unread"].to_string().contains("settings.local.json"),
+        "{report}"
     );
 }
 

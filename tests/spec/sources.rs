@@ -22,8 +22,8 @@ fn group(command: &str) -> Value {
 }
 
 /// Returns the commands that a result names as unconfined, each with the end of its file's path.
-fn unconfined(told: &Value) -> Vec<(String, String)> {
-    let all = told["unconfined"].as_array().unwrap().iter();
+fn unconfined(report: &Value) -> Vec<(String, String)> {
+    let all = report["unconfined"].as_array().unwrap().iter();
     let text = |it: &Value| it.as_str().unwrap().to_owned();
     let all = all.map(|it| {
         let file = text(&it["file"]);
@@ -123,8 +123,8 @@ fn every_command_of_claude_code_that_stays_unconfined_is_named() {
     let done = home.hookjail(&INSTALL);
 
     assert_eq!(done.status.code(), Some(1), "{done:?}");
-    let told = json(&done);
-    let mut found = unconfined(&told);
+    let report = json(&done);
+    let mut found = unconfined(&report);
     found.sort();
     let expected = [
         ("SKILL.md", "skill.sh"),
@@ -138,16 +138,16 @@ fn every_command_of_claude_code_that_stays_unconfined_is_named() {
     ];
     let expected = expected.map(|(file, command)| (file.to_owned(), command.to_owned()));
     assert_eq!(found, expected);
-    assert_eq!(told["unread"], json!([]));
+    assert_eq!(report["unread"], json!([]));
     let shown = home.hookjail(&["install", "--claude-code", "--dry-run"]);
     assert_eq!(shown.status.code(), Some(1), "{shown:?}");
     let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
     assert_eq!(shown.matches("UNCONFINED: ").count(), 8, "{shown}");
     assert!(shown.contains("8 UNCONFINED"), "{shown}");
     for words in [&["doctor"][..], &["allow", "--check"]] {
-        let told = home.hookjail(words);
-        let told = String::from_utf8_lossy(&told.stdout).into_owned();
-        assert!(told.contains("claude-code: 8 UNCONFINED"), "{told}");
+        let report = home.hookjail(words);
+        let report = String::from_utf8_lossy(&report.stdout).into_owned();
+        assert!(report.contains("claude-code: 8 UNCONFINED"), "{report}");
     }
 }
 
@@ -170,12 +170,12 @@ fn plugins_whose_hooks_cannot_be_read_are_named_and_the_others_too() {
     let done = home.hookjail(&INSTALL);
 
     assert_eq!(done.status.code(), Some(1), "{done:?}");
-    let told = json(&done);
+    let report = json(&done);
     assert_eq!(
-        unconfined(&told),
+        unconfined(&report),
         [("hooks.json".to_owned(), "good.sh".to_owned())]
     );
-    let unread = told["unread"].to_string();
+    let unread = report["unread"].to_string();
     for part in [
         "broken/1.0.0/hooks/hooks.json",
         "mixed/1.0.0/hooks/hooks.json",
@@ -261,12 +261,12 @@ fn settings_behind_other_links_stay_and_stop_no_other_file() {
     home.own();
     let done = home.hookjail(&INSTALL);
     assert_eq!(done.status.code(), Some(1), "{done:?}");
-    let told = json(&done);
+    let report = json(&done);
     assert!(
-        told["unread"]
+        report["unread"]
             .to_string()
             .contains("is a link, or lies behind one"),
-        "{told}"
+        "{report}"
     );
     assert_eq!(home.text("other/x.json"), outside);
     assert!(line(&home.text(SETTINGS), "PreToolUse").contains(" --as claude-code "));
@@ -277,8 +277,8 @@ fn settings_behind_other_links_stay_and_stop_no_other_file() {
         home.own();
         lchown(home.path("other/x.json"), Some(0), Some(0)).unwrap();
         let done = home.hookjail(&INSTALL);
-        let told = json(&done);
-        assert_eq!(told["unread"].as_array().unwrap().len(), 2, "{told}");
+        let report = json(&done);
+        assert_eq!(report["unread"].as_array().unwrap().len(), 2, "{report}");
         assert_eq!(home.text("other/x.json"), outside);
     }
 }
@@ -295,14 +295,14 @@ fn an_entry_or_file_that_cannot_be_read_stops_no_other() {
     let done = home.hookjail(&INSTALL);
 
     assert_eq!(done.status.code(), Some(1), "{done:?}");
-    let told = json(&done);
-    let file = told["files"].as_array().unwrap().iter();
+    let report = json(&done);
+    let file = report["files"].as_array().unwrap().iter();
     let mut file = file.filter(|it| it["file"] == json!(home.path(SETTINGS)));
     let broken = file.next().unwrap()["broken"].clone();
-    assert_eq!(broken.as_array().unwrap().len(), 2, "{told}");
+    assert_eq!(broken.as_array().unwrap().len(), 2, "{report}");
     assert!(
-        told["unread"].to_string().contains("settings.local.json"),
-        "{told}"
+        report["unread"].to_string().contains("settings.local.json"),
+        "{report}"
     );
     let now: Value = serde_json::from_str(&home.text(SETTINGS)).unwrap();
     assert_eq!(now["hooks"]["Stop"], settings["hooks"]["Stop"]);

@@ -424,7 +424,7 @@ pub fn why(failure: &Failure) -> String {
 
 /// Returns the sentence for the user about a refusal that the user can lift.
 ///
-/// It is fixed: no text of a hook or a payload reaches the user by it.
+/// The sentence is fixed: no text of a hook or a payload reaches the user by this way.
 fn notice(failure: &Failure) -> Option<&'static str> {
     const ALLOW: &str =
         "hookjail refused a hook that is new or changed. Run in this project: hookjail allow";

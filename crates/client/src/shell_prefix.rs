@@ -1,6 +1,6 @@
 //! `hookjail-run --shell-prefix`: takes every line that a runtime hands to a shell, and stands in for those of hooks.
 //!
-//! A runtime hands lines of hooks, of its own tool and of servers of tools to one program. Only hooks are confined. What a line is
+//! A runtime hands lines of hooks, of its own tool and of servers of tools to one program. Only hooks are confined. The kind of a line
 //! is decided by what the runtime sets and writes, as a hook's author chooses the line: for each hook the runtime sets the variable
 //! of its project or plugin, and writes an event to its stdin. What is neither a tool's line nor a server's runs as a hook does.
 
@@ -55,13 +55,13 @@ pub struct ShellLine {
     /// The words of `run` before the command.
     options: Vec<OsString>,
     /// The calling program's name.
-    own: OsString,
+    program: OsString,
     runtime: Option<Adopted>,
 }
 
-/// What a line is of.
+/// The kinds of lines that a runtime hands to a shell.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum LineOf {
+enum LineKind {
     Hook,
     Server,
     Tool,
@@ -70,7 +70,7 @@ enum LineOf {
 impl ShellLine {
     /// Recognises a command line with [`OPTION`]; `None` without it.
     pub fn taken(words: &[OsString]) -> Option<Self> {
-        let (own, rest) = words.split_first()?;
+        let (program, rest) = words.split_first()?;
         let (option, rest) = rest.split_first()?;
         let (line, options) = rest.split_last().filter(|_| option == OPTION)?;
         let options = options.strip_suffix(&["--".into()]).unwrap_or(options);
@@ -79,7 +79,7 @@ impl ShellLine {
         Some(Self {
             line: line.to_str()?.to_owned(),
             options: options.to_vec(),
-            own: own.clone(),
+            program: program.clone(),
             runtime: runtime.flatten(),
         })
     }
@@ -88,7 +88,7 @@ impl ShellLine {
     ///
     /// Its program is found as `install` finds it: one command without a shell, with the variables that the runtime sets.
     pub fn words(&self) -> Vec<OsString> {
-        let mut all = vec![self.own.clone(), "run".into()];
+        let mut all = vec![self.program.clone(), "run".into()];
         all.extend_from_slice(&self.options);
         all.push("--".into());
         let value = |name: &str| {
@@ -104,9 +104,9 @@ impl ShellLine {
 
     /// Runs the line as it is, where it is no hook's. Returns where that fails, with the code, and `None` for a hook's.
     pub fn run_if_no_hook(&self) -> Option<ExitCode> {
-        let mut command = match self.of() {
-            LineOf::Hook => return None,
-            LineOf::Tool => {
+        let mut command = match self.kind() {
+            LineKind::Hook => return None,
+            LineKind::Tool => {
                 let shell = env::var_os("SHELL").filter(|shell| {
                     let shell = Path::new(shell);
                     shell.is_absolute() && SHELLS.iter().any(|name| shell.ends_with(name))
@@ -115,7 +115,7 @@ impl ShellLine {
                 command.arg("-c").arg(&self.line);
                 command
             }
-            LineOf::Server => {
+            LineKind::Server => {
                 let words = shlex::split(&self.line)?;
                 let (program, arguments) = words.split_first()?;
                 let mut command = Command::new(program);
@@ -148,21 +148,21 @@ impl ShellLine {
             .collect()
     }
 
-    fn of(&self) -> LineOf {
+    fn kind(&self) -> LineKind {
         let Some(prefix) = self.runtime.and_then(|runtime| runtime.shell_prefix) else {
-            return LineOf::Hook;
+            return LineKind::Hook;
         };
         let is_set = |name| env::var_os(name).is_some();
         let mut names = self.variables(&[Holds::Project, Holds::Plugin]);
         if !names.any(is_set) {
             return match self.line.contains(prefix.of_tools) {
-                true => LineOf::Tool,
-                false => LineOf::Hook,
+                true => LineKind::Tool,
+                false => LineKind::Hook,
             };
         }
         match first_message().is_some_and(|message| is_of_a_server(&message)) {
-            true => LineOf::Server,
-            false => LineOf::Hook,
+            true => LineKind::Server,
+            false => LineKind::Hook,
         }
     }
 }

@@ -337,9 +337,9 @@ impl Adopted {
 
     /// Builds the answer as [`Adopted::failed`] does, with a sentence for the user where that one has a message.
     pub fn failed_with_notice(self, point: Option<&str>, why: &str, notice: &str) -> HookOutput {
-        let said = self.failed(point, why);
-        match said.stdout.is_empty() {
-            true => said,
+        let answer = self.failed(point, why);
+        match answer.stdout.is_empty() {
+            true => answer,
             false => {
                 let message = format!("{why}. {notice}");
                 HookOutput::by_words(&json!({"systemMessage": message}), why)

@@ -63,7 +63,7 @@ pub(super) struct Needed {
     pub(super) refused: Refused,
 }
 
-/// What was found of a runtime.
+/// The commands of a runtime that were found, and the files that could not be read.
 #[derive(Default)]
 pub(super) struct Elsewhere {
     /// Those that are confined by the runtime's shell prefix, and allowed, as the list spells them.

@@ -5,6 +5,7 @@ use serde_json::json;
 use crate::{
     Mode,
     adopt::{Adapter, HookOutput},
+    claude_code,
     settings::{Holds, Settings},
     sources::{Form, Place, Root, Sources},
 };
@@ -48,23 +49,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
             _ => HookOutput::by_code(2, why),
         })
     },
-    notice: |point, why, notice| {
-        let answer = match point {
-            "PreToolUse" => json!({
-                "hookSpecificOutput": {
-                    "hookEventName": point,
-                    "permissionDecision": "deny",
-                    "permissionDecisionReason": why,
-                },
-                "systemMessage": notice,
-            }),
-            "UserPromptSubmit" => {
-                json!({"decision": "block", "reason": why, "systemMessage": notice})
-            }
-            _ => return None,
-        };
-        Some(HookOutput::by_words(&answer, why))
-    },
+    notice: claude_code::ADAPTER.notice,
     obeys: &[".agents/", ".codex/"],
     settings: Settings {
         project: &[".codex/hooks.json"],

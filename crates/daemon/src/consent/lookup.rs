@@ -53,8 +53,8 @@ impl Consented<'_> {
         let trees = trees().unwrap_or_default();
         let mut others = trees.others();
         let counts = |tree: &Path| {
-            let there = Elsewhere::new(sought, &trees, tree);
-            there.is_some_and(|it| self.check_here(&it.sought(sought)) == Check::Hit)
+            let elsewhere = Elsewhere::new(sought, &trees, tree);
+            elsewhere.is_some_and(|it| self.check_here(&it.sought(sought)) == Check::Hit)
         };
         match others.any(counts) {
             true => Check::Hit,
@@ -94,12 +94,12 @@ impl Consented<'_> {
         if self.list.has_data() {
             let trees = trees().unwrap_or_default();
             for tree in trees.others() {
-                let Some(there) = Elsewhere::new(sought, &trees, tree) else {
+                let Some(elsewhere) = Elsewhere::new(sought, &trees, tree) else {
                     continue;
                 };
-                let marked = self.list.with_data(&lookup(&there.sought(sought), &[]));
-                let here = |path: &Path| trees.back_from(path, tree);
-                found.extend(marked.into_iter().map(|it| it.moved(here)));
+                let marked = self.list.with_data(&lookup(&elsewhere.sought(sought), &[]));
+                let in_this_tree = |path: &Path| trees.back_from(path, tree);
+                found.extend(marked.into_iter().map(|it| it.moved(in_this_tree)));
             }
         }
         found
@@ -145,13 +145,13 @@ impl Elsewhere {
         })
     }
 
-    fn sought<'a>(&'a self, here: &Sought<'a>) -> Sought<'a> {
+    fn sought<'a>(&'a self, local: &Sought<'a>) -> Sought<'a> {
         Sought {
             command: &self.command,
             digests: &self.digests,
             working_dir: self.working_dir.as_deref(),
             workspace: self.workspace.as_deref(),
-            ..*here
+            ..*local
         }
     }
 }

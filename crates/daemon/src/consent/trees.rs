@@ -17,7 +17,7 @@ const MOST: usize = 256;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Trees {
     others: Vec<PathBuf>,
-    own: PathBuf,
+    root: PathBuf,
 }
 
 impl Trees {
@@ -26,8 +26,8 @@ impl Trees {
     #[must_use]
     pub fn find(directory: &Path) -> Option<Self> {
         let has_git = |path: &&Path| path.join(".git").symlink_metadata().is_ok();
-        let own = directory.ancestors().find(has_git)?.to_owned();
-        let common = common(&own)?;
+        let root = directory.ancestors().find(has_git)?.to_owned();
+        let common = common(&root)?;
         let linked = fs::read_dir(common.join("worktrees")).ok()?;
         let linked = linked.take(MOST).filter_map(|entry| {
             let link = fs::read_to_string(entry.ok()?.path().join("gitdir")).ok()?;
@@ -36,9 +36,9 @@ impl Trees {
         let main = (common.file_name()? == ".git").then(|| common.parent().map(Path::to_owned));
         let all = main.flatten().into_iter().chain(linked);
         let is_other =
-            |tree: &PathBuf| *tree != own && self::common(tree).as_ref() == Some(&common);
+            |tree: &PathBuf| *tree != root && self::common(tree).as_ref() == Some(&common);
         let others: Vec<_> = all.filter(is_other).collect();
-        (!others.is_empty()).then_some(Self { others, own })
+        (!others.is_empty()).then_some(Self { others, root })
     }
 
     /// Returns the roots of the others.
@@ -48,12 +48,12 @@ impl Trees {
 
     /// Returns the path at the same place of another tree.
     pub(super) fn in_other(&self, path: &Path, tree: &Path) -> PathBuf {
-        moved(path, &self.own, tree)
+        moved(path, &self.root, tree)
     }
 
     /// Returns the path at the same place of this tree.
     pub(super) fn back_from(&self, path: &Path, tree: &Path) -> PathBuf {
-        moved(path, tree, &self.own)
+        moved(path, tree, &self.root)
     }
 
     /// Returns a command whose words name the same places of another tree; `None` where no shell could have written it.
@@ -72,8 +72,8 @@ fn common(tree: &Path) -> Option<PathBuf> {
     match GitPlaces::find(tree) {
         Ok(Some(places)) => Some(places.common),
         Ok(None) => {
-            let own = tree.join(".git").canonicalize().ok()?;
-            own.join("objects").is_dir().then_some(own)
+            let git = tree.join(".git").canonicalize().ok()?;
+            git.join("objects").is_dir().then_some(git)
         }
         Err(_) => None,
     }
@@ -105,12 +105,12 @@ mod tests {
         fs::create_dir_all(git.join("objects")).unwrap();
         write(git.join("HEAD"), "ref: refs/heads/main\n");
         for name in ["one", "two"] {
-            let own = git.join("worktrees").join(name);
-            write(own.join("HEAD"), "ref: refs/heads/x\n");
-            write(own.join("commondir"), "../..\n");
+            let linked = git.join("worktrees").join(name);
+            write(linked.join("HEAD"), "ref: refs/heads/x\n");
+            write(linked.join("commondir"), "../..\n");
             let link = root.join(name).join(".git");
-            write(own.join("gitdir"), &format!("{}\n", link.display()));
-            write(link, &format!("gitdir: {}\n", own.display()));
+            write(linked.join("gitdir"), &format!("{}\n", link.display()));
+            write(link, &format!("gitdir: {}\n", linked.display()));
         }
         (directory, root)
     }
@@ -140,12 +140,15 @@ mod tests {
     fn a_directory_that_only_claims_to_be_a_tree_is_none() {
         let (_kept, root) = repository();
         let other = root.join("other");
-        let own = root.join("main/.git/worktrees/one");
-        write(other.join(".git"), &format!("gitdir: {}\n", own.display()));
+        let linked = root.join("main/.git/worktrees/one");
+        write(
+            other.join(".git"),
+            &format!("gitdir: {}\n", linked.display()),
+        );
         assert_eq!(Trees::find(&other), None);
         // The repository names it, and it is another one's.
         write(
-            own.join("gitdir"),
+            linked.join("gitdir"),
             &format!("{}\n", other.join(".git").display()),
         );
         fs::remove_file(other.join(".git")).unwrap();
@@ -157,7 +160,7 @@ mod tests {
     fn a_command_is_the_same_at_the_same_place_of_another_tree() {
         let trees = Trees {
             others: vec!["/r/main".into()],
-            own: "/r/one".into(),
+            root: "/r/one".into(),
         };
         for (command, expected) in [
             ("/r/one/g.sh -x", Some("/r/main/g.sh -x")),
