@@ -30,10 +30,10 @@ use hookjail_client::{
     server,
 };
 use hookjail_contract::Mode;
-use hookjail_policy::{GrantPlace, HookView, Network, Policy, git_paths};
+use hookjail_policy::{GrantPlace, HookView, Network, Policy, Registry, git_paths};
 use hookjail_sandbox::{
     program::{OpenedFor, Program, Script, digest::DigestCache},
-    rootfs::View,
+    rootfs::{Root, View},
 };
 
 use self::ask::Where;
@@ -226,20 +226,38 @@ pub(super) struct Serves {
     pub(super) notices: bool,
 }
 
+/// The basis of consents: the profiles of a configuration, and the root of its containers.
+struct Ground {
+    registry: Registry,
+    root: Option<Root>,
+}
+
+impl Ground {
+    /// Reads both.
+    ///
+    /// # Errors
+    ///
+    /// Fails where a profile or the root cannot be read.
+    fn read(config: &Config) -> Result<Self, Failure> {
+        Ok(Self {
+            registry: Assembly::registry(config)?,
+            root: Assembly::root(config)?,
+        })
+    }
+}
+
 /// Binds a command to the current content of its files, in each of its spellings, that of `hookjail run` first.
 ///
 /// # Errors
 ///
 /// Fails where there is no such profile, the program cannot be found or read, or the command is not UTF-8.
-pub(super) fn bind(
-    config: &Config,
+fn bind(
+    Ground { registry, root }: &Ground,
     terms: &Terms,
     argv: Vec<OsString>,
 ) -> Result<Vec<BoundConsent>, Failure> {
-    let registry = Assembly::registry(config)?;
-    let policy = profile::find(&registry, &terms.profile)?;
-    let root = Assembly::root(config)?;
-    let mut argv = match &root {
+    let policy = profile::find(registry, &terms.profile)?;
+    let mut argv = match root {
         None => resolve_name(argv)?,
         // A name without a slash is resolved in the container's root, by the profile's `PATH`.
         Some(_) => argv,
@@ -350,7 +368,7 @@ fn allow(
     terms: &Terms,
     argv: Vec<OsString>,
 ) -> Result<ExitCode, Failure> {
-    let all = bind(config, terms, argv)?;
+    let all = bind(&Ground::read(config)?, terms, argv)?;
     record(config, all.iter())?;
     for bound in &all {
         tell(context, &terms.profile, bound);

@@ -18,12 +18,14 @@ use hookjail_daemon::{
     },
 };
 
-use super::{BoundConsent, Terms, bind};
+use super::{BoundConsent, Ground, Terms, bind};
 
 /// The user's list of consents, with the texts that were approved.
 pub(in crate::cli) struct Book<'a> {
     approved: Approved,
     config: &'a Config,
+    /// The profiles and the root, or why they cannot be read: then no command has a standing.
+    ground: Result<Ground, String>,
     list: Allowlist,
 }
 
@@ -53,9 +55,15 @@ impl<'a> Book<'a> {
         let path = config.allowlist();
         Ok(Self {
             approved: Approved::beside(&path),
+            ground: Ground::read(config).map_err(|failure| failure.message),
             list: Allowlist::load(&path)?,
             config,
         })
+    }
+
+    fn bind(&self, terms: &Terms, argv: Vec<OsString>) -> Result<Vec<BoundConsent>, Failure> {
+        let ground = self.ground.as_ref();
+        bind(ground.map_err(Failure::new)?, terms, argv)
     }
 
     /// Returns the standing of a command that runs in a workspace, or without one.
@@ -69,7 +77,7 @@ impl<'a> Book<'a> {
         argv: Vec<OsString>,
         workspace: Option<&Path>,
     ) -> Result<Standing, Failure> {
-        let mut bound = bind(self.config, &terms, argv.clone())?;
+        let mut bound = self.bind(&terms, argv.clone())?;
         let spelled = |entry: &&Entry| {
             let mut spellings = bound.iter().map(|it| &it.entry.command);
             spellings.any(|command| *command == entry.command)
@@ -85,7 +93,7 @@ impl<'a> Book<'a> {
                 ..terms
             };
             // An argument that was data and is gone is no reason to refuse the question.
-            bound = bind(self.config, &terms, argv).unwrap_or(bound);
+            bound = self.bind(&terms, argv).unwrap_or(bound);
         }
         let refused = bound.first().and_then(|it| self.refused(it, workspace));
         Ok(Standing { bound, refused })
@@ -105,11 +113,7 @@ impl<'a> Book<'a> {
             within: scope.clone(),
         };
         let words = shlex::split(&entry.command).unwrap_or_default();
-        let bound = bind(
-            self.config,
-            &terms,
-            words.into_iter().map(Into::into).collect(),
-        );
+        let bound = self.bind(&terms, words.into_iter().map(Into::into).collect());
         let bound = bound.unwrap_or_default();
         let mut same = bound.iter().filter(|it| it.entry.command == entry.command);
         match same.next().map(|it| self.check(it, scope.as_deref())) {

@@ -4,11 +4,12 @@
 //! allowlist, each under the digest of its content, as long as an allowlist entry has that digest.
 
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     fs::{self, File, OpenOptions},
     io::{self, Read},
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use sha2::{Digest, Sha256};
@@ -28,6 +29,8 @@ const MAX_TEXT_BYTES: usize = 256 * 1024;
 /// The store of approved texts.
 #[derive(Clone, Debug)]
 pub struct Approved {
+    /// Whether a profile, by its digest, is covered by one that was approved under another: both stand for contents.
+    covered: Arc<Mutex<HashMap<(String, String), bool>>>,
     directory: PathBuf,
 }
 
@@ -36,6 +39,7 @@ impl Approved {
     #[must_use]
     pub fn beside(allowlist: &Path) -> Self {
         Self {
+            covered: Arc::default(),
             directory: allowlist.with_extension("approved"),
         }
     }
@@ -68,15 +72,28 @@ impl Approved {
     }
 
     /// Returns a profile as it was approved under this digest; `None` where that text is not kept, or no longer means the same.
-    pub(super) fn profile(
-        &self,
-        digest: &str,
-        now: &Policy,
-        references: &References,
-    ) -> Option<Policy> {
+    fn profile(&self, digest: &str, now: &Policy, references: &References) -> Option<Policy> {
         let text = self.kept(digest)?;
         let policy = Policy::read(now.name.clone(), &text, references).ok()?;
         (policy.digest == digest).then_some(policy)
+    }
+
+    /// Returns whether a profile allows no more than the one that was approved under this digest, whose text is kept.
+    pub(super) fn covers(&self, digest: &str, now: &Policy, references: &References) -> bool {
+        let pair = (digest.to_owned(), now.digest.clone());
+        let known = |covered: &Mutex<HashMap<_, _>>| {
+            let covered = covered.lock().unwrap_or_else(PoisonError::into_inner);
+            covered.get(&pair).copied()
+        };
+        if let Some(covers) = known(&self.covered) {
+            return covers;
+        }
+        let Some(wider) = self.wider(digest, now, references) else {
+            return false;
+        };
+        let mut covered = self.covered.lock().unwrap_or_else(PoisonError::into_inner);
+        covered.insert(pair, wider.is_empty());
+        wider.is_empty()
     }
 
     /// Returns what a profile allows and the one that was approved under this digest does not; `None` where that one is not kept.

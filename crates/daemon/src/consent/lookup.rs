@@ -73,10 +73,8 @@ impl Consented<'_> {
         let (own, name) = (policy.digest.as_str(), policy.name.as_str());
         let others = self.list.profile_digests(sought.command, name);
         let others = others.into_iter().filter(|digest| *digest != own);
-        let covering = others.filter(|digest| {
-            let approved = self.approved.profile(digest, policy, self.references);
-            approved.is_some_and(|approved| policy.wider_than(&approved).is_empty())
-        });
+        let covering =
+            others.filter(|digest| self.approved.covers(digest, policy, self.references));
         [own]
             .into_iter()
             .chain(covering)
@@ -91,7 +89,7 @@ impl Consented<'_> {
         trees: impl FnOnce() -> Option<Trees>,
     ) -> Vec<WithData> {
         let mut found = self.list.with_data(&lookup(sought, &[]));
-        if self.list.has_data() {
+        if found.is_empty() && self.list.has_data() {
             let trees = trees().unwrap_or_default();
             for tree in trees.others() {
                 let Some(elsewhere) = Elsewhere::new(sought, &trees, tree) else {
