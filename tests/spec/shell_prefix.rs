@@ -256,9 +256,9 @@ fn one_line_of_settings_confines_the_hooks_of_plugins_too_and_is_taken_back() {
     assert_eq!(report["unconfined"][0]["place"], "Stop");
     assert_eq!(report["needed"].as_array().unwrap().len(), 2, "{report}");
     assert_eq!(home.text(projects), before[1]);
-    let own = "\"$CLAUDE_PROJECT_DIR\"/.claude/hooks/guard.sh";
+    let guard = "\"$CLAUDE_PROJECT_DIR\"/.claude/hooks/guard.sh";
     for (line, plugin, stopped, why) in [
-        (own, None, "rm -rf /", "no rm here\n"),
+        (guard, None, "rm -rf /", "no rm here\n"),
         (LINE, Some(ROOT), "cat secret", "no secrets\n"),
     ] {
         let denied = by_its_shell(&home, line, plugin, &call(stopped));
@@ -280,9 +280,17 @@ fn one_line_of_settings_confines_the_hooks_of_plugins_too_and_is_taken_back() {
         assert_eq!(json(&again)["changed"], false, "{again:?}");
     }
 
-    let back = home.hookjail(&["install", "--claude-code", "--uninstall", "--yes"]);
-    assert!(back.status.success(), "{back:?}");
-    assert_eq!([home.text(users), home.text(projects)], before);
+    // Each of the two ways back is one.
+    for back in [
+        &["install", "--claude-code", "--uninstall", "--yes"][..],
+        &["uninstall", "--all", "--yes"],
+    ] {
+        home.hookjail(&words);
+        assert_ne!(home.text(users), before[0]);
+        let done = home.hookjail_in(&home.path("tmp"), back);
+        assert!(done.status.success(), "{back:?}: {done:?}");
+        assert_eq!([home.text(users), home.text(projects)], before, "{back:?}");
+    }
 }
 
 #[test]
