@@ -200,7 +200,7 @@ impl LearnArgs {
         if let Some(path) = &self.output {
             write_new(path, &learned.draft)?;
         }
-        let directory = config.profiles.dirs.last().cloned().unwrap_or_else(|| {
+        let directory = config.profiles.dirs().last().cloned().unwrap_or_else(|| {
             let file = config.file.clone().or(context.call.paths.config_file());
             let beside = file.as_deref().and_then(Path::parent);
             beside.unwrap_or(Path::new("")).join("profiles")
@@ -221,7 +221,7 @@ impl LearnArgs {
                 file.display()
             ));
         }
-        if config.profiles.dirs.is_empty() {
+        if config.profiles.dirs().is_empty() {
             next.push(format!(
                 "name the directory in the configuration: [profiles] dirs = [{:?}]",
                 directory.display().to_string()

@@ -41,7 +41,7 @@ pub(in crate::cli) fn find_profile(
     name: &str,
 ) -> Result<Arc<Policy>, Failure> {
     let found = ProfileName::parse(name).and_then(|name| registry.find(&name).cloned());
-    found.ok_or_else(|| Failure::new(format!("there is no profile `{name}`")))
+    found.ok_or_else(|| Failure::new(registry.absence(name)))
 }
 
 /// Resolves the accesses that a profile allows to a hook of these files, in a workspace.

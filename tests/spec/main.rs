@@ -41,6 +41,7 @@ mod json;
 #[cfg(debug_assertions)]
 mod mutation;
 mod nesting;
+mod profile_files;
 mod profiles;
 mod read_only;
 mod selection;
