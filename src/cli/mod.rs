@@ -19,6 +19,7 @@ mod learned;
 mod observed;
 mod private_server;
 mod profile;
+mod proposal;
 mod ps;
 mod rehearse;
 mod remote;

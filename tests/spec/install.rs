@@ -1136,15 +1136,20 @@ fn with_packages() -> Home {
 
 /// Installs the hooks of a home at a terminal at which somebody has typed answers.
 fn install_at_terminal(home: &Home, answers: &str, words: &[&str]) -> (Output, String) {
+    at_terminal(
+        home,
+        answers,
+        &[&["install", "--claude-code"], words].concat(),
+    )
+}
+
+/// Runs hookjail at a terminal at which somebody has typed answers.
+pub(crate) fn at_terminal(home: &Home, answers: &str, words: &[&str]) -> (Output, String) {
     let pty = nix::pty::openpty(None, None).unwrap();
     let mut typed = fs::File::from(pty.master);
     typed.write_all(answers.as_bytes()).unwrap();
     let program = program();
-    let words = [
-        &[program.to_str().unwrap(), "install", "--claude-code"],
-        words,
-    ]
-    .concat();
+    let words = [&[program.to_str().unwrap()], words].concat();
     let mut command = home.command(&words);
     let path = format!("{}:/usr/bin:/bin", home.path(".local/bin").display());
     command.env("PATH", path).stdin(Stdio::from(pty.slave));

@@ -82,6 +82,7 @@ mod command_line;
 mod install;
 mod interpret;
 mod learn;
+mod learn_apply;
 mod schemas;
 mod scratch;
 mod wire;

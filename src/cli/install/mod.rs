@@ -8,6 +8,7 @@ mod line;
 mod plan;
 mod rehearsal;
 mod settings;
+mod switch;
 mod unserved;
 
 use std::{
@@ -26,7 +27,10 @@ use hookjail_client::{Failure, on_demand, output};
 use hookjail_contract::{Registered, adopt::Adopted};
 use hookjail_sandbox::{Caches, Fetching};
 
-pub(super) use self::allow::{AllowArgs, Here};
+pub(super) use self::{
+    allow::{AllowArgs, Here},
+    switch::Placed,
+};
 use self::{
     fetch::Fetch,
     plan::{Becomes, InstallStep, Planned, Planner, Purpose},
@@ -550,7 +554,7 @@ fn code(planned: &[Planned]) -> ExitCode {
     success(!steps.any(|step| matches!(step.becomes, Becomes::Left(_))))
 }
 
-fn agreed(question: &str) -> Result<bool, Failure> {
+pub(super) fn agreed(question: &str) -> Result<bool, Failure> {
     output::text(&plain(question));
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer)?;

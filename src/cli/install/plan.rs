@@ -114,6 +114,8 @@ pub(super) enum Purpose {
     PutBack,
     /// Confined hooks that are refused are allowed again.
     Renew,
+    /// Bare and confined hooks are confined under the planner's profile.
+    Switch,
 }
 
 /// Plans for the hooks of one runtime.
@@ -206,7 +208,7 @@ impl Planner<'_> {
         };
         let (words, is_one_command) = line_words(hook, shell, &bare, value)?;
         let argv = [variables.clone(), words].concat();
-        if let Some(profile) = confined {
+        if let Some(profile) = confined.filter(|_| self.purpose != Purpose::Switch) {
             return self.renewal(file, hook, argv, (profile, text));
         }
         if self.purpose == Purpose::Renew {
@@ -214,7 +216,7 @@ impl Planner<'_> {
         }
         let program = program()?;
         let form = self.form(&program, hook, shell, &variables);
-        let after = form.of_line(text, is_one_command);
+        let after = form.of_line(&bare, is_one_command);
         let after = after.ok_or("it has a NUL byte")?;
         let edit = file.edit_line(hook, text, &after)?;
         self.change(file, hook, argv, after, vec![edit])
@@ -240,17 +242,21 @@ impl Planner<'_> {
         let read = |reader: &Reader<'_>| reader.words(words);
         let argv =
             |bare: &[String]| [variables.clone(), from_its_directory(hook, bare.to_vec())].concat();
-        if let Some(profile) = self.confined(hook, &value, &variables, read)? {
-            let bare = original.ok_or("its own command is not found in it")?;
+        let confined = self.confined(hook, &value, &variables, read)?;
+        let bare = match &confined {
+            Some(_) => original.ok_or("its own command is not found in it")?,
+            None => words,
+        };
+        if let Some(profile) = confined.filter(|_| self.purpose != Purpose::Switch) {
             return self.renewal(file, hook, argv(bare), (profile, &words.join(" ")));
         }
         if self.purpose == Purpose::Renew {
             return Ok(Becomes::Kept("is not confined"));
         }
         let program = program()?;
-        let confined = self.form(&program, hook, None, &variables).of_words(words);
+        let confined = self.form(&program, hook, None, &variables).of_words(bare);
         let edits = file.edit_words(hook, &confined)?;
-        self.change(file, hook, argv(words), confined.join(" "), edits)
+        self.change(file, hook, argv(bare), confined.join(" "), edits)
     }
 
     /// Returns the profile of a command that is confined already; `None` = another command.

@@ -102,19 +102,7 @@ impl Registry {
             let source = ProfileSource::parse(format!("{name} (proposed)"), name, text)?;
             sources.insert(name.clone(), Ok(source));
         }
-        let mut errors = BTreeMap::new();
-        let mut read = BTreeMap::new();
-        for (name, source) in sources {
-            match source {
-                Ok(source) => {
-                    read.insert(source.name.clone(), source);
-                }
-                Err(error) => {
-                    errors.insert(name, error);
-                }
-            }
-        }
-
+        let (read, errors) = apart(sources);
         let forbidden = Forbidden::locate(forbidden).map_err(|error| ProfileError {
             cause: error.into(),
             line: None,
@@ -148,6 +136,7 @@ impl Registry {
                 }
             }
         }
+        let mut errors = errors;
         errors.extend(unresolved);
         let broken = BTreeMap::new();
         Ok((Self { broken, profiles }, errors))
@@ -270,6 +259,28 @@ impl ProfileSource {
             origin: self.origin.clone(),
         }
     }
+}
+
+/// Parts what could be read from what could not.
+fn apart(
+    sources: BTreeMap<String, Result<ProfileSource, ProfileError>>,
+) -> (
+    BTreeMap<ProfileName, ProfileSource>,
+    BTreeMap<String, ProfileError>,
+) {
+    let mut errors = BTreeMap::new();
+    let mut read = BTreeMap::new();
+    for (name, source) in sources {
+        match source {
+            Ok(source) => {
+                read.insert(source.name.clone(), source);
+            }
+            Err(error) => {
+                errors.insert(name, error);
+            }
+        }
+    }
+    (read, errors)
 }
 
 /// Returns a profile or part by its name.
