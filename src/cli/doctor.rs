@@ -3,6 +3,7 @@
 use std::{
     path::{Path, PathBuf},
     process::ExitCode,
+    sync::Arc,
 };
 
 use clap::Args;
@@ -25,7 +26,7 @@ use super::{
 };
 use hookjail_daemon::{
     daemon::Assembly,
-    wire::{backend_statuses, json, profile_status},
+    wire::{backend_statuses, broken_profiles, json, profile_status},
 };
 
 /// Shows what this host can enforce, axis by axis, with evidence.
@@ -101,14 +102,22 @@ impl DoctorArgs {
         sandbox: &Confinement,
     ) -> Result<pb::GetStatusResponse, Failure> {
         let named = self.profile.as_deref();
-        let named = named
-            .map(|name| profile::find(registry, name))
-            .transpose()?;
-        let wanted = named.as_deref().map(|policy| vec![policy]);
+        let broken = broken_profiles(registry);
+        let broken = broken.filter(|it| named.is_none_or(|named| it.profile == named));
+        let broken: Vec<_> = broken.collect();
+        let found = match named {
+            Some(name) if broken.is_empty() => vec![profile::find(registry, name)?],
+            Some(_) | None => Vec::new(),
+        };
+        let wanted = match named {
+            Some(_) => found.iter().map(Arc::as_ref).collect(),
+            None => registry.iter().collect::<Vec<_>>(),
+        };
         let mut profiles = Vec::new();
-        for policy in wanted.unwrap_or_else(|| registry.iter().collect()) {
+        for policy in wanted {
             profiles.push(profile_status(sandbox, policy).await);
         }
+        profiles.extend(broken);
         Ok(pb::GetStatusResponse {
             audit_problem: String::new(),
             backends: backend_statuses(sandbox),

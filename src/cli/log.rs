@@ -31,7 +31,7 @@ use hookjail_journal::{
 
 use super::{
     Context,
-    records::{RecordSource, Shown, TailArgs, WhichRecords},
+    records::{self, RecordSource, Shown, TailArgs, WhichRecords},
     rows::shell_line,
     show::HAS_LEARN,
 };
@@ -115,6 +115,54 @@ fn other_journal(context: &Context) -> Option<String> {
             "hookjail: this is your own journal; the daemon at `{socket}` has another: hookjail log --connect {socket}"
         )
     })
+}
+
+/// A run in which confinement denied something.
+pub(super) struct DeniedRun {
+    pub(super) argv: Vec<OsString>,
+    /// Whether the network was denied.
+    pub(super) network: bool,
+    pub(super) point: String,
+    pub(super) profile: String,
+    pub(super) runtime: Option<Adopted>,
+    pub(super) workspace: Option<PathBuf>,
+}
+
+/// Returns the last run in which confinement denied something, except under the profile `besides`.
+///
+/// # Errors
+///
+/// Fails where the journal cannot be read.
+pub(super) fn last_denied(context: &Context, besides: &str) -> Result<Option<DeniedRun>, Failure> {
+    let mut open = BTreeMap::new();
+    let mut last = None;
+    records::read(context, WhichRecords::default(), |_, fields| {
+        if fields.record == "started" {
+            let begun = Begun::new(fields, true);
+            open.insert(fields.run_id.clone().into_owned(), begun);
+        }
+        let ended = fields.end().and_then(|_| open.remove(&*fields.run_id));
+        let command = ended.as_ref().and_then(|begun| begun.command.as_ref());
+        let is_whole = command.is_some_and(|it| !it.lossy && it.whole.is_none());
+        if let Some(begun) = ended.filter(|_| is_whole && is_denied(fields))
+            && begun.profile.as_deref() != Some(besides)
+        {
+            let network = fields.denied.iter().any(|call| call == "socket");
+            last = Some((begun, network));
+        }
+        true
+    })?;
+    Ok(last.map(|(begun, network)| {
+        let argv = begun.command.map(|command| command.argv);
+        DeniedRun {
+            argv: argv.into_iter().flatten().map(Into::into).collect(),
+            network,
+            point: begun.point,
+            profile: begun.profile.unwrap_or_default(),
+            runtime: runtime(&begun.contract),
+            workspace: begun.workspace.map(PathBuf::from),
+        }
+    }))
 }
 
 /// The runs of a journal, as they are read.

@@ -21,6 +21,8 @@ mod log;
 mod observed;
 mod private_server;
 mod profile;
+mod progress;
+mod proposal;
 mod ps;
 mod records;
 mod rehearse;

@@ -41,7 +41,7 @@ pub(in crate::cli) fn find_profile(
     name: &str,
 ) -> Result<Arc<Policy>, Failure> {
     let found = ProfileName::parse(name).and_then(|name| registry.find(&name).cloned());
-    found.ok_or_else(|| Failure::new(format!("there is no profile `{name}`")))
+    found.ok_or_else(|| Failure::new(registry.absence(name)))
 }
 
 /// Resolves the accesses that a profile allows to a hook of these files, in a workspace.
@@ -109,6 +109,9 @@ pub(in crate::cli) fn needs(seen: &[Seen], files: &[PathBuf], runtime: &Path) ->
                 needs.looks.insert(path.clone());
             }
             Seen::Metadata => needs.metadata = true,
+            Seen::OpenedMissing(path) => {
+                needs.opened.insert(path.clone());
+            }
             Seen::Process => needs.processes = true,
             Seen::Socket => needs.network = true,
             Seen::Path(done) => {

@@ -41,7 +41,13 @@ enum ProfileCommand {
 impl ProfileArgs {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
         match self.command {
-            ProfileCommand::List => list(&Assembly::registry(&context.load()?)?, context.call.json),
+            ProfileCommand::List => {
+                let registry = Assembly::registry(&context.load()?)?;
+                list(&registry, context.call.json);
+                for (name, why) in registry.broken() {
+                    output::stderr(&format!("hookjail: `{name}` is not served: {why}"));
+                }
+            }
             ProfileCommand::Schema => return schema::print(Form::Profile, context.call.json),
             ProfileCommand::Show { name } => {
                 let registry = Assembly::registry(&context.load()?)?;
@@ -67,10 +73,13 @@ impl ProfileArgs {
                     })
                     .collect::<Result<_, _>>()?;
                 let references = context.environment().references();
-                list(
-                    &Registry::load(&directories, &[], &references)?,
-                    context.call.json,
-                );
+                let registry = Registry::load_with(&directories, &[], &[], &references)?;
+                let broken: Vec<_> = registry.broken().map(|(_, why)| why).collect();
+                if !broken.is_empty() {
+                    let problem = format!("cannot load: {}", broken.join("\n"));
+                    return Err(Failure::new(problem));
+                }
+                list(&registry, context.call.json);
             }
         }
         Ok(ExitCode::SUCCESS)
@@ -85,6 +94,9 @@ impl ProfileArgs {
 pub(super) fn find(registry: &Registry, name: &str) -> Result<Arc<Policy>, Failure> {
     let found = ProfileName::parse(name).and_then(|name| registry.find(&name).cloned());
     found.ok_or_else(|| {
+        if registry.broken().any(|(broken, _)| broken == name) {
+            return Failure::new(registry.absence(name));
+        }
         let names: Vec<_> = registry.iter().map(|policy| policy.name.as_str()).collect();
         let names = names.join(", ");
         Failure::new(format!("there is no profile `{name}`: one of {names}"))

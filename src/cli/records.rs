@@ -27,7 +27,7 @@ use hookjail_proto::{self as pb, audit_service_client::AuditServiceClient};
 use super::Context;
 
 /// Which records.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub(super) struct WhichRecords {
     /// Not before: 1h ago, today, yesterday, 2026-11-26 or 2026-11-26T12:00Z
     #[arg(long, value_name = "TIME", value_parser = past)]

@@ -243,13 +243,16 @@ fn a_logger_gets_its_file_where_that_is_granted_by_name() {
         refused["refused"][0]["remedy"],
         format!("to allow it: hookjail learn '{grant}' -- {hook}")
     );
-    assert!(!refused["toml"].as_str().unwrap().contains("notes"));
+    // And nothing is proposed of a run that failed.
+    assert_eq!(refused["toml"], Value::Null, "{refused}");
+    let failed = refused["failed"].as_str().unwrap();
+    assert!(failed.contains("Permission denied"), "{failed}");
 
     learns(
         &home,
         &[&grant],
         script,
-        "extends = \"strict\"\n\ngranted_by = \"operator\"\nview = \"own\"\n\n[environment]\nhome = \"user\"\n\n[files]\nnamed = [\n    { path = \"${home}/notes/hooks.md\", access = \"write-file\" },\n]\n",
+        "extends = \"strict\"\n\ngranted_by = \"operator\"\nview = \"own\"\n\n[environment]\nhome = \"user\"\n\n[files]\nnamed = [\n    { path = \"${home}/notes/hooks.md\", access = \"write-file\", create = true },\n]\n",
     );
 }
 
@@ -324,7 +327,7 @@ fn keys_are_never_granted_and_are_named() {
     home.write(".bashrc", "\n");
     home.write(
         "p/hook.sh",
-        "#!/bin/sh\nread -r x < ~/.ssh/id || :\necho x >> ~/.bashrc\n",
+        "#!/bin/sh\nread -r x < ~/.ssh/id || :\necho x >> ~/.bashrc || :\n",
     );
     let hook = home.path("p/hook.sh").display().to_string();
 
@@ -390,7 +393,7 @@ fn the_network_is_granted_where_it_was_asked_for_and_used() {
         remedy,
         format!("to allow it: hookjail learn --network -- {hook} {port}")
     );
-    assert!(!without["toml"].as_str().unwrap().contains("network"));
+    assert_eq!(without["toml"], Value::Null, "{without}");
 
     let learned = home.learn(&["--network"], &command);
     let toml = learned["toml"].as_str().unwrap();
@@ -423,7 +426,7 @@ fn nothing_is_put_in_force_and_what_is_printed_is_a_diff() {
     assert_eq!(home.files(), before);
     assert_eq!(
         String::from_utf8(output.stdout).unwrap(),
-        "--- /dev/null\n+++ learned.toml\n@@ -0,0 +1,6 @@\n+description = \"what hook.sh needs, by hookjail learn\"\n+extends = \"workspace-ro\"\n+\n+granted_by = \"operator\"\n+spawn = \"threads\"\n+view = \"own\"\n"
+        "--- /dev/null\n+++ hook.toml\n@@ -0,0 +1,6 @@\n+description = \"what hook.sh needs, by hookjail learn\"\n+extends = \"workspace-ro\"\n+\n+granted_by = \"operator\"\n+spawn = \"threads\"\n+view = \"own\"\n"
     );
     // Only where it is asked to, and over nothing that is there.
     let file = home.path("p/learned.toml").display().to_string();
@@ -434,6 +437,45 @@ fn nothing_is_put_in_force_and_what_is_printed_is_a_diff() {
     fs::write(&file, "mine").unwrap();
     assert_eq!(home.hookjail(&to, "{}").status.code(), Some(125));
     assert_eq!(fs::read_to_string(&file).unwrap(), "mine");
+}
+
+#[test]
+fn a_run_that_failed_is_named_with_its_stderr_and_nothing_is_proposed() {
+    let home = Home::new();
+    let hook = home.path("p/hook.sh").display().to_string();
+    for (script, why) in [
+        ("echo no config >&2\nexit 3", "code 3: no config"),
+        ("kill -9 $$", "signal 9"),
+        ("exit 125", "code 125"),
+    ] {
+        home.write("p/hook.sh", &format!("#!/bin/sh\n{script}\n"));
+        let output = home.hookjail(&["learn", "--", &hook], "{}");
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        assert_eq!(output.stdout, b"", "{script}");
+        let printed = String::from_utf8(output.stderr).unwrap();
+        assert!(printed.contains("the hook failed under observation"));
+        assert!(printed.contains(why), "{printed}");
+    }
+    // A guard that says no has not failed.
+    home.write("p/hook.sh", "#!/bin/sh\necho no rm here >&2\nexit 2\n");
+    let guard = home.learn(&["--as", "claude-code", "--point", "PreToolUse"], &[&hook]);
+    assert_eq!(guard["green"], true, "{guard}");
+    // One whose last word is about a denied access has, although its runtime takes that for a no.
+    home.write("p/hook.sh", "#!/bin/sh\n: < ~/.ssh/id\n");
+    home.write(".ssh/id", "key\n");
+    let denied = home.learn(&["--as", "claude-code", "--point", "PreToolUse"], &[&hook]);
+    assert_eq!(denied["toml"], Value::Null, "{denied}");
+}
+
+#[test]
+fn events_without_an_effect_are_named() {
+    let home = Home::new();
+    let hook = home.path("p/hook.sh").display().to_string();
+    for (script, has_none) in [(":", true), ("echo x > made", false)] {
+        home.write("p/hook.sh", &format!("#!/bin/sh\n{script}\n"));
+        let learned = home.learn(&["--as", "claude-code"], &[&hook]);
+        assert_eq!(learned["note"].is_string(), has_none, "{learned}");
+    }
 }
 
 /// What the first run did can keep the second from doing it again.
@@ -465,16 +507,8 @@ fn samples_of_a_runtime_stand_in_for_an_event() {
         "#!/bin/sh\nread -r event\ncase $event in *'rm -rf'*) read -r x < secret ;; esac\n",
     );
     let hook = home.path("p/hook.sh").display().to_string();
-    let options = [
-        "--json",
-        "learn",
-        "--as",
-        "claude-code",
-        "--point",
-        "PreToolUse",
-        "--",
-        &hook,
-    ];
+    // The point is the one before a tool call where none is named.
+    let options = ["--json", "learn", "--as", "claude-code", "--", &hook];
 
     let output = home.hookjail(&options, "");
 

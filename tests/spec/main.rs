@@ -41,6 +41,7 @@ mod json;
 #[cfg(debug_assertions)]
 mod mutation;
 mod nesting;
+mod profile_files;
 mod profiles;
 mod read_only;
 mod selection;
@@ -85,6 +86,7 @@ mod command_line;
 mod install;
 mod interpret;
 mod learn;
+mod learn_apply;
 mod schemas;
 mod scratch;
 mod wire;

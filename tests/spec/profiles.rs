@@ -841,7 +841,7 @@ async fn a_request_can_narrow_its_profile_and_never_widen_it() {
 }
 
 #[tokio::test]
-async fn a_profile_that_grants_what_none_may_keeps_the_daemon_from_starting() {
+async fn a_profile_that_grants_what_none_may_is_not_served() {
     let own = |below: &'static str| {
         let directory = directory();
         let path = directory.path().join(below).display().to_string();
@@ -877,9 +877,11 @@ async fn a_profile_that_grants_what_none_may_keeps_the_daemon_from_starting() {
             profiles: vec![("greedy".to_owned(), text)],
             ..Setup::default()
         };
-        let log = Daemon::in_directory(directory, setup).await;
-        let log = log.err().unwrap_or_else(|| panic!("{grants}: it started"));
-        assert!(log.contains("greedy"), "{grants}: {log}");
+        let daemon = Daemon::in_directory(directory, setup).await.unwrap();
+        let refused = daemon.run(sh("greedy", "true")).await.unwrap_err();
+        assert_eq!(reason(&refused), "PROFILE_UNKNOWN", "{grants}");
+        assert!(refused.message().contains("greedy.toml"), "{grants}");
+        daemon.run(sh("strict", "true")).await.unwrap();
     }
 }
 

@@ -214,8 +214,14 @@ const NODE_SCRIPTS: [(&str, &str); 9] = [
 async fn a_number_beyond_the_most_is_refused() {
     let mut setup = setup("");
     setup.profiles[0].1 = setup.profiles[0].1.replace("warm = 1", "warm = 9");
-    let error = Daemon::try_with(setup).await.unwrap_err();
-    assert!(error.contains("`warm` is 9; set 0 to 8"), "{error}");
+    let daemon = Daemon::with(setup).await;
+    let request = pb::ExecuteRequest {
+        profile: "warm".to_owned(),
+        ..hook(["/bin/true"])
+    };
+    let refused = daemon.run(request).await.unwrap_err();
+    let message = refused.message();
+    assert!(message.contains("`warm` is 9; set 0 to 8"), "{message}");
 }
 
 /// Makes every attempt in a run for which a process has waited: each must fail, and works without confinement.

@@ -45,12 +45,16 @@ enum NoWorkspace {
 }
 
 impl WorkspaceRoots {
-    /// Returns the roots without what a registry's profiles, or the search path for programs, execute, and without
+    /// Returns the roots without what the profiles of registries, or the search path for programs, execute, and without
     /// directories that are obeyed.
     #[must_use]
-    pub fn beside(&self, registry: &Registry, obeyed: BTreeSet<&'static str>) -> Self {
+    pub fn beside<'a>(
+        &self,
+        registries: impl IntoIterator<Item = &'a Registry>,
+        obeyed: BTreeSet<&'static str>,
+    ) -> Self {
         let in_home = |path: &PathBuf| self.homes.iter().any(|home| path.starts_with(home));
-        let policies = registry.iter();
+        let policies = registries.into_iter().flat_map(Registry::iter);
         let granted =
             policies.flat_map(|policy| policy.files.system.iter().chain(&policy.files.named));
         let granted = granted.filter_map(|grant| match &grant.place {
@@ -428,7 +432,7 @@ mod tests {
             named: vec!["/srv".into(), "/home/ada/p/.claude/hooks".into()],
             ..WorkspaceRoots::default()
         };
-        let roots = roots.beside(&registry, [".claude", ".github"].into());
+        let roots = roots.beside([&registry], [".claude", ".github"].into());
         for taken in [
             "/home/ada/p",
             "/home/ada/go/src/example.com/p",

@@ -227,7 +227,7 @@ pub(super) struct Serves {
 }
 
 /// The basis of consents: the profiles of a configuration, and the root of its containers.
-struct Ground {
+pub(super) struct Ground {
     registry: Registry,
     root: Option<Root>,
 }
@@ -238,7 +238,7 @@ impl Ground {
     /// # Errors
     ///
     /// Fails where a profile or the root cannot be read.
-    fn read(config: &Config) -> Result<Self, Failure> {
+    pub(super) fn read(config: &Config) -> Result<Self, Failure> {
         Ok(Self {
             registry: Assembly::registry(config)?,
             root: Assembly::root(config)?,
@@ -251,7 +251,7 @@ impl Ground {
 /// # Errors
 ///
 /// Fails where there is no such profile, the program cannot be found or read, or the command is not UTF-8.
-fn bind(
+pub(super) fn bind(
     Ground { registry, root }: &Ground,
     terms: &Terms,
     argv: Vec<OsString>,

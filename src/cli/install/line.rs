@@ -231,6 +231,15 @@ fn within_a_shell(command: &str) -> Option<String> {
     is_so.then(|| inner.clone())
 }
 
+/// Returns the profile that a confined line names.
+pub(super) fn profile(line: &str) -> Option<String> {
+    let words = shlex::split(line)?;
+    let options = words.iter().take_while(|word| *word != "--");
+    let mut options = options.skip_while(|word| *word != "--profile");
+    let named = options.nth(1).cloned();
+    named.filter(|_| is_confined(&words))
+}
+
 /// Returns the original of a confined line; `None` without `hookjail run --as`.
 pub(super) fn original(line: &str, variables: &[String]) -> Option<String> {
     if !is_confined(&shlex::split(line)?) {

@@ -8,13 +8,15 @@ mod line;
 mod plan;
 mod prefix;
 mod rehearsal;
+mod report;
 mod settings;
 mod sources;
+mod switch;
 mod uninstall;
 mod unserved;
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeSet,
     env,
     io::{self, BufRead, IsTerminal},
     path::{Path, PathBuf},
@@ -22,29 +24,30 @@ use std::{
 };
 
 use clap::{ArgAction, ArgMatches, Args};
-use serde_json::{Value, json};
-
-use hookjail_base::model::{Lines, plain};
+use hookjail_base::model::plain;
 use hookjail_client::{Failure, on_demand, output};
 use hookjail_contract::{Registered, adopt::Adopted};
 use hookjail_sandbox::{Caches, Fetching};
 
 pub(super) use self::{
     allow::{AllowArgs, Here},
+    switch::Placed,
     uninstall::UninstallArgs,
 };
 use self::{
     fetch::Fetch,
     plan::{Becomes, InstallStep, Planned, Planner, Purpose},
+    rehearsal::RehearsalReport,
+    report::{code, count, show},
     settings::{Empty, SettingsFile, files},
     sources::{Elsewhere, Unread},
 };
 use super::{
     Context,
     consent::{self, Book},
+    learn::LearnArgs,
     profile,
-    rows::Rows,
-    success,
+    progress::Progress,
 };
 use hookjail_daemon::{config::Config, daemon::Assembly};
 
@@ -84,6 +87,9 @@ pub(super) struct InstallArgs {
     /// Fetch the packages of hooks first, confined under develop-online [default: after a question at a terminal, without --yes]
     #[arg(long, conflicts_with_all = ["dry_run", "uninstall"])]
     fetch: bool,
+    /// Show the lines that are written, too
+    #[arg(short, long)]
+    verbose: bool,
     /// Do not ask
     #[arg(long)]
     yes: bool,
@@ -166,7 +172,7 @@ impl InstallArgs {
         let can_ask = self.yes || (!context.call.json && io::stdin().is_terminal());
         if self.dry_run || !can_ask || count(&planned, &elsewhere) == 0 {
             if !context.call.json {
-                show(&planned, &elsewhere);
+                show(&planned, &elsewhere, self.verbose);
             }
             if !self.dry_run && count(&planned, &elsewhere) > 0 {
                 let message = "nothing was changed: say --yes to change what is shown, or --dry-run to see it alone";
@@ -180,10 +186,11 @@ impl InstallArgs {
             self.rehearse_all(&config, &mut planned, &project)?;
         }
         if !context.call.json {
-            show(&planned, &elsewhere);
+            show(&planned, &elsewhere, self.verbose);
         }
         if count(&planned, &elsewhere) == 0 {
             self.tell(context, (&planned, &elsewhere), None, None);
+            self.offer_to_learn(context, &planned)?;
             return Ok(code(&planned, &elsewhere));
         }
         if !self.yes && !agreed(self.question(&planned))? {
@@ -192,7 +199,25 @@ impl InstallArgs {
         let backups = self.carry_out(&config, &planned, &elsewhere)?;
         let socket = (!self.uninstall).then(|| on_demand::daemon(&context.call, None));
         self.tell(context, (&planned, &elsewhere), Some(&backups), socket);
+        self.offer_to_learn(context, &planned)?;
         Ok(code(&planned, &elsewhere))
+    }
+
+    /// Learns the needs of guards that their profile refuses something, after a question for each at a terminal.
+    fn offer_to_learn(&self, context: &Context, planned: &[Planned]) -> Result<(), Failure> {
+        let can_ask = !self.yes && !context.call.json && io::stdin().is_terminal();
+        let steps = planned.iter().flat_map(|it| &it.steps);
+        for step in steps.filter(|_| can_ask && self.settings.is_none()) {
+            let Some(argv) = &step.lacking else { continue };
+            let question = format!(
+                "{} is refused what it uses. See what it needs? [y/N] ",
+                step.before
+            );
+            if agreed(&question)? {
+                LearnArgs::for_hook(argv).run(context)?;
+            }
+        }
+        Ok(())
     }
 
     /// Returns the project of the current directory, or that directory where a file is named.
@@ -301,13 +326,24 @@ impl InstallArgs {
         let directory = empty.as_ref().map_or(project, Empty::path);
         let fetched = self.fetch(config, planned, directory)?;
         let is_compared = self.bare && self.agrees_to_bare_runs(planned)?;
+        let guards = planned.iter().flat_map(|it| &it.steps);
+        let guards = guards.filter(|step| self.is_rehearsed(step)).count();
+        let mut progress = Progress::new("rehearsing", guards);
         for Planned { file, steps, .. } in planned {
             directory.clone_into(&mut file.rehearsed_in);
             for step in steps {
+                if self.is_rehearsed(step) {
+                    progress.next(&step.before);
+                }
                 self.rehearse(config, file, step, (&fetched, is_compared));
             }
         }
         Ok(())
+    }
+
+    fn is_rehearsed(&self, step: &InstallStep) -> bool {
+        let changes = matches!(step.becomes, Becomes::Changed(_));
+        changes && !self.no_rehearsal && self.runtime.is_guard(&step.hook)
     }
 
     /// Asks whether guards may run without confinement, by their commands.
@@ -471,30 +507,39 @@ impl InstallArgs {
             }
         });
         let fetches: Vec<String> = remarks.collect();
-        match self.rehearsed(config, file, &step.hook, (&change.argv, is_compared)) {
-            Ok(remarks) => change.remarks.extend(fetches.into_iter().chain(remarks)),
-            Err(why) => {
+        let report = self.rehearsed(config, file, &step.hook, (&change.argv, is_compared));
+        let (left, remarks) = match report {
+            Ok(report) => {
+                step.lacking = report.is_refused.then(|| change.argv.clone());
+                (report.left, report.remarks)
+            }
+            Err(why) => (Some(why), Vec::new()),
+        };
+        match left {
+            None => change.remarks.extend(fetches.into_iter().chain(remarks)),
+            Some(why) => {
                 let all: Vec<_> = [why].into_iter().chain(fetches).collect();
                 step.becomes = Becomes::Left(all.join("; "));
             }
         }
     }
 
-    /// Rehearses a hook where it is a guard. Returns remarks.
+    /// Rehearses a hook where it is a guard.
     fn rehearsed(
         &self,
         config: &Config,
         file: &SettingsFile,
         hook: &Registered,
         (argv, is_compared): (&[String], bool),
-    ) -> Result<Vec<String>, String> {
+    ) -> Result<RehearsalReport, String> {
+        let mut report = RehearsalReport::default();
         if !self.runtime.is_guard(hook) {
-            return Ok(vec![
-                "not rehearsed: it guards no call, and may act".to_owned(),
-            ]);
+            let remark = "not rehearsed: it guards no call, and may act";
+            report.remarks.push(remark.to_owned());
+            return Ok(report);
         }
         if self.no_rehearsal {
-            return Ok(Vec::new());
+            return Ok(report);
         }
         let is_here = file.rehearsed_in == file.project;
         let rehearsal = rehearsal::Rehearsal {
@@ -513,11 +558,12 @@ impl InstallArgs {
                 .unwrap_or(&file.rehearsed_in),
             timeout: self.runtime.timer(hook),
         };
-        let mut remarks = rehearsal.run()?;
+        report = rehearsal.run()?;
         if !is_here {
-            remarks.push("rehearsed in an empty directory: this one is no project".to_owned());
+            let remark = "rehearsed in an empty directory: this one is no project";
+            report.remarks.push(remark.to_owned());
         }
-        Ok(remarks)
+        Ok(report)
     }
 
     /// Allows the commands, and only then edits the settings. Returns obsolete backups.
@@ -556,199 +602,11 @@ impl InstallArgs {
         }
         Ok(backups)
     }
-
-    /// Prints the result, with the remaining backups, where anything was changed.
-    fn tell(
-        &self,
-        context: &Context,
-        (planned, elsewhere): (&[Planned], &Elsewhere),
-        backups: Option<&[PathBuf]>,
-        daemon: Option<Result<PathBuf, Failure>>,
-    ) {
-        let is_done = backups.is_some();
-        let follow_up = self.runtime.runtime.after_a_change.filter(|_| is_done);
-        if context.call.json {
-            let daemon = daemon.map(|daemon| match daemon {
-                Ok(socket) => json!({ "socket": socket }),
-                Err(failure) => json!({ "error": failure.message }),
-            });
-            let files: Vec<_> = planned.iter().map(as_json).collect();
-            output::json_line(&json!({
-                "changed": is_done,
-                "daemon": daemon,
-                "files": files,
-                "needed": elsewhere.needed_as_json(),
-                "next": follow_up,
-                "unconfined": elsewhere.unconfined_as_json(),
-                "unread": elsewhere.unread_as_json(),
-            }));
-            return;
-        }
-        let mut rows = Rows::plain("", 10);
-        match (is_done, count(planned, elsewhere)) {
-            (_, 0) => rows.line("nothing to change"),
-            (false, _) => rows.line("nothing was changed (--dry-run)"),
-            (true, _) => {
-                let is_edited = |it: &&Planned| {
-                    it.prefix.is_some() || it.changes().any(|it| !it.edits.is_empty())
-                };
-                let changed = planned.iter().filter(is_edited);
-                rows.each("changed", changed.map(|it| it.file.path.display()));
-                let again = planned.iter().flat_map(Planned::changes);
-                let again = again.filter(|it| it.refused.is_some()).count();
-                match again + elsewhere.needed.len() {
-                    0 => {}
-                    commands if self.shell_prefix => rows.row("allowed", commands),
-                    commands => rows.row("allowed", format!("{commands} again")),
-                }
-            }
-        }
-        match daemon {
-            Some(Ok(socket)) => rows.row("daemon", format!("listens on {}", socket.display())),
-            Some(Err(failure)) => {
-                let why = failure.message;
-                rows.row(
-                    "daemon",
-                    format!("NOT running, so every guard says no: {why}"),
-                );
-            }
-            None => {}
-        }
-        for backup in backups.unwrap_or_default() {
-            let backup = backup.display();
-            let stays = format!("{backup}, as what it was a copy of has changed since");
-            rows.row("stays", stays);
-        }
-        if is_done && self.uninstall {
-            let stays = "what was allowed, until `hookjail consent revoke`, and the journal";
-            rows.row("stays", stays);
-        }
-        rows.each("elsewhere", elsewhere.summary());
-        rows.each("next", follow_up);
-        rows.print();
-    }
 }
 
-/// Returns how many hooks are to be changed.
-fn count(planned: &[Planned], elsewhere: &Elsewhere) -> usize {
-    let prefixes = planned.iter().filter(|it| it.prefix.is_some()).count();
-    planned.iter().flat_map(Planned::changes).count() + prefixes + elsewhere.needed.len()
-}
-
-/// Returns the exit code: a failure where a command stays unconfined, or an entry cannot be read.
-fn code(planned: &[Planned], elsewhere: &Elsewhere) -> ExitCode {
-    let mut steps = planned.iter().flat_map(|it| &it.steps);
-    let is_whole = planned.iter().all(|it| it.broken.is_empty()) && elsewhere.count() == 0;
-    success(is_whole && !steps.any(|step| matches!(step.becomes, Becomes::Left(_))))
-}
-
-fn agreed(question: &str) -> Result<bool, Failure> {
+pub(super) fn agreed(question: &str) -> Result<bool, Failure> {
     output::text(&plain(question));
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer)?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
-}
-
-fn show(planned: &[Planned], elsewhere: &Elsewhere) {
-    let mut text = Lines::default();
-    for planned in planned {
-        let Planned {
-            broken,
-            file,
-            prefix,
-            steps,
-        } = planned;
-        text.add(file.path.display().to_string());
-        if let Some(edit) = prefix {
-            text.add(match edit.text.is_empty() {
-                true => format!("    - {}", file.text_of(edit).trim()),
-                false => format!("    + {}", edit.text.trim()),
-            });
-        }
-        for why in broken {
-            text.add(format!("  NOT read: {why}"));
-        }
-        if planned.changes().any(|it| !it.edits.is_empty())
-            && let Some(remark) = planned.file.remark()
-        {
-            text.add(format!("  {remark}"));
-        }
-        for step in steps {
-            let words = [step.hook.point.as_str(), step.hook.matching.as_str()];
-            text.add(format!("  {}", words.join(" ").trim_end()));
-            let before = &step.before;
-            if let Some(directory) = &step.hook.working_dir {
-                text.add(format!("      starts in {}", directory.display()));
-            }
-            match &step.becomes {
-                Becomes::Allowed(_) => {
-                    text.add(format!("      {before}"));
-                    text.add("      kept: is confined already, and allowed");
-                }
-                Becomes::Kept(why) => {
-                    text.add(format!("      {before}"));
-                    text.add(format!("      kept: {why}"));
-                }
-                Becomes::Left(why) => {
-                    text.add(format!("      {before}"));
-                    text.add(format!("      NOT changed: {why}"));
-                }
-                Becomes::Changed(change) => {
-                    match &change.refused {
-                        None => {
-                            text.add(format!("    - {before}"));
-                            text.add(format!("    + {}", change.after));
-                        }
-                        Some(refused) => {
-                            text.add(format!("      {before}"));
-                            text.add(format!("      refused: {}", refused.why));
-                            for line in refused.diff.lines() {
-                                text.add(format!("        {line}"));
-                            }
-                        }
-                    }
-                    for remark in &change.remarks {
-                        text.add(format!("      {remark}"));
-                    }
-                }
-            }
-        }
-    }
-    elsewhere.show(&mut text);
-    output::text(text.as_str());
-}
-
-fn as_json(planned: &Planned) -> Value {
-    let hooks = planned.steps.iter().map(|step| {
-        let mut told = BTreeMap::from([
-            ("before", json!(step.before)),
-            ("matcher", json!(step.hook.matching)),
-            ("point", json!(step.hook.point)),
-        ]);
-        if let Some(directory) = &step.hook.working_dir {
-            told.insert("starts_in", json!(directory));
-        }
-        match &step.becomes {
-            Becomes::Allowed(_) => {
-                told.insert("kept", json!("is confined already, and allowed"));
-            }
-            Becomes::Kept(why) => {
-                told.insert("kept", json!(why));
-            }
-            Becomes::Left(why) => {
-                told.insert("left", json!(why));
-            }
-            Becomes::Changed(change) => {
-                told.insert("after", json!(change.after));
-                if let Some(refused) = &change.refused {
-                    told.insert("refused", json!(refused.why));
-                }
-                told.insert("remarks", json!(change.remarks));
-                let commands = change.bound.iter().map(|bound| &bound.entry.command);
-                told.insert("allows", json!(commands.collect::<Vec<_>>()));
-            }
-        }
-        told
-    });
-    json!({ "broken": planned.broken, "prefix": planned.prefix.as_ref().map(|it| &it.text), "file": planned.file.path, "hooks": hooks.collect::<Vec<_>>(), "remark": planned.file.remark() })
 }

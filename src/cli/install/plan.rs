@@ -36,6 +36,8 @@ pub(in crate::cli) struct InstallStep {
     /// The command in the settings.
     pub(super) before: String,
     pub(super) hook: Registered,
+    /// The program and arguments of a guard that the profile refuses something.
+    pub(super) lacking: Option<Vec<String>>,
 }
 
 impl InstallStep {
@@ -133,6 +135,8 @@ pub(super) enum Purpose {
     PutBack,
     /// Confined hooks that are refused are allowed again.
     Renew,
+    /// Bare and confined hooks are confined under the planner's profile.
+    Switch,
 }
 
 /// Plans for the hooks of one runtime.
@@ -168,6 +172,7 @@ impl Planner<'_> {
                 becomes: becomes.unwrap_or_else(Becomes::Left),
                 before: before(&hook),
                 hook,
+                lacking: None,
             }
         };
         let (hooks, broken) = file.hooks()?;
@@ -240,7 +245,7 @@ impl Planner<'_> {
         };
         let (words, is_one_command) = line_words(hook, shell, &bare, value)?;
         let argv = [variables.clone(), words].concat();
-        if let Some(profile) = confined {
+        if let Some(profile) = confined.filter(|_| self.purpose != Purpose::Switch) {
             return self.renewal(file, hook, argv, (profile, text));
         }
         if self.purpose == Purpose::Renew {
@@ -248,7 +253,7 @@ impl Planner<'_> {
         }
         let program = program()?;
         let form = self.form(&program, hook, shell, &variables);
-        let after = form.of_line(text, is_one_command);
+        let after = form.of_line(&bare, is_one_command);
         let after = after.ok_or("it has a NUL byte")?;
         let edit = file.edit_line(hook, text, &after)?;
         self.change(file, hook, argv, after, vec![edit])
@@ -274,17 +279,21 @@ impl Planner<'_> {
         let read = |reader: &Reader<'_>| reader.words(words);
         let argv =
             |bare: &[String]| [variables.clone(), from_its_directory(hook, bare.to_vec())].concat();
-        if let Some(profile) = self.confined(hook, &value, &variables, read)? {
-            let bare = original.ok_or("its own command is not found in it")?;
+        let confined = self.confined(hook, &value, &variables, read)?;
+        let bare = match &confined {
+            Some(_) => original.ok_or("its own command is not found in it")?,
+            None => words,
+        };
+        if let Some(profile) = confined.filter(|_| self.purpose != Purpose::Switch) {
             return self.renewal(file, hook, argv(bare), (profile, &words.join(" ")));
         }
         if self.purpose == Purpose::Renew {
             return Ok(Becomes::Kept("is not confined"));
         }
         let program = program()?;
-        let confined = self.form(&program, hook, None, &variables).of_words(words);
+        let confined = self.form(&program, hook, None, &variables).of_words(bare);
         let edits = file.edit_words(hook, &confined)?;
-        self.change(file, hook, argv(words), confined.join(" "), edits)
+        self.change(file, hook, argv(bare), confined.join(" "), edits)
     }
 
     /// Returns the profile of a command that is confined already; `None` = another command.

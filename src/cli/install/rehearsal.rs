@@ -45,6 +45,25 @@ pub(super) struct Rehearsal<'a> {
     pub(super) timeout: Option<Duration>,
 }
 
+/// The result of a guard's rehearsal.
+#[derive(Debug, Default)]
+pub(super) struct RehearsalReport {
+    /// Whether the profile refuses files that it uses.
+    pub(super) is_refused: bool,
+    /// Why the guard is left as it is.
+    pub(super) left: Option<String>,
+    pub(super) remarks: Vec<String>,
+}
+
+impl RehearsalReport {
+    fn leaving(why: String) -> Self {
+        Self {
+            left: Some(why),
+            ..Self::default()
+        }
+    }
+}
+
 /// A line that `--rehearse --json` prints.
 #[derive(Deserialize)]
 #[serde(untagged)]
@@ -91,12 +110,12 @@ impl Agreement {
 }
 
 impl Rehearsal<'_> {
-    /// Runs the guard with each sample twice in one session, and once in another. Returns remarks.
+    /// Runs the guard with each sample twice in one session, and once in another.
     ///
     /// # Errors
     ///
-    /// Fails where the guard decides differently when confined, or could not be run.
-    pub(super) fn run(&self) -> Result<Vec<String>, String> {
+    /// Fails where the guard could not be run.
+    pub(super) fn run(&self) -> Result<RehearsalReport, String> {
         let samples = self.runtime.samples(self.project);
         let [first, second] = [(); 2].map(|()| Uuid::now_v7().to_string());
         let mut payloads = Vec::new();
@@ -107,8 +126,15 @@ impl Rehearsal<'_> {
         }
         let runs = self.runs(&payloads)?;
         if !self.is_compared {
-            return alone(&samples, &runs, self.profile)
-                .map_err(|why| format!("{why}; propose a profile for it: {}", self.learn()));
+            let mut report = alone(&samples, &runs, self.profile);
+            if report.is_refused {
+                let learn = format!("to give it that: {}", self.learn());
+                match &mut report.left {
+                    Some(why) => *why = format!("{why}; {learn}"),
+                    None => report.remarks.push(learn),
+                }
+            }
+            return Ok(report);
         }
         let mut is_partial = false;
         for (index, sample) in samples.iter().enumerate() {
@@ -122,23 +148,22 @@ impl Rehearsal<'_> {
                     continue;
                 }
             };
-            return Err(format!(
+            return Ok(RehearsalReport::leaving(format!(
                 "it {without} without hookjail what it {with} under profile {}: {sample}",
                 self.profile
-            ));
+            )));
         }
-        Ok(remarks(samples.len(), &runs, is_partial))
+        Ok(RehearsalReport {
+            remarks: remarks(samples.len(), &runs, is_partial),
+            ..RehearsalReport::default()
+        })
     }
 
-    /// Returns the command that proposes a profile for the guard.
+    /// Returns the command that gives the guard a profile of its own.
     fn learn(&self) -> String {
         let argv = shlex::try_join(self.argv.iter().map(String::as_str));
         let argv = argv.unwrap_or_else(|_| "CMD".to_owned());
-        let point = &self.hook.point;
-        format!(
-            "hookjail learn --as {} --point {point} -- {argv}",
-            self.name
-        )
+        format!("hookjail learn -- {argv}")
     }
 
     /// Returns what the runtime writes to the guard's stdin for an event.
@@ -213,18 +238,15 @@ impl Rehearsal<'_> {
     }
 }
 
-/// Judges a guard by its confined runs alone. Returns remarks.
-///
-/// # Errors
-///
-/// Fails where confinement may break the guard, or silence it: it stops nothing, and was refused what it wanted to read.
-fn alone(samples: &[Value], runs: &[Comparison], profile: &str) -> Result<Vec<String>, String> {
+/// Judges a guard by its confined runs alone. Confinement may break one that stops nothing and was refused a read, or stops
+/// each event and was refused a write.
+fn alone(samples: &[Value], runs: &[Comparison], profile: &str) -> RehearsalReport {
     let failed = runs.iter().zip(samples.iter().cycle());
     let mut failed =
         failed.filter_map(|(run, sample)| Some((run.confined.failure.as_ref()?, sample)));
     if let Some((why, sample)) = failed.next() {
         let why = why.trim_start_matches("hookjail: ");
-        return Err(format!(
+        return RehearsalReport::leaving(format!(
             "confined under profile {profile} it fails: {why}: {sample}"
         ));
     }
@@ -238,32 +260,41 @@ fn alone(samples: &[Value], runs: &[Comparison], profile: &str) -> Result<Vec<St
         .filter_map(|run| run.refused.as_ref())
         .flatten()
         .collect();
-    let mut unread = refused
-        .iter()
-        .filter(|it| it.is_read_only)
-        .map(|it| &*it.words);
-    if stops == 0
-        && let Some(first) = unread.next()
-    {
-        let more = match unread.count() {
+    let (reads, writes): (Vec<_>, Vec<_>) = refused.into_iter().partition(|it| it.is_read_only);
+    let events = samples.len();
+    let breaks = [
+        ("none", stops == 0, &reads),
+        ("each", stops == events, &writes),
+    ];
+    for (stopped, _, refused) in breaks.into_iter().filter(|(_, is_so, _)| *is_so) {
+        let [first, more @ ..] = refused.as_slice() else {
+            continue;
+        };
+        let more = match more.len() {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
-        return Err(format!(
-            "confined under profile {profile} it stops none of {} events, and is refused: {first}{more}",
-            samples.len()
-        ));
+        let why = format!(
+            "in the sandbox of profile {profile} it cannot {}{more}, and stops {stopped} of {events} events",
+            first.words
+        );
+        return RehearsalReport {
+            is_refused: true,
+            ..RehearsalReport::leaving(why)
+        };
     }
-    let rehearsed = format!(
-        "rehearsed confined with {} events: it stops {stops}",
-        samples.len()
-    );
+    let rehearsed = format!("rehearsed confined with {events} events: it stops {stops}");
     let unseen = runs.iter().any(|run| run.refused.is_none());
     let unseen = unseen.then(|| "the files that it is refused cannot be observed here".to_owned());
-    let refused = refused.iter().take(NAMED);
-    let refused = refused.map(|it| format!("refused in the rehearsal: {}", it.words));
+    let is_refused = !reads.is_empty() || !writes.is_empty();
+    let refused = reads.into_iter().chain(writes).take(NAMED);
+    let refused = refused.map(|it| format!("in the sandbox it cannot {}", it.words));
     let remarks = [rehearsed].into_iter().chain(unseen).chain(refused);
-    Ok(remarks.chain(denials(runs)).collect())
+    RehearsalReport {
+        is_refused,
+        left: None,
+        remarks: remarks.chain(denials(runs)).collect(),
+    }
 }
 
 /// Describes the denials of the confined runs.
@@ -362,37 +393,46 @@ mod tests {
             refused: Some(refused.to_vec()),
         };
         let judge = |runs: &[Comparison]| alone(&samples, runs, "develop");
+        let left = |runs: &[Comparison]| judge(runs).left.unwrap();
         let reads = [
             refused(true, "read /home/a/rules"),
             refused(true, "read /home/a/x"),
         ];
-        let silenced = judge(&[run(false, &reads), run(false, &[])]).unwrap_err();
         assert_eq!(
-            silenced,
-            "confined under profile develop it stops none of 2 events, and is refused: read /home/a/rules and 1 more"
+            left(&[run(false, &reads), run(false, &[])]),
+            "in the sandbox of profile develop it cannot read /home/a/rules and 1 more, and stops none of 2 events"
         );
         let remarks = |stops| format!("rehearsed confined with 2 events: it stops {stops}");
         // One that stops something sees its rules.
+        let seeing = judge(&[run(true, &reads[..1]), run(false, &[])]);
+        assert!(seeing.is_refused && seeing.left.is_none());
         assert_eq!(
-            judge(&[run(true, &reads[..1]), run(false, &[])]).unwrap(),
-            [&*remarks(1), "refused in the rehearsal: read /home/a/rules"]
+            seeing.remarks,
+            [&*remarks(1), "in the sandbox it cannot read /home/a/rules"]
         );
-        // A refused write says nothing about decisions.
+        // A refused write says nothing about decisions, unless the guard stops everything.
         let writes = [refused(false, "write /home/a/log")];
+        let logger = judge(&[run(false, &writes), run(false, &[])]);
+        assert!(logger.is_refused && logger.left.is_none());
         assert_eq!(
-            judge(&[run(false, &writes), run(false, &[])]).unwrap(),
-            [&*remarks(0), "refused in the rehearsal: write /home/a/log"]
+            logger.remarks,
+            [&*remarks(0), "in the sandbox it cannot write /home/a/log"]
         );
+        assert_eq!(
+            left(&[run(true, &writes), run(true, &[])]),
+            "in the sandbox of profile develop it cannot write /home/a/log, and stops each of 2 events"
+        );
+        assert!(judge(&[run(true, &[]), run(true, &[])]).left.is_none());
         let mut broken = run(true, &[]);
         broken.confined.failure = Some("hookjail: the hook failed".to_owned());
         assert_eq!(
-            judge(&[run(false, &[]), broken]).unwrap_err(),
+            left(&[run(false, &[]), broken]),
             "confined under profile develop it fails: the hook failed: {\"n\":2}"
         );
         let mut unseen = run(false, &[]);
         unseen.refused = None;
         assert_eq!(
-            judge(&[unseen]).unwrap(),
+            judge(&[unseen]).remarks,
             [
                 &*remarks(0),
                 "the files that it is refused cannot be observed here"

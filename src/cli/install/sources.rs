@@ -25,6 +25,7 @@ use super::{
     },
     NamedRuntime, line,
     plan::{self, Planner, Purpose},
+    report::labelled,
 };
 
 /// The most files that one pattern stands for.
@@ -47,6 +48,12 @@ pub(super) struct Loose {
     pub(super) plugin: Option<PathBuf>,
     /// The project that it is of.
     pub(super) project: Option<PathBuf>,
+}
+
+impl Loose {
+    fn words(&self) -> String {
+        format!("{}  {}", self.place, self.command)
+    }
 }
 
 /// A file that may have commands and cannot be read, or an entry of it.
@@ -95,22 +102,20 @@ impl Elsewhere {
             if file.replace(&loose.file) != Some(&loose.file) {
                 text.add(loose.file.display().to_string());
             }
-            text.add(format!("  {}", loose.place));
-            text.add(format!("      {}", loose.command));
-            text.add(format!("      UNCONFINED: {}", loose.why));
+            text.add(labelled("BARE", &loose.words()));
+            text.add(labelled("", &format!("UNCONFINED: {}", loose.why)));
         }
         for Needed { loose, refused, .. } in &self.needed {
             text.add(loose.file.display().to_string());
-            text.add(format!("  {}", loose.place));
-            text.add(format!("      {}", loose.command));
-            text.add(format!("      refused: {}", refused.why));
+            text.add(labelled("allow", &loose.words()));
+            text.add(labelled("", &format!("refused: {}", refused.why)));
             for line in refused.diff.lines() {
-                text.add(format!("        {line}"));
+                text.add(labelled("", &format!("  {line}")));
             }
         }
         for Unread { file, why } in &self.unread {
             text.add(file.display().to_string());
-            text.add(format!("  NOT read: {why}"));
+            text.add(labelled("NOT read", why));
         }
     }
 

@@ -13,9 +13,11 @@ use hookjail_daemon::{config::Config, daemon::Assembly};
 
 use super::{
     super::{Context, consent::Book, success},
-    NamedRuntime, agreed, as_json, count,
+    NamedRuntime, agreed,
     plan::{Planned, Planner, Purpose},
-    prefix, settings, show,
+    prefix,
+    report::{as_json, count, show},
+    settings,
     sources::Elsewhere,
 };
 
@@ -28,6 +30,9 @@ pub(in crate::cli) struct UninstallArgs {
     /// Show what would change, and change nothing
     #[arg(long)]
     dry_run: bool,
+    /// Show the lines that are written, too
+    #[arg(short, long)]
+    verbose: bool,
     /// Do not ask
     #[arg(long)]
     yes: bool,
@@ -39,7 +44,7 @@ impl UninstallArgs {
         let (planned, mut problems) = plan(context, &config)?;
         let changes = count(&planned, &Elsewhere::default());
         if !context.call.json {
-            show(&planned, &Elsewhere::default());
+            show(&planned, &Elsewhere::default(), self.verbose);
         }
         let is_asked = !self.dry_run && changes > 0;
         if is_asked && !self.yes {

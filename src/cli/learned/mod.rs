@@ -45,6 +45,8 @@ pub(in crate::cli) struct Needs {
     pub(in crate::cli) network: bool,
     /// Whether it asked for notices.
     pub(in crate::cli) notices: bool,
+    /// The missing files that it opened to write, instead of which others would do.
+    pub(in crate::cli) opened: BTreeSet<PathBuf>,
     /// Whether it made processes.
     pub(in crate::cli) processes: bool,
     /// Its accesses to paths.

@@ -57,6 +57,11 @@ impl UserPaths {
         Some(base.join("hookjail/hookjail.toml"))
     }
 
+    /// Returns the default directory of profiles, which lies beside the default configuration.
+    pub fn profiles(&self) -> Option<PathBuf> {
+        Some(self.config_file()?.with_file_name("profiles"))
+    }
+
     /// Returns the default sockets: `HOOKJAIL_ADDR`, else the user's, else the system's.
     ///
     /// Root has only the system's: `XDG_RUNTIME_DIR` may be that of the user before `su`.

@@ -567,9 +567,17 @@ pub struct ProfilesEntry {
     #[serde(deserialize_with = "value::some_profiles")]
     #[schemars(with = "Option<Vec<String>>")]
     pub(crate) allow: Option<Vec<ProfileName>>,
-    /// Directories of profiles, read in order.
-    #[serde(deserialize_with = "value::paths")]
-    pub dirs: Vec<PathBuf>,
+    /// Directories of profiles, read in order. Default: `profiles` beside the default configuration, if it is there.
+    #[serde(deserialize_with = "value::some_paths")]
+    #[schemars(with = "Option<Vec<PathBuf>>")]
+    pub(crate) dirs: Option<Vec<PathBuf>>,
+}
+
+impl ProfilesEntry {
+    /// Returns the directories of profiles, in the order in which they are read.
+    pub fn dirs(&self) -> &[PathBuf] {
+        self.dirs.as_deref().unwrap_or_default()
+    }
 }
 
 /// Calls without a daemon.

@@ -10,7 +10,7 @@ use super::{
     file::{ConfigFile, HooksEntry},
 };
 
-/// Sets the paths of files and sockets that the file does not have.
+/// Sets the paths of files, sockets and profiles that the file does not have.
 ///
 /// # Errors
 ///
@@ -26,6 +26,12 @@ pub(super) fn complete(
     if paths.runtime.as_os_str().is_empty() {
         paths.runtime = environment.runtime(&paths.state);
     }
+    // Of any kind: a link is refused as it is read, and not passed over.
+    let is_there = |path: &PathBuf| path.symlink_metadata().is_ok();
+    let usual = || environment.paths.profiles().filter(is_there);
+    file.profiles
+        .dirs
+        .get_or_insert_with(|| usual().into_iter().collect());
     let server = &mut file.server;
     let written = (server.socket.take(), server.admin_socket.take());
     (server.socket, server.admin_socket) = sockets(written, environment);

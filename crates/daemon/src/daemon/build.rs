@@ -298,10 +298,11 @@ impl Assembly {
     ///
     /// # Errors
     ///
-    /// Names the profile that cannot be loaded, or that the configuration names and is not there.
+    /// Names a directory that cannot be read, or a profile that the configuration names and is not there. One whose file cannot be
+    /// loaded is there, and not served.
     pub fn registry(config: &Config) -> Result<Registry, AssemblyError> {
         let mut registry = Registry::load_with(
-            &config.profiles.dirs,
+            config.profiles.dirs(),
             &config.proposed_profiles,
             &own_places(config),
             &config.references,
@@ -330,7 +331,7 @@ impl Assembly {
             .chain(
                 of_rules.filter_map(|it| Some(("hooks_file.rule.profile", it.profile.as_ref()?))),
             );
-        match named.find(|(_, name)| registry.find(name).is_none()) {
+        match named.find(|(_, name)| !registry.has(name)) {
             None => Ok(registry),
             Some((key, name)) => Err(not_there(key, name)),
         }
@@ -372,6 +373,9 @@ impl Assembly {
             })
         });
         let registry = Self::registry(config)?;
+        for (profile, why) in registry.broken() {
+            tracing::error!(%profile, "a profile is not served: {why}");
+        }
         Ok(Rules {
             callers: config.callers.clone(),
             readers: config.readers.clone(),
@@ -389,7 +393,12 @@ impl Assembly {
     /// Returns the directories below which a workspace may lie, beside what profiles, git and agents use.
     pub fn roots(config: &Config, registry: &Registry) -> WorkspaceRoots {
         let obeyed = contract::adopt::directories();
-        config.workspace_roots.beside(registry, obeyed)
+        let is_whole = registry.broken().next().is_none();
+        // What a broken profile would execute is not known: at least what the shipped ones do.
+        let shipped = (!is_whole).then(|| Registry::load(&[], &[], &config.references));
+        let shipped = shipped.and_then(Result::ok);
+        let registries = [registry].into_iter().chain(&shipped);
+        config.workspace_roots.beside(registries, obeyed)
     }
 
     /// Builds the whole pipeline.
@@ -493,7 +502,7 @@ pub fn own_places(config: &Config) -> Vec<PathBuf> {
         .chain(config.file.clone())
         .chain(config.listener.as_ref().and_then(Network::key).cloned())
         .chain(config.own_allowlists.values().cloned())
-        .chain(config.profiles.dirs.iter().cloned())
+        .chain(config.profiles.dirs().iter().cloned())
         .collect()
 }
 
@@ -657,7 +666,7 @@ mod tests {
             named: vec!["/srv".into()],
             ..WorkspaceRoots::default()
         };
-        let roots = roots.beside(&registry, contract::adopt::directories());
+        let roots = roots.beside([&registry], contract::adopt::directories());
         let name = ProfileName::parse("workspace-rw").unwrap();
         let unchanged = &registry.find(&name).unwrap().files.unchanged;
         for kept in unchanged {

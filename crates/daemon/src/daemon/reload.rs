@@ -8,6 +8,7 @@ use std::{
 use tokio::sync::Mutex;
 
 use hookjail_base::{
+    model::ProfileName,
     refusal::{Fact, Reason, Refusal, chain},
     util::swap::Current,
 };
@@ -112,6 +113,15 @@ impl Reloader {
             );
         }
         let rules = Assembly::rules(&config).map_err(|error| refused(&error))?;
+        let served = self.pipeline.gate.rules();
+        let is_served = |name: &str| {
+            let name = ProfileName::parse(name);
+            name.is_some_and(|name| served.registry.find(&name).is_some())
+        };
+        if let Some((_, why)) = rules.registry.broken().find(|(name, _)| is_served(name)) {
+            let message = format!("a profile that is served cannot be loaded: {why}");
+            return Err(Refusal::new(Reason::ReloadRefused, message));
+        }
         let (configured, count) =
             registered(&config, &self.source.environment.switches, &rules.registry)
                 .map_err(|error| refused(&error))?;

@@ -176,7 +176,7 @@ impl Operators {
         let rules = self.pipeline.gate.rules();
         let policy = profile.as_ref().map(|name| {
             rules.registry.find(name).ok_or_else(|| {
-                let message = format!("there is no profile `{name}`; see `hookjail profile list`");
+                let message = rules.registry.absence(name.as_str());
                 Refusal::new(Reason::ProfileUnknown, message)
             })
         });

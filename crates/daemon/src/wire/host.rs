@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use hookjail_proto as pb;
 
 use hookjail_base::model::axis::Axis;
-use hookjail_policy::Policy;
+use hookjail_policy::{Policy, Registry};
 use hookjail_sandbox::{AxisProof, BackendStatus, Confinement, Prepared, ProbeResult, Skipped};
 
 use super::axis_report;
@@ -65,6 +65,15 @@ pub async fn profile_status(sandbox: &Confinement, policy: &Policy) -> pb::Profi
         tested_at,
         unconfined: chosen.is_some_and(|chosen| !statuses[chosen].confines()),
     }
+}
+
+/// Returns the statuses of profiles whose files cannot be loaded, with the reasons.
+pub fn broken_profiles(registry: &Registry) -> impl Iterator<Item = pb::ProfileStatus> {
+    registry.broken().map(|(profile, why)| pb::ProfileStatus {
+        profile: profile.to_owned(),
+        reason: why.to_owned(),
+        ..pb::ProfileStatus::default()
+    })
 }
 
 fn backend_standing(

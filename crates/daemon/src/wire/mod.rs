@@ -41,7 +41,7 @@ pub use self::{
     connect::recognised,
     decode::decode,
     encode::encode,
-    host::{backend_statuses, profile_status},
+    host::{backend_statuses, broken_profiles, profile_status},
     limits::WireLimits,
     server::{Incoming, ServeError, Server},
     service::connect_timeout,

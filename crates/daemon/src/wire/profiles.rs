@@ -12,7 +12,9 @@ use hookjail_base::{
 use hookjail_policy::Policy;
 use hookjail_proto::{self as pb, sandbox_service_server::SandboxService};
 
-use super::{backend_statuses, health::Health, profile_status, service::peer, status};
+use super::{
+    backend_statuses, broken_profiles, health::Health, profile_status, service::peer, status,
+};
 use crate::pipeline::{Pipeline, Rules};
 
 /// `hookjail.v1.SandboxService` over a pipeline.
@@ -51,7 +53,7 @@ impl Profiles {
 fn find<'a>(rules: &'a Rules, name: &str) -> Result<&'a Arc<Policy>, Status> {
     let found = ProfileName::parse(name).and_then(|name| rules.registry.find(&name));
     found.ok_or_else(|| {
-        let message = format!("there is no profile `{name}`; see `hookjail profile list`");
+        let message = rules.registry.absence(name);
         status(&Refusal::new(Reason::ProfileUnknown, message), "")
     })
 }
@@ -75,9 +77,11 @@ impl SandboxService for Profiles {
         let problem = self.pipeline.audit.problem().borrow().clone();
         let audit_problem = problem.map(|problem| problem.why).unwrap_or_default();
         let mut profiles = Vec::new();
-        for policy in self.rules().registry.iter() {
+        let rules = self.rules();
+        for policy in rules.registry.iter() {
             profiles.push(profile_status(sandbox, policy).await);
         }
+        profiles.extend(broken_profiles(&rules.registry));
         Ok(Response::new(pb::GetStatusResponse {
             audit_problem,
             backends: backend_statuses(sandbox),
@@ -130,6 +134,9 @@ impl SandboxService for Profiles {
                 tracing::warn!(profile = %policy.name, reason = status.reason, "profile is not confirmed");
             }
             profiles.push(status);
+        }
+        if request.get_ref().profile.is_empty() {
+            profiles.extend(broken_profiles(&rules.registry));
         }
         let mut any = false;
         for policy in rules.registry.iter() {

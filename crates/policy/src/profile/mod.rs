@@ -348,6 +348,14 @@ pub enum ProfileCause {
         /// The writable one.
         outer: String,
     },
+    /// A name under `extends` is that of a file that cannot be loaded.
+    #[error("`extends` names `{name}`, which cannot be loaded ({why})")]
+    BrokenParent {
+        /// The name.
+        name: String,
+        /// File and cause.
+        why: String,
+    },
     /// A profile extends itself.
     #[error(
         "`extends` goes round in a circle ({0}); let one of them extend nothing or another profile"
@@ -409,6 +417,71 @@ pub enum ProfileCause {
     /// The file cannot be read.
     #[error("it cannot be read")]
     Unreadable(#[from] std::io::Error),
+}
+
+impl ProfileCause {
+    /// Returns what the cause's own words leave open, in one line without text of the file.
+    pub(super) fn detail(&self) -> Option<String> {
+        let text = match self {
+            Self::Key { source, .. } => source.to_string(),
+            Self::Syntax(error) => error.message().to_owned(),
+            Self::Unreadable(error) => error.to_string(),
+            Self::BelowWritable { .. }
+            | Self::BrokenParent { .. }
+            | Self::Circle(_)
+            | Self::Forbidden { .. }
+            | Self::Insecure(_)
+            | Self::Missing(_)
+            | Self::Name
+            | Self::Parent { .. }
+            | Self::Rule { .. }
+            | Self::UnknownParent(_) => return None,
+        };
+        // The parser draws the line, and says in which tables it stands.
+        let is_drawn = |line: &str| {
+            line.is_empty()
+                || line.starts_with("TOML parse error")
+                || line.starts_with("in `")
+                || line.contains(" |")
+        };
+        let told = text.lines().find(|line| !is_drawn(line.trim_end()))?;
+        Some(told.replace('\0', ""))
+    }
+
+    /// Returns the line of a file's text, from 1, at which it stands.
+    pub(super) fn line(&self, text: &str) -> Option<usize> {
+        let with = |mark: &str| {
+            let mut lines = text.lines();
+            lines.position(|line| line.contains(mark))
+        };
+        let of_key = |key: &str| {
+            let name = key.rsplit('.').next().unwrap_or(key);
+            let name = name.split('[').next().filter(|name| !name.is_empty())?;
+            let begins = |line: &str| line.trim_start().trim_start_matches('"').starts_with(name);
+            let position = text.lines().position(begins);
+            position.or_else(|| with(&format!("{name} =")))
+        };
+        let drawn = |text: &str| {
+            let at = text.split("TOML parse error at line ").nth(1)?;
+            at.split(',').next()?.parse::<usize>().ok()
+        };
+        let index = match self {
+            Self::BelowWritable { inner, .. } => with(inner),
+            Self::BrokenParent { .. }
+            | Self::Circle(_)
+            | Self::Parent { .. }
+            | Self::UnknownParent(_) => of_key("extends"),
+            Self::Forbidden { grant, .. } => with(&grant.to_string_lossy()),
+            Self::Key { key, source } => {
+                let drawn = drawn(&source.to_string());
+                of_key(key).or_else(|| drawn?.checked_sub(1))
+            }
+            Self::Rule { key, .. } => of_key(key),
+            Self::Syntax(error) => drawn(&error.to_string())?.checked_sub(1),
+            Self::Insecure(_) | Self::Missing(_) | Self::Name | Self::Unreadable(_) => None,
+        };
+        index.map(|index| index + 1)
+    }
 }
 
 /// The base of a profile.

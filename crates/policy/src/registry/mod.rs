@@ -22,7 +22,11 @@ use super::{
 
 /// The profiles, resolved.
 #[derive(Clone, Debug)]
-pub struct Registry(BTreeMap<ProfileName, Arc<Policy>>);
+pub struct Registry {
+    /// The reasons why profiles of directories cannot be loaded, by their files' names.
+    broken: BTreeMap<String, Arc<str>>,
+    profiles: BTreeMap<ProfileName, Arc<Policy>>,
+}
 
 impl Registry {
     /// Returns the shipped profiles alone, for no user in particular.
@@ -47,51 +51,70 @@ impl Registry {
         forbidden: &[PathBuf],
         references: &References,
     ) -> Result<Self, ProfileError> {
-        Self::load_with(dirs, &[], forbidden, references)
+        let (registry, errors) = Self::collect(dirs, &[], forbidden, references)?;
+        match errors.into_iter().next() {
+            None => Ok(registry),
+            Some((_, error)) => Err(error),
+        }
     }
 
-    /// Loads like [`Registry::load`], with profiles on top that no directory has.
+    /// Loads the profiles of `dirs` like [`Registry::load`], with profiles on top that no directory has. A file that cannot be
+    /// loaded, and each profile that extends it, is not there, a shipped one of the same name neither: [`Registry::broken`] has why.
     ///
     /// # Errors
     ///
-    /// As [`Registry::load`].
+    /// Fails if a shipped or proposed profile cannot be loaded by its own fault, or a directory cannot be read.
     pub fn load_with(
         dirs: &[PathBuf],
         proposed: &[(String, String)],
         forbidden: &[PathBuf],
         references: &References,
     ) -> Result<Self, ProfileError> {
+        let (mut registry, errors) = Self::collect(dirs, proposed, forbidden, references)?;
+        for (name, error) in errors {
+            if proposed.iter().any(|(proposed, _)| *proposed == name) {
+                return Err(error);
+            }
+            registry.broken.insert(name, error.in_a_line().into());
+        }
+        Ok(registry)
+    }
+
+    /// Loads what can be loaded. Returns the errors of the others, by their names.
+    fn collect(
+        dirs: &[PathBuf],
+        proposed: &[(String, String)],
+        forbidden: &[PathBuf],
+        references: &References,
+    ) -> Result<(Self, BTreeMap<String, ProfileError>), ProfileError> {
         let mut sources = BTreeMap::new();
         // Written for every host: one that reaches a daemon's own place on this host is left out.
         let mut yielding = BTreeSet::new();
         for (name, text) in SHIPPED {
             let source = ProfileSource::parse(format!("{name} (shipped)"), name, text)?;
             yielding.extend(source.file.optional_system(references));
-            sources.insert(source.name.clone(), source);
+            sources.insert(name.to_owned(), Ok(source));
         }
         for dir in dirs {
-            for source in read_dir(dir)? {
-                sources.insert(source.name.clone(), source);
-            }
+            sources.extend(read_dir(dir)?);
         }
         for (name, text) in proposed {
             let source = ProfileSource::parse(format!("{name} (proposed)"), name, text)?;
-            sources.insert(source.name.clone(), source);
+            sources.insert(name.clone(), Ok(source));
         }
-
+        let (read, errors) = apart(sources);
         let forbidden = Forbidden::locate(forbidden).map_err(|error| ProfileError {
             cause: error.into(),
+            line: None,
             origin: "forbidden paths".to_owned(),
         })?;
         let mut reached = BTreeMap::new();
         let mut resolve = |source: &ProfileSource| {
-            let (mut file, line) = inherit(source, &sources)?;
+            let (mut file, line) = inherit(source, &read, &errors)?;
             // A part lacks keys: to validate it, it is put on top of a complete profile.
-            if let Some(whole) = sources
-                .values()
-                .find(|it| it.name.as_str() == BASE && file.is_part())
-            {
-                file = file.over(inherit(whole, &sources)?.0);
+            if file.is_part() {
+                let whole = find(BASE, &read, &errors)?;
+                file = file.over(inherit(whole, &read, &errors)?.0);
             }
             let mut policy = Policy {
                 line,
@@ -101,16 +124,22 @@ impl Registry {
             Ok(policy)
         };
         let mut profiles = BTreeMap::new();
-        for (name, source) in &sources {
-            let policy = resolve(source).map_err(|cause| ProfileError {
-                cause,
-                origin: source.origin.clone(),
-            })?;
-            if !source.file.is_part() {
-                profiles.insert(name.clone(), Arc::new(policy));
+        let mut unresolved = BTreeMap::new();
+        for (name, source) in &read {
+            match resolve(source) {
+                Ok(_) if source.file.is_part() => {}
+                Ok(policy) => {
+                    profiles.insert(name.clone(), Arc::new(policy));
+                }
+                Err(cause) => {
+                    unresolved.insert(name.to_string(), source.error(cause));
+                }
             }
         }
-        Ok(Self(profiles))
+        let mut errors = errors;
+        errors.extend(unresolved);
+        let broken = BTreeMap::new();
+        Ok((Self { broken, profiles }, errors))
     }
 
     /// Leaves these profiles alone.
@@ -119,35 +148,75 @@ impl Registry {
     ///
     /// Returns a name that no profile has.
     pub fn keep<'a>(&mut self, names: &'a [ProfileName]) -> Result<(), &'a ProfileName> {
-        match names.iter().find(|name| self.find(name).is_none()) {
+        match names.iter().find(|name| !self.has(name)) {
             Some(unknown) => Err(unknown),
             None => {
-                self.0.retain(|name, _| names.contains(name));
+                self.profiles.retain(|name, _| names.contains(name));
+                self.broken
+                    .retain(|name, _| names.iter().any(|kept| kept.as_str() == name));
                 Ok(())
             }
         }
     }
 
+    /// Returns whether there is a profile of this name, even one that cannot be loaded.
+    pub fn has(&self, name: &ProfileName) -> bool {
+        self.find(name).is_some() || self.broken.contains_key(name.as_str())
+    }
+
+    /// Iterates over the names of the files that cannot be loaded, each with file, line and cause in one line.
+    pub fn broken(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.broken.iter().map(|(name, why)| (&**name, &**why))
+    }
+
+    /// Returns in one line why there is no profile of this name.
+    pub fn absence(&self, name: &str) -> String {
+        match self.broken.get(name) {
+            Some(why) => format!("profile `{name}` cannot be used: {why}"),
+            None => format!("there is no profile `{name}`; see `hookjail profile list`"),
+        }
+    }
+
     /// Returns the profile of exactly this name.
     pub fn find(&self, name: &ProfileName) -> Option<&Arc<Policy>> {
-        self.0.get(name)
+        self.profiles.get(name)
     }
 
     /// Iterates over all profiles by name.
     pub fn iter(&self) -> impl Iterator<Item = &Policy> {
-        self.0.values().map(Arc::as_ref)
+        self.profiles.values().map(Arc::as_ref)
     }
 }
 
 /// Error of loading a profile.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot load profile `{origin}`")]
+#[error("cannot load profile `{origin}`{}", line_words(*line))]
 pub struct ProfileError {
     /// The cause.
     #[source]
     pub cause: ProfileCause,
+    /// The line of the file at which the cause stands, from 1, where it has one.
+    pub line: Option<usize>,
     /// The file, the directory or the shipped profile.
     pub origin: String,
+}
+
+impl ProfileError {
+    /// Returns file, line and cause in one line.
+    fn in_a_line(&self) -> String {
+        let Self {
+            cause,
+            line,
+            origin,
+        } = self;
+        let detail = cause.detail().map(|detail| format!(": {detail}"));
+        let detail = detail.unwrap_or_default();
+        format!("`{origin}`{}: {cause}{detail}", line_words(*line))
+    }
+}
+
+fn line_words(line: Option<usize>) -> String {
+    line.map_or_else(String::new, |line| format!(", line {line}"))
 }
 
 /// A profile file and its origin.
@@ -156,6 +225,7 @@ struct ProfileSource {
     file: ProfileFile,
     name: ProfileName,
     origin: String,
+    text: String,
 }
 
 impl ProfileSource {
@@ -163,25 +233,78 @@ impl ProfileSource {
         let Some(name) = ProfileName::parse(name) else {
             return Err(ProfileError {
                 cause: ProfileCause::Name,
+                line: None,
                 origin,
             });
         };
         match ProfileFile::parse(text) {
-            Ok(file) => Ok(Self { file, name, origin }),
-            Err(cause) => Err(ProfileError { cause, origin }),
+            Ok(file) => Ok(Self {
+                file,
+                name,
+                origin,
+                text: text.to_owned(),
+            }),
+            Err(cause) => Err(ProfileError {
+                line: cause.line(text),
+                cause,
+                origin,
+            }),
         }
     }
+
+    fn error(&self, cause: ProfileCause) -> ProfileError {
+        ProfileError {
+            line: cause.line(&self.text),
+            cause,
+            origin: self.origin.clone(),
+        }
+    }
+}
+
+/// Parts what could be read from what could not.
+fn apart(
+    sources: BTreeMap<String, Result<ProfileSource, ProfileError>>,
+) -> (
+    BTreeMap<ProfileName, ProfileSource>,
+    BTreeMap<String, ProfileError>,
+) {
+    let mut errors = BTreeMap::new();
+    let mut read = BTreeMap::new();
+    for (name, source) in sources {
+        match source {
+            Ok(source) => {
+                read.insert(source.name.clone(), source);
+            }
+            Err(error) => {
+                errors.insert(name, error);
+            }
+        }
+    }
+    (read, errors)
+}
+
+/// Returns a profile or part by its name.
+fn find<'a>(
+    name: &str,
+    sources: &'a BTreeMap<ProfileName, ProfileSource>,
+    errors: &BTreeMap<String, ProfileError>,
+) -> Result<&'a ProfileSource, ProfileCause> {
+    let found = ProfileName::parse(name).and_then(|name| sources.get(&name));
+    found.ok_or_else(|| match errors.get(name) {
+        Some(error) => ProfileCause::BrokenParent {
+            name: name.to_owned(),
+            why: error.in_a_line(),
+        },
+        None => ProfileCause::UnknownParent(name.to_owned()),
+    })
 }
 
 /// Merges a profile with all profiles and parts that it extends. Returns the names of the profiles, its own first.
 fn inherit(
     source: &ProfileSource,
     sources: &BTreeMap<ProfileName, ProfileSource>,
+    errors: &BTreeMap<String, ProfileError>,
 ) -> Result<(ProfileFile, Arc<[ProfileName]>), ProfileCause> {
-    let find = |name: &str| {
-        let found = ProfileName::parse(name).and_then(|name| sources.get(&name));
-        found.ok_or_else(|| ProfileCause::UnknownParent(name.to_owned()))
-    };
     let mut line = vec![source];
     let mut youngest = source;
     // The files to merge, the youngest first.
@@ -192,7 +315,7 @@ fn inherit(
             break;
         };
         for name in parts.iter().rev() {
-            let part = find(name)?;
+            let part = find(name, sources, errors)?;
             if !part.file.is_part() {
                 return Err(ProfileCause::Parent {
                     name: name.clone(),
@@ -201,7 +324,7 @@ fn inherit(
             }
             layers.push(&part.file);
         }
-        youngest = find(parent)?;
+        youngest = find(parent, sources, errors)?;
         if youngest.file.is_part() {
             return Err(ProfileCause::Parent {
                 name: parent.clone(),
@@ -271,9 +394,13 @@ fn check_grants(
     Ok(())
 }
 
-fn read_dir(dir: &Path) -> Result<Vec<ProfileSource>, ProfileError> {
+/// Reads the profiles of a directory, by their files' names.
+fn read_dir(
+    dir: &Path,
+) -> Result<BTreeMap<String, Result<ProfileSource, ProfileError>>, ProfileError> {
     let failed = |cause: ProfileCause| ProfileError {
         cause,
+        line: None,
         origin: dir.display().to_string(),
     };
 
@@ -285,19 +412,24 @@ fn read_dir(dir: &Path) -> Result<Vec<ProfileSource>, ProfileError> {
     }
     check_owner(&metadata).map_err(failed)?;
 
-    let mut sources = Vec::new();
+    let mut sources = BTreeMap::new();
     for entry in fs::read_dir(dir).map_err(|error| failed(error.into()))? {
         let path = entry.map_err(|error| failed(error.into()))?.path();
         if path.extension() != Some(OsStr::new("toml")) {
             continue;
         }
+        let name = path.file_stem().unwrap_or_default();
+        let name = name.to_string_lossy().into_owned();
         let origin = path.display().to_string();
-        let text = read_file(&path).map_err(|cause| ProfileError {
-            cause,
-            origin: origin.clone(),
-        })?;
-        let name = path.file_stem().and_then(OsStr::to_str).unwrap_or_default();
-        sources.push(ProfileSource::parse(origin, name, &text)?);
+        let source = match read_file(&path) {
+            Ok(text) => ProfileSource::parse(origin, &name, &text),
+            Err(cause) => Err(ProfileError {
+                cause,
+                line: None,
+                origin,
+            }),
+        };
+        sources.insert(name, source);
     }
     Ok(sources)
 }

@@ -582,11 +582,70 @@ fn the_error_names_the_file() {
     assert_eq!(
         error.to_string(),
         format!(
-            "cannot load profile `{}`",
+            "cannot load profile `{}`, line 1",
             dir.path().join("bad.toml").display()
         )
     );
     assert_eq!(error.cause.to_string(), "`description` cannot be read");
+}
+
+#[test]
+fn a_broken_file_is_told_in_one_line_without_its_text() {
+    for (text, line, cause) in [
+        ("description = \"d\"\nextends = [", 2, "it is not TOML"),
+        ("description = \"d\"\nsecret = 7\n", 2, "secret"),
+        ("description = \"d\"\nextends = \"none\"\n", 2, "`none`"),
+        (
+            "description = \"d\"\nextends = \"strict\"\n\n[files]\nnamed = [{ path = \"x/y\", access = \"read\" }]\n",
+            5,
+            "`files.named",
+        ),
+    ] {
+        let dir = Dir::new();
+        let file = dir.write("bad.toml", text);
+        dir.write("good.toml", "description = \"d\"\nextends = \"strict\"");
+
+        let loaded = Registry::load_with(&[dir.path()], &[], &[], &References::default()).unwrap();
+
+        find(&loaded, "good");
+        let all: Vec<_> = loaded.broken().collect();
+        let [("bad", why)] = all[..] else {
+            panic!("{all:?}")
+        };
+        let begin = format!("`{}`, line {line}: ", file.display());
+        assert!(why.starts_with(&begin) && why.contains(cause), "{why}");
+        assert!(!why.contains(['\n', '|', '\0']), "{why}");
+    }
+}
+
+#[test]
+fn what_takes_the_place_of_a_broken_file_is_used() {
+    let (first, second) = (Dir::new(), Dir::new());
+    let proposed = [(
+        "one".to_owned(),
+        "description = \"d\"\nextends = \"strict\"".to_owned(),
+    )];
+    for dir in [&first, &second] {
+        dir.write("one.toml", "description = 1");
+    }
+    first.write("two.toml", "description = 1");
+    second.write("two.toml", "description = \"d\"\nextends = \"strict\"");
+    first.write("caches.toml", "part = 1");
+
+    let dirs = [first.path(), second.path()];
+    let loaded = Registry::load_with(&dirs, &proposed, &[], &References::default()).unwrap();
+
+    for name in ["one", "two", "strict"] {
+        find(&loaded, name);
+    }
+    // A part is what profiles stand on, too.
+    let broken: Vec<_> = loaded.broken().map(|(name, _)| name).collect();
+    assert_eq!(
+        broken,
+        ["caches", "develop", "develop-online", "develop-open-git"]
+    );
+    let proposed = [("three".to_owned(), "extends = \"caches\"".to_owned())];
+    Registry::load_with(&dirs, &proposed, &[], &References::default()).unwrap_err();
 }
 
 #[test]

@@ -38,6 +38,8 @@ pub enum Seen {
     Look(PathBuf),
     /// Changed modes, owners, times or extended attributes.
     Metadata,
+    /// Opened a missing file so that the kernel makes it; one that exists would do as well.
+    OpenedMissing(PathBuf),
     /// Used a path.
     Path(Box<Use>),
     /// Made a process.
@@ -60,6 +62,7 @@ pub struct Observer {
 struct Notebook {
     known: HashSet<(Operation, PathBuf, PathBuf)>,
     looked: HashSet<PathBuf>,
+    opened: HashSet<PathBuf>,
     /// Process groups whose first process executes a program other than this one. Earlier calls belong to the set-up, and
     /// children of a self-test execute nothing.
     released: HashSet<i32>,
@@ -109,6 +112,7 @@ impl Observer {
                     .iter()
                     .all(|known| std::mem::discriminant(known) != std::mem::discriminant(&seen)),
                 Seen::Look(path) => notebook.looked.insert(path.clone()),
+                Seen::OpenedMissing(path) => notebook.opened.insert(path.clone()),
                 Seen::Path(done) => {
                     let to = done.destination.as_ref().map(Target::path);
                     notebook.known.insert((
@@ -289,8 +293,13 @@ fn opened(path: PathBuf, flags: libc::c_int) -> Vec<Seen> {
     }
     let kind = Target::locate(Operation::Read, &path).kind();
     if kind == FileKind::Missing {
+        let takes_another = has(libc::O_CREAT) && !has(libc::O_EXCL);
+        let opened = takes_another.then(|| Seen::OpenedMissing(path.clone()));
         return match has(libc::O_CREAT) {
-            true => done(Operation::Create, path),
+            true => opened
+                .into_iter()
+                .chain(done(Operation::Create, path))
+                .collect(),
             false => Vec::new(),
         };
     }
@@ -355,7 +364,10 @@ mod tests {
                 let path = path.strip_prefix(directory).unwrap_or(path);
                 (done.operation.name(), path.to_owned())
             }
-            Seen::Look(_) | Seen::Metadata | Seen::Process | Seen::Socket => panic!("{seen:?}"),
+            Seen::OpenedMissing(path) => ("open", path.file_name().unwrap().into()),
+            Seen::Look(_) | Seen::Metadata | Seen::Process | Seen::Socket => {
+                panic!("{seen:?}")
+            }
         });
         told.collect()
     }
@@ -385,7 +397,8 @@ mod tests {
             ("file", create | libc::O_EXCL, vec![]),
             ("", libc::O_RDONLY | libc::O_DIRECTORY, vec![("list", "")]),
             ("none", libc::O_RDWR, vec![]),
-            ("none", create, vec![("create", "none")]),
+            ("none", create, vec![("open", "none"), ("create", "none")]),
+            ("none", create | libc::O_EXCL, vec![("create", "none")]),
             (
                 "",
                 libc::O_TMPFILE | libc::O_RDWR,

@@ -130,7 +130,7 @@ impl Rules {
         found.ok_or_else(|| {
             let name = name.map_or_else(String::new, |name| name.to_string());
             let message = match BackendName::parse(&name) {
-                None => format!("there is no profile `{name}`; see `hookjail profile list`"),
+                None => self.registry.absence(&name),
                 Some(backend) => format!(
                     "`{backend}` is a backend and no profile; which backend serves a profile is for the operator to say, in the configuration's `backends`"
                 ),
