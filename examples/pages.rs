@@ -4,7 +4,6 @@
 
 use std::{env, fs, io, path::Path};
 
-use clap::CommandFactory;
 use hookjail::Arguments;
 
 fn main() -> io::Result<()> {
@@ -12,5 +11,5 @@ fn main() -> io::Result<()> {
     let directory = directory.ok_or_else(|| io::Error::other("which directory?"))?;
     let pages = Path::new(&directory).join("man1");
     fs::create_dir_all(&pages)?;
-    clap_mangen::generate_to(Arguments::command(), &pages)
+    clap_mangen::generate_to(Arguments::whole(), &pages)
 }

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use clap::{Args, CommandFactory, ValueEnum};
+use clap::{Args, ValueEnum};
 use clap_complete::{Shell, generate};
 
 use hookjail_client::{Failure, output, thin::WHOLE};
@@ -33,7 +33,7 @@ impl CompletionsArgs {
             Completed::Zsh => Shell::Zsh,
         };
         let mut text = Vec::new();
-        generate(shell, &mut Arguments::command(), WHOLE, &mut text);
+        generate(shell, &mut Arguments::whole(), WHOLE, &mut text);
         output::raw(&text);
         Ok(ExitCode::SUCCESS)
     }

@@ -16,6 +16,7 @@ use hookjail_client::{
     arguments::{contract, directory, parse_span},
     connect,
     output::{self, Style},
+    program::current_directory,
     server,
 };
 use hookjail_contract::{Members, Owner, text};
@@ -188,7 +189,7 @@ impl DispatchArgs {
             }
         }
         let event = event(self.event.as_deref())?;
-        let here = directory(&std::env::current_dir()?)?;
+        let here = directory(&current_directory()?)?;
         // Without one the server binds the event's directory, else the current one: a hook must not start in a tree that its event is
         // not about.
         let workspace = self.workspace.as_deref().map(directory).transpose()?;

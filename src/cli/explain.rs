@@ -1,7 +1,7 @@
 //! `hookjail explain`: shows a profile's decision on an operation, computed without running anything.
 
 use std::{
-    env, fs,
+    fs,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     process::ExitCode,
@@ -15,9 +15,11 @@ use nix::errno::Errno;
 use serde_json::json;
 
 use hookjail_base::model::Narrow;
+use hookjail_base::util::nearest::did_you_mean;
 use hookjail_client::{
     Failure,
     output::{self, Style},
+    program::current_directory,
 };
 use hookjail_policy::{
     GrantPlace, GrantSpec, GrantedBy, Policy, WorkspaceRoots,
@@ -158,7 +160,7 @@ impl ExplainArgs {
     fn workspace(&self, policy: &Policy) -> Result<Option<PathBuf>, Failure> {
         let directory = match &self.workspace {
             Some(directory) => directory.clone(),
-            None if workspace_grant(policy, false).is_some() => env::current_dir()?,
+            None if workspace_grant(policy, false).is_some() => current_directory()?,
             None => return Ok(None),
         };
         let bound = directory.canonicalize().map_err(|error| {
@@ -224,7 +226,10 @@ fn system_call(
     name: &str,
     arguments: &[String],
 ) -> Result<(String, Explanation), Failure> {
-    let unknown = || Failure::new(format!("there is no system call `{name}`")).with_code(USAGE);
+    let unknown = || {
+        let meant = did_you_mean(name, kernel::names());
+        Failure::new(format!("there is no system call `{name}`{meant}")).with_code(USAGE)
+    };
     let number = number(name).ok_or_else(unknown)?;
     let known = parse_arguments(number, arguments)
         .map_err(|error| Failure::from(error).with_code(USAGE))?;
@@ -333,7 +338,7 @@ impl Ask<'_> {
                 let problem = "no workspace is bound; name one by `--workspace DIR`";
                 return Err(Failure::new(problem).with_code(USAGE));
             }
-            (Err(_), _) => env::current_dir()?.join(path),
+            (Err(_), _) => current_directory()?.join(path),
         };
         Ok(if is_destination {
             Target::destination(&path)

@@ -26,11 +26,11 @@ use hookjail_base::{
 };
 use hookjail_client::{
     Failure,
-    arguments::{contract, directory, parse_span, text},
+    arguments::{as_typed, contract, directory, parse_span, text},
     connect,
     offered::variables,
     output,
-    program::resolve_program,
+    program::{current_directory, resolve_program},
     run_as,
     server::until_interrupted,
 };
@@ -568,7 +568,7 @@ impl LearnArgs {
         if let Some(first) = placed.iter().find(|it| it.is_prefixed) {
             let runtime = first.runtime.name;
             return Err(Failure::new(format!(
-                "the shell prefix of {runtime} runs every hook under profile {}; confine each line instead: hookjail install --{runtime} --uninstall, hookjail install --{runtime}",
+                "the shell prefix of {runtime} runs every hook under profile {}; confine each line instead: hookjail install {runtime} --uninstall, hookjail install {runtime}",
                 self.profile
             )));
         }
@@ -755,7 +755,7 @@ struct Bench {
 
 impl Bench {
     fn new(learn: &LearnArgs, context: &Context, config: &Config) -> Result<Self, Failure> {
-        let current = env::current_dir()?.canonicalize()?;
+        let current = current_directory()?.canonicalize()?;
         let workspace = match (&learn.workspace, learn.runtime) {
             (Some(named), _) => PathBuf::from(directory(named)?),
             (None, Some(runtime)) => {
@@ -787,10 +787,9 @@ impl Bench {
                         ..Envelope::default()
                     };
                     let stdin = mode.stdin(&event, &envelope);
-                    stdin.map(|stdin| stdin.to_vec()).map_err(|error| {
-                        let failure = Failure::from(error);
-                        Failure::new(failure.message.replace("event.point", "--point"))
-                    })
+                    stdin
+                        .map(|stdin| stdin.to_vec())
+                        .map_err(|error| Failure::new(as_typed(&Failure::from(error).message)))
                 });
                 samples.collect::<Result<Vec<_>, _>>()?
             }

@@ -10,6 +10,7 @@ mod dispatch;
 mod doctor;
 #[cfg(target_os = "linux")]
 mod explain;
+mod help;
 mod hooks;
 mod install;
 mod interpret;
@@ -39,7 +40,7 @@ mod status;
 
 use std::{ffi::OsString, process::ExitCode};
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use hookjail_client::{
     Everywhere, FAILED, RunArgs, RunArguments, connect, output, run_as::ReplacedHook,
@@ -47,7 +48,7 @@ use hookjail_client::{
 
 use hookjail_daemon::config::{Config, ConfigError, ConfigSource, ProcessEnv};
 
-/// Runs the hooks of AI-agent runtimes confined, on time, and says truthfully what happened.
+/// Runs the hooks of AI-agent runtimes in a sandbox, ends them on time, and reports what happened.
 #[derive(Debug, Parser)]
 #[command(name = "hookjail", version, arg_required_else_help = true)]
 pub struct Arguments {
@@ -55,6 +56,18 @@ pub struct Arguments {
     command: CliCommand,
     #[command(flatten)]
     everywhere: Everywhere,
+}
+
+impl Arguments {
+    /// Returns the whole command line, as its help, completions and manual pages show it.
+    pub fn whole() -> clap::Command {
+        help::with_groups(Self::command())
+    }
+
+    fn read(words: &[OsString]) -> Result<Self, clap::Error> {
+        let matches = Self::whole().try_get_matches_from(words)?;
+        Self::from_arg_matches(&matches)
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -163,7 +176,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
             }
         })
     } else {
-        Arguments::try_parse_from(&words)
+        Arguments::read(&words)
     };
     let Arguments {
         command,

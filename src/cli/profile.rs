@@ -5,7 +5,7 @@ use std::{path::PathBuf, process::ExitCode, sync::Arc};
 use clap::{Args, Subcommand};
 use serde_json::json;
 
-use hookjail_base::model::ProfileName;
+use hookjail_base::{model::ProfileName, util::nearest::did_you_mean};
 use hookjail_client::{Failure, output};
 use hookjail_policy::{Policy, Registry};
 
@@ -98,8 +98,11 @@ pub(super) fn find(registry: &Registry, name: &str) -> Result<Arc<Policy>, Failu
             return Failure::new(registry.absence(name));
         }
         let names: Vec<_> = registry.iter().map(|policy| policy.name.as_str()).collect();
+        let meant = did_you_mean(name, names.iter().copied());
         let names = names.join(", ");
-        Failure::new(format!("there is no profile `{name}`: one of {names}"))
+        Failure::new(format!(
+            "there is no profile `{name}`{meant}: one of {names}"
+        ))
     })
 }
 

@@ -15,7 +15,7 @@ use uuid::Uuid;
 use hookjail_base::model::plain;
 use hookjail_client::{
     FAILED, Failure, RunArgs,
-    arguments::{contract, exit_code},
+    arguments::{as_typed, contract, exit_code},
     connect, output, run_as, server,
 };
 use hookjail_policy::WorkspaceRoots;
@@ -44,7 +44,7 @@ pub(super) fn run(arguments: &RunArgs, context: &Context) -> Result<ExitCode, Fa
                 rehearse::in_place(arguments, runtime, context)
             }
             Ok(runtime) => run_as::run(arguments, runtime, &context.call),
-            Err(names) => run_as::refuse(arguments, &format!("`--as {name}` is none: {names}")),
+            Err(names) => run_as::refuse(arguments, &names),
         });
     }
     let daemon = server::of_call(
@@ -81,14 +81,14 @@ pub(super) fn run(arguments: &RunArgs, context: &Context) -> Result<ExitCode, Fa
         output::stderr(UNCONFINED);
     }
     if context.call.json {
-        let mut told = json::render(&response, "hookjail.v1.ExecuteResponse")?;
-        told["servedBy"] = served_by.into();
-        output::json_line(&told);
+        let mut reply = json::render(&response, "hookjail.v1.ExecuteResponse")?;
+        reply["servedBy"] = served_by.into();
+        output::json_line(&reply);
     } else if arguments.mirror {
         mirror(&response);
     } else {
         let command = shell_line(&arguments.command);
-        show(&response, &served_by, |options| {
+        show(&response, (&served_by, arguments.verbose), |options| {
             format!("hookjail learn {options}-- {command}")
         });
     }
@@ -102,13 +102,20 @@ fn call<T>(
     request: pb::ExecuteRequest,
     call: impl AsyncFnOnce(Channel, pb::ExecuteRequest) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    match daemon {
+    let answer = match daemon {
         Some(socket) => server::by_daemon(&socket, request, call),
         None => {
             let (config, consent) = private(context, &request)?;
             private_server::privately(config, consent, request, call)
         }
-    }
+    };
+    answer.map_err(|failure| match context.call.json {
+        true => failure,
+        false => Failure {
+            message: as_typed(&failure.message),
+            ..failure
+        },
+    })
 }
 
 /// Returns the private daemon's configuration: the user's own, with this command allowed.

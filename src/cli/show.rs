@@ -13,12 +13,13 @@ use hookjail_contract::{EndKind, may_be_why};
 
 use super::rows::{Rows, quoted};
 
-/// Prints a response and its server, for people.
+/// Prints a response and its server, for people: its end, output, meaning and denials, and one line about the sandbox.
 ///
-/// `learn` returns the `hookjail learn` command line for its hook, with more options.
+/// Where `is_verbose`, also how far each axis is covered, evidence, times and record. `learn` returns the `hookjail learn`
+/// command line for its hook, with more options.
 pub(super) fn show(
     response: &pb::ExecuteResponse,
-    served_by: &str,
+    (served_by, is_verbose): (&str, bool),
     learn: impl Fn(&str) -> String,
 ) {
     let style = Style::of_stdout();
@@ -38,26 +39,41 @@ pub(super) fn show(
     rows.some("reason", &verdict.reason);
     effects(&mut rows, &verdict);
     rows.each("push", verdict.push.iter().map(push_words));
-    if verdict.push.is_none() && !verdict.skip_reason.is_empty() {
+    if is_verbose && verdict.push.is_none() && !verdict.skip_reason.is_empty() {
         rows.row("push", format!("none ({})", verdict.skip_reason));
     }
     rows.each("denied", denied(response, learn));
     let confinement = response.confinement.clone().unwrap_or_default();
-    let abi = match confinement.landlock_abi {
-        0 => String::new(),
-        abi => format!(" (Landlock ABI {abi})"),
-    };
-    let more = format!("{abi}, profile {}", confinement.profile);
-    covered(&mut rows, &confinement, (&more, "confirmed"), style);
-    let evidence = confinement.evidence.iter();
-    let evidence = evidence.filter(|it| it.check != WORKSPACE);
-    let evidence = evidence.map(|it| format!("{}={}", it.check, it.observed));
-    rows.row("evidence", evidence.collect::<Vec<_>>().join(" "));
-    rows.row("times", times(&response.usage.unwrap_or_default()));
-    let audit = response.audit.clone().unwrap_or_default();
-    let audit = format!("run {}, record {}", audit.run_id, audit.sequence);
-    rows.row("audit", audit);
-    rows.row("served by", served_by);
+    let profile = &confinement.profile;
+    if is_verbose {
+        let abi = match confinement.landlock_abi {
+            0 => String::new(),
+            abi => format!(" (Landlock ABI {abi})"),
+        };
+        let more = format!("{abi}, profile {profile}");
+        covered(&mut rows, &confinement, (&more, "confirmed"), style);
+        let evidence = confinement.evidence.iter();
+        let evidence = evidence.filter(|it| it.check != WORKSPACE);
+        let evidence = evidence.map(|it| format!("{}={}", it.check, it.observed));
+        rows.row("evidence", evidence.collect::<Vec<_>>().join(" "));
+        rows.row("times", times(&response.usage.unwrap_or_default()));
+        let audit = response.audit.clone().unwrap_or_default();
+        let audit = format!("run {}, record {}", audit.run_id, audit.sequence);
+        rows.row("audit", audit);
+        rows.row("served by", served_by);
+    } else {
+        rows.each("workspace", withheld(&confinement));
+        let (backend, confirmed) = (
+            &confinement.backend,
+            confirmed(&confinement, "confirmed", style),
+        );
+        rows.row(
+            "sandbox",
+            format!(
+                "{backend}, profile {profile}, {confirmed}; served by {served_by} (details: -v)"
+            ),
+        );
+    }
     rows.print();
 }
 
@@ -315,11 +331,7 @@ fn covered(
     (more, confirmed): (&str, &str),
     style: Style,
 ) {
-    let confirmed = match (confinement.unconfined, confinement.confirmed) {
-        (true, _) => style.bad("UNCONFINED"),
-        (false, true) => style.good(confirmed),
-        (false, false) => style.bad("NOT CONFIRMED"),
-    };
+    let confirmed = self::confirmed(confinement, confirmed, style);
     let backend = &confinement.backend;
     rows.row("confinement", format!("{backend}{more}, {confirmed}"));
     let passed_over = confinement.passed_over.iter().map(|it| {
@@ -327,11 +339,25 @@ fn covered(
         format!("passed over {backend}: {reason}: {message}")
     });
     rows.each("", passed_over);
-    let withheld = confinement.evidence.iter();
-    let withheld = withheld.filter(|it| it.check == WORKSPACE);
-    rows.each("workspace", withheld.map(|it| &it.observed));
+    rows.each("workspace", withheld(confinement));
     let axes = confinement.axes.iter();
     rows.each("", axes.map(|axis| axis_words(axis, style)));
+}
+
+/// Returns whether what confines a run is confirmed, by the word for that.
+fn confirmed(confinement: &pb::Confinement, word: &str, style: Style) -> String {
+    match (confinement.unconfined, confinement.confirmed) {
+        (true, _) => style.bad("UNCONFINED"),
+        (false, true) => style.good(word),
+        (false, false) => style.bad("NOT CONFIRMED"),
+    }
+}
+
+/// Returns why a run has no workspace.
+fn withheld(confinement: &pb::Confinement) -> impl Iterator<Item = &String> {
+    let withheld = confinement.evidence.iter();
+    let withheld = withheld.filter(|it| it.check == WORKSPACE);
+    withheld.map(|it| &it.observed)
 }
 
 pub(super) fn outcome_words(outcome: &pb::Outcome, exec_problem: &str, style: Style) -> String {

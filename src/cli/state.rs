@@ -1,12 +1,12 @@
 //! `hookjail state`: the files of hooks that outlast their runs.
 
-use std::{env, path::PathBuf, process::ExitCode};
+use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Args, Subcommand};
 use jiff::Timestamp;
 use serde_json::json;
 
-use hookjail_client::{Failure, output};
+use hookjail_client::{Failure, output, program::current_directory};
 use hookjail_sandbox::{StateEntry, StateOwner, StateStore};
 
 use super::Context;
@@ -110,7 +110,7 @@ impl StateArgs {
                 if which.is_empty() {
                     let without = |entry: &StateEntry| entry.owner.project.is_empty();
                     chosen.extend(store.list()?.into_iter().filter(without));
-                    which.project = Some(env::current_dir()?);
+                    which.project = Some(current_directory()?);
                 }
                 chosen.extend(which.choose(&store)?);
                 show(&chosen, context.call.json, |entry| {

@@ -262,18 +262,7 @@ fn the_newcomers_command_prints_outcome_directive_and_confinement() {
         .collect();
     assert_eq!(
         labels,
-        [
-            "outcome",
-            "stdout",
-            "stderr",
-            "verdict",
-            "push",
-            "confinement",
-            "evidence",
-            "times",
-            "audit",
-            "served",
-        ]
+        ["outcome", "stdout", "stderr", "verdict", "push", "sandbox"]
     );
     assert!(text.contains("exited, code 0"), "{text}");
     assert!(text.contains("push        wake="), "{text}");
@@ -551,8 +540,8 @@ async fn who_served_a_run_is_told() {
     let (line, daemon) = (CommandLine::new(), Daemon::start().await);
     let socket = daemon.path().join("sock").display().to_string();
 
-    let by_daemon = run(&line, &["--connect", &socket, "--", "/bin/true"]);
-    let private = run(&line, &["--private", "--", "/bin/true"]);
+    let by_daemon = run(&line, &["--connect", &socket, "-v", "--", "/bin/true"]);
+    let private = run(&line, &["--private", "--verbose", "--", "/bin/true"]);
 
     let last = |output: &Output| {
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -562,6 +551,20 @@ async fn who_served_a_run_is_told() {
     assert_eq!(last(&by_daemon), Some(told));
     let told = "served by   this process alone".to_owned();
     assert_eq!(last(&private), Some(told));
+
+    // Without it the same in one line, and nothing that never changes.
+    let brief = run(&line, &["--private", "--", "/bin/true"]);
+    let text = String::from_utf8_lossy(&brief.stdout).into_owned();
+    let labels: Vec<_> = text
+        .lines()
+        .filter_map(|line| line.split(' ').next())
+        .collect();
+    assert_eq!(
+        labels,
+        ["outcome", "stdout", "stderr", "verdict", "sandbox"]
+    );
+    let sandbox = "sandbox     landlock, profile strict, confirmed; served by this process alone (details: -v)";
+    assert_eq!(last(&brief).as_deref(), Some(sandbox));
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use std::{
 
 use clap::{Args, Parser, Subcommand};
 
-use hookjail_base::util::units::Span;
+use hookjail_base::util::{nearest::did_you_mean, units::Span};
 use hookjail_contract::is_spelled;
 use hookjail_proto as pb;
 
@@ -136,6 +136,9 @@ pub struct RunArgs {
     /// Serve this run from inside this process, whatever daemon listens: what is typed here needs no consent
     #[arg(long, conflicts_with_all = ["connect", "runtime"])]
     pub private: bool,
+    /// Print evidence, axes, times and record, too
+    #[arg(short, long, conflicts_with_all = ["json", "runtime", "mirror"])]
+    pub verbose: bool,
     /// Print what the hook prints, byte for byte, and nothing else
     #[arg(long, conflicts_with_all = ["json", "runtime", "dry_run"])]
     pub mirror: bool,
@@ -271,9 +274,37 @@ pub fn contract(text: &str) -> Result<pb::Contract, Failure> {
     let found = named.iter().find(|(_, name)| is_spelled(name, text));
     found.map(|(it, _)| *it).ok_or_else(|| {
         let names: Vec<_> = named.iter().map(|(_, name)| name.as_str()).collect();
+        let meant = did_you_mean(text, names.iter().copied());
         let names = names.join(", ");
-        Failure::new(format!("there is no contract `{text}`: one of {names}"))
+        Failure::new(format!(
+            "there is no contract `{text}`{meant}: one of {names}"
+        ))
     })
+}
+
+/// Members of a request, as messages spell them, and the options of the command line that they come of.
+const OPTIONS: [(&str, &str); 10] = [
+    ("`contract`", "`--contract`"),
+    ("`event.json`", "`--event`"),
+    ("`event.point`", "`--point`"),
+    ("`hook.argv[", "`CMD["),
+    ("`hook.env[", "`--env "),
+    ("`hook.name`", "`--name`"),
+    ("`hook.working_dir`", "`--working-dir`"),
+    ("`hook.workspace`", "`--workspace`"),
+    ("`mode`", "`--mode`"),
+    ("`timeout`", "`--timeout`"),
+];
+
+/// Returns a message with options instead of members of the request, for a person who typed them.
+pub fn as_typed(message: &str) -> String {
+    let replaced = |text: String, (member, option): (&str, &str)| text.replace(member, option);
+    let text = OPTIONS.into_iter().fold(message.to_owned(), replaced);
+    // `--env NAME]` is what is left of `hook.env[NAME]`.
+    match text.split_once("`--env ") {
+        Some((before, after)) => format!("{before}`--env {}", after.replacen(']', "", 1)),
+        None => text,
+    }
 }
 
 /// Returns the exit code of a run: the hook's own where it has one.

@@ -4,6 +4,7 @@ use std::{
     env,
     ffi::{OsStr, OsString},
     fs::Metadata,
+    io,
     os::unix::{ffi::OsStrExt, fs::PermissionsExt},
     path::{Component, Path, PathBuf},
 };
@@ -17,13 +18,29 @@ pub const NOT_EXECUTABLE: u8 = 126;
 /// The exit code for a program that is not found.
 pub const NOT_FOUND: u8 = 127;
 
+/// Returns the current directory.
+///
+/// # Errors
+///
+/// Fails where it was removed, or cannot be examined.
+pub fn current_directory() -> Result<PathBuf, Failure> {
+    env::current_dir().map_err(|error| {
+        Failure::new(match error.kind() {
+            io::ErrorKind::NotFound => {
+                "the current directory was removed; change to another".to_owned()
+            }
+            _ => format!("cannot examine the current directory: {error}"),
+        })
+    })
+}
+
 /// Makes the program and an interpreter's script absolute, by the current directory and `PATH`.
 pub fn resolve_program(argv: Vec<OsString>) -> Result<Vec<OsString>, Failure> {
     let argv = resolve_name(argv)?;
     if argv.len() < 2 {
         return Ok(argv);
     }
-    let here = env::current_dir()?;
+    let here = current_directory()?;
     Ok(resolve_script(argv, &here))
 }
 
@@ -98,7 +115,7 @@ fn find_program(name: &OsStr) -> Result<PathBuf, Failure> {
     let candidates: Vec<PathBuf> = if Path::new(name).is_absolute() {
         vec![Path::new(name).components().collect()]
     } else if name.as_bytes().contains(&b'/') {
-        vec![env::current_dir()?.join(name).components().collect()]
+        vec![current_directory()?.join(name).components().collect()]
     } else {
         let search = env::var_os("PATH").unwrap_or_default();
         env::split_paths(&search)
@@ -128,6 +145,10 @@ fn find_program(name: &OsStr) -> Result<PathBuf, Failure> {
         } else {
             ""
         };
+        if Path::new(name).is_dir() && name.as_bytes().contains(&b'/') {
+            let message = format!("`{shown}` is a directory; name a program in it");
+            return Failure::new(message).with_code(NOT_EXECUTABLE);
+        }
         Failure::new(format!("`{shown}` is not found{hint}")).with_code(NOT_FOUND)
     })?;
     let runnable = runnable.ok_or_else(|| {

@@ -15,7 +15,7 @@ use clap::CommandFactory;
 use nix::unistd::geteuid;
 use tonic::transport::Channel;
 
-use hookjail_base::model::plain;
+use hookjail_base::{model::plain, util::nearest::did_you_mean};
 use hookjail_contract::{
     MAY_BE_WHY,
     adopt::{Adopted, HookOutput, Stakes},
@@ -71,7 +71,9 @@ pub fn parse(name: &str) -> Result<Option<Adopted>, String> {
     let known = all.iter().find(|known| is_spelled(known.name, name));
     known.map(|runtime| Some(*runtime)).ok_or_else(|| {
         let names: Vec<_> = all.iter().map(|known| known.name).collect();
-        format!("one of {AUTO}, {}", names.join(", "))
+        let meant = did_you_mean(name, names.iter().copied());
+        let names = names.join(", ");
+        format!("there is no runtime `{name}`{meant}: one of {AUTO}, {names}")
     })
 }
 

@@ -2,7 +2,6 @@
 
 use std::{
     collections::BTreeSet,
-    env,
     ffi::OsString,
     io::{self, IsTerminal},
     path::{Path, PathBuf},
@@ -13,7 +12,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use hookjail_base::model::Lines;
-use hookjail_client::{Failure, output};
+use hookjail_client::{Failure, output, program::current_directory};
 use hookjail_contract::adopt::Adopted;
 use hookjail_daemon::{config::Config, consent::allowlist::typed, daemon::Assembly};
 use hookjail_policy::Registry;
@@ -188,7 +187,7 @@ impl AllowArgs {
             })?],
             (false, None) => vec![settings::project_around(
                 context,
-                &env::current_dir()?,
+                &current_directory()?,
                 &Adopted::all(),
             )],
         };
@@ -334,7 +333,7 @@ impl Found {
     fn unconfined(&self) -> Vec<String> {
         let all = self.unconfined.iter();
         let all = all.map(|(runtime, commands)| {
-            format!("{runtime}: {commands} outside of its hook settings: hookjail install --{runtime} --dry-run")
+            format!("{runtime}: {commands} outside of its hook settings: hookjail install {runtime} --dry-run")
         });
         all.collect()
     }
@@ -380,7 +379,7 @@ impl Found {
         let allowed = self.allowed.len();
         output::line(&match (self.needed.len(), allowed) {
             (0, 0) => {
-                "no confined hooks here; confine those of a runtime: hookjail install --RUNTIME"
+                "no confined hooks here; confine those of a runtime: hookjail install RUNTIME"
                     .to_owned()
             }
             (0, _) => format!("nothing to allow: {allowed} allowed"),

@@ -1,4 +1,4 @@
-//! `hookjail install --RUNTIME`: changes a runtime's settings so that its hooks run confined.
+//! `hookjail install RUNTIME`: changes a runtime's settings so that its hooks run confined.
 
 mod allow;
 mod edit;
@@ -23,9 +23,9 @@ use std::{
     process::ExitCode,
 };
 
-use clap::{ArgAction, ArgMatches, Args};
+use clap::{ArgAction, ArgMatches, Args, builder::PossibleValuesParser};
 use hookjail_base::model::plain;
-use hookjail_client::{Failure, on_demand, output};
+use hookjail_client::{Failure, on_demand, output, program::current_directory};
 use hookjail_contract::{Registered, adopt::Adopted};
 use hookjail_sandbox::{Caches, Fetching};
 
@@ -95,6 +95,9 @@ pub(super) struct InstallArgs {
     yes: bool,
 }
 
+/// The argument that names a runtime without dashes.
+const WORD: &str = "runtime_word";
+
 /// The one runtime that is named.
 #[derive(Clone, Copy, Debug)]
 struct NamedRuntime {
@@ -105,7 +108,12 @@ struct NamedRuntime {
 impl clap::FromArgMatches for NamedRuntime {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let mut all = Adopted::all().into_iter();
-        let named = all.find(|it| matches.try_get_one(it.name).ok().flatten() == Some(&true));
+        let word = matches.get_one::<String>(WORD);
+        let is_named = |it: &Adopted| match word {
+            Some(word) => word == it.name,
+            None => matches.try_get_one(it.name).ok().flatten() == Some(&true),
+        };
+        let named = all.find(is_named);
         let runtime = named
             .ok_or_else(|| clap::Error::new(clap::error::ErrorKind::MissingRequiredArgument))?;
         Ok(Self {
@@ -126,11 +134,15 @@ impl Args for NamedRuntime {
         let runtimes = runtimes.filter(|it| !it.answers_by_code);
         let names: Vec<_> = runtimes.map(|runtime| runtime.name).collect();
         let flags = names.iter().map(|&name| {
-            let flag = clap::Arg::new(name).long(name).action(ArgAction::SetTrue);
-            flag.help_heading("Runtimes")
+            let flag = clap::Arg::new(name).long(name);
+            flag.action(ArgAction::SetTrue).hide(true)
         });
-        let group = clap::ArgGroup::new("runtime").args(names.iter().copied());
-        command.args(flags).group(group.required(true))
+        let word = clap::Arg::new(WORD).value_parser(PossibleValuesParser::new(names.clone()));
+        let word = word.value_name("RUNTIME").help("The runtime");
+        let all = names.iter().copied().chain([WORD]);
+        let group = clap::ArgGroup::new("runtime").args(all);
+        let command = command.arg(word).args(flags).group(group.required(true));
+        command.override_usage("hookjail install [OPTIONS] RUNTIME")
     }
 
     fn augment_args_for_update(command: clap::Command) -> clap::Command {
@@ -222,7 +234,7 @@ impl InstallArgs {
 
     /// Returns the project of the current directory, or that directory where a file is named.
     fn project(&self, context: &Context) -> Result<PathBuf, Failure> {
-        let directory = env::current_dir()?;
+        let directory = current_directory()?;
         Ok(match &self.settings {
             Some(_) => directory,
             None => settings::project_around(context, &directory, &[self.runtime.runtime]),
@@ -239,7 +251,7 @@ impl InstallArgs {
         if self.uninstall || self.settings.is_some() {
             return Ok(Elsewhere::default());
         }
-        let directory = env::current_dir()?;
+        let directory = current_directory()?;
         let within = directory.ancestors().filter(|it| it.starts_with(project));
         let projects: Vec<_> = within.map(Path::to_owned).collect();
         sources::look(self.runtime, context, config, &projects)

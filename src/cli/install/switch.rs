@@ -6,7 +6,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use hookjail_client::{Failure, program::resolve_program};
+use hookjail_client::{
+    Failure,
+    program::{current_directory, resolve_program},
+};
 use hookjail_contract::adopt::Adopted;
 use hookjail_daemon::{config::Config, daemon::Assembly};
 
@@ -52,7 +55,7 @@ impl Placed {
     ) -> Result<Vec<Self>, Failure> {
         let book = Book::open(config)?;
         let runtimes = Adopted::all();
-        let project = settings::project_around(context, &env::current_dir()?, &runtimes);
+        let project = settings::project_around(context, &current_directory()?, &runtimes);
         let mut all = Vec::new();
         for runtime in runtimes.into_iter().filter(|it| !it.answers_by_code) {
             let prefixed = prefix::active(context, config, runtime);

@@ -5,6 +5,7 @@ pub mod heavy;
 pub mod journald;
 pub mod keyed_toml;
 pub mod listing;
+pub mod nearest;
 pub mod outermost;
 pub mod pem;
 pub mod presence;

@@ -12,7 +12,7 @@ use std::{
 
 use nix::unistd::Uid;
 
-use hookjail_base::model::ProfileName;
+use hookjail_base::{model::ProfileName, util::nearest::did_you_mean};
 
 use super::{
     GrantPlace, Policy,
@@ -173,7 +173,11 @@ impl Registry {
     pub fn absence(&self, name: &str) -> String {
         match self.broken.get(name) {
             Some(why) => format!("profile `{name}` cannot be used: {why}"),
-            None => format!("there is no profile `{name}`; see `hookjail profile list`"),
+            None => {
+                let names = self.profiles.keys().map(ProfileName::as_str);
+                let meant = did_you_mean(name, names);
+                format!("there is no profile `{name}`{meant}; see `hookjail profile list`")
+            }
         }
     }
 

@@ -539,6 +539,11 @@ fn parse_value(number: u32, index: u8, text: &str) -> Option<u64> {
     text.parse().ok()
 }
 
+/// Iterates over the names of all system calls.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    syscalls::TABLE.iter().map(|(_, name)| *name)
+}
+
 /// Returns the number of a system call by its name, or parses a number.
 pub fn number(text: &str) -> Option<u32> {
     let by_name = syscalls::TABLE.iter().find(|(_, name)| *name == text);
