@@ -247,13 +247,14 @@ const OF_RUNTIMES: [(&str, &str); 2] = [
 ];
 
 /// How many lines of other files name one, and why they may. What they say is said to people, or is data.
-const NAMED: [(&str, usize, &str); 8] = [
+const NAMED: [(&str, usize, &str); 9] = [
     (
         "cli/consent/mod.rs",
         1,
         "help: by whom a file that is imported may be written",
     ),
     ("cli/dispatch.rs", 3, "help: for whom an option is"),
+    ("cli/help.rs", 4, "help: examples"),
     ("cli/interpret.rs", 1, "help: an example of the input"),
     (
         "cli/learned/mod.rs",

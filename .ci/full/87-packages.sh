@@ -79,7 +79,7 @@ aarch64() {
     export NO_COLOR=1; echo secret >/srv/secret
     busybox tar -C /usr --strip-components 1 -xJf hookjail.tar.xz || exit
     /usr/bin/hookjail run --timeout 60s -- /bin/busybox echo served </dev/null >out || { cat out; exit 1; }
-    cat out; grep -q '^confinement landlock .*confirmed' out || exit
+    cat out; grep -q '^sandbox .*landlock, .*confirmed' out || exit
     busybox cat /srv/secret | grep -q secret || exit
     ! /usr/bin/hookjail run --mirror --timeout 60s -- /bin/busybox cat /srv/secret </dev/null >out 2>&1 || exit
     grep -q 'Permission denied' out && echo 'aarch64: unpacked, a hook ran, the other was denied'"

@@ -8,6 +8,8 @@ as_user cargo fmt --check --manifest-path proto/codegen/Cargo.toml
 for name in $(grep -ohE '`([a-z0-9_]+::)+[a-z0-9_]+`' docs/specification.md docs/escape-matrix.md docs/findings.md docs/reliability.md | tr -d '`' | sed 's/.*:://' | sort -u); do
   [ "$name" = name ] || grep -rqE "(fn|mod) $name\b|^ *$name\b" crates src tests fuzz || fail "a document names the test $name, which is not there"
 done
+twice=$(grep -oE '^- \*\*[A-Z]+[0-9]+\*\*' docs/specification.md | sort | uniq -d)
+[ -z "$twice" ] || fail "promises with one number: $twice"
 if systemd-analyze --help 2>/dev/null | grep -q -e --offline; then
   tests/testenv/exposure.sh systemd
 else

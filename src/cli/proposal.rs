@@ -131,8 +131,8 @@ impl Proposal<'_> {
             let bound = consent::bind(&Ground::read(&config)?, &terms, self.command.to_vec())?;
             consent::record(&config, bound.iter())?;
             done.push(format!("allowed {}", shell_line(self.command)));
+            done.extend(consent::other_list(context));
         }
-        done.extend(consent::other_list(context));
         Ok(done)
     }
 }

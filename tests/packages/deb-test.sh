@@ -32,12 +32,18 @@ inside() {
   # From nothing to the first confined hook, as docs/install.md says it.
   began=$(date +%s%N)
   dpkg --install new.deb
+  # The programs serve one user without it, and without a group.
+  code=0; systemctl is-enabled hookjail.service hookjail.socket || code=$?
+  [ "$code" != 0 ]
+  if active service || active socket; then exit 1; fi
+  as_ada hookjail run -- /bin/cat /etc/os-release | grep 'confirmed; served by this process alone'
+  systemctl enable --now hookjail.service hookjail.socket
   usermod -aG hookjail ada
   hookjail consent allow -- /bin/cat /etc/os-release
   as_ada hookjail run -- /bin/cat /etc/os-release >/tmp/first
   took=$((($(date +%s%N) - began) / 1000000))
   grep 'outcome .*exited, code 0' /tmp/first
-  grep 'confinement landlock .*confirmed' /tmp/first
+  grep 'sandbox .*landlock, .*confirmed' /tmp/first
   grep 'served by .*/run/hookjail/hookjail.sock' /tmp/first
   echo "FIRST HOOK: deb ${took} ms"
 
@@ -65,6 +71,7 @@ inside() {
   # An upgrade: what is configured and allowed stays, the daemon is the new one, a hook in work keeps its answer.
   dpkg --install old.deb
   usermod -aG hookjail ada
+  systemctl enable --now hookjail.service hookjail.socket
   active service
   systemctl show -P Environment hookjail.service | grep OF_THE_VERSION_BEFORE
   hookjail consent allow -- /bin/sleep 2

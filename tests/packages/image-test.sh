@@ -19,7 +19,7 @@ began=$(date +%s%N)
 podman load --quiet --input "$1"
 podman "${run[@]}" "$image" run -- /bin/busybox echo served >"$work/out" || { cat "$work/out"; wrong "no hook runs"; }
 echo "FIRST HOOK: image $((($(date +%s%N) - began) / 1000000)) ms"
-grep -q '^confinement landlock .*confirmed' "$work/out" || { cat "$work/out"; wrong "not confined"; }
+grep -q '^sandbox .*landlock, .*confirmed' "$work/out" || { cat "$work/out"; wrong "not confined"; }
 [ "$(podman image inspect --format '{{.User}} {{.Os}}/{{.Architecture}} {{index .Labels "org.opencontainers.image.version"}}' "$image")" = \
   "65532:65532 linux/amd64 ${name#hookjail-}" ] || wrong "the image says: $(podman image inspect "$image")"
 
@@ -36,7 +36,7 @@ for _ in $(seq 100); do called status >"$work/out" 2>&1 && break; sleep 0.1; don
 grep -q 'serving' "$work/out" || { cat "$work/out"; podman logs "$daemon"; wrong "no daemon serves"; }
 called consent allow -- /bin/busybox echo beside >/dev/null
 podman "${run[@]}" --volume state:/run/hookjail "$image" run -- /bin/busybox echo beside >"$work/out" || { cat "$work/out"; wrong "the daemon cannot be called"; }
-grep -q '^served by .*hookjail.sock' "$work/out" || { cat "$work/out"; wrong "another has served"; }
+grep -q 'served by .*hookjail.sock' "$work/out" || { cat "$work/out"; wrong "another has served"; }
 podman stop --time 20 "$daemon" >/dev/null
 [ "$(podman inspect --format '{{.State.ExitCode}}' "$daemon")" = 0 ] || wrong "the daemon did not end well"
 echo "image: loaded, a hook ran, the other was denied, a daemon served from beside and ended"

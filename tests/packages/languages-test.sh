@@ -12,7 +12,7 @@ check() { # NAME BEGAN COMMAND...
   local name=$1 began=$2; shift 2
   bare "$@" run -- /bin/echo served >"$work/out" || { cat "$work/out"; wrong "$name: no hook runs"; }
   echo "FIRST HOOK: $name $((($(date +%s%N) - began) / 1000000)) ms"
-  grep -q '^confinement landlock .*confirmed' "$work/out" || { cat "$work/out"; wrong "$name: not confined"; }
+  grep -q '^sandbox .*landlock, .*confirmed' "$work/out" || { cat "$work/out"; wrong "$name: not confined"; }
 }
 
 for wheel in "$packages"/*x86_64.whl; do

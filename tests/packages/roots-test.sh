@@ -26,7 +26,7 @@ check() { # NAME ROOT SHELL
   in_root "$root" 0 "$shell" -c 'cd /srv && tar -C /usr --strip-components 1 -xJf hookjail.tar.xz' || wrong "$name: it cannot be unpacked"
   in_root "$root" 1000 hookjail run -- "$shell" -c 'echo served' >"$work/out" || { cat "$work/out"; wrong "$name: no hook runs"; }
   echo "FIRST HOOK: tarball, $name $((($(date +%s%N) - began) / 1000000)) ms"
-  grep -q '^confinement landlock .*confirmed' "$work/out" || { cat "$work/out"; wrong "$name: not confined"; }
+  grep -q '^sandbox .*landlock, .*confirmed' "$work/out" || { cat "$work/out"; wrong "$name: not confined"; }
   # The same as a user and as root: what is readable without hookjail is not within.
   for uid in 0 1000; do
     out=$(in_root "$root" "$uid" "$shell" -c 'read -r line </srv/secret && echo "$line"')
@@ -69,7 +69,7 @@ install_and_purge() { # NAME ROOT
   state "$root" >"$work/before"
   as_root dpkg --install /srv/hookjail.deb >"$work/out" 2>&1 || { cat "$work/out"; wrong "$name: the package cannot be installed"; }
   grep -q '^hookjail:' "$root/etc/group" || wrong "$name: the package makes no group"
-  [ -L "$root/etc/systemd/system/sockets.target.wants/hookjail.socket" ] || wrong "$name: the socket is not enabled"
+  [ ! -e "$root/etc/systemd/system/sockets.target.wants/hookjail.socket" ] || wrong "$name: the package enables the socket"
   [ "$(in_root "$root" 1000 hookjail run --mirror -- /bin/echo served)" = served ] || wrong "$name: no hook runs"
   as_root dpkg --purge hookjail >"$work/out" 2>&1 || { cat "$work/out"; wrong "$name: the package cannot be purged"; }
   # A user's daemon keeps its state in the user's home.

@@ -2298,3 +2298,53 @@ fn a_hook_in_a_subdirectory_finds_its_project() {
     let (_, stderr) = home.end(&line.replace(" -- ", " --workspace . -- "), &call("ls"));
     assert!(!stderr.contains("the rules"), "{stderr}");
 }
+
+/// A daemon that runs goes by the configuration that it read.
+#[test]
+fn the_daemon_is_asked_through_each_line_that_was_written_and_a_refusal_is_named() {
+    let home = Home::new();
+    home.script(
+        "p/.claude/hooks/guard.sh",
+        "#!/bin/sh\ncat >/dev/null\necho called >>calls\n",
+    );
+    let hook =
+        json!({"type": "command", "command": "\"$CLAUDE_PROJECT_DIR\"/.claude/hooks/guard.sh"});
+    let before = home.settings("p/.claude/settings.json", &one("PreToolUse", &hook));
+    let install = || {
+        home.hookjail(&[
+            "--json",
+            "install",
+            "claude-code",
+            "--yes",
+            "--no-rehearsal",
+        ])
+    };
+
+    let done = install();
+    assert!(done.status.success(), "{done:?}");
+    let report: Value = serde_json::from_slice(&done.stdout).unwrap();
+    assert_eq!(
+        (&report["checked"], &report["refused"]),
+        (&json!(1), &json!([]))
+    );
+
+    home.hookjail(&["drain"]);
+    home.hookjail(&["uninstall", "--all", "--yes"]);
+    assert_eq!(home.text("p/.claude/settings.json"), before);
+    let config = ".config/hookjail/hookjail.toml";
+    home.write(config, "[profiles]\nallow = [\"strict\"]\n");
+    let words = ["run", "--as", "claude-code", "--start", "--", "/bin/true"];
+    home.hookjail(&words);
+    fs::remove_file(home.path(config)).unwrap();
+    let done = install();
+    assert_eq!(done.status.code(), Some(1), "{done:?}");
+    let report: Value = serde_json::from_slice(&done.stdout).unwrap();
+    let why = report["refused"][0].as_str().unwrap_or_default();
+    assert!(why.contains("PROFILE_UNKNOWN"), "{report}");
+
+    // Whoever sets the variable for a runtime makes each guard a no.
+    let line = line(&home.text("p/.claude/settings.json"), "PreToolUse");
+    let preview = format!("HOOKJAIL_PREVIEW= {line}");
+    let ended = home.fire_in("p", &preview, &call("ls"));
+    assert_eq!(ended.wait_with_output().unwrap().status.code(), Some(2));
+}

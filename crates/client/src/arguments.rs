@@ -79,7 +79,7 @@ pub struct RunAsOptions {
     /// With --rehearse: read an array of payloads, each a JSON string, which are rehearsed in this order
     #[arg(long, hide = true, requires = "rehearse")]
     pub payloads: bool,
-    /// With --as: start this user's daemon where none listens
+    /// With --as: use this user's own daemon, and start it where it does not listen
     #[arg(long, requires = "runtime", conflicts_with_all = ["connect", "rehearse"])]
     pub start: bool,
 }

@@ -41,7 +41,7 @@ const KEPT_VARIABLES: [&str; 7] = ["HOME", "LANG", "LOGNAME", "PATH", "SHELL", "
     reason = "the daemon, of which nothing of a request's is part"
 )]
 pub fn daemon(context: &Context, left: Option<Duration>) -> Result<PathBuf, Failure> {
-    let sockets = context.paths.sockets();
+    let sockets = context.paths.own_sockets();
     let listening = || {
         sockets
             .iter()

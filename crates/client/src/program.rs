@@ -25,11 +25,9 @@ pub const NOT_FOUND: u8 = 127;
 /// Fails where it was removed, or cannot be examined.
 pub fn current_directory() -> Result<PathBuf, Failure> {
     env::current_dir().map_err(|error| {
-        Failure::new(match error.kind() {
-            io::ErrorKind::NotFound => {
-                "the current directory was removed; change to another".to_owned()
-            }
-            _ => format!("cannot examine the current directory: {error}"),
+        Failure::new(match error.kind() == io::ErrorKind::NotFound {
+            true => "the current directory was removed; change to another".to_owned(),
+            false => format!("cannot examine the current directory: {error}"),
         })
     })
 }

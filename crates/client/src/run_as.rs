@@ -356,8 +356,28 @@ pub fn run(run: &RunArgs, runtime: Option<Adopted>, context: &Context) -> ExitCo
         Err(said) => return post.say(&said),
     };
     let read = payload.read.map_err(Failure::from);
+    if env::var_os(PREVIEW).is_some() {
+        let refusal = read.and_then(|()| hook.preview(context, payload.bytes));
+        return post.say(&previewed(refusal));
+    }
     let response = read.and_then(|()| hook.ask(context, payload.bytes));
     post.say(&hook.said(response))
+}
+
+/// The variable under which a hook's line starts nothing, and reports whether the daemon would run it.
+///
+/// Such a line ends as a block does: where somebody else sets it, no guard lets anything pass.
+pub const PREVIEW: &str = "HOOKJAIL_PREVIEW";
+
+/// Returns the report of a line that started nothing: `refusal` is null where its hook would run.
+fn previewed(refusal: Result<Option<String>, Failure>) -> HookOutput {
+    let refusal = refusal.unwrap_or_else(|failure| Some(why(&failure)));
+    let report = serde_json::json!({ "refusal": refusal });
+    HookOutput {
+        code: EXIT_BLOCK,
+        stderr: Vec::new(),
+        stdout: format!("{report}\n").into_bytes(),
+    }
 }
 
 /// Returns the project of a directory.
@@ -456,8 +476,35 @@ impl<'a> StandInHook<'a> {
         Ok(Self { post, run, runtime })
     }
 
+    /// Returns why the daemon would refuse the hook; `None` where it would run.
+    fn preview(&self, context: &Context, payload: Vec<u8>) -> Result<Option<String>, Failure> {
+        let (socket, request) = self.prepare(context, payload)?;
+        let response = server::by_daemon(&socket, request, async |channel, request| {
+            let mut service = HookServiceClient::new(channel);
+            let request = pb::PreviewRequest {
+                request: Some(request),
+            };
+            let answer = service.preview(request).await.map_err(connect::refused)?;
+            Ok(answer.into_inner())
+        })?;
+        let refusal = response.refusal;
+        Ok(refusal.map(|it| format!("{}: {}", it.reason, it.message)))
+    }
+
     /// Runs the hook by a daemon.
     fn ask(&self, context: &Context, payload: Vec<u8>) -> Result<pb::ExecuteResponse, Failure> {
+        let (socket, request) = self.prepare(context, payload)?;
+        server::by_daemon(&socket, request, async |channel, request| {
+            call(channel, request, self.post.left()).await
+        })
+    }
+
+    /// Returns the daemon's socket, and the request for the hook.
+    fn prepare(
+        &self,
+        context: &Context,
+        payload: Vec<u8>,
+    ) -> Result<(PathBuf, pb::ExecuteRequest), Failure> {
         let socket = if self.run.place.start {
             on_demand::daemon(context, self.post.left())?
         } else {
@@ -471,9 +518,7 @@ impl<'a> StandInHook<'a> {
             None => ServerPlace::Socket,
         };
         let request = self.request(context, payload, server)?;
-        server::by_daemon(&socket, request, async |channel, request| {
-            call(channel, request, self.post.left()).await
-        })
+        Ok((socket, request))
     }
 
     /// Returns the directory that is the hook's workspace where its profile binds one.

@@ -171,9 +171,6 @@ impl AllowArgs {
                 found.allowed.len()
             ));
         }
-        if let Some(remark) = consent::other_list(context) {
-            output::stderr(&remark);
-        }
         Ok(success(found.broken.is_empty()))
     }
 

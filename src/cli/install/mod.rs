@@ -24,9 +24,9 @@ use std::{
 };
 
 use clap::{ArgAction, ArgMatches, Args, builder::PossibleValuesParser};
-use hookjail_base::model::plain;
+use hookjail_base::model::{Command, plain};
 use hookjail_client::{Failure, on_demand, output, program::current_directory};
-use hookjail_contract::{Registered, adopt::Adopted};
+use hookjail_contract::{Action, Registered, adopt::Adopted};
 use hookjail_sandbox::{Caches, Fetching};
 
 pub(super) use self::{
@@ -37,8 +37,8 @@ pub(super) use self::{
 use self::{
     fetch::Fetch,
     plan::{Becomes, InstallStep, Planned, Planner, Purpose},
-    rehearsal::RehearsalReport,
-    report::{code, count, show},
+    rehearsal::{Rehearsal, RehearsalReport},
+    report::{CheckedLines, Done, code, count, show},
     settings::{Empty, SettingsFile, files},
     sources::{Elsewhere, Unread},
 };
@@ -190,7 +190,7 @@ impl InstallArgs {
                 let message = "nothing was changed: say --yes to change what is shown, or --dry-run to see it alone";
                 return Err(Failure::new(message));
             }
-            self.tell(context, (&planned, &elsewhere), None, None);
+            self.tell(context, (&planned, &elsewhere), None);
             return Ok(code(&planned, &elsewhere));
         }
         // Only now, with somebody who answers: from here on programs run.
@@ -201,7 +201,7 @@ impl InstallArgs {
             show(&planned, &elsewhere, self.verbose);
         }
         if count(&planned, &elsewhere) == 0 {
-            self.tell(context, (&planned, &elsewhere), None, None);
+            self.tell(context, (&planned, &elsewhere), None);
             self.offer_to_learn(context, &planned)?;
             return Ok(code(&planned, &elsewhere));
         }
@@ -210,9 +210,21 @@ impl InstallArgs {
         }
         let backups = self.carry_out(&config, &planned, &elsewhere)?;
         let socket = (!self.uninstall).then(|| on_demand::daemon(&context.call, None));
-        self.tell(context, (&planned, &elsewhere), Some(&backups), socket);
+        let is_asked = !self.uninstall && !self.shell_prefix && matches!(socket, Some(Ok(_)));
+        let checked = is_asked.then(|| self.preview_all(&config, &planned));
+        let checked = checked.unwrap_or_default();
+        let is_served = checked.refused.is_empty();
+        let done = Done {
+            backups,
+            checked,
+            daemon: socket,
+        };
+        self.tell(context, (&planned, &elsewhere), Some(done));
         self.offer_to_learn(context, &planned)?;
-        Ok(code(&planned, &elsewhere))
+        Ok(match is_served {
+            true => code(&planned, &elsewhere),
+            false => ExitCode::FAILURE,
+        })
     }
 
     /// Learns the needs of guards that their profile refuses something, after a question for each at a terminal.
@@ -553,29 +565,78 @@ impl InstallArgs {
         if self.no_rehearsal {
             return Ok(report);
         }
+        report = self
+            .rehearsal(
+                (config, &file.rehearsed_in),
+                file,
+                hook,
+                (argv, is_compared),
+            )
+            .run()?;
         let is_here = file.rehearsed_in == file.project;
-        let rehearsal = rehearsal::Rehearsal {
+        if !is_here {
+            let remark = "rehearsed in an empty directory: this one is no project";
+            report.remarks.push(remark.to_owned());
+        }
+        Ok(report)
+    }
+
+    fn rehearsal<'a>(
+        &'a self,
+        (config, place): (&'a Config, &'a Path),
+        file: &'a SettingsFile,
+        hook: &'a Registered,
+        (argv, is_compared): (&'a [String], bool),
+    ) -> Rehearsal<'a> {
+        let is_here = place == file.project;
+        Rehearsal {
             argv,
             config,
             hook,
             is_compared,
             name: self.runtime.name,
             profile: &self.profile,
-            project: &file.rehearsed_in,
+            project: place,
             runtime: self.runtime.runtime,
             starts_in: hook
                 .working_dir
                 .as_deref()
                 .filter(|_| is_here)
-                .unwrap_or(&file.rehearsed_in),
+                .unwrap_or(place),
             timeout: self.runtime.timer(hook),
-        };
-        report = rehearsal.run()?;
-        if !is_here {
-            let remark = "rehearsed in an empty directory: this one is no project";
-            report.remarks.push(remark.to_owned());
         }
-        Ok(report)
+    }
+
+    /// Asks the daemon through each line that the settings have now whether it would run the hook.
+    fn preview_all(&self, config: &Config, planned: &[Planned]) -> CheckedLines {
+        let mut checked = CheckedLines::default();
+        for Planned { file, steps, .. } in planned {
+            for step in steps {
+                let (Becomes::Changed(change), Action::Command(Command::Line { .. })) =
+                    (&step.becomes, &step.hook.action)
+                else {
+                    continue;
+                };
+                let hook = self.rehearsal(
+                    (config, &file.project),
+                    file,
+                    &step.hook,
+                    (&change.argv, false),
+                );
+                checked.count += 1;
+                let line = match change.edits.is_empty() {
+                    true => &step.before,
+                    false => &change.after,
+                };
+                match hook.preview(line) {
+                    Ok(None) => {}
+                    Ok(Some(why)) | Err(why) => {
+                        checked.refused.push(format!("{}: {why}", step.before));
+                    }
+                }
+            }
+        }
+        checked
     }
 
     /// Allows the commands, and only then edits the settings. Returns obsolete backups.

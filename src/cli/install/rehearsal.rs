@@ -10,11 +10,12 @@ use std::{
 };
 
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use hookjail_base::model::Event;
 use hookjail_base::util::units::Span;
+use hookjail_client::run_as::PREVIEW;
 use hookjail_contract::{Envelope, Registered, adopt::Adopted};
 
 use crate::cli::rehearse::{Comparison, alone_words, difference_of_files};
@@ -70,6 +71,12 @@ impl RehearsalReport {
 enum Rehearsed {
     Ended(Box<Comparison>),
     Failed { error: Failed },
+}
+
+/// The report of a line that starts no hook.
+#[derive(Deserialize)]
+struct Previewed {
+    refusal: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -157,6 +164,46 @@ impl Rehearsal<'_> {
             remarks: remarks(samples.len(), &runs, is_partial),
             ..RehearsalReport::default()
         })
+    }
+
+    /// Asks the daemon, through the line that the runtime has now, whether it would run the hook. Starts no hook.
+    ///
+    /// Returns why it would be refused, if so.
+    ///
+    /// # Errors
+    ///
+    /// Fails where the line does not start hookjail.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the runtime's own shell, which starts hookjail, as the runtime does"
+    )]
+    pub(super) fn preview(&self, line: &str) -> Result<Option<String>, String> {
+        let samples = self.runtime.samples(self.project);
+        let is_of_a_call = self.runtime.is_of_a_call(Some(&self.hook.point));
+        let sample = samples.into_iter().next().filter(|_| is_of_a_call);
+        let session = Uuid::now_v7().to_string();
+        let payload = self.payload(&session, &sample.unwrap_or_else(|| json!({})))?;
+        let mut command = Command::new("/bin/sh");
+        command
+            .args(["-c", line])
+            .current_dir(self.starts_in)
+            .env(PREVIEW, "1")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
+        for name in self.runtime.project_variables() {
+            command.env(name, self.project);
+        }
+        let mut child = command.spawn().map_err(|error| broken(&error))?;
+        if let Some(mut pipe) = child.stdin.take() {
+            // A line that does not start hookjail need not read it.
+            drop(pipe.write_all(payload.as_bytes()));
+        }
+        let output = child.wait_with_output().map_err(|error| broken(&error))?;
+        let report: Result<Previewed, _> = serde_json::from_slice(&output.stdout);
+        report
+            .map(|report| report.refusal)
+            .map_err(|_| format!("its line does not start hookjail ({})", output.status))
     }
 
     /// Returns the command that gives the guard a profile of its own.

@@ -14,17 +14,39 @@ use super::{
     sources::Elsewhere,
 };
 
+/// The lines through which the daemon was asked.
+#[derive(Debug, Default)]
+pub(super) struct CheckedLines {
+    pub(super) count: usize,
+    /// Those that hookjail refuses, with the reasons.
+    pub(super) refused: Vec<String>,
+}
+
+/// The effects of a change of settings.
+#[derive(Debug, Default)]
+pub(super) struct Done {
+    /// The obsolete backups that remain after hooks were put back.
+    pub(super) backups: Vec<PathBuf>,
+    pub(super) checked: CheckedLines,
+    /// The daemon's socket, where one is needed, or why it does not listen.
+    pub(super) daemon: Option<Result<PathBuf, Failure>>,
+}
+
 impl InstallArgs {
-    /// Prints the result, with the remaining backups, where anything was changed.
+    /// Prints the result, where anything was changed with what was done.
     pub(super) fn tell(
         &self,
         context: &Context,
         (planned, elsewhere): (&[Planned], &Elsewhere),
-        backups: Option<&[PathBuf]>,
-        daemon: Option<Result<PathBuf, Failure>>,
+        done: Option<Done>,
     ) {
-        let is_done = backups.is_some();
+        let is_done = done.is_some();
         let follow_up = self.runtime.runtime.after_a_change.filter(|_| is_done);
+        let Done {
+            backups,
+            checked,
+            daemon,
+        } = done.unwrap_or_default();
         if context.call.json {
             let daemon = daemon.map(|daemon| match daemon {
                 Ok(socket) => json!({ "socket": socket }),
@@ -32,11 +54,13 @@ impl InstallArgs {
             });
             let files: Vec<_> = planned.iter().map(as_json).collect();
             output::json_line(&json!({
+                "checked": checked.count,
                 "changed": is_done,
                 "daemon": daemon,
                 "files": files,
                 "needed": elsewhere.needed_as_json(),
                 "next": follow_up,
+                "refused": checked.refused,
                 "unconfined": elsewhere.unconfined_as_json(),
                 "unread": elsewhere.unread_as_json(),
             }));
@@ -72,7 +96,16 @@ impl InstallArgs {
             }
             None => {}
         }
-        for backup in backups.unwrap_or_default() {
+        match checked.count - checked.refused.len() {
+            0 => {}
+            1 => rows.row("checked", "the daemon runs 1 hook by its line"),
+            hooks => rows.row(
+                "checked",
+                format!("the daemon runs {hooks} hooks by their lines"),
+            ),
+        }
+        rows.each("REFUSED", &checked.refused);
+        for backup in backups {
             let backup = backup.display();
             let stays = format!("{backup}, as what it was a copy of has changed since");
             rows.row("stays", stays);
@@ -126,7 +159,7 @@ pub(super) fn show(planned: &[Planned], elsewhere: &Elsewhere, is_verbose: bool)
         if planned.changes().any(|it| !it.edits.is_empty())
             && let Some(remark) = planned.file.remark()
         {
-            text.add(labelled("note", &remark));
+            text.add(labelled("note", remark));
         }
         for step in steps {
             show_step(&mut text, step, is_verbose);

@@ -30,9 +30,6 @@ pub(in crate::cli) struct UninstallArgs {
     /// Show what would change, and change nothing
     #[arg(long)]
     dry_run: bool,
-    /// Show the lines that are written, too
-    #[arg(short, long)]
-    verbose: bool,
     /// Do not ask
     #[arg(long)]
     yes: bool,
@@ -44,7 +41,7 @@ impl UninstallArgs {
         let (planned, mut problems) = plan(context, &config)?;
         let changes = count(&planned, &Elsewhere::default());
         if !context.call.json {
-            show(&planned, &Elsewhere::default(), self.verbose);
+            show(&planned, &Elsewhere::default(), false);
         }
         let is_asked = !self.dry_run && changes > 0;
         if is_asked && !self.yes {

@@ -76,6 +76,14 @@ impl UserPaths {
             .collect()
     }
 
+    /// Returns the sockets of the daemon that is this user's own: `HOOKJAIL_ADDR`, else the user's; the system's is root's own.
+    pub fn own_sockets(&self) -> Vec<PathBuf> {
+        match self.address {
+            Some(_) => self.sockets(),
+            None => self.socket().into_iter().collect(),
+        }
+    }
+
     /// Returns the default socket of this user's daemon.
     pub fn socket(&self) -> Option<PathBuf> {
         if self.root {
@@ -188,8 +196,14 @@ mod tests {
         };
         let own = PathBuf::from("/run/user/1000/hookjail/hookjail.sock");
         let system = PathBuf::from(SYSTEM_SOCKET);
-        assert_eq!(user.sockets(), [own, system.clone()]);
+        assert_eq!(user.sockets(), [own.clone(), system.clone()]);
+        // Consents of `hookjail install` are in the user's own list, which the system's daemon does not read.
+        assert_eq!(user.own_sockets(), [own]);
         let root = UserPaths { root: true, ..user };
-        assert_eq!(root.sockets(), [system]);
+        assert_eq!(root.sockets(), [&*system]);
+        assert_eq!(root.own_sockets(), [&*system]);
+        let address = Some("/srv/sock".into());
+        let named = UserPaths { address, ..root };
+        assert_eq!(named.own_sockets(), [PathBuf::from("/srv/sock")]);
     }
 }
