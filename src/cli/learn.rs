@@ -111,7 +111,7 @@ pub(super) struct LearnArgs {
     /// Grant a path too: PATH=read, PATH=execute, PATH=write or PATH=write-file
     #[arg(long, value_name = "PATH=ACCESS", value_parser = grant)]
     grant: Vec<(PathBuf, Access)>,
-    /// What the profile is to be called [default: as the hook's file]
+    /// The name of the profile [default: that of the hook's file]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
     /// Write the profile to this file, which must not exist
@@ -156,7 +156,7 @@ struct Unmet {
     wish: Wish,
 }
 
-/// What would allow a refused access.
+/// The grants that would allow a refused access.
 #[derive(Default)]
 struct Wish {
     grants: Vec<(PathBuf, Access)>,
@@ -313,7 +313,7 @@ impl LearnArgs {
         };
         let (trial, refused) = self.observe(&bench, &mut config, is_applied, &under)?;
         if let Some(why) = trial.failure() {
-            self.tell_of_failure(context, &why, &refused);
+            self.report_failure(context, &why, &refused);
             return Ok(ExitCode::FAILURE);
         }
         let had_effect = bench.had_effect(&config, &trial);
@@ -337,7 +337,7 @@ impl LearnArgs {
             refused,
             trial,
         };
-        self.tell(context, &config, &name, &learned)
+        self.report_draft(context, &config, &name, &learned)
     }
 
     /// Runs the hook under the widest profile, and again with what that refused while somebody agrees. Returns the last run.
@@ -467,10 +467,10 @@ impl LearnArgs {
         };
         if name.as_str() == self.profile {
             let registry = Assembly::registry(config)?;
-            let own = find_profile(&registry, name.as_str())?;
-            let parent = own.line.get(1).map(ProfileName::as_str);
+            let present = find_profile(&registry, name.as_str())?;
+            let parent = present.line.get(1).map(ProfileName::as_str);
             let parent = find_profile(&registry, parent.unwrap_or(PROFILE))?;
-            let more = own.files.named.iter();
+            let more = present.files.named.iter();
             let more = more.filter(|grant| !parent.files.named.contains(grant));
             self.grant
                 .extend(more.filter_map(|grant| match &grant.place {
@@ -479,7 +479,7 @@ impl LearnArgs {
                     | GrantPlace::Source { .. }
                     | GrantPlace::Workspace { .. } => None,
                 }));
-            self.network |= own.network != parent.network;
+            self.network |= present.network != parent.network;
             self.profile = parent.name.to_string();
         }
         Ok(name)
@@ -529,7 +529,7 @@ impl LearnArgs {
     }
 
     /// Prints why nothing is proposed.
-    fn tell_of_failure(&self, context: &Context, why: &str, refused: &[Unmet]) {
+    fn report_failure(&self, context: &Context, why: &str, refused: &[Unmet]) {
         let message = format!("the hook failed under observation: {why}; nothing is proposed");
         if context.call.json {
             let refused = refused.iter();
@@ -587,7 +587,7 @@ impl LearnArgs {
         };
         let file = proposal.file(context)?;
         output::stderr_text(&format!(
-            "{name} is {}, and:\n{}\n",
+            "profile {name} allows all of {}, and:\n{}\n",
             self.profile,
             more.join("\n")
         ));
@@ -623,7 +623,7 @@ impl LearnArgs {
     }
 
     /// Prints the result, and writes the profile if requested.
-    fn tell(
+    fn report_draft(
         &self,
         context: &Context,
         config: &Config,

@@ -1,9 +1,10 @@
 //! `hookjail log`: what ran, one line a run.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     env,
     ffi::OsString,
+    fs,
     io::{self, IsTerminal},
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
@@ -50,6 +51,9 @@ const MESSAGE_CHARS: usize = 160;
 
 /// The most lines of stderr that a line names.
 const NAMED: usize = 3;
+
+/// The longest journal that is read for a summary, bytes.
+const MAX_READ: u64 = 64 << 20;
 
 /// The most runs that may be open at once and still be shown with what their start says.
 const MAX_OPEN_RUNS: usize = 1 << 16;
@@ -163,6 +167,111 @@ pub(super) fn last_denied(context: &Context, besides: &str) -> Result<Option<Den
             workspace: begun.workspace.map(PathBuf::from),
         }
     }))
+}
+
+/// The refusals and denials of hooks, as far as no later run of theirs went well.
+#[derive(Debug, Default)]
+pub(super) struct Troubles {
+    /// How many hooks confinement denied something in their last run.
+    pub(super) denied: usize,
+    /// The calls that were refused for lack of a consent.
+    pub(super) refused_calls: u64,
+    /// The time of the first of them.
+    pub(super) refused_since: Option<Timestamp>,
+}
+
+impl Troubles {
+    /// Reads the journal, unless it is longer than can be read at once.
+    ///
+    /// # Errors
+    ///
+    /// Fails where the journal cannot be read.
+    pub(super) fn read(context: &Context) -> Result<Self, Failure> {
+        let files = fs::read_dir(context.load()?.journal());
+        let files = files.into_iter().flatten().flatten();
+        let sizes = files.filter_map(|file| Some(file.metadata().ok()?.len()));
+        if sizes.sum::<u64>() > MAX_READ {
+            return Ok(Self::default());
+        }
+        let mut hooks = Hooks::default();
+        records::read(context, WhichRecords::default(), |_, fields| {
+            hooks.add(fields);
+            true
+        })?;
+        let refused = hooks.refused.values();
+        Ok(Self {
+            denied: hooks.denied.len(),
+            refused_calls: refused.clone().map(|(_, calls)| calls).sum(),
+            refused_since: refused.filter_map(|(time, _)| *time).min(),
+        })
+    }
+
+    /// Describes the troubles for people, each with the command that helps.
+    pub(super) fn words(&self) -> Vec<(&'static str, String)> {
+        let refused = self.refused_since.map(|since| {
+            let since = local_time(since, &TimeZone::system());
+            let calls = match self.refused_calls {
+                1 => "1 call".to_owned(),
+                calls => format!("{calls} calls"),
+            };
+            (
+                "refused",
+                format!("{calls} since {since}; see which: hookjail log --denied"),
+            )
+        });
+        let denied = match self.denied {
+            0 => None,
+            1 => Some("1 hook in its last run".to_owned()),
+            hooks => Some(format!("{hooks} hooks in their last runs")),
+        };
+        let denied = denied.map(|hooks| {
+            (
+                "denied",
+                format!("{hooks}; give the last what it lacks: hookjail learn --last"),
+            )
+        });
+        refused.into_iter().chain(denied).collect()
+    }
+}
+
+/// The hooks of a journal's runs, by the names by which people know them.
+#[derive(Default)]
+struct Hooks {
+    /// Those that confinement denied something in their last run.
+    denied: BTreeSet<(String, Option<String>)>,
+    open: BTreeMap<String, Begun>,
+    /// Those that were refused since they ran last: the time of the first refusal, and the calls.
+    refused: BTreeMap<(String, Option<String>), (Option<Timestamp>, u64)>,
+}
+
+impl Hooks {
+    fn add(&mut self, fields: &RecordFields<'_>) {
+        if fields.record == "started" {
+            if self.open.len() >= MAX_OPEN_RUNS {
+                self.open.pop_first();
+            }
+            let begun = Begun::new(fields, true);
+            self.open.insert(fields.run_id.clone().into_owned(), begun);
+            return;
+        }
+        if fields.end().is_none() {
+            return;
+        }
+        let begun = self.open.remove(&*fields.run_id);
+        let begun = begun.unwrap_or_else(|| Begun::new(fields, true));
+        let hook = (label(&begun, None), begun.workspace);
+        if is_without_consent(fields) {
+            let time = fields.time.parse().ok();
+            let refused = self.refused.entry(hook).or_insert((time, 0));
+            refused.1 += fields.count.unwrap_or(1);
+        } else if fields.record == "ended" {
+            self.refused.remove(&hook);
+            match is_denied(fields) {
+                true => self.denied.insert(hook),
+                false => self.denied.remove(&hook),
+            };
+        }
+    }
 }
 
 /// The runs of a journal, as they are read.
@@ -409,13 +518,7 @@ impl Log {
         let Ok(time) = text.parse::<Timestamp>() else {
             return plain(text);
         };
-        let time = time.to_zoned(self.zone.clone());
-        let now = Zoned::now().with_time_zone(self.zone.clone());
-        let form = match time.date() == now.date() {
-            true => "%H:%M:%S",
-            false => "%Y-%m-%d %H:%M:%S",
-        };
-        time.strftime(form).to_string()
+        local_time(time, &self.zone)
     }
 
     /// Describes how a run ended.
@@ -496,6 +599,17 @@ impl Log {
             Some(_) | None => plain(&quoted(directory)),
         }
     }
+}
+
+/// Returns the local time, with the date where it is not today's.
+fn local_time(time: Timestamp, zone: &TimeZone) -> String {
+    let time = time.to_zoned(zone.clone());
+    let now = Zoned::now().with_time_zone(zone.clone());
+    let form = match time.date() == now.date() {
+        true => "%H:%M:%S",
+        false => "%Y-%m-%d %H:%M:%S",
+    };
+    time.strftime(form).to_string()
 }
 
 /// Returns the runtime whose own a contract is, if hookjail can stand in for its hooks.

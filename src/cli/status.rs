@@ -15,6 +15,7 @@ use super::{
     Context,
     admin::{ask, socket_of_running},
     install::Here,
+    log::Troubles,
     ps::length,
     rows::Rows,
     success,
@@ -39,18 +40,23 @@ impl StatusArgs {
         })?;
         // A configuration that was broken since is the daemon's to report.
         let here = Here::look(context);
+        // The journal of another user's daemon is asked by `hookjail log --connect`.
+        let troubles = Troubles::read(context).unwrap_or_default();
         if context.call.json {
             let mut status = json::render(&status, "hookjail.v1.StatusResponse")?;
             status["refusedHere"] = here.ok().map(|here| here.refused).into();
+            status["deniedHooks"] = troubles.denied.into();
+            status["refusedCalls"] = troubles.refused_calls.into();
+            status["refusedSince"] = troubles.refused_since.map(|it| it.to_string()).into();
             output::json_line(&status);
         } else {
-            rows(&status, here.as_ref()).print();
+            rows(&status, here.as_ref(), &troubles).print();
         }
         Ok(success(status.serving))
     }
 }
 
-fn rows(status: &pb::StatusResponse, here: Result<&Here, &Failure>) -> Rows {
+fn rows(status: &pb::StatusResponse, here: Result<&Here, &Failure>, troubles: &Troubles) -> Rows {
     let style = Style::of_stdout();
     let summary = match status.serving {
         true => style.good(&status.summary),
@@ -74,6 +80,9 @@ fn rows(status: &pb::StatusResponse, here: Result<&Here, &Failure>) -> Rows {
             }
         },
     );
+    for (name, value) in troubles.words() {
+        rows.row(name, style.bad(&value));
+    }
     for (name, value) in [
         (
             "process",

@@ -1360,7 +1360,7 @@ fn a_users_hooks_are_installed_from_the_home_and_a_projects_only_where_it_can_be
     assert!(told.contains(&refused), "{told}");
 
     // The positive control; who shares the project is thought of, and not for what is one's own.
-    let shared = "everybody who uses these settings needs hookjail at the same path";
+    let shared = "shared settings: each user needs a consent of their own";
     assert!(!told.contains(shared), "{told}");
     home.settings("p/.claude/settings.json", &one("PreToolUse", &guard()));
     let told = home.hookjail(&dry);
@@ -2347,4 +2347,93 @@ fn the_daemon_is_asked_through_each_line_that_was_written_and_a_refusal_is_named
     let preview = format!("HOOKJAIL_PREVIEW= {line}");
     let ended = home.fire_in("p", &preview, &call("ls"));
     assert_eq!(ended.wait_with_output().unwrap().status.code(), Some(2));
+}
+
+/// A team's settings: the line names no user's path, and a program of the project is the answer for those who have no hookjail.
+#[test]
+fn shared_settings_name_a_program_of_the_project_that_denies_or_runs_bare_where_hookjail_is_not() {
+    let home = Home::new();
+    home.script(
+        "p/.claude/hooks/guard.sh",
+        "#!/bin/sh\ncase $(cat) in *force*) echo no >&2; exit 2 ;; esac\n",
+    );
+    let hook =
+        json!({"type": "command", "command": "\"$CLAUDE_PROJECT_DIR\"/.claude/hooks/guard.sh"});
+    let settings = "p/.claude/settings.json";
+    let before = home.settings(settings, &one("PreToolUse", &hook));
+    let install =
+        |more: &[&str]| home.hookjail(&[&["install", "claude-code", "--yes"], more].concat());
+    let fire = |text: &str, command: &str| {
+        let ended = home.fire_in("p", &line(text, "PreToolUse"), &call(command));
+        let ended = ended.wait_with_output().unwrap();
+        (
+            ended.status.code(),
+            String::from_utf8(ended.stderr).unwrap(),
+        )
+    };
+    // It looks for hookjail where the user installs programs, and not by `PATH`.
+    let absent = install(&["--shared"]);
+    assert_eq!(absent.status.code(), Some(125), "{absent:?}");
+    let bin = home.path(".local/bin");
+    fs::create_dir_all(&bin).unwrap();
+    let thin = program().with_file_name("hookjail-run");
+    symlink(&thin, bin.join("hookjail-run")).unwrap();
+    home.own();
+
+    for (option, without) in [
+        (
+            "--shared",
+            (Some(2), "hookjail is not installed, and the hooks"),
+        ),
+        ("--shared=bare", (Some(0), "this hook runs UNCONFINED")),
+    ] {
+        let done = install(&[option]);
+        assert!(done.status.success(), "{done:?}");
+        let text = home.text(settings);
+        let begin = "\"$CLAUDE_PROJECT_DIR\"/.claude/hooks/hookjail.sh --as claude-code ";
+        assert!(line(&text, "PreToolUse").starts_with(begin), "{text}");
+        assert_eq!(
+            fire(&text, "git push --force"),
+            (Some(2), "no\n".to_owned())
+        );
+        assert_eq!(fire(&text, "ls").0, Some(0));
+        let again = install(&[]);
+        let printed = String::from_utf8_lossy(&again.stdout).into_owned();
+        assert!(
+            again.status.success() && printed.contains("1 confined"),
+            "{printed}"
+        );
+        assert_eq!(home.text(settings), text);
+        let checked = home.hookjail(&["allow", "--check"]);
+        assert!(checked.status.success(), "{checked:?}");
+
+        // On a colleague's machine.
+        fs::rename(bin.join("hookjail-run"), bin.join("away")).unwrap();
+        let (code, words) = fire(&text, "ls");
+        assert_eq!(code, without.0, "{words}");
+        assert!(words.contains(without.1), "{words}");
+        fs::rename(bin.join("away"), bin.join("hookjail-run")).unwrap();
+
+        // A changed program starts anything.
+        let shared = "p/.claude/hooks/hookjail.sh";
+        let written = home.text(shared);
+        home.script(
+            shared,
+            &written
+                .replace("exit 2", "exit 0")
+                .replace("exec \"$@\"", "true"),
+        );
+        home.own();
+        let doubtful = install(&[]);
+        let printed = String::from_utf8_lossy(&doubtful.stdout).into_owned();
+        assert_eq!(doubtful.status.code(), Some(1), "{printed}");
+        assert!(printed.contains("NOT confined for certain"), "{printed}");
+        home.script(shared, &written);
+        home.own();
+
+        let back = home.hookjail(&["install", "claude-code", "--uninstall", "--yes"]);
+        assert!(back.status.success(), "{back:?}");
+        assert_eq!(home.text(settings), before);
+        assert!(!home.path(shared).exists());
+    }
 }

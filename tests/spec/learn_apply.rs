@@ -177,7 +177,7 @@ fn install_leaves_a_logger_that_would_stop_everything_and_offers_to_learn_its_ne
     assert_eq!(home.text(SETTINGS), settings);
 
     let (_, printed) = at_terminal(&home, "n\n", &["install", "--claude-code"]);
-    assert!(printed.contains("See what it needs? [y/N]"), "{printed}");
+    assert!(printed.contains("Show its needs? [y/N]"), "{printed}");
     assert_eq!(home.text(SETTINGS), settings);
     let (done, printed) = at_terminal(&home, "y\ny\ny\n", &["install", "--claude-code"]);
     assert!(
@@ -186,6 +186,71 @@ fn install_leaves_a_logger_that_would_stop_everything_and_offers_to_learn_its_ne
     );
     assert!(line(&home.text(SETTINGS), "PreToolUse").contains(" --profile log-tools "));
     assert_eq!(fire(&home).status.code(), Some(0));
+}
+
+/// A formatter that stopped formatting would else be noticed weeks later.
+#[test]
+fn a_denied_hook_without_an_answer_is_named_to_the_user_once_a_session() {
+    let home = with_logger();
+    let script = |end: &str| {
+        let script = format!("#!/bin/sh\ncat >/dev/null\necho x >>~/notes/tools.jsonl\n{end}\n");
+        home.script(HOOK, &script);
+        home.own();
+        let allowed = home.hookjail(&["allow", "--yes"]);
+        assert!(allowed.status.success(), "{allowed:?}");
+    };
+    let command = "\"$CLAUDE_PROJECT_DIR\"/.claude/hooks/log-tools.sh";
+    let hook = json!({"type": "command", "command": command});
+    home.settings(SETTINGS, &one("PostToolUse", &hook));
+    let installed = home.hookjail(&["install", "claude-code", "--yes"]);
+    assert!(installed.status.success(), "{installed:?}");
+    let line = line(&home.text(SETTINGS), "PostToolUse");
+    let fire = |session: &str| {
+        let event = json!({"session_id": session, "hook_event_name": "PostToolUse", "tool_name": "Bash", "tool_input": {}});
+        let ended = home.fire_in("p", &line, &event);
+        String::from_utf8(ended.wait_with_output().unwrap().stdout).unwrap()
+    };
+    let remark = r#"{"systemMessage":"the sandbox of hookjail denied a hook what it uses. To give it that: hookjail learn --last"}"#;
+
+    script("exit 0");
+    assert_eq!(
+        ["one", "one", "two", "one"].map(&fire),
+        [remark, "", remark, ""]
+    );
+    // The hook's own answer stays, and one that was denied nothing has no remark.
+    script("echo '{\"continue\": true}'");
+    assert_eq!(fire("three"), "{\"continue\": true}\n");
+    home.script(HOOK, "#!/bin/sh\ncat >/dev/null\n");
+    home.own();
+    home.hookjail(&["allow", "--yes"]);
+    assert_eq!(fire("four"), "");
+    // What was denied is learnt by the command that the remark names.
+    script("exit 0");
+    assert_eq!(fire("three"), remark);
+    let status = both(&home.hookjail(&["status"]));
+    let denied =
+        "denied        1 hook in its last run; give the last what it lacks: hookjail learn --last";
+    assert!(status.contains(denied), "{status}");
+    home.script(HOOK, "#!/bin/sh\nexit 0\n");
+    home.own();
+    for _ in 0..2 {
+        fire("three");
+    }
+    let status: serde_json::Value =
+        serde_json::from_slice(&home.hookjail(&["--json", "status"]).stdout).unwrap();
+    assert_eq!(
+        (&status["refusedCalls"], &status["deniedHooks"]),
+        (&json!(2), &json!(1))
+    );
+    assert!(status["refusedSince"].is_string(), "{status}");
+    script("exit 0");
+    fire("three");
+    let status = both(&home.hookjail(&["status"]));
+    assert!(!status.contains("refused  "), "{status}");
+    let learnt = home.hookjail(&["learn", "--last", "--yes"]);
+    assert!(learnt.status.success(), "{learnt:?}");
+    let learnt = crate::install::line(&home.text(SETTINGS), "PostToolUse");
+    assert!(learnt.contains(" --profile log-tools "), "{learnt}");
 }
 
 #[test]

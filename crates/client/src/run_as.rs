@@ -3,6 +3,8 @@
 use std::{
     env,
     ffi::OsString,
+    fs::File,
+    hash::{DefaultHasher, Hash, Hasher},
     io::{self, IsTerminal, Read},
     os::unix::fs::MetadataExt,
     panic,
@@ -15,11 +17,14 @@ use clap::CommandFactory;
 use nix::unistd::geteuid;
 use tonic::transport::Channel;
 
-use hookjail_base::{model::plain, util::nearest::did_you_mean};
+use hookjail_base::{
+    model::{Event, plain},
+    util::nearest::did_you_mean,
+};
 use hookjail_contract::{
     MAY_BE_WHY,
     adopt::{Adopted, HookOutput, Stakes},
-    is_spelled,
+    is_spelled, refusals,
 };
 use hookjail_proto::{self as pb, hook_service_client::HookServiceClient};
 use hookjail_sys::{
@@ -360,8 +365,9 @@ pub fn run(run: &RunArgs, runtime: Option<Adopted>, context: &Context) -> ExitCo
         let refusal = read.and_then(|()| hook.preview(context, payload.bytes));
         return post.say(&previewed(refusal));
     }
+    let session = hook.session(&payload.bytes);
     let response = read.and_then(|()| hook.ask(context, payload.bytes));
-    post.say(&hook.said(response))
+    post.say(&hook.said(context, session.as_deref(), response))
 }
 
 /// The variable under which a hook's line starts nothing, and reports whether the daemon would run it.
@@ -451,7 +457,47 @@ fn notice(failure: &Failure) -> Option<&'static str> {
     const ALLOW: &str =
         "hookjail refused a hook that is new or changed. Run in this project: hookjail allow";
     let has = |fact: &str| failure.metadata.contains_key(fact);
+    if has(DENIED) {
+        return Some(LEARN);
+    }
     (has("approve") && !has("approve_as")).then_some(ALLOW)
+}
+
+/// The sentence for the user about a hook that confinement denied something.
+const LEARN: &str =
+    "the sandbox of hookjail denied a hook what it uses. To give it that: hookjail learn --last";
+
+/// The detail of this program's own failures that confinement may have caused.
+const DENIED: &str = "denied";
+
+/// The begin of this program's own words on stderr.
+const OWN: &[u8] = b"hookjail: ";
+
+/// Builds the failure of a hook that confinement may have caused.
+fn by_denial(why: String) -> Failure {
+    Failure {
+        metadata: [(DENIED.to_owned(), String::new())].into(),
+        ..Failure::new(why)
+    }
+}
+
+/// Returns whether confinement denied a run something that it may need.
+fn is_denied(response: &pb::ExecuteResponse) -> bool {
+    let mut denials = response.denials.iter();
+    let confines = response.confinement.iter().any(|it| !it.unconfined);
+    confines && (denials.any(|it| !it.incidental) || !refusals(&response.stderr).is_empty())
+}
+
+/// Returns whether no remark was made in a session, and notes that one is. Without a session, or a directory for the note, none is made.
+fn is_first(context: &Context, session: Option<&str>) -> bool {
+    let mut hasher = DefaultHasher::new();
+    session.hash(&mut hasher);
+    let socket = session.and_then(|_| context.paths.socket());
+    let directory = socket.as_deref().and_then(Path::parent);
+    directory.is_some_and(|directory| {
+        let note = directory.join(format!("denied-{:016x}", hasher.finish()));
+        File::create_new(note).is_ok()
+    })
 }
 
 /// A hook in its runtime's place.
@@ -533,8 +579,33 @@ impl<'a> StandInHook<'a> {
     }
 
     /// Returns the answer of this process for a response.
-    fn said(&self, response: Result<pb::ExecuteResponse, Failure>) -> HookOutput {
-        self.answer(response.and_then(|response| self.end(&response)))
+    fn said(
+        &self,
+        context: &Context,
+        session: Option<&str>,
+        response: Result<pb::ExecuteResponse, Failure>,
+    ) -> HookOutput {
+        let response = match response {
+            Ok(response) => response,
+            Err(failure) => return self.answer(Err(failure)),
+        };
+        let said = self.answer(self.end(&response));
+        let is_silent = said.code == 0 && said.stdout.is_empty() && !said.stderr.starts_with(OWN);
+        if !is_silent || !is_denied(&response) || !is_first(context, session) {
+            return said;
+        }
+        let remark = self.runtime.remark(self.post.point.as_deref(), LEARN);
+        let stdout = remark.unwrap_or_default();
+        HookOutput { stdout, ..said }
+    }
+
+    /// Returns the session that a payload names.
+    fn session(&self, payload: &[u8]) -> Option<String> {
+        self.runtime.mode.session(&Event {
+            json: payload.to_vec().into(),
+            point: self.post.point.clone().unwrap_or_default(),
+            raw: true,
+        })
     }
 
     /// Returns the answer of this process for the hook's end.
@@ -643,10 +714,11 @@ impl<'a> StandInHook<'a> {
             Some(warning) if !stops && !is_no => {
                 let why = format!("{warning}{run}{}", complaint(&said.stderr));
                 if self.post.gate {
-                    return Err(Failure::new(why));
+                    return Err(by_denial(why));
                 }
                 let point = self.post.point.as_deref();
-                return Ok(self.runtime.failed(point, &format!("hookjail: {why}")));
+                let why = format!("hookjail: {why}");
+                return Ok(self.runtime.failed_with_notice(point, &why, LEARN));
             }
             Some(_) | None if stops == is_no => return Ok(said),
             Some(_) | None => {}
@@ -654,12 +726,17 @@ impl<'a> StandInHook<'a> {
         let said_why = [Some(&verdict.reason), verdict.warnings.last()];
         let mut said_why = said_why.into_iter().flatten().filter(|why| !why.is_empty());
         let why = said_why.next().map_or("the hook failed", String::as_str);
-        Err(Failure::new(format!(
+        let may_be_denied = warning.is_some();
+        let why = format!(
             "{why}; it ended with exit code {}{run}; if its profile keeps from it what it needs, an operator can give it \
              another{}",
             said.code,
             complaint(&said.stderr)
-        )))
+        );
+        Err(match may_be_denied {
+            true => by_denial(why),
+            false => Failure::new(why),
+        })
     }
 }
 

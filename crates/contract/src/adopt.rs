@@ -317,6 +317,13 @@ impl Adopted {
         no.unwrap_or_else(|| self.failed(point, why))
     }
 
+    /// Builds the stdout of a hook without an answer that shows the user a sentence; `None` where the runtime shows none.
+    pub fn remark(self, point: Option<&str>, notice: &str) -> Option<Vec<u8>> {
+        let is_shown = point.is_some_and(|point| (self.shows_messages)(point));
+        let words = json!({"systemMessage": notice});
+        is_shown.then(|| words.to_string().into_bytes())
+    }
+
     /// Builds the block answer as [`Adopted::no`] does, with a sentence for the user where the runtime shows one.
     pub fn no_with_notice(self, point: Option<&str>, why: &str, notice: &str) -> HookOutput {
         let shown = (self.0.notice)(point.unwrap_or_default(), why, notice);
@@ -494,6 +501,22 @@ mod tests {
             }
         }
         assert!(gates > 60, "{gates}");
+    }
+
+    /// The end of a shell whose line names a program that is not there.
+    #[test]
+    fn an_absent_program_stops_nothing_under_most_runtimes() {
+        let absent = HookOutput {
+            code: 127,
+            stderr: b"sh: 1: hookjail-run: not found\n".to_vec(),
+            stdout: Vec::new(),
+        };
+        let all = Adopted::all().into_iter().filter(|it| !it.answers_by_code);
+        let stopping: Vec<_> = all
+            .filter(|runtime| runtime.takes_for_no(None, &absent))
+            .map(|runtime| runtime.name)
+            .collect();
+        assert_eq!(stopping, ["docker-agent", "infer"]);
     }
 
     #[test]

@@ -166,9 +166,10 @@ impl WorkspaceRoots {
         };
         let mut programs = PROGRAMS.iter().map(Path::new);
         let executed = executed.or(programs.find(|it| meets(it, below)));
-        if let Some(why) = never_of_home(below, false) {
+        let tree = in_agents_trees(below);
+        if let Some(why) = never_of_home(below, false).filter(|_| tree.is_none()) {
             closed(why)
-        } else if let Some(why) = hidden_in(below) {
+        } else if let Some(why) = hidden_in(tree.as_deref().unwrap_or(below)) {
             closed(&why)
         } else if let Some(executed) = executed {
             run_elsewhere(executed)
@@ -257,6 +258,20 @@ fn hidden_in(below: &Path) -> Option<String> {
     let name = names[hidden].display();
     Some(format!("tools keep their own in places such as `{name}`"))
 }
+
+/// Returns the path of a working tree below the directory of a home in which its agent makes them: `.cursor/worktrees/PROJECT/NAME`.
+///
+/// No agent obeys what lies between.
+fn in_agents_trees(below: &Path) -> Option<PathBuf> {
+    let mut names = below.iter();
+    let agent = names.next()?;
+    let is_of_trees = AGENTS.iter().any(|it| agent == *it) && names.next()? == "worktrees";
+    let tree: PathBuf = names.collect();
+    (is_of_trees && tree.iter().count() >= 2).then_some(tree)
+}
+
+/// The directories of agents in a home in which they make working trees.
+const AGENTS: [&str; 2] = [".codex", ".cursor"];
 
 /// Returns whether a name is that of a project's directory in which tools make working trees: `.worktrees/NAME`, or `worktrees/NAME`
 /// in another one that begins with a dot.
@@ -439,6 +454,8 @@ mod tests {
             "/home/ada/p/.worktrees/one",
             "/home/ada/p/.claude/worktrees/one",
             "/home/ada/p/.claude/worktrees/one/src",
+            "/home/ada/.cursor/worktrees/p/one",
+            "/home/ada/.codex/worktrees/ab12/p/src",
             "/home/ada/binary",
             "/srv/p",
             "/srv/p/.cache/x",
@@ -447,6 +464,12 @@ mod tests {
             assert_eq!(roots.admit(Path::new(taken)), Ok(()), "{taken}");
         }
         for (refused, why) in [
+            // Beside the working trees of agents.
+            ("/home/ada/.cursor/worktrees/p", "keys, tokens"),
+            ("/home/ada/.cursor/worktrees/p/.git", "tools keep their own"),
+            ("/home/ada/.cursor/extensions/p/one", "keys, tokens"),
+            ("/home/ada/.codex/worktrees", "run or obey"),
+            ("/home/ada/.codex/skills/p/one", "run or obey"),
             // Executed: by the profiles' own grants, and by whoever looks for programs.
             ("/home/ada/go", "run elsewhere"),
             ("/home/ada/go/bin", "run elsewhere"),

@@ -240,6 +240,7 @@ fn planner<'a>(
         purpose: Purpose::Renew,
         registry,
         runtime,
+        shared: None,
     }
 }
 

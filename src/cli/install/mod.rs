@@ -10,6 +10,7 @@ mod prefix;
 mod rehearsal;
 mod report;
 mod settings;
+mod shared;
 mod sources;
 mod switch;
 mod uninstall;
@@ -25,7 +26,7 @@ use std::{
 
 use clap::{ArgAction, ArgMatches, Args, builder::PossibleValuesParser};
 use hookjail_base::model::{Command, plain};
-use hookjail_client::{Failure, on_demand, output, program::current_directory};
+use hookjail_client::{Failure, on_demand, output, program::current_directory, thin::THIN};
 use hookjail_contract::{Action, Registered, adopt::Adopted};
 use hookjail_sandbox::{Caches, Fetching};
 
@@ -40,6 +41,7 @@ use self::{
     rehearsal::{Rehearsal, RehearsalReport},
     report::{CheckedLines, Done, code, count, show},
     settings::{Empty, SettingsFile, files},
+    shared::{Absent, SharedProgram},
     sources::{Elsewhere, Unread},
 };
 use super::{
@@ -78,6 +80,17 @@ pub(super) struct InstallArgs {
     /// Have the runtime hand every line to hookjail by one variable of the user's settings, and rewrite no line of a shell
     #[arg(long, conflicts_with = "settings")]
     shell_prefix: bool,
+    /// Have a project's lines start hookjail by a program in the project, for those who share it. Without hookjail hooks deny, or run
+    /// bare
+    #[arg(
+        long,
+        value_name = "ABSENT",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "deny",
+        conflicts_with_all = ["shell_prefix", "uninstall"]
+    )]
+    shared: Option<Absent>,
     /// Do not run guards with sample events, confined, before they are switched
     #[arg(long)]
     no_rehearsal: bool,
@@ -155,6 +168,12 @@ impl InstallArgs {
         let config = context.load()?;
         let project = self.project(context)?;
         self.find_prefix(context, &config)?;
+        if self.shared.is_some() {
+            let program = env::current_exe()?.with_file_name(THIN);
+            if let Some(why) = shared::out_of_place(&program, context.call.paths.home.as_deref()) {
+                return Err(Failure::new(format!("nothing was changed: {why}")));
+            }
+        }
         let (runtime, named) = (self.runtime.runtime, self.settings.clone());
         let mut elsewhere = self.elsewhere(context, &config, &project)?;
         let unread = &mut elsewhere.unread;
@@ -190,7 +209,7 @@ impl InstallArgs {
                 let message = "nothing was changed: say --yes to change what is shown, or --dry-run to see it alone";
                 return Err(Failure::new(message));
             }
-            self.tell(context, (&planned, &elsewhere), None);
+            self.report(context, (&planned, &elsewhere), None);
             return Ok(code(&planned, &elsewhere));
         }
         // Only now, with somebody who answers: from here on programs run.
@@ -201,9 +220,12 @@ impl InstallArgs {
             show(&planned, &elsewhere, self.verbose);
         }
         if count(&planned, &elsewhere) == 0 {
-            self.tell(context, (&planned, &elsewhere), None);
+            self.report(context, (&planned, &elsewhere), None);
             self.offer_to_learn(context, &planned)?;
             return Ok(code(&planned, &elsewhere));
+        }
+        for path in self.shared_programs(&planned) {
+            output::stderr(&format!("to write    {}", path.display()));
         }
         if !self.yes && !agreed(self.question(&planned))? {
             return Err(Failure::new("nothing was changed"));
@@ -219,12 +241,22 @@ impl InstallArgs {
             checked,
             daemon: socket,
         };
-        self.tell(context, (&planned, &elsewhere), Some(done));
+        self.report(context, (&planned, &elsewhere), Some(done));
         self.offer_to_learn(context, &planned)?;
         Ok(match is_served {
             true => code(&planned, &elsewhere),
             false => ExitCode::FAILURE,
         })
+    }
+
+    /// Returns the programs of projects that are written.
+    fn shared_programs(&self, planned: &[Planned]) -> BTreeSet<PathBuf> {
+        let files = planned
+            .iter()
+            .filter(|it| self.shared.is_some() && it.changes().any(|it| !it.edits.is_empty()));
+        let programs =
+            files.filter_map(|it| SharedProgram::of_settings(&it.file, self.runtime.runtime));
+        programs.map(|it| it.path().to_owned()).collect()
     }
 
     /// Learns the needs of guards that their profile refuses something, after a question for each at a terminal.
@@ -234,7 +266,7 @@ impl InstallArgs {
         for step in steps.filter(|_| can_ask && self.settings.is_none()) {
             let Some(argv) = &step.lacking else { continue };
             let question = format!(
-                "{} is refused what it uses. See what it needs? [y/N] ",
+                "The sandbox refuses {} what it uses. Show its needs? [y/N] ",
                 step.before
             );
             if agreed(&question)? {
@@ -317,6 +349,7 @@ impl InstallArgs {
             },
             registry: registry.as_ref(),
             runtime: self.runtime,
+            shared: self.shared,
         };
         let mut planned = Vec::new();
         for file in files {
@@ -669,8 +702,16 @@ impl InstallArgs {
             });
             let edits = edits.flatten().chain(prefix);
             let edits: Vec<_> = edits.cloned().collect();
-            if !edits.is_empty() {
-                backups.extend(file.write(&edits, !self.uninstall)?);
+            if edits.is_empty() {
+                continue;
+            }
+            let shared = SharedProgram::of_settings(file, self.runtime.runtime);
+            if let (Some(shared), Some(absent)) = (&shared, self.shared) {
+                shared.write(absent)?;
+            }
+            backups.extend(file.write(&edits, !self.uninstall)?);
+            if let Some(shared) = shared.filter(|_| self.uninstall) {
+                shared.remove_unused(&file.path);
             }
         }
         Ok(backups)

@@ -27,6 +27,7 @@ use super::{
     fetch::Fetch,
     line::{self, LineForm, Reader, Reading},
     settings::SettingsFile,
+    shared::{Absent, SharedProgram},
     unserved,
 };
 
@@ -149,6 +150,8 @@ pub(super) struct Planner<'a> {
     /// The profiles, where they can be read.
     pub(super) registry: Option<&'a Registry>,
     pub(super) runtime: NamedRuntime,
+    /// The answer for those who have no hookjail, where a project's lines are to name no user's.
+    pub(super) shared: Option<Absent>,
 }
 
 impl Planner<'_> {
@@ -214,7 +217,17 @@ impl Planner<'_> {
         text: &str,
     ) -> Result<Becomes, String> {
         let variables = line::variables(&hook.configured_env);
-        let original = line::original(text, &variables);
+        let joined = program().and_then(|words| {
+            let words = shlex::try_join(words.iter().map(String::as_str));
+            words.map_err(|_| "hookjail's own path has a NUL byte".to_owned())
+        });
+        let shared = SharedProgram::of_settings(file, self.runtime.runtime);
+        let shared = shared.zip(joined.ok());
+        let read_as = shared
+            .as_ref()
+            .map(|(shared, program)| shared.without(text, program));
+        let read_as = read_as.as_deref().unwrap_or(text);
+        let original = line::original(read_as, &variables);
         if self.purpose == Purpose::PutBack {
             let Some(original) = original else {
                 return Ok(Becomes::Kept("is not confined"));
@@ -229,7 +242,10 @@ impl Planner<'_> {
             (None, CommandStyle::Argv) => None,
         };
         let value = |name: &str| file.value(name);
-        let read = |reader: &Reader<'_>| reader.line(text, shell.is_some());
+        if let Some((shared, _)) = &shared {
+            shared.check(text)?;
+        }
+        let read = |reader: &Reader<'_>| reader.line(read_as, shell.is_some());
         let confined = self.confined(hook, &value, &variables, read)?;
         if self.by_prefix {
             return match confined {
@@ -245,7 +261,15 @@ impl Planner<'_> {
         };
         let (words, is_one_command) = line_words(hook, shell, &bare, value)?;
         let argv = [variables.clone(), words].concat();
+        let is_shared = shared
+            .as_ref()
+            .is_some_and(|(shared, _)| shared.begins(text));
         if let Some(profile) = confined.filter(|_| self.purpose != Purpose::Switch) {
+            if self.shared.is_some() && shared.is_some() && !is_shared {
+                return Err(
+                    "its line names one user's hookjail; put it back first: --uninstall".to_owned(),
+                );
+            }
             return self.renewal(file, hook, argv, (profile, text));
         }
         if self.purpose == Purpose::Renew {
@@ -255,6 +279,11 @@ impl Planner<'_> {
         let form = self.form(&program, hook, shell, &variables);
         let after = form.of_line(&bare, is_one_command);
         let after = after.ok_or("it has a NUL byte")?;
+        let after = match shared.filter(|_| is_shared || self.shared.is_some()) {
+            Some((shared, program)) if shell.is_some() => shared.within(&after, &program),
+            Some(_) | None => Some(after),
+        };
+        let after = after.ok_or("its line does not begin with hookjail")?;
         let edit = file.edit_line(hook, text, &after)?;
         self.change(file, hook, argv, after, vec![edit])
     }

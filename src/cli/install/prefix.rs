@@ -207,6 +207,7 @@ impl InstallArgs {
                 purpose: Purpose::Confine,
                 registry: registry.as_ref(),
                 runtime: self.runtime,
+                shared: None,
             };
             cover(elsewhere, &planner, (&launcher, project), context);
         }

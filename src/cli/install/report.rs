@@ -10,7 +10,7 @@ use hookjail_client::{Failure, output};
 use super::{
     super::{Context, rows::Rows, success},
     InstallArgs, line,
-    plan::{Becomes, InstallStep, Planned},
+    plan::{Becomes, InstallStep, Planned, SettingsChange},
     sources::Elsewhere,
 };
 
@@ -34,7 +34,7 @@ pub(super) struct Done {
 
 impl InstallArgs {
     /// Prints the result, where anything was changed with what was done.
-    pub(super) fn tell(
+    pub(super) fn report(
         &self,
         context: &Context,
         (planned, elsewhere): (&[Planned], &Elsewhere),
@@ -91,7 +91,7 @@ impl InstallArgs {
                 let why = failure.message;
                 rows.row(
                     "daemon",
-                    format!("NOT running, so every guard says no: {why}"),
+                    format!("NOT running, so every guard denies: {why}"),
                 );
             }
             None => {}
@@ -156,7 +156,11 @@ pub(super) fn show(planned: &[Planned], elsewhere: &Elsewhere, is_verbose: bool)
         for why in broken {
             text.add(labelled("NOT read", why));
         }
-        if planned.changes().any(|it| !it.edits.is_empty())
+        // A program of the project's is the same for all.
+        let names_a_path = |it: &SettingsChange| {
+            !it.edits.is_empty() && !it.argv.is_empty() && !it.after.starts_with('"')
+        };
+        if planned.changes().any(names_a_path)
             && let Some(remark) = planned.file.remark()
         {
             text.add(labelled("note", remark));

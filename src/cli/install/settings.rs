@@ -28,7 +28,7 @@ use hookjail_base::{
 use hookjail_client::Failure;
 use hookjail_contract::{
     Registered,
-    adopt::Adopted,
+    adopt::{Adopted, HookOutput},
     hook_file::{MAX_BYTES, Origin, ReadError, Switches, read_each},
 };
 use hookjail_policy::environment;
@@ -474,9 +474,27 @@ impl SettingsFile {
     pub(super) fn remark(&self) -> Option<&'static str> {
         let name = self.path.file_name()?.to_str()?;
         let is_shared = self.is_projects && !name.contains(".local.");
-        is_shared.then_some(
-            "everybody who uses these settings needs hookjail at the same path and a consent of their own: guards deny without it",
-        )
+        if !is_shared {
+            return None;
+        }
+        // The end of a shell that does not find the program.
+        let absent = HookOutput {
+            code: 127,
+            stderr: Vec::new(),
+            stdout: Vec::new(),
+        };
+        Some(match self.runtime.takes_for_no(None, &absent) {
+            true => {
+                "shared settings: each user needs a consent of their own, and hookjail at this path; without it their guards deny (see --shared)"
+            }
+            false => {
+                "shared settings: each user needs a consent of their own, and hookjail at this path; without it their guards are OFF (see --shared)"
+            }
+        })
+    }
+
+    pub(super) const fn runtime(&self) -> Adopted {
+        self.runtime
     }
 
     /// Returns the value that a variable has where its hooks run.

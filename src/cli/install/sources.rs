@@ -171,6 +171,7 @@ pub(super) fn look(
         purpose: Purpose::Renew,
         registry: registry.as_ref(),
         runtime,
+        shared: None,
     };
     let mut search = Search {
         enabled: BTreeSet::new(),

@@ -165,6 +165,7 @@ fn plan(
             name: runtime.name,
             runtime,
         },
+        shared: None,
     };
     planner.file(file, None)
 }

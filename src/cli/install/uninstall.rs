@@ -18,6 +18,7 @@ use super::{
     prefix,
     report::{as_json, count, show},
     settings,
+    shared::SharedProgram,
     sources::Elsewhere,
 };
 
@@ -69,7 +70,12 @@ impl UninstallArgs {
             }
             // One file that cannot be written leaves no other confined.
             match file.write(&edits, false) {
-                Ok(_) => files += 1,
+                Ok(_) => {
+                    files += 1;
+                    if let Some(shared) = SharedProgram::of_settings(file, file.runtime()) {
+                        shared.remove_unused(&file.path);
+                    }
+                }
                 Err(failure) => problems.push(failure.message),
             }
         }
@@ -121,6 +127,7 @@ fn plan(context: &Context, config: &Config) -> Result<(Vec<Planned>, Vec<String>
                 name: runtime.name,
                 runtime,
             },
+            shared: None,
         };
         let file = settings::open(runtime, changed.path, changed.project, context, config);
         match file.and_then(|file| planner.file(file, None)) {

@@ -394,7 +394,7 @@ impl Assembly {
     pub fn roots(config: &Config, registry: &Registry) -> WorkspaceRoots {
         let obeyed = contract::adopt::directories();
         let is_whole = registry.broken().next().is_none();
-        // What a broken profile would execute is not known: at least what the shipped ones do.
+        // A broken profile may execute anything: at least the programs of the shipped ones count.
         let shipped = (!is_whole).then(|| Registry::load(&[], &[], &config.references));
         let shipped = shipped.and_then(Result::ok);
         let registries = [registry].into_iter().chain(&shipped);

@@ -444,8 +444,8 @@ impl ProfileCause {
                 || line.starts_with("in `")
                 || line.contains(" |")
         };
-        let told = text.lines().find(|line| !is_drawn(line.trim_end()))?;
-        Some(told.replace('\0', ""))
+        let cause = text.lines().find(|line| !is_drawn(line.trim_end()))?;
+        Some(cause.replace('\0', ""))
     }
 
     /// Returns the line of a file's text, from 1, at which it stands.
@@ -462,8 +462,8 @@ impl ProfileCause {
             position.or_else(|| with(&format!("{name} =")))
         };
         let drawn = |text: &str| {
-            let at = text.split("TOML parse error at line ").nth(1)?;
-            at.split(',').next()?.parse::<usize>().ok()
+            let after = text.split("TOML parse error at line ").nth(1)?;
+            after.split(',').next()?.parse::<usize>().ok()
         };
         let index = match self {
             Self::BelowWritable { inner, .. } => with(inner),
