@@ -247,7 +247,7 @@ const OF_RUNTIMES: [(&str, &str); 2] = [
 ];
 
 /// How many lines of other files name one, and why they may. What they say is said to people, or is data.
-const NAMED: [(&str, usize, &str); 9] = [
+const NAMED: [(&str, usize, &str); 10] = [
     (
         "cli/consent/mod.rs",
         1,
@@ -280,6 +280,11 @@ const NAMED: [(&str, usize, &str); 9] = [
         "policy/registry/mod.rs",
         2,
         "a part of a shipped profile is called so",
+    ),
+    (
+        "policy/workspace_roots.rs",
+        2,
+        "data: where agents make working trees",
     ),
 ];
 

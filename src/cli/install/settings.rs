@@ -28,7 +28,7 @@ use hookjail_base::{
 use hookjail_client::Failure;
 use hookjail_contract::{
     Registered,
-    adopt::{Adopted, HookOutput},
+    adopt::Adopted,
     hook_file::{MAX_BYTES, Origin, ReadError, Switches, read_each},
 };
 use hookjail_policy::environment;
@@ -477,13 +477,7 @@ impl SettingsFile {
         if !is_shared {
             return None;
         }
-        // The end of a shell that does not find the program.
-        let absent = HookOutput {
-            code: 127,
-            stderr: Vec::new(),
-            stdout: Vec::new(),
-        };
-        Some(match self.runtime.takes_for_no(None, &absent) {
+        Some(match self.runtime.absence_stops() {
             true => {
                 "shared settings: each user needs a consent of their own, and hookjail at this path; without it their guards deny (see --shared)"
             }
