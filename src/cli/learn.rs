@@ -993,12 +993,17 @@ impl Bench {
         Ok((widest, needs))
     }
 
-    /// Returns whether a run changed something that outlasts it, or asked another host.
+    /// Returns whether a run changed something that outlasts it, asked another host, or decided.
     fn had_effect(&self, config: &Config, trial: &Trial) -> bool {
+        let decides = [pb::Decision::Ask, pb::Decision::Block, pb::Decision::Deny];
+        let decides = decides.map(i32::from);
+        let mut verdicts = trial.ends.iter().filter_map(|end| end.verdict.as_ref());
+        let has_decided = verdicts.any(|verdict| decides.contains(&verdict.decision));
         let needs = needs(&trial.seen, &trial.files, &config.paths.runtime);
         let null = Path::new("/dev");
         let mut uses = needs.uses.iter();
-        needs.network
+        has_decided
+            || needs.network
             || needs.notices
             || uses.any(|it| !is_read_only(it.operation) && !it.target.path().starts_with(null))
     }

@@ -471,7 +471,11 @@ fn a_run_that_failed_is_named_with_its_stderr_and_nothing_is_proposed() {
 fn events_without_an_effect_are_named() {
     let home = Home::new();
     let hook = home.path("p/hook.sh").display().to_string();
-    for (script, has_none) in [(":", true), ("echo x > made", false)] {
+    for (script, has_none) in [
+        (":", true),
+        ("echo x > made", false),
+        ("echo no >&2; exit 2", false),
+    ] {
         home.write("p/hook.sh", &format!("#!/bin/sh\n{script}\n"));
         let learned = home.learn(&["--as", "claude-code"], &[&hook]);
         assert_eq!(learned["note"].is_string(), has_none, "{learned}");
