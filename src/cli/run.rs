@@ -16,7 +16,9 @@ use hookjail_base::model::plain;
 use hookjail_client::{
     FAILED, Failure, RunArgs,
     arguments::{as_typed, contract, exit_code},
-    connect, output, run_as, server,
+    connect, output,
+    program::current_directory,
+    run_as, server,
 };
 use hookjail_policy::WorkspaceRoots;
 use hookjail_proto::{self as pb, hook_service_client::HookServiceClient};
@@ -112,10 +114,22 @@ fn call<T>(
     answer.map_err(|failure| match context.call.json {
         true => failure,
         false => Failure {
-            message: as_typed(&failure.message),
+            message: with_place(as_typed(&failure.message)),
             ..failure
         },
     })
+}
+
+/// Adds to a message about a missing workspace why the current directory is none.
+fn with_place(message: String) -> String {
+    if !message.contains("`--workspace` is not set") {
+        return message;
+    }
+    match current_directory() {
+        Ok(directory) if directory.to_str().is_some() => message,
+        Ok(_) => format!("{message}; the name of the current directory is not UTF-8"),
+        Err(failure) => format!("{message}; {}", failure.message),
+    }
 }
 
 /// Returns the private daemon's configuration: the user's own, with this command allowed.

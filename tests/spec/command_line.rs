@@ -6,10 +6,11 @@
 )]
 
 use std::{
+    ffi::OsStr,
     fs,
     io::Write,
-    os::unix::fs::PermissionsExt,
-    process::{Output, Stdio},
+    os::unix::{ffi::OsStrExt, fs::PermissionsExt},
+    process::{Command, Output, Stdio},
     thread,
 };
 
@@ -565,6 +566,42 @@ async fn who_served_a_run_is_told() {
     );
     let sandbox = "sandbox     landlock, profile strict, confirmed; served by this process alone (details: -v)";
     assert_eq!(last(&brief).as_deref(), Some(sandbox));
+}
+
+#[test]
+fn a_directory_that_no_request_can_name_is_named_as_that() {
+    let line = CommandLine::new();
+    let place = tempfile::tempdir().unwrap();
+    let odd = place.path().join(OsStr::from_bytes(b"a\xff"));
+    fs::create_dir(&odd).unwrap();
+    let words = [
+        "run",
+        "--private",
+        "--profile",
+        "workspace-ro",
+        "--",
+        "/bin/true",
+    ];
+    let inner = line.command(&words);
+    for (script, why) in [
+        (
+            "exec \"$@\"",
+            "the name of the current directory is not UTF-8",
+        ),
+        (
+            "rmdir \"$PWD\"; exec \"$@\"",
+            "the current directory was removed",
+        ),
+    ] {
+        let mut command = Command::new("/bin/sh");
+        let command = command.args(["-c", script, "sh"]).arg(inner.get_program());
+        let command = command.args(inner.get_args()).env("HOME", line.path());
+        let output = command.current_dir(&odd).stdin(Stdio::null()).output();
+        let output = output.unwrap();
+        assert_eq!(output.status.code(), Some(125), "{output:?}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(stderr.contains(why), "{stderr}");
+    }
 }
 
 #[tokio::test]

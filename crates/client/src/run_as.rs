@@ -36,7 +36,9 @@ use crate::{
     arguments::{contract, exit_code},
     connect,
     offered::{self, ServerPlace},
-    on_demand, output, server,
+    on_demand, output,
+    program::current_directory,
+    server,
 };
 
 /// The runtime's name that selects recognition by payload.
@@ -573,7 +575,7 @@ impl<'a> StandInHook<'a> {
             Some(named) => Ok(named.canonicalize()?),
             None => {
                 let home = context.paths.home.as_deref();
-                Ok(project(self.runtime, &env::current_dir()?, home))
+                Ok(project(self.runtime, &current_directory()?, home))
             }
         }
     }
