@@ -473,7 +473,17 @@ async fn a_prompt_is_not_refused_for_a_hook_that_confinement_breaks_unless_it_is
         }
         for gate in ["--gate", "--fail-closed"] {
             let refused = ends(&[gate]);
-            assert_eq!(refused.status.code(), Some(2), "{runtime} {point} {gate}");
+            if point == "PostToolUse" {
+                assert_eq!(refused.status.code(), Some(2), "{runtime} {gate}");
+                continue;
+            }
+            // Only JSON shows the user the command that helps, and the model has the reason alone.
+            let answer: serde_json::Value = serde_json::from_slice(&refused.stdout).unwrap();
+            assert_eq!(refused.status.code(), Some(0), "{runtime} {gate}");
+            assert_eq!(answer["decision"], "block", "{answer}");
+            let (reason, shown) = (&answer["reason"], &answer["systemMessage"]);
+            assert!(!reason.as_str().unwrap().contains("learn"), "{answer}");
+            assert!(shown.as_str().unwrap().contains("learn --last"), "{answer}");
         }
     }
 }
