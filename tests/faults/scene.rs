@@ -197,9 +197,13 @@ impl Scene {
                 self.served_again = self.served_again.max(last);
                 return;
             }
-            if since.elapsed() > self.fault.bound {
+            // The short form is played beside other tests that use all processors.
+            let bound = match self.long {
+                true => self.fault.bound,
+                false => 2 * self.fault.bound,
+            };
+            if since.elapsed() > bound {
                 let unserved = callers - first.len();
-                let bound = self.fault.bound;
                 self.wrong(format!(
                     "{unserved} of {callers} callers are not served within {bound:?}"
                 ));
