@@ -69,7 +69,7 @@ pub(super) struct LogArgs {
     /// Go on with runs as they end
     #[arg(short, long)]
     follow: bool,
-    /// So many [default: 10, with --since all]
+    /// The number of runs to show [default: 10, with --since all]
     #[arg(short = 'n', long, value_name = "N")]
     lines: Option<usize>,
     #[command(flatten)]

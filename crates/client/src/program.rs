@@ -38,8 +38,8 @@ pub fn resolve_program(argv: Vec<OsString>) -> Result<Vec<OsString>, Failure> {
     if argv.len() < 2 {
         return Ok(argv);
     }
-    let here = current_directory()?;
-    Ok(resolve_script(argv, &here))
+    let directory = current_directory()?;
+    Ok(resolve_script(argv, &directory))
 }
 
 /// Makes the program alone absolute.

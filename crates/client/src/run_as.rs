@@ -369,7 +369,7 @@ pub fn run(run: &RunArgs, runtime: Option<Adopted>, context: &Context) -> ExitCo
     }
     let session = hook.session(&payload.bytes);
     let response = read.and_then(|()| hook.ask(context, payload.bytes));
-    post.say(&hook.said(context, session.as_deref(), response))
+    post.say(&hook.reply(context, session.as_deref(), response))
 }
 
 /// The variable under which a hook's line starts nothing, and reports whether the daemon would run it.
@@ -581,7 +581,7 @@ impl<'a> StandInHook<'a> {
     }
 
     /// Returns the answer of this process for a response.
-    fn said(
+    fn reply(
         &self,
         context: &Context,
         session: Option<&str>,
@@ -591,14 +591,15 @@ impl<'a> StandInHook<'a> {
             Ok(response) => response,
             Err(failure) => return self.answer(Err(failure)),
         };
-        let said = self.answer(self.end(&response));
-        let is_silent = said.code == 0 && said.stdout.is_empty() && !said.stderr.starts_with(OWN);
+        let ended = self.answer(self.end(&response));
+        let is_silent =
+            ended.code == 0 && ended.stdout.is_empty() && !ended.stderr.starts_with(OWN);
         if !is_silent || !is_denied(&response) || !is_first(context, session) {
-            return said;
+            return ended;
         }
         let remark = self.runtime.remark(self.post.point.as_deref(), LEARN);
         let stdout = remark.unwrap_or_default();
-        HookOutput { stdout, ..said }
+        HookOutput { stdout, ..ended }
     }
 
     /// Returns the session that a payload names.

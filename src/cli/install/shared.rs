@@ -29,7 +29,7 @@ const PLACES: [&str; 5] = [
     "/opt/homebrew/bin",
 ];
 
-/// What happens to the hooks of those who have no hookjail.
+/// The answer of a project's hooks where there is no hookjail.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub(super) enum Absent {
     /// They run without any confinement, with a warning on stderr
@@ -220,15 +220,15 @@ mod tests {
     fn a_line_begins_with_the_program_only_where_hookjail_wrote_that() {
         let project = tempfile::tempdir().unwrap();
         let shared = program(project.path());
-        let own = "/usr/bin/hookjail-run";
-        let confined = format!("{own} --as x --start -- ./a.sh");
-        let line = shared.within(&confined, own).unwrap();
+        let thin = "/usr/bin/hookjail-run";
+        let confined = format!("{thin} --as x --start -- ./a.sh");
+        let line = shared.within(&confined, thin).unwrap();
         assert_eq!(
             line,
             "\"$PROJECT\"/.claude/hooks/hookjail.sh --as x --start -- ./a.sh"
         );
-        assert_eq!(shared.without(&line, own), confined);
-        assert_eq!(shared.without("./a.sh", own), "./a.sh");
+        assert_eq!(shared.without(&line, thin), confined);
+        assert_eq!(shared.without("./a.sh", thin), "./a.sh");
         shared.check(&line).unwrap_err();
         for absent in Absent::ALL {
             shared.write(absent).unwrap();
