@@ -86,6 +86,12 @@ impl Said {
         )
     }
 
+    /// Whether its caller asks for the hook again: it did not run, and the caller's time is not over.
+    fn may_be_repeated(&self) -> bool {
+        let is_late = matches!(self, Self::Refused { reason, .. } if reason == "DEADLINE");
+        self.did_not_run() && !is_late
+    }
+
     /// Returns it in a word or two.
     pub(crate) fn label(&self) -> String {
         match self {
@@ -263,7 +269,7 @@ struct Caller {
 }
 
 impl Caller {
-    /// Asks for one hook after the other; for the same again where it was told that it did not run.
+    /// Asks for one hook after the other; for the same again where it did not run for another reason than its deadline.
     async fn ask(self) {
         let mut client = HookServiceClient::new(reconnecting(self.socket.clone()));
         let mut count = 0;
@@ -275,7 +281,7 @@ impl Caller {
                 let asked = Instant::now();
                 let answer = tokio::time::timeout(PATIENCE, client.execute(request.clone())).await;
                 let said = Said::of(answer);
-                let (again, ended) = (said.did_not_run(), matches!(said, Said::Ended(_)));
+                let (again, ended) = (said.may_be_repeated(), matches!(said, Said::Ended(_)));
                 self.calls.lock().unwrap().push(Call {
                     id: id.clone(),
                     caller: self.number,
