@@ -88,7 +88,7 @@ func (s setup) hook(t *testing.T, name, text string) []string {
 	t.Helper()
 	must(t, os.WriteFile(s.path(name), []byte("#!/bin/sh\n"+text+"\n"), 0o755))
 	argv := []string{s.path(name)}
-	s.run(t, append([]string{"consent", "allow", "--profile", "strict", "--"}, argv...)...)
+	s.run(t, append([]string{"allow", "--profile", "strict", "--"}, argv...)...)
 	return argv
 }
 
@@ -240,7 +240,7 @@ func aRefusalNamesItsFixAndTheFixHelps(t *testing.T, s setup, client *Client) {
 	if refused.Reason != ConsentRequired || refused.Code != codes.PermissionDenied || refused.Metadata["request_id"] == "" {
 		t.Errorf("refused as %s, %s, %v", refused.Reason, refused.Code, refused.Metadata)
 	}
-	if strings.Contains(err.Error(), "consent allow") {
+	if strings.Contains(err.Error(), "hookjail allow") {
 		t.Errorf("the message, which a model may read, has the command: %v", err)
 	}
 	// With the program under test as `hookjail`, and its configuration.

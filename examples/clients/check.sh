@@ -72,7 +72,7 @@ sh_hook=$root/examples/hooks/decide-next.sh
 python_hook=$root/examples/hooks/decide_next.py
 
 for hook in "$sh_hook" "$python_hook"; do
-  "$HOOKJAIL" --config "$work/etc/hookjail.toml" consent allow --profile strict -- "$hook" >/dev/null ||
+  "$HOOKJAIL" --config "$work/etc/hookjail.toml" allow --profile strict -- "$hook" >/dev/null ||
     fail "$hook cannot be allowed"
 done
 

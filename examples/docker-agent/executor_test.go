@@ -52,7 +52,7 @@ allow = ["workspace-ro"]
 workspace_roots = ["%[2]s"]
 `, directory, workspace)), 0o600))
 	for _, command := range commands {
-		allow := exec.Command(program, "--config", config, "consent", "allow", "--profile", "workspace-ro", "--", "/bin/sh", "-c", command)
+		allow := exec.Command(program, "--config", config, "allow", "--profile", "workspace-ro", "--", "/bin/sh", "-c", command)
 		if output, err := allow.CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, output)
 		}

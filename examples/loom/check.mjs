@@ -30,7 +30,7 @@ after(async () => {
 
 /** A hook that the operator has allowed. */
 function allowed(hook) {
-  const consent = ["--config", configuration, "consent", "allow", "--profile", hook.profile, "--", "/bin/sh", "-c", hook.command];
+  const consent = ["--config", configuration, "allow", "--profile", hook.profile, "--", "/bin/sh", "-c", hook.command];
   const { status, stderr } = spawnSync(program, consent, { cwd: hook.workspace, encoding: "utf8" });
   assert.equal(status, 0, stderr);
   return hook;
@@ -99,7 +99,7 @@ test("what nobody allowed stops, and the model does not learn how to allow it", 
   const { ran, told } = await turn("git push", [["tool.pre", jailed(client, { ...guard, command: "exit 0 # unknown" })]]);
   assert.deepEqual(ran, []);
   assert.match(told, /nobody has allowed this command/);
-  assert.doesNotMatch(told, /consent allow/);
+  assert.doesNotMatch(told, /hookjail allow/);
 });
 
 test("a hook reads what Loom gives its own, at each point", async () => {

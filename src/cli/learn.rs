@@ -658,9 +658,7 @@ impl LearnArgs {
             ));
         }
         next.push("hookjail reload, where a daemon runs".to_owned());
-        next.push(format!(
-            "hookjail consent allow --profile {name} -- {command}"
-        ));
+        next.push(format!("hookjail allow --profile {name} -- {command}"));
 
         if context.call.json {
             let refused = learned.refused.iter();

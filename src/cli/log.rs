@@ -178,6 +178,10 @@ pub(super) struct Troubles {
     pub(super) refused_calls: u64,
     /// The time of the first of them.
     pub(super) refused_since: Option<Timestamp>,
+    /// How many hooks had no workspace in their last run.
+    pub(super) without_workspace: usize,
+    /// Why one of these had none.
+    pub(super) withheld: Option<String>,
 }
 
 impl Troubles {
@@ -203,6 +207,8 @@ impl Troubles {
             denied: hooks.denied.len(),
             refused_calls: refused.clone().map(|(_, calls)| calls).sum(),
             refused_since: refused.filter_map(|(time, _)| *time).min(),
+            without_workspace: hooks.withheld.len(),
+            withheld: hooks.withheld.into_values().next(),
         })
     }
 
@@ -232,6 +238,16 @@ impl Troubles {
         });
         refused.into_iter().chain(denied).collect()
     }
+
+    /// Describes the hooks without a workspace.
+    pub(super) fn workspace(&self) -> Option<String> {
+        let hooks = match self.without_workspace {
+            1 => "last run of 1 hook".to_owned(),
+            hooks => format!("last runs of {hooks} hooks"),
+        };
+        let why = self.withheld.as_ref();
+        why.map(|why| format!("{why} ({hooks})"))
+    }
 }
 
 /// The hooks of a journal's runs, by the names by which people know them.
@@ -242,6 +258,8 @@ struct Hooks {
     open: BTreeMap<String, Begun>,
     /// Those that were refused since they ran last: the time of the first refusal, and the calls.
     refused: BTreeMap<(String, Option<String>), (Option<Timestamp>, u64)>,
+    /// Why those have no workspace that had none in their last run.
+    withheld: BTreeMap<String, String>,
 }
 
 impl Hooks {
@@ -266,6 +284,10 @@ impl Hooks {
             refused.1 += fields.count.unwrap_or(1);
         } else if fields.record == "ended" {
             self.refused.remove(&hook);
+            match fields.withheld() {
+                Some(why) => self.withheld.insert(hook.0.clone(), plain(why)),
+                None => self.withheld.remove(&hook.0),
+            };
             match is_denied(fields) {
                 true => self.denied.insert(hook),
                 false => self.denied.remove(&hook),
@@ -381,6 +403,8 @@ struct RunLine<'a> {
     refused_lines: usize,
     unconfined: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
+    withheld: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     wall_us: Option<u64>,
 }
 
@@ -479,6 +503,7 @@ impl Log {
             denied: &fields.denied,
             refused_lines: fields.refused_lines,
             unconfined: begun.unconfined,
+            withheld: fields.withheld(),
             wall_us: fields.usage.map(|usage| usage.wall_us),
         }
     }
@@ -501,6 +526,9 @@ impl Log {
         );
         if begun.unconfined {
             words.push_str(&format!("; {}", self.style.bad("UNCONFINED")));
+        }
+        if fields.withheld().is_some() {
+            words.push_str("; without a workspace");
         }
         let denied = denials(fields);
         if !denied.is_empty() {

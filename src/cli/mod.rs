@@ -79,7 +79,7 @@ enum CliCommand {
     Builtin(builtin::BuiltinArgs),
     Completions(completions::CompletionsArgs),
     Config(config::ConfigArgs),
-    /// Allow commands, list and revoke what is allowed
+    /// List and revoke what is allowed, answer questions
     Consent(consent::ConsentArgs),
     /// What the container backend executes in a container
     #[cfg(target_os = "linux")]

@@ -46,6 +46,7 @@ impl StatusArgs {
             let mut status = json::render(&status, "hookjail.v1.StatusResponse")?;
             status["refusedHere"] = here.ok().map(|here| here.refused).into();
             status["deniedHooks"] = troubles.denied.into();
+            status["hooksWithoutWorkspace"] = troubles.without_workspace.into();
             status["refusedCalls"] = troubles.refused_calls.into();
             status["refusedSince"] = troubles.refused_since.map(|it| it.to_string()).into();
             output::json_line(&status);
@@ -82,6 +83,9 @@ fn rows(status: &pb::StatusResponse, here: Result<&Here, &Failure>, troubles: &T
     );
     for (name, value) in troubles.words() {
         rows.row(name, style.bad(&value));
+    }
+    if let Some(value) = troubles.workspace() {
+        rows.row("workspace", value);
     }
     for (name, value) in [
         (

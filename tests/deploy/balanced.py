@@ -103,7 +103,7 @@ name = "check.hookjail.test"
 user = "daemon"
 """.replace(f'"{os.geteuid()}"', str(os.geteuid())))
         self.config.chmod(0o600)
-        subprocess.run([HOOKJAIL, "--config", self.config, "consent", "allow", "--", "/bin/cat"], check=True, capture_output=True)
+        subprocess.run([HOOKJAIL, "--config", self.config, "allow", "--", "/bin/cat"], check=True, capture_output=True)
         self.process = None
 
     def start(self):

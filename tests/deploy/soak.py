@@ -92,7 +92,7 @@ keep_files = 0
         self.config.chmod(0o600)
         for kind in KINDS:
             if not kind.refused:
-                self.hookjail("consent", "allow", "--", *kind.argv)
+                self.hookjail("allow", "--", *kind.argv)
         self.log = open(directory / "log", "wb")
         self.process = subprocess.Popen([HOOKJAIL, "--config", self.config, "serve"], stderr=self.log, stdin=subprocess.DEVNULL)
         until = time.monotonic() + 60

@@ -39,7 +39,7 @@ inside() {
   as_ada hookjail run -- /bin/cat /etc/os-release | grep 'confirmed; served by this process alone'
   systemctl enable --now hookjail.service hookjail.socket
   usermod -aG hookjail ada
-  hookjail consent allow -- /bin/cat /etc/os-release
+  hookjail allow -- /bin/cat /etc/os-release
   as_ada hookjail run -- /bin/cat /etc/os-release >/tmp/first
   took=$((($(date +%s%N) - began) / 1000000))
   grep 'outcome .*exited, code 0' /tmp/first
@@ -54,7 +54,7 @@ inside() {
   dpkg-query -W -f '${Conffiles}' hookjail | grep '^ /etc/hookjail/hookjail.toml '
   # It is confinement: what ada can read, her hook cannot.
   as_ada /bin/cat /srv/secret | grep secret
-  hookjail consent allow -- /bin/cat /srv/secret
+  hookjail allow -- /bin/cat /srv/secret
   code=0; as_ada hookjail run --mirror -- /bin/cat /srv/secret >/tmp/out 2>/tmp/err || code=$?
   [ "$code" = 1 ]
   grep 'Permission denied' /tmp/err
@@ -74,8 +74,8 @@ inside() {
   systemctl enable --now hookjail.service hookjail.socket
   active service
   systemctl show -P Environment hookjail.service | grep OF_THE_VERSION_BEFORE
-  hookjail consent allow -- /bin/sleep 2
-  hookjail consent allow -- /bin/cat /etc/os-release
+  hookjail allow -- /bin/sleep 2
+  hookjail allow -- /bin/cat /etc/os-release
   printf '\n[metrics]\nlisten = "127.0.0.1:9464"\n' >>/etc/hookjail/hookjail.toml
   systemctl restart hookjail.service
   cp /etc/hookjail/hookjail.toml /tmp/configured

@@ -34,7 +34,7 @@ daemon=$(podman "${run[@]/--rm/--detach}" --volume state:/run/hookjail --volume 
 called() { podman exec "$daemon" /usr/bin/hookjail --config /etc/hookjail/hookjail.toml "$@"; }
 for _ in $(seq 100); do called status >"$work/out" 2>&1 && break; sleep 0.1; done
 grep -q 'serving' "$work/out" || { cat "$work/out"; podman logs "$daemon"; wrong "no daemon serves"; }
-called consent allow -- /bin/busybox echo beside >/dev/null
+called allow -- /bin/busybox echo beside >/dev/null
 podman "${run[@]}" --volume state:/run/hookjail "$image" run -- /bin/busybox echo beside >"$work/out" || { cat "$work/out"; wrong "the daemon cannot be called"; }
 grep -q 'served by .*hookjail.sock' "$work/out" || { cat "$work/out"; wrong "another has served"; }
 podman stop --time 20 "$daemon" >/dev/null

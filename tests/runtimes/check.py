@@ -301,7 +301,7 @@ class Reyn(Runtime):
     def install(self, box, profile, _options):
         # `hookjail install` changes no YAML: it says what to put there.
         for _, command, _ in box.configured:
-            box.hookjail_says("consent", "allow", "--profile", profile, "--", *shlex.split(command))
+            box.hookjail_says("allow", "--profile", profile, "--", *shlex.split(command))
         confined = f"{box.hookjail} run --as reyn --profile {profile} --start --"
         box.write_settings([(point, f"{confined} {command}", timeout) for point, command, timeout in box.configured])
         return ""

@@ -58,7 +58,7 @@ fn command_line(daemon: &Daemon, words: &[&str]) -> Output {
 }
 
 fn allow(daemon: &Daemon, path: &Path) {
-    let words = ["consent", "allow", "--", path.to_str().unwrap()];
+    let words = ["allow", "--", path.to_str().unwrap()];
     let output = command_line(daemon, &words);
     assert!(output.status.success(), "{output:?}");
 }
@@ -189,7 +189,7 @@ async fn whatever_else_than_what_was_allowed_lies_there_is_refused() {
         let argv = request.hook.as_ref().unwrap().argv.clone();
         let words: Vec<_> = argv.iter().map(String::as_str).collect();
         let config = daemon.path().join("hookjail.toml");
-        let allowed = hookjail(&config, &[&["consent", "allow", "--"], &words[..]].concat())
+        let allowed = hookjail(&config, &[&["allow", "--"], &words[..]].concat())
             .env("HOME", daemon.path())
             .output();
         assert!(allowed.unwrap().status.success());
@@ -280,7 +280,7 @@ async fn a_script_that_is_swapped_runs_as_it_was_allowed_wherever_it_lies() {
             vec!["/bin/sh", "-c", named],
         ];
         for command in &mut commands {
-            let words = ["consent", "allow", "--profile", "workspace-ro", "--"];
+            let words = ["allow", "--profile", "workspace-ro", "--"];
             let allowed = command_line(&daemon, &[&words[..], command].concat());
             assert!(allowed.status.success(), "{allowed:?}");
         }
@@ -353,7 +353,7 @@ async fn whatever_an_interpreter_is_given_to_read_is_bound() {
         write(&script, "echo one\n");
         write(&preset, "echo preset\n");
         write(&line, "#!/bin/sh -e\necho one\n");
-        let words = ["consent", "allow", "--profile=workspace-ro", "--within"];
+        let words = ["allow", "--profile=workspace-ro", "--within"];
         let allowed = [&words[..], &[workspace.to_str().unwrap(), "--"], command].concat();
         let allowed = command_line(&daemon, &allowed);
         assert!(allowed.status.success(), "{allowed:?}");
@@ -407,7 +407,7 @@ async fn a_script_is_bound_whatever_starts_it_and_wherever_that_is() {
         &[shell.to_str().unwrap(), "hook"],
     ];
     for command in commands {
-        let words = ["consent", "allow", "--profile=workspace-ro", "--"];
+        let words = ["allow", "--profile=workspace-ro", "--"];
         let config = daemon.path().join("hookjail.toml");
         let mut allow = hookjail(&config, &[&words[..], command].concat());
         let allowed = allow.current_dir(&here).output().unwrap();
@@ -468,7 +468,6 @@ fn allowed_there(
     }
     let place = workspace.to_str().unwrap();
     let allow = [
-        "consent",
         "allow",
         "--json",
         "--profile=workspace-ro",
@@ -660,7 +659,7 @@ async fn what_cannot_be_bound_is_said_when_it_is_allowed() {
     let daemon = asking().await;
     let path = script(&daemon, "one");
     let unbound = |command: &[&str]| {
-        let words = [&["consent", "allow", "--json", "--"], command].concat();
+        let words = [&["allow", "--json", "--"], command].concat();
         let allowed = json(&command_line(&daemon, &words));
         assert_eq!(allowed["profile_digest"].as_str().map(str::len), Some(64));
         allowed["unbound"].as_array().unwrap().len()
@@ -673,7 +672,7 @@ async fn what_cannot_be_bound_is_said_when_it_is_allowed() {
     assert_eq!(unbound(&["/bin/sh"]), 1);
     let preloaded = ["/usr/bin/env", "LD_PRELOAD=/usr/lib/x.so", "/bin/true"];
     assert_eq!(unbound(&preloaded), 1);
-    let words = ["consent", "allow", "--", "/bin/sh", "-c", "true; true"];
+    let words = ["allow", "--", "/bin/sh", "-c", "true; true"];
     let allowed = command_line(&daemon, &words);
     let allowed = String::from_utf8(allowed.stdout).unwrap();
     assert!(allowed.contains("not bound"), "{allowed}");
@@ -685,7 +684,7 @@ async fn a_script_that_asks_for_its_own_place_is_named_where_it_runs_as_a_copy()
     let path = script(&daemon, "place");
     fs::write(&path, "#!/bin/sh\ncd \"$(dirname \"$0\")/..\"\n").unwrap();
     for (profile, is_named) in [("strict", true), ("workspace-rw", false)] {
-        let words = ["consent", "allow", "--profile", profile, "--"];
+        let words = ["allow", "--profile", profile, "--"];
         let allowed = command_line(&daemon, &[&words[..], &[path.to_str().unwrap()]].concat());
         let allowed = String::from_utf8(allowed.stdout).unwrap();
         let named = allowed.contains("asks for its own place");
@@ -722,14 +721,7 @@ async fn what_gits_configuration_leads_to_is_named() {
         if is_there {
             fs::write(&ignored, "*.log\n").unwrap();
         }
-        let words = [
-            "consent",
-            "allow",
-            "--profile",
-            profile,
-            "--",
-            "/usr/bin/true",
-        ];
+        let words = ["allow", "--profile", profile, "--", "/usr/bin/true"];
         let allowed = String::from_utf8(command_line(&daemon, &words).stdout).unwrap();
         let line = format!("git's configuration names {ignored}; the hook can read them");
         assert_eq!(allowed.contains(&line), is_named, "{profile}: {allowed}");
@@ -741,7 +733,7 @@ async fn a_consent_within_a_directory_bounds_the_workspace_too() {
     let daemon = asking().await;
     let inner = daemon.workspace().join("inner");
     fs::create_dir(&inner).unwrap();
-    let words = ["consent", "allow", "--profile=workspace-rw", "--within"];
+    let words = ["allow", "--profile=workspace-rw", "--within"];
     let words = [&words[..], &[inner.to_str().unwrap(), "--", "/bin/true"]].concat();
     assert!(command_line(&daemon, &words).status.success());
     let request = |working_dir: &Path, workspace: &Path| {
@@ -1167,7 +1159,7 @@ async fn a_revoked_consent_counts_no_more() {
 async fn an_expired_consent_counts_no_more() {
     let daemon = asking().await;
     let path = script(&daemon, "one");
-    let words = ["consent", "allow", "--until", "2020-01-31T12:00:00Z", "--"];
+    let words = ["allow", "--until", "2020-01-31T12:00:00Z", "--"];
     let output = command_line(&daemon, &[&words[..], &[path.to_str().unwrap()]].concat());
     assert!(output.status.success(), "{output:?}");
 

@@ -513,10 +513,7 @@ fn a_rehearsal_finds_the_guard_that_confinement_silences() {
         "#!/bin/sh\ngrep -q 'rm -rf' && { echo no >&2; exit 2; }\nexit 0\n",
     );
     // Who allows it is told how to look.
-    let allowed = line
-        .command(&["consent", "allow", "--", &silenced])
-        .output()
-        .unwrap();
+    let allowed = line.command(&["allow", "--", &silenced]).output().unwrap();
     let allowed = String::from_utf8_lossy(&allowed.stdout).into_owned();
     let hint =
         format!("hookjail run --as RUNTIME --rehearse --profile strict -- {silenced} <EVENT");
@@ -1092,7 +1089,7 @@ async fn a_refusal_names_its_reason_and_an_id_and_never_the_command_that_lifts_i
         let record = journal.last().unwrap();
         assert!(record.to_string().contains(id), "{record}");
         for word in [
-            "consent allow",
+            "hookjail allow -",
             "hookjail consent",
             "hookjail serve",
             "--profile",

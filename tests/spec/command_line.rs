@@ -371,7 +371,7 @@ fn profiles_are_listed_shown_and_validated() {
 #[test]
 fn consents_are_listed_and_revoked() {
     let line = CommandLine::new();
-    let allowed = one_line(&line.run(&["consent", "allow", "--json", "--", "/bin/true"]));
+    let allowed = one_line(&line.run(&["allow", "--json", "--", "/bin/true"]));
     assert_eq!(
         (&allowed["command"], &allowed["profile"]),
         (&json!("/bin/true"), &json!("strict"))
@@ -444,7 +444,7 @@ fn an_option_that_there_is_not_is_no_program() {
     let line = CommandLine::new();
     for words in [
         &["learn", "--contract", "reyn", "--", "/bin/true"][..],
-        &["consent", "allow", "--contract", "reyn", "--", "/bin/true"],
+        &["allow", "--contract", "reyn", "--", "/bin/true"],
         &["consent", "revoke", "--contract", "reyn", "--", "/bin/true"],
     ] {
         let output = line.run(words);
@@ -453,14 +453,7 @@ fn an_option_that_there_is_not_is_no_program() {
         assert!(told.contains("unexpected argument '--contract'"), "{told}");
     }
     // What stands behind the command is its own.
-    let allowed = line.run(&[
-        "consent",
-        "allow",
-        "--json",
-        "/bin/echo",
-        "--contract",
-        "-n",
-    ]);
+    let allowed = line.run(&["allow", "--json", "--", "/bin/echo", "--contract", "-n"]);
     assert_eq!(one_line(&allowed)["command"], "/bin/echo --contract -n");
 }
 
@@ -659,10 +652,8 @@ fn a_wrong_name_is_answered_with_those_that_there_are() {
             &["explain", "--profile", "no", "path", "read", "/"],
             profiles,
         ),
-        (
-            &["consent", "allow", "--profile", "no", "/bin/true"],
-            profiles,
-        ),
+        (&["allow", "--profile", "no", "--", "/bin/true"], profiles),
+        (&["allow", "/bin/true"], &["hookjail allow -- CMD"]),
         (&["run", "--contract", "no", "/bin/true"], contracts),
         (&["run", "--as", "no", "/bin/true"], &["claude-code", "git"]),
         (

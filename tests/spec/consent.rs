@@ -664,7 +664,7 @@ async fn no_consent_is_given_at_run_time_where_that_is_configured_and_the_list_c
 
     // The controls: the file's owner allows it there, and without the key a client does.
     let config = daemon.path().join("hookjail.toml");
-    let words = ["consent", "allow", "--", path.to_str().unwrap()];
+    let words = ["allow", "--", path.to_str().unwrap()];
     let allowed = hookjail(&config, &words).output().unwrap();
     assert!(allowed.status.success(), "{allowed:?}");
     let response = daemon.run(run_script(&path)).await.unwrap();
@@ -1399,7 +1399,7 @@ async fn eight_writers_of_two_daemons_and_the_command_line_lose_no_entry() {
             let mut written = Vec::new();
             while std::time::Instant::now() < end {
                 let word = format!("{writer}-{}", written.len());
-                let words = ["consent", "allow", "--", "/bin/echo", &word];
+                let words = ["allow", "--", "/bin/echo", &word];
                 let output = hookjail(&config, &words).output().unwrap();
                 assert!(output.status.success(), "{output:?}");
                 written.push(word);

@@ -203,7 +203,7 @@ fn allowing_everything_renews_commands_of_no_settings_too_and_keeps_their_bounds
     home.own();
     let bounds = ["--within", ".", "--until", "2999-01-01T00:00:00Z"];
     let words = [
-        &["consent", "allow"],
+        &["allow"],
         &bounds[..],
         &["--profile", "workspace-ro", "--", "./own.sh"],
     ];
@@ -326,7 +326,6 @@ mod as_root {
             fs::copy("/bin/true", &program).unwrap();
             home.own();
             let words = [
-                "consent",
                 "allow",
                 "--profile",
                 "workspace-ro",

@@ -80,7 +80,7 @@ command = ["/bin/true"]
             panic!("{point}: {:?}", hook.end)
         };
         assert_eq!(refusal.reason, "CONSENT_REQUIRED");
-        assert!(refusal.metadata["approve"].contains("hookjail consent allow"));
+        assert!(refusal.metadata["approve"].contains("hookjail allow"));
         let answer = response.answer.unwrap();
         assert_eq!(
             (answer.decision(), answer.failed),
@@ -180,14 +180,13 @@ async fn a_refusal_is_a_no_before_a_tool_call_and_keeps_nobody_working() {
         );
     }
     // An operator does.
-    assert!(daemon.log().contains("hookjail consent allow"));
+    assert!(daemon.log().contains("hookjail allow"));
     let journal = daemon.journal();
-    assert!(journal.iter().all(|it| {
-        it["message"]
-            .as_str()
-            .unwrap()
-            .contains("hookjail consent allow")
-    }));
+    assert!(
+        journal
+            .iter()
+            .all(|it| { it["message"].as_str().unwrap().contains("hookjail allow") })
+    );
 }
 
 #[tokio::test]
@@ -1862,12 +1861,12 @@ mod with_tools {
         let output = at("2>/dev/null").output().unwrap();
         let text = String::from_utf8_lossy(&output.stdout);
         assert!(text.contains("refused, CONSENT_REQUIRED"), "{text}");
-        assert!(text.contains("hookjail consent allow"), "{text}");
+        assert!(text.contains("hookjail allow"), "{text}");
         // What is read by something else may be handed to a model.
         let mut read = line.command(&["dispatch", "--private", "--point", "tool.pre"]);
         let output = read.current_dir(&workspace).output().unwrap();
         let text = String::from_utf8_lossy(&output.stdout);
         assert!(text.contains("refused, CONSENT_REQUIRED"), "{text}");
-        assert!(!text.contains("consent allow"), "{text}");
+        assert!(!text.contains("hookjail allow"), "{text}");
     }
 }

@@ -669,7 +669,7 @@ fn no_name_of_others_steers_the_terminal_at_which_somebody_decides() {
         &["install", "--claude-code", "--settings", &settings, "--yes"],
         &["hooks", "check", "--contract", "claude_code", &settings],
         &["hooks", "check", "--contract", "claude_code", &missing],
-        &["consent", "allow", "--profile", "develop", "--", &guard],
+        &["allow", "--profile", "develop", "--", &guard],
         &["consent", "list"],
         &["consent", "export"],
         &["consent", "import", &list],
@@ -771,19 +771,10 @@ fn no_name_of_others_begins_a_line_at_which_somebody_decides() {
             &["hooks", "check", "--contract", "claude_code", &missing],
         ),
         (&p, &["hooks", "check", "--contract", "reyn", &bad]),
-        (
-            &p,
-            &["consent", "allow", "--profile", "develop", "--", &script],
-        ),
-        (
-            &p,
-            &["consent", "allow", "--", "/bin/sh", &script, &missing],
-        ),
-        (&p, &["consent", "allow", "--", "/bin/sh", &missing]),
-        (
-            &p,
-            &["consent", "allow", "--within", &missing, "--", "/bin/true"],
-        ),
+        (&p, &["allow", "--profile", "develop", "--", &script]),
+        (&p, &["allow", "--", "/bin/sh", &script, &missing]),
+        (&p, &["allow", "--", "/bin/sh", &missing]),
+        (&p, &["allow", "--within", &missing, "--", "/bin/true"]),
         (&p, &["consent", "list"]),
         (&p, &["consent", "revoke", &missing]),
         (&p, &["consent", "import", &missing]),
@@ -2037,7 +2028,7 @@ fn what_is_data_in_one_place_leaves_the_consents_of_other_places_as_they_are() {
     let [p, q] = ["p", "q"].map(|place| home.path(place));
     let command = ["--", "/bin/cat", "a.py", "b.py"];
     let allow = |data: &[&str], place: &Path| {
-        let words = ["consent", "allow", "--profile", "workspace-ro"];
+        let words = ["allow", "--profile", "workspace-ro"];
         let done = home.hookjail_in(place, &[&words, data, &command].concat());
         assert!(done.status.success(), "{done:?}");
     };
@@ -2076,7 +2067,7 @@ fn a_file_that_is_called_data_is_the_hooks_to_change_and_needs_no_new_consent() 
     fs::write(home.path("p/sub/a.py"), "x = 1\n").unwrap();
     home.own();
     let allow = |data: &[&str], command: &[&str]| {
-        let words = ["consent", "allow", "--profile", "workspace-rw"];
+        let words = ["allow", "--profile", "workspace-rw"];
         home.hookjail(&[&words, data, &["--"], command].concat())
     };
     let (tool, file) = (home.path("p/fmt.sh"), "sub/a.py");
@@ -2215,13 +2206,7 @@ mod as_root {
         let told = |owner: u32| {
             lchown(&path, Some(owner), None).unwrap();
             let program = program();
-            let words = [
-                program.to_str().unwrap(),
-                "consent",
-                "allow",
-                "--",
-                "/bin/true",
-            ];
+            let words = [program.to_str().unwrap(), "allow", "--", "/bin/true"];
             let mut command = home.command(&words);
             #[expect(clippy::disallowed_methods, reason = "it is the program under test")]
             let output = command.env("HOOKJAIL_ADDR", &path).output().unwrap();
@@ -2236,7 +2221,7 @@ mod as_root {
 #[tokio::test]
 async fn a_daemon_is_started_once_by_many_and_again_after_its_end() {
     let home = Home::new();
-    let allowed = home.hookjail(&["consent", "allow", "--profile", "strict", "--", "/bin/true"]);
+    let allowed = home.hookjail(&["allow", "--profile", "strict", "--", "/bin/true"]);
     assert!(allowed.status.success(), "{allowed:?}");
     let line = format!(
         "{} --as claude-code --profile strict --start -- /bin/true",
@@ -2279,7 +2264,7 @@ fn a_hook_in_a_subdirectory_finds_its_project() {
     home.own();
     let hook = home.path("p/.claude/hooks/rules.sh");
     let hook = hook.to_str().unwrap();
-    let allowed = home.hookjail(&["consent", "allow", "--profile", "workspace-ro", "--", hook]);
+    let allowed = home.hookjail(&["allow", "--profile", "workspace-ro", "--", hook]);
     assert!(allowed.status.success(), "{allowed:?}");
     let program = program();
     let line = format!(

@@ -63,7 +63,7 @@ async fn each_refusal_is_a_line_with_reason_caller_profile_and_run() {
         assert!(line.contains(&format!(" {level} ")), "{line}");
     }
     // What allows a hook is for the operator, who reads it here; nothing else says what was to be run.
-    assert!(lines[2].contains(" approve=hookjail consent allow"));
+    assert!(lines[2].contains(" approve=hookjail allow"));
     assert!(!daemon.log().contains("hushed"), "{}", daemon.log());
 }
 

@@ -147,14 +147,7 @@ async fn ps_shows_what_waits_for_a_place_and_what_waits_for_a_consent() {
     let asking = begin(&daemon, unknown(&daemon));
     let run = runs_in(&daemon, &["RUN_STATE_ASKING"]).await.remove(0);
     assert_eq!(run["profile"], "strict", "the contract's own: {run}");
-    let allowed = [
-        "consent",
-        "allow",
-        "--profile",
-        "workspace-rw",
-        "--",
-        "/bin/sh",
-    ];
+    let allowed = ["allow", "--profile", "workspace-rw", "--", "/bin/sh"];
     let script = [WAITS, "true"].map(|script| writing(&daemon, script));
     for request in &script {
         let argv = request.hook.as_ref().unwrap().argv.clone();
@@ -383,15 +376,7 @@ async fn what_waits_for_a_place_or_a_consent_is_killed_before_it_starts() {
         ..Setup::default()
     })
     .await;
-    let allowed = [
-        "consent",
-        "allow",
-        "--profile",
-        "workspace-rw",
-        "--",
-        "/bin/sh",
-        "-c",
-    ];
+    let allowed = ["allow", "--profile", "workspace-rw", "--", "/bin/sh", "-c"];
     for script in [WAITS, "touch started"] {
         let words: Vec<_> = allowed.into_iter().chain([script]).collect();
         assert!(command(&daemon, &words).status.success());

@@ -98,12 +98,7 @@ impl Home {
     }
 
     fn allow(&self, options: &[&str], line: &str) {
-        let words = [
-            &["consent", "allow"],
-            options,
-            &["--", "/bin/sh", "-c", line],
-        ]
-        .concat();
+        let words = [&["allow"], options, &["--", "/bin/sh", "-c", line]].concat();
         let done = self.hookjail(&self.path("p"), &words);
         assert!(done.status.success(), "{done:?}");
     }
@@ -208,6 +203,34 @@ fn a_users_hook_runs_in_every_directory_and_has_no_workspace_where_that_may_be_n
     let (code, out, _) = printed(&home.hook(&home.path("p"), "develop", reach));
     assert_eq!((code, home.evidence()), (Some(0), None), "{out}");
     assert!(out.contains("of the project"), "{out}");
+}
+
+#[test]
+fn status_and_log_name_hooks_without_a_workspace_until_they_have_one() {
+    let home = Home::new();
+    home.allow(&["--profile", "develop"], "echo hi");
+    let reported = |place: &str| {
+        let (code, _, err) = printed(&home.hook(&home.path(place), "develop", "echo hi"));
+        assert_eq!(code, Some(0), "{err}");
+        let json = home.hookjail(&home.path("p"), &["status", "--json"]);
+        let json: Value = serde_json::from_slice(&json.stdout).unwrap();
+        let (_, status, _) = printed(&home.hookjail(&home.path("p"), &["status"]));
+        let (_, log, _) = printed(&home.hookjail(&home.path("p"), &["log", "-n", "1"]));
+        (json["hooksWithoutWorkspace"].clone(), status, log)
+    };
+    let (hooks, status, log) = reported("");
+    let named = format!("none: `{}` is no workspace: ", home.0.path().display());
+    assert_eq!(hooks, 1);
+    assert!(
+        status.contains(&named) && status.contains(" (last run of 1 hook)"),
+        "{status}"
+    );
+    assert!(log.trim_end().ends_with("ok; without a workspace"), "{log}");
+    // The positive control: in a project nothing is said.
+    let (hooks, status, log) = reported("p");
+    assert_eq!(hooks, 0);
+    assert!(!status.contains("is no workspace"), "{status}");
+    assert!(log.trim_end().ends_with("ok"), "{log}");
 }
 
 #[test]

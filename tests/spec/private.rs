@@ -332,7 +332,7 @@ fn holders(pipes: &[PathBuf]) -> Vec<(u32, PathBuf)> {
 #[tokio::test]
 async fn two_at_once_share_the_journal_and_the_consents_of_their_user() {
     let home = Home::new();
-    let allow = ["consent", "allow", "--", "/bin/echo", "two"];
+    let allow = ["allow", "--", "/bin/echo", "two"];
     let mut allowed = hookjail(&home.path("hookjail.toml"), &allow);
     let allowed = allowed.env("HOME", home.0.path()).output().unwrap();
     assert!(allowed.status.success(), "{allowed:?}");

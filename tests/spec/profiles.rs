@@ -671,7 +671,7 @@ async fn a_consent_under_a_profile_of_the_operators_grants_it_and_no_other_conse
         details.error_info().unwrap().metadata["approve"].clone()
     };
     let allows = format!(
-        "hookjail consent allow --config {} --profile network -- /bin/sh -c :",
+        "hookjail allow --config {} --profile network -- /bin/sh -c :",
         config.display()
     );
     assert_eq!(refused().await, allows);

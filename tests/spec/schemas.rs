@@ -370,9 +370,8 @@ fn an_allowlist_as_it_is_written_has_its_form_and_the_command_line_prints_every_
         assert!(output.status.success(), "{words:?}: {output:?}");
         output.stdout
     };
-    run(&["consent", "allow", "--", "/bin/sh", "-c", "true"]);
+    run(&["allow", "--", "/bin/sh", "-c", "true"]);
     run(&[
-        "consent",
         "allow",
         "--until",
         "2099-01-01T00:00:00Z",

@@ -146,7 +146,6 @@ fn a_plugins_hook_is_bound_to_its_place_and_its_script() {
         format!("{place}/hooks/guard.sh"),
     );
     let allowed = home.hookjail(&[
-        "consent",
         "allow",
         "--profile",
         "develop",

@@ -645,7 +645,7 @@ mod with_tools {
 
     /// Allows a command as its files are now.
     fn allow(daemon: &Daemon, request: &pb::ExecuteRequest) {
-        let words = ["consent", "allow", "--profile", "warm", "--"].into_iter();
+        let words = ["allow", "--profile", "warm", "--"].into_iter();
         let argv = &request.hook.as_ref().unwrap().argv;
         let words: Vec<_> = words.chain(argv.iter().map(|word| word.as_str())).collect();
         let done = hookjail(&daemon.path().join("hookjail.toml"), &words)

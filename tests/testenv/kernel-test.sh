@@ -115,7 +115,7 @@ if [ -e systemd ] && [ -d /run/systemd/system ]; then
   systemd-sysusers "$PWD/systemd/hookjail.sysusers"; systemd-tmpfiles --create "$PWD/systemd/hookjail.tmpfiles"
   systemctl daemon-reload
   systemctl start hookjail.socket
-  HOME=/root hookjail consent allow -- /bin/true >/dev/null 2>&1
+  HOME=/root hookjail allow -- /bin/true >/dev/null 2>&1
   delegated=/sys/fs/cgroup/system.slice/hookjail.service
   limited() {
     HOME=/root hookjail run --connect /run/hookjail/hookjail.sock --json --timeout 60s -- /bin/true </dev/null >unit.out 2>&1

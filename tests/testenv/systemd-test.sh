@@ -36,7 +36,7 @@ inside() {
   code=0; hookjail status || code=$?
   [ "$code" = 125 ]
   [ "$(systemctl is-active hookjail.service || true)" = inactive ]
-  hookjail consent allow -- /bin/true
+  hookjail allow -- /bin/true
   call() { hookjail run --connect /run/hookjail/hookjail.sock --json -- /bin/true </dev/null; }
   [[ $(call) == *OUTCOME_KIND_EXITED* ]]
   [ "$(systemctl show -P ActiveState hookjail.service)" = active ]
@@ -54,7 +54,7 @@ inside() {
     grep workspaces.conf /tmp/told
   done
   # A notifier without a workspace has nothing hidden, and runs.
-  hookjail consent allow --profile network -- /bin/true
+  hookjail allow --profile network -- /bin/true
   hookjail run --connect /run/hookjail/hookjail.sock --profile network -- /bin/true </dev/null
   # A command that nobody allowed is refused.
   if hookjail run --connect /run/hookjail/hookjail.sock --profile strict -- /bin/false </dev/null; then exit 1; fi
@@ -100,7 +100,7 @@ inside() {
   install -d -m 755 /srv/hooks
   printf '#!/bin/bash\nexec /bin/sleep 60\n' >/srv/hooks/guard.sh
   chmod 755 /srv/hooks/guard.sh
-  hookjail consent allow --profile strict -- /srv/hooks/guard.sh
+  hookjail allow --profile strict -- /srv/hooks/guard.sh
   guarded() {
     local records code=0
     records=$(records)
@@ -141,7 +141,7 @@ inside() {
   hook write.sh 'cat note && echo new >>note && ! echo new >>.git/config'
   hook leave.sh 'mkdir "$TMPDIR/left" && echo >"$TMPDIR/left/file" && chmod 1500 "$TMPDIR/left" && echo made'
   hook reach.sh 'for user in alice bob; do cat "/home/$user/project/note"; echo new >>"/home/$user/project/note"; done; true'
-  for name in write leave reach; do hookjail consent allow --profile workspace-rw -- "/srv/hooks/$name.sh"; done
+  for name in write leave reach; do hookjail allow --profile workspace-rw -- "/srv/hooks/$name.sh"; done
   # Members of the group are callers, and their homes roots of workspaces, without a word about either.
   printf '[hooks]\nrun_as = "caller"\n' >/etc/hookjail/hookjail.toml
   restart

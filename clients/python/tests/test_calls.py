@@ -53,7 +53,7 @@ def test_a_refusal_has_its_reason_and_what_the_operator_can_do(config: Path) -> 
         error = refused.value
         assert (error.reason, error.request_id) == ("CONSENT_REQUIRED", "asked")
         assert str(error) == "CONSENT_REQUIRED: nobody has allowed this command under this profile"
-        assert error.fix == f"hookjail consent allow --config {config} --profile strict -- /bin/echo hello"
+        assert error.fix == f"hookjail allow --config {config} --profile strict -- /bin/echo hello"
         assert error.fix not in str(error) + repr(error)
         # The control: once that was done, it runs.
         subprocess.run([os.environ["HOOKJAIL"], *error.fix.split()[1:]], check=True, capture_output=True)

@@ -86,7 +86,7 @@ runtime = "/nonexistent/crun"
     assert(error instanceof Refused && error instanceof HookjailError, String(error));
     assert.deepEqual([error.name, error.reason, error.code], ["Refused", "CONSENT_REQUIRED", "PERMISSION_DENIED"]);
     assert.match(error.message, /nobody has allowed this command/);
-    assert.match(error.fix ?? "", /consent allow .*never allowed/);
+    assert.match(error.fix ?? "", /hookjail allow .*never allowed/);
     assert.equal(error.requestId, error.metadata["request_id"]);
     assert(error.requestId);
   });

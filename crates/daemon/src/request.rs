@@ -48,9 +48,6 @@ pub struct Request {
     pub withheld: Option<Withheld>,
 }
 
-/// The evidence about a run that has no workspace because its place is none.
-pub(crate) const WORKSPACE: &str = "workspace";
-
 /// An offered directory that may be no workspace.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Withheld {

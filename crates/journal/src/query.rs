@@ -5,7 +5,7 @@ use std::{borrow::Cow, collections::BTreeSet, fmt};
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use super::record::OutcomeKind;
+use super::record::{OutcomeKind, WITHHELD};
 
 /// A filter of records.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -136,6 +136,8 @@ pub struct RecordFields<'a> {
     pub usage: Option<super::record::Usage>,
     /// Denied system calls.
     pub denied: Vec<String>,
+    /// The evidence of the confirmation.
+    pub evidence: Vec<String>,
     /// The number of lines of stderr that report a refused access.
     pub refused_lines: usize,
     /// The hook's stderr.
@@ -157,6 +159,12 @@ impl<'a> RecordFields<'a> {
     pub fn read(line: &'a [u8]) -> Option<Self> {
         let fields: Self = serde_json::from_slice(line).ok()?;
         (fields.sequence > 0).then_some(fields)
+    }
+
+    /// Returns why the run had no workspace, if one was withheld from it.
+    pub fn withheld(&self) -> Option<&str> {
+        let mut evidence = self.evidence.iter();
+        evidence.find_map(|it| it.strip_prefix(WITHHELD)?.strip_prefix('='))
     }
 
     /// Returns how the request ended, if this record has its end.

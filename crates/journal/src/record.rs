@@ -18,6 +18,9 @@ use hookjail_base::{
     refusal::{cut, floor_char_boundary},
 };
 
+/// The name of the evidence about a run whose workspace was withheld.
+pub const WITHHELD: &str = "workspace";
+
 /// A line of the journal, as it is read.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq)]
 #[schemars(title = "Line of hookjail's journal")]

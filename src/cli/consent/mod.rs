@@ -55,7 +55,7 @@ use hookjail_daemon::{
     daemon::Assembly,
 };
 
-/// Allows commands, lists and revokes what is allowed, answers questions about what is not.
+/// Lists and revokes what is allowed, answers questions about what is not.
 #[derive(Debug, Args)]
 pub(super) struct ConsentArgs {
     #[command(subcommand)]
@@ -64,24 +64,11 @@ pub(super) struct ConsentArgs {
 
 #[derive(Debug, Subcommand)]
 enum ConsentCommand {
-    /// Allow a command, bound to what its files contain now
+    /// The same as `hookjail allow -- CMD`
+    #[command(hide = true)]
     Allow {
-        /// An argument of the command that names data to it, such as a file that it formats: whatever the file contains
-        #[arg(long, value_name = "FILE")]
-        data: Vec<OsString>,
-        /// The profile it may run under
-        #[arg(long, default_value = "strict")]
-        profile: String,
-        /// When the consent ends, for example 2d or 2030-01-31
-        #[arg(long, value_name = "TIME", value_parser = hookjail_client::times::future)]
-        until: Option<Timestamp>,
-        /// Below which directory it counts [default: everywhere]
-        #[arg(long, value_name = "DIR")]
-        within: Option<PathBuf>,
-        /// Where the command starts: what it names relative to that is looked for there [default: the directory of --within, else the
-        /// current one]
-        #[arg(long, value_name = "DIR")]
-        working_dir: Option<PathBuf>,
+        #[command(flatten)]
+        bounds: Bounds,
         /// The command
         #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
         command: Vec<OsString>,
@@ -134,24 +121,7 @@ impl ConsentArgs {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
         let config = || context.load();
         match self.command {
-            ConsentCommand::Allow {
-                data,
-                profile,
-                until,
-                within,
-                working_dir,
-                command,
-            } => {
-                let starts_in = working_dir.as_deref().map(directory).transpose()?;
-                let terms = Terms {
-                    data,
-                    profile,
-                    starts_in: starts_in.map(PathBuf::from),
-                    until,
-                    within,
-                };
-                allow(&config()?, context, &terms, command)
-            }
+            ConsentCommand::Allow { bounds, command } => bounds.allow(context, command),
             ConsentCommand::Approve { at, once, id } => {
                 let decision = if once {
                     pb::ConsentDecision::Once
@@ -170,6 +140,47 @@ impl ConsentArgs {
             ConsentCommand::Revoke { command } => revoke(&config()?, context, &command),
             ConsentCommand::Watch { at } => ask::watch(context, &at),
         }
+    }
+}
+
+/// The options of a consent to one command.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "For one command")]
+pub(super) struct Bounds {
+    /// An argument of the command that names data to it, such as a file that it formats: whatever the file contains
+    #[arg(long, requires = "command", value_name = "FILE")]
+    data: Vec<OsString>,
+    /// The profile that the command may run under
+    #[arg(long, default_value = "strict", requires = "command")]
+    profile: String,
+    /// When the consent ends, for example 2d or 2030-01-31
+    #[arg(long, requires = "command", value_name = "TIME", value_parser = hookjail_client::times::future)]
+    until: Option<Timestamp>,
+    /// Below which directory it counts [default: everywhere]
+    #[arg(long, requires = "command", value_name = "DIR")]
+    within: Option<PathBuf>,
+    /// Where the command starts: what it names relative to that is looked for there [default: the directory of --within, else the
+    /// current one]
+    #[arg(long, requires = "command", value_name = "DIR")]
+    working_dir: Option<PathBuf>,
+}
+
+impl Bounds {
+    /// Allows a command within these.
+    pub(super) fn allow(
+        self,
+        context: &Context,
+        command: Vec<OsString>,
+    ) -> Result<ExitCode, Failure> {
+        let starts_in = self.working_dir.as_deref().map(directory).transpose()?;
+        let terms = Terms {
+            data: self.data,
+            profile: self.profile,
+            starts_in: starts_in.map(PathBuf::from),
+            until: self.until,
+            within: self.within,
+        };
+        allow(&context.load()?, context, &terms, command)
     }
 }
 
@@ -315,7 +326,7 @@ fn bound(
         let words = words.iter().map(|it| it.to_string_lossy().into_owned());
         words.collect::<Vec<_>>()
     };
-    let approved_by = format!("uid {} by `hookjail consent allow`", nix::unistd::getuid());
+    let approved_by = format!("uid {} by `hookjail allow`", nix::unistd::getuid());
     let mut entry = Entry::new(command, program.digests, Some(policy), approved_by);
     entry.data = words(&program.data);
     entry.expires_at = terms.until;

@@ -20,7 +20,7 @@ use hookjail_policy::Registry;
 use super::{
     super::{
         Context,
-        consent::{self, Book, BoundConsent, Refused, Standing, Terms},
+        consent::{self, Book, BoundConsent, Bounds, Refused, Standing, Terms},
         success,
     },
     NamedRuntime, agreed,
@@ -30,9 +30,10 @@ use super::{
     sources::{self, Elsewhere},
 };
 
-/// Allow the hooks of a project and of the user as their files are now, after a question.
+/// Allow the hooks of a project and of the user as their files are now, after a question; or one command.
 ///
-/// Shows each hook that is new or changed since it was allowed, with the difference of its script.
+/// Shows each hook that is new or changed since it was allowed, with the difference of its script. With a command, allows
+/// that alone, without a question.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct AllowArgs {
     /// The project [default: that of the current directory]
@@ -47,6 +48,11 @@ pub(in crate::cli) struct AllowArgs {
     /// Do not ask
     #[arg(long)]
     yes: bool,
+    #[command(flatten)]
+    bounds: Bounds,
+    /// A command that is no hook of a settings file
+    #[arg(conflicts_with_all = ["all", "check", "directory", "yes"], last = true, value_name = "CMD")]
+    command: Vec<OsString>,
 }
 
 /// The commands that were looked at.
@@ -105,13 +111,7 @@ impl Here {
     ///
     /// Fails where the configuration or the allowlist cannot be read.
     pub(in crate::cli) fn look(context: &Context) -> Result<Self, Failure> {
-        let arguments = AllowArgs {
-            all: false,
-            check: true,
-            directory: None,
-            yes: false,
-        };
-        let found = arguments.find(context, &context.load()?)?;
+        let found = Found::look(context, &context.load()?, false, None)?;
         Ok(Self {
             allowed: found.allowed.len(),
             refused: found.needed.len() + found.broken.len(),
@@ -138,8 +138,11 @@ impl std::fmt::Display for Here {
 
 impl AllowArgs {
     pub(in crate::cli) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
+        if !self.command.is_empty() {
+            return self.bounds.allow(context, self.command);
+        }
         let config = context.load()?;
-        let found = self.find(context, &config)?;
+        let found = Found::look(context, &config, self.all, self.directory.as_deref())?;
         let needed = found.needed.len();
         if context.call.json && !self.yes || self.check || needed == 0 {
             found.print(context);
@@ -173,22 +176,60 @@ impl AllowArgs {
         }
         Ok(success(found.broken.is_empty()))
     }
+}
 
-    fn find(&self, context: &Context, config: &Config) -> Result<Found, Failure> {
+/// Returns the canonical path of a project that was named.
+fn project(directory: &Path) -> Result<PathBuf, Failure> {
+    let name = directory.display();
+    let path = directory
+        .canonicalize()
+        .map_err(|error| Failure::new(format!("cannot open `{name}`: {error}")))?;
+    if path.is_dir() {
+        return Ok(path);
+    }
+    Err(Failure::new(format!(
+        "`{name}` is not a directory; to allow a command: hookjail allow -- CMD"
+    )))
+}
+
+/// Builds what plans for confined hooks alone, those of a shell prefix under its profile.
+fn planner<'a>(
+    book: &'a Book<'a>,
+    registry: Option<&'a Registry>,
+    runtime: NamedRuntime,
+    profile: Option<&'a str>,
+) -> Planner<'a> {
+    Planner {
+        book,
+        by_prefix: profile.is_some(),
+        profile: profile.unwrap_or(""),
+        purpose: Purpose::Renew,
+        registry,
+        runtime,
+        shared: None,
+    }
+}
+
+impl Found {
+    /// Looks at the settings of every runtime, of one project or of all, and at the list.
+    fn look(
+        context: &Context,
+        config: &Config,
+        all: bool,
+        directory: Option<&Path>,
+    ) -> Result<Self, Failure> {
         let book = Book::open(config)?;
         let registry = Assembly::registry(config).ok();
-        let projects = match (self.all, &self.directory) {
+        let projects = match (all, directory) {
             (true, _) => book.scopes(),
-            (false, Some(directory)) => vec![directory.canonicalize().map_err(|error| {
-                Failure::new(format!("cannot open `{}`: {error}", directory.display()))
-            })?],
+            (false, Some(directory)) => vec![project(directory)?],
             (false, None) => vec![settings::project_around(
                 context,
                 &current_directory()?,
                 &Adopted::all(),
             )],
         };
-        let mut found = Found::default();
+        let mut found = Self::default();
         for runtime in Adopted::all().into_iter().filter(|it| !it.answers_by_code) {
             let named = NamedRuntime {
                 name: runtime.name,
@@ -218,33 +259,12 @@ impl AllowArgs {
                 }
             }
         }
-        match self.all {
+        match all {
             true => found.list(&book, None),
             false => projects.iter().for_each(|it| found.list(&book, Some(it))),
         }
         Ok(found)
     }
-}
-
-/// Builds what plans for confined hooks alone, those of a shell prefix under its profile.
-fn planner<'a>(
-    book: &'a Book<'a>,
-    registry: Option<&'a Registry>,
-    runtime: NamedRuntime,
-    profile: Option<&'a str>,
-) -> Planner<'a> {
-    Planner {
-        book,
-        by_prefix: profile.is_some(),
-        profile: profile.unwrap_or(""),
-        purpose: Purpose::Renew,
-        registry,
-        runtime,
-        shared: None,
-    }
-}
-
-impl Found {
     /// Adds the commands that are confined by a shell prefix.
     fn prefixed(&mut self, elsewhere: &mut Elsewhere) {
         for needed in std::mem::take(&mut elsewhere.needed) {

@@ -463,7 +463,7 @@ impl Planner<'_> {
             let given = bound.given.iter();
             remarks.extend(given.map(|file| format!(
                 "a changed `{file}` needs a new consent, and the hook is given a copy of it; if its program only reads or formats it: \
-                 hookjail consent allow --data {file} --profile {} -- CMD",
+                 hookjail allow --data {file} --profile {} -- CMD",
                 self.profile
             )));
         }

@@ -53,7 +53,7 @@ class Client:
         """Starts a daemon for this process alone, which ends with the client or with this process.
 
         `program` is `hookjail`; default: that of HOOKJAIL, of this package's wheel, or on PATH. `config` is its configuration, default the
-        user's. Commands need a consent (`hookjail consent allow`), unless `accept_hooks` accepts every one and records it in the allowlist
+        user's. Commands need a consent (`hookjail allow`), unless `accept_hooks` accepts every one and records it in the allowlist
         of the configuration. `env` adds variables, `log` gets the log.
         """
         server = PrivateServer(program, config=config, accept_hooks=accept_hooks, env=env, log=log)

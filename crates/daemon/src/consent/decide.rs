@@ -170,7 +170,7 @@ pub(crate) struct CommandSummary {
     place: Option<StartOption>,
 }
 
-/// The option of `consent allow` for a command's directory, and that directory.
+/// The option of `allow` for a command's directory, and that directory.
 type StartOption = (&'static str, PathBuf);
 
 impl CommandSummary {
@@ -706,7 +706,7 @@ impl Case<'_> {
 }
 
 /// The beginning of the command that allows another.
-pub(crate) const ALLOW: &str = "hookjail consent allow ";
+pub(crate) const ALLOW: &str = "hookjail allow ";
 
 const SAID_NO: &str = "the operator was asked and said no";
 

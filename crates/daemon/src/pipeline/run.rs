@@ -5,16 +5,14 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 
 use hookjail_base::refusal::Stop;
+use hookjail_journal::record::WITHHELD;
 use hookjail_sandbox::{
     EndedHook, Evidence, StartedHook,
     process::{Chunk, Supervision},
 };
 
 use super::{Announced, Run, Sandbox, runs::RunStage};
-use crate::{
-    request::WORKSPACE,
-    traces::{self, Stage},
-};
+use crate::traces::{self, Stage};
 
 /// An announced hook that runs confined as planned. Dropping it kills the tree.
 ///
@@ -79,7 +77,7 @@ impl Confined {
             let mut hook = ended.await?;
             let withheld = run.request.withheld.as_ref();
             let evidence = withheld.map(|it| Evidence {
-                check: WORKSPACE,
+                check: WITHHELD,
                 observed: it.to_string(),
             });
             hook.setup.evidence.extend(evidence);

@@ -13,6 +13,7 @@ use hookjail_base::{
     },
     refusal::{Fault, Reason, Refusal, Stop, chain},
 };
+use hookjail_journal::record::WITHHELD;
 use hookjail_policy::{
     Access, Limits,
     explain::{Grantor, Reach},
@@ -25,7 +26,7 @@ use super::{axis_report, encode::passed_over_message, facts::facts, host::timest
 use crate::{
     consent::allowlist::typed,
     pipeline::{Admission, Plan, Preview, Run},
-    request::{WORKSPACE, Withheld},
+    request::Withheld,
 };
 
 /// Returns whether a preview's response holds this refusal, instead of a status.
@@ -174,7 +175,7 @@ fn planned(plan: &Plan) -> Result<pb::PreviewResponse, Fault> {
 fn withheld(withheld: &Withheld) -> pb::Evidence {
     pb::Evidence {
         axis: pb::Axis::Unspecified.into(),
-        check: WORKSPACE.to_owned(),
+        check: WITHHELD.to_owned(),
         observed: withheld.to_string(),
     }
 }

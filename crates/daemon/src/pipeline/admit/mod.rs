@@ -419,7 +419,7 @@ impl Gate {
         }
         let rules = self.rules();
         let Some(operators) = &rules.operators else {
-            let message = "`consent.runtime` is false, so no consent is given at run time; allow commands in the daemon's allowlist by `hookjail consent allow`";
+            let message = "`consent.runtime` is false, so no consent is given at run time; allow commands in the daemon's allowlist by `hookjail allow`";
             return Err(Refusal::new(Reason::PeerNotAllowed, message));
         };
         let own = nix::unistd::geteuid().as_raw();

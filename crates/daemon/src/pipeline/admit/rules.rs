@@ -334,7 +334,7 @@ mod tests {
                 path: Some("/etc/a file".into()),
             };
             let refusal = Refusal::new(Reason::ConsentRequired, "no")
-                .with(Fact::Approve("hookjail consent allow -- /bin/true".into()));
+                .with(Fact::Approve("hookjail allow -- /bin/true".into()));
             let refusal = configuration.complete(refusal, uid);
             let approve_as = refusal.facts.iter().find_map(|fact| {
                 if let Fact::ApproveAs(who) = fact {
@@ -345,8 +345,8 @@ mod tests {
             });
             (refusal.approve().unwrap().to_owned(), approve_as)
         };
-        let usual = "hookjail consent allow -- /bin/true".to_owned();
-        let named = "hookjail consent allow --config '/etc/a file' -- /bin/true".to_owned();
+        let usual = "hookjail allow -- /bin/true".to_owned();
+        let named = "hookjail allow --config '/etc/a file' -- /bin/true".to_owned();
         let operator = match own {
             0 => "root".to_owned(),
             uid => format!("uid {uid}"),
