@@ -11,6 +11,7 @@ use clap::Args;
 use tonic::transport::Channel;
 use uuid::Uuid;
 
+use hookjail_base::model::Consent;
 use hookjail_client::{
     Failure,
     arguments::{contract, directory, parse_span},
@@ -148,7 +149,7 @@ impl DispatchArgs {
                 }
                 // Typing a command is consent to it; configured hooks need their own.
                 let consent = if config.registered.is_empty() {
-                    ConsentRule::Typed
+                    ConsentRule::Given(Consent::Typed)
                 } else {
                     operator(&config, context.environment())
                 };

@@ -21,7 +21,7 @@ use serde_json::json;
 use tonic::transport::Channel;
 
 use hookjail_base::{
-    model::{Event, ProfileName, plain},
+    model::{Consent, Event, ProfileName, plain},
     util::diff::unified,
 };
 use hookjail_client::{
@@ -267,14 +267,14 @@ struct Learned {
 
 impl LearnArgs {
     /// Learns a command of settings, after questions.
-    pub(super) fn for_hook(argv: &[String]) -> Self {
+    pub(super) fn for_hook(argv: &[String], network: bool) -> Self {
         Self {
             command: argv.iter().map(OsString::from).collect(),
             event: None,
             grant: Vec::new(),
             last: false,
             name: None,
-            network: false,
+            network,
             output: None,
             point: String::new(),
             profile: String::new(),
@@ -948,7 +948,9 @@ impl Bench {
         observer: &Observer,
     ) -> Result<Trial, Failure> {
         let policy = find_profile(&Assembly::registry(config)?, profile)?;
-        let server = PrivateServer::start(assembly, config.clone(), ConsentRule::Typed).await?;
+        let server =
+            PrivateServer::start(assembly, config.clone(), ConsentRule::Given(Consent::Trial))
+                .await?;
         let done = self.run_all(&server.channel, &policy).await;
         let stopped = server.stop().await;
         let (files, ends) = done?;

@@ -16,7 +16,7 @@ use jiff::{Timestamp, Zoned, tz::TimeZone};
 use serde::Serialize;
 
 use hookjail_base::{
-    model::{plain, visible_json},
+    model::{Consent, plain, visible_json},
     refusal::Reason,
 };
 use hookjail_client::{
@@ -60,7 +60,7 @@ const MAX_OPEN_RUNS: usize = 1 << 16;
 
 /// Show what ran, one line a run: time, runtime, hook, how it ended, and what confinement denied.
 ///
-/// Reads the journal's files; needs no daemon. On a terminal a refusal and a denial have the command that helps.
+/// Reads the journal's files; needs no daemon. Trials of `install` and `learn` are left out. On a terminal a refusal and a denial have the command that helps.
 #[derive(Debug, Args)]
 pub(super) struct LogArgs {
     /// Only refusals, and runs in which confinement denied something
@@ -148,7 +148,7 @@ pub(super) fn last_denied(context: &Context, besides: &str) -> Result<Option<Den
         let ended = fields.end().and_then(|_| open.remove(&*fields.run_id));
         let command = ended.as_ref().and_then(|begun| begun.command.as_ref());
         let is_whole = command.is_some_and(|it| !it.lossy && it.whole.is_none());
-        if let Some(begun) = ended.filter(|_| is_whole && is_denied(fields))
+        if let Some(begun) = ended.filter(|it| is_whole && !it.is_trial && is_denied(fields))
             && begun.profile.as_deref() != Some(besides)
         {
             let network = fields.denied.iter().any(|call| call == "socket");
@@ -277,6 +277,9 @@ impl Hooks {
         }
         let begun = self.open.remove(&*fields.run_id);
         let begun = begun.unwrap_or_else(|| Begun::new(fields, true));
+        if begun.is_trial {
+            return;
+        }
         let hook = (label(&begun, None), begun.workspace);
         if is_without_consent(fields) {
             let time = fields.time.parse().ok();
@@ -319,6 +322,8 @@ struct Begun {
     command: Option<CommandLine>,
     contract: String,
     is_selected: bool,
+    /// Whether it is no call of a runtime's, but a rehearsal's or of learning.
+    is_trial: bool,
     name: String,
     point: String,
     profile: Option<String>,
@@ -334,6 +339,7 @@ impl Begun {
             command: fields.command.clone(),
             contract: fields.contract.clone().into_owned(),
             is_selected,
+            is_trial: fields.consent == Consent::Trial.name(),
             name: fields.hook.clone().into_owned(),
             point: fields.point.clone().into_owned(),
             profile: fields.profile.clone().map(Into::into),
@@ -427,16 +433,21 @@ impl Shown for Log {
             return None;
         }
         fields.end()?;
-        self.read += 1;
         let begun = self.open.remove(&*fields.run_id);
+        if begun.as_ref().is_some_and(|begun| begun.is_trial) {
+            return None;
+        }
+        self.read += 1;
         let is_shown = is_selected && (!self.denied || is_denied(fields));
         let begun = begun.unwrap_or_else(|| Begun::new(fields, is_selected));
         is_shown.then(|| self.text(&begun, fields))
     }
 
     fn rest(&mut self) -> Vec<Vec<u8>> {
-        self.read += self.open.len();
         let open = std::mem::take(&mut self.open).into_iter();
+        let open: Vec<_> = open.filter(|(_, begun)| !begun.is_trial).collect();
+        self.read += open.len();
+        let open = open.into_iter();
         let open = open.filter(|(_, begun)| begun.is_selected && !self.denied);
         let open: Vec<_> = open.collect();
         let shown = open.iter().map(|(run_id, begun)| {

@@ -12,7 +12,7 @@ use nix::poll::{PollFd, PollFlags, poll};
 use tonic::transport::Channel;
 use uuid::Uuid;
 
-use hookjail_base::model::plain;
+use hookjail_base::model::{Consent, plain};
 use hookjail_client::{
     FAILED, Failure, RunArgs,
     arguments::{as_typed, contract, exit_code},
@@ -145,7 +145,7 @@ pub(super) fn private(
     let offered = (request.offer.as_ref()).map(|offer| PathBuf::from(&offer.workspace));
     let [named, offered] = [named, offered].map(|it| it.filter(|path| path.is_absolute()));
     if named.is_none() && offered.is_none() {
-        return Ok((config, ConsentRule::Typed));
+        return Ok((config, ConsentRule::Given(Consent::Typed)));
     }
     let (homes, judge) = judge(context, &config)?;
     let mut add = |workspace: &Path| config.workspace_roots.add(workspace, &homes, &judge);
@@ -158,7 +158,7 @@ pub(super) fn private(
         add(&workspace).ok();
     }
     // Typing a command is consent to it, under the typed profile.
-    Ok((config, ConsentRule::Typed))
+    Ok((config, ConsentRule::Given(Consent::Typed)))
 }
 
 /// Returns the user's homes, and the roots by which directories of a typed command are judged.

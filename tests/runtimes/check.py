@@ -19,6 +19,7 @@ from model import Model
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "testenv"))
 
+import day
 from home import Home, loopback, remove
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -39,6 +40,10 @@ class Runtime:
     before, after, prompt, stop = "PreToolUse", "PostToolUse", "UserPromptSubmit", "Stop"
     # In what unit a hook's time is written.
     seconds = 1
+    # The user's settings, below the home, and the directory of hooks, as a line of the project's names it.
+    user_settings, hooks_here = "", "./hooks"
+    # Whether its output has the sentence for the user.
+    shows_user = True
     # Whether the model reads what a hook that ends with 2 says on stderr.
     tells_stderr = True
 
@@ -101,6 +106,7 @@ class Runtime:
             "late": case_late,
             "stop": case_stop,
             "changed": case_changed,
+            "day": case_day,
             "own": "nothing of its own is tried",
         }
 
@@ -109,6 +115,8 @@ class ClaudeCode(Runtime):
     name = flag = "claude-code"
     binary = "claude"
     settings = ".claude/settings.json"
+    user_settings = ".claude/settings.json"
+    hooks_here = '"$CLAUDE_PROJECT_DIR"/hooks'
 
     def environment(self, address):
         return {
@@ -128,6 +136,9 @@ class Codex(Runtime):
     name = flag = "codex"
     binary = "codex"
     settings = ".codex/hooks.json"
+    # Its `exec` prints no message of a hook's; its screen does.
+    shows_user = False
+    user_settings = ".codex/hooks.json"
 
     def environment(self, _address):
         return {"PLAYED_KEY": "fake"}
@@ -146,18 +157,17 @@ env_key = "PLAYED_KEY"
 wire_api = "responses"
 [analytics]
 enabled = false
-[projects."{box.project}"]
-trust_level = "trusted"
-""")
+""" + "".join(f'[projects."{place}"]\ntrust_level = "trusted"\n' for place in box.trusted()))
 
     def command(self, prompt):
-        return ["exec", "--json", "--skip-git-repo-check", "--dangerously-bypass-hook-trust", prompt]
+        return ["exec", "--skip-git-repo-check", "--dangerously-bypass-hook-trust", prompt]
 
 
 class Copilot(Runtime):
     name = flag = "copilot"
     binary = "copilot"
     settings = ".github/hooks/hooks.json"
+    user_settings = ".copilot/hooks/hooks.json"
     before, after, prompt, stop = "preToolUse", "postToolUse", "sessionStart", "agentStop"
     tells_stderr = False
 
@@ -187,6 +197,8 @@ class GeminiCli(Runtime):
     name = flag = "gemini-cli"
     binary = "gemini"
     settings = ".gemini/settings.json"
+    user_settings = ".gemini/settings.json"
+    hooks_here = '"$GEMINI_PROJECT_DIR"/hooks'
     before, after, prompt, stop = "BeforeTool", "AfterTool", "BeforeAgent", "AfterAgent"
     seconds = 1000
 
@@ -201,7 +213,7 @@ class GeminiCli(Runtime):
             "telemetry": {"enabled": False},
         }
         box.write(box.home / ".gemini/settings.json", json.dumps(common))
-        box.write(box.home / ".gemini/trustedFolders.json", json.dumps({str(box.project): "TRUST_FOLDER"}))
+        box.write(box.home / ".gemini/trustedFolders.json", json.dumps({str(place): "TRUST_FOLDER" for place in box.trusted()}))
 
     def command(self, prompt):
         return ["-m", "gemini-2.5-pro", "--approval-mode", "yolo", "-o", "stream-json", "-p", prompt]
@@ -211,6 +223,8 @@ class QwenCode(Runtime):
     name = flag = "qwen-code"
     binary = "qwen"
     settings = ".qwen/settings.json"
+    user_settings = ".qwen/settings.json"
+    hooks_here = '"$QWEN_PROJECT_DIR"/hooks'
 
     def environment(self, address):
         return {"OPENAI_API_KEY": "fake", "OPENAI_BASE_URL": f"{address}/v1", "OPENAI_MODEL": "qwen"}
@@ -223,7 +237,7 @@ class QwenCode(Runtime):
             "telemetry": {"enabled": False},
         }
         box.write(box.home / ".qwen/settings.json", json.dumps(common))
-        box.write(box.home / ".qwen/trustedFolders.json", json.dumps({str(box.project): "TRUST_FOLDER"}))
+        box.write(box.home / ".qwen/trustedFolders.json", json.dumps({str(place): "TRUST_FOLDER" for place in box.trusted()}))
 
     def command(self, prompt):
         return ["--approval-mode", "yolo", "-o", "stream-json", "-p", prompt]
@@ -253,6 +267,7 @@ class Loom(Runtime):
             **super().cases(),
             "late": case_late_at_five_seconds,
             "changed": "a changed guard is tried with runtimes whose settings `hookjail allow` reads",
+            "day": "the day is tried with runtimes whose settings `hookjail allow` reads",
             "own": case_crash,
         }
 
@@ -329,6 +344,7 @@ class Reyn(Runtime):
             "no daemon": case_no_daemon_no_push,
             "late": "no point can be stopped: a hook that is late lets nothing through that it would have stopped",
             "changed": "a changed guard is tried with runtimes whose settings `hookjail allow` reads",
+            "day": "the day is tried with runtimes whose settings `hookjail allow` reads",
             "own": case_inside_reyn,
         }
 
@@ -359,6 +375,10 @@ class Box(Home):
         runtime.prepare(self)
         self.start(["git", "init", "--quiet", "."])
 
+    def trusted(self):
+        """The directories that the user trusts a runtime with."""
+        return [self.project, *(self.home / name for name in ("worktree", "clone", "moved", "shared", "")), pathlib.Path("/tmp"), pathlib.Path("/srv")]
+
     def clear(self):
         self.end_all()
         if self.home.exists():
@@ -379,15 +399,16 @@ class Box(Home):
             found.setdefault(point, []).append(self.runtime.entry(command, timeout))
         self.write(self.project / self.runtime.settings, self.runtime.document(found))
 
-    def turn(self, *commands):
-        """Has the runtime ask the model, which asks for the commands."""
+    def turn(self, *commands, may_refuse=False):
+        """Has the runtime ask the model, which asks for the commands. Returns what it prints."""
         self.model.forget()
         prompt = "Please run these: " + " ".join(f"[[{command}]]" for command in commands)
         code, out, err = self.start([self.runtime.binary, *self.runtime.command(prompt)], self.runtime.told(prompt))
         self.turns += 1
         self.write(self.logs / f"{self.runtime.name}-{self.turns}.log", out + err)
-        if not self.asked():
+        if not (self.asked() or may_refuse):
             raise Unusable(f"the model was never asked; exit code {code}: {(out + err)[-600:]}")
+        return out + err
 
     def install(self, profile="develop", *options):
         """Has the settings changed as a user would have them. Returns what hookjail says."""
@@ -607,6 +628,11 @@ def case_changed(box, _memory):
     box.hookjail_says("allow", "--yes")
     box.turn(ALLOWED)
     expect({"ran once it was allowed again": (box.ran(ALLOWED), True)})
+
+
+def case_day(box, _memory):
+    """A project with twelve hooks is adopted and changes; nothing of it runs unconfined or unapproved, and one command is enough."""
+    day.live(box, expect)
 
 
 def case_crash(box, _memory):

@@ -237,6 +237,48 @@ fn allowing_everything_renews_commands_of_no_settings_too_and_keeps_their_bounds
 }
 
 #[test]
+fn allowing_everything_renews_a_line_in_each_of_its_projects_and_names_those_that_are_gone() {
+    let (home, _) = installed();
+    let profile = ".config/hookjail/profiles/mine.toml";
+    let allowing = |maximum: &str| {
+        let text = format!(
+            "description = \"mine\"\nextends = \"workspace-ro\"\n[time]\nmaximum = \"{maximum}\"\n"
+        );
+        home.script(profile, &text);
+        home.own();
+    };
+    allowing("7m");
+    for project in ["p", "q", "r"] {
+        fs::create_dir_all(home.path(project)).unwrap();
+        home.own();
+        let words = [
+            "--profile",
+            "mine",
+            "--within",
+            ".",
+            "--",
+            "/bin/sh",
+            "-c",
+            "exit 0",
+        ];
+        let words = [&["allow"][..], &words].concat();
+        let given = home.hookjail_in(&home.path(project), &words);
+        assert!(given.status.success(), "{given:?}");
+    }
+    allowing("40m");
+    fs::remove_dir(home.path("r")).unwrap();
+
+    let allowed = home.hookjail(&["allow", "--all", "--yes"]);
+
+    assert!(allowed.status.success(), "{allowed:?}");
+    let shown = String::from_utf8(allowed.stdout).unwrap();
+    assert!(shown.contains("r is gone; consents for it: 1"), "{shown}");
+    assert!(shown.contains("2 allowed"), "{shown}");
+    let checked = home.hookjail(&["allow", "--all", "--check"]);
+    assert!(checked.status.success(), "{checked:?}");
+}
+
+#[test]
 fn a_hook_that_is_gone_is_named_and_hinders_no_other() {
     let (home, line) = installed();
     let more = json!({"type": "command", "command": "\"$CLAUDE_PROJECT_DIR\"/gone.sh"});
@@ -362,4 +404,31 @@ mod as_root {
         fs::write(program, bytes).unwrap();
         fs::set_permissions(program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     }
+}
+
+#[test]
+fn a_line_is_allowed_as_a_runtime_reads_it_that_puts_in_its_variables() {
+    let home = Home::new();
+    let settings = "p/.gemini/settings.json";
+    let written = "cat >/dev/null; (echo x >\"$HOME/made\") 2>/dev/null; printf %s '$HOME'";
+    home.settings(settings, &one("BeforeTool", written));
+    let done = home.hookjail(&["install", "gemini-cli", "--yes"]);
+    assert!(done.status.success(), "{done:?}");
+
+    // As Gemini CLI hands a line to its shell.
+    let path = home.path("");
+    let path = path.to_str().unwrap().trim_end_matches('/');
+    let read = |line: &str| line.replace("$HOME", path);
+    let run = |line: &str| {
+        let output = home.fire_in("p", line, &call("ls")).wait_with_output();
+        let output = output.unwrap();
+        let stdout = String::from_utf8(output.stdout).unwrap();
+        (output.status.code(), stdout)
+    };
+    let confined = run(&read(&line(&home.text(settings), "BeforeTool")));
+    assert_eq!(confined, (Some(0), path.to_owned()));
+    assert!(!home.path("made").exists());
+    // Bare, the same answer, and the file.
+    assert_eq!(run(&read(written)), confined);
+    assert!(home.path("made").exists());
 }

@@ -2,7 +2,7 @@
 //!
 //! Each runtime's particulars are the `ADAPTER` in the `adapter.rs` of its folder.
 
-use std::{collections::BTreeSet, ops::Deref, path::Path, time::Duration};
+use std::{borrow::Cow, collections::BTreeSet, ops::Deref, path::Path, time::Duration};
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ use hookjail_base::model::OnFailure;
 use super::{
     Decision, End, EndKind, Mode, OTHERS, Stop,
     members::{Members, text},
-    settings::{Holds, Settings, ShellPrefix},
+    settings::{Holds, Lookup, Settings, ShellPrefix},
     sources::Sources,
 };
 
@@ -59,6 +59,8 @@ pub struct Adapter {
     pub mode: Mode,
     /// The name on the command line.
     pub name: &'static str,
+    /// Returns a line of its settings as the runtime reads it, by its environment.
+    pub as_read: for<'a> fn(&'a str, Lookup<'_>) -> Cow<'a, str>,
     /// Whether its payloads name their lifecycle point at every point.
     pub names_points: bool,
     /// Builds the block answer at a point that the runtime honours. `None` where none is known.
@@ -94,6 +96,7 @@ impl Adapter {
         Self {
             after_a_change: None,
             answers_by_code: false,
+            as_read: |line, _| line.into(),
             command_sample: |command, _| json!({"tool_name": "Bash", "tool_input": {"command": command}}),
             entry_time: |read| read,
             environments: &[],
@@ -327,6 +330,15 @@ impl Adopted {
     /// Builds the block answer as [`Adopted::no`] does, with a sentence for the user where the runtime shows one.
     pub fn no_with_notice(self, point: Option<&str>, why: &str, notice: &str) -> HookOutput {
         let shown = (self.0.notice)(point.unwrap_or_default(), why, notice);
+        let blocks = || {
+            let words = json!({"decision": "block", "reason": why, "systemMessage": notice});
+            let answer = HookOutput::by_words(&words, why);
+            let is_shown = self.stakes(point) == Stakes::Gate
+                && (self.shows_messages)(point?)
+                && self.takes_for_no(point, &answer);
+            is_shown.then_some(answer)
+        };
+        let shown = shown.or_else(blocks);
         shown.unwrap_or_else(|| self.no(point, why))
     }
 
@@ -342,15 +354,14 @@ impl Adopted {
         HookOutput::by_code(0, why)
     }
 
-    /// Builds the answer as [`Adopted::failed`] does, with a sentence for the user where that one has a message.
+    /// Builds the answer as [`Adopted::failed`] does, with a sentence for the user where the runtime shows messages.
     pub fn failed_with_notice(self, point: Option<&str>, why: &str, notice: &str) -> HookOutput {
-        let answer = self.failed(point, why);
-        match answer.stdout.is_empty() {
-            true => answer,
-            false => {
+        match point.is_some_and(|point| (self.shows_messages)(point)) {
+            true => {
                 let message = format!("{why}. {notice}");
                 HookOutput::by_words(&json!({"systemMessage": message}), why)
             }
+            false => self.failed(point, why),
         }
     }
 
@@ -537,14 +548,18 @@ mod tests {
                 );
                 let mut answer: Value = serde_json::from_slice(&said.stdout).unwrap();
                 assert_eq!(answer["systemMessage"], NOTICE);
-                // The model reads all the rest.
+                // The model reads all the rest, but no reason of a prompt that Claude Code erases.
                 answer.as_object_mut().unwrap().remove("systemMessage");
+                if (runtime.name, point) == ("claude-code", "UserPromptSubmit") {
+                    assert_eq!(answer["reason"], format!("{}. {NOTICE}", why()));
+                    continue;
+                }
                 let rest = format!("{answer}{}", String::from_utf8_lossy(&said.stderr));
                 assert!(rest.contains(why()) && !rest.contains("allow"), "{rest}");
                 shown.insert(runtime.name);
             }
         }
-        let expected = ["claude-code", "codex", "gemini-cli"];
+        let expected = ["claude-code", "codex", "gemini-cli", "qwen-code"];
         assert_eq!(shown, BTreeSet::from(expected));
     }
 

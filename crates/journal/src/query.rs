@@ -136,6 +136,9 @@ pub struct RecordFields<'a> {
     pub usage: Option<super::record::Usage>,
     /// Denied system calls.
     pub denied: Vec<String>,
+    /// The consent by which the run was admitted.
+    #[serde(borrow)]
+    pub consent: Cow<'a, str>,
     /// The evidence of the confirmation.
     pub evidence: Vec<String>,
     /// The number of lines of stderr that report a refused access.

@@ -1,7 +1,7 @@
 //! `hookjail allow`: allows again, after one question, every hook that is new or changed since it was allowed.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     ffi::OsString,
     io::{self, IsTerminal},
     path::{Path, PathBuf},
@@ -62,6 +62,8 @@ struct Found {
     allowed: BTreeSet<String>,
     /// Commands that no consent can allow, and files that cannot be read, with the reasons.
     broken: Vec<(String, String)>,
+    /// How many consents there are for directories that are gone.
+    gone: BTreeMap<PathBuf, usize>,
     needed: Vec<Needed>,
     /// How many commands of each runtime stay unconfined, in words, where some do.
     unconfined: Vec<(&'static str, String)>,
@@ -83,6 +85,11 @@ impl Needed {
     fn profile(&self) -> &str {
         let entry = self.bound.first().map(|it| &it.entry);
         entry.and_then(|it| it.profile.as_deref()).unwrap_or("")
+    }
+
+    /// Returns the directory below which the command is to be allowed; `None` = everywhere.
+    fn scope(&self) -> Option<&Path> {
+        self.bound.first()?.entry.working_dir_scope.as_deref()
     }
 
     fn as_json(&self) -> Value {
@@ -146,7 +153,7 @@ impl AllowArgs {
         let needed = found.needed.len();
         if context.call.json && !self.yes || self.check || needed == 0 {
             found.print(context);
-            return Ok(success(needed == 0));
+            return Ok(success(needed == 0 && found.broken.is_empty()));
         }
         if !context.call.json {
             output::text(found.listed().as_str());
@@ -307,11 +314,18 @@ impl Found {
     fn list(&mut self, book: &Book<'_>, directory: Option<&Path>) {
         for (entry, words) in book.given(directory) {
             let profile = entry.profile.clone().unwrap_or_default();
-            let has = |it: &Needed| it.bound.iter().any(|it| it.entry.command == entry.command);
-            if self.allowed.contains(&entry.command) || self.needed.iter().any(has) {
+            let scope = entry.working_dir_scope.clone();
+            let has = |it: &Needed| {
+                let mut bound = it.bound.iter();
+                bound.any(|it| it.entry.command == entry.command) && it.scope() == scope.as_deref()
+            };
+            if self.needed.iter().any(has) {
                 continue;
             }
-            let scope = entry.working_dir_scope.clone();
+            if let Some(gone) = scope.as_ref().filter(|scope| !scope.exists()) {
+                *self.gone.entry(gone.clone()).or_default() += 1;
+                continue;
+            }
             let terms = Terms {
                 data: entry.data.iter().map(OsString::from).collect(),
                 profile,
@@ -341,8 +355,11 @@ impl Found {
             refused,
             source,
         };
-        let is_same =
-            |it: &Needed| (it.command(), it.profile()) == (needed.command(), needed.profile());
+        let terms = |it: &Needed| {
+            let scope = it.scope().map(Path::to_owned);
+            (it.command().to_owned(), it.profile().to_owned(), scope)
+        };
+        let is_same = |it: &Needed| terms(it) == terms(&needed);
         if !self.needed.iter().any(is_same) {
             self.needed.push(needed);
         }
@@ -374,6 +391,10 @@ impl Found {
             text.add(name.clone());
             text.add(format!("    cannot be allowed: {why}"));
         }
+        for (directory, consents) in &self.gone {
+            let directory = directory.display();
+            text.add(format!("{directory} is gone; consents for it: {consents}"));
+        }
         for line in self.unconfined() {
             text.add(line);
         }
@@ -388,6 +409,7 @@ impl Found {
             output::json_line(&json!({
                 "allowed": self.allowed,
                 "broken": broken.collect::<Vec<_>>(),
+                "gone": self.gone,
                 "needed": self.needed.iter().map(Needed::as_json).collect::<Vec<_>>(),
                 "unconfined": self.unconfined(),
             }));

@@ -38,7 +38,7 @@ pub(super) use self::{
 use self::{
     fetch::Fetch,
     plan::{Becomes, InstallStep, Planned, Planner, Purpose},
-    rehearsal::{Rehearsal, RehearsalReport},
+    rehearsal::{Lacking, Rehearsal, RehearsalReport},
     report::{CheckedLines, Done, code, count, show},
     settings::{Empty, SettingsFile, files},
     shared::{Absent, SharedProgram},
@@ -184,10 +184,16 @@ impl InstallArgs {
             &config,
             (&project, &mut *unread),
         );
+        if let Some(absent) = self.shared {
+            let programs = files.iter();
+            let mut programs = programs.filter_map(|it| SharedProgram::of_settings(it, runtime));
+            programs.try_for_each(|it| it.check_answer(absent))?;
+        }
         let mut hooks = files.iter().filter_map(|file| file.hooks().ok());
         let has_hooks = hooks.any(|(hooks, _)| !hooks.is_empty());
         if !self.uninstall && (has_hooks || self.shell_prefix) {
             self.choose_profile(context)?;
+            profile::find(&Assembly::registry(&config)?, &self.profile)?;
         }
         let mut planned = self.plan(&config, files, (&project, unread))?;
         if self.shell_prefix {
@@ -264,13 +270,18 @@ impl InstallArgs {
         let can_ask = !self.yes && !context.call.json && io::stdin().is_terminal();
         let steps = planned.iter().flat_map(|it| &it.steps);
         for step in steps.filter(|_| can_ask && self.settings.is_none()) {
-            let Some(argv) = &step.lacking else { continue };
+            let Some(lacking) = &step.lacking else {
+                continue;
+            };
             let question = format!(
                 "The sandbox refuses {} what it uses. Show its needs? [y/N] ",
                 step.before
             );
             if agreed(&question)? {
-                LearnArgs::for_hook(argv).run(context)?;
+                let learn = LearnArgs::for_hook(&lacking.argv, lacking.network);
+                if let Err(failure) = learn.run(context) {
+                    output::stderr(&format!("not learnt: {}", failure.message));
+                }
             }
         }
         Ok(())
@@ -567,7 +578,10 @@ impl InstallArgs {
         let report = self.rehearsed(config, file, &step.hook, (&change.argv, is_compared));
         let (left, remarks) = match report {
             Ok(report) => {
-                step.lacking = report.is_refused.then(|| change.argv.clone());
+                step.lacking = report.is_refused.then(|| Lacking {
+                    argv: change.argv.clone(),
+                    network: report.needs_network,
+                });
                 (report.left, report.remarks)
             }
             Err(why) => (Some(why), Vec::new()),

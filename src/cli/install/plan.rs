@@ -26,6 +26,7 @@ use super::{
     edit::Edit,
     fetch::Fetch,
     line::{self, LineForm, Reader, Reading},
+    rehearsal::Lacking,
     settings::SettingsFile,
     shared::{Absent, SharedProgram},
     unserved,
@@ -37,8 +38,8 @@ pub(in crate::cli) struct InstallStep {
     /// The command in the settings.
     pub(super) before: String,
     pub(super) hook: Registered,
-    /// The program and arguments of a guard that the profile refuses something.
-    pub(super) lacking: Option<Vec<String>>,
+    /// The needs of a guard that the profile refuses something.
+    pub(super) lacking: Option<Lacking>,
 }
 
 impl InstallStep {
@@ -259,7 +260,9 @@ impl Planner<'_> {
             Some(_) => original.ok_or("its own command is not found in it")?,
             None => text.to_owned(),
         };
-        let (words, is_one_command) = line_words(hook, shell, &bare, value)?;
+        let runtime = self.runtime.runtime;
+        let as_read = (runtime.as_read)(&bare, &|name| env::var(name).ok());
+        let (words, is_one_command) = line_words(hook, shell, &as_read, value)?;
         let argv = [variables.clone(), words].concat();
         let is_shared = shared
             .as_ref()

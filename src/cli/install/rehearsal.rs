@@ -46,6 +46,14 @@ pub(super) struct Rehearsal<'a> {
     pub(super) timeout: Option<Duration>,
 }
 
+/// A guard that its profile refuses something.
+pub(super) struct Lacking {
+    /// Its program and arguments.
+    pub(super) argv: Vec<String>,
+    /// Whether the profile refuses it the network.
+    pub(super) network: bool,
+}
+
 /// The result of a guard's rehearsal.
 #[derive(Debug, Default)]
 pub(super) struct RehearsalReport {
@@ -53,6 +61,8 @@ pub(super) struct RehearsalReport {
     pub(super) is_refused: bool,
     /// Why the guard is left as it is.
     pub(super) left: Option<String>,
+    /// Whether the profile refuses it the network.
+    pub(super) needs_network: bool,
     pub(super) remarks: Vec<String>,
 }
 
@@ -135,7 +145,8 @@ impl Rehearsal<'_> {
         if !self.is_compared {
             let mut report = alone(&samples, &runs, self.profile);
             if report.is_refused {
-                let learn = format!("to give it that: {}", self.learn());
+                let learn = self.learn(report.needs_network);
+                let learn = format!("to give it that: {learn}");
                 match &mut report.left {
                     Some(why) => *why = format!("{why}; {learn}"),
                     None => report.remarks.push(learn),
@@ -207,10 +218,11 @@ impl Rehearsal<'_> {
     }
 
     /// Returns the command that gives the guard a profile of its own.
-    fn learn(&self) -> String {
+    fn learn(&self, network: bool) -> String {
         let argv = shlex::try_join(self.argv.iter().map(String::as_str));
         let argv = argv.unwrap_or_else(|_| "CMD".to_owned());
-        format!("hookjail learn -- {argv}")
+        let network = if network { "--network " } else { "" };
+        format!("hookjail learn {network}-- {argv}")
     }
 
     /// Returns what the runtime writes to the guard's stdin for an event.
@@ -330,6 +342,17 @@ fn alone(samples: &[Value], runs: &[Comparison], profile: &str) -> RehearsalRepo
             ..RehearsalReport::leaving(why)
         };
     }
+    let mut denied = runs.iter().flat_map(|run| &run.denied);
+    if stops == events && denied.any(|it| it.starts_with("socket")) {
+        let why = format!(
+            "in the sandbox of profile {profile} it has no network, and stops {stops} of {events} events"
+        );
+        return RehearsalReport {
+            is_refused: true,
+            needs_network: true,
+            ..RehearsalReport::leaving(why)
+        };
+    }
     let rehearsed = format!("rehearsed confined with {events} events: it stops {stops}");
     let unseen = runs.iter().any(|run| run.refused.is_none());
     let unseen = unseen.then(|| "the files that it is refused cannot be observed here".to_owned());
@@ -340,6 +363,7 @@ fn alone(samples: &[Value], runs: &[Comparison], profile: &str) -> RehearsalRepo
     RehearsalReport {
         is_refused,
         left: None,
+        needs_network: false,
         remarks: remarks.chain(denials(runs)).collect(),
     }
 }

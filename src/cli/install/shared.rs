@@ -132,20 +132,40 @@ impl SharedProgram {
         line.strip_prefix(&self.spelled)?.strip_prefix(' ')
     }
 
-    /// Returns whether it is there as hookjail writes it, and executable.
+    /// Checks that it is not there with another answer.
+    ///
+    /// # Errors
+    ///
+    /// Fails where it has another answer for those without hookjail.
+    pub(super) fn check_answer(&self, absent: Absent) -> Result<(), Failure> {
+        match self.found().is_none_or(|found| found == absent) {
+            true => Ok(()),
+            false => Err(Failure::new(format!(
+                "nothing was changed: `{}` has another answer where hookjail is not installed; put its lines back first: --uninstall",
+                self.path.display()
+            ))),
+        }
+    }
+
     fn is_there(&self) -> bool {
+        self.found().is_some()
+    }
+
+    /// Returns its answer, if it is there as hookjail writes it, and executable.
+    fn found(&self) -> Option<Absent> {
         let mut options = OpenOptions::new();
         let options = options.read(true).custom_flags(libc::O_NOFOLLOW);
-        let read = || -> io::Result<bool> {
+        let read = || -> io::Result<Option<Absent>> {
             let file = options.open(&self.path)?;
             let mode = std::os::unix::fs::MetadataExt::mode(&file.metadata()?);
             let mut text = String::new();
             let longest = Absent::ALL.map(|absent| absent.text().len());
             let longest = longest.into_iter().max().unwrap_or_default() as u64 + 1;
             file.take(longest).read_to_string(&mut text)?;
-            Ok(mode & 0o111 != 0 && Absent::ALL.iter().any(|absent| absent.text() == text))
+            let mut found = Absent::ALL.into_iter();
+            Ok(found.find(|absent| mode & 0o111 != 0 && absent.text() == text))
         };
-        read().unwrap_or(false)
+        read().ok().flatten()
     }
 
     /// Writes it, over one that hookjail wrote and no other file.

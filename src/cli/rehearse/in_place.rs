@@ -7,6 +7,7 @@ use std::{
 
 use tonic::transport::Channel;
 
+use hookjail_base::model::Consent;
 use hookjail_client::{
     Failure, RunArgs, connect,
     offered::ServerPlace,
@@ -20,7 +21,7 @@ use hookjail_sys::hold_no_signals;
 
 use super::{RefusedUse, Watch, Watched};
 use crate::cli::{Context, private_server, run::private};
-use hookjail_daemon::daemon::Assembly;
+use hookjail_daemon::{consent::ConsentRule, daemon::Assembly};
 
 /// Runs a hook bare and confined, and shows what differs.
 pub(in crate::cli) fn in_place(
@@ -87,7 +88,8 @@ pub(super) fn privately<T>(
     let Some(first) = requests.first().cloned() else {
         return Ok(Vec::new());
     };
-    let (mut config, consent) = private(context, &first)?;
+    let (mut config, _) = private(context, &first)?;
+    let consent = ConsentRule::Given(Consent::Trial);
     let workspace = hook.workspace(&context.call)?;
     let state = BriefState::make(&config.paths.runtime)?;
     config.hook_state = Some(state.path().to_owned());

@@ -17,6 +17,8 @@ pub enum Consent {
     ListenerAlways,
     /// A listener said yes, for this once.
     ListenerOnce,
+    /// A trial of a rehearsal or of learning, which its user started.
+    Trial,
     /// The operator typed the command.
     Typed,
 }
@@ -30,6 +32,7 @@ impl Consent {
             Self::Environment => "environment",
             Self::ListenerAlways => "listener_always",
             Self::ListenerOnce => "listener_once",
+            Self::Trial => "trial",
             Self::Typed => "typed",
         }
     }

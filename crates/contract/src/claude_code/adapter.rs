@@ -105,7 +105,11 @@ fn notice(point: &str, why: &str, notice: &str) -> Option<HookOutput> {
             },
             "systemMessage": notice,
         }),
-        "UserPromptSubmit" => json!({"decision": "block", "reason": why, "systemMessage": notice}),
+        // Claude Code 2.1.330 shows the user the reason, which no model reads, and no message beside it.
+        "UserPromptSubmit" => {
+            let reason = format!("{why}. {notice}");
+            json!({"decision": "block", "reason": reason, "systemMessage": notice})
+        }
         _ => return None,
     };
     Some(HookOutput::by_words(&answer, why))

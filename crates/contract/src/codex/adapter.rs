@@ -49,7 +49,10 @@ pub(super) const ADAPTER: Adapter = Adapter {
             _ => HookOutput::by_code(2, why),
         })
     },
-    notice: claude_code::ADAPTER.notice,
+    notice: |point, why, notice| match point {
+        "UserPromptSubmit" => None,
+        _ => (claude_code::ADAPTER.notice)(point, why, notice),
+    },
     obeys: &[".agents/", ".codex/"],
     settings: Settings {
         project: &[".codex/hooks.json"],

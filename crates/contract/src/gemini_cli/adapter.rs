@@ -6,13 +6,14 @@ use super::FACTS;
 use crate::{
     Mode,
     adopt::{Adapter, HookOutput},
-    settings::{Holds, Settings},
+    settings::{Holds, Settings, with_defaults},
 };
 
 /// The only exit code besides 0 that is no decision.
 const WARNING: u8 = 1;
 
 pub(crate) const ADAPTER: Adapter = Adapter {
+    as_read: with_defaults,
     command_sample: |command, _| json!({"tool_name": "run_shell_command", "tool_input": {"command": command}}),
     environments: &[".env", ".gemini/.env"],
     failure_code: WARNING,

@@ -6,10 +6,11 @@ use super::{
     Mode,
     adopt::Adapter,
     claude_code, gemini_cli,
-    settings::{Holds, Settings},
+    settings::{Holds, Settings, without_defaults},
 };
 
 pub(super) const ADAPTER: Adapter = Adapter {
+    as_read: without_defaults,
     command_sample: gemini_cli::ADAPTER.command_sample,
     // A number from 1000 is milliseconds of older versions.
     entry_time: |read| {

@@ -40,8 +40,8 @@ const SAME_TIME: f64 = 0.01;
 pub enum ConsentRule {
     /// By the operator, beforehand or by answering a question.
     Operator(Operator),
-    /// The operator typed this run's command.
-    Typed,
+    /// By the user who started this process for the command.
+    Given(Consent),
 }
 
 /// The operator's means of allowing commands.
@@ -228,7 +228,7 @@ impl Consents {
                 let approved = Approved::beside(&operator.allowlist);
                 (Some(approved), readers.collect())
             }
-            ConsentRule::Typed => (None, BTreeMap::new()),
+            ConsentRule::Given(_) => (None, BTreeMap::new()),
         };
         Self {
             own_allowlists,
@@ -249,7 +249,7 @@ impl Consents {
     ///
     /// # Errors
     ///
-    /// Refuses where a list cannot be used, and under [`ConsentRule::Typed`], which keeps no lists.
+    /// Refuses where a list cannot be used, and under [`ConsentRule::Given`], which keeps no lists.
     pub(crate) fn allowed(&self) -> Result<Vec<Entry>, Refusal> {
         let operator = self.operator()?;
         let mut entries = load(&self.allowlist, &operator.allowlist)?
@@ -267,7 +267,7 @@ impl Consents {
     ///
     /// # Errors
     ///
-    /// Refuses under [`ConsentRule::Typed`]. A list that cannot be read or written is a fault.
+    /// Refuses under [`ConsentRule::Given`]. A list that cannot be read or written is a fault.
     pub(crate) async fn allow(&self, entry: Entry) -> Result<(), Stop> {
         self.write(self.operator()?, entry, |_| ()).await
     }
@@ -291,7 +291,7 @@ impl Consents {
     fn operator(&self) -> Result<&Operator, Refusal> {
         match &self.rule {
             ConsentRule::Operator(operator) => Ok(operator),
-            ConsentRule::Typed => {
+            ConsentRule::Given(_) => {
                 let message = "this daemon serves one command that was typed; it keeps no consents";
                 Err(Refusal::new(Reason::Unsupported, message))
             }
@@ -375,7 +375,7 @@ impl Consents {
     /// is a fault.
     pub async fn decide(&self, case: &Case<'_>) -> Result<ConsentDecision, Stop> {
         let operator = match &self.rule {
-            ConsentRule::Typed => return Ok(ConsentDecision::Run(Consent::Typed)),
+            ConsentRule::Given(consent) => return Ok(ConsentDecision::Run(*consent)),
             ConsentRule::Operator(operator) => operator,
         };
         if case.is_builtin() {
@@ -454,11 +454,8 @@ impl Consents {
                 wait: operator.wait,
             }))),
             NextStep::Refuse(_) if check == Check::Missing && !case.granted => {
-                let why = format!(
-                    "profile `{0}` is granted by the operator, command by command: by a consent under `{0}`, or by a `[[hook]]` with \
-                     this command and `profiles = [\"{0}\"]` in the configuration",
-                    case.policy.name
-                );
+                let name = &case.policy.name;
+                let why = format!("the command is not allowed under profile `{name}`");
                 Err(case.refuse(Reason::NotAllowlisted, &why).into())
             }
             NextStep::Refuse(reason) => Err(case.refuse(reason, &why(&check, case.policy)).into()),
@@ -477,8 +474,9 @@ impl Consents {
         shown: &CommandSummary,
         answer: Decided,
     ) -> Result<Consent, Stop> {
-        let ConsentRule::Operator(operator) = &self.rule else {
-            return Ok(Consent::Typed);
+        let operator = match &self.rule {
+            ConsentRule::Given(consent) => return Ok(*consent),
+            ConsentRule::Operator(operator) => operator,
         };
         // Exactly the files that were shown are recorded and run. A file that is missing now would not be bound, and
         // could be back a moment later.
