@@ -10,7 +10,8 @@ use hookjail_base::model::OnFailure;
 
 use super::{
     Decision, End, EndKind, Mode, OTHERS, Stop,
-    members::{Members, text},
+    members::{Members, is_null, text},
+    mode::is_alike,
     settings::{Holds, Settings, ShellPrefix},
     sources::Sources,
 };
@@ -259,13 +260,54 @@ impl Adopted {
         let members = Members::parse_at_any_depth(&payload).ok()?;
         let key = self.key_of_point()?;
         match members.last(key) {
-            Some(_) => text(members.only(key)?),
-            None => (self.unnamed_point)(&members).map(str::to_owned),
+            Some(_) => text(members.only(key)?).map(|point| self.listed(point)),
+            None => (self.unnamed_point)(&members)
+                .or_else(|| self.point_of_a_tool(&members))
+                .map(str::to_owned),
         }
+    }
+
+    /// Returns the point before or after a tool call for a payload that names no point, but a tool.
+    fn point_of_a_tool(self, members: &Members<'_>) -> Option<&'static str> {
+        let is_there = |name: &&str| members.last(name).is_some_and(|value| !is_null(value));
+        let has = |names: &[&str]| names.iter().any(is_there);
+        if !has(&["toolName", "tool_info", "tool_name"]) {
+            return None;
+        }
+        let shared = match has(&["toolResponse", "toolResult", "tool_response", "tool_result"]) {
+            true => "PostToolUse",
+            false => "PreToolUse",
+        };
+        let mut points = self.mode.facts().points.iter().map(|point| point.name);
+        points.find(|name| base_coats(name) == shared)
+    }
+
+    /// Returns the listed name of a point that any agent's payload names; the name itself where none is like it.
+    fn listed(self, point: String) -> String {
+        let facts = self.mode.facts();
+        let named = facts.named(&point);
+        let mut points = facts.points.iter().map(|point| point.name);
+        let alike = || points.find(|known| is_alike(known, &point));
+        let known = Some(named).filter(|name| facts.has_point(name));
+        known
+            .or_else(alike)
+            .map_or_else(|| point.clone(), str::to_owned)
+    }
+
+    /// Returns whether a payload is another agent's, which reads the runtime's settings: it does not name its point as the runtime
+    /// does.
+    pub fn is_of_another_agent(self, payload: &[u8]) -> bool {
+        let named = self.point_as_written(payload);
+        self.names_points && !named.is_some_and(|point| self.mode.facts().has_point(&point))
     }
 
     /// Returns the lifecycle point that a payload names; `None` where it names none, or several.
     pub fn named_point(self, payload: &[u8]) -> Option<String> {
+        self.point_as_written(payload)
+            .map(|point| self.listed(point))
+    }
+
+    fn point_as_written(self, payload: &[u8]) -> Option<String> {
         let payload = String::from_utf8_lossy(payload);
         let members = Members::parse_at_any_depth(&payload).ok()?;
         text(members.only(self.key_of_point()?)?)
