@@ -69,6 +69,8 @@ pub struct Adapter {
     pub(super) notice: fn(&str, &str, &str) -> Option<HookOutput>,
     /// The paths in a project that it obeys: settings, hooks, commands, skills, rules and servers of tools. A directory ends in `/`.
     pub(super) obeys: &'static [&'static str],
+    /// The names `${NAME}` in lines of a plugin's hooks for which the runtime writes the plugin's directory.
+    pub(super) plugin_in_lines: &'static [&'static str],
     /// The paths of its hook settings; none where a command-line argument names them.
     pub settings: Settings,
     /// The variable that hands its lines to another program, if it has one.
@@ -109,6 +111,7 @@ impl Adapter {
             no: |_, why| Some(HookOutput::by_code(2, why)),
             notice: |_, _, _| None,
             obeys: &[],
+            plugin_in_lines: &[],
             settings: Settings {
                 project: &[],
                 user: &[],
@@ -416,8 +419,34 @@ impl Adopted {
 
     /// Returns the variables that hold the project's directory.
     pub fn project_variables(self) -> impl Iterator<Item = &'static str> {
+        self.variables_with(Holds::Project)
+    }
+
+    /// Returns the variables and the parts of lines that hold a plugin's directory.
+    pub fn plugin_names(self) -> impl Iterator<Item = &'static str> {
+        let written = self.plugin_in_lines.iter().copied();
+        self.variables_with(Holds::Plugin).chain(written)
+    }
+
+    /// Returns the variables with a value of a kind.
+    pub fn variables_with(self, kind: Holds) -> impl Iterator<Item = &'static str> {
         let variables = self.variables.iter();
-        variables.filter_map(|(name, holds)| (*holds == Holds::Project).then_some(*name))
+        variables.filter_map(move |(name, holds)| (*holds == kind).then_some(*name))
+    }
+
+    /// Returns a line of a plugin's hook as the runtime hands it to a shell.
+    pub fn line_of_plugin(self, line: &str, plugin: &str) -> String {
+        written(line, plugin, self.plugin_in_lines.iter().copied())
+    }
+
+    /// Returns a word of a plugin's hook as the runtime hands it to a program without a shell.
+    pub fn word_of_plugin(self, word: &str, plugin: &str) -> String {
+        let names = self.plugin_names();
+        written(
+            word,
+            plugin,
+            names.filter(|_| self.mode.facts().expands_words),
+        )
     }
 
     /// Returns sample events to rehearse a guard: tool calls in a project, in the runtime's form.
@@ -456,6 +485,13 @@ impl Adopted {
             ..instead
         }
     }
+}
+
+/// Writes a directory in the place of each `${NAME}`.
+fn written<'a>(text: &str, directory: &str, names: impl Iterator<Item = &'a str>) -> String {
+    names.fold(text.to_owned(), |text, name| {
+        text.replace(&format!("${{{name}}}"), directory)
+    })
 }
 
 /// Returns Base Coat's name of a point; the name itself where no runtime renames it.

@@ -51,6 +51,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
     },
     notice: claude_code::ADAPTER.notice,
     obeys: &[".agents/", ".codex/"],
+    plugin_in_lines: &["PLUGIN_ROOT", "CLAUDE_PLUGIN_ROOT"],
     settings: Settings {
         project: &[".codex/hooks.json"],
         user: &[".codex/hooks.json"],
