@@ -31,7 +31,7 @@ use crate::{
 pub(crate) struct Case {
     pub(crate) runtime: &'static str,
     mode: Mode,
-    point: &'static str,
+    pub(crate) point: &'static str,
     /// Lets the hook pass.
     pub(crate) harmless: &'static str,
     /// Makes the hook say no.

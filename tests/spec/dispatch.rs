@@ -407,6 +407,7 @@ async fn a_guard_is_due_by_any_name_of_its_tool_and_whoever_asks() {
         guard("claude_code", "PreToolUse", "Task"),
         guard("claude_code", "Elicitation", "mail"),
         guard("gemini_cli", "BeforeTool", "run_shell_command "),
+        guard("claude_code", "userpromptsubmit", ""),
     ];
     let daemon = Daemon::with_hooks(&hooks.concat()).await;
     for (contract, point, event, is_due) in [
@@ -451,6 +452,24 @@ async fn a_guard_is_due_by_any_name_of_its_tool_and_whoever_asks() {
             "BeforeTool",
             json!({"tool_name": "run_shell_command"}),
             true,
+        ),
+        (
+            pb::Contract::ClaudeCode,
+            "UserPromptSubmit",
+            json!({}),
+            true,
+        ),
+        (
+            pb::Contract::ClaudeCode,
+            "userPromptSubmit",
+            json!({"hook_event_name": "USERPROMPTSUBMIT"}),
+            true,
+        ),
+        (
+            pb::Contract::ClaudeCode,
+            "UserPromptExpansion",
+            json!({}),
+            false,
         ),
     ] {
         let request = pb::DispatchRequest {

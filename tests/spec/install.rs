@@ -2422,3 +2422,96 @@ fn shared_settings_name_a_program_of_the_project_that_denies_or_runs_bare_where_
         assert!(!home.path(shared).exists());
     }
 }
+
+/// As each runtime does, the test writes the plugin's directory into a line, or sets it for the line's shell.
+#[test]
+fn a_plugins_file_is_confined_with_its_own_directory_in_every_project_and_comes_back() {
+    let home = Home::new();
+    fs::create_dir_all(home.path("q/.git")).unwrap();
+    fs::write(home.path("q/.git/config"), "[core]\n").unwrap();
+    for (runtime, root, variable, is_written) in [
+        (
+            "claude-code",
+            ".claude/plugins/cache/m/guard/1.0",
+            "CLAUDE_PLUGIN_ROOT",
+            false,
+        ),
+        (
+            "codex",
+            ".codex/plugins/cache/m/guard/1.0",
+            "PLUGIN_ROOT",
+            true,
+        ),
+        (
+            "codex",
+            ".codex/plugins/cache/m/other/1.0",
+            "CLAUDE_PLUGIN_ROOT",
+            true,
+        ),
+        (
+            "gemini-cli",
+            ".gemini/extensions/guard",
+            "extensionPath",
+            true,
+        ),
+        (
+            "qwen-code",
+            ".qwen/extensions/guard",
+            "CLAUDE_PLUGIN_ROOT",
+            true,
+        ),
+    ] {
+        let point = match runtime {
+            "gemini-cli" => "BeforeTool",
+            _ => "PreToolUse",
+        };
+        let place = home.path(root).display().to_string();
+        fs::create_dir_all(home.path(root).join("hooks")).unwrap();
+        home.script(&format!("{root}/hooks/guard.sh"), GUARD);
+        let name = format!("{root}/hooks/hooks.json");
+        let runs = |line: &str, project: &str, command: &str| {
+            let line = match is_written {
+                true => line.replace(&format!("${{{variable}}}"), &place),
+                false => format!("export {variable}='{place}'; {line}"),
+            };
+            let output = home.fire_in(project, &line, &call_of(runtime, command));
+            let output = output.wait_with_output().unwrap();
+            let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+            (output.status.code(), stderr)
+        };
+        for bare in [
+            format!("\"${{{variable}}}\"/hooks/guard.sh"),
+            format!("cat | \"${{{variable}}}\"/hooks/guard.sh"),
+        ] {
+            let hook = json!({"type": "command", "command": bare});
+            let before = home.settings(&name, &one(point, &hook));
+            home.own();
+            let file = home.path(&name).display().to_string();
+            let words = ["--json", "install", runtime, "--settings", &file, "--yes"];
+            let done = home.hookjail(&words);
+            let report = json(&done);
+            assert!(done.status.success(), "{runtime}: {report:#}");
+            let remarks = report["files"][0]["hooks"][0]["remarks"].to_string();
+            assert!(remarks.contains("it stops 1"), "{runtime}: {report:#}");
+            let confined = line(&home.text(&name), point);
+            assert!(confined.contains("hookjail"), "{runtime}: {confined}");
+            for project in ["p", "q"] {
+                for (command, end) in [
+                    ("ls", (Some(0), String::new())),
+                    ("rm -rf /", (Some(2), "no rm here\n".to_owned())),
+                ] {
+                    assert_eq!(runs(&bare, project, command), end, "{runtime}");
+                    assert_eq!(
+                        runs(&confined, project, command),
+                        end,
+                        "{runtime} in {project}: {confined}"
+                    );
+                }
+            }
+            let words = [&words[..], &["--uninstall"]].concat();
+            let back = home.hookjail(&words);
+            assert!(back.status.success(), "{runtime}: {back:?}");
+            assert_eq!(home.text(&name), before, "{runtime}");
+        }
+    }
+}

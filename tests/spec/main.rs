@@ -44,6 +44,7 @@ mod nesting;
 mod profile_files;
 mod profiles;
 mod read_only;
+mod readers;
 mod selection;
 mod starters;
 mod state;

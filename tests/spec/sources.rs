@@ -53,6 +53,28 @@ fn plugin(home: &Home, name: &str, files: &[(&str, Value)]) {
 }
 
 #[test]
+fn a_plugins_file_that_is_adopted_is_no_longer_named() {
+    let home = Home::new();
+    home.settings(SETTINGS, &one("PreToolUse", &guard()));
+    let command = "\"${CLAUDE_PLUGIN_ROOT}\"/guard.sh";
+    let hooks = json!({"hooks": {"PreToolUse": group(command)}});
+    plugin(&home, "usual", &[("hooks/hooks.json", hooks)]);
+    let root = home.path(".claude/plugins/cache/market/usual/1.0.0");
+    fs::copy(home.path("p/.claude/hooks/guard.sh"), root.join("guard.sh")).unwrap();
+    home.settings(
+        ".claude/settings.json",
+        &json!({"enabledPlugins": {"usual@market": true}}),
+    );
+    let named = unconfined(&json(&home.hookjail(&INSTALL)));
+    assert_eq!(named, [("hooks.json".to_owned(), command.to_owned())]);
+    let file = root.join("hooks/hooks.json").display().to_string();
+    home.hookjail(&[&INSTALL[..], &["--settings", &file]].concat());
+    let done = home.hookjail(&INSTALL);
+    assert!(done.status.success(), "{done:?}");
+    assert_eq!(unconfined(&json(&done)), []);
+}
+
+#[test]
 fn every_command_of_claude_code_that_stays_unconfined_is_named() {
     let home = Home::new();
     home.settings(SETTINGS, &one("PreToolUse", &guard()));

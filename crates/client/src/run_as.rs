@@ -86,9 +86,12 @@ pub fn parse(name: &str) -> Result<Option<Adopted>, String> {
 
 /// The facts about the replaced hook, so that a failure can block.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct ReplacedHook {
     /// Whether the command line declares the hook a gate.
     gate: bool,
+    /// Whether the payload is of an agent that may read exit codes alone.
+    is_of_another_agent: bool,
     /// Whether a person, and not a runtime, reads the result.
     is_rehearsal: bool,
     /// Whether the command line declares that the hook stops nothing.
@@ -131,6 +134,7 @@ impl ReplacedHook {
         };
         let post = Self {
             gate: false,
+            is_of_another_agent: false,
             is_rehearsal: false,
             observe: false,
             point: None,
@@ -151,6 +155,7 @@ impl ReplacedHook {
     pub fn from_arguments(run: &RunArgs, runtime: Option<Adopted>) -> Self {
         Self {
             gate: run.place.gate,
+            is_of_another_agent: false,
             is_rehearsal: run.place.rehearse,
             observe: run.place.observe,
             point: Some(run.point.clone()).filter(|point| !point.is_empty()),
@@ -225,6 +230,7 @@ impl ReplacedHook {
         let Some(runtime) = self.runtime else {
             return;
         };
+        self.is_of_another_agent = runtime.is_of_another_agent(payload);
         let named = runtime.named_point(payload);
         let listed = named.filter(|point| {
             let mut points = runtime.mode.facts().points.iter();
@@ -253,6 +259,7 @@ impl ReplacedHook {
     /// Builds the answer for a hook that did not run, with a sentence for the user alone.
     fn refusal_with(&self, why: &str, notice: Option<&str>) -> HookOutput {
         let point = self.point.as_deref();
+        let notice = notice.filter(|_| !self.is_of_another_agent);
         match (self.runtime, notice) {
             (Some(runtime), Some(notice)) if self.stops() => {
                 runtime.no_with_notice(point, why, notice)
@@ -641,6 +648,15 @@ impl<'a> StandInHook<'a> {
         let mode = self.runtime.mode;
         let place = &self.run.place;
         let point = self.post.point.as_deref();
+        // The daemon's message lists all points, and a model reads this one.
+        if mode.stop_at(point.unwrap_or_default()).is_err() {
+            let name = self.runtime.name;
+            let problem = match point {
+                Some(point) => format!("`{}` is no event of {name}", plain(point)),
+                None => format!("the payload on stdin names no event of {name}"),
+            };
+            return Err(Failure::new(problem));
+        }
         let home = context.paths.home.as_deref();
         let mut request = self.run.request(context, Vec::new(), |directory| {
             project(self.runtime, directory, home)

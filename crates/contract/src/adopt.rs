@@ -10,7 +10,8 @@ use hookjail_base::model::OnFailure;
 
 use super::{
     Decision, End, EndKind, Mode, OTHERS, Stop,
-    members::{Members, text},
+    members::{Members, is_null, text},
+    mode::is_alike,
     settings::{Holds, Lookup, Settings, ShellPrefix},
     sources::Sources,
 };
@@ -70,6 +71,8 @@ pub struct Adapter {
     pub(super) notice: fn(&str, &str, &str) -> Option<HookOutput>,
     /// The paths in a project that it obeys: settings, hooks, commands, skills, rules and servers of tools. A directory ends in `/`.
     pub(super) obeys: &'static [&'static str],
+    /// The names `${NAME}` in lines of a plugin's hooks for which the runtime writes the plugin's directory.
+    pub(super) plugin_in_lines: &'static [&'static str],
     /// The paths of its hook settings; none where a command-line argument names them.
     pub settings: Settings,
     /// The variable that hands its lines to another program, if it has one.
@@ -111,6 +114,7 @@ impl Adapter {
             no: |_, why| Some(HookOutput::by_code(2, why)),
             notice: |_, _, _| None,
             obeys: &[],
+            plugin_in_lines: &[],
             settings: Settings {
                 project: &[],
                 user: &[],
@@ -262,13 +266,54 @@ impl Adopted {
         let members = Members::parse_at_any_depth(&payload).ok()?;
         let key = self.key_of_point()?;
         match members.last(key) {
-            Some(_) => text(members.only(key)?),
-            None => (self.unnamed_point)(&members).map(str::to_owned),
+            Some(_) => text(members.only(key)?).map(|point| self.listed(point)),
+            None => (self.unnamed_point)(&members)
+                .or_else(|| self.point_of_a_tool(&members))
+                .map(str::to_owned),
         }
+    }
+
+    /// Returns the point before or after a tool call for a payload that names no point, but a tool.
+    fn point_of_a_tool(self, members: &Members<'_>) -> Option<&'static str> {
+        let is_there = |name: &&str| members.last(name).is_some_and(|value| !is_null(value));
+        let has = |names: &[&str]| names.iter().any(is_there);
+        if !has(&["toolName", "tool_info", "tool_name"]) {
+            return None;
+        }
+        let shared = match has(&["toolResponse", "toolResult", "tool_response", "tool_result"]) {
+            true => "PostToolUse",
+            false => "PreToolUse",
+        };
+        let mut points = self.mode.facts().points.iter().map(|point| point.name);
+        points.find(|name| base_coats(name) == shared)
+    }
+
+    /// Returns the listed name of a point that any agent's payload names; the name itself where none is like it.
+    fn listed(self, point: String) -> String {
+        let facts = self.mode.facts();
+        let named = facts.named(&point);
+        let mut points = facts.points.iter().map(|point| point.name);
+        let alike = || points.find(|known| is_alike(known, &point));
+        let known = Some(named).filter(|name| facts.has_point(name));
+        known
+            .or_else(alike)
+            .map_or_else(|| point.clone(), str::to_owned)
+    }
+
+    /// Returns whether a payload is another agent's, which reads the runtime's settings: it does not name its point as the runtime
+    /// does.
+    pub fn is_of_another_agent(self, payload: &[u8]) -> bool {
+        let named = self.point_as_written(payload);
+        self.names_points && !named.is_some_and(|point| self.mode.facts().has_point(&point))
     }
 
     /// Returns the lifecycle point that a payload names; `None` where it names none, or several.
     pub fn named_point(self, payload: &[u8]) -> Option<String> {
+        self.point_as_written(payload)
+            .map(|point| self.listed(point))
+    }
+
+    fn point_as_written(self, payload: &[u8]) -> Option<String> {
         let payload = String::from_utf8_lossy(payload);
         let members = Members::parse_at_any_depth(&payload).ok()?;
         text(members.only(self.key_of_point()?)?)
@@ -385,8 +430,34 @@ impl Adopted {
 
     /// Returns the variables that hold the project's directory.
     pub fn project_variables(self) -> impl Iterator<Item = &'static str> {
+        self.variables_with(Holds::Project)
+    }
+
+    /// Returns the variables and the parts of lines that hold a plugin's directory.
+    pub fn plugin_names(self) -> impl Iterator<Item = &'static str> {
+        let written = self.plugin_in_lines.iter().copied();
+        self.variables_with(Holds::Plugin).chain(written)
+    }
+
+    /// Returns the variables with a value of a kind.
+    pub fn variables_with(self, kind: Holds) -> impl Iterator<Item = &'static str> {
         let variables = self.variables.iter();
-        variables.filter_map(|(name, holds)| (*holds == Holds::Project).then_some(*name))
+        variables.filter_map(move |(name, holds)| (*holds == kind).then_some(*name))
+    }
+
+    /// Returns a line of a plugin's hook as the runtime hands it to a shell.
+    pub fn line_of_plugin(self, line: &str, plugin: &str) -> String {
+        written(line, plugin, self.plugin_in_lines.iter().copied())
+    }
+
+    /// Returns a word of a plugin's hook as the runtime hands it to a program without a shell.
+    pub fn word_of_plugin(self, word: &str, plugin: &str) -> String {
+        let names = self.plugin_names();
+        written(
+            word,
+            plugin,
+            names.filter(|_| self.mode.facts().expands_words),
+        )
     }
 
     /// Returns sample events to rehearse a guard: tool calls in a project, in the runtime's form.
@@ -425,6 +496,13 @@ impl Adopted {
             ..instead
         }
     }
+}
+
+/// Writes a directory in the place of each `${NAME}`.
+fn written<'a>(text: &str, directory: &str, names: impl Iterator<Item = &'a str>) -> String {
+    names.fold(text.to_owned(), |text, name| {
+        text.replace(&format!("${{{name}}}"), directory)
+    })
 }
 
 /// Returns Base Coat's name of a point; the name itself where no runtime renames it.

@@ -126,6 +126,7 @@ impl Folded {
 /// The contract has no such point, or an entry a key that the contract does not know.
 pub fn read(mode: Mode, point: &str, ends: &[ExternalEnd]) -> Result<Reading, InvalidField> {
     mode.stop_at(point)?;
+    let point = mode.spelled(point);
     let scheduling = mode.scheduling(point);
     let mut due = Vec::with_capacity(ends.len());
     for (index, given) in ends.iter().enumerate() {

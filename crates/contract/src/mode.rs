@@ -60,9 +60,9 @@ impl Mode {
         self.facts().modes[0]
     }
 
-    /// Converts a point from a runtime's spelling to the contract's registered name.
+    /// Converts a point from a runtime's spelling, and any case, to the contract's registered name.
     pub fn spelled(self, point: &str) -> &str {
-        (self.facts().spelled)(point)
+        self.facts().named(point)
     }
 
     /// Returns the first mode that follows the rules of a version.
@@ -341,7 +341,8 @@ pub(super) fn is_alike(known: &str, point: &str) -> bool {
         let letters = name.chars().filter(|c| c.is_alphanumeric());
         letters.flat_map(char::to_lowercase).collect::<String>()
     };
-    letters(known) == letters(point) || known == adopt::base_coats(point)
+    letters(known) == letters(point)
+        || letters(adopt::base_coats(known)) == letters(adopt::base_coats(point))
 }
 
 /// Removes a failure's block from a verdict.

@@ -189,15 +189,28 @@ impl Facts {
         self.points.iter().any(|known| known.name == point)
     }
 
+    /// Returns a listed point by its name in any case. An equal name has precedence.
+    fn listed(&self, point: &str) -> Option<&'static Point> {
+        let mut points = self.points.iter();
+        let equal = points.clone().find(|known| known.name == point);
+        equal.or_else(|| points.find(|known| known.name.eq_ignore_ascii_case(point)))
+    }
+
+    /// Converts a point from a runtime's spelling, and any case, to the contract's registered name.
+    pub(super) fn named<'a>(&self, point: &'a str) -> &'a str {
+        let listed = self.listed(point);
+        listed.map_or_else(|| (self.spelled)(point), |known| known.name)
+    }
+
     /// Returns what a hook may stop at a point; `None` if unknown.
     ///
-    /// An open list of points accepts no name that differs from a listed one only in spelling: a guard there would
-    /// never be due.
+    /// An open list of points accepts no name that differs from a listed one in its word separators: a guard there
+    /// would never be due.
     pub(super) fn stop_at(&self, point: &str) -> Option<Stop> {
-        let mut points = self.points.iter();
-        if let Some(known) = points.clone().find(|known| known.name == point) {
+        if let Some(known) = self.listed(point) {
             return Some(known.stop);
         }
+        let mut points = self.points.iter();
         let is_misspelt = points.any(|known| super::mode::is_alike(known.name, point));
         self.other_points.filter(|_| !is_misspelt)
     }

@@ -90,7 +90,7 @@ pub(super) fn object_of(
     })?;
     for (key, value) in members.entries() {
         if name.is_some_and(|name| key.is(name)) {
-            if text(value).as_deref() != Some(&event.point) {
+            if text(value).is_none_or(|name| facts.named(&name) != event.point) {
                 let problem = format!("has a {added} that is not `event.point`");
                 return Err(InvalidField::new("event.json", problem));
             }

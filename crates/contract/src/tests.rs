@@ -204,8 +204,6 @@ fn only_claude_code_has_points_that_are_not_listed_here() {
 #[test]
 fn a_misspelt_point_is_none_even_where_the_list_is_open() {
     for (mode, point) in [
-        (Mode::ClaudeCode, "preToolUse"),
-        (Mode::ClaudeCode, "pretooluse"),
         (Mode::ClaudeCode, "PreToolUse "),
         (Mode::ClaudeCode, "pre_tool_use"),
         (Mode::ClaudeCode, "pre-tool-use"),
@@ -225,6 +223,26 @@ fn a_misspelt_point_is_none_even_where_the_list_is_open() {
     ] {
         assert!(mode.stop_at(point).is_ok(), "{mode:?} {point}");
     }
+}
+
+#[test]
+fn a_point_in_another_case_is_that_point_under_every_contract() {
+    let mut other = 0;
+    for mode in Mode::ALL {
+        let points = mode.facts().points;
+        for known in points {
+            assert_eq!(mode.spelled(known.name), known.name, "{mode:?}");
+            for point in [known.name.to_lowercase(), known.name.to_uppercase()] {
+                // Copilot has two names that differ in case alone, for one point.
+                assert_eq!(mode.stop_at(&point), Ok(known.stop), "{mode:?} {point}");
+                let named = mode.spelled(&point);
+                assert!(points.iter().any(|known| known.name == named));
+                assert!(named.eq_ignore_ascii_case(&point), "{mode:?} {point}");
+                other += usize::from(named != point);
+            }
+        }
+    }
+    assert!(other > 100, "{other}");
 }
 
 #[test]

@@ -642,6 +642,7 @@ impl InstallArgs {
             hook,
             is_compared,
             name: self.runtime.name,
+            plugin: file.plugin(),
             profile: &self.profile,
             project: place,
             runtime: self.runtime.runtime,
@@ -675,7 +676,7 @@ impl InstallArgs {
                     true => &step.before,
                     false => &change.after,
                 };
-                match hook.preview(line) {
+                match hook.preview(&file.as_run(line)) {
                     Ok(None) => {}
                     Ok(Some(why)) | Err(why) => {
                         checked.refused.push(format!("{}: {why}", step.before));

@@ -260,9 +260,7 @@ impl Planner<'_> {
             Some(_) => original.ok_or("its own command is not found in it")?,
             None => text.to_owned(),
         };
-        let runtime = self.runtime.runtime;
-        let as_read = (runtime.as_read)(&bare, &|name| env::var(name).ok());
-        let (words, is_one_command) = line_words(hook, shell, &as_read, value)?;
+        let (words, is_one_command) = line_words(hook, shell, &file.as_run(&bare), value)?;
         let argv = [variables.clone(), words].concat();
         let is_shared = shared
             .as_ref()
@@ -309,8 +307,10 @@ impl Planner<'_> {
         }
         let value = |name: &str| file.value(name);
         let read = |reader: &Reader<'_>| reader.words(words);
-        let argv =
-            |bare: &[String]| [variables.clone(), from_its_directory(hook, bare.to_vec())].concat();
+        let argv = |bare: &[String]| {
+            let words = from_its_directory(hook, file.words_as_run(bare));
+            [variables.clone(), words].concat()
+        };
         let confined = self.confined(hook, &value, &variables, read)?;
         let bare = match &confined {
             Some(_) => original.ok_or("its own command is not found in it")?,

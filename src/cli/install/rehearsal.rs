@@ -16,7 +16,7 @@ use uuid::Uuid;
 use hookjail_base::model::Event;
 use hookjail_base::util::units::Span;
 use hookjail_client::run_as::PREVIEW;
-use hookjail_contract::{Envelope, Registered, adopt::Adopted};
+use hookjail_contract::{Envelope, Registered, adopt::Adopted, settings::Holds};
 
 use crate::cli::rehearse::{Comparison, alone_words, difference_of_files};
 use hookjail_daemon::config::Config;
@@ -38,6 +38,8 @@ pub(super) struct Rehearsal<'a> {
     pub(super) is_compared: bool,
     /// The runtime's name.
     pub(super) name: &'a str,
+    /// The directory of the plugin whose hook it is.
+    pub(super) plugin: Option<&'a Path>,
     pub(super) profile: &'a str,
     pub(super) runtime: Adopted,
     /// The directory in which the guard starts.
@@ -202,9 +204,7 @@ impl Rehearsal<'_> {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null());
-        for name in self.runtime.project_variables() {
-            command.env(name, self.project);
-        }
+        command.envs(self.places());
         let mut child = command.spawn().map_err(|error| broken(&error))?;
         if let Some(mut pipe) = child.stdin.take() {
             // A line that does not start hookjail need not read it.
@@ -215,6 +215,14 @@ impl Rehearsal<'_> {
         report
             .map(|report| report.refusal)
             .map_err(|_| format!("its line does not start hookjail ({})", output.status))
+    }
+
+    /// Returns the runtime's variables for directories, with their values.
+    fn places(&self) -> impl Iterator<Item = (&'static str, &Path)> {
+        let of_project = self.runtime.project_variables();
+        let of_plugin = self.runtime.variables_with(Holds::Plugin);
+        let of_plugin = of_plugin.filter_map(|name| Some((name, self.plugin?)));
+        of_project.map(|name| (name, self.project)).chain(of_plugin)
     }
 
     /// Returns the command that gives the guard a profile of its own.
@@ -275,9 +283,7 @@ impl Rehearsal<'_> {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null());
-        for name in self.runtime.project_variables() {
-            command.env(name, self.project);
-        }
+        command.envs(self.places());
         let mut child = command.spawn().map_err(|error| broken(&error))?;
         let stdin = serde_json::to_vec(payloads).map_err(|error| broken(&error))?;
         if let Some(mut pipe) = child.stdin.take() {

@@ -63,6 +63,8 @@ pub(super) struct SettingsFile {
     pub(super) path: PathBuf,
     /// The text with comments blanked, where the runtime accepts comments.
     plain: String,
+    /// The directory of the plugin whose hooks it has, if it is a plugin's file.
+    plugin: Option<PathBuf>,
     /// The directory in which `install` was called.
     pub(super) project: PathBuf,
     /// The directory in which its guards are rehearsed: `project`, if that can be a workspace.
@@ -87,7 +89,9 @@ pub(super) fn files(
     let found = if let Some(named) = named {
         let path = project.join(named);
         let mut users = below(home, runtime.settings.user).into_iter();
-        let is_users = users.any(|place| is_same(&place, &path));
+        // A plugin's hooks run in every project of its user, too.
+        let is_users =
+            users.any(|place| is_same(&place, &path)) || plugin_of(runtime, &path).is_some();
         vec![(path, (!is_users).then(|| project.to_owned()))]
     } else {
         found(runtime, context, &[project.to_owned()])
@@ -218,6 +222,7 @@ pub(super) fn open(
         switches: context.environment().switches.clone(),
         home,
         plain: plain(&text),
+        plugin: plugin_of(runtime, &path),
         project: base.clone(),
         rehearsed_in: base.clone(),
         base,
@@ -228,6 +233,13 @@ pub(super) fn open(
         backup,
         path,
     })
+}
+
+/// Returns the directory of the plugin whose hooks a file has, where it lies as such files do.
+fn plugin_of(runtime: Adopted, path: &Path) -> Option<PathBuf> {
+    let is_plugins = path.ends_with("hooks/hooks.json") && runtime.plugin_names().next().is_some();
+    let root = path.ancestors().nth(2).filter(|_| is_plugins)?;
+    root.canonicalize().ok()
 }
 
 /// The extension of the file that describes a changed file, beside its backup.
@@ -496,12 +508,39 @@ impl SettingsFile {
         if name == "HOME" {
             return self.home.as_ref()?.to_str().map(str::to_owned);
         }
+        if self.runtime.plugin_names().any(|known| known == name) {
+            return self.plugin()?.to_str().map(str::to_owned);
+        }
         // For a user's hooks the value differs in each project.
         let is_projects =
             self.is_projects && self.runtime.project_variables().any(|own| own == name);
         is_projects
             .then(|| self.base.to_str().map(str::to_owned))
             .flatten()
+    }
+
+    /// Returns the directory of the plugin whose hooks it has.
+    pub(super) fn plugin(&self) -> Option<&Path> {
+        self.plugin.as_deref()
+    }
+
+    /// Returns a line of it as the runtime hands it to a shell.
+    pub(super) fn as_run(&self, line: &str) -> String {
+        let line = (self.runtime.as_read)(line, &|name| env::var(name).ok());
+        match self.plugin().and_then(Path::to_str) {
+            Some(plugin) => self.runtime.line_of_plugin(&line, plugin),
+            None => line.into_owned(),
+        }
+    }
+
+    /// Returns words of it as the runtime hands them to a program.
+    pub(super) fn words_as_run(&self, words: &[String]) -> Vec<String> {
+        let plugin = self.plugin().and_then(Path::to_str);
+        let as_run = |word: &String| match plugin {
+            Some(plugin) => self.runtime.word_of_plugin(word, plugin),
+            None => word.clone(),
+        };
+        words.iter().map(as_run).collect()
     }
 
     /// Returns the edit that replaces a hook's line.

@@ -177,7 +177,7 @@ pub(super) fn look(
         enabled: BTreeSet::new(),
         found: Elsewhere::default(),
         home: context.call.paths.home.as_deref(),
-        is_confined: &|hook| is_confined(&planner, hook),
+        is_confined: &|hook, plugin| is_confined(&planner, hook, plugin),
         machine: Path::new("/"),
         plugin: None,
         projects,
@@ -189,9 +189,13 @@ pub(super) fn look(
 }
 
 /// Returns whether somebody has written a hook's confined line by hand.
-fn is_confined(planner: &Planner<'_>, hook: &Registered) -> bool {
+fn is_confined(planner: &Planner<'_>, hook: &Registered, plugin: Option<&Path>) -> bool {
     let variables = line::variables(&hook.configured_env);
-    let value = |_: &str| None;
+    let value = |name: &str| {
+        let mut names = planner.runtime.runtime.plugin_names();
+        let plugin = plugin.filter(|_| names.any(|known| known == name))?;
+        plugin.to_str().map(str::to_owned)
+    };
     let confined = match &hook.action {
         Action::Command(Command::Line { text, .. }) => {
             planner.confined(hook, &value, &variables, |it| it.line(text, true))
@@ -218,7 +222,7 @@ struct Search<'a> {
     found: Elsewhere,
     home: Option<&'a Path>,
     /// Whether a hook's command is none, or confined as it is written.
-    is_confined: &'a dyn Fn(&Registered) -> bool,
+    is_confined: &'a dyn Fn(&Registered, Option<&Path>) -> bool,
     /// The root directory.
     machine: &'a Path,
     /// The plugin that is looked at.
@@ -414,7 +418,9 @@ impl Search<'_> {
         let text = json!({ "hooks": hooks }).to_string();
         match read_each(contract, &text, &origin, self.switches) {
             Ok((read, passed_over)) => {
-                for hook in read.hooks.iter().filter(|hook| !(self.is_confined)(hook)) {
+                let plugin = self.plugin.clone();
+                let is_loose = |hook: &&Registered| !(self.is_confined)(hook, plugin.as_deref());
+                for hook in read.hooks.iter().filter(is_loose) {
                     let place = [hook.point.as_str(), &hook.matching].join(" ");
                     let line = match &hook.action {
                         Action::Command(Command::Line { text, .. }) => Some(text.clone()),
@@ -432,7 +438,7 @@ impl Search<'_> {
                         command: plan::before(hook),
                         why: why.to_owned(),
                         line: line.filter(|_| self.runtime.shell_prefix.is_some()),
-                        plugin: self.plugin.clone(),
+                        plugin: plugin.clone(),
                         project: self.project_of(path),
                     });
                 }
@@ -643,7 +649,7 @@ mod tests {
             enabled: BTreeSet::new(),
             found: Elsewhere::default(),
             home: None,
-            is_confined: &|_| false,
+            is_confined: &|_, _| false,
             machine: machine.path(),
             plugin: None,
             projects: &[],

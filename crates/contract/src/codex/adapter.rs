@@ -54,6 +54,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
         _ => (claude_code::ADAPTER.notice)(point, why, notice),
     },
     obeys: &[".agents/", ".codex/"],
+    plugin_in_lines: &["PLUGIN_ROOT", "CLAUDE_PLUGIN_ROOT"],
     settings: Settings {
         project: &[".codex/hooks.json"],
         user: &[".codex/hooks.json"],

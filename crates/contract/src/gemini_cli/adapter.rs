@@ -39,6 +39,7 @@ pub(crate) const ADAPTER: Adapter = Adapter {
         ".gemini/settings.json",
         ".gemini/skills/",
     ],
+    plugin_in_lines: &["extensionPath"],
     settings: Settings {
         project: &[".gemini/settings.json"],
         user: &[".gemini/settings.json"],

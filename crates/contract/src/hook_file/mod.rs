@@ -400,17 +400,20 @@ impl Gathered<'_> {
         Ok(())
     }
 
-    /// Rejects an unknown point; warns of one that an open list of points accepts, as it may be misspelt.
+    /// Rejects an unknown point, and one in another case, as runtimes do; warns of one that an open list of points accepts, as it may be
+    /// misspelt.
     pub(super) fn check_point(&mut self, item: &Item<'_>, point: &str) -> Result<(), ReadError> {
         let known = self.mode.stop_at(point);
         known.map_err(|error| item.wrong(format!("is no point: {}", error.problem)))?;
-        if !self
-            .mode
-            .facts()
-            .points
-            .iter()
-            .any(|known| known.name == point)
-        {
+        let facts = self.mode.facts();
+        if !facts.has_point(point) {
+            let named = facts.named(point);
+            if named != point {
+                let contract = facts.contract;
+                let problem =
+                    format!("is no point: `{point}` is none of `{contract}`, which has `{named}`");
+                return Err(item.wrong(problem));
+            }
             let problem =
                 format!("the point `{point}` is not known; the hook runs if its runtime has it");
             self.warn(item, &problem);

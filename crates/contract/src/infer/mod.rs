@@ -142,7 +142,9 @@ fn own(event: &Event) -> Result<Own, InvalidField> {
     let members = Members::of_event(&event.json)?;
     for (key, value) in members.iter() {
         match key.as_ref() {
-            "hook" if typed::<String>(value).as_deref() == Some(event.point.as_str()) => {}
+            "hook"
+                if typed::<String>(value).is_some_and(|name| FACTS.named(&name) == event.point) => {
+            }
             "hook" => return Err(invalid("has a `hook` that is not `event.point`")),
             "session_id" => {
                 let session = typed(value).ok_or_else(|| invalid("has a `session_id` of no text"));

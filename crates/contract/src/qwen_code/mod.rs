@@ -34,6 +34,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
         ".qwen/settings.json",
         ".qwen/skills/",
     ],
+    plugin_in_lines: &["CLAUDE_PLUGIN_ROOT"],
     settings: Settings {
         project: &[".qwen/settings.json"],
         user: &[".qwen/settings.json"],

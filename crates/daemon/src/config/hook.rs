@@ -73,6 +73,7 @@ fn registered(
     let timeout = entry.timeout.map(|span| span.0);
     let mode = mode(contract, &entry)?;
     let stop = mode.stop_at(&point).map_err(of_field("hook.point"))?;
+    let point = mode.spelled(&point).to_owned();
     let matcher = Matcher::parse(mode, &point, &entry.matcher).map_err(of_field("hook.matcher"))?;
     let on_failure = on_failure("hook.on_failure", entry.on_failure.as_deref(), stop)?;
     let (action, argv) = action(mode, &point, &mut entry)?;
@@ -219,7 +220,8 @@ fn rule(entry: RuleEntry, contract: &str) -> Result<Rule, ConfigProblem> {
         return Err(ConfigProblem::key(KEY, problem));
     }
     let advisory = is_advisory("hooks_file.rule.kind", kind.as_deref(), failure.as_deref())?;
-    let stop = match (Mode::any_of(contract), &point) {
+    let mode = Mode::any_of(contract);
+    let stop = match (mode, &point) {
         (Some(mode), Some(point)) => mode
             .stop_at(point)
             .map_err(of_field("hooks_file.rule.point"))?,
@@ -238,7 +240,7 @@ fn rule(entry: RuleEntry, contract: &str) -> Result<Rule, ConfigProblem> {
         command: command.map(|text| text.trim().to_owned()),
         name,
         on_failure: on_failure.transpose()?,
-        point,
+        point: point.map(|name| mode.map_or(name.clone(), |mode| mode.spelled(&name).to_owned())),
         profile: profile_name("hooks_file.rule.profile", profile.as_deref())?,
         timeout: timeout.map(|span| span.0),
     })

@@ -89,6 +89,10 @@ fn request(message: pb::ExecuteRequest, id: &str, limits: WireLimits) -> Result<
         self::event(event, limits)?
     };
     contract.stop_at(&event.point)?;
+    let event = Event {
+        point: contract.spelled(&event.point).to_owned(),
+        ..event
+    };
     if !contract.facts().is_process {
         return Err(Refusal::new(Reason::Unsupported, NO_PROCESS)
             .with(Fact::Contract(contract.facts().contract))

@@ -460,7 +460,7 @@ pub(super) fn list(
     let sees_all = peer.uid == nix::unistd::geteuid().as_raw();
     let wanted = |hook: &&Registered| {
         (sees_all || hook.is_for(peer.uid))
-            && (message.point.is_empty() || message.point == hook.point)
+            && (message.point.is_empty() || hook.mode.spelled(&message.point) == hook.point)
             && (contract == pb::Contract::Unspecified
                 || decode::contract_id(contract) == hook.mode.facts().contract)
     };
