@@ -17,6 +17,7 @@ use hookjail_client::{Failure, arguments::parse_span, connect, output, server::b
 use super::Context;
 use hookjail_daemon::{
     config::{ConfigError, admin_beside},
+    daemon::Assembly,
     wire::json,
 };
 
@@ -60,6 +61,13 @@ impl ReloadArgs {
                 response.hooks
             );
             output::text(&text);
+            if named.is_none()
+                && let Ok(registry) = Assembly::registry(&context.load()?)
+            {
+                for (name, why) in registry.broken() {
+                    output::stderr(&format!("hookjail: profile `{name}` is broken: {why}"));
+                }
+            }
             if !response.unconfirmed.is_empty() {
                 output::stderr(&format!(
                     "hookjail: not confirmed on this host, so every run under them is refused: {}; see `hookjail doctor`",

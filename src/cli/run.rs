@@ -15,10 +15,8 @@ use uuid::Uuid;
 use hookjail_base::model::{Consent, plain};
 use hookjail_client::{
     FAILED, Failure, RunArgs,
-    arguments::{as_typed, contract, exit_code},
-    connect, output,
-    program::current_directory,
-    run_as, server,
+    arguments::{as_typed, contract, exit_code, with_place},
+    connect, output, run_as, server,
 };
 use hookjail_policy::WorkspaceRoots;
 use hookjail_proto::{self as pb, hook_service_client::HookServiceClient};
@@ -118,18 +116,6 @@ fn call<T>(
             ..failure
         },
     })
-}
-
-/// Adds to a message about a missing workspace why the current directory is none.
-fn with_place(message: String) -> String {
-    if !message.contains("`--workspace` is not set") {
-        return message;
-    }
-    match current_directory() {
-        Ok(directory) if directory.to_str().is_some() => message,
-        Ok(_) => format!("{message}; the name of the current directory is not UTF-8"),
-        Err(failure) => format!("{message}; {}", failure.message),
-    }
 }
 
 /// Returns the private daemon's configuration: the user's own, with this command allowed.

@@ -42,8 +42,8 @@ class Runtime:
     seconds = 1
     # The user's settings, below the home, and the directory of hooks, as a line of the project's names it.
     user_settings, hooks_here = "", "./hooks"
-    # Whether its output has the sentence for the user.
-    shows_user = True
+    # Whether its output has the sentence for the user, and whether it names its lines the project.
+    shows_user, shares = True, True
     # Whether the model reads what a hook that ends with 2 says on stderr.
     tells_stderr = True
 
@@ -137,7 +137,7 @@ class Codex(Runtime):
     binary = "codex"
     settings = ".codex/hooks.json"
     # Its `exec` prints no message of a hook's; its screen does.
-    shows_user = False
+    shows_user, shares = False, False
     user_settings = ".codex/hooks.json"
 
     def environment(self, _address):
@@ -169,6 +169,7 @@ class Copilot(Runtime):
     settings = ".github/hooks/hooks.json"
     user_settings = ".copilot/hooks/hooks.json"
     before, after, prompt, stop = "preToolUse", "postToolUse", "sessionStart", "agentStop"
+    shares = False
     tells_stderr = False
 
     def environment(self, address):

@@ -290,6 +290,20 @@ class Day:
         self.expect({f"uninstall: {said}": (code, 0), "settings are as they were": (self.settings(), before)})
         done, _ = self.turn("guard", "secrets", "rules", "user")
         self.expect({"bare again": (done, [True, False, False, False, False]), "bare again: ran unconfined": (self.unconfined(), sorted(KINDS))})
+        if self.runtime.shares:
+            self.share()
+
+    def share(self):
+        """Has a team's lines find each one's hookjail: without one its hooks deny."""
+        self.command("install", self.runtime.name, "--shared", "--yes")
+        done, _ = self.turn("guard")
+        self.expect({"shared": (done, [True, False]), "shared: ran unconfined": (self.unconfined(), ["notes"])})
+        program = self.box.home / ".local/bin/hookjail-run"
+        away = program.with_name("away")
+        program.rename(away)
+        done, _ = self.turn(may_refuse=True)
+        self.expect({"without hookjail the call ran": (done, [False])})
+        away.rename(program)
 
 
 def live(box, expect):

@@ -372,6 +372,10 @@ async fn whatever_an_interpreter_is_given_to_read_is_bound() {
 
         let refusal = daemon.run(request.clone()).await.unwrap_err();
         assert_eq!(reason(&refusal), "DIGEST_MISMATCH", "{command:?}");
+        // The command that allows it again keeps the bounds.
+        let approve = shlex::split(&metadata(&refusal, "approve")).unwrap();
+        let bounds = ["--within", workspace.to_str().unwrap()];
+        assert!(approve.windows(2).any(|it| it == bounds), "{approve:?}");
         // And what is not there may be back a moment later: it is looked for, so it must be there now.
         fs::remove_file(changed).unwrap();
         let refusal = daemon.run(request).await.unwrap_err();

@@ -16,7 +16,7 @@ use hookjail_proto as pb;
 
 use crate::{
     Context, Everywhere, Failure, connect,
-    program::{NOT_EXECUTABLE, NOT_FOUND, resolve_program},
+    program::{NOT_EXECUTABLE, NOT_FOUND, current_directory, resolve_program},
     run_as,
     server::SIGNALED,
 };
@@ -304,6 +304,19 @@ pub fn as_typed(message: &str) -> String {
     match text.split_once("`--env ") {
         Some((before, after)) => format!("{before}`--env {}", after.replacen(']', "", 1)),
         None => text,
+    }
+}
+
+/// Adds to a message about a missing workspace why the current directory is none.
+pub fn with_place(message: String) -> String {
+    let missing = ["`--workspace` is not set", "`hook.workspace` is not set"];
+    if !missing.iter().any(|it| message.contains(it)) {
+        return message;
+    }
+    match current_directory() {
+        Ok(directory) if directory.to_str().is_some() => message,
+        Ok(_) => format!("{message}; the name of the current directory is not UTF-8"),
+        Err(failure) => format!("{message}; {}", failure.message),
     }
 }
 

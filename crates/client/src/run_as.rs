@@ -33,7 +33,7 @@ use hookjail_sys::{
 
 use crate::{
     Context, Failure, RunArgs, RunArguments,
-    arguments::{contract, exit_code},
+    arguments::{contract, exit_code, with_place},
     connect,
     offered::{self, ServerPlace},
     on_demand, output,
@@ -453,7 +453,7 @@ pub fn why(failure: &Failure) -> String {
     format!(
         "hookjail: {}{}{}{}",
         reason.collect::<String>(),
-        failure.message,
+        with_place(failure.message.clone()),
         id.unwrap_or_default(),
         how.unwrap_or_default()
     )

@@ -26,7 +26,7 @@ use hookjail_sys::FileRights;
 use super::{
     allowlist::{self, Allowlist, AllowlistError, Check, Entry, WithData, difference},
     approved::Approved,
-    lookup::{Consented, Sought},
+    lookup::{Consented, Sought, lookup},
     pending::{Decided, NotAsked, OperatorAnswer, Pending, Question, Subject},
     trees::Trees,
 };
@@ -403,6 +403,7 @@ impl Consents {
             case.request.backing == Backing::List && case.granted && !list.binds(case.command);
         let accept_all = case.granted && operator.accepts(case.request);
         let listened_to = self.pending.is_listened_to(&case.request.id);
+        let scope = list.scope(&lookup(&case.sought(), &[]));
         match rule(
             &check,
             own.is_some() || is_in_lists,
@@ -441,7 +442,7 @@ impl Consents {
             NextStep::Ask if case.preview => {
                 let why = why(&check, case.policy);
                 let why = format!("{why}; an operator who listens would be asked");
-                Err(case.refuse(reason(&check), &why).into())
+                Err(case.refuse(reason(&check), &why, scope).into())
             }
             NextStep::Ask => Ok(ConsentDecision::Ask(Box::new(QuestionToAsk {
                 question: self.question(case, &check),
@@ -456,9 +457,12 @@ impl Consents {
             NextStep::Refuse(_) if check == Check::Missing && !case.granted => {
                 let name = &case.policy.name;
                 let why = format!("the command is not allowed under profile `{name}`");
-                Err(case.refuse(Reason::NotAllowlisted, &why).into())
+                Err(case.refuse(Reason::NotAllowlisted, &why, scope).into())
             }
-            NextStep::Refuse(reason) => Err(case.refuse(reason, &why(&check, case.policy)).into()),
+            NextStep::Refuse(reason) => {
+                let why = why(&check, case.policy);
+                Err(case.refuse(reason, &why, scope).into())
+            }
         }
     }
 
@@ -482,7 +486,7 @@ impl Consents {
         // could be back a moment later.
         if let Some(digest) = difference(&shown.digests, &case.program.digests) {
             let message = format!("`{}` changed while the operator was asked", digest.path);
-            return Err(case.refuse(Reason::DigestMismatch, &message).into());
+            return Err(case.refuse(Reason::DigestMismatch, &message, None).into());
         }
         match answer.decision {
             OperatorAnswer::Always => {
@@ -664,8 +668,10 @@ impl Case<'_> {
         Some(metadata.mtime() as f64 + metadata.mtime_nsec() as f64 / 1e9)
     }
 
-    fn refuse(&self, reason: Reason, why: &str) -> Refusal {
-        let place = self.place();
+    /// Builds the refusal. `scope` is the directory of an earlier consent, which the command that allows it again keeps.
+    fn refuse(&self, reason: Reason, why: &str, scope: Option<&Path>) -> Refusal {
+        let scope = scope.map(|scope| ("--within", scope.to_owned()));
+        let place = scope.or_else(|| self.place());
         let terms = (self.policy.name.as_str(), place.as_ref());
         refuse(reason, why, self.command, &self.program.digests, terms)
     }

@@ -104,7 +104,8 @@ impl Consented<'_> {
     }
 }
 
-fn lookup<'a>(sought: &Sought<'a>, profile_digests: &'a [String]) -> Lookup<'a> {
+/// Returns the question to a list of consents.
+pub(super) fn lookup<'a>(sought: &Sought<'a>, profile_digests: &'a [String]) -> Lookup<'a> {
     Lookup {
         command: sought.command,
         digests: sought.digests,

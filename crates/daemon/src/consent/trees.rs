@@ -1,8 +1,9 @@
 //! Working trees of one repository: a consent given in one of them counts in the others, for the same bytes at the same place.
 
 use std::{
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     fs,
+    os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
 };
 
@@ -79,12 +80,16 @@ fn common(tree: &Path) -> Option<PathBuf> {
     }
 }
 
+/// Returns a path below one tree as it is below another, and otherwise spelled as before.
 fn moved(path: &Path, from: &Path, tree: &Path) -> PathBuf {
-    match path.strip_prefix(from) {
-        // `join` of nothing adds a slash.
-        Ok(below) if below.as_os_str().is_empty() => tree.to_owned(),
-        Ok(below) => tree.join(below),
-        Err(_) => path.to_owned(),
+    let text = path.as_os_str().as_bytes();
+    match text.strip_prefix(from.as_os_str().as_bytes()) {
+        Some(below) if below.is_empty() || below.starts_with(b"/") => {
+            let mut moved = tree.as_os_str().to_owned();
+            moved.push(OsStr::from_bytes(below));
+            moved.into()
+        }
+        Some(_) | None => path.to_owned(),
     }
 }
 
@@ -134,6 +139,20 @@ mod tests {
         write(two.join(".git"), "gitdir: /nowhere\n");
         assert_eq!(others(&main), [one]);
         assert!(others(&two).is_empty());
+    }
+
+    #[test]
+    fn a_path_is_moved_with_its_spelling() {
+        for (path, elsewhere) in [
+            ("/a/p", "/b"),
+            ("/a/p/x", "/b/x"),
+            ("/a/p/./x//y", "/b/./x//y"),
+            ("/a/pq/x", "/a/pq/x"),
+            ("x", "x"),
+        ] {
+            let moved = moved(Path::new(path), Path::new("/a/p"), Path::new("/b"));
+            assert_eq!(moved.to_str(), Some(elsewhere));
+        }
     }
 
     #[test]

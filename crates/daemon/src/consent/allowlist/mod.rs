@@ -138,6 +138,21 @@ impl Allowlist {
 
     /// Looks a command up.
     pub(crate) fn check(&self, lookup: &Lookup<'_>) -> Check {
+        self.found(lookup)
+            .map(|entry| entry.check(lookup))
+            // There may be several entries for a command, for different directories: one that fits is enough.
+            .reduce(|first, next| if next == Check::Hit { next } else { first })
+            .unwrap_or(Check::Missing)
+    }
+
+    /// Returns the directory that a consent to the command is limited to, whatever its files contain now.
+    pub(crate) fn scope(&self, lookup: &Lookup<'_>) -> Option<&Path> {
+        self.found(lookup)
+            .find_map(|entry| entry.working_dir_scope.as_deref())
+    }
+
+    /// Returns the entries of a command for a profile and a place.
+    fn found(&self, lookup: &Lookup<'_>) -> impl Iterator<Item = &Entry> {
         self.entries
             .iter()
             .filter(|entry| !entry.is_unbound() && entry.command == lookup.command)
@@ -148,10 +163,6 @@ impl Allowlist {
                     .map_or(!lookup.is_grant, |name| name == lookup.profile)
             })
             .filter(|entry| entry.is_for(lookup.working_dir, lookup.workspace))
-            .map(|entry| entry.check(lookup))
-            // There may be several entries for a command, for different directories: one that fits is enough.
-            .reduce(|first, next| if next == Check::Hit { next } else { first })
-            .unwrap_or(Check::Missing)
     }
 
     /// Returns the valid consents for a command, a profile and a start that mark arguments as data, those with the most first.
