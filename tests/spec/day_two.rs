@@ -411,7 +411,8 @@ fn a_line_is_allowed_as_a_runtime_reads_it_that_puts_in_its_variables() {
     let home = Home::new();
     let settings = "p/.gemini/settings.json";
     let written = "cat >/dev/null; (echo x >\"$HOME/made\") 2>/dev/null; printf %s '$HOME'";
-    home.settings(settings, &one("BeforeTool", written));
+    let hook = json!({"type": "command", "command": written});
+    home.settings(settings, &one("BeforeTool", &hook));
     let done = home.hookjail(&["install", "gemini-cli", "--yes"]);
     assert!(done.status.success(), "{done:?}");
 
