@@ -73,7 +73,7 @@ impl UninstallArgs {
                 Ok(_) => {
                     files += 1;
                     if let Some(shared) = SharedProgram::of_settings(file, file.runtime()) {
-                        shared.remove_unused(&file.path);
+                        shared.remove_unused();
                     }
                 }
                 Err(failure) => problems.push(failure.message),
@@ -132,10 +132,13 @@ fn plan(context: &Context, config: &Config) -> Result<(Vec<Planned>, Vec<String>
         let file = settings::open(runtime, changed.path, changed.project, context, config);
         match file.and_then(|file| planner.file(file, None)) {
             Ok(mut file) => {
-                file.prefix = prefix::taken_back(&file.file, (context, config), runtime);
+                let shown = file.file.path.display().to_string();
+                match prefix::taken_back(&file.file, config) {
+                    Ok(edit) => file.prefix = edit,
+                    Err(why) => problems.push(format!("`{shown}`: {why}")),
+                }
                 if let Some(why) = file.file.why_kept() {
                     file.leave_edits(&why);
-                    let shown = file.file.path.display();
                     let left = file.prefix.take();
                     problems.extend(left.map(|_| format!("`{shown}`: {why}")));
                 }
