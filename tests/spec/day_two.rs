@@ -364,3 +364,50 @@ mod as_root {
         fs::set_permissions(program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     }
 }
+
+#[test]
+fn a_configuration_that_is_named_and_cannot_be_read_is_an_error_beside_a_daemon() {
+    let home = Home::new();
+    home.settings(SETTINGS, &one("PreToolUse", &guard()));
+    let done = home.hookjail(&["install", "--claude-code", "--yes"]);
+    assert!(done.status.success(), "{done:?}");
+    let line = line(&home.text(SETTINGS), "PreToolUse");
+    home.write("there.toml", "");
+    let [there, missing] = ["there.toml", "misspelt.toml"].map(|name| {
+        let path = home.path(name);
+        path.display().to_string()
+    });
+    let why = format!("cannot load the configuration `{missing}`");
+    for (config, code) in [(&there, 0), (&missing, 2)] {
+        let line = line.replacen(" -- ", &format!(" --config {config} -- "), 1);
+        let done = home.fire_in("p", &line, &call("ls")).wait_with_output();
+        let done = done.unwrap();
+        assert_eq!(done.status.code(), Some(code), "{line}: {done:?}");
+        let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert_eq!(stderr.contains(&why), code != 0, "{stderr}");
+    }
+    let [command, none] = [GUARD, "/bin/true"].map(|name| home.path(name).display().to_string());
+    for (words, code) in [
+        (&["run", "--profile", "develop", "--", &command][..], 0),
+        (
+            &["run", "--dry-run", "--profile", "develop", "--", &command],
+            0,
+        ),
+        (&["dispatch", "--point", "Stop", "--contract", "observe"], 0),
+        (&["ps"], 0),
+        (&["status"], 0),
+        (&["kill", &none], 125),
+    ] {
+        let run = |config: &str| {
+            let done = home.hookjail(&[&["--config", config], words].concat());
+            let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
+            (done.status.code(), stderr)
+        };
+        let (ended, stderr) = run(&missing);
+        assert_eq!(ended, Some(125), "{words:?}: {stderr}");
+        assert!(stderr.contains(&why), "{words:?}: {stderr}");
+        let (ended, stderr) = run(&there);
+        assert_eq!(ended, Some(code), "{words:?}: {stderr}");
+        assert!(!stderr.contains("cannot load"), "{words:?}: {stderr}");
+    }
+}
