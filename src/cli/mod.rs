@@ -130,7 +130,7 @@ impl CliCommand {
             Self::Allow(allow) => allow.run(context),
             Self::Audit(audit) => audit.run(context),
             Self::Builtin(builtin) => builtin.run(),
-            Self::Completions(completions) => completions.run(),
+            Self::Completions(completions) => completions.run(context),
             Self::Config(config) => config.run(context),
             Self::Consent(consent) => consent.run(context),
             #[cfg(target_os = "linux")]
