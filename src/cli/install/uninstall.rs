@@ -2,6 +2,7 @@
 
 use std::{
     io::{self, IsTerminal},
+    path::Path,
     process::ExitCode,
 };
 
@@ -23,6 +24,10 @@ use super::{
 };
 
 /// Put back every file of settings that `hookjail install` changed, after a question.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an option of the command line"
+)]
 #[derive(Debug, Args)]
 pub(in crate::cli) struct UninstallArgs {
     /// Those of every runtime, project and user's home that `install` changed
@@ -31,6 +36,9 @@ pub(in crate::cli) struct UninstallArgs {
     /// Show what would change, and change nothing
     #[arg(long)]
     dry_run: bool,
+    /// Print the files alone that would change, one a line, and change nothing
+    #[arg(long, conflicts_with_all = ["dry_run", "yes"])]
+    list: bool,
     /// Do not ask
     #[arg(long)]
     yes: bool,
@@ -40,6 +48,12 @@ impl UninstallArgs {
     pub(in crate::cli) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
         let config = context.load()?;
         let (planned, mut problems) = plan(context, &config)?;
+        if self.list {
+            for path in files_to_change(&planned) {
+                output::line(&path.display().to_string());
+            }
+            return Ok(success(problems.is_empty()));
+        }
         let changes = count(&planned, &Elsewhere::default());
         if !context.call.json {
             show(&planned, &Elsewhere::default(), false);
@@ -99,6 +113,13 @@ impl UninstallArgs {
         let is_left = steps.any(super::plan::InstallStep::is_left);
         Ok(success(problems.is_empty() && !is_left))
     }
+}
+
+/// Returns the files that have something of hookjail's.
+fn files_to_change(planned: &[Planned]) -> impl Iterator<Item = &Path> {
+    let files = planned.iter();
+    let files = files.filter(|it| it.prefix.is_some() || it.changes().next().is_some());
+    files.map(|it| &*it.file.path)
 }
 
 /// Plans for every file that `install` changed and that is there; returns the reasons of those that cannot be read, too.
