@@ -43,7 +43,7 @@ use std::{ffi::OsString, process::ExitCode};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use hookjail_client::{
-    Everywhere, FAILED, RunArgs, RunArguments, connect, output, run_as::ReplacedHook,
+    Everywhere, FAILED, Failure, RunArgs, RunArguments, connect, output, run_as::ReplacedHook,
 };
 
 use hookjail_daemon::config::{Config, ConfigError, ConfigSource, ProcessEnv};
@@ -124,6 +124,47 @@ enum CliCommand {
     Witness(hookjail_sandbox::portable::witness::Witness),
 }
 
+impl CliCommand {
+    fn run(self, context: &Context) -> Result<ExitCode, Failure> {
+        match self {
+            Self::Allow(allow) => allow.run(context),
+            Self::Audit(audit) => audit.run(context),
+            Self::Builtin(builtin) => builtin.run(),
+            Self::Completions(completions) => completions.run(context),
+            Self::Config(config) => config.run(context),
+            Self::Consent(consent) => consent.run(context),
+            #[cfg(target_os = "linux")]
+            Self::ContainerInit => Ok(hookjail_sandbox::container::inside::run()),
+            Self::Dispatch(dispatch) => dispatch.run(context),
+            Self::Doctor(doctor) => doctor.run(context),
+            Self::Drain(drain) => drain.run(context),
+            #[cfg(target_os = "linux")]
+            Self::Explain(explain) => explain.run(context),
+            Self::Hooks(hooks) => hooks.run(context),
+            Self::Install(install) => install.run(context),
+            Self::Interpret(interpret) => interpret.run(context),
+            Self::Kill(kill) => kill.run(context),
+            #[cfg(target_os = "linux")]
+            Self::Learn(learn) => learn.run(context),
+            Self::Log(log) => log.run(context),
+            #[cfg(not(target_os = "linux"))]
+            Self::MakeAttempts => Ok(hookjail_sandbox::portable::attempts::run()),
+            Self::Profile(profile) => profile.run(context),
+            Self::Ps(ps) => ps.run(context),
+            Self::Reload(reload) => reload.run(context),
+            Self::RootDigest(root_digest) => root_digest.run(context),
+            Self::Run(arguments) => run::run(&arguments, context),
+            Self::Schema(schema) => schema.run(context),
+            Self::Serve(serve) => serve.run(context),
+            Self::State(state) => state.run(context),
+            Self::Status(status) => status.run(context),
+            Self::Uninstall(uninstall) => uninstall.run(context),
+            #[cfg(not(target_os = "linux"))]
+            Self::Witness(witness) => Ok(witness.run()),
+        }
+    }
+}
+
 /// The context of every subcommand.
 #[derive(Clone, Debug)]
 struct Context {
@@ -192,41 +233,11 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     connect::connect_over_network(remote::connect);
     let context = Context::new(everywhere);
-    let done = match command {
-        CliCommand::Allow(allow) => allow.run(&context),
-        CliCommand::Audit(audit) => audit.run(&context),
-        CliCommand::Builtin(builtin) => builtin.run(),
-        CliCommand::Completions(completions) => completions.run(),
-        CliCommand::Config(config) => config.run(&context),
-        CliCommand::Consent(consent) => consent.run(&context),
-        #[cfg(target_os = "linux")]
-        CliCommand::ContainerInit => Ok(hookjail_sandbox::container::inside::run()),
-        CliCommand::Dispatch(dispatch) => dispatch.run(&context),
-        CliCommand::Doctor(doctor) => doctor.run(&context),
-        CliCommand::Drain(drain) => drain.run(&context),
-        #[cfg(target_os = "linux")]
-        CliCommand::Explain(explain) => explain.run(&context),
-        CliCommand::Hooks(hooks) => hooks.run(&context),
-        CliCommand::Install(install) => install.run(&context),
-        CliCommand::Interpret(interpret) => interpret.run(&context),
-        CliCommand::Kill(kill) => kill.run(&context),
-        #[cfg(target_os = "linux")]
-        CliCommand::Learn(learn) => learn.run(&context),
-        CliCommand::Log(log) => log.run(&context),
-        #[cfg(not(target_os = "linux"))]
-        CliCommand::MakeAttempts => Ok(hookjail_sandbox::portable::attempts::run()),
-        CliCommand::Profile(profile) => profile.run(&context),
-        CliCommand::Ps(ps) => ps.run(&context),
-        CliCommand::Reload(reload) => reload.run(&context),
-        CliCommand::RootDigest(root_digest) => root_digest.run(&context),
-        CliCommand::Run(arguments) => run::run(&arguments, &context),
-        CliCommand::Schema(schema) => schema.run(&context),
-        CliCommand::Serve(serve) => serve.run(&context),
-        CliCommand::State(state) => state.run(&context),
-        CliCommand::Status(status) => status.run(&context),
-        CliCommand::Uninstall(uninstall) => uninstall.run(&context),
-        #[cfg(not(target_os = "linux"))]
-        CliCommand::Witness(witness) => Ok(witness.run()),
+    // In a hook's place the answer is its runtime's.
+    let stands_in = matches!(&command, CliCommand::Run(run) if run.place.runtime.is_some());
+    let done = match context.call.check_config() {
+        Err(failure) if !stands_in => Err(failure),
+        Ok(()) | Err(_) => command.run(&context),
     };
     done.unwrap_or_else(|failure| {
         output::failure(&failure, context.call.json);

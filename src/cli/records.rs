@@ -12,6 +12,7 @@ use clap::Args;
 use jiff::Timestamp;
 use tonic::Streaming;
 
+use hookjail_base::util::nearest::did_you_mean;
 use hookjail_client::{
     Failure,
     connect::{self, refused},
@@ -128,15 +129,22 @@ fn end(name: &str) -> Result<(String, RequestEnd), String> {
     RequestEnd::parse(name)
         .map(|end| (name.to_owned(), end))
         .ok_or_else(|| {
-            let outcomes = (1..).map_while(|number| pb::OutcomeKind::try_from(number).ok());
-            let outcomes = outcomes.map(|kind| {
-                let name = kind.as_str_name().trim_start_matches("OUTCOME_KIND_");
-                name.to_ascii_lowercase()
-            });
-            let others = ["interrupted", "refused"].map(str::to_owned);
-            let names: Vec<_> = outcomes.chain(others).collect();
-            format!("is none that there is: one of {}", names.join(", "))
+            let names = ends();
+            let meant = did_you_mean(name, names.iter().map(String::as_str));
+            let names = names.join(", ");
+            format!("is none that there is{meant}: one of {names}")
         })
+}
+
+/// Returns the names of ends.
+pub(super) fn ends() -> Vec<String> {
+    let outcomes = (1..).map_while(|number| pb::OutcomeKind::try_from(number).ok());
+    let outcomes = outcomes.map(|kind| {
+        let name = kind.as_str_name().trim_start_matches("OUTCOME_KIND_");
+        name.to_ascii_lowercase()
+    });
+    let others = ["interrupted", "refused"].map(str::to_owned);
+    outcomes.chain(others).collect()
 }
 
 /// A consumer of selected records, in the journal's order.

@@ -101,8 +101,18 @@ inside() {
   [ "$code" != 0 ]
   systemctl enable --now hookjail.service
 
-  # Removed, the daemon is gone and what it knows stays; then it goes, too.
-  dpkg --remove hookjail
+  # Removed, the daemon is gone and what it knows stays; then it goes, too. Settings with its lines are named, and stay.
+  as_ada mkdir -p /home/ada/.claude
+  as_ada tee /home/ada/.claude/settings.json >/tmp/bare <<<'{"hooks":{"Stop":[{"hooks":[{"type":"command","command":"true"}]}]}}'
+  (cd /home/ada && as_ada hookjail install claude-code --yes)
+  if cmp /tmp/bare /home/ada/.claude/settings.json; then exit 1; fi
+  # Her own daemon.
+  pkill -u ada -x hookjail || true
+  for _ in $(seq 100); do pgrep -u ada -x hookjail || break; sleep 0.1; done
+  dpkg --remove hookjail 2>/tmp/err
+  grep 'ada: /home/ada/.claude/settings.json' /tmp/err
+  grep 'hookjail uninstall --all' /tmp/err
+  rm -rf /home/ada/.claude /home/ada/.local /home/ada/.cache
   [ "$(systemctl show -P ActiveState hookjail.service)" = inactive ]
   [ ! -e /usr/bin/hookjail ]
   [ -e /etc/hookjail/hookjail.toml ]

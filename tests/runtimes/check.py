@@ -131,6 +131,9 @@ class ClaudeCode(Runtime):
     def command(self, prompt):
         return ["-p", "--permission-mode", "bypassPermissions", "--output-format", "stream-json", "--verbose", prompt]
 
+    def cases(self):
+        return {**super().cases(), "own": case_local}
+
 
 class Codex(Runtime):
     name = flag = "codex"
@@ -512,6 +515,30 @@ def case_jailed(box, memory):
         expect({f"messages of request {number}": (len(jailed), len(bare))})
         for one, other in zip(bare, jailed, strict=True):
             expect({f"a message of request {number}": (other, one)})
+
+
+def case_local(box, memory):
+    """The project's private settings confine its hooks, whatever the shared ones set, and these stay byte for byte."""
+    box.configure(box.runtime.usual(box.hooks))
+    settings = box.project / box.runtime.settings
+    shared = json.loads(settings.read_text())
+    shared["env"] = {"CLAUDE_CODE_SHELL_PREFIX": ""}
+    box.write(settings, json.dumps(shared))
+    before = settings.read_bytes()
+    box.hookjail_says("install", f"--{box.runtime.flag}", "--local", "--yes")
+    for name in ("before", "after", "stop"):
+        (box.project / f"{name}.log").unlink(missing_ok=True)
+    box.turn(ALLOWED, BY_CODE, BY_JSON)
+    now, began = outcome(box), box.confined_runs()
+    box.hookjail_says("uninstall", "--all", "--yes")
+    box.turn(ALLOWED)
+    expect({
+        **{name: (now[name], value) for name, value in memory["usual"].items()},
+        "runs in the journal": (began > 0, True),
+        "runs in the journal once it is put back": (box.confined_runs(), began),
+        "the shared settings": (settings.read_bytes(), before),
+        "the private settings are there": (settings.with_name("settings.local.json").exists(), False),
+    })
 
 
 def attacked(box, install):

@@ -997,7 +997,7 @@ async fn a_client_that_can_have_next_to_nothing_says_no_or_what_its_hook_says() 
 #[tokio::test]
 async fn a_command_line_that_is_wrong_is_a_no() {
     let daemon = Daemon::start().await;
-    let here = daemon.workspace();
+    let (socket, here) = places(&daemon);
     let thin = thin().display().to_string();
     let programs = [&[env!("CARGO_BIN_EXE_hookjail"), "run"][..], &[&thin]];
     for (program, case) in programs
@@ -1009,7 +1009,14 @@ async fn a_command_line_that_is_wrong_is_a_no() {
             &["--help"],
             &["--timeout", "soon", "--", "/bin/true"],
             &[],
-            &["--config", "/nowhere/hookjail.toml", "--", "/bin/true"],
+            &[
+                "--connect",
+                &socket,
+                "--config",
+                "/nowhere/hookjail.toml",
+                "--",
+                "/bin/true",
+            ],
             // A hook's own words are not hookjail's.
             &["--bogus", "/bin/true", "--observe"],
         ] {

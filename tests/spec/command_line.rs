@@ -327,6 +327,63 @@ fn completions_are_printed_for_each_shell() {
 }
 
 #[test]
+fn completions_have_the_names_that_options_take_and_those_of_own_profiles() {
+    let line = CommandLine::new();
+    let profiles = line.path().join("profiles");
+    fs::create_dir(&profiles).unwrap();
+    fs::write(
+        profiles.join("work-own.toml"),
+        "description = \"x\"\nextends = \"strict\"\n",
+    )
+    .unwrap();
+    let path = line.path().join("hookjail.toml");
+    let config = fs::read_to_string(&path).unwrap();
+    fs::write(path, format!("{config}[profiles]\ndirs = [{profiles:?}]\n")).unwrap();
+    let printed = line.run(&["completions", "bash"]);
+    let script = line.path().join("completions.bash");
+    fs::write(&script, &printed.stdout).unwrap();
+    let completed = |words: &str| {
+        let text = format!(
+            "source {}; COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); \
+             _hookjail hookjail \"${{COMP_WORDS[-1]}}\" \"${{COMP_WORDS[-2]}}\"; echo \"${{COMPREPLY[@]}}\"",
+            script.display()
+        );
+        let output = Command::new("bash").args(["-c", &text]).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    };
+    for (words, expected) in [
+        (
+            "hookjail run --profile work",
+            "work-own workspace-ro workspace-rw worktree",
+        ),
+        ("hookjail profile show stri", "strict"),
+        ("hookjail run --contract claude", "claude_code"),
+        ("hookjail run --as claude", "claude-code"),
+        ("hookjail dispatch --point PreToolUse", "PreToolUse"),
+        ("hookjail dispatch --mode shell_", "shell_exec shell_push"),
+        ("hookjail audit query --end timed", "timed_out"),
+        // The control: an option without names.
+        ("hookjail run --working-dir work", ""),
+    ] {
+        let names = completed(words);
+        assert!(names.split(' ').eq(expected.split(' ')), "{words}: {names}");
+    }
+    // A name that is not completed is taken all the same.
+    let taken = line.run(&[
+        "run",
+        "--dry-run",
+        "--contract",
+        "claude-code",
+        "--point",
+        "PreNew",
+        "--",
+        "/bin/true",
+    ]);
+    assert_eq!(taken.status.code(), Some(0), "{taken:?}");
+}
+
+#[test]
 fn profiles_are_listed_shown_and_validated() {
     let line = CommandLine::new();
     let listed = line.run(&["profile", "list", "--json"]);
@@ -670,6 +727,75 @@ fn a_wrong_name_is_answered_with_those_that_there_are() {
             assert!(told.contains(name), "{words:?}: {told}");
         }
     }
+}
+
+#[test]
+fn a_name_that_is_like_a_known_one_is_answered_with_that() {
+    let line = CommandLine::new();
+    let point = |point| {
+        [
+            "run",
+            "--dry-run",
+            "--contract",
+            "claude-code",
+            "--point",
+            point,
+            "--",
+            "/bin/true",
+        ]
+    };
+    for (words, meant) in [
+        (&point("PreTooluse")[..], "PreToolUse"),
+        (&point("BeforeTool"), "PreToolUse"),
+        (
+            &[
+                "run",
+                "--contract",
+                "codex",
+                "--point",
+                "SessionStrt",
+                "--",
+                "/bin/true",
+            ],
+            "SessionStart",
+        ),
+        (
+            &["run", "--contract", "claude-cod", "/bin/true"],
+            "claude_code",
+        ),
+        (&["run", "--as", "claude", "/bin/true"], "claude-code"),
+        (
+            &[
+                "run",
+                "--contract",
+                "reyn",
+                "--mode",
+                "shel_push",
+                "--",
+                "/bin/true",
+            ],
+            "shell_push",
+        ),
+        (&["run", "--profile", "stict", "--", "/bin/true"], "strict"),
+        (&["profile", "show", "stict"], "strict"),
+        (&["explain", "syscall", "sokcet"], "socket"),
+        (&["explain", "path", "raed", "/"], "read"),
+        (&["audit", "query", "--end", "timedout"], "timed_out"),
+        (&["log", "--end", "exitd"], "exited"),
+        (&["install", "claude-cod"], "claude-code"),
+    ] {
+        let output = line.run(words);
+        assert!(!output.status.success(), "{words:?}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        let spelled = [
+            format!("did you mean `{meant}`?"),
+            format!("a similar value exists: '{meant}'"),
+        ];
+        let is_named = spelled.iter().any(|it| stderr.contains(it.as_str()));
+        assert!(is_named, "{words:?}: {stderr}");
+    }
+    let output = line.run(&point("Nothing:alike"));
+    assert!(output.status.success(), "{output:?}");
 }
 
 #[test]

@@ -351,6 +351,63 @@ mod as_root {
 
     #[test]
     #[ignore = "needs root"]
+    fn removing_the_package_names_the_settings_that_start_it_and_reads_them_as_their_user() {
+        crate::support::needs_root();
+        let home = Home::new();
+        home.settings(SETTINGS, &one("PreToolUse", &guard()));
+        let done = home.hookjail(&["install", "--claude-code", "--yes"]);
+        assert!(done.status.success(), "{done:?}");
+        let fakes = crate::support::directory();
+        let users = format!(
+            "#!/bin/sh\necho ada:x:4243:4243::{}:/bin/sh\n",
+            home.path("").display()
+        );
+        let getent = fakes.path().join("getent");
+        fs::write(&getent, users).unwrap();
+        fs::set_permissions(&getent, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        let program = crate::support::program();
+        let path = format!(
+            "{}:{}:/usr/bin:/bin",
+            fakes.path().display(),
+            program.parent().unwrap().display()
+        );
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/packaging/deb/prerm");
+        let removes = |how: &str| {
+            let mut command = Command::new("timeout");
+            command.args(["60", "sh", script, how]).env("PATH", &path);
+            #[expect(clippy::disallowed_methods, reason = "it is the package's script")]
+            let done = command.output().unwrap();
+            assert!(done.status.success(), "{done:?}");
+            assert!(done.stdout.is_empty(), "{done:?}");
+            String::from_utf8(done.stderr).unwrap()
+        };
+
+        let named = removes("remove");
+        let line = format!("  ada: {}\n", home.path(SETTINGS).display());
+        assert!(named.contains(&line), "{named}");
+        assert!(named.contains("hookjail uninstall --all"), "{named}");
+        assert_eq!(removes("upgrade"), "");
+
+        // Files that a user puts there for root to read, or to wait for.
+        let record = home.path(".local/state/hookjail/settings");
+        let secret = fakes.path().join("secret");
+        fs::write(&secret, "{\"path\": \"/the-secret\"}").unwrap();
+        fs::set_permissions(&secret, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+        std::os::unix::fs::symlink(&secret, record.join("x.changed")).unwrap();
+        assert_eq!(removes("remove"), "");
+        fs::remove_file(record.join("x.changed")).unwrap();
+        let mode = nix::sys::stat::Mode::from_bits_truncate(0o666);
+        nix::unistd::mkfifo(&record.join("x.changed"), mode).unwrap();
+        assert_eq!(removes("remove"), "");
+        fs::remove_file(record.join("x.changed")).unwrap();
+
+        let back = home.hookjail(&["uninstall", "--all", "--yes"]);
+        assert!(back.status.success(), "{back:?}");
+        assert_eq!(removes("remove"), "");
+    }
+
+    #[test]
+    #[ignore = "needs root"]
     fn a_program_that_only_root_can_replace_outlives_its_upgrade_and_another_does_not() {
         crate::support::needs_root();
         let home = Home::new();
@@ -432,4 +489,51 @@ fn a_line_is_allowed_as_a_runtime_reads_it_that_puts_in_its_variables() {
     // Bare, the same answer, and the file.
     assert_eq!(run(&read(written)), confined);
     assert!(home.path("made").exists());
+}
+
+#[test]
+fn a_configuration_that_is_named_and_cannot_be_read_is_an_error_beside_a_daemon() {
+    let home = Home::new();
+    home.settings(SETTINGS, &one("PreToolUse", &guard()));
+    let done = home.hookjail(&["install", "--claude-code", "--yes"]);
+    assert!(done.status.success(), "{done:?}");
+    let line = line(&home.text(SETTINGS), "PreToolUse");
+    home.write("there.toml", "");
+    let [there, missing] = ["there.toml", "misspelt.toml"].map(|name| {
+        let path = home.path(name);
+        path.display().to_string()
+    });
+    let why = format!("cannot load the configuration `{missing}`");
+    for (config, code) in [(&there, 0), (&missing, 2)] {
+        let line = line.replacen(" -- ", &format!(" --config {config} -- "), 1);
+        let done = home.fire_in("p", &line, &call("ls")).wait_with_output();
+        let done = done.unwrap();
+        assert_eq!(done.status.code(), Some(code), "{line}: {done:?}");
+        let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert_eq!(stderr.contains(&why), code != 0, "{stderr}");
+    }
+    let [command, none] = [GUARD, "/bin/true"].map(|name| home.path(name).display().to_string());
+    for (words, code) in [
+        (&["run", "--profile", "develop", "--", &command][..], 0),
+        (
+            &["run", "--dry-run", "--profile", "develop", "--", &command],
+            0,
+        ),
+        (&["dispatch", "--point", "Stop", "--contract", "observe"], 0),
+        (&["ps"], 0),
+        (&["status"], 0),
+        (&["kill", &none], 125),
+    ] {
+        let run = |config: &str| {
+            let done = home.hookjail(&[&["--config", config], words].concat());
+            let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
+            (done.status.code(), stderr)
+        };
+        let (ended, stderr) = run(&missing);
+        assert_eq!(ended, Some(125), "{words:?}: {stderr}");
+        assert!(stderr.contains(&why), "{words:?}: {stderr}");
+        let (ended, stderr) = run(&there);
+        assert_eq!(ended, Some(code), "{words:?}: {stderr}");
+        assert!(!stderr.contains("cannot load"), "{words:?}: {stderr}");
+    }
 }

@@ -188,7 +188,11 @@ impl Home {
         #[expect(clippy::disallowed_methods, reason = "it is the runtime's shell")]
         let mut child = command.spawn().unwrap();
         let mut stdin = child.stdin.take().unwrap();
-        stdin.write_all(event.to_string().as_bytes()).unwrap();
+        match stdin.write_all(event.to_string().as_bytes()) {
+            // A hook may end before it reads its event.
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
+            written => written.unwrap(),
+        }
         child
     }
 

@@ -182,7 +182,17 @@ fn a_plugins_hook_is_bound_to_its_place_and_its_script() {
 
 /// Returns what Claude Code's shell runs for a hook's line.
 fn by_its_shell(home: &Home, line: &str, plugin: Option<&str>, event: &Value) -> Output {
-    let settings: Value = serde_json::from_str(&home.text(".claude/settings.json")).unwrap();
+    by_settings(home, ".claude/settings.json", (line, plugin), event)
+}
+
+/// Returns that where these settings have the prefix.
+fn by_settings(
+    home: &Home,
+    settings: &str,
+    (line, plugin): (&str, Option<&str>),
+    event: &Value,
+) -> Output {
+    let settings: Value = serde_json::from_str(&home.text(settings)).unwrap();
     let prefix = settings["env"]["CLAUDE_CODE_SHELL_PREFIX"]
         .as_str()
         .unwrap();
@@ -255,9 +265,8 @@ fn one_line_of_settings_confines_the_hooks_of_plugins_too_and_is_taken_back() {
     assert_eq!(report["unconfined"][0]["place"], "Stop");
     assert_eq!(report["needed"].as_array().unwrap().len(), 2, "{report}");
     assert_eq!(home.text(projects), before[1]);
-    let guard = "\"$CLAUDE_PROJECT_DIR\"/.claude/hooks/guard.sh";
     for (line, plugin, stopped, why) in [
-        (guard, None, "rm -rf /", "no rm here\n"),
+        (GUARD_LINE, None, "rm -rf /", "no rm here\n"),
         (LINE, Some(ROOT), "cat secret", "no secrets\n"),
     ] {
         let denied = by_its_shell(&home, line, plugin, &call(stopped));
@@ -336,11 +345,16 @@ fn a_runtime_without_a_prefix_and_settings_with_another_are_refused() {
         ".claude/settings.json",
         &json!({"env": {"CLAUDE_CODE_SHELL_PREFIX": "/bin/own"}}),
     );
-    for (runtime, why) in [
-        ("--codex", "leave out --shell-prefix"),
-        ("--claude-code", "remove it, and install again"),
+    for (runtime, option, why) in [
+        ("--codex", "--shell-prefix", "leave out --shell-prefix"),
+        ("--codex", "--local", "use --shared, or leave out --local"),
+        (
+            "--claude-code",
+            "--shell-prefix",
+            "remove it, and install again",
+        ),
     ] {
-        let done = home.hookjail(&["install", runtime, "--shell-prefix", "--yes"]);
+        let done = home.hookjail(&["install", runtime, option, "--yes"]);
         assert_eq!(done.status.code(), Some(125), "{done:?}");
         assert!(
             String::from_utf8_lossy(&done.stderr).contains(why),
@@ -348,4 +362,174 @@ fn a_runtime_without_a_prefix_and_settings_with_another_are_refused() {
         );
     }
     assert_eq!(home.text(".claude/settings.json"), other);
+}
+
+const LOCAL: &str = "p/.claude/settings.local.json";
+const GUARD_LINE: &str = "\"$CLAUDE_PROJECT_DIR\"/.claude/hooks/guard.sh";
+const INSTALL: [&str; 5] = ["--json", "install", "--claude-code", "--local", "--yes"];
+
+/// Writes the project's settings: a guard, a line that writes in the home, an entry without a shell, and no prefix.
+fn shared_settings(home: &Home) -> String {
+    let mut settings = one("PreToolUse", &guard());
+    let entry = |hook: Value| json!([{"hooks": [hook]}]);
+    settings["env"] = json!({"CLAUDE_CODE_SHELL_PREFIX": ""});
+    settings["hooks"]["Stop"] = entry(json!({"type": "command", "command": WRITES}));
+    let exec = json!({"type": "command", "command": "/bin/true", "args": []});
+    settings["hooks"]["SessionEnd"] = entry(exec);
+    home.settings("p/.claude/settings.json", &settings)
+}
+
+const WRITES: &str = "echo x > ~/made";
+
+#[test]
+fn private_settings_of_a_project_confine_its_hooks_and_the_shared_ones_stay() {
+    let home = Home::new();
+    let shared = shared_settings(&home);
+    let users = home.settings(".claude/settings.json", &json!({"model": "m"}));
+    let as_before = |home: &Home| {
+        assert_eq!(home.text("p/.claude/settings.json"), shared);
+        assert_eq!(home.text(".claude/settings.json"), users);
+    };
+    let shown = home.hookjail(&["install", "--claude-code", "--local", "--dry-run"]);
+    assert!(
+        stdout(&shown).contains("CLAUDE_CODE_SHELL_PREFIX"),
+        "{shown:?}"
+    );
+    assert!(!home.path(LOCAL).exists());
+
+    let done = home.hookjail(&INSTALL);
+
+    as_before(&home);
+    let report = json(&done);
+    assert_eq!(done.status.code(), Some(1), "{report}");
+    assert_eq!(report["unread"], json!([]), "{report}");
+    let hooks = report["files"].as_array().unwrap().iter();
+    let hooks = hooks.flat_map(|file| file["hooks"].as_array().unwrap());
+    let left: Vec<_> = hooks.filter(|hook| hook.get("left").is_some()).collect();
+    assert_eq!(left.len(), 1, "{report}");
+    assert_eq!(left[0]["point"], "SessionEnd", "{report}");
+    assert!(left[0].to_string().contains("UNCONFINED"), "{report}");
+
+    let run = |line, event: &Value| by_settings(&home, LOCAL, (line, None), event);
+    let denied = run(GUARD_LINE, &call("rm -rf /"));
+    assert_eq!(denied.status.code(), Some(2), "{denied:?}");
+    assert_eq!(String::from_utf8_lossy(&denied.stderr), "no rm here\n");
+    let passed = run(GUARD_LINE, &call("ls"));
+    let ended = (passed.status.code(), &*stdout(&passed));
+    assert_eq!(ended, (Some(0), ""), "{passed:?}");
+    run(WRITES, &json!({"hook_event_name": "Stop"}));
+    assert!(!home.path("made").exists());
+    let bare = home.fire_in("p", WRITES, &json!({})).wait_with_output();
+    assert!(bare.unwrap().status.success());
+    assert!(home.path("made").exists());
+
+    // Later calls of `install` and `allow` find the hooks that the file confines.
+    let again = json(&home.hookjail(&["--json", "install", "--claude-code", "--yes"]));
+    assert_eq!(again["changed"], false, "{again}");
+    let checked = json(&home.hookjail(&["--json", "allow", "--check"]));
+    assert_eq!(checked["needed"], json!([]), "{checked}");
+    let allowed = checked["allowed"].to_string();
+    assert!(
+        allowed.contains("guard.sh") && allowed.contains("made"),
+        "{checked}"
+    );
+    home.script("p/.claude/hooks/guard.sh", "#!/bin/sh\nexit 0\n");
+    home.own();
+    for words in [&["allow", "--check"][..], &["allow", "--all", "--check"]] {
+        let checked = home.hookjail(words);
+        assert_eq!(checked.status.code(), Some(1), "{checked:?}");
+        assert!(stdout(&checked).contains("guard.sh"), "{checked:?}");
+    }
+    assert!(home.hookjail(&["allow", "--yes"]).status.success());
+
+    // Each of the three ways back removes the file that was made.
+    for back in [
+        &[
+            "install",
+            "--claude-code",
+            "--local",
+            "--uninstall",
+            "--yes",
+        ][..],
+        &["install", "--claude-code", "--uninstall", "--yes"],
+        &["uninstall", "--all", "--yes"],
+    ] {
+        home.hookjail(&INSTALL);
+        assert!(home.path(LOCAL).exists());
+        home.hookjail(back);
+        assert!(!home.path(LOCAL).exists(), "{back:?}");
+        as_before(&home);
+    }
+}
+
+#[test]
+fn private_settings_that_are_there_are_put_back_and_keep_what_came_since() {
+    let home = Home::new();
+    shared_settings(&home);
+    let before = home.settings(LOCAL, &json!({"permissions": {"allow": []}}));
+    home.hookjail(&INSTALL);
+    let done = home.hookjail(&["uninstall", "--all", "--yes"]);
+    assert_eq!(
+        (done.status.success(), home.text(LOCAL)),
+        (true, before),
+        "{done:?}"
+    );
+
+    // Each profile has a program of its own, so that one project does not change another's.
+    home.hookjail(&INSTALL);
+    let launcher = |text: &str| {
+        let settings: Value = serde_json::from_str(text).unwrap();
+        settings["env"]["CLAUDE_CODE_SHELL_PREFIX"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    };
+    let first = launcher(&home.text(LOCAL));
+    home.hookjail(&[&INSTALL[..], &["--profile", "strict"]].concat());
+    let second = launcher(&home.text(LOCAL));
+    for (path, profile) in [(first, "develop"), (second, "strict")] {
+        let text = fs::read_to_string(path).unwrap();
+        assert!(text.contains(&format!(" --profile {profile} ")), "{text}");
+    }
+
+    // The runtime writes the file anew where its user allows a call.
+    let mut settings: Value = serde_json::from_str(&home.text(LOCAL)).unwrap();
+    settings["permissions"]["allow"] = json!(["Bash(ls)"]);
+    home.settings(LOCAL, &settings);
+    home.hookjail(&["uninstall", "--all", "--yes"]);
+    settings.as_object_mut().unwrap().remove("env");
+    let kept: Value = serde_json::from_str(&home.text(LOCAL)).unwrap();
+    assert_eq!(kept, settings);
+}
+
+#[test]
+fn private_settings_that_git_does_not_ignore_are_named_and_no_line_is_confined_twice() {
+    let home = Home::new();
+    shared_settings(&home);
+    let git = |words: &[&str]| {
+        let words = [&["git"], words].concat();
+        #[expect(clippy::disallowed_methods, reason = "git is no hook")]
+        let done = home.command(&words).output().unwrap();
+        assert!(done.status.success(), "{done:?}");
+    };
+    git(&["init", "--quiet", "."]);
+    let report = json(&home.hookjail(&INSTALL));
+    assert!(
+        report["note"].to_string().contains(".git/info/exclude"),
+        "{report}"
+    );
+    home.hookjail(&["uninstall", "--all", "--yes"]);
+    home.write("p/.git/info/exclude", ".claude/settings.local.json\n");
+    let report = json(&home.hookjail(&INSTALL));
+    assert_eq!(report["note"], json!(null), "{report}");
+    home.hookjail(&["uninstall", "--all", "--yes"]);
+
+    home.settings(".claude/settings.json", &one("PreToolUse", &guard()));
+    let users = home.path(".claude/settings.json").display().to_string();
+    home.hookjail(&["install", "--claude-code", "--settings", &users, "--yes"]);
+    let refused = home.hookjail(&INSTALL);
+    assert_eq!(refused.status.code(), Some(125), "{refused:?}");
+    let why = stdout(&refused);
+    assert!(why.contains("put them back first"), "{why}");
+    assert!(!home.path(LOCAL).exists());
 }

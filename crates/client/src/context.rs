@@ -1,14 +1,19 @@
 //! The context of a command: options of every subcommand, and the environment of this process.
 
-use std::path::PathBuf;
+use std::{fs::File, path::PathBuf};
 
 use clap::Args;
 use nix::sys::stat::{Mode, umask};
 
 use hookjail_base::{
     model::variable::DEPTH,
-    util::user_paths::{UserPaths, variable},
+    util::{
+        trusted_file,
+        user_paths::{UserPaths, variable},
+    },
 };
+
+use crate::Failure;
 
 /// Options of every subcommand.
 #[derive(Debug, Args)]
@@ -49,6 +54,22 @@ impl Context {
             paths: UserPaths::read(),
             umask: own_umask(),
         }
+    }
+
+    /// Checks the configuration file that the command line names, which no call to a daemon reads.
+    ///
+    /// # Errors
+    ///
+    /// Fails where it cannot be read, or others can change it.
+    pub fn check_config(&self) -> Result<(), Failure> {
+        let Some(path) = &self.config else {
+            return Ok(());
+        };
+        let opened = trusted_file::open_own_or_roots(path, File::options().read(true));
+        opened.map(drop).map_err(|error| {
+            let path = path.display();
+            Failure::new(format!("cannot load the configuration `{path}`: {error}"))
+        })
     }
 }
 

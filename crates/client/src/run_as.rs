@@ -370,6 +370,7 @@ pub fn run(run: &RunArgs, runtime: Option<Adopted>, context: &Context) -> ExitCo
         Err(said) => return post.say(&said),
     };
     let read = payload.read.map_err(Failure::from);
+    let read = read.and_then(|()| context.check_config());
     if env::var_os(PREVIEW).is_some() {
         let refusal = read.and_then(|()| hook.preview(context, payload.bytes));
         return post.say(&previewed(refusal));

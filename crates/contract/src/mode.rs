@@ -5,7 +5,10 @@ use std::{collections::BTreeSet, ffi::OsString, path::PathBuf};
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
-use hookjail_base::model::{Event, InvalidField, OnFailure, check_name};
+use hookjail_base::{
+    model::{Event, InvalidField, OnFailure, check_name},
+    util::nearest::did_you_mean,
+};
 
 use super::{
     BlockedBy, ContractEvent, Decision, Defaults, End, Entry, Envelope, Folded, Lifetime, Members,
@@ -33,18 +36,19 @@ impl Mode {
         let modes: Vec<_> = of_contract()
             .map(|m| m.facts().modes[0])
             .map(|name| if name.is_empty() { "command" } else { name })
-            .map(|name| format!("`{name}`"))
             .collect();
         if !modes.is_empty() {
-            let problem = format!("must be {} under `{contract}`", modes.join(" or "));
+            let meant = did_you_mean(mode, modes.iter().copied());
+            let modes: Vec<_> = modes.iter().map(|name| format!("`{name}`")).collect();
+            let modes = modes.join(" or ");
+            let problem = format!("must be {modes} under `{contract}`{meant}");
             return Err(InvalidField::new("mode", problem));
         }
         let mut names: Vec<_> = Self::ALL.map(|mode| mode.facts().contract).into();
         names.dedup();
-        let problem = format!(
-            "`{contract}` is none that there is: one of {}",
-            names.join(", ")
-        );
+        let meant = did_you_mean(contract, names.iter().copied());
+        let names = names.join(", ");
+        let problem = format!("`{contract}` is none that there is{meant}: one of {names}");
         Err(InvalidField::new("contract", problem))
     }
 
@@ -141,8 +145,10 @@ impl Mode {
         let facts = self.facts();
         facts.stop_at(point).ok_or_else(|| {
             let names: Vec<_> = facts.points.iter().map(|known| known.name).collect();
-            let contract = facts.contract;
-            let problem = format!("`{point}` is none of `{contract}`: {}", names.join(", "));
+            let alike = names.iter().find(|known| is_alike(known, point));
+            let meant = did_you_mean(alike.unwrap_or(&point), names.iter().copied());
+            let (contract, names) = (facts.contract, names.join(", "));
+            let problem = format!("`{point}` is none of `{contract}`{meant}: {names}");
             InvalidField::new("event.point", problem)
         })
     }

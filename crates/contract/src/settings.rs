@@ -29,6 +29,8 @@ pub struct Settings {
 /// A variable that names a program to which the runtime hands every line that it would run by a shell, as one argument.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ShellPrefix {
+    /// The settings of a project that are one user's own.
+    pub local: &'static str,
     /// A part of every line of the runtime's own tool.
     pub of_tools: &'static str,
     /// The variable, of the environment or of `env` in settings.

@@ -25,7 +25,7 @@ use super::{
     },
     NamedRuntime, agreed,
     plan::{Becomes, Planner, Purpose},
-    prefix,
+    prefix::{self, Prefix},
     settings::{self, SettingsFile},
     sources::{self, Elsewhere},
 };
@@ -61,7 +61,7 @@ struct Found {
     /// Commands that are allowed as they are.
     allowed: BTreeSet<String>,
     /// Commands that no consent can allow, and files that cannot be read, with the reasons.
-    broken: Vec<(String, String)>,
+    broken: BTreeSet<(String, String)>,
     /// How many consents there are for directories that are gone.
     gone: BTreeMap<PathBuf, usize>,
     needed: Vec<Needed>,
@@ -237,34 +237,40 @@ impl Found {
             )],
         };
         let mut found = Self::default();
+        let none = projects.is_empty().then_some(&[][..]);
+        let each: Vec<&[PathBuf]> = projects.chunks(1).chain(none).collect();
         for runtime in Adopted::all().into_iter().filter(|it| !it.answers_by_code) {
             let named = NamedRuntime {
                 name: runtime.name,
                 runtime,
             };
-            let profile = prefix::active(context, config, runtime);
-            let mut elsewhere = sources::look(named, context, config, &projects)?;
-            if let Some(profile) = &profile {
-                let planner = planner(&book, registry.as_ref(), named, Some(profile));
-                let project = projects.first().map_or(Path::new("/"), PathBuf::as_path);
-                let launcher = prefix::path(config, runtime);
-                prefix::cover(&mut elsewhere, &planner, (&launcher, project), context);
+            let mut unconfined = Elsewhere::default();
+            for projects in &each {
+                let project = projects.first().map(PathBuf::as_path);
+                let prefix = Prefix::find(context, config, runtime, project);
+                let profile = prefix.as_ref().map(|it| &*it.profile);
+                let planner = planner(&book, registry.as_ref(), named, profile);
+                let mut elsewhere = sources::look(named, context, config, projects)?;
+                if let Some(prefix) = &prefix {
+                    let project = project.unwrap_or(Path::new("/"));
+                    prefix::cover(&mut elsewhere, &planner, (prefix, project), context);
+                }
+                found.prefixed(&mut elsewhere);
+                unconfined.loose.append(&mut elsewhere.loose);
+                unconfined.unread.append(&mut elsewhere.unread);
+                for (path, project) in settings::found(runtime, context, projects) {
+                    let file = settings::open(runtime, path.clone(), project, context, config);
+                    let added = file.and_then(|file| found.file(&planner, file));
+                    if let Err(failure) = added {
+                        let path = path.display().to_string();
+                        found.broken.insert((path, failure.message));
+                    }
+                }
             }
-            found.prefixed(&mut elsewhere);
-            let summary = elsewhere.summary();
+            let summary = unconfined.summary();
             found
                 .unconfined
                 .extend(summary.map(|it| (runtime.name, it)));
-            for (path, project) in settings::found(runtime, context, &projects) {
-                let file = settings::open(runtime, path.clone(), project, context, config);
-                let planner = planner(&book, registry.as_ref(), named, profile.as_deref());
-                let added = file.and_then(|file| found.file(&planner, file));
-                if let Err(failure) = added {
-                    found
-                        .broken
-                        .push((path.display().to_string(), failure.message));
-                }
-            }
         }
         match all {
             true => found.list(&book, None),
@@ -299,7 +305,7 @@ impl Found {
                 Becomes::Allowed(command) => drop(self.allowed.insert(command)),
                 Becomes::Left(why) => self
                     .broken
-                    .push((format!("{source}: {}", step.before), why)),
+                    .extend([(format!("{source}: {}", step.before), why)]),
                 Becomes::Changed(change) => {
                     if let Some(refused) = change.refused {
                         self.need(change.bound, refused, source);
@@ -343,7 +349,7 @@ impl Found {
                 }) => self.need(bound, refused, "allowed before".to_owned()),
                 Err(failure) => {
                     let gone = format!("allowed before: {}", typed(&entry.command));
-                    self.broken.push((gone, failure.message));
+                    self.broken.insert((gone, failure.message));
                 }
             }
         }

@@ -80,6 +80,9 @@ pub(super) struct InstallArgs {
     /// Have the runtime hand every line to hookjail by one variable of the user's settings, and rewrite no line of a shell
     #[arg(long, conflicts_with = "settings")]
     shell_prefix: bool,
+    /// Confine the hooks of sessions in this project for this user alone, by one variable of the project's private settings
+    #[arg(long, conflicts_with_all = ["settings", "shell_prefix"])]
+    local: bool,
     /// Have a project's lines start hookjail by a program in the project, for those who share it. Without hookjail hooks deny, or run
     /// bare
     #[arg(
@@ -88,7 +91,7 @@ pub(super) struct InstallArgs {
         num_args = 0..=1,
         require_equals = true,
         default_missing_value = "deny",
-        conflicts_with_all = ["shell_prefix", "uninstall"]
+        conflicts_with_all = ["local", "shell_prefix", "uninstall"]
     )]
     shared: Option<Absent>,
     /// Do not run guards with sample events, confined, before they are switched
@@ -167,7 +170,7 @@ impl InstallArgs {
     pub(super) fn run(mut self, context: &Context) -> Result<ExitCode, Failure> {
         let config = context.load()?;
         let project = self.project(context)?;
-        self.find_prefix(context, &config)?;
+        self.find_prefix(context, &config, &project)?;
         if self.shared.is_some() {
             let program = env::current_exe()?.with_file_name(THIN);
             if let Some(why) = shared::out_of_place(&program, context.call.paths.home.as_deref()) {
@@ -189,6 +192,10 @@ impl InstallArgs {
             let mut programs = programs.filter_map(|it| SharedProgram::of_settings(it, runtime));
             programs.try_for_each(|it| it.check_answer(absent))?;
         }
+        let files = match self.local {
+            true => self.with_local(files, context, &config, &project)?,
+            false => files,
+        };
         let mut hooks = files.iter().filter_map(|file| file.hooks().ok());
         let has_hooks = hooks.any(|(hooks, _)| !hooks.is_empty());
         if !self.uninstall && (has_hooks || self.shell_prefix) {
@@ -196,7 +203,7 @@ impl InstallArgs {
             profile::find(&Assembly::registry(&config)?, &self.profile)?;
         }
         let mut planned = self.plan(&config, files, (&project, unread))?;
-        if self.shell_prefix {
+        if self.shell_prefix && !self.uninstall {
             self.plan_prefix(context, &config, (&mut planned, &mut elsewhere), &project)?;
         }
         if planned.is_empty() && elsewhere.loose.is_empty() {
@@ -246,6 +253,7 @@ impl InstallArgs {
             backups,
             checked,
             daemon: socket,
+            note: planned.iter().find_map(|it| it.file.note(&project)),
         };
         self.report(context, (&planned, &elsewhere), Some(done));
         self.offer_to_learn(context, &planned)?;
@@ -253,6 +261,27 @@ impl InstallArgs {
             true => code(&planned, &elsewhere),
             false => ExitCode::FAILURE,
         })
+    }
+
+    /// Adds the project's private settings, which are made where there are none; to put back, returns these alone.
+    ///
+    /// # Errors
+    ///
+    /// Fails where they are there and cannot be read.
+    fn with_local(
+        &self,
+        mut files: Vec<SettingsFile>,
+        context: &Context,
+        config: &Config,
+        project: &Path,
+    ) -> Result<Vec<SettingsFile>, Failure> {
+        if self.uninstall {
+            files.retain(SettingsFile::is_local);
+        } else if !files.iter().any(SettingsFile::is_local) {
+            let runtime = self.runtime.runtime;
+            files.push(settings::local(runtime, project, context, config)?);
+        }
+        Ok(files)
     }
 
     /// Returns the programs of projects that are written.
@@ -373,8 +402,19 @@ impl InstallArgs {
                     continue;
                 }
             };
-            if let Some(why) = file.file.why_kept().or_else(|| steered.clone()) {
+            let kept = file.file.why_kept().or_else(|| steered.clone());
+            let past = (self.local && !file.file.is_local()).then(|| {
+                "the entry is UNCONFINED, as the runtime starts it without a shell; write it as a shell's line".to_owned()
+            });
+            if let Some(why) = kept.or(past) {
                 file.leave_edits(&why);
+            }
+            if self.uninstall {
+                let prefix = prefix::taken_back(&file.file, config);
+                file.prefix = prefix.map_err(Failure::new)?;
+                if let Some(why) = file.file.why_kept().filter(|_| file.prefix.is_some()) {
+                    return Err(Failure::new(why));
+                }
             }
             planned.push(file);
         }
@@ -726,7 +766,7 @@ impl InstallArgs {
             }
             backups.extend(file.write(&edits, !self.uninstall)?);
             if let Some(shared) = shared.filter(|_| self.uninstall) {
-                shared.remove_unused(&file.path);
+                shared.remove_unused();
             }
         }
         Ok(backups)

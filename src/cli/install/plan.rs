@@ -32,6 +32,10 @@ use super::{
     unserved,
 };
 
+/// Why a line with hookjail in it is not handed to hookjail.
+const CONFINED_TWICE: &str =
+    "its own line confines it, which cannot be confined again; take that back first: --uninstall";
+
 /// The plan for one hook.
 pub(in crate::cli) struct InstallStep {
     pub(super) becomes: Becomes,
@@ -118,6 +122,12 @@ impl Planned {
 }
 
 impl Planned {
+    /// Returns whether a line has hookjail in it, where the runtime is to hand it to hookjail.
+    pub(super) fn is_confined_twice(&self) -> bool {
+        let mut steps = self.steps.iter();
+        steps.any(|step| matches!(&step.becomes, Becomes::Left(why) if why == CONFINED_TWICE))
+    }
+
     /// Leaves the hooks whose lines would be edited.
     pub(super) fn leave_edits(&mut self, why: &str) {
         for step in &mut self.steps {
@@ -250,9 +260,7 @@ impl Planner<'_> {
         let confined = self.confined(hook, &value, &variables, read)?;
         if self.by_prefix {
             return match confined {
-                Some(_) => Err(
-                    "its own line confines it, which cannot be confined again; take that back first: --uninstall".to_owned(),
-                ),
+                Some(_) => Err(CONFINED_TWICE.to_owned()),
                 None => self.prefixed(file, hook, text),
             };
         }

@@ -1,4 +1,4 @@
-//! `hookjail install --shell-prefix`: has a runtime hand every line that it would run by a shell to hookjail, and rewrites none.
+//! `hookjail install --shell-prefix` and `--local`: has a runtime hand every line that it would run by a shell to hookjail, and rewrites none.
 
 use std::{
     collections::BTreeSet,
@@ -12,7 +12,11 @@ use hookjail_client::{
     Failure, shell_prefix,
     thin::{THIN, WHOLE},
 };
-use hookjail_contract::{Registered, adopt::Adopted, settings::Holds};
+use hookjail_contract::{
+    Registered,
+    adopt::Adopted,
+    settings::{Holds, Settings},
+};
 use hookjail_daemon::{config::Config, daemon::Assembly, hooks::load::peek};
 use hookjail_policy::Policy;
 
@@ -32,41 +36,97 @@ use super::{
 const ENV: &str = "env";
 
 /// Returns the path of the program that a runtime hands its lines to: it takes no argument but the line.
-pub(super) fn path(config: &Config, runtime: Adopted) -> PathBuf {
-    let state = config.former_settings();
-    state.with_file_name("shell-prefix").join(runtime.name)
-}
-
-/// Returns the profile under which a runtime's lines run, where the user's settings hand them to hookjail.
-pub(super) fn active(context: &Context, config: &Config, runtime: Adopted) -> Option<String> {
-    let variable = runtime.shell_prefix?.variable;
-    let home = context.call.paths.home.as_deref()?;
-    let path = path(config, runtime);
-    let names = |settings: &&str| {
-        let text = peek(&home.join(settings)).ok()?;
-        let settings: Value = serde_json::from_str(&text).ok()?;
-        let prefix = settings.get(ENV)?.get(variable)?.as_str()?;
-        (Path::new(prefix) == path).then_some(())
+///
+/// Private settings of projects have one for each profile.
+fn path(config: &Config, runtime: Adopted, local: Option<&str>) -> PathBuf {
+    let name = match local {
+        None => runtime.name.to_owned(),
+        Some(profile) => format!("{}-{profile}", runtime.name),
     };
-    runtime.settings.user.iter().find_map(names)?;
-    let text = peek(&path).ok()?;
-    let (_, after) = text.split_once(" --profile ")?;
-    after.split_whitespace().next().map(str::to_owned)
+    let state = config.former_settings();
+    state.with_file_name("shell-prefix").join(name)
 }
 
-/// Returns the edit that takes the prefix out of the user's settings; `None` where they have none that `install` wrote.
-pub(super) fn taken_back(
-    file: &SettingsFile,
-    (context, config): (&Context, &Config),
-    runtime: Adopted,
-) -> Option<Edit> {
-    active(context, config, runtime).filter(|_| !file.is_projects)?;
-    let value = path(config, runtime).display().to_string();
-    removal(
-        file.plain_body(),
-        (runtime.shell_prefix?.variable, &value),
-        file.was_body(),
-    )
+/// Returns whether a program is one that `install` writes.
+fn is_own(config: &Config, runtime: Adopted, program: &Path) -> bool {
+    program.parent() == path(config, runtime, None).parent()
+}
+
+/// A shell prefix of hookjail's that counts.
+pub(super) struct Prefix {
+    /// Whether it stands in private settings of a project.
+    pub(super) is_local: bool,
+    /// The program that the runtime hands its lines to.
+    pub(super) launcher: PathBuf,
+    pub(super) profile: String,
+}
+
+impl Prefix {
+    /// Finds the one of a project's sessions: its private settings outrank the user's.
+    pub(super) fn find(
+        context: &Context,
+        config: &Config,
+        runtime: Adopted,
+        project: Option<&Path>,
+    ) -> Option<Self> {
+        let settings = runtime.shell_prefix?;
+        let home = context.call.paths.home.as_deref()?;
+        let local = project.map(|project| (project.join(settings.local), true));
+        let user = runtime.settings.user.iter();
+        let user = user.map(|file| (home.join(file), false));
+        local.into_iter().chain(user).find_map(|(file, is_local)| {
+            let body: Value = serde_json::from_str(&peek(&file).ok()?).ok()?;
+            let launcher = body.get(ENV)?.get(settings.variable)?.as_str()?;
+            let launcher = Some(PathBuf::from(launcher));
+            let launcher = launcher.filter(|it| is_own(config, runtime, it))?;
+            let text = peek(&launcher).ok()?;
+            let (_, after) = text.split_once(" --profile ")?;
+            let profile = after.split_whitespace().next()?;
+            let expected = path(config, runtime, is_local.then_some(profile));
+            (launcher == expected).then(|| Self {
+                is_local,
+                launcher,
+                profile: profile.to_owned(),
+            })
+        })
+    }
+
+    /// Returns whether settings with another prefix are switched off by this one.
+    fn outranks(&self, runtime: Adopted, file: &Path) -> bool {
+        let Settings { project, user } = runtime.settings;
+        let mut lower = project.iter().chain(user);
+        let is_local = runtime
+            .shell_prefix
+            .is_some_and(|it| file.ends_with(it.local));
+        self.is_local && !is_local && lower.any(|name| file.ends_with(name))
+    }
+}
+
+/// Returns the edit that takes the prefix out of settings; `None` where they have none that `install` wrote.
+///
+/// # Errors
+///
+/// Fails where it is there in another form.
+pub(super) fn taken_back(file: &SettingsFile, config: &Config) -> Result<Option<Edit>, String> {
+    let runtime = file.runtime();
+    let Some(prefix) = runtime.shell_prefix else {
+        return Ok(None);
+    };
+    let value = edit::member(Syntax::Json, file.plain_body(), ENV, prefix.variable);
+    let is_own = |value: &Value| {
+        let value = value.as_str().map(Path::new);
+        value.is_some_and(|it| is_own(config, runtime, it))
+    };
+    if !value.is_some_and(|(_, value)| is_own(&value)) {
+        return Ok(None);
+    }
+    let edit = removal(file.plain_body(), prefix.variable, file.was_body());
+    edit.map(Some).ok_or_else(|| {
+        format!(
+            "`{}` is written otherwise; remove it from `{ENV}` yourself",
+            prefix.variable
+        )
+    })
 }
 
 /// A program of a shell that hands a line on.
@@ -101,7 +161,7 @@ pub(super) struct PrefixedLine<'a> {
 }
 
 impl InstallArgs {
-    /// Goes on by the shell prefix where the user's settings have it, under its profile unless another is named.
+    /// Goes on by the shell prefix that counts in a project, under its profile unless another is named.
     ///
     /// # Errors
     ///
@@ -110,22 +170,45 @@ impl InstallArgs {
         &mut self,
         context: &Context,
         config: &Config,
+        project: &Path,
     ) -> Result<(), Failure> {
         let runtime = self.runtime.runtime;
-        if self.shell_prefix && runtime.shell_prefix.is_none() {
+        if (self.shell_prefix || self.local) && runtime.shell_prefix.is_none() {
             let name = runtime.name;
+            let instead = match self.local {
+                true => "use --shared, or leave out --local",
+                false => "leave out --shell-prefix",
+            };
             return Err(Failure::new(format!(
-                "{name} hands its lines to no other program; leave out --shell-prefix"
+                "{name} hands its lines to no other program; {instead}"
             )));
         }
-        if let Some(profile) = active(context, config, runtime)
-            && self.settings.is_none()
-            && !self.shell_prefix
-        {
-            self.shell_prefix = true;
-            self.profile = profile;
+        if self.local && context.call.paths.home.as_deref() == Some(project) {
+            return Err(Failure::new(
+                "the home is no project; use --shell-prefix for all projects",
+            ));
         }
+        let is_unnamed = self.settings.is_none() && !self.shell_prefix && !self.local;
+        if let Some(prefix) = Prefix::find(context, config, runtime, Some(project))
+            && is_unnamed
+            && !self.uninstall
+        {
+            self.local = prefix.is_local;
+            self.shell_prefix = true;
+            self.profile = prefix.profile;
+        }
+        self.shell_prefix |= self.local;
         Ok(())
+    }
+
+    /// Returns the prefix that is written.
+    fn prefix(&self, config: &Config) -> Prefix {
+        let local = self.local.then_some(&*self.profile);
+        Prefix {
+            is_local: self.local,
+            launcher: path(config, self.runtime.runtime, local),
+            profile: self.profile.clone(),
+        }
     }
 
     /// Builds the program that the runtime hands its lines to.
@@ -134,7 +217,7 @@ impl InstallArgs {
     ///
     /// Fails where the runtime would not start it by its path, or `hookjail-run` is not there.
     pub(super) fn launcher(&self, config: &Config) -> Result<Launcher, Failure> {
-        let path = path(config, self.runtime.runtime);
+        let path = self.prefix(config).launcher;
         let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._+@-".contains(letter);
         let shown = path.display().to_string();
         if !shown.chars().all(is_plain) {
@@ -160,11 +243,11 @@ impl InstallArgs {
         Ok(Launcher { path, text })
     }
 
-    /// Plans the edit of the user's settings, and the consents for what is elsewhere.
+    /// Plans the edit of the user's settings, or of the private ones of a project, and the consents for what is elsewhere.
     ///
     /// # Errors
     ///
-    /// Fails where the user has no settings, or they name another program.
+    /// Fails where the user has no settings, they name another program, or a line would be confined twice.
     pub(super) fn plan_prefix(
         &self,
         context: &Context,
@@ -176,41 +259,49 @@ impl InstallArgs {
         let Some(variable) = runtime.shell_prefix.map(|it| it.variable) else {
             return Ok(());
         };
-        let launcher = path(config, runtime);
-        let own = planned.iter_mut().find(|it| !it.file.is_projects);
-        let Some(own) = own else {
+        let prefix = self.prefix(config);
+        let is_place = |it: &&mut Planned| match self.local {
+            true => it.file.is_local(),
+            false => !it.file.is_projects,
+        };
+        let Some(own) = planned.iter_mut().find(is_place) else {
             let user = runtime.settings.user.first().copied().unwrap_or_default();
-            return Err(Failure::new(format!(
-                "`{user}` is not in the home; make it with `{{}}`, and install again"
-            )));
+            return Err(Failure::new(match self.local {
+                true => "the project's private settings are not read; mend them, and install again"
+                    .to_owned(),
+                false => {
+                    format!("`{user}` is not in the home; make it with `{{}}`, and install again")
+                }
+            }));
         };
-        let (body, value) = (own.file.plain_body(), launcher.display().to_string());
-        let by_hand =
-            || format!("`{variable}` is written otherwise; remove it from `env` yourself");
-        let edit = match self.uninstall {
-            true => removal(body, (variable, &value), own.file.was_body())
-                .map(Some)
-                .ok_or_else(by_hand),
-            false => insertion(body, variable, &value),
-        };
+        let is_replaced = |now: &Path| is_own(config, runtime, now);
+        let value = prefix.launcher.display().to_string();
+        let edit = insertion(own.file.plain_body(), (variable, &value), is_replaced);
         own.prefix = edit.map_err(Failure::new)?;
-        if let Some(why) = own.file.why_kept().filter(|_| own.prefix.is_some()) {
-            return Err(Failure::new(why));
+        if own.prefix.is_some() {
+            if let Some(why) = own.file.why_kept() {
+                return Err(Failure::new(why));
+            }
+            let mut twice = planned.iter().filter(|it| it.is_confined_twice());
+            if let Some(planned) = twice.next() {
+                return Err(Failure::new(format!(
+                    "`{}` has lines that confine themselves, which would be refused; put them back first: --uninstall",
+                    planned.file.path.display()
+                )));
+            }
         }
-        if !self.uninstall {
-            self.launcher(config)?;
-            let registry = Assembly::registry(config).ok();
-            let planner = Planner {
-                book: &Book::open(config)?,
-                by_prefix: true,
-                profile: &self.profile,
-                purpose: Purpose::Confine,
-                registry: registry.as_ref(),
-                runtime: self.runtime,
-                shared: None,
-            };
-            cover(elsewhere, &planner, (&launcher, project), context);
-        }
+        self.launcher(config)?;
+        let registry = Assembly::registry(config).ok();
+        let planner = Planner {
+            book: &Book::open(config)?,
+            by_prefix: true,
+            profile: &self.profile,
+            purpose: Purpose::Confine,
+            registry: registry.as_ref(),
+            runtime: self.runtime,
+            shared: None,
+        };
+        cover(elsewhere, &planner, (&prefix, project), context);
         Ok(())
     }
 }
@@ -219,7 +310,7 @@ impl InstallArgs {
 pub(super) fn cover(
     elsewhere: &mut Elsewhere,
     planner: &Planner<'_>,
-    (launcher, project): (&Path, &Path),
+    (counts, project): (&Prefix, &Path),
     context: &Context,
 ) {
     let home = context.call.paths.home.as_deref();
@@ -259,13 +350,10 @@ pub(super) fn cover(
             }
         }
     }
-    let variable = planner
-        .runtime
-        .runtime
-        .shell_prefix
-        .map_or("", |it| it.variable);
+    let runtime = planner.runtime.runtime;
+    let variable = runtime.shell_prefix.map_or("", |it| it.variable);
     for (file, prefix) in &elsewhere.prefixes {
-        if Path::new(prefix) != launcher {
+        if Path::new(prefix) != counts.launcher && !counts.outranks(runtime, file) {
             elsewhere.unread.insert(Unread {
                 file: file.clone(),
                 why: format!(
@@ -371,16 +459,26 @@ impl Planner<'_> {
     }
 }
 
-/// Returns the edit that adds a variable to settings; `None` where they have it.
+/// Returns the edit that gives a variable of settings its value; `None` where they have it.
 ///
 /// # Errors
 ///
-/// Fails where they give it another value, or are no object.
-fn insertion(body: &str, name: &str, value: &str) -> Result<Option<Edit>, String> {
+/// Fails where they give it another value that is not to be replaced, or are no object.
+fn insertion(
+    body: &str,
+    (name, value): (&str, &str),
+    is_replaced: impl Fn(&Path) -> bool,
+) -> Result<Option<Edit>, String> {
     let pair = format!("{}: {}", json!(name), json!(value));
-    if let Some((_, now)) = edit::member(Syntax::Json, body, ENV, name) {
-        return match now == json!(value) {
-            true => Ok(None),
+    if let Some((place, now)) = edit::member(Syntax::Json, body, ENV, name) {
+        if now == json!(value) {
+            return Ok(None);
+        }
+        return match now.as_str().is_some_and(|now| is_replaced(Path::new(now))) {
+            true => Ok(Some(Edit {
+                place,
+                text: json!(value).to_string(),
+            })),
             false => Err(format!(
                 "`env` sets `{name}` already; remove it, and install again"
             )),
@@ -406,32 +504,47 @@ fn insertion(body: &str, name: &str, value: &str) -> Result<Option<Edit>, String
     Ok(Some(Edit { place, text }))
 }
 
-/// Returns the edit that takes a variable out of settings as [`insertion`] put it there; `None` where it is not there so.
+/// Returns the edit that takes a variable out of settings, with an `env` that has no other; `None` where it is not there.
 ///
 /// `was` is the text as it was: where the variable was the first of an empty `env`, that stays.
-fn removal(body: &str, (name, value): (&str, &str), was: Option<&str>) -> Option<Edit> {
-    let (_, now) = edit::member(Syntax::Json, body, ENV, name)?;
-    if now != json!(value) {
+fn removal(body: &str, name: &str, was: Option<&str>) -> Option<Edit> {
+    let pair = without(body, ENV, name)?;
+    let (_, env) = edit::member(Syntax::Json, body, "", ENV)?;
+    let is_last = env.as_object()?.len() == 1;
+    let stays = was.is_some_and(|was| edit::make(body, std::slice::from_ref(&pair)) == was);
+    match is_last && !stays {
+        true => without(body, "", ENV),
+        false => Some(pair),
+    }
+}
+
+/// Returns the edit that takes a member out of an object, with its comma.
+fn without(body: &str, object: &str, key: &str) -> Option<Edit> {
+    let (value, _) = edit::member(Syntax::Json, body, object, key)?;
+    let key = json!(key).to_string();
+    let before = &body[..value.start];
+    let start = before.rfind(&key)?;
+    if before[start + key.len()..].trim() != ":" {
         return None;
     }
-    let pair = format!("{}: {}", json!(name), json!(value));
-    let whole = format!("\"{ENV}\": {{{pair}}}");
-    let spellings = [format!("{whole}, "), whole, format!("{pair}, "), pair];
-    let found = spellings.iter().filter_map(|text| {
-        let start = body.find(text.as_str())?;
-        Some(Edit {
-            place: start..start + text.len(),
-            text: String::new(),
-        })
-    });
-    let found: Vec<_> = found.collect();
-    let as_it_was =
-        |edit: &&Edit| was.is_some_and(|was| edit::make(body, std::slice::from_ref(*edit)) == was);
-    found
-        .iter()
-        .find(as_it_was)
-        .or_else(|| found.first())
-        .cloned()
+    let rest = &body[value.end..];
+    let place = match (
+        rest.trim_start().strip_prefix(','),
+        body[..start].trim_end(),
+    ) {
+        // With the one space that `install` writes behind the comma, or the line's end and the indentation.
+        (Some(next), _) => {
+            let end = match next.strip_prefix(' ') {
+                Some(next) => next,
+                None => next.trim_start(),
+            };
+            start..body.len() - end.len()
+        }
+        (None, earlier) if earlier.ends_with(',') => earlier.len() - 1..value.end,
+        (None, _) => start..value.end,
+    };
+    let text = String::new();
+    Some(Edit { place, text })
 }
 
 #[cfg(test)]
@@ -447,15 +560,43 @@ mod tests {
             "{\"env\": {}}",
             "{\"a\":[{\"env\":1}],\n\t\"env\" : { \"X\": \"y\" }}",
         ] {
-            let edit = insertion(before, "P", "/p").unwrap().unwrap();
+            let none = |_: &Path| false;
+            let edit = insertion(before, ("P", "/p"), none).unwrap().unwrap();
             let after = edit::make(before, &[edit]);
             let settings: Value = serde_json::from_str(&after).unwrap();
             assert_eq!(settings["env"]["P"], "/p", "{after}");
-            assert_eq!(insertion(&after, "P", "/p"), Ok(None));
-            assert!(insertion(&after, "P", "/other").is_err());
-            let edit = removal(&after, ("P", "/p"), Some(before)).unwrap();
+            assert_eq!(insertion(&after, ("P", "/p"), none), Ok(None));
+            assert!(insertion(&after, ("P", "/other"), none).is_err());
+            let edit = insertion(&after, ("P", "/other"), |now| now == Path::new("/p"));
+            let other = edit::make(&after, &[edit.unwrap().unwrap()]);
+            assert_eq!(other, after.replace("/p", "/other"));
+            let edit = removal(&after, "P", Some(before)).unwrap();
             assert_eq!(edit::make(&after, &[edit]), before);
-            assert_eq!(removal(before, ("P", "/p"), None), None);
+            assert_eq!(removal(before, "P", None), None);
+        }
+    }
+
+    #[test]
+    fn a_variable_goes_from_settings_that_the_runtime_has_written_again() {
+        let all = json!({"a": [1], "env": {"O": "o", "P": "/p", "Q": "q"}, "z": {"P": 1}});
+        for others in [&["O", "Q"][..], &["O"], &["Q"], &[]] {
+            let mut before = all.clone();
+            let env = before["env"].as_object_mut().unwrap();
+            env.retain(|name, _| name == "P" || others.contains(&name.as_str()));
+            for text in [
+                before.to_string(),
+                serde_json::to_string_pretty(&before).unwrap(),
+            ] {
+                let edit = removal(&text, "P", Some("{}\n")).unwrap();
+                let after = edit::make(&text, &[edit]);
+                let after: Value = serde_json::from_str(&after).unwrap();
+                let mut expected = before.clone();
+                expected["env"].as_object_mut().unwrap().remove("P");
+                if others.is_empty() {
+                    expected.as_object_mut().unwrap().remove("env");
+                }
+                assert_eq!(after, expected, "{text}");
+            }
         }
     }
 }

@@ -28,6 +28,8 @@ pub(super) struct Done {
     /// The obsolete backups that remain after hooks were put back.
     pub(super) backups: Vec<PathBuf>,
     pub(super) checked: CheckedLines,
+    /// A remark on a file that was made.
+    pub(super) note: Option<String>,
     /// The daemon's socket, where one is needed, or why it does not listen.
     pub(super) daemon: Option<Result<PathBuf, Failure>>,
 }
@@ -46,6 +48,7 @@ impl InstallArgs {
             backups,
             checked,
             daemon,
+            note,
         } = done.unwrap_or_default();
         if context.call.json {
             let daemon = daemon.map(|daemon| match daemon {
@@ -60,6 +63,7 @@ impl InstallArgs {
                 "files": files,
                 "needed": elsewhere.needed_as_json(),
                 "next": follow_up,
+                "note": note,
                 "refused": checked.refused,
                 "unconfined": elsewhere.unconfined_as_json(),
                 "unread": elsewhere.unread_as_json(),
@@ -114,6 +118,7 @@ impl InstallArgs {
             let stays = "what was allowed, until `hookjail consent revoke`, and the journal";
             rows.row("stays", stays);
         }
+        rows.each("note", note);
         rows.each("next", follow_up);
         if !self.uninstall {
             rows.line(summary((planned, elsewhere), is_done));

@@ -9,13 +9,14 @@ use std::{
     ops::Range,
     os::unix::{ffi::OsStrExt, fs::MetadataExt},
     path::{Component, Path, PathBuf},
+    process::{self, Stdio},
 };
 
 use nix::{
     errno::Errno,
     fcntl::{AtFlags, OFlag},
     sys::stat::Mode,
-    unistd::{AccessFlags, faccessat, geteuid, mkdtemp},
+    unistd::{AccessFlags, UnlinkatFlags, faccessat, geteuid, mkdtemp, unlinkat},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -55,11 +56,13 @@ pub(super) struct SettingsFile {
     contract: &'static str,
     /// The directory that it was read from. Whatever has that directory's path later, it is written here.
     directory: File,
-    /// Its owner and mode.
+    /// Its owner and mode; those of its directory where it is made.
     metadata: Metadata,
     syntax: Syntax,
     switches: Switches,
     home: Option<PathBuf>,
+    /// Whether it is not there yet, and is made.
+    is_new: bool,
     pub(super) path: PathBuf,
     /// The text with comments blanked, where the runtime accepts comments.
     plain: String,
@@ -189,21 +192,76 @@ pub(super) fn open(
     context: &Context,
     config: &Config,
 ) -> Result<SettingsFile, Failure> {
-    let home = context.call.paths.home.clone();
-    let path = target(&path, project.as_deref(), home.as_deref()).unwrap_or(path);
-    let unreadable = |error: io::Error| {
-        let path = path.display();
-        Failure::new(match error.raw_os_error().map(Errno::from_raw) {
-            Some(Errno::ELOOP) => format!(
-                "`{path}` is a link, or lies behind one; name what it leads to with --settings"
-            ),
-            _ => format!("cannot read `{path}`: {error}"),
-        })
+    let home = context.call.paths.home.as_deref();
+    let path = target(&path, project.as_deref(), home).unwrap_or(path);
+    let read = || {
+        let directory = directory_of(&path, &bases(project.as_deref(), home))?;
+        let (metadata, text) = read_in(&directory, name(&path))?;
+        Ok((directory, metadata, text))
     };
-    let bases = [project.as_deref(), home.as_deref()];
-    let bases: Vec<_> = bases.into_iter().flatten().collect();
-    let directory = directory_of(&path, &bases).map_err(unreadable)?;
-    let (metadata, text) = read_in(&directory, name(&path)).map_err(unreadable)?;
+    let read = read().map_err(|error| unreadable(&path, &error))?;
+    Ok(file(runtime, (path, project), read, context, config))
+}
+
+/// Returns the private settings of a project, which are made.
+///
+/// # Errors
+///
+/// Fails where they are there and were not read, or their directory is not there.
+pub(super) fn local(
+    runtime: Adopted,
+    project: &Path,
+    context: &Context,
+    config: &Config,
+) -> Result<SettingsFile, Failure> {
+    let name = runtime.shell_prefix.map_or("", |it| it.local);
+    let path = project.join(name);
+    if path.symlink_metadata().is_ok() {
+        return Err(Failure::new(format!(
+            "`{}` is a link, or is not read; put a regular file there, and install again",
+            path.display()
+        )));
+    }
+    let home = context.call.paths.home.as_deref();
+    let read = || {
+        let directory = directory_of(&path, &bases(Some(project), home))?;
+        Ok((directory.metadata()?, directory))
+    };
+    let (metadata, directory) = read().map_err(|error| unreadable(&path, &error))?;
+    let read = (directory, metadata, EMPTY.to_owned());
+    let place = (path, Some(project.to_owned()));
+    Ok(SettingsFile {
+        is_new: true,
+        ..file(runtime, place, read, context, config)
+    })
+}
+
+/// The settings that are made.
+const EMPTY: &str = "{}\n";
+
+fn bases<'a>(project: Option<&'a Path>, home: Option<&'a Path>) -> Vec<&'a Path> {
+    project.into_iter().chain(home).collect()
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> Failure {
+    let path = path.display();
+    Failure::new(match error.raw_os_error().map(Errno::from_raw) {
+        Some(Errno::ELOOP) => {
+            format!("`{path}` is a link, or lies behind one; name what it leads to with --settings")
+        }
+        _ => format!("cannot read `{path}`: {error}"),
+    })
+}
+
+/// Builds a file of settings of what was read of it.
+fn file(
+    runtime: Adopted,
+    (path, project): (PathBuf, Option<PathBuf>),
+    (directory, metadata, text): (File, Metadata, String),
+    context: &Context,
+    config: &Config,
+) -> SettingsFile {
+    let home = context.call.paths.home.clone();
     let backup = backup(config, &path);
     let plain = |text: &str| match runtime.takes_comments {
         true => json::without_comments(text),
@@ -211,7 +269,7 @@ pub(super) fn open(
     };
     let is_projects = project.is_some();
     let base = project.or_else(|| home.clone()).unwrap_or_default();
-    Ok(SettingsFile {
+    SettingsFile {
         contract: runtime.mode.facts().contract,
         directory,
         metadata,
@@ -221,6 +279,7 @@ pub(super) fn open(
         },
         switches: context.environment().switches.clone(),
         home,
+        is_new: false,
         plain: plain(&text),
         plugin: plugin_of(runtime, &path),
         project: base.clone(),
@@ -232,7 +291,7 @@ pub(super) fn open(
         was: peek(&backup).ok().map(|text| plain(&text)),
         backup,
         path,
-    })
+    }
 }
 
 /// Returns the directory of the plugin whose hooks a file has, where it lies as such files do.
@@ -248,6 +307,9 @@ const CHANGED: &str = "changed";
 /// A file that `install` changed.
 #[derive(Debug, Deserialize, Serialize)]
 pub(super) struct ChangedFile {
+    /// Whether `install` made it.
+    #[serde(default)]
+    pub(super) is_new: bool,
     pub(super) path: PathBuf,
     /// The project whose settings it has; `None` = the user's.
     pub(super) project: Option<PathBuf>,
@@ -499,6 +561,29 @@ impl SettingsFile {
         })
     }
 
+    /// Returns whether these are a project's settings that are one user's own.
+    pub(super) fn is_local(&self) -> bool {
+        let local = self.runtime.shell_prefix.map(|it| it.local);
+        local.is_some_and(|it| self.is_projects && self.path.ends_with(it))
+    }
+
+    /// Returns a remark on the file where it was made and git would take it into a commit.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "git, which runs nothing of the project's for this"
+    )]
+    pub(super) fn note(&self, project: &Path) -> Option<String> {
+        let mut git = process::Command::new("git");
+        git.args(["check-ignore", "--no-index", "--quiet", "--"]);
+        git.arg(self.path.as_os_str()).current_dir(project);
+        git.stdin(Stdio::null()).stderr(Stdio::null());
+        let ended = self.is_new.then(|| git.status().ok())??;
+        (ended.code() == Some(1)).then(|| {
+            let local = self.runtime.shell_prefix.map_or("", |it| it.local);
+            format!("git does not ignore `{local}`; add it to `.git/info/exclude`")
+        })
+    }
+
     pub(super) const fn runtime(&self) -> Adopted {
         self.runtime
     }
@@ -637,7 +722,7 @@ impl SettingsFile {
             faccessat(&self.directory, name, AccessFlags::W_OK, flags).is_ok()
         };
         // The mode is checked because root can write protected files.
-        if self.metadata.mode() & 0o222 == 0 || !may_write(name(&self.path)) {
+        if !self.is_new && (self.metadata.mode() & 0o222 == 0 || !may_write(name(&self.path))) {
             return Some(
                 "it is read-only; make it writable (`chmod u+w`) if it is to be changed".to_owned(),
             );
@@ -678,8 +763,18 @@ impl SettingsFile {
             Failure::new(format!("cannot {doing} `{}`: {error}", self.path.display()))
         };
         let name = name(&self.path);
-        let (before, now) =
-            read_in(&self.directory, name).map_err(|error| failed("read", &error))?;
+        let (before, now) = match read_in(&self.directory, name) {
+            Err(error) if self.is_new && error.kind() == io::ErrorKind::NotFound => {
+                (self.metadata.clone(), self.text.clone())
+            }
+            Ok(_) if self.is_new => {
+                return Err(failed(
+                    "make",
+                    &"another program has made it meanwhile; try again",
+                ));
+            }
+            read => read.map_err(|error| failed("read", &error))?,
+        };
         let owner = (before.uid(), before.gid());
         if now != self.text || owner != (self.metadata.uid(), self.metadata.gid()) {
             return Err(failed(
@@ -694,12 +789,19 @@ impl SettingsFile {
         }
         let mark = &self.text[..self.text.len() - body(&self.text).len()];
         let text = format!("{mark}{}", edit::make(body(&self.text), edits));
-        let mode = before.mode() & 0o777;
+        let mode = match self.is_new {
+            true => 0o600,
+            false => before.mode() & 0o777,
+        };
         let owner = (Some(owner.0), Some(owner.1));
-        trusted_file::replace_in(&self.directory, name, text.as_bytes(), mode, owner)
-            .map_err(|error| failed("write", &error))?;
+        let is_removed = !keeps_backup && self.was_made() && is_empty(&text);
+        let done = match is_removed {
+            true => unlinkat(&self.directory, name, UnlinkatFlags::NoRemoveDir).map_err(Into::into),
+            false => trusted_file::replace_in(&self.directory, name, text.as_bytes(), mode, owner),
+        };
+        done.map_err(|error: io::Error| failed("write", &error))?;
         match was {
-            Some(was) if !keeps_backup && was == text => {
+            Some(was) if !keeps_backup && (is_removed || was == text) => {
                 fs::remove_file(&self.backup)
                     .map_err(|error| failed("remove the backup of", &error))?;
                 // Of an earlier version's change there is none.
@@ -710,9 +812,17 @@ impl SettingsFile {
         }
     }
 
+    /// Returns whether `install` made the file.
+    fn was_made(&self) -> bool {
+        let changed = peek(&self.backup.with_extension(CHANGED)).ok();
+        let changed = changed.and_then(|text| serde_json::from_str::<ChangedFile>(&text).ok());
+        changed.is_some_and(|it| it.is_new)
+    }
+
     fn keep_backup(&self) -> Result<(), Untrusted> {
         trusted_file::directory(self.backup.parent().unwrap_or(&self.backup))?;
         let changed = ChangedFile {
+            is_new: self.is_new,
             path: self.path.clone(),
             project: self.is_projects.then(|| self.base.clone()),
             runtime: self.runtime.name.to_owned(),
@@ -770,6 +880,12 @@ impl SettingsFile {
 
 fn by_hand(after: &str) -> String {
     format!("put it there yourself: {after}")
+}
+
+/// Returns whether settings have no member.
+fn is_empty(text: &str) -> bool {
+    let settings: Option<Value> = serde_json::from_str(text).ok();
+    settings.is_some_and(|it| it == json!({}))
 }
 
 /// Returns a text without its byte order mark.

@@ -73,6 +73,8 @@ impl Absent {
 /// The program of a project and a runtime.
 pub(super) struct SharedProgram {
     path: PathBuf,
+    /// The settings whose lines may begin with it.
+    settings: Vec<PathBuf>,
     /// The program as a shell's line of the runtime spells it.
     spelled: String,
 }
@@ -84,8 +86,11 @@ impl SharedProgram {
         let directory = settings.parent().filter(|_| file.is_projects)?;
         let below = directory.join(NAME).to_str()?.to_owned();
         let variable = runtime.project_variables().next()?;
+        let all = runtime.settings.project.iter();
+        let all = all.map(|name| file.project.join(name));
         Some(Self {
             path: file.project.join(&below),
+            settings: all.chain([file.path.clone()]).collect(),
             spelled: format!("\"${variable}\"/{below}"),
         })
     }
@@ -192,9 +197,13 @@ impl SharedProgram {
         file.write_all(absent.text().as_bytes()).map_err(failed)
     }
 
-    /// Removes it where hookjail wrote it and no line of a file of settings begins with it.
-    pub(super) fn remove_unused(&self, settings: &Path) {
-        let is_named = fs::read_to_string(settings).map_or(true, |text| text.contains(NAME));
+    /// Removes it where hookjail wrote it and no line of the project's settings begins with it.
+    pub(super) fn remove_unused(&self) {
+        let is_in = |settings: &PathBuf| match fs::read_to_string(settings) {
+            Ok(text) => text.contains(NAME),
+            Err(error) => error.kind() != io::ErrorKind::NotFound,
+        };
+        let is_named = self.settings.iter().any(is_in);
         if !is_named && self.is_there() {
             // It stays where it cannot be removed, and starts nothing.
             drop(fs::remove_file(&self.path));
@@ -232,6 +241,7 @@ mod tests {
     fn program(project: &Path) -> SharedProgram {
         SharedProgram {
             path: project.join(".claude/hooks/hookjail.sh"),
+            settings: ["a.json", "b.json"].map(|it| project.join(it)).to_vec(),
             spelled: "\"$PROJECT\"/.claude/hooks/hookjail.sh".to_owned(),
         }
     }
@@ -269,16 +279,16 @@ mod tests {
     }
 
     #[test]
-    fn it_goes_with_the_last_line_that_names_it() {
+    fn it_goes_with_the_last_line_of_the_project_that_names_it() {
         let project = tempfile::tempdir().unwrap();
         let shared = program(project.path());
         shared.write(Absent::Bare).unwrap();
-        let settings = project.path().join("settings.json");
-        fs::write(&settings, &shared.spelled).unwrap();
-        shared.remove_unused(&settings);
+        fs::write(&shared.settings[0], &shared.spelled).unwrap();
+        fs::write(&shared.settings[1], "{}").unwrap();
+        shared.remove_unused();
         assert!(shared.is_there());
-        fs::write(&settings, "{}").unwrap();
-        shared.remove_unused(&settings);
+        fs::remove_file(&shared.settings[0]).unwrap();
+        shared.remove_unused();
         assert!(!shared.path.exists());
     }
 }

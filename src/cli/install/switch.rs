@@ -20,7 +20,8 @@ use super::{
     },
     NamedRuntime, line,
     plan::{Becomes, Planned, Planner, Purpose},
-    prefix, settings,
+    prefix::Prefix,
+    settings,
 };
 
 /// A command in the settings of the user, or of the current directory's project.
@@ -58,7 +59,8 @@ impl Placed {
         let project = settings::project_around(context, &current_directory()?, &runtimes);
         let mut all = Vec::new();
         for runtime in runtimes.into_iter().filter(|it| !it.answers_by_code) {
-            let prefixed = prefix::active(context, config, runtime);
+            let prefixed = Prefix::find(context, config, runtime, Some(&project));
+            let prefixed = prefixed.map(|it| it.profile);
             for (file, project) in settings::found(runtime, context, std::slice::from_ref(&project))
             {
                 let place = (file.as_path(), project.as_deref());

@@ -2,6 +2,7 @@
 
 use std::{
     io::{self, IsTerminal},
+    path::Path,
     process::ExitCode,
 };
 
@@ -23,6 +24,10 @@ use super::{
 };
 
 /// Put back every file of settings that `hookjail install` changed, after a question.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an option of the command line"
+)]
 #[derive(Debug, Args)]
 pub(in crate::cli) struct UninstallArgs {
     /// Those of every runtime, project and user's home that `install` changed
@@ -31,6 +36,9 @@ pub(in crate::cli) struct UninstallArgs {
     /// Show what would change, and change nothing
     #[arg(long)]
     dry_run: bool,
+    /// Print the files alone that would change, one a line, and change nothing
+    #[arg(long, conflicts_with_all = ["dry_run", "yes"])]
+    list: bool,
     /// Do not ask
     #[arg(long)]
     yes: bool,
@@ -40,6 +48,12 @@ impl UninstallArgs {
     pub(in crate::cli) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
         let config = context.load()?;
         let (planned, mut problems) = plan(context, &config)?;
+        if self.list {
+            for path in files_to_change(&planned) {
+                output::line(&path.display().to_string());
+            }
+            return Ok(success(problems.is_empty()));
+        }
         let changes = count(&planned, &Elsewhere::default());
         if !context.call.json {
             show(&planned, &Elsewhere::default(), false);
@@ -73,7 +87,7 @@ impl UninstallArgs {
                 Ok(_) => {
                     files += 1;
                     if let Some(shared) = SharedProgram::of_settings(file, file.runtime()) {
-                        shared.remove_unused(&file.path);
+                        shared.remove_unused();
                     }
                 }
                 Err(failure) => problems.push(failure.message),
@@ -99,6 +113,13 @@ impl UninstallArgs {
         let is_left = steps.any(super::plan::InstallStep::is_left);
         Ok(success(problems.is_empty() && !is_left))
     }
+}
+
+/// Returns the files that have something of hookjail's.
+fn files_to_change(planned: &[Planned]) -> impl Iterator<Item = &Path> {
+    let files = planned.iter();
+    let files = files.filter(|it| it.prefix.is_some() || it.changes().next().is_some());
+    files.map(|it| &*it.file.path)
 }
 
 /// Plans for every file that `install` changed and that is there; returns the reasons of those that cannot be read, too.
@@ -132,10 +153,13 @@ fn plan(context: &Context, config: &Config) -> Result<(Vec<Planned>, Vec<String>
         let file = settings::open(runtime, changed.path, changed.project, context, config);
         match file.and_then(|file| planner.file(file, None)) {
             Ok(mut file) => {
-                file.prefix = prefix::taken_back(&file.file, (context, config), runtime);
+                let shown = file.file.path.display().to_string();
+                match prefix::taken_back(&file.file, config) {
+                    Ok(edit) => file.prefix = edit,
+                    Err(why) => problems.push(format!("`{shown}`: {why}")),
+                }
                 if let Some(why) = file.file.why_kept() {
                     file.leave_edits(&why);
-                    let shown = file.file.path.display();
                     let left = file.prefix.take();
                     problems.extend(left.map(|_| format!("`{shown}`: {why}")));
                 }

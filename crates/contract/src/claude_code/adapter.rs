@@ -51,6 +51,7 @@ pub(crate) const ADAPTER: Adapter = Adapter {
         user: &[".claude/settings.json"],
     },
     shell_prefix: Some(ShellPrefix {
+        local: ".claude/settings.local.json",
         of_tools: "pwd -P >|",
         variable: "CLAUDE_CODE_SHELL_PREFIX",
     }),
