@@ -395,7 +395,7 @@ impl LearnArgs {
     ///
     /// Fails where no run has such a command as a whole.
     fn take_last(&mut self, context: &Context) -> Result<(), Failure> {
-        let denied = log::last_denied(context, TRIAL)?;
+        let denied = log::last_denied(context)?;
         let denied = denied.ok_or_else(|| {
             Failure::new("no run was denied anything; name the hook: hookjail learn -- CMD")
         })?;
@@ -1211,6 +1211,9 @@ fn usual_gate(runtime: Adopted) -> Option<String> {
 fn write_new(path: &Path, text: &str) -> Result<(), Failure> {
     let failed =
         |error: io::Error| Failure::new(format!("cannot write `{}`: {error}", path.display()));
+    if let Some(directory) = path.parent() {
+        fs::create_dir_all(directory).map_err(failed)?;
+    }
     let mut options = OpenOptions::new();
     let mut file = options
         .write(true)

@@ -132,12 +132,12 @@ pub(super) struct DeniedRun {
     pub(super) workspace: Option<PathBuf>,
 }
 
-/// Returns the last run in which confinement denied something, except under the profile `besides`.
+/// Returns the last run in which confinement denied something, except trials.
 ///
 /// # Errors
 ///
 /// Fails where the journal cannot be read.
-pub(super) fn last_denied(context: &Context, besides: &str) -> Result<Option<DeniedRun>, Failure> {
+pub(super) fn last_denied(context: &Context) -> Result<Option<DeniedRun>, Failure> {
     let mut open = BTreeMap::new();
     let mut last = None;
     records::read(context, WhichRecords::default(), |_, fields| {
@@ -148,9 +148,7 @@ pub(super) fn last_denied(context: &Context, besides: &str) -> Result<Option<Den
         let ended = fields.end().and_then(|_| open.remove(&*fields.run_id));
         let command = ended.as_ref().and_then(|begun| begun.command.as_ref());
         let is_whole = command.is_some_and(|it| !it.lossy && it.whole.is_none());
-        if let Some(begun) = ended.filter(|it| is_whole && !it.is_trial && is_denied(fields))
-            && begun.profile.as_deref() != Some(besides)
-        {
+        if let Some(begun) = ended.filter(|it| is_whole && !it.is_trial && is_denied(fields)) {
             let network = fields.denied.iter().any(|call| call == "socket");
             last = Some((begun, network));
         }

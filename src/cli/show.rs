@@ -218,6 +218,14 @@ pub(super) fn denied(
 /// Whether this system's hookjail can observe what a hook needs.
 pub(super) const HAS_LEARN: bool = cfg!(target_os = "linux");
 
+/// Returns a number of things in words.
+pub(super) fn counted(count: usize, noun: &str) -> String {
+    match count {
+        1 => format!("1 {noun}"),
+        _ => format!("{count} {noun}s"),
+    }
+}
+
 /// Describes a denial, with its rule and its remedy.
 pub(super) fn denial_words(denial: &pb::Denial) -> String {
     let what = [denial.operation.as_str(), denial.target.as_str()];

@@ -257,7 +257,7 @@ class Day:
 
         # A version whose profile allows more.
         _, profile, _ = box.start([str(box.hookjail), "profile", "show", "develop"])
-        wider = profile.replace('network = "none"', 'network = "outbound"')
+        wider = profile.replace('maximum = "30m"', 'maximum = "3h"')
         box.write(home / ".config/hookjail/profiles/develop.toml", wider)
         box.end_all()
         self.refuses("`develop` allows more")
@@ -276,7 +276,7 @@ class Day:
 
         # A hook begins to write where it may not.
         with (box.hooks / "after.sh").open("a") as script:
-            script.write('date >>"$HOME/notes/after.txt"\n')
+            script.write('date >>"$HOME/notes/after.txt" || true\n')
         self.command("allow", "--yes")
         _, seen = self.turn()
         self.expect({"the user is shown how a denied hook gets what it needs": ("hookjail learn --last" in seen, self.runtime.shows_user)})

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     install::{Home, call, guard, line, one},
+    support::program,
     witness::json,
 };
 
@@ -343,6 +344,66 @@ fn uninstalling_everything_puts_back_each_file_byte_for_byte_wherever_it_lies() 
     let again = home.hookjail_in(&elsewhere, &["uninstall", "--all", "--yes"]);
     let again = String::from_utf8(again.stdout).unwrap();
     assert!(again.contains("nothing was changed"), "{again}");
+}
+
+#[test]
+fn reloading_names_a_profile_that_is_broken() {
+    let (home, _) = installed();
+    home.write(".config/hookjail/profiles/bad.toml", "extends = 1\n");
+    home.own();
+    let reloaded = home.hookjail(&["reload"]);
+    let stderr = String::from_utf8_lossy(&reloaded.stderr).into_owned();
+    assert!(reloaded.status.success(), "{reloaded:?}");
+    assert!(stderr.contains("profile `bad` is broken: "), "{stderr}");
+}
+
+#[test]
+fn a_misspelt_profile_is_an_error_where_nothing_is_left_to_confine_too() {
+    let (home, _) = installed();
+    let words = ["install", "claude-code", "--yes", "--profile", "devlop"];
+    let done = home.hookjail(&words);
+    let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert_eq!(done.status.code(), Some(125), "{done:?}");
+    assert_eq!(stderr.matches("devlop").count(), 1, "{stderr}");
+    assert!(stderr.contains("`develop`"), "{stderr}");
+}
+
+#[test]
+fn uninstalling_everything_puts_back_copies_whose_hooks_were_allowed_and_leaves_a_teams_lines() {
+    let (home, _) = installed();
+    let wrapped = home.text(SETTINGS);
+    let team = wrapped.replace(
+        program().with_file_name("hookjail-run").to_str().unwrap(),
+        "\\\"$CLAUDE_PROJECT_DIR\\\"/.claude/hooks/hookjail.sh",
+    );
+    assert_ne!(team, wrapped);
+    for (copy, text) in [("copy", &wrapped), ("team", &team)] {
+        home.settings(&format!("{copy}/.claude/settings.json"), &json!({}));
+        fs::write(home.path(&format!("{copy}/.claude/settings.json")), text).unwrap();
+        home.write(&format!("{copy}/.claude/hooks/guard.sh"), &home.text(GUARD));
+        home.script(&format!("{copy}/.claude/hooks/guard.sh"), &home.text(GUARD));
+        home.own();
+    }
+    let allowed = home.hookjail_in(&home.path("copy"), &["allow", "--yes"]);
+    assert!(allowed.status.success(), "{allowed:?}");
+    let words = [
+        "allow",
+        "--profile",
+        "develop",
+        "--within",
+        ".",
+        "--",
+        "/bin/true",
+    ];
+    let allowed = home.hookjail_in(&home.path("team"), &words);
+    assert!(allowed.status.success(), "{allowed:?}");
+
+    let done = home.hookjail(&["uninstall", "--all", "--yes"]);
+
+    assert!(done.status.success(), "{done:?}");
+    assert!(!home.text("copy/.claude/settings.json").contains("hookjail"));
+    assert_eq!(home.text("copy/.claude/settings.json"), home.text(SETTINGS));
+    assert_eq!(home.text("team/.claude/settings.json"), team);
 }
 
 /// Only root can put a program where no user can replace it.

@@ -2396,6 +2396,16 @@ fn shared_settings_name_a_program_of_the_project_that_denies_or_runs_bare_where_
         let checked = home.hookjail(&["allow", "--check"]);
         assert!(checked.status.success(), "{checked:?}");
 
+        // Another answer is not passed over.
+        let other = match option {
+            "--shared" => "--shared=bare",
+            _ => "--shared",
+        };
+        let other = install(&[other]);
+        let printed = String::from_utf8_lossy(&other.stderr).into_owned();
+        assert_eq!(other.status.code(), Some(125), "{other:?}");
+        assert!(printed.contains("has another answer"), "{printed}");
+
         // On a colleague's machine.
         fs::rename(bin.join("hookjail-run"), bin.join("away")).unwrap();
         let (code, words) = fire(&text, "ls");

@@ -273,6 +273,23 @@ fn under_the_shell_prefix_no_line_gets_a_profile_of_its_own() {
 }
 
 #[test]
+fn trials_of_install_and_learn_are_no_runs_of_the_log_and_no_last_denial() {
+    let home = with_logger();
+    let shown = |words: &[&str]| both(&home.hookjail(words));
+    home.hookjail(&["install", "--claude-code", "--yes"]);
+    let proposed = home.hookjail(&["learn", "--", ".claude/hooks/log-tools.sh"]);
+    assert!(proposed.status.success(), "{proposed:?}");
+    let journal = home.text(".local/state/hookjail/audit/journal.jsonl");
+    assert!(journal.contains("\"consent\":\"trial\""), "{journal}");
+    assert_eq!(shown(&["log"]), "no runs recorded\n");
+    let last = shown(&["learn", "--last", "--yes"]);
+    assert!(last.contains("no run was denied anything"), "{last}");
+    // The positive control: a call of the runtime's.
+    let home = denied();
+    assert!(both(&home.hookjail(&["log"])).contains("log-tools.sh"));
+}
+
+#[test]
 fn nothing_is_put_in_force_unless_somebody_agrees() {
     let home = denied();
     let settings = home.text(SETTINGS);

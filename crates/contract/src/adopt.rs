@@ -601,6 +601,32 @@ mod tests {
     }
 
     #[test]
+    fn a_notice_reaches_the_user_at_points_that_stop_nothing_too() {
+        let claude = Adopted::all();
+        let claude = claude
+            .into_iter()
+            .find(|it| it.name == "claude-code")
+            .unwrap();
+        for point in [
+            "SessionStart",
+            "Notification",
+            "SessionEnd",
+            "PostToolUse",
+            "PreCompact",
+        ] {
+            let said = match claude.stakes(Some(point)) {
+                Stakes::Gate => claude.no_with_notice(Some(point), why(), "Run: allow"),
+                Stakes::GoOn | Stakes::Nothing => {
+                    claude.failed_with_notice(Some(point), why(), "Run: allow")
+                }
+            };
+            let answer: Value = serde_json::from_slice(&said.stdout).unwrap_or_default();
+            let message = answer["systemMessage"].as_str().unwrap_or_default();
+            assert!(message.ends_with("Run: allow"), "{point}: {said:?}");
+        }
+    }
+
+    #[test]
     fn an_absent_program_stops_no_call_under_most_runtimes() {
         let stopping = Adopted::all().into_iter().filter(|it| it.absence_stops());
         let stopping: Vec<_> = stopping.map(|runtime| runtime.name).collect();

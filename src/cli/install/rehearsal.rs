@@ -500,6 +500,18 @@ mod tests {
             "in the sandbox of profile develop it cannot write /home/a/log, and stops each of 2 events"
         );
         assert!(judge(&[run(true, &[]), run(true, &[])]).left.is_none());
+        // A guard that asks another host stops everything where there is none.
+        let asking = |stops| Comparison {
+            denied: vec!["socket AF_INET: no network".to_owned()],
+            ..run(stops, &[])
+        };
+        let report = judge(&[asking(true), asking(true)]);
+        assert!(report.is_refused && report.needs_network);
+        assert_eq!(
+            report.left.unwrap(),
+            "in the sandbox of profile develop it has no network, and stops 2 of 2 events"
+        );
+        assert!(judge(&[asking(true), asking(false)]).left.is_none());
         let mut broken = run(true, &[]);
         broken.confined.failure = Some("hookjail: the hook failed".to_owned());
         assert_eq!(

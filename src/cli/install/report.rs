@@ -223,23 +223,24 @@ pub(super) fn labelled(label: &str, value: &str) -> String {
     format!("  {label:<10}{value}")
 }
 
-/// Counts the entries of all files: confined, bare, without a command, not read.
+/// Counts the entries of all files: confined, to be confined, bare, without a command, not read.
 fn summary((planned, elsewhere): (&[Planned], &Elsewhere), is_done: bool) -> String {
-    let mut counts = [elsewhere.allowed.len(), elsewhere.loose.len(), 0];
+    let mut counts = [elsewhere.allowed.len(), 0, elsewhere.loose.len(), 0];
     let needed = elsewhere.needed.len();
     counts[usize::from(!is_done)] += needed;
     for step in planned.iter().flat_map(|it| &it.steps) {
         let kind = match &step.becomes {
             Becomes::Allowed(_) => 0,
-            Becomes::Changed(_) if is_done => 0,
-            Becomes::Changed(_) | Becomes::Left(_) => 1,
-            Becomes::Kept(_) => 2,
+            Becomes::Changed(_) => usize::from(!is_done),
+            Becomes::Left(_) => 2,
+            Becomes::Kept(_) => 3,
         };
         counts[kind] += 1;
     }
     let broken: usize = planned.iter().map(|it| it.broken.len()).sum();
-    let [confined, bare, none] = counts;
+    let [confined, changing, bare, none] = counts;
     let parts = [
+        (changing, "to confine"),
         (bare, "still bare"),
         (none, "no commands"),
         (elsewhere.unread.len() + broken, "not read"),

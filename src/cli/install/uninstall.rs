@@ -1,4 +1,4 @@
-//! `hookjail uninstall --all`: puts back every file of settings that `install` changed, wherever it lies.
+//! `hookjail uninstall --all`: puts back every file of settings that `install` changed, and copies of it whose hooks were allowed.
 
 use std::{
     io::{self, IsTerminal},
@@ -13,7 +13,7 @@ use hookjail_contract::adopt::Adopted;
 use hookjail_daemon::{config::Config, daemon::Assembly};
 
 use super::{
-    super::{Context, consent::Book, success},
+    super::{Context, consent::Book, show::counted, success},
     NamedRuntime, agreed,
     plan::{Planned, Planner, Purpose},
     prefix,
@@ -23,7 +23,7 @@ use super::{
     sources::Elsewhere,
 };
 
-/// Put back every file of settings that `hookjail install` changed, after a question.
+/// Put back every file of settings that `hookjail install` changed, and copies whose hooks were allowed, after a question.
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is an option of the command line"
@@ -105,8 +105,15 @@ impl UninstallArgs {
             }));
         } else {
             output::line(&match is_asked {
-                true => format!("{changes} hooks put back in {files} files"),
-                false => format!("nothing was changed: {changes} hooks are confined"),
+                true => format!(
+                    "{} put back in {}",
+                    counted(changes, "hook"),
+                    counted(files, "file")
+                ),
+                false => format!(
+                    "nothing was changed; confined: {}",
+                    counted(changes, "hook")
+                ),
             });
         }
         let mut steps = planned.iter().flat_map(|it| &it.steps);
@@ -122,22 +129,36 @@ fn files_to_change(planned: &[Planned]) -> impl Iterator<Item = &Path> {
     files.map(|it| &*it.file.path)
 }
 
-/// Plans for every file that `install` changed and that is there; returns the reasons of those that cannot be read, too.
+/// Plans for every file that `install` changed and that is there, and for those of projects with consents; returns the reasons of
+/// those that cannot be read, too.
 fn plan(context: &Context, config: &Config) -> Result<(Vec<Planned>, Vec<String>), Failure> {
     let (book, registry) = (Book::open(config)?, Assembly::registry(config).ok());
     let (mut planned, mut problems) = (Vec::new(), Vec::new());
+    let mut files = Vec::new();
     for changed in settings::changed(config)? {
         let mut all = Adopted::all().into_iter();
-        let Some(runtime) = all.find(|it| it.name == changed.runtime) else {
-            problems.push(format!(
+        match all.find(|it| it.name == changed.runtime) {
+            None => problems.push(format!(
                 "`{}` is of an unknown runtime",
                 changed.path.display()
-            ));
-            continue;
-        };
-        if !changed.path.exists() {
-            continue;
+            )),
+            Some(runtime) if changed.path.exists() => {
+                files.push((runtime, changed.path, changed.project));
+            }
+            Some(_) => {}
         }
+    }
+    // Clones, working trees and moved projects have lines that no record names.
+    let recorded = files.len();
+    for runtime in Adopted::all().into_iter().filter(|it| !it.answers_by_code) {
+        for (path, project) in settings::found(runtime, context, &book.scopes()) {
+            let is_known = files.iter().any(|(_, known, _)| *known == path);
+            if !is_known && project.is_some() {
+                files.push((runtime, path, project));
+            }
+        }
+    }
+    for (index, (runtime, path, project)) in files.into_iter().enumerate() {
         let planner = Planner {
             book: &book,
             by_prefix: false,
@@ -150,9 +171,14 @@ fn plan(context: &Context, config: &Config) -> Result<(Vec<Planned>, Vec<String>
             },
             shared: None,
         };
-        let file = settings::open(runtime, changed.path, changed.project, context, config);
+        let file = settings::open(runtime, path, project, context, config);
         match file.and_then(|file| planner.file(file, None)) {
             Ok(mut file) => {
+                // A team's own lines stay where `install` did not write them.
+                let shared = SharedProgram::of_settings(&file.file, runtime);
+                if let Some(shared) = shared.filter(|_| index >= recorded) {
+                    file.steps.retain(|step| !shared.begins(&step.before));
+                }
                 let shown = file.file.path.display().to_string();
                 match prefix::taken_back(&file.file, config) {
                     Ok(edit) => file.prefix = edit,
