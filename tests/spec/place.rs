@@ -1,8 +1,10 @@
 //! Where hooks run: a user's own daemon serves its user in every directory, in a narrower place where that may be no workspace.
 
 use std::{
+    ffi::OsStr,
     fs,
     io::Write,
+    os::unix::ffi::OsStrExt,
     os::unix::fs::{MetadataExt, PermissionsExt, lchown},
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
@@ -203,6 +205,20 @@ fn a_users_hook_runs_in_every_directory_and_has_no_workspace_where_that_may_be_n
     let (code, out, _) = printed(&home.hook(&home.path("p"), "develop", reach));
     assert_eq!((code, home.evidence()), (Some(0), None), "{out}");
     assert!(out.contains("of the project"), "{out}");
+}
+
+#[test]
+fn a_directory_whose_name_no_request_can_have_is_named_as_that() {
+    let home = Home::new();
+    home.allow(&["--profile", "workspace-ro"], "echo hi");
+    let odd = home.path("p").join(OsStr::from_bytes(b"a\xff"));
+    fs::create_dir(&odd).unwrap();
+    let (_, out, err) = printed(&home.hook(&odd, "workspace-ro", "echo hi"));
+    let why = "the name of the current directory is not UTF-8";
+    assert!(out.contains(why) || err.contains(why), "{out}{err}");
+    // The positive control.
+    let (_, out, err) = printed(&home.hook(&home.path("p"), "workspace-ro", "echo hi"));
+    assert_eq!(out, "hi\n", "{err}");
 }
 
 #[test]

@@ -655,7 +655,7 @@ mod tests {
                 // The model reads all the rest, but no reason of a prompt that Claude Code erases.
                 answer.as_object_mut().unwrap().remove("systemMessage");
                 if (runtime.name, point) == ("claude-code", "UserPromptSubmit") {
-                    assert_eq!(answer["reason"], format!("{}. {NOTICE}", why()));
+                    assert_eq!(answer["reason"], format!("{}\n{NOTICE}", why()));
                     continue;
                 }
                 let rest = format!("{answer}{}", String::from_utf8_lossy(&said.stderr));

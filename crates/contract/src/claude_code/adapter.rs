@@ -108,7 +108,7 @@ fn notice(point: &str, why: &str, notice: &str) -> Option<HookOutput> {
         }),
         // Claude Code 2.1.330 shows the user the reason, which no model reads, and no message beside it.
         "UserPromptSubmit" => {
-            let reason = format!("{why}. {notice}");
+            let reason = format!("{why}\n{notice}");
             json!({"decision": "block", "reason": reason, "systemMessage": notice})
         }
         _ => return None,

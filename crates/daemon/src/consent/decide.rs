@@ -671,7 +671,7 @@ impl Case<'_> {
     /// Builds the refusal. `scope` is the directory of an earlier consent, which the command that allows it again keeps.
     fn refuse(&self, reason: Reason, why: &str, scope: Option<&Path>) -> Refusal {
         let scope = scope.map(|scope| ("--within", scope.to_owned()));
-        let place = scope.or_else(|| self.place());
+        let place = self.place().or(scope);
         let terms = (self.policy.name.as_str(), place.as_ref());
         refuse(reason, why, self.command, &self.program.digests, terms)
     }
