@@ -47,7 +47,7 @@ html_theme_options = {
 clients = sorted(str(path.relative_to(ROOT).with_suffix("")) for path in ROOT.glob("clients/*/README.md"))
 
 NAVIGATION = {
-    "Start": ["docs/tutorial", "docs/install", "docs/packages", "docs/comparison"],
+    "Start": ["docs/tutorial", "docs/second-day", "docs/install", "docs/packages", "docs/comparison"],
     "Runtimes": ["docs/contracts", "docs/runtimes/*"],
     "Hooks and profiles": ["docs/profiles", "docs/backends", "docs/nesting", "docs/seatbelt"],
     "Operate": ["docs/operations", "docs/network", "docs/many-machines", "docs/reliability", "docs/performance"],
