@@ -347,6 +347,41 @@ fn uninstalling_everything_puts_back_each_file_byte_for_byte_wherever_it_lies() 
 }
 
 #[test]
+fn bare_entries_and_differences_have_colors_at_a_terminal_alone() {
+    let (home, _) = installed();
+    home.script(GUARD, "#!/bin/sh\nexit 0\n");
+    let more = json!({"type": "command", "command": "true"});
+    home.settings("p/.claude/settings.local.json", &one("Stop", &more));
+    home.own();
+    let program = program();
+    let shown = |words: &str, variables: &[(&str, &str)]| {
+        let line = format!("{} {words}", program.display());
+        let mut terminal = home.command(&["script", "-qec", &line, "/dev/null"]);
+        terminal
+            .current_dir(home.path("p"))
+            .stdin(std::process::Stdio::null());
+        terminal
+            .env_remove("NO_COLOR")
+            .envs(variables.iter().copied());
+        #[expect(clippy::disallowed_methods, reason = "it is the program under test")]
+        let output = terminal.output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let checked = shown("allow --check", &[]);
+    assert!(checked.contains("\u{1b}[32m+exit 0"), "{checked:?}");
+    let planned = shown("install claude-code --dry-run", &[]);
+    for colored in ["\u{1b}[33mallow", "\u{1b}[32mwrap"] {
+        assert!(planned.contains(colored), "{planned:?}");
+    }
+    assert!(!planned.contains('\u{fdd0}'), "{planned:?}");
+    let plain = shown("install claude-code --dry-run", &[("NO_COLOR", "1")]);
+    assert!(
+        !plain.contains('\u{1b}') && plain.contains("wrap"),
+        "{plain:?}"
+    );
+}
+
+#[test]
 fn reloading_names_a_profile_that_is_broken() {
     let (home, _) = installed();
     home.write(".config/hookjail/profiles/bad.toml", "extends = 1\n");

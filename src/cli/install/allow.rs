@@ -26,6 +26,7 @@ use super::{
     NamedRuntime, agreed,
     plan::{Becomes, Planner, Purpose},
     prefix::{self, Prefix},
+    report::line_of_diff,
     settings::{self, SettingsFile},
     sources::{self, Elsewhere},
 };
@@ -390,7 +391,7 @@ impl Found {
                 needed.refused.why
             ));
             for line in needed.refused.diff.lines() {
-                text.add(format!("      {line}"));
+                text.add(format!("      {}", line_of_diff(line)));
             }
         }
         for (name, why) in &self.broken {

@@ -5,7 +5,10 @@ use std::{collections::BTreeMap, path::PathBuf, process::ExitCode};
 use serde_json::{Value, json};
 
 use hookjail_base::model::Lines;
-use hookjail_client::{Failure, output};
+use hookjail_client::{
+    Failure,
+    output::{self, Style},
+};
 
 use super::{
     super::{Context, rows::Rows, success},
@@ -205,7 +208,7 @@ fn show_step(text: &mut Lines, step: &InstallStep, is_verbose: bool) {
             if let Some(refused) = &change.refused {
                 text.add(labelled("", &format!("refused: {}", refused.why)));
                 for line in refused.diff.lines() {
-                    text.add(labelled("", &format!("  {line}")));
+                    text.add(labelled("", &format!("  {}", line_of_diff(line))));
                 }
             } else if is_verbose {
                 text.add(labelled("", &format!("- {}", step.before)));
@@ -220,7 +223,25 @@ fn show_step(text: &mut Lines, step: &InstallStep, is_verbose: bool) {
 
 /// Returns the line of an entry of a file, or of what is said about it.
 pub(super) fn labelled(label: &str, value: &str) -> String {
-    format!("  {label:<10}{value}")
+    let style = Style::of_stdout();
+    let padded = format!("{label:<10}");
+    let label = match label {
+        "BARE" | "NOT read" => style.bad(&padded),
+        "allow" => style.warn(&padded),
+        "add" | "put back" | "remove" | "wrap" => style.good(&padded),
+        _ => padded,
+    };
+    format!("  {label}{value}")
+}
+
+/// Returns a line of a difference in the colour of its sign.
+pub(super) fn line_of_diff(line: &str) -> String {
+    let style = Style::of_stdout();
+    match line.chars().next() {
+        Some('+') => style.good(line),
+        Some('-') => style.bad(line),
+        Some(_) | None => line.to_owned(),
+    }
 }
 
 /// Counts the entries of all files: confined, to be confined, bare, without a command, not read.

@@ -25,7 +25,7 @@ use super::{
     },
     NamedRuntime, line,
     plan::{self, Planner, Purpose},
-    report::labelled,
+    report::{labelled, line_of_diff},
 };
 
 /// The most files that one pattern stands for.
@@ -110,7 +110,7 @@ impl Elsewhere {
             text.add(labelled("allow", &loose.words()));
             text.add(labelled("", &format!("refused: {}", refused.why)));
             for line in refused.diff.lines() {
-                text.add(labelled("", &format!("  {line}")));
+                text.add(labelled("", &format!("  {}", line_of_diff(line))));
             }
         }
         for Unread { file, why } in &self.unread {
