@@ -748,8 +748,7 @@ impl<'a> StandInHook<'a> {
         let why = said_why.next().map_or("the hook failed", String::as_str);
         let may_be_denied = warning.is_some();
         let why = format!(
-            "{why}; it ended with exit code {}{run}; if its profile keeps from it what it needs, an operator can give it \
-             another{}",
+            "{why}; it ended with exit code {}{run}{}",
             said.code,
             complaint(&said.stderr)
         );

@@ -1,11 +1,12 @@
 //! `hookjail learn`: proposes the smallest profile for a hook from its observed behaviour.
 //!
-//! The hook runs confined each time: observed under the widest profile that the operator allows, and under the resulting
+//! The hook runs confined each time: observed the widest profile that the operator allows, and the resulting
 //! profile. No run has grants beyond that profile, the command line and what somebody agreed to.
+
+mod bench;
 
 use std::{
     collections::BTreeSet,
-    env,
     ffi::OsString,
     fs::{self, OpenOptions},
     io::{self, IsTerminal, Write},
@@ -18,50 +19,31 @@ use std::{
 
 use clap::Args;
 use serde_json::json;
-use tonic::transport::Channel;
 
 use hookjail_base::{
-    model::{Consent, Event, ProfileName, plain},
+    model::{ProfileName, plain},
     util::diff::unified,
 };
-use hookjail_client::{
-    Failure,
-    arguments::{as_typed, contract, directory, parse_span, text},
-    connect,
-    offered::variables,
-    output,
-    program::{current_directory, resolve_program},
-    run_as,
-    server::until_interrupted,
-};
-use hookjail_contract::{Envelope, Stop, adopt::Adopted};
-use hookjail_policy::{
-    Access, GrantPlace, GrantSpec, Network, Policy, References, Registry, SHARED, environment,
-    explain::{GrantDecision, Operation, Remedy},
-    forbidden::Forbidden,
-    grantable,
-};
-use hookjail_proto::{self as pb, hook_service_client::HookServiceClient};
-use hookjail_sandbox::{BriefState, Observer, Seen};
+use hookjail_client::{Failure, arguments::parse_span, connect, output, run_as};
+use hookjail_contract::adopt::Adopted;
+use hookjail_policy::{Access, GrantPlace, Registry, grantable};
+use hookjail_proto as pb;
+use hookjail_sandbox::{BriefState, Observer};
 
+use self::bench::{Bench, Trial, Unmet, Wish, grant_option};
 use super::{
     Context,
     install::{Placed, agreed},
-    learned::{Draft, Needs, PARTS, Site, Under},
+    learned::PARTS,
     log,
-    observed::{find_profile, is_read_only, landlock_abi, needs, refusals, under},
-    private_server::{PrivateServer, runtime},
+    observed::find_profile,
+    private_server::runtime,
     proposal::{self, Proposal},
     rows::{Rows, shell_line},
-    run::event,
     show::{denial_words, outcome_words},
     success,
 };
-use hookjail_daemon::{
-    config::Config,
-    consent::ConsentRule,
-    daemon::{Assembly, own_places},
-};
+use hookjail_daemon::{config::Config, daemon::Assembly};
 
 /// The widest profile where none is named, which suits usual hooks.
 const PROFILE: &str = "develop";
@@ -77,12 +59,6 @@ const NAMED: usize = 20;
 
 /// The maximum number of runs under the wide profile with more and more grants.
 const ROUNDS: u32 = 4;
-
-/// The exit code of what could not be run.
-const CANNOT: i32 = 125;
-
-/// The maximum number of shown lines of stderr.
-const TAIL: usize = 3;
 
 /// Propose the smallest profile for a hook, and put in force what it lacks, after a question.
 ///
@@ -139,110 +115,6 @@ pub(super) struct LearnArgs {
         value_name = "CMD"
     )]
     command: Vec<OsString>,
-}
-
-/// The results of a hook's runs under a profile, one for each event.
-struct Trial {
-    ends: Vec<pb::ExecuteResponse>,
-    files: Vec<PathBuf>,
-    seen: Vec<Seen>,
-}
-
-/// A refused access of the first run.
-struct Unmet {
-    /// The remedy, or the reason why there is none.
-    remedy: String,
-    what: String,
-    wish: Wish,
-}
-
-/// The grants that would allow a refused access.
-#[derive(Default)]
-struct Wish {
-    grants: Vec<(PathBuf, Access)>,
-    network: bool,
-}
-
-impl Wish {
-    fn is_empty(&self) -> bool {
-        self.grants.is_empty() && !self.network
-    }
-
-    /// Returns what is added, a line for each grant.
-    fn words(&self) -> impl Iterator<Item = String> {
-        let grants = self.grants.iter().map(|(path, access)| {
-            let verb = match access {
-                Access::Execute => "read and execute",
-                Access::Read => "read",
-                Access::Write => "write and make files in",
-                Access::WriteFile => "write",
-            };
-            format!("+ {verb} {}", path.display())
-        });
-        let network = self.network.then(|| "+ connect to other hosts".to_owned());
-        grants.chain(network)
-    }
-}
-
-impl Unmet {
-    fn as_json(&self) -> serde_json::Value {
-        json!({ "remedy": self.remedy, "what": self.what })
-    }
-
-    fn words(&self) -> String {
-        format!("{}: {}", self.what, self.remedy)
-    }
-}
-
-impl Trial {
-    /// Returns why nothing can be learnt from these runs: all failed, or one did not exit by itself.
-    fn failure(&self) -> Option<String> {
-        let failed = |end: &&pb::ExecuteResponse| {
-            let outcome = end.outcome.unwrap_or_default();
-            let code = outcome.exit_code.unwrap_or(CANNOT);
-            let decided = end.verdict.as_ref().map_or(0, |it| it.decision);
-            let lets_pass = [
-                pb::Decision::Unspecified,
-                pb::Decision::None,
-                pb::Decision::Allow,
-            ];
-            let lets_pass = lets_pass.map(i32::from).contains(&decided);
-            code != 0 && (lets_pass || is_of_a_denial(&end.stderr))
-        };
-        let broken = |end: &&pb::ExecuteResponse| {
-            let outcome = end.outcome.unwrap_or_default();
-            outcome.kind() != pb::OutcomeKind::Exited || outcome.exit_code == Some(CANNOT)
-        };
-        let mut ends = self.ends.iter();
-        let first = self.ends.first()?;
-        let end = match self.ends.iter().find(broken) {
-            Some(end) => end,
-            None if ends.all(|end| failed(&end)) => first,
-            None => return None,
-        };
-        let stderr = String::from_utf8_lossy(&end.stderr);
-        let tail: Vec<_> = stderr.lines().rev().take(TAIL).collect();
-        let tail: Vec<_> = tail.into_iter().rev().map(plain).collect();
-        let outcome = end.outcome.unwrap_or_default();
-        let ended = outcome_words(&outcome, &end.exec_problem, output::Style::of_stdout());
-        Some(match tail.is_empty() {
-            true => ended,
-            false => format!("{ended}: {}", tail.join(" | ")),
-        })
-    }
-}
-
-/// Returns whether the last line of stderr is about an access that was denied.
-fn is_of_a_denial(stderr: &[u8]) -> bool {
-    let text = String::from_utf8_lossy(stderr).to_lowercase();
-    let line = text.trim_end().lines().last().unwrap_or_default();
-    let words = [
-        "permission denied",
-        "operation not permitted",
-        "eacces",
-        "eperm",
-    ];
-    words.iter().any(|word| line.contains(word))
 }
 
 /// Returns the remark on events without an effect.
@@ -733,441 +605,6 @@ impl LearnArgs {
     }
 }
 
-/// The set-up of both runs.
-struct Bench {
-    abi: u32,
-    argv: Vec<String>,
-    contract: i32,
-    depth: u32,
-    umask: u32,
-    events: Vec<Vec<u8>>,
-    /// The paths that no grant of the command line may reach; for a root daemon also root's home.
-    floor: References,
-    mode: String,
-    path: Vec<PathBuf>,
-    point: String,
-    timeout: Option<prost_types::Duration>,
-    working_dir: PathBuf,
-    workspace: PathBuf,
-}
-
-impl Bench {
-    fn new(learn: &LearnArgs, context: &Context, config: &Config) -> Result<Self, Failure> {
-        let current = current_directory()?.canonicalize()?;
-        let workspace = match (&learn.workspace, learn.runtime) {
-            (Some(named), _) => PathBuf::from(directory(named)?),
-            (None, Some(runtime)) => {
-                run_as::project(runtime, &current, context.call.paths.home.as_deref())
-            }
-            (None, None) => current.clone(),
-        };
-        let argv = resolve_program(learn.command.clone())?;
-        let argv = argv.into_iter().map(|word| text(word, "argument"));
-        let given = event(learn.event.as_deref())?;
-        let mut point = learn.point.clone();
-        let has_samples = given.is_empty() && learn.runtime.is_some();
-        if point.is_empty() && has_samples {
-            point = learn.runtime.and_then(usual_gate).unwrap_or_default();
-        }
-        let mode = learn.runtime.map(|runtime| runtime.mode);
-        let events = match (learn.runtime, mode) {
-            (Some(runtime), Some(mode)) if given.is_empty() => {
-                let samples = runtime.samples(&workspace).into_iter();
-                let samples = samples.map(|sample| {
-                    let event = Event {
-                        json: sample.to_string().into_bytes().into(),
-                        point: point.clone(),
-                        raw: false,
-                    };
-                    let envelope = Envelope {
-                        cwd: workspace.display().to_string(),
-                        session: "learn".to_owned(),
-                        ..Envelope::default()
-                    };
-                    let stdin = mode.stdin(&event, &envelope);
-                    stdin
-                        .map(|stdin| stdin.to_vec())
-                        .map_err(|error| Failure::new(as_typed(&Failure::from(error).message)))
-                });
-                samples.collect::<Result<Vec<_>, _>>()?
-            }
-            _ => vec![given],
-        };
-        if let (Some(runtime), Some(event)) = (learn.runtime, events.first())
-            && point.is_empty()
-        {
-            let named = runtime.named_point(event);
-            point = named.or_else(|| runtime.point(event)).unwrap_or_default();
-        }
-        let path = env::var_os("PATH").unwrap_or_default();
-        let working_dir = match current.starts_with(&workspace) {
-            true => current,
-            false => workspace.clone(),
-        };
-        Ok(Self {
-            abi: landlock_abi(),
-            argv: argv.collect::<Result<_, _>>()?,
-            contract: contract(mode.map_or("observe", |mode| mode.facts().contract))?.into(),
-            depth: context.call.depth,
-            umask: context.call.umask,
-            events: match events.is_empty() {
-                true => vec![Vec::new()],
-                false => events,
-            },
-            floor: References {
-                home: context.call.paths.home.clone(),
-                ..config.references.clone()
-            },
-            mode: mode.map_or_else(String::new, |mode| mode.mode_name().to_owned()),
-            path: env::split_paths(&path).collect(),
-            point,
-            timeout: learn
-                .timeout
-                .map(prost_types::Duration::try_from)
-                .transpose()?,
-            working_dir,
-            workspace,
-        })
-        .and_then(|bench| {
-            let forbidden = Forbidden::locate(&own_places(config))?;
-            match forbidden.reached_by(&bench.workspace)? {
-                None => Ok(bench),
-                Some(own) => Err(Failure::new(format!(
-                    "`{}` cannot be the workspace, because it reaches the daemon's own `{}`; start in a project, or name one by --workspace",
-                    bench.workspace.display(),
-                    own.display()
-                ))),
-            }
-        })
-    }
-
-    /// Returns the text of the widest profile with the command line's grants.
-    fn profile_text(
-        &self,
-        learn: &LearnArgs,
-        config: &Config,
-        description: &str,
-    ) -> Result<String, Failure> {
-        let registry = Assembly::registry(config)?;
-        let widest = find_profile(&registry, &learn.profile)?;
-        let description = toml::Value::String(description.to_owned());
-        let mut text = format!(
-            "description = {description}\nextends = \"{}\"\ngranted_by = \"operator\"\n",
-            widest.name
-        );
-        let mut system = Vec::new();
-        if learn.network {
-            text.push_str("network = \"outbound\"\n");
-            let known = |grant: &&GrantSpec| {
-                let mut all = widest.files.system.iter().chain(&widest.files.named);
-                all.all(|it| it.place != grant.place)
-            };
-            let network = find_profile(&registry, "network")?;
-            system.extend(network.files.system.iter().filter(known).cloned());
-        }
-        text.push_str("\n[files]\nnamed = [\n");
-        for (path, access) in &learn.grant {
-            let never = self.floor.never(path, access.is_read_only());
-            if let Some(why) = never {
-                return Err(Failure::new(format!(
-                    "`{}` is not granted so: {why}; an operator who wants it writes it into a profile, by its whole path",
-                    path.display()
-                )));
-            }
-            let path = toml::Value::String(path.display().to_string());
-            // A log that is missing, or will be rotated away.
-            let create = match access {
-                Access::WriteFile => ", create = true",
-                Access::Execute | Access::Read | Access::Write => "",
-            };
-            text.push_str(&format!(
-                "    {{ path = {path}, access = \"{access}\"{create} }},\n"
-            ));
-        }
-        text.push_str("]\n");
-        if !system.is_empty() {
-            text.push_str("system = [\n");
-        }
-        for grant in &system {
-            let path = toml::Value::String(grant.place.to_string());
-            let (access, optional) = (grant.access, grant.optional);
-            text.push_str(&format!(
-                "    {{ path = {path}, access = \"{access}\", optional = {optional} }},\n"
-            ));
-        }
-        if !system.is_empty() {
-            text.push_str("]\n");
-        }
-        Ok(text)
-    }
-
-    fn request(&self, policy: &Policy, event: &[u8]) -> Result<pb::ExecuteRequest, Failure> {
-        // The runtime's variables, as far as the profile admits them.
-        let admitted = variables().filter(|(name, _)| environment::admits(policy, name));
-        let binds = policy.needs_workspace();
-        let directory = |path: &Path| {
-            if binds {
-                text(path.into(), "directory")
-            } else {
-                Ok(String::new())
-            }
-        };
-        Ok(pb::ExecuteRequest {
-            contract: self.contract,
-            depth: self.depth,
-            event: Some(pb::Event {
-                json: event.to_vec().into(),
-                point: self.point.clone(),
-                raw: true,
-            }),
-            hook: Some(pb::Hook {
-                argv: self.argv.clone(),
-                env: admitted.collect(),
-                name: String::new(),
-                shell: None,
-                source: String::new(),
-                umask: Some(self.umask),
-                working_dir: directory(&self.working_dir)?,
-                workspace: directory(&self.workspace)?,
-            }),
-            mode: self.mode.clone(),
-            on_disconnect: pb::OnDisconnect::Kill.into(),
-            profile: policy.name.to_string(),
-            require_confirmed: Some(true),
-            timeout: self.timeout,
-            ..pb::ExecuteRequest::default()
-        })
-    }
-
-    /// Runs the hook under a profile, once for each event.
-    async fn run(
-        &self,
-        assembly: &Assembly,
-        config: &Config,
-        profile: &str,
-        observer: &Observer,
-    ) -> Result<Trial, Failure> {
-        let policy = find_profile(&Assembly::registry(config)?, profile)?;
-        let server =
-            PrivateServer::start(assembly, config.clone(), ConsentRule::Given(Consent::Trial))
-                .await?;
-        let done = self.run_all(&server.channel, &policy).await;
-        let stopped = server.stop().await;
-        let (files, ends) = done?;
-        stopped?;
-        let seen = observer.take().ok_or_else(|| {
-            Failure::new(
-                "what a hook does with files cannot be observed here: that takes backend `landlock`, no filter with a listener above this \
-                 process, as some containers have one, and the right to read the memory of one's own children (`/proc/PID/mem`); ask \
-                 for single paths by `hookjail explain path`",
-            )
-        })?;
-        Ok(Trial { ends, files, seen })
-    }
-
-    async fn run_all(
-        &self,
-        channel: &Channel,
-        policy: &Policy,
-    ) -> Result<(Vec<PathBuf>, Vec<pb::ExecuteResponse>), Failure> {
-        let mut client = HookServiceClient::new(channel.clone());
-        let mut ends = Vec::new();
-        for event in &self.events {
-            let request = tonic::Request::new(self.request(policy, event)?);
-            ends.push(until_interrupted(connect::execute(&mut client, request)).await?);
-        }
-        let preview = pb::PreviewRequest {
-            request: Some(self.request(policy, self.events.first().map_or(&[], Vec::as_slice))?),
-        };
-        let preview = client.preview(preview).await;
-        let preview = preview.map_err(connect::refused)?;
-        let files = preview.into_inner().files.into_iter();
-        Ok((files.map(|file| file.path.into()).collect(), ends))
-    }
-
-    /// Returns the widest profile's meaning, and what the hook did.
-    fn observed(&self, config: &Config, trial: &Trial) -> Result<(Under, Needs), Failure> {
-        let widest = find_profile(&Assembly::registry(config)?, TRIAL)?;
-        let widest = under(widest, &self.workspace, &trial.files, self.abi)?;
-        let needs = needs(&trial.seen, &trial.files, &config.paths.runtime);
-        Ok((widest, needs))
-    }
-
-    /// Returns whether a run changed something that outlasts it, asked another host, or decided.
-    fn had_effect(&self, config: &Config, trial: &Trial) -> bool {
-        let decides = [pb::Decision::Ask, pb::Decision::Block, pb::Decision::Deny];
-        let decides = decides.map(i32::from);
-        let mut verdicts = trial.ends.iter().filter_map(|end| end.verdict.as_ref());
-        let has_decided = verdicts.any(|verdict| decides.contains(&verdict.decision));
-        let needs = needs(&trial.seen, &trial.files, &config.paths.runtime);
-        let null = Path::new("/dev");
-        let mut uses = needs.uses.iter();
-        has_decided
-            || needs.network
-            || needs.notices
-            || uses.any(|it| !is_read_only(it.operation) && !it.target.path().starts_with(null))
-    }
-
-    /// Returns the text of the smallest profile.
-    fn draft(&self, config: &Config, trial: &Trial, name: &ProfileName) -> Result<String, Failure> {
-        let (widest, needs) = self.observed(config, trial)?;
-        let site = Site {
-            path: &self.path,
-            references: &config.references,
-            workspace: &self.workspace,
-        };
-        let program = self.argv.first().map(Path::new).and_then(Path::file_name);
-        let program = program.unwrap_or_default().to_string_lossy();
-        let description = format!("what {} needs, by hookjail learn", plain(&program));
-        let draft = Draft::compose(&description, &needs, &widest, site, |draft| {
-            let mut config = config.clone();
-            config
-                .proposed_profiles
-                .push((name.to_string(), draft.to_string()));
-            let policy = find_profile(&Assembly::registry(&config)?, name.as_str())?;
-            under(policy, &self.workspace, &trial.files, self.abi)
-        })?;
-        Ok(draft.to_string())
-    }
-
-    /// Returns the denials of a run under the widest profile, with remedies.
-    fn refused(
-        &self,
-        learn: &LearnArgs,
-        config: &Config,
-        trial: &Trial,
-    ) -> Result<Vec<Unmet>, Failure> {
-        let (widest, needs) = self.observed(config, trial)?;
-        let mut refused: Vec<Unmet> = Vec::new();
-        let denials = trial.ends.iter().flat_map(|end| &end.denials);
-        let of_calls = denials.filter(|it| !it.incidental);
-        for denial in of_calls {
-            let is_network =
-                denial.suggestion.contains("network =") && widest.policy.network == Network::None;
-            refused.push(Unmet {
-                remedy: match (is_network, denial.suggestion.as_str()) {
-                    (true, _) => {
-                        format!("to allow it: {}", learn.with(&["--network".to_owned()]))
-                    }
-                    (false, "") => denial.rule.clone(),
-                    (false, change) => format!("{}; {change}", denial.rule),
-                },
-                what: format!("{} {}", denial.operation, denial.target)
-                    .trim_end()
-                    .to_owned(),
-                wish: Wish {
-                    grants: Vec::new(),
-                    network: is_network,
-                },
-            });
-        }
-        let forbidden = Forbidden::locate(&own_places(config))?;
-        for (wanted, refusal) in refusals(&needs, &widest, &forbidden) {
-            let floor = self
-                .floor
-                .never(&refusal.at, is_read_only(wanted.operation));
-            // A log needs a file, and not the directory in which to make it, while its name stays the same.
-            let name = wanted.given.file_name().unwrap_or_default();
-            let is_steady = !name.to_string_lossy().contains(char::is_numeric);
-            let is_file = is_steady && needs.opened.contains(&wanted.given);
-            let of_file = is_file.then(|| {
-                let (reach, target) = (&widest.reach, &wanted.target);
-                reach.decide(Operation::Write, target, None, &forbidden)
-            });
-            let remedy = match &of_file {
-                Some(GrantDecision::Refused(refusal)) => &refusal.remedy,
-                Some(GrantDecision::Allowed { .. }) | None => &refusal.remedy,
-            };
-            let granted = match (floor, remedy) {
-                (Some(why), _) => Err(format!("never granted: {why}")),
-                (None, Remedy::Grants(grants)) => self.grants(grants),
-                (None, other) => Err(format!("never granted: {other}")),
-            };
-            let options = |grants: &[(PathBuf, Access)]| {
-                let options = grants.iter();
-                let options = options.map(|(path, access)| grant_option(path, *access));
-                options.collect::<Vec<_>>()
-            };
-            let (remedy, grants) = match granted {
-                Ok(grants) => {
-                    let command = learn.with(&options(&grants));
-                    (format!("to allow it: {command}"), grants)
-                }
-                Err(never) => (never, Vec::new()),
-            };
-            refused.push(Unmet {
-                remedy,
-                what: format!(
-                    "{} {}",
-                    wanted.operation.name(),
-                    wanted.target.path().display()
-                ),
-                wish: Wish {
-                    grants,
-                    network: false,
-                },
-            });
-        }
-        let mut known = BTreeSet::new();
-        refused.retain(|it| known.insert(it.what.clone()));
-        let more = refused.len().saturating_sub(NAMED);
-        refused.truncate(NAMED);
-        if more > 0 {
-            refused.push(Unmet {
-                remedy: "named once these are allowed".to_owned(),
-                what: format!("{more} more"),
-                wish: Wish::default(),
-            });
-        }
-        Ok(refused)
-    }
-
-    /// Returns the grants on paths of a denied access, or why it is never granted.
-    fn grants(&self, grants: &[GrantSpec]) -> Result<Vec<(PathBuf, Access)>, String> {
-        let mut all = Vec::new();
-        for grant in grants {
-            let place = grant.place.to_string();
-            let place = place.replacen("${workspace}", &self.workspace.display().to_string(), 1);
-            let read_only = grant.access.is_read_only();
-            if let Some(why) = self.floor.never(Path::new(&place), read_only) {
-                return Err(format!("never granted: {why}"));
-            }
-            if SHARED.iter().any(|shared| place == *shared) {
-                return Err(format!(
-                    "never granted: every program writes to `{place}`; set `view = \"own\"`, under which hooks have their own"
-                ));
-            }
-            all.push((PathBuf::from(place), grant.access));
-        }
-        Ok(all)
-    }
-
-    /// Returns the paths denied by the second run's profile but not by the first one's.
-    fn kept(
-        &self,
-        config: &Config,
-        name: &ProfileName,
-        learned: &Trial,
-    ) -> Result<Vec<String>, Failure> {
-        let registry = Assembly::registry(config)?;
-        let resolve = |name| {
-            let policy = find_profile(&registry, name)?;
-            under(policy, &self.workspace, &learned.files, self.abi)
-        };
-        let (widest, narrow) = (resolve(TRIAL)?, resolve(name.as_str())?);
-        let uses = needs(&learned.seen, &learned.files, &config.paths.runtime)
-            .uses
-            .into_iter();
-        let uses = uses.filter(|it| it.is_allowed(&widest.reach) && !it.is_allowed(&narrow.reach));
-        let kept = uses.map(|it| {
-            let operation = it.operation.name();
-            format!("it is refused {operation} {}", it.target.path().display())
-        });
-        let kept: BTreeSet<_> = kept.collect();
-        Ok(kept.into_iter().take(NAMED).collect())
-    }
-}
-
 /// Returns how the runs under the learnt profile differ from the first ones.
 fn differences(first: &[pb::ExecuteResponse], second: &[pb::ExecuteResponse]) -> Vec<String> {
     let mut differ = BTreeSet::new();
@@ -1195,17 +632,6 @@ fn differences(first: &[pb::ExecuteResponse], second: &[pb::ExecuteResponse]) ->
         }
     }
     differ.into_iter().collect()
-}
-
-fn grant_option(path: &Path, access: Access) -> String {
-    format!("--grant={}={access}", path.display())
-}
-
-/// Returns the point before a tool call.
-fn usual_gate(runtime: Adopted) -> Option<String> {
-    let mut points = runtime.mode.facts().points.iter();
-    let gate = points.find(|point| point.stop == Stop::Call)?;
-    Some(gate.name.to_owned())
 }
 
 fn write_new(path: &Path, text: &str) -> Result<(), Failure> {
