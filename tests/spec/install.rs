@@ -2044,7 +2044,12 @@ fn what_is_data_in_one_place_leaves_the_consents_of_other_places_as_they_are() {
             command.join(" ")
         );
         let child = home.fire(&line, &json!({"hook_event_name": "SessionStart"}));
-        String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap()
+        let said = String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
+        // A refusal is a message to the user.
+        match said.contains("DIGEST_MISMATCH") {
+            true => String::new(),
+            false => said,
+        }
     };
     allow(&[], &q);
     assert_eq!(run(&q), "one\ntwo\n");
