@@ -132,7 +132,7 @@ fn end(name: &str) -> Result<(String, RequestEnd), String> {
             let names = ends();
             let meant = did_you_mean(name, names.iter().map(String::as_str));
             let names = names.join(", ");
-            format!("is none that there is{meant}: one of {names}")
+            format!("is unknown{meant}; use one of {names}")
         })
 }
 

@@ -614,15 +614,15 @@ mod tests {
             "PostToolUse",
             "PreCompact",
         ] {
-            let said = match claude.stakes(Some(point)) {
+            let ended = match claude.stakes(Some(point)) {
                 Stakes::Gate => claude.no_with_notice(Some(point), why(), "Run: allow"),
                 Stakes::GoOn | Stakes::Nothing => {
                     claude.failed_with_notice(Some(point), why(), "Run: allow")
                 }
             };
-            let answer: Value = serde_json::from_slice(&said.stdout).unwrap_or_default();
+            let answer: Value = serde_json::from_slice(&ended.stdout).unwrap_or_default();
             let message = answer["systemMessage"].as_str().unwrap_or_default();
-            assert!(message.ends_with("Run: allow"), "{point}: {said:?}");
+            assert!(message.ends_with("Run: allow"), "{point}: {ended:?}");
         }
     }
 

@@ -48,7 +48,7 @@ impl Mode {
         names.dedup();
         let meant = did_you_mean(contract, names.iter().copied());
         let names = names.join(", ");
-        let problem = format!("`{contract}` is none that there is{meant}: one of {names}");
+        let problem = format!("`{contract}` is unknown{meant}; use one of {names}");
         Err(InvalidField::new("contract", problem))
     }
 
