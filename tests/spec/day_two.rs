@@ -1,6 +1,6 @@
 //! The second day: a hook is edited, a working tree made, a project cloned, and one command has the hooks run again.
 
-use std::{fs, path::Path, process::Command};
+use std::{fs, os::unix::fs::symlink, path::Path, process::Command};
 
 use serde_json::{Value, json};
 
@@ -150,6 +150,69 @@ fn installing_again_repairs_a_hook_that_would_be_refused() {
     let again = home.hookjail(&["install", "--claude-code", "--yes"]);
     let again = String::from_utf8(again.stdout).unwrap();
     assert!(again.contains("nothing to change"), "{again}");
+}
+
+/// A commit takes such lines to colleagues, of whom some have no hookjail: their guards deny, and their agents can stop.
+#[test]
+fn settings_that_are_committed_get_lines_that_name_no_user() {
+    let home = Home::new();
+    fs::remove_dir_all(home.path("p/.git")).unwrap();
+    let silent = json!({"type": "command", "command": "true"});
+    let mut settings = one("PreToolUse", &guard());
+    settings["hooks"]["Stop"] = json!([{"hooks": [silent]}]);
+    let before = home.settings(SETTINGS, &settings);
+    let bin = home.path(".local/bin");
+    fs::create_dir_all(&bin).unwrap();
+    let thin = program().with_file_name("hookjail-run");
+    symlink(&thin, bin.join("hookjail-run")).unwrap();
+    home.own();
+    let install = |more: &[&str]| {
+        let done = home.hookjail(&[&["install", "claude-code", "--yes"], more].concat());
+        assert!(done.status.success(), "{done:?}");
+        String::from_utf8(done.stdout).unwrap()
+    };
+    // The control: a file that is not committed names its user's hookjail.
+    git(&home, "p", &["init", "-q"]);
+    let told = install(&[]);
+    assert!(told.contains("hookjail at this path"), "{told}");
+    let user = thin.display().to_string();
+    assert!(line(&home.text(SETTINGS), "PreToolUse").starts_with(&user));
+    install(&["--uninstall"]);
+    assert_eq!(home.text(SETTINGS), before);
+    git(&home, "p", &["add", ".claude"]);
+    git(&home, "p", &["commit", "-qm", "x"]);
+
+    let told = install(&[]);
+
+    let note = "their lines start `.claude/hooks/hookjail.sh`, to be committed with them";
+    assert!(told.contains(note), "{told}");
+    let text = home.text(SETTINGS);
+    assert!(!text.contains(&user), "{text}");
+    let (guards, stops) = (line(&text, "PreToolUse"), line(&text, "Stop"));
+    let begin = "\"$CLAUDE_PROJECT_DIR\"/.claude/hooks/hookjail.sh ";
+    assert!(guards.starts_with(&format!("{begin}2 ")), "{guards}");
+    assert!(stops.starts_with(&format!("{begin}0 ")), "{stops}");
+    assert!(seen(&home, &guards, "p", "ls").passes());
+    assert_eq!(seen(&home, &guards, "p", "rm -rf /").code, Some(2));
+    // Lines that come later do as those that are there.
+    let mut more: Value = serde_json::from_str(&text).unwrap();
+    more["hooks"]["SessionStart"] = json!([{"hooks": [silent]}]);
+    home.settings(SETTINGS, &more);
+    git(&home, "p", &["rm", "-q", "--cached", "-r", ".claude"]);
+    install(&[]);
+    let starts = line(&home.text(SETTINGS), "SessionStart");
+    assert!(starts.starts_with(&format!("{begin}125 ")), "{starts}");
+
+    // On a colleague's machine.
+    fs::rename(bin.join("hookjail-run"), bin.join("away")).unwrap();
+    for (line, code) in [(&guards, 2), (&stops, 0), (&starts, 125)] {
+        let ended = seen(&home, line, "p", "ls");
+        assert_eq!(ended.code, Some(code), "{ended:?}");
+        assert!(ended.stderr.contains("hookjail is not installed"));
+    }
+    fs::rename(bin.join("away"), bin.join("hookjail-run")).unwrap();
+    install(&["--uninstall"]);
+    assert!(!home.path("p/.claude/hooks/hookjail.sh").exists());
 }
 
 #[test]

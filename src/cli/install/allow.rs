@@ -28,6 +28,7 @@ use super::{
     prefix::{self, Prefix},
     report::line_of_diff,
     settings::{self, SettingsFile},
+    shared::Sharing,
     sources::{self, Elsewhere},
 };
 
@@ -214,7 +215,7 @@ fn planner<'a>(
         purpose: Purpose::Renew,
         registry,
         runtime,
-        shared: None,
+        sharing: Sharing::Nowhere,
     }
 }
 

@@ -26,7 +26,7 @@ use std::{
 
 use clap::{ArgAction, ArgMatches, Args, builder::PossibleValuesParser};
 use hookjail_base::model::{Command, plain};
-use hookjail_client::{Failure, on_demand, output, program::current_directory, thin::THIN};
+use hookjail_client::{Failure, on_demand, output, program::current_directory};
 use hookjail_contract::{Action, Registered, adopt::Adopted};
 use hookjail_sandbox::{Caches, Fetching};
 
@@ -41,7 +41,7 @@ use self::{
     rehearsal::{Lacking, Rehearsal, RehearsalReport},
     report::{CheckedLines, Done, code, count, show},
     settings::{Empty, SettingsFile, files},
-    shared::{Absent, SharedProgram},
+    shared::{Absent, SharedProgram, Sharing},
     sources::{Elsewhere, Unread},
 };
 use super::{
@@ -83,8 +83,7 @@ pub(super) struct InstallArgs {
     /// Confine the hooks of sessions in this project for this user alone, by one variable of the project's private settings
     #[arg(long, conflicts_with_all = ["settings", "shell_prefix"])]
     local: bool,
-    /// Have a project's lines start hookjail by a program in the project, for those who share it. Without hookjail hooks deny, or run
-    /// bare
+    /// Start hookjail by a program of the project, as in committed settings; guards without hookjail deny, or run bare
     #[arg(
         long,
         value_name = "ABSENT",
@@ -171,12 +170,11 @@ impl InstallArgs {
         let config = context.load()?;
         let project = self.project(context)?;
         self.find_prefix(context, &config, &project)?;
-        if self.shared.is_some() {
-            let program = env::current_exe()?.with_file_name(THIN);
-            if let Some(why) = shared::out_of_place(&program, context.call.paths.home.as_deref()) {
-                return Err(Failure::new(format!("nothing was changed: {why}")));
-            }
-        }
+        let home = context.call.paths.home.as_deref();
+        let sharing = match self.shared {
+            Some(absent) => Sharing::asked(absent, home)?,
+            None => Sharing::by_default(home),
+        };
         let (runtime, named) = (self.runtime.runtime, self.settings.clone());
         let mut elsewhere = self.elsewhere(context, &config, &project)?;
         let unread = &mut elsewhere.unread;
@@ -187,11 +185,6 @@ impl InstallArgs {
             &config,
             (&project, &mut *unread),
         );
-        if let Some(absent) = self.shared {
-            let programs = files.iter();
-            let mut programs = programs.filter_map(|it| SharedProgram::of_settings(it, runtime));
-            programs.try_for_each(|it| it.check_answer(absent))?;
-        }
         let files = match self.local {
             true => self.with_local(files, context, &config, &project)?,
             false => files,
@@ -202,7 +195,7 @@ impl InstallArgs {
             self.choose_profile(context)?;
             profile::find(&Assembly::registry(&config)?, &self.profile)?;
         }
-        let mut planned = self.plan(&config, files, (&project, unread))?;
+        let mut planned = self.plan(&config, files, sharing, (&project, unread))?;
         if self.shell_prefix && !self.uninstall {
             self.plan_prefix(context, &config, (&mut planned, &mut elsewhere), &project)?;
         }
@@ -236,9 +229,6 @@ impl InstallArgs {
             self.report(context, (&planned, &elsewhere), None);
             self.offer_to_learn(context, &planned)?;
             return Ok(code(&planned, &elsewhere));
-        }
-        for path in self.shared_programs(&planned) {
-            output::stderr(&format!("to write    {}", path.display()));
         }
         if !self.yes && !agreed(self.question(&planned))? {
             return Err(Failure::new("nothing was changed"));
@@ -282,16 +272,6 @@ impl InstallArgs {
             files.push(settings::local(runtime, project, context, config)?);
         }
         Ok(files)
-    }
-
-    /// Returns the programs of projects that are written.
-    fn shared_programs(&self, planned: &[Planned]) -> BTreeSet<PathBuf> {
-        let files = planned
-            .iter()
-            .filter(|it| self.shared.is_some() && it.changes().any(|it| !it.edits.is_empty()));
-        let programs =
-            files.filter_map(|it| SharedProgram::of_settings(&it.file, self.runtime.runtime));
-        programs.map(|it| it.path().to_owned()).collect()
     }
 
     /// Learns the needs of guards that their profile refuses something, after a question for each at a terminal.
@@ -359,6 +339,7 @@ impl InstallArgs {
         &self,
         config: &Config,
         files: Vec<SettingsFile>,
+        sharing: Sharing,
         (project, unread): (&Path, &mut BTreeSet<Unread>),
     ) -> Result<Vec<Planned>, Failure> {
         let registry = Assembly::registry(config).ok();
@@ -389,7 +370,7 @@ impl InstallArgs {
             },
             registry: registry.as_ref(),
             runtime: self.runtime,
-            shared: self.shared,
+            sharing,
         };
         let mut planned = Vec::new();
         for file in files {
@@ -743,6 +724,9 @@ impl InstallArgs {
         if self.shell_prefix && !self.uninstall {
             self.launcher(config)?.write()?;
         }
+        for program in SharedProgram::needed(planned, self.runtime.runtime).values() {
+            program.write()?;
+        }
         let mut backups = Vec::new();
         for Planned {
             file,
@@ -760,11 +744,8 @@ impl InstallArgs {
             if edits.is_empty() {
                 continue;
             }
-            let shared = SharedProgram::of_settings(file, self.runtime.runtime);
-            if let (Some(shared), Some(absent)) = (&shared, self.shared) {
-                shared.write(absent)?;
-            }
             backups.extend(file.write(&edits, !self.uninstall)?);
+            let shared = SharedProgram::of_settings(file, self.runtime.runtime);
             if let Some(shared) = shared.filter(|_| self.uninstall) {
                 shared.remove_unused();
             }

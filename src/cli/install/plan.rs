@@ -28,7 +28,7 @@ use super::{
     line::{self, LineForm, Reader, Reading},
     rehearsal::Lacking,
     settings::SettingsFile,
-    shared::{Absent, SharedProgram},
+    shared::{SharedProgram, Sharing},
     unserved,
 };
 
@@ -161,8 +161,8 @@ pub(super) struct Planner<'a> {
     /// The profiles, where they can be read.
     pub(super) registry: Option<&'a Registry>,
     pub(super) runtime: NamedRuntime,
-    /// The answer for those who have no hookjail, where a project's lines are to name no user's.
-    pub(super) shared: Option<Absent>,
+    /// The projects whose new lines are to name no user's hookjail.
+    pub(super) sharing: Sharing,
 }
 
 impl Planner<'_> {
@@ -270,14 +270,14 @@ impl Planner<'_> {
         };
         let (words, is_one_command) = line_words(hook, shell, &file.as_run(&bare), value)?;
         let argv = [variables.clone(), words].concat();
-        let is_shared = shared
+        let argument = shared
             .as_ref()
-            .is_some_and(|(shared, _)| shared.begins(text));
+            .and_then(|(shared, _)| shared.argument(text).map(str::to_owned));
         if let Some(profile) = confined.filter(|_| self.purpose != Purpose::Switch) {
-            if self.shared.is_some() && shared.is_some() && !is_shared {
-                return Err(
-                    "its line names one user's hookjail; put it back first: --uninstall".to_owned(),
-                );
+            if shared.is_some() {
+                let runtime = self.runtime.runtime;
+                self.sharing
+                    .check(argument.as_deref(), runtime, &hook.point)?;
             }
             return self.renewal(file, hook, argv, (profile, text));
         }
@@ -288,8 +288,11 @@ impl Planner<'_> {
         let form = self.form(&program, hook, shell, &variables);
         let after = form.of_line(&bare, is_one_command);
         let after = after.ok_or("it has a NUL byte")?;
-        let after = match shared.filter(|_| is_shared || self.shared.is_some()) {
-            Some((shared, program)) if shell.is_some() => shared.within(&after, &program),
+        let argument = argument.or_else(|| self.sharing.argument(file, &hook.point));
+        let after = match shared.zip(argument) {
+            Some(((shared, program), argument)) if shell.is_some() => {
+                shared.within(&after, &program, &argument)
+            }
             Some(_) | None => Some(after),
         };
         let after = after.ok_or("its line does not begin with hookjail")?;

@@ -29,6 +29,7 @@ use super::{
     edit::{self, Edit, Syntax},
     plan::{Becomes, Planned, Planner, Purpose, SettingsChange},
     settings::SettingsFile,
+    shared::Sharing,
     sources::{Elsewhere, Loose, Needed, Unread},
 };
 
@@ -299,7 +300,7 @@ impl InstallArgs {
             purpose: Purpose::Confine,
             registry: registry.as_ref(),
             runtime: self.runtime,
-            shared: None,
+            sharing: Sharing::Nowhere,
         };
         cover(elsewhere, &planner, (&prefix, project), context);
         Ok(())

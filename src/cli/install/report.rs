@@ -14,6 +14,7 @@ use super::{
     super::{Context, rows::Rows, success},
     InstallArgs, line,
     plan::{Becomes, InstallStep, Planned, SettingsChange},
+    shared::{BARE, SharedProgram},
     sources::Elsewhere,
 };
 
@@ -164,14 +165,8 @@ pub(super) fn show(planned: &[Planned], elsewhere: &Elsewhere, is_verbose: bool)
         for why in broken {
             text.add(labelled("NOT read", why));
         }
-        // A program of the project's is the same for all.
-        let names_a_path = |it: &SettingsChange| {
-            !it.edits.is_empty() && !it.argv.is_empty() && !it.after.starts_with('"')
-        };
-        if planned.changes().any(names_a_path)
-            && let Some(remark) = planned.file.remark()
-        {
-            text.add(labelled("note", remark));
+        if let Some(remark) = shared_remark(planned) {
+            text.add(labelled("note", &remark));
         }
         for step in steps {
             show_step(&mut text, step, is_verbose);
@@ -179,6 +174,30 @@ pub(super) fn show(planned: &[Planned], elsewhere: &Elsewhere, is_verbose: bool)
     }
     elsewhere.show(&mut text);
     output::text(text.as_str());
+}
+
+/// Returns a remark on changed lines that others may have, too.
+fn shared_remark(planned: &Planned) -> Option<String> {
+    let written = |it: &&SettingsChange| !it.edits.is_empty() && !it.argv.is_empty();
+    let mut written = planned.changes().filter(written).peekable();
+    written.peek()?;
+    let runtime = planned.file.runtime();
+    let program = SharedProgram::of_settings(&planned.file, runtime);
+    let answer = |it: &SettingsChange| Some(program.as_ref()?.argument(&it.after)? == BARE);
+    // A program of the project's is the same for all.
+    let Some(is_bare) = written.find_map(answer) else {
+        return planned.file.remark().map(str::to_owned);
+    };
+    let absent = if is_bare {
+        "hooks run unconfined"
+    } else {
+        "guards deny"
+    };
+    let alone = runtime.shell_prefix.map_or("", |_| ", --local");
+    Some(format!(
+        "shared settings: their lines start `{}`, to be committed with them; without hookjail {absent} (see --shared{alone})",
+        program?.below()
+    ))
 }
 
 fn show_step(text: &mut Lines, step: &InstallStep, is_verbose: bool) {
@@ -308,5 +327,5 @@ pub(super) fn as_json(planned: &Planned) -> Value {
         }
         fields
     });
-    json!({ "broken": planned.broken, "prefix": planned.prefix.as_ref().map(|it| &it.text), "file": planned.file.path, "hooks": hooks.collect::<Vec<_>>(), "remark": planned.file.remark() })
+    json!({ "broken": planned.broken, "prefix": planned.prefix.as_ref().map(|it| &it.text), "file": planned.file.path, "hooks": hooks.collect::<Vec<_>>(), "remark": shared_remark(planned) })
 }

@@ -1,6 +1,7 @@
 //! Reads and writes the files in which runtimes keep their hooks.
 
 use std::{
+    cell::OnceCell,
     collections::BTreeSet,
     env,
     ffi::OsStr,
@@ -75,6 +76,8 @@ pub(super) struct SettingsFile {
     /// Whether the file belongs to that project.
     pub(super) is_projects: bool,
     runtime: Adopted,
+    /// Whether git has it in its index, once that is asked for.
+    is_committed: OnceCell<bool>,
     text: String,
     /// The backup's text with comments blanked, if there is one.
     was: Option<String>,
@@ -287,6 +290,7 @@ fn file(
         base,
         is_projects,
         runtime,
+        is_committed: OnceCell::new(),
         text,
         was: peek(&backup).ok().map(|text| plain(&text)),
         backup,
@@ -567,18 +571,36 @@ impl SettingsFile {
         local.is_some_and(|it| self.is_projects && self.path.ends_with(it))
     }
 
-    /// Returns a remark on the file where it was made and git would take it into a commit.
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Returns whether git has the file of a project in its index.
+    pub(super) fn is_committed(&self) -> bool {
+        let asked = || self.ask_git(&self.project, &["ls-files", "--error-unmatch"]) == Some(0);
+        self.is_projects && *self.is_committed.get_or_init(asked)
+    }
+
+    /// Returns the exit code of a question about the file.
     #[expect(
         clippy::disallowed_methods,
         reason = "git, which runs nothing of the project's for this"
     )]
-    pub(super) fn note(&self, project: &Path) -> Option<String> {
+    fn ask_git(&self, project: &Path, question: &[&str]) -> Option<i32> {
         let mut git = process::Command::new("git");
-        git.args(["check-ignore", "--no-index", "--quiet", "--"]);
-        git.arg(self.path.as_os_str()).current_dir(project);
-        git.stdin(Stdio::null()).stderr(Stdio::null());
-        let ended = self.is_new.then(|| git.status().ok())??;
-        (ended.code() == Some(1)).then(|| {
+        git.args(["-c", "core.fsmonitor=false"]).args(question);
+        git.arg("--")
+            .arg(self.path.as_os_str())
+            .current_dir(project);
+        git.stdin(Stdio::null());
+        git.stdout(Stdio::null()).stderr(Stdio::null());
+        git.status().ok()?.code()
+    }
+
+    /// Returns a remark on the file where it was made and git would take it into a commit.
+    pub(super) fn note(&self, project: &Path) -> Option<String> {
+        let asked = || self.ask_git(project, &["check-ignore", "--no-index", "--quiet"]);
+        (self.is_new.then(asked)? == Some(1)).then(|| {
             let local = self.runtime.shell_prefix.map_or("", |it| it.local);
             format!("git does not ignore `{local}`; add it to `.git/info/exclude`")
         })

@@ -3,6 +3,8 @@
 
 use std::{
     borrow::Cow,
+    collections::BTreeMap,
+    env,
     fs::{self, OpenOptions},
     io::{self, Read, Write},
     os::unix::fs::OpenOptionsExt,
@@ -13,9 +15,9 @@ use clap::ValueEnum;
 use nix::libc;
 
 use hookjail_client::{Failure, thin::THIN};
-use hookjail_contract::adopt::Adopted;
+use hookjail_contract::adopt::{Adopted, Stakes};
 
-use super::settings::SettingsFile;
+use super::{plan::Planned, settings::SettingsFile};
 
 /// The name of the program, in the directory of the runtime's hooks, which no confined hook can change.
 const NAME: &str = "hooks/hookjail.sh";
@@ -29,49 +31,129 @@ const PLACES: [&str; 5] = [
     "/opt/homebrew/bin",
 ];
 
+/// The program's text. Its first argument is the answer for those who have no hookjail.
+fn program_text() -> String {
+    let places: Vec<_> = PLACES.iter().map(|place| format!("\"{place}\"")).collect();
+    format!(
+        "#!/bin/sh\n\
+         # By `hookjail install`: has the hooks of this project run in a sandbox. Without hookjail they end with $1, or run bare.\n\
+         absent=$1\n\
+         shift\n\
+         for place in {}; do\n\
+         \x20   if [ -x \"$place/{THIN}\" ]; then exec \"$place/{THIN}\" \"$@\"; fi\n\
+         done\n\
+         if [ \"$absent\" = {BARE} ]; then\n\
+         \x20   echo 'hookjail is not installed: this hook runs UNCONFINED' >&2\n\
+         \x20   while [ $# -gt 0 ] && [ \"$1\" != -- ]; do shift; done\n\
+         \x20   shift\n\
+         \x20   exec \"$@\"\n\
+         fi\n\
+         echo 'hookjail is not installed, and the hooks of this project run in it alone; install it' >&2\n\
+         exit \"$absent\"\n",
+        places.join(" ")
+    )
+}
+
+/// The first argument with which hooks run without hookjail.
+pub(super) const BARE: &str = "bare";
+
+/// The exit code of a hook that denies.
+const DENIAL: u8 = 2;
+
 /// The answer of a project's hooks where there is no hookjail.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub(super) enum Absent {
     /// They run without any confinement, with a warning on stderr
     Bare,
-    /// Each is a denial
+    /// Each that guards is a denial
     Deny,
 }
 
 impl Absent {
-    const ALL: [Self; 2] = [Self::Bare, Self::Deny];
+    /// Returns the program's first argument in the line of a hook.
+    fn argument(self, runtime: Adopted, point: &str) -> String {
+        match self {
+            Self::Bare => BARE.to_owned(),
+            Self::Deny => match runtime.stakes(Some(point)) {
+                Stakes::Gate => DENIAL.to_string(),
+                Stakes::GoOn | Stakes::Nothing => runtime.failed(Some(point), "").code.to_string(),
+            },
+        }
+    }
+}
 
-    /// Returns the text of the program.
-    fn text(self) -> String {
-        let (words, end) = match self {
-            Self::Bare => (
-                "run them unconfined",
-                "echo 'hookjail is not installed: this hook runs UNCONFINED' >&2\n\
-                 while [ $# -gt 0 ] && [ \"$1\" != -- ]; do shift; done\n\
-                 shift\n\
-                 exec \"$@\"\n",
-            ),
-            Self::Deny => (
-                "deny",
-                "echo 'hookjail is not installed, and the hooks of this project run in it alone; install it' >&2\n\
-                 exit 2\n",
-            ),
+/// The projects whose lines start hookjail by a program of their own.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Sharing {
+    /// Those whose settings are committed, or name that program already.
+    Committed,
+    /// All.
+    Each(Absent),
+    /// None.
+    Nowhere,
+}
+
+impl Sharing {
+    /// Returns the sharing that a user asked for.
+    ///
+    /// # Errors
+    ///
+    /// Fails where the program would not find this hookjail.
+    pub(super) fn asked(absent: Absent, home: Option<&Path>) -> Result<Self, Failure> {
+        match out_of_place(home)? {
+            None => Ok(Self::Each(absent)),
+            Some(why) => Err(Failure::new(format!("nothing was changed: {why}"))),
+        }
+    }
+
+    /// Returns the sharing where a user asked for none: the program has to find this hookjail.
+    pub(super) fn by_default(home: Option<&Path>) -> Self {
+        match out_of_place(home) {
+            Ok(None) => Self::Committed,
+            Ok(Some(_)) | Err(_) => Self::Nowhere,
+        }
+    }
+
+    /// Returns the program's first argument in the new line of a hook, if it is to begin with the program.
+    pub(super) fn argument(self, file: &SettingsFile, point: &str) -> Option<String> {
+        let absent = match self {
+            Self::Each(absent) => Some(absent),
+            Self::Nowhere => None,
+            Self::Committed => {
+                let named = SharedProgram::named_answer(file.text());
+                named.or_else(|| file.is_committed().then_some(Absent::Deny))
+            }
         };
-        let places: Vec<_> = PLACES.iter().map(|place| format!("\"{place}\"")).collect();
-        format!(
-            "#!/bin/sh\n\
-             # By `hookjail install --shared`: has the hooks of this project run in a sandbox. Those who have no hookjail {words}.\n\
-             for place in {}; do\n\
-             \x20   if [ -x \"$place/{THIN}\" ]; then exec \"$place/{THIN}\" \"$@\"; fi\n\
-             done\n\
-             {end}",
-            places.join(" ")
-        )
+        Some(absent?.argument(file.runtime(), point))
+    }
+
+    /// Checks the program's first argument in a confined line, if the line begins with it.
+    ///
+    /// # Errors
+    ///
+    /// Returns why the line is not as the user asked for.
+    pub(super) fn check(
+        self,
+        argument: Option<&str>,
+        runtime: Adopted,
+        point: &str,
+    ) -> Result<(), String> {
+        let Self::Each(absent) = self else {
+            return Ok(());
+        };
+        let has = match argument {
+            None => "names one user's hookjail",
+            Some(argument) if argument == absent.argument(runtime, point) => return Ok(()),
+            Some(_) => "has another answer where hookjail is not installed",
+        };
+        Err(format!("its line {has}; put it back first: --uninstall"))
     }
 }
 
 /// The program of a project and a runtime.
 pub(super) struct SharedProgram {
+    /// The place in the project.
+    below: String,
     path: PathBuf,
     /// The settings whose lines may begin with it.
     settings: Vec<PathBuf>,
@@ -92,19 +174,26 @@ impl SharedProgram {
             path: file.project.join(&below),
             settings: all.chain([file.path.clone()]).collect(),
             spelled: format!("\"${variable}\"/{below}"),
+            below,
         })
     }
 
-    pub(super) fn path(&self) -> &Path {
-        &self.path
+    /// Returns its place in the project.
+    pub(super) fn below(&self) -> &str {
+        &self.below
     }
 
     /// Returns a line with hookjail's own program instead of this one.
     pub(super) fn without<'a>(&self, line: &'a str, own: &str) -> Cow<'a, str> {
         match self.arguments(line) {
             None => Cow::Borrowed(line),
-            Some(rest) => Cow::Owned(format!("{own} {rest}")),
+            Some((_, rest)) => Cow::Owned(format!("{own} {rest}")),
         }
+    }
+
+    /// Returns the program's first argument in a line that begins with it.
+    pub(super) fn argument<'a>(&self, line: &'a str) -> Option<&'a str> {
+        Some(self.arguments(line)?.0)
     }
 
     /// Checks that a line which begins with this program starts hookjail.
@@ -113,7 +202,7 @@ impl SharedProgram {
     ///
     /// Returns the reason where it is not as hookjail writes it.
     pub(super) fn check(&self, line: &str) -> Result<(), String> {
-        match self.arguments(line).is_none() || self.is_there() {
+        match !line.starts_with(&self.spelled) || (self.begins(line) && self.is_there()) {
             true => Ok(()),
             false => Err(format!(
                 "it is NOT confined for certain: `{}` is not as `hookjail install --shared` writes it; write it again",
@@ -123,9 +212,9 @@ impl SharedProgram {
     }
 
     /// Returns a confined line with this program instead of hookjail's own.
-    pub(super) fn within(&self, line: &str, own: &str) -> Option<String> {
+    pub(super) fn within(&self, line: &str, own: &str, argument: &str) -> Option<String> {
         let rest = line.strip_prefix(own)?.strip_prefix(' ')?;
-        Some(format!("{} {rest}", self.spelled))
+        Some(format!("{} {argument} {rest}", self.spelled))
     }
 
     /// Returns whether a line begins with this program.
@@ -133,44 +222,35 @@ impl SharedProgram {
         self.arguments(line).is_some()
     }
 
-    fn arguments<'a>(&self, line: &'a str) -> Option<&'a str> {
-        line.strip_prefix(&self.spelled)?.strip_prefix(' ')
+    /// Returns the first argument of the program in a line that begins with it, and those of hookjail.
+    fn arguments<'a>(&self, line: &'a str) -> Option<(&'a str, &'a str)> {
+        let rest = line.strip_prefix(&self.spelled)?.strip_prefix(' ')?;
+        let (first, rest) = rest.split_once(' ')?;
+        let is_answer = first == BARE || first.parse::<u8>().is_ok();
+        is_answer.then_some((first, rest))
     }
 
-    /// Checks that it is not there with another answer.
-    ///
-    /// # Errors
-    ///
-    /// Fails where it has another answer for those without hookjail.
-    pub(super) fn check_answer(&self, absent: Absent) -> Result<(), Failure> {
-        match self.found().is_none_or(|found| found == absent) {
-            true => Ok(()),
-            false => Err(Failure::new(format!(
-                "nothing was changed: `{}` has another answer where hookjail is not installed; put its lines back first: --uninstall",
-                self.path.display()
-            ))),
+    /// Returns the answer that lines of a file with this program have.
+    fn named_answer(text: &str) -> Option<Absent> {
+        if text.contains(&format!("{NAME} {BARE} ")) {
+            return Some(Absent::Bare);
         }
+        text.contains(&format!("{NAME} ")).then_some(Absent::Deny)
     }
 
+    /// Returns whether it is there as hookjail writes it, and executable.
     fn is_there(&self) -> bool {
-        self.found().is_some()
-    }
-
-    /// Returns its answer, if it is there as hookjail writes it, and executable.
-    fn found(&self) -> Option<Absent> {
         let mut options = OpenOptions::new();
         let options = options.read(true).custom_flags(libc::O_NOFOLLOW);
-        let read = || -> io::Result<Option<Absent>> {
+        let read = || -> io::Result<bool> {
             let file = options.open(&self.path)?;
             let mode = std::os::unix::fs::MetadataExt::mode(&file.metadata()?);
-            let mut text = String::new();
-            let longest = Absent::ALL.map(|absent| absent.text().len());
-            let longest = longest.into_iter().max().unwrap_or_default() as u64 + 1;
-            file.take(longest).read_to_string(&mut text)?;
-            let mut found = Absent::ALL.into_iter();
-            Ok(found.find(|absent| mode & 0o111 != 0 && absent.text() == text))
+            let (expected, mut text) = (program_text(), String::new());
+            file.take(expected.len() as u64 + 1)
+                .read_to_string(&mut text)?;
+            Ok(mode & 0o111 != 0 && expected == text)
         };
-        read().ok().flatten()
+        read().unwrap_or_default()
     }
 
     /// Writes it, over one that hookjail wrote and no other file.
@@ -178,7 +258,7 @@ impl SharedProgram {
     /// # Errors
     ///
     /// Fails where there is another file, or it cannot be written.
-    pub(super) fn write(&self, absent: Absent) -> Result<(), Failure> {
+    pub(super) fn write(&self) -> Result<(), Failure> {
         let shown = self.path.display();
         let failed = |error: io::Error| Failure::new(format!("cannot write `{shown}`: {error}"));
         if self.is_there() {
@@ -194,7 +274,21 @@ impl SharedProgram {
             .mode(0o755)
             .open(&self.path)
             .map_err(failed)?;
-        file.write_all(absent.text().as_bytes()).map_err(failed)
+        file.write_all(program_text().as_bytes()).map_err(failed)
+    }
+
+    /// Returns the programs that the changed lines of plans begin with.
+    pub(super) fn needed<'a>(
+        planned: impl IntoIterator<Item = &'a Planned>,
+        runtime: Adopted,
+    ) -> BTreeMap<PathBuf, Self> {
+        let needed = planned.into_iter().filter_map(|it| {
+            let program = Self::of_settings(&it.file, runtime)?;
+            let mut changes = it.changes().filter(|it| !it.edits.is_empty());
+            let is_named = changes.any(|it| program.begins(&it.after));
+            is_named.then(|| (program.path.clone(), program))
+        });
+        needed.collect()
     }
 
     /// Removes it where hookjail wrote it and no line of the project's settings begins with it.
@@ -212,7 +306,8 @@ impl SharedProgram {
 }
 
 /// Returns why a team's program would not find this hookjail, if so.
-pub(super) fn out_of_place(program: &Path, home: Option<&Path>) -> Option<String> {
+fn out_of_place(home: Option<&Path>) -> io::Result<Option<String>> {
+    let program = env::current_exe()?.with_file_name(THIN);
     let home = home.map(|home| home.display().to_string());
     let places = PLACES
         .iter()
@@ -225,13 +320,13 @@ pub(super) fn out_of_place(program: &Path, home: Option<&Path>) -> Option<String
         let found = place.canonicalize();
         found.is_ok_and(|found| program.canonicalize().is_ok_and(|own| own == found))
     });
-    (!found).then(|| {
+    Ok((!found).then(|| {
         format!(
             "a shared program looks for {THIN} in {}; link this one there: {}",
             PLACES.join(", "),
             program.display()
         )
-    })
+    }))
 }
 
 #[cfg(test)]
@@ -240,6 +335,7 @@ mod tests {
 
     fn program(project: &Path) -> SharedProgram {
         SharedProgram {
+            below: ".claude/hooks/hookjail.sh".to_owned(),
             path: project.join(".claude/hooks/hookjail.sh"),
             settings: ["a.json", "b.json"].map(|it| project.join(it)).to_vec(),
             spelled: "\"$PROJECT\"/.claude/hooks/hookjail.sh".to_owned(),
@@ -252,23 +348,35 @@ mod tests {
         let shared = program(project.path());
         let thin = "/usr/bin/hookjail-run";
         let confined = format!("{thin} --as x --start -- ./a.sh");
-        let line = shared.within(&confined, thin).unwrap();
-        assert_eq!(
-            line,
-            "\"$PROJECT\"/.claude/hooks/hookjail.sh --as x --start -- ./a.sh"
-        );
-        assert_eq!(shared.without(&line, thin), confined);
+        for argument in ["2", BARE] {
+            let line = shared.within(&confined, thin, argument).unwrap();
+            let begin = format!("\"$PROJECT\"/.claude/hooks/hookjail.sh {argument} ");
+            assert_eq!(line, format!("{begin}--as x --start -- ./a.sh"));
+            assert_eq!(shared.without(&line, thin), confined);
+            assert_eq!(shared.argument(&line), Some(argument));
+        }
         assert_eq!(shared.without("./a.sh", thin), "./a.sh");
+        let line = shared.within(&confined, thin, "2").unwrap();
         shared.check(&line).unwrap_err();
-        for absent in Absent::ALL {
-            shared.write(absent).unwrap();
-            shared.check(&line).unwrap();
+        shared.write().unwrap();
+        shared.write().unwrap();
+        shared.check(&line).unwrap();
+        for other in [
+            "",
+            " ",
+            " deny --as x",
+            " --as x --start -- ./a.sh",
+            "x 2 --as",
+        ] {
+            let other = format!("{}{other}", shared.spelled);
+            assert!(!shared.begins(&other), "{other}");
+            shared.check(&other).unwrap_err();
         }
         // Changed, not executable, or a link.
-        let text = Absent::Deny.text();
-        fs::write(&shared.path, text.replace("exit 2", "exit 0")).unwrap();
+        let text = program_text();
+        fs::write(&shared.path, text.replace("exit ", "echo ")).unwrap();
         shared.check(&line).unwrap_err();
-        shared.write(Absent::Deny).unwrap_err();
+        shared.write().unwrap_err();
         fs::remove_file(&shared.path).unwrap();
         fs::write(project.path().join("other"), &text).unwrap();
         std::os::unix::fs::symlink(project.path().join("other"), &shared.path).unwrap();
@@ -278,11 +386,40 @@ mod tests {
         shared.check(&line).unwrap_err();
     }
 
+    /// Without hookjail a guard denies, and a hook that can stop nothing, or keeps the agent working, ends as one that failed.
+    #[test]
+    fn only_a_guard_denies_where_hookjail_is_absent() {
+        let of_claude = |point| {
+            let runtime = Adopted::all()
+                .into_iter()
+                .find(|it| it.name == "claude-code");
+            Absent::Deny.argument(runtime.unwrap(), point)
+        };
+        for (point, argument) in [
+            ("PreToolUse", "2"),
+            ("UserPromptSubmit", "2"),
+            ("Stop", "0"),
+            ("SubagentStop", "0"),
+            ("SessionStart", "125"),
+            ("Notification", "125"),
+        ] {
+            assert_eq!(of_claude(point), argument, "{point}");
+        }
+        for runtime in Adopted::all() {
+            for point in runtime.mode.facts().points {
+                let argument = Absent::Deny.argument(runtime, point.name);
+                let is_gate = runtime.stakes(Some(point.name)) == Stakes::Gate;
+                assert_eq!(argument == "2", is_gate, "{} {}", runtime.name, point.name);
+                assert_eq!(Absent::Bare.argument(runtime, point.name), BARE);
+            }
+        }
+    }
+
     #[test]
     fn it_goes_with_the_last_line_of_the_project_that_names_it() {
         let project = tempfile::tempdir().unwrap();
         let shared = program(project.path());
-        shared.write(Absent::Bare).unwrap();
+        shared.write().unwrap();
         fs::write(&shared.settings[0], &shared.spelled).unwrap();
         fs::write(&shared.settings[1], "{}").unwrap();
         shared.remove_unused();

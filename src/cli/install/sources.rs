@@ -26,6 +26,7 @@ use super::{
     NamedRuntime, line,
     plan::{self, Planner, Purpose},
     report::{labelled, line_of_diff},
+    shared::Sharing,
 };
 
 /// The most files that one pattern stands for.
@@ -171,7 +172,7 @@ pub(super) fn look(
         purpose: Purpose::Renew,
         registry: registry.as_ref(),
         runtime,
-        shared: None,
+        sharing: Sharing::Nowhere,
     };
     let mut search = Search {
         enabled: BTreeSet::new(),

@@ -22,6 +22,7 @@ use super::{
     plan::{Becomes, Planned, Planner, Purpose},
     prefix::Prefix,
     settings,
+    shared::{SharedProgram, Sharing},
 };
 
 /// A command in the settings of the user, or of the current directory's project.
@@ -130,6 +131,11 @@ impl Placed {
         match step.map(|step| step.becomes) {
             Some(Becomes::Changed(change)) if change.argv == self.argv => {
                 consent::record(config, change.bound.iter())?;
+                if let Some(program) = SharedProgram::of_settings(file_of, self.runtime)
+                    .filter(|it| it.begins(&change.after))
+                {
+                    program.write()?;
+                }
                 planned.file.write(&change.edits, true)?;
                 Ok(())
             }
@@ -167,7 +173,7 @@ fn plan(
             name: runtime.name,
             runtime,
         },
-        shared: None,
+        sharing: Sharing::by_default(context.call.paths.home.as_deref()),
     };
     planner.file(file, None)
 }

@@ -19,7 +19,7 @@ use super::{
     prefix,
     report::{as_json, count, show},
     settings,
-    shared::SharedProgram,
+    shared::{SharedProgram, Sharing},
     sources::Elsewhere,
 };
 
@@ -169,7 +169,7 @@ fn plan(context: &Context, config: &Config) -> Result<(Vec<Planned>, Vec<String>
                 name: runtime.name,
                 runtime,
             },
-            shared: None,
+            sharing: Sharing::Nowhere,
         };
         let file = settings::open(runtime, path, project, context, config);
         match file.and_then(|file| planner.file(file, None)) {
