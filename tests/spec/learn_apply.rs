@@ -331,6 +331,39 @@ fn a_hook_that_needs_nothing_more_gets_no_profile() {
 }
 
 #[test]
+fn a_log_where_hooks_lie_that_agents_run_is_refused_with_the_way_out() {
+    let home = Home::new();
+    home.script(HOOK, "#!/bin/sh\ncat >>\"$(dirname \"$0\")/tools.log\"\n");
+    let hook =
+        json!({"type": "command", "command": "\"$CLAUDE_PROJECT_DIR\"/.claude/hooks/log-tools.sh"});
+    home.settings(SETTINGS, &one("PreToolUse", &hook));
+
+    let learnt = home.hookjail(&["learn", "--yes", "--", ".claude/hooks/log-tools.sh"]);
+
+    let printed = both(&learnt);
+    assert_eq!(learnt.status.code(), Some(125), "{printed}");
+    assert!(
+        printed.contains("agents, editors or git run what lies there; write to another directory"),
+        "{printed}"
+    );
+    assert!(
+        printed.contains("no profile grants what the hook is refused"),
+        "{printed}"
+    );
+    assert!(!home.path(PROFILE).exists());
+    // The control: the directory above is the project's own.
+    home.script(
+        HOOK,
+        "#!/bin/sh\ncat >>\"$(dirname \"$0\")/../tools.log\"\n",
+    );
+    home.own();
+    let done = home.hookjail(&["install", "claude-code", "--yes"]);
+    assert!(done.status.success(), "{done:?}");
+    assert!(fire(&home).status.success());
+    assert!(home.text("p/.claude/tools.log").contains("PreToolUse"));
+}
+
+#[test]
 fn a_file_that_was_not_learnt_of_the_command_stays() {
     let home = denied();
     let settings = home.text(SETTINGS);

@@ -444,6 +444,11 @@ impl LearnArgs {
                 self.profile
             )));
         }
+        if more.is_empty() && refused.iter().any(|it| it.wish.is_empty()) {
+            let message =
+                "no profile grants what the hook is refused; change the hook: nothing is written";
+            return Err(Failure::new(message));
+        }
         if more.is_empty() {
             let message = format!(
                 "the hook needs nothing more than profile {}: nothing is written",

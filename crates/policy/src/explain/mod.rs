@@ -445,7 +445,7 @@ impl How {
             | Self::NotGranted(_)
             | Self::OtherMount
             | Self::ReadOnly => {
-                "`files.read_only` or `files.hidden` keeps something there as it is; a profile without that allows it"
+                "the profile keeps that as it is, as agents, editors or git run what lies there; write to another directory"
             }
         }
     }
