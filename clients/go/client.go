@@ -129,7 +129,7 @@ func connect(ctx context.Context, socket string, o *options, server *server) (*C
 	if err != nil {
 		hint := ""
 		if server == nil && (errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED)) {
-			hint = "; where none listens: `hookjail serve`, or Private"
+			hint = "; start one with `hookjail serve`, or use Private"
 		}
 		return nil, &CallError{Code: codes.Unavailable, Err: fmt.Errorf("cannot reach the daemon at `%s`: %w%s", socket, err, hint)}
 	}

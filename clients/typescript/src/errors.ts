@@ -124,7 +124,7 @@ export function meaning(thrown: unknown, address: string): HookjailError {
 /** Returns the error for a daemon that cannot be reached. */
 export function unreachable(address: string, cause: unknown): Unreachable {
   const why = cause instanceof ConnectError ? cause.rawMessage : String(cause);
-  const hint = "where none listens, start one with `hookjail serve`, or use Client.private()";
+  const hint = "start one with `hookjail serve`, or use Client.private()";
   return new Unreachable(`cannot reach the daemon at ${address}: ${why}; ${hint}`, cause);
 }
 

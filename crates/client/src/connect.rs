@@ -103,7 +103,7 @@ fn hint(socket: &Path, is_there: bool) -> &'static str {
     match (is_there, is_of_a_host) {
         (true, _) => "",
         (false, true) => "; an address over the network is `https://HOST:PORT`",
-        (false, false) => "; where none is, none listens: `hookjail serve`",
+        (false, false) => "; start one: `hookjail serve`",
     }
 }
 

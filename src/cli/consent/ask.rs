@@ -153,7 +153,7 @@ impl Desk {
             }
         };
         if self.since.elapsed() < READING_TIME {
-            (self.say)("  not taken: this question has only just come\n");
+            (self.say)("  ignored: typed before the question appeared\n");
             (self.say)(PROMPT);
             return Ok(());
         }

@@ -626,7 +626,7 @@ impl InstallArgs {
     ) -> Result<RehearsalReport, String> {
         let mut report = RehearsalReport::default();
         if !self.runtime.is_guard(hook) {
-            let remark = "not rehearsed: it guards no call, and may act";
+            let remark = "not rehearsed: no guard, and may have side effects";
             report.remarks.push(remark.to_owned());
             return Ok(report);
         }

@@ -1251,10 +1251,12 @@ fn why_not_executed(start: &[u8], errno: Errno) -> Option<String> {
     let interpreter = script.map(|line| String::from_utf8_lossy(line.trim_ascii()));
     Some(match (errno, interpreter) {
         (Errno::ENOENT, Some(_)) if line.ends_with(b"\r") => {
-            "its lines end as on Windows (CRLF), and the name of its interpreter with them; save it with LF".to_owned()
+            "its lines have Windows endings (CRLF); convert it to LF".to_owned()
         }
         (Errno::ENOENT, Some(interpreter)) if !interpreter.starts_with('/') => {
-            format!("its first line names an interpreter by a relative path, `{interpreter}`; name it by its whole path")
+            format!(
+                "its first line names an interpreter by a relative path, `{interpreter}`; name it by its whole path"
+            )
         }
         (Errno::ENOENT, Some(interpreter)) => {
             format!("its interpreter, `{interpreter}` in its first line, is not there")
@@ -1269,7 +1271,8 @@ fn why_not_executed(start: &[u8], errno: Errno) -> Option<String> {
             "it was built for another kind of machine".to_owned()
         }
         (Errno::ENOEXEC, None) => {
-            "it is no program, and has no first line that names an interpreter, such as `#!/bin/sh`".to_owned()
+            "it is no program, and has no first line that names an interpreter, such as `#!/bin/sh`"
+                .to_owned()
         }
         _ => return None,
     })

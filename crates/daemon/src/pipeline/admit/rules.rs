@@ -255,7 +255,7 @@ impl Rules {
         match reached {
             Ok(None) => Ok(()),
             Ok(Some(own)) => Err(field(format!(
-                "`{shown}` and the daemon's own `{}` lie in each other; choose a smaller directory",
+                "`{shown}` and hookjail's own `{}` overlap; choose a directory beside that",
                 own.display()
             ))),
             Err(error) => {
@@ -300,7 +300,7 @@ impl Rules {
             let _as_caller = FileRights::of(peer.uid, peer.gid, &peer.groups);
             let own = self.forbidden.reached_by(directory).ok().flatten()?;
             let own = own.display();
-            Some(format!("the daemon's own `{own}` and it lie in each other"))
+            Some(format!("it overlaps hookjail's own `{own}`"))
         })?;
         Some(Withheld {
             directory: directory.to_owned(),
