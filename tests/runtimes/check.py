@@ -172,7 +172,8 @@ class Copilot(Runtime):
     settings = ".github/hooks/hooks.json"
     user_settings = ".copilot/hooks/hooks.json"
     before, after, prompt, stop = "preToolUse", "postToolUse", "sessionStart", "agentStop"
-    shares = False
+    # It shows its user no text of a hook that stops a call. It names its lines the project; hookjail does not know these names.
+    shows_user, shares = False, False
     tells_stderr = False
 
     def environment(self, address):
@@ -186,8 +187,8 @@ class Copilot(Runtime):
 
     def command(self, prompt):
         return [
-            "--allow-all-tools", "--trust-folder", "--no-auto-update", "--disable-client-telemetry", "--output-format", "json",
-            "-p", prompt,
+            "--allow-all-tools", "--allow-all-paths", "--trust-folder", "--no-auto-update", "--disable-client-telemetry",
+            "--output-format", "json", "-p", prompt,
         ]
 
     def entry(self, command, timeout):
@@ -229,6 +230,8 @@ class QwenCode(Runtime):
     settings = ".qwen/settings.json"
     user_settings = ".qwen/settings.json"
     hooks_here = '"$QWEN_PROJECT_DIR"/hooks'
+    # It shows a hook's message at `Stop` alone, on its screen and in `-o text`.
+    shows_user = False
 
     def environment(self, address):
         return {"OPENAI_API_KEY": "fake", "OPENAI_BASE_URL": f"{address}/v1", "OPENAI_MODEL": "qwen"}

@@ -168,10 +168,13 @@ class Day:
     def refuses(self, step, mark=None):
         """Expects that a call is refused, and the user shown the command; that nothing unapproved or unconfined ran."""
         done, seen = self.turn(may_refuse=True)
+        _, status, _ = self.box.start([str(self.box.hookjail), "status"])
         self.expect({
             f"{step}: the call ran unapproved": (done, [False]),
             f"{step}: the changed hook ran": (bool(mark and self.ran(mark)), False),
             f"{step}: the user was shown the command": ("hookjail allow" in seen, self.runtime.shows_user),
+            # The user of a runtime that shows nothing finds it there.
+            f"{step}: `status` names the command": ("hookjail allow" in status, True),
             f"{step}: ran unconfined": (self.unconfined(), []),
         })
 
