@@ -855,6 +855,57 @@ fn doctor_fits_a_screen_and_has_the_rest_where_it_is_asked_for() {
 }
 
 #[test]
+fn what_several_profiles_lack_is_printed_once_with_their_names() {
+    let line = CommandLine::new();
+    let doctor = |words: &[&str], lacking: &str| {
+        let words = [&["doctor"], words].concat();
+        let mut command = line.command(&words);
+        let output = command.env("HOOKJAIL_WEAKEN", lacking).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        (output.status.code(), text)
+    };
+    // The control: where nothing is lacking there is no remark.
+    let (code, text) = doctor(&[], "");
+    assert!(
+        code == Some(0) && !text.contains("BACKEND_UNCONFIRMED"),
+        "{text}"
+    );
+
+    let (code, text) = doctor(&[], "landlock:ReadFile");
+
+    assert_eq!(code, Some(1), "{text}");
+    assert_eq!(
+        text.matches("NOT CONFIRMED").count(),
+        SHIPPED.len(),
+        "{text}"
+    );
+    let reasons = text.matches("BACKEND_UNCONFIRMED").count();
+    assert!((1..SHIPPED.len()).contains(&reasons), "{text}");
+    let headings = text.lines().filter(|it| it.ends_with(':'));
+    let headings: Vec<_> = headings
+        .flat_map(|it| it.trim_end_matches(':').split(", "))
+        .collect();
+    for profile in SHIPPED {
+        let is_named = |name: &&str| [profile, "all profiles"].contains(name);
+        assert!(headings.iter().any(is_named), "{profile}: {text}");
+    }
+    let mut remarks: Vec<_> = text.lines().filter(|it| it.starts_with("  ")).collect();
+    let all = remarks.len();
+    remarks.sort_unstable();
+    remarks.dedup();
+    assert_eq!(remarks.len(), all, "{text}");
+    // One alone is named, and as JSON each has its own.
+    let (_, one) = doctor(&["--profile", "strict"], "landlock:ReadFile");
+    assert!(one.contains("\nstrict:\n  BACKEND_UNCONFIRMED: "), "{one}");
+    let (_, report) = doctor(&["--json"], "landlock:ReadFile");
+    let report: Value = serde_json::from_str(&report).unwrap();
+    for profile in report["profiles"].as_array().unwrap() {
+        let reason = profile["reason"].as_str().unwrap();
+        assert!(reason.starts_with("BACKEND_UNCONFIRMED"), "{profile}");
+    }
+}
+
+#[test]
 fn revoking_what_nobody_allowed_says_where_to_look() {
     let line = CommandLine::new();
 
