@@ -7,7 +7,9 @@ use std::{
 };
 
 use clap::Args;
+use tonic::Status;
 
+use hookjail_base::refusal::Reason;
 use hookjail_client::{
     Failure, connect,
     output::{self, Style},
@@ -84,7 +86,7 @@ impl DoctorArgs {
         let request = pb::SelfTestRequest {
             profile: self.profile.clone().unwrap_or_default(),
         };
-        let tested = client.self_test(request).await.map_err(connect::refused)?;
+        let tested = client.self_test(request).await.map_err(refused)?;
         let status = client.get_status(pb::GetStatusRequest {}).await;
         Ok(pb::GetStatusResponse {
             profiles: tested.into_inner().profiles,
@@ -124,6 +126,15 @@ impl DoctorArgs {
             profiles,
             version: env!("CARGO_PKG_VERSION").to_owned(),
         })
+    }
+}
+
+/// Returns the failure for a refusal: an unknown profile is the command line's.
+fn refused(status: Status) -> Failure {
+    let failure = connect::refused(status);
+    match failure.reason.as_deref() == Some(Reason::ProfileUnknown.as_str()) {
+        true => failure.as_usage(),
+        false => failure,
     }
 }
 

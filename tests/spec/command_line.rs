@@ -307,7 +307,7 @@ async fn doctor_has_a_daemon_test_itself() {
     let names = |report: &Value| report["profiles"].as_array().map(Vec::len);
     assert_eq!((names(&all), names(&one)), (Some(SHIPPED.len()), Some(1)));
     assert_eq!(one["backends"][0]["backend"], "landlock");
-    assert_eq!(none.status.code(), Some(125), "{none:?}");
+    assert_eq!(none.status.code(), Some(2), "{none:?}");
 }
 
 #[test]
@@ -400,7 +400,7 @@ fn profiles_are_listed_shown_and_validated() {
     assert!(toml.contains("network = \"none\""), "{toml}");
     assert_eq!(
         line.run(&["profile", "show", "no-such"]).status.code(),
-        Some(125)
+        Some(2)
     );
 
     let directory = line.path().join("profiles");
@@ -702,27 +702,58 @@ fn a_wrong_name_is_answered_with_those_that_there_are() {
     let line = CommandLine::new();
     let profiles: &[&str] = &["strict", "workspace-ro"];
     let contracts: &[&str] = &["claude_code", "observe", "reyn"];
-    for (words, expected) in [
-        (&["profile", "show", "no"][..], profiles),
-        (&["doctor", "--profile", "no"], profiles),
+    for (words, code, expected) in [
+        (&["profile", "show", "no"][..], 2, profiles),
+        (&["doctor", "--profile", "no"], 2, profiles),
         (
             &["explain", "--profile", "no", "path", "read", "/"],
+            2,
             profiles,
         ),
-        (&["allow", "--profile", "no", "--", "/bin/true"], profiles),
-        (&["allow", "/bin/true"], &["hookjail allow -- CMD"]),
-        (&["run", "--contract", "no", "/bin/true"], contracts),
-        (&["run", "--as", "no", "/bin/true"], &["claude-code", "git"]),
+        (
+            &["learn", "--profile", "no", "--", "/bin/true"],
+            2,
+            profiles,
+        ),
+        (
+            &["allow", "--profile", "no", "--", "/bin/true"],
+            2,
+            profiles,
+        ),
         (
             &["audit", "query", "--end", "no"],
+            2,
             &["exited", "timed_out", "refused"],
         ),
-        (&["explain", "path", "no", "/"], &["read", "rename"]),
-        (&["schema", "no"], &["audit", "config"]),
+        (&["explain", "path", "no", "/"], 2, &["read", "rename"]),
+        (&["explain", "syscall", "no"], 2, &["`no`"]),
+        (&["schema", "no"], 2, &["audit", "config"]),
+        (&["state", "path", "no"], 2, &["hookjail state list"]),
+        (&["install", "no"], 2, &["claude-code"]),
+        // A path, and no name.
+        (&["allow", "/bin/true"], 125, &["hookjail allow -- CMD"]),
+        // Here 2 is a hook's own answer.
+        (
+            &["run", "--profile", "no", "--", "/bin/true"],
+            125,
+            &["PROFILE_UNKNOWN"],
+        ),
+        (&["run", "--contract", "no", "/bin/true"], 125, contracts),
+        (
+            &["dispatch", "--contract", "no", "--point", "no"],
+            125,
+            contracts,
+        ),
+        // Without an event a block is all that a runtime understands.
+        (
+            &["run", "--as", "no", "/bin/true"],
+            2,
+            &["claude-code", "git"],
+        ),
     ] {
         let output = line.run(words);
         let told = String::from_utf8_lossy(&output.stderr);
-        assert!(!output.status.success(), "{words:?}");
+        assert_eq!(output.status.code(), Some(code), "{words:?}: {told}");
         for name in expected {
             assert!(told.contains(name), "{words:?}: {told}");
         }

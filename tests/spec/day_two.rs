@@ -398,7 +398,7 @@ fn a_misspelt_profile_is_an_error_where_nothing_is_left_to_confine_too() {
     let words = ["install", "claude-code", "--yes", "--profile", "devlop"];
     let done = home.hookjail(&words);
     let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
-    assert_eq!(done.status.code(), Some(125), "{done:?}");
+    assert_eq!(done.status.code(), Some(2), "{done:?}");
     assert_eq!(stderr.matches("devlop").count(), 1, "{stderr}");
     assert!(stderr.contains("`develop`"), "{stderr}");
 }

@@ -38,6 +38,7 @@ use super::{
     log,
     observed::find_profile,
     private_server::runtime,
+    profile,
     proposal::{self, Proposal},
     rows::{Rows, shell_line},
     show::{denial_words, outcome_words},
@@ -169,7 +170,7 @@ impl LearnArgs {
         let bench = Bench::new(&self, context, &config)?;
         let homes = context.call.paths.own_homes();
         let registry = Assembly::registry(&config)?;
-        find_profile(&registry, &self.profile)?;
+        profile::find(&registry, &self.profile)?;
         let judge = Assembly::roots(&config, &registry);
         let added = config.workspace_roots.add(&bench.workspace, &homes, &judge);
         added.map_err(|why| Failure::new(format!("`{}` {why}", bench.workspace.display())))?;
