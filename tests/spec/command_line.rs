@@ -497,6 +497,85 @@ fn a_consent_is_taken_back_by_the_words_that_gave_it() {
 }
 
 #[test]
+fn consents_within_a_directory_or_all_are_revoked_together_and_only_with_a_yes() {
+    let line = CommandLine::new();
+    let here = line.path().canonicalize().unwrap();
+    let [one, two] = ["one", "two"].map(|name| here.join(name));
+    for directory in [&one, &two] {
+        fs::create_dir(directory).unwrap();
+        let guard = directory.join("guard.sh");
+        fs::write(&guard, "#!/bin/sh\n").unwrap();
+        fs::set_permissions(&guard, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let [in_one, in_two] = [&one, &two].map(|it| it.to_str().unwrap());
+    let consent = |words: &[&str]| {
+        let output = line.run(&[&["consent"], words].concat());
+        let [stdout, stderr] =
+            [output.stdout, output.stderr].map(|it| String::from_utf8(it).unwrap());
+        (output.status.code(), stdout, stderr)
+    };
+    let listed = || consent(&["list"]).1.lines().count();
+    let give = || {
+        for words in [
+            &["--within", in_one, "--", "/bin/true"][..],
+            &["--", &format!("{in_one}/guard.sh")],
+            &["--within", in_two, "--", "/bin/true"],
+            &["--", &format!("{in_two}/guard.sh")],
+            &["--", "/bin/echo"],
+        ] {
+            assert!(line.run(&[&["allow"], words].concat()).status.success());
+        }
+        assert_eq!(listed(), 5);
+    };
+    give();
+
+    // Without a yes everything stays, and what is meant is shown.
+    for words in [&["revoke", "--all"][..], &["revoke", "--within", in_one]] {
+        let (code, shown, why) = consent(words);
+        assert_eq!(code, Some(125), "{why}");
+        assert!(why.contains("`--yes` revokes what is shown"), "{why}");
+        let is_all = words.contains(&"--all");
+        assert_eq!(shown.lines().count(), if is_all { 5 } else { 2 }, "{shown}");
+        assert_eq!(shown.contains(in_two), is_all, "{shown}");
+    }
+    let (code, _, why) = consent(&["--json", "revoke", "--all"]);
+    assert!(code == Some(125) && listed() == 5, "{why}");
+
+    let (code, shown, _) = consent(&["revoke", "--within", in_one, "--yes"]);
+    assert_eq!(code, Some(0), "{shown}");
+    assert!(
+        shown.ends_with("revoked: 2\n") && !shown.contains(in_two),
+        "{shown}"
+    );
+    assert_eq!(listed(), 3);
+    // None is left there, and a like name is another directory.
+    let (code, shown, why) = consent(&["revoke", "--within", in_one, "--yes"]);
+    assert_eq!((code, &*shown), (Some(1), "revoked: 0\n"));
+    assert!(why.contains("hookjail consent list"), "{why}");
+    let (code, ..) = consent(&["revoke", "--within", &in_two[..in_two.len() - 1], "--yes"]);
+    assert_eq!((code, listed()), (Some(1), 3));
+    // Those of a directory that is gone can be taken back, too.
+    fs::remove_dir_all(&two).unwrap();
+    let (code, shown, _) = consent(&["--json", "revoke", "--yes", "--within", in_two]);
+    let report: Value = serde_json::from_str(&shown).unwrap();
+    assert_eq!((code, &report["revoked"]), (Some(0), &json!(2)), "{report}");
+    assert_eq!(report["consents"].as_array().unwrap().len(), 2, "{report}");
+    assert_eq!(listed(), 1);
+
+    let (code, shown, _) = consent(&["revoke", "--all", "--yes"]);
+    assert!(code == Some(0) && shown.contains("/bin/echo"), "{shown}");
+    assert_eq!(listed(), 0);
+    // One of the three is named.
+    for words in [
+        &["revoke"][..],
+        &["revoke", "--all", "--within", "/"],
+        &["revoke", "--all", "/bin/true"],
+    ] {
+        assert_eq!(consent(words).0, Some(2), "{words:?}");
+    }
+}
+
+#[test]
 fn an_option_that_there_is_not_is_no_program() {
     let line = CommandLine::new();
     for words in [
