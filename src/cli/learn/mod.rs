@@ -600,9 +600,7 @@ impl LearnArgs {
         let grants = self.grant.iter();
         words.extend(grants.map(|(path, access)| grant_option(path, *access)));
         words.extend_from_slice(more);
-        let options = shlex::try_join(words.iter().map(String::as_str));
-        let options = options.unwrap_or_else(|_| words.join(" "));
-        format!("{options} -- {}", shell_line(&self.command))
+        format!("{} -- {}", shell_line(&words), shell_line(&self.command))
     }
 }
 
