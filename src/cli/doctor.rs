@@ -7,7 +7,9 @@ use std::{
 };
 
 use clap::Args;
+use tonic::Status;
 
+use hookjail_base::refusal::Reason;
 use hookjail_client::{
     Failure, connect,
     output::{self, Style},
@@ -84,7 +86,7 @@ impl DoctorArgs {
         let request = pb::SelfTestRequest {
             profile: self.profile.clone().unwrap_or_default(),
         };
-        let tested = client.self_test(request).await.map_err(connect::refused)?;
+        let tested = client.self_test(request).await.map_err(refused)?;
         let status = client.get_status(pb::GetStatusRequest {}).await;
         Ok(pb::GetStatusResponse {
             profiles: tested.into_inner().profiles,
@@ -127,6 +129,15 @@ impl DoctorArgs {
     }
 }
 
+/// Returns the failure for a refusal: an unknown profile is the command line's.
+fn refused(status: Status) -> Failure {
+    let failure = connect::refused(status);
+    match failure.reason.as_deref() == Some(Reason::ProfileUnknown.as_str()) {
+        true => failure.as_usage(),
+        false => failure,
+    }
+}
+
 /// Describes a status.
 fn describe(status: &pb::GetStatusResponse, verbose: bool) -> Rows {
     let style = Style::of_stdout();
@@ -159,15 +170,75 @@ fn describe(status: &pb::GetStatusResponse, verbose: bool) -> Rows {
         return rows;
     }
     rows.line("");
+    let mut remarks = Remarks::default();
     for profile in &status.profiles {
         summarise(&mut rows, profile, style);
+        remarks.collect(profile, style);
     }
+    remarks.add_to(&mut rows, status.profiles.len());
     rows.line("");
     rows.line("what was tried, what a gap means, and what closes it: hookjail doctor --verbose");
     rows
 }
 
-/// Renders a profile's status in one line, with failures where it is not confirmed.
+/// The failures of profiles that are not confirmed, each once, with the names of its profiles.
+#[derive(Default)]
+struct Remarks<'a> {
+    all: Vec<(String, Vec<&'a str>)>,
+}
+
+impl<'a> Remarks<'a> {
+    /// Adds those of a profile.
+    fn collect(&mut self, profile: &'a pb::ProfileStatus, style: Style) {
+        if profile.confirmed || profile.unconfined {
+            return;
+        }
+        let name = profile.profile.as_str();
+        let reason = profile
+            .reason
+            .replace(&format!(" for profile `{name}`"), "");
+        self.add(name, reason);
+        for axis in &profile.axes {
+            let legs = axis.deny.iter().chain(&axis.control);
+            for leg in legs.filter(|leg| !leg.held) {
+                let (attempt, observed) = (&leg.attempt, &leg.observed);
+                let failed = style.bad("FAILED");
+                self.add(name, format!("{failed}  {attempt}: {observed}"));
+            }
+            if !axis.fix.is_empty() {
+                self.add(name, format!("fix: {}", axis.fix));
+            }
+        }
+    }
+
+    fn add(&mut self, profile: &'a str, remark: String) {
+        if remark.is_empty() {
+            return;
+        }
+        match self.all.iter_mut().find(|(known, _)| *known == remark) {
+            None => self.all.push((remark, vec![profile])),
+            Some((_, profiles)) if profiles.contains(&profile) => {}
+            Some((_, profiles)) => profiles.push(profile),
+        }
+    }
+
+    /// Renders them below the names of their profiles, of which so many are shown.
+    fn add_to(&self, rows: &mut Rows, shown: usize) {
+        for same in self.all.chunk_by(|(_, one), (_, next)| one == next) {
+            let Some((_, profiles)) = same.first() else {
+                continue;
+            };
+            rows.line("");
+            rows.line(match shown > 1 && profiles.len() == shown {
+                true => "all profiles:".to_owned(),
+                false => format!("{}:", profiles.join(", ")),
+            });
+            rows.each("", same.iter().map(|(remark, _)| remark));
+        }
+    }
+}
+
+/// Renders a profile's status in one line.
 fn summarise(rows: &mut Rows, profile: &pb::ProfileStatus, style: Style) {
     let named = |coverage: pb::Coverage, word: &str| {
         let reports = profile.axes.iter().filter_map(|axis| axis.report.as_ref());
@@ -183,18 +254,6 @@ fn summarise(rows: &mut Rows, profile: &pb::ProfileStatus, style: Style) {
     let name = style.strong(&format!("{:<17}", profile.profile));
     let (backend, state) = (&profile.backend, state(profile, style));
     rows.line(format!("{name} {backend:<10} {state}  {}", gaps.join("; ")));
-    if profile.confirmed || profile.unconfined {
-        return;
-    }
-    rows.some("", &profile.reason);
-    for axis in &profile.axes {
-        let legs = axis.deny.iter().chain(&axis.control);
-        for leg in legs.filter(|leg| !leg.held) {
-            let (attempt, observed) = (&leg.attempt, &leg.observed);
-            rows.row(&style.bad("FAILED"), format!("  {attempt}: {observed}"));
-        }
-        rows.some("fix: ", &axis.fix);
-    }
 }
 
 /// Renders a profile's status with the evidence for each backend.

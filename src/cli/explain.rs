@@ -40,9 +40,6 @@ use hookjail_daemon::{
     daemon::{Assembly, own_places},
 };
 
-/// The exit code for an invalid command line.
-const USAGE: u8 = 2;
-
 /// The placeholder of a run's scratch directory, which has no path before the run.
 const SCRATCH: &str = "${scratch}";
 const WORKSPACE: &str = "${workspace}";
@@ -228,11 +225,11 @@ fn system_call(
 ) -> Result<(String, Explanation), Failure> {
     let unknown = || {
         let meant = did_you_mean(name, kernel::names());
-        Failure::new(format!("there is no system call `{name}`{meant}")).with_code(USAGE)
+        Failure::usage(format!("there is no system call `{name}`{meant}"))
     };
     let number = number(name).ok_or_else(unknown)?;
-    let known = parse_arguments(number, arguments)
-        .map_err(|error| Failure::from(error).with_code(USAGE))?;
+    let known = parse_arguments(number, arguments);
+    let known = known.map_err(|error| Failure::from(error).as_usage())?;
     let words: String = arguments.iter().map(|word| format!(" {word}")).collect();
     let answer = kernel::call(spec, number, &known);
     Ok((format!("system call {name}{words}"), answer))
@@ -289,7 +286,7 @@ impl Ask<'_> {
             } else {
                 format!("`{name}` takes two paths")
             };
-            return Err(Failure::new(problem).with_code(USAGE));
+            return Err(Failure::usage(problem));
         }
         let target = self.target(path, false)?;
         let goal = destination
@@ -336,7 +333,7 @@ impl Ask<'_> {
             (Ok(below), Some(workspace)) => workspace.join(below),
             (Ok(_), None) => {
                 let problem = "no workspace is bound; name one by `--workspace DIR`";
-                return Err(Failure::new(problem).with_code(USAGE));
+                return Err(Failure::usage(problem));
             }
             (Err(_), _) => current_directory()?.join(path),
         };

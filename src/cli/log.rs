@@ -624,8 +624,7 @@ impl Log {
 
     /// Returns a directory as a shell reads it.
     fn place(&self, directory: &str) -> String {
-        let quoted =
-            |path: &str| shlex::try_quote(path).map_or_else(|_| path.to_owned(), Into::into);
+        let quoted = |path: &str| shell_line(&[path]);
         let home = self.home.as_deref();
         let below = home.and_then(|home| Path::new(directory).strip_prefix(home).ok());
         let below = below

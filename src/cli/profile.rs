@@ -100,7 +100,7 @@ pub(super) fn find(registry: &Registry, name: &str) -> Result<Arc<Policy>, Failu
         let names: Vec<_> = registry.iter().map(|policy| policy.name.as_str()).collect();
         let meant = did_you_mean(name, names.iter().copied());
         let names = names.join(", ");
-        Failure::new(format!(
+        Failure::usage(format!(
             "there is no profile `{name}`{meant}: one of {names}"
         ))
     })

@@ -64,7 +64,10 @@ impl Proposal<'_> {
                 return Err(Failure::new(message));
             }
         };
-        match there.starts_with(&self.first_line()) {
+        // The same words may stand there in other quotes.
+        let words = |line: &str| shlex::split(line.strip_prefix(MARK)?);
+        let known = there.lines().next().and_then(words);
+        match known.is_some() && known == words(&self.first_line()) {
             true => Ok(file),
             false => Err(Failure::new(format!(
                 "`{}` is another hook's, or was written by hand; name the profile otherwise by --name",

@@ -1,7 +1,8 @@
 //! Text for people in rows: a label, and what it is about.
 
 use std::{
-    ffi::OsString,
+    borrow::Cow,
+    ffi::OsStr,
     fmt::{Debug, Display},
 };
 
@@ -89,9 +90,48 @@ pub(super) fn quoted(words: &[impl Debug]) -> String {
     words.join(" ")
 }
 
-/// Renders a command as a shell reads it.
-pub(super) fn shell_line(words: &[OsString]) -> String {
-    let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
-    let line = shlex::try_join(words.iter().map(AsRef::as_ref));
-    line.unwrap_or_else(|_| "CMD".to_owned())
+/// Renders a command as a shell reads it, for people to type.
+pub(super) fn shell_line(words: &[impl AsRef<OsStr>]) -> String {
+    let words = words.iter().enumerate();
+    let words = words.map(|(index, word)| {
+        let word = word.as_ref().to_string_lossy();
+        // The shell takes a first word with `=` for a variable, and zsh one that begins so for a program's path.
+        let is_special = word.starts_with('=') || index == 0 && word.contains('=');
+        let is_plain =
+            |letter: char| letter.is_ascii_alphanumeric() || "%+,-./:=@_".contains(letter);
+        match !word.is_empty() && !is_special && word.chars().all(is_plain) {
+            true => Ok(word.into_owned()),
+            false => shlex::try_quote(&word).map(Cow::into_owned),
+        }
+    });
+    let words: Result<Vec<_>, _> = words.collect();
+    words.map_or_else(|_| "CMD".to_owned(), |words| words.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_printed_command_has_quotes_where_a_shell_needs_them_alone() {
+        for (words, line) in [
+            (
+                &["hookjail", "--as=claude-code", "a@b:1%", "--", "x,y"][..],
+                "hookjail --as=claude-code a@b:1% -- x,y",
+            ),
+            (&["a=b", "c=d"], "'a=b' c=d"),
+            (&["a", "=b", "", "~/c", "d e"], "a '=b' '' '~/c' 'd e'"),
+            (&["sh", "-c", "echo $HOME"], "sh -c 'echo $HOME'"),
+            (&["{a,b}", "*", "é"], "'{a,b}' '*' 'é'"),
+            (&["a\0b"], "CMD"),
+        ] {
+            let shown = shell_line(words);
+            let read = shlex::split(&shown);
+            assert!(
+                line == "CMD" || read.is_some_and(|read| read == words),
+                "{shown}"
+            );
+            assert_eq!(shown, line);
+        }
+    }
 }

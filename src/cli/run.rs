@@ -227,6 +227,7 @@ async fn preview(
     let request = pb::PreviewRequest {
         request: Some(request),
     };
+    let request = connect::in_trace(request);
     let response = HookServiceClient::new(channel).preview(request).await;
     Ok(response.map_err(connect::refused)?.into_inner())
 }

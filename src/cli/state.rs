@@ -66,7 +66,7 @@ impl WhichState {
         let exists = |id: &&String| !all.iter().any(|entry| entry.id == **id);
         if let Some(id) = self.ids.iter().find(exists) {
             let message = format!("no directory is named `{id}`; `hookjail state list` shows them");
-            return Err(Failure::new(message));
+            return Err(Failure::usage(message));
         }
         let project = self.project.as_ref().map(|project| {
             let real = project.canonicalize();
@@ -91,7 +91,7 @@ impl StateArgs {
             StateCommand::Clear { all, which } => {
                 if which.is_empty() && !all {
                     let message = "no directory is named; name some, or give `--all`";
-                    return Err(Failure::new(message));
+                    return Err(Failure::usage(message));
                 }
                 let chosen = which.choose(&store)?;
                 // Before the removal: sizes are counted there.

@@ -307,7 +307,7 @@ async fn doctor_has_a_daemon_test_itself() {
     let names = |report: &Value| report["profiles"].as_array().map(Vec::len);
     assert_eq!((names(&all), names(&one)), (Some(SHIPPED.len()), Some(1)));
     assert_eq!(one["backends"][0]["backend"], "landlock");
-    assert_eq!(none.status.code(), Some(125), "{none:?}");
+    assert_eq!(none.status.code(), Some(2), "{none:?}");
 }
 
 #[test]
@@ -400,7 +400,7 @@ fn profiles_are_listed_shown_and_validated() {
     assert!(toml.contains("network = \"none\""), "{toml}");
     assert_eq!(
         line.run(&["profile", "show", "no-such"]).status.code(),
-        Some(125)
+        Some(2)
     );
 
     let directory = line.path().join("profiles");
@@ -493,6 +493,85 @@ fn a_consent_is_taken_back_by_the_words_that_gave_it() {
                 assert_eq!(consent(here, &["list"]), "", "{words:?}");
             }
         }
+    }
+}
+
+#[test]
+fn consents_within_a_directory_or_all_are_revoked_together_and_only_with_a_yes() {
+    let line = CommandLine::new();
+    let here = line.path().canonicalize().unwrap();
+    let [one, two] = ["one", "two"].map(|name| here.join(name));
+    for directory in [&one, &two] {
+        fs::create_dir(directory).unwrap();
+        let guard = directory.join("guard.sh");
+        fs::write(&guard, "#!/bin/sh\n").unwrap();
+        fs::set_permissions(&guard, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let [in_one, in_two] = [&one, &two].map(|it| it.to_str().unwrap());
+    let consent = |words: &[&str]| {
+        let output = line.run(&[&["consent"], words].concat());
+        let [stdout, stderr] =
+            [output.stdout, output.stderr].map(|it| String::from_utf8(it).unwrap());
+        (output.status.code(), stdout, stderr)
+    };
+    let listed = || consent(&["list"]).1.lines().count();
+    let give = || {
+        for words in [
+            &["--within", in_one, "--", "/bin/true"][..],
+            &["--", &format!("{in_one}/guard.sh")],
+            &["--within", in_two, "--", "/bin/true"],
+            &["--", &format!("{in_two}/guard.sh")],
+            &["--", "/bin/echo"],
+        ] {
+            assert!(line.run(&[&["allow"], words].concat()).status.success());
+        }
+        assert_eq!(listed(), 5);
+    };
+    give();
+
+    // Without a yes everything stays, and what is meant is shown.
+    for words in [&["revoke", "--all"][..], &["revoke", "--within", in_one]] {
+        let (code, shown, why) = consent(words);
+        assert_eq!(code, Some(125), "{why}");
+        assert!(why.contains("`--yes` revokes what is shown"), "{why}");
+        let is_all = words.contains(&"--all");
+        assert_eq!(shown.lines().count(), if is_all { 5 } else { 2 }, "{shown}");
+        assert_eq!(shown.contains(in_two), is_all, "{shown}");
+    }
+    let (code, _, why) = consent(&["--json", "revoke", "--all"]);
+    assert!(code == Some(125) && listed() == 5, "{why}");
+
+    let (code, shown, _) = consent(&["revoke", "--within", in_one, "--yes"]);
+    assert_eq!(code, Some(0), "{shown}");
+    assert!(
+        shown.ends_with("revoked: 2\n") && !shown.contains(in_two),
+        "{shown}"
+    );
+    assert_eq!(listed(), 3);
+    // None is left there, and a like name is another directory.
+    let (code, shown, why) = consent(&["revoke", "--within", in_one, "--yes"]);
+    assert_eq!((code, &*shown), (Some(1), "revoked: 0\n"));
+    assert!(why.contains("hookjail consent list"), "{why}");
+    let (code, ..) = consent(&["revoke", "--within", &in_two[..in_two.len() - 1], "--yes"]);
+    assert_eq!((code, listed()), (Some(1), 3));
+    // Those of a directory that is gone can be taken back, too.
+    fs::remove_dir_all(&two).unwrap();
+    let (code, shown, _) = consent(&["--json", "revoke", "--yes", "--within", in_two]);
+    let report: Value = serde_json::from_str(&shown).unwrap();
+    assert_eq!((code, &report["revoked"]), (Some(0), &json!(2)), "{report}");
+    assert_eq!(report["consents"].as_array().unwrap().len(), 2, "{report}");
+    assert_eq!(listed(), 1);
+
+    let (code, shown, _) = consent(&["revoke", "--all", "--yes"]);
+    assert!(code == Some(0) && shown.contains("/bin/echo"), "{shown}");
+    assert_eq!(listed(), 0);
+    // One of the three is named.
+    for words in [
+        &["revoke"][..],
+        &["revoke", "--all", "--within", "/"],
+        &["revoke", "--all", "/bin/true"],
+    ] {
+        assert_eq!(consent(words).0, Some(2), "{words:?}");
     }
 }
 
@@ -702,27 +781,58 @@ fn a_wrong_name_is_answered_with_those_that_there_are() {
     let line = CommandLine::new();
     let profiles: &[&str] = &["strict", "workspace-ro"];
     let contracts: &[&str] = &["claude_code", "observe", "reyn"];
-    for (words, expected) in [
-        (&["profile", "show", "no"][..], profiles),
-        (&["doctor", "--profile", "no"], profiles),
+    for (words, code, expected) in [
+        (&["profile", "show", "no"][..], 2, profiles),
+        (&["doctor", "--profile", "no"], 2, profiles),
         (
             &["explain", "--profile", "no", "path", "read", "/"],
+            2,
             profiles,
         ),
-        (&["allow", "--profile", "no", "--", "/bin/true"], profiles),
-        (&["allow", "/bin/true"], &["hookjail allow -- CMD"]),
-        (&["run", "--contract", "no", "/bin/true"], contracts),
-        (&["run", "--as", "no", "/bin/true"], &["claude-code", "git"]),
+        (
+            &["learn", "--profile", "no", "--", "/bin/true"],
+            2,
+            profiles,
+        ),
+        (
+            &["allow", "--profile", "no", "--", "/bin/true"],
+            2,
+            profiles,
+        ),
         (
             &["audit", "query", "--end", "no"],
+            2,
             &["exited", "timed_out", "refused"],
         ),
-        (&["explain", "path", "no", "/"], &["read", "rename"]),
-        (&["schema", "no"], &["audit", "config"]),
+        (&["explain", "path", "no", "/"], 2, &["read", "rename"]),
+        (&["explain", "syscall", "no"], 2, &["`no`"]),
+        (&["schema", "no"], 2, &["audit", "config"]),
+        (&["state", "path", "no"], 2, &["hookjail state list"]),
+        (&["install", "no"], 2, &["claude-code"]),
+        // A path, and no name.
+        (&["allow", "/bin/true"], 125, &["hookjail allow -- CMD"]),
+        // Here 2 is a hook's own answer.
+        (
+            &["run", "--profile", "no", "--", "/bin/true"],
+            125,
+            &["PROFILE_UNKNOWN"],
+        ),
+        (&["run", "--contract", "no", "/bin/true"], 125, contracts),
+        (
+            &["dispatch", "--contract", "no", "--point", "no"],
+            125,
+            contracts,
+        ),
+        // Without an event a block is all that a runtime understands.
+        (
+            &["run", "--as", "no", "/bin/true"],
+            2,
+            &["claude-code", "git"],
+        ),
     ] {
         let output = line.run(words);
         let told = String::from_utf8_lossy(&output.stderr);
-        assert!(!output.status.success(), "{words:?}");
+        assert_eq!(output.status.code(), Some(code), "{words:?}: {told}");
         for name in expected {
             assert!(told.contains(name), "{words:?}: {told}");
         }
@@ -852,6 +962,57 @@ fn doctor_fits_a_screen_and_has_the_rest_where_it_is_asked_for() {
         assert!(told.contains("confirmed"), "{told}");
     }
     assert!(!short.contains("control ok") && long.contains("control ok"));
+}
+
+#[test]
+fn what_several_profiles_lack_is_printed_once_with_their_names() {
+    let line = CommandLine::new();
+    let doctor = |words: &[&str], lacking: &str| {
+        let words = [&["doctor"], words].concat();
+        let mut command = line.command(&words);
+        let output = command.env("HOOKJAIL_WEAKEN", lacking).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        (output.status.code(), text)
+    };
+    // The control: where nothing is lacking there is no remark.
+    let (code, text) = doctor(&[], "");
+    assert!(
+        code == Some(0) && !text.contains("BACKEND_UNCONFIRMED"),
+        "{text}"
+    );
+
+    let (code, text) = doctor(&[], "landlock:ReadFile");
+
+    assert_eq!(code, Some(1), "{text}");
+    assert_eq!(
+        text.matches("NOT CONFIRMED").count(),
+        SHIPPED.len(),
+        "{text}"
+    );
+    let reasons = text.matches("BACKEND_UNCONFIRMED").count();
+    assert!((1..SHIPPED.len()).contains(&reasons), "{text}");
+    let headings = text.lines().filter(|it| it.ends_with(':'));
+    let headings: Vec<_> = headings
+        .flat_map(|it| it.trim_end_matches(':').split(", "))
+        .collect();
+    for profile in SHIPPED {
+        let is_named = |name: &&str| [profile, "all profiles"].contains(name);
+        assert!(headings.iter().any(is_named), "{profile}: {text}");
+    }
+    let mut remarks: Vec<_> = text.lines().filter(|it| it.starts_with("  ")).collect();
+    let all = remarks.len();
+    remarks.sort_unstable();
+    remarks.dedup();
+    assert_eq!(remarks.len(), all, "{text}");
+    // One alone is named, and as JSON each has its own.
+    let (_, one) = doctor(&["--profile", "strict"], "landlock:ReadFile");
+    assert!(one.contains("\nstrict:\n  BACKEND_UNCONFIRMED: "), "{one}");
+    let (_, report) = doctor(&["--json"], "landlock:ReadFile");
+    let report: Value = serde_json::from_str(&report).unwrap();
+    for profile in report["profiles"].as_array().unwrap() {
+        let reason = profile["reason"].as_str().unwrap();
+        assert!(reason.starts_with("BACKEND_UNCONFIRMED"), "{profile}");
+    }
 }
 
 #[test]

@@ -461,7 +461,7 @@ fn a_misspelt_profile_is_an_error_where_nothing_is_left_to_confine_too() {
     let words = ["install", "claude-code", "--yes", "--profile", "devlop"];
     let done = home.hookjail(&words);
     let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
-    assert_eq!(done.status.code(), Some(125), "{done:?}");
+    assert_eq!(done.status.code(), Some(2), "{done:?}");
     assert_eq!(stderr.matches("devlop").count(), 1, "{stderr}");
     assert!(stderr.contains("`develop`"), "{stderr}");
 }
@@ -663,22 +663,33 @@ fn a_configuration_that_is_named_and_cannot_be_read_is_an_error_beside_a_daemon(
         path.display().to_string()
     });
     let why = format!("cannot load the configuration `{missing}`");
-    for (config, code) in [(&there, 0), (&missing, 2)] {
+    let other = format!("is `{there}`, and the daemon has no file; leave out `--config`");
+    // The control: without it the same daemon runs the hook.
+    let done = home.fire_in("p", &line, &call("ls")).wait_with_output();
+    assert_eq!(done.unwrap().status.code(), Some(0));
+    for (config, why) in [(&there, &other), (&missing, &why)] {
         let line = line.replacen(" -- ", &format!(" --config {config} -- "), 1);
         let done = home.fire_in("p", &line, &call("ls")).wait_with_output();
         let done = done.unwrap();
-        assert_eq!(done.status.code(), Some(code), "{line}: {done:?}");
+        assert_eq!(done.status.code(), Some(2), "{line}: {done:?}");
         let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
-        assert_eq!(stderr.contains(&why), code != 0, "{stderr}");
+        assert!(stderr.contains(why), "{stderr}");
     }
     let [command, none] = [GUARD, "/bin/true"].map(|name| home.path(name).display().to_string());
     for (words, code) in [
-        (&["run", "--profile", "develop", "--", &command][..], 0),
+        (&["run", "--profile", "develop", "--", &command][..], 125),
         (
             &["run", "--dry-run", "--profile", "develop", "--", &command],
+            125,
+        ),
+        (
+            &["dispatch", "--point", "Stop", "--contract", "observe"],
+            125,
+        ),
+        (
+            &["run", "--private", "--profile", "develop", "--", &command],
             0,
         ),
-        (&["dispatch", "--point", "Stop", "--contract", "observe"], 0),
         (&["ps"], 0),
         (&["status"], 0),
         (&["kill", &none], 125),
@@ -694,5 +705,52 @@ fn a_configuration_that_is_named_and_cannot_be_read_is_an_error_beside_a_daemon(
         let (ended, stderr) = run(&there);
         assert_eq!(ended, Some(code), "{words:?}: {stderr}");
         assert!(!stderr.contains("cannot load"), "{words:?}: {stderr}");
+        let is_other = code == 125 && words[0] != "kill";
+        assert_eq!(stderr.contains(&other), is_other, "{words:?}: {stderr}");
     }
+}
+
+#[test]
+fn a_daemon_serves_calls_that_name_its_own_configuration_and_says_which_that_is() {
+    let home = Home::new();
+    home.settings(SETTINGS, &one("PreToolUse", &guard()));
+    let done = home.hookjail(&["install", "--claude-code", "--yes"]);
+    assert!(done.status.success(), "{done:?}");
+    let written = line(&home.text(SETTINGS), "PreToolUse");
+    home.hookjail(&["drain"]);
+    let socket = home.path(".local/state/hookjail/run/hookjail.sock");
+    let since = std::time::Instant::now();
+    while socket.exists() && since.elapsed() < crate::witness::SOON {
+        std::thread::yield_now();
+    }
+    for name in ["its.toml", "other.toml"] {
+        home.write(name, "");
+    }
+    let fire = |name: Option<&str>| {
+        let option = name.map(|name| format!(" --config {}", home.path(name).display()));
+        let line = written.replacen(" -- ", &format!("{} -- ", option.unwrap_or_default()), 1);
+        let done = home.fire_in("p", &line, &call("ls")).wait_with_output();
+        let done = done.unwrap();
+        let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
+        (done.status.code(), stderr)
+    };
+
+    // The first call starts the daemon with it.
+    for name in [
+        Some("its.toml"),
+        Some("its.toml"),
+        Some("p/../its.toml"),
+        None,
+    ] {
+        assert_eq!(fire(name).0, Some(0), "{name:?}");
+    }
+    let (code, why) = fire(Some("other.toml"));
+    assert_eq!(code, Some(2), "{why}");
+    let [its, other] = ["its.toml", "other.toml"].map(|name| home.path(name));
+    let both = format!(
+        "is `{}`, and the daemon's is `{}`",
+        other.display(),
+        its.display()
+    );
+    assert!(why.contains(&both), "{why}");
 }

@@ -1080,7 +1080,7 @@ fn explain_answers_on_the_command_line_by_the_operators_profiles() {
     }
     assert_eq!(
         ask(&["--profile", "no-such", "path", "read", "/"]).0,
-        Some(125)
+        Some(2)
     );
 
     let told = one_line(&ask(&["path", "read", &file]).1);

@@ -1089,6 +1089,36 @@ fn a_file_of_variables_that_steers_hookjail_itself_leaves_the_hooks_of_who_loads
 }
 
 #[test]
+fn a_guard_whose_program_is_not_there_is_left_in_one_sentence() {
+    let home = Home::new();
+    let settings = "p/.claude/settings.json";
+    let refused = "cat ~/.ssh/none; exit 127";
+    for (command, expected) in [
+        ("nosuchprog --x", Some("nosuchprog")),
+        // The control: this shell's line ends so by itself.
+        (refused, None),
+    ] {
+        let hook = json!({"type": "command", "command": command});
+        let before = home.settings(settings, &one("PreToolUse", &hook));
+        let done = home.hookjail(&["install", "claude-code", "--yes"]);
+        let printed = String::from_utf8_lossy(&done.stdout).into_owned();
+        assert_eq!(done.status.code(), Some(1), "{printed}");
+        let mut lines = printed.lines().map(str::trim);
+        let line = lines
+            .find(|line| line.starts_with("NOT changed: "))
+            .unwrap();
+        let sentence = expected.map(|name| {
+            format!("NOT changed: its program `{name}` is not found; install it, then run again: hookjail install claude-code")
+        });
+        match sentence {
+            Some(sentence) => assert_eq!(line, sentence),
+            None => assert!(!line.contains("is not found;"), "{line}"),
+        }
+        assert_eq!(home.text(settings), before);
+    }
+}
+
+#[test]
 fn a_rehearsal_has_the_time_that_its_entry_gives() {
     let home = Home::new();
     home.script("p/reach.sh", "#!/bin/sh\nexec tail -f /dev/null\n");

@@ -241,7 +241,7 @@ fn a_logger_gets_its_file_where_that_is_granted_by_name() {
     assert_eq!(refused["refused"][0]["what"], format!("write {log}"));
     assert_eq!(
         refused["refused"][0]["remedy"],
-        format!("to allow it: hookjail learn '{grant}' -- {hook}")
+        format!("to allow it: hookjail learn {grant} -- {hook}")
     );
     // And nothing is proposed of a run that failed.
     assert_eq!(refused["toml"], Value::Null, "{refused}");

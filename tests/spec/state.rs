@@ -405,10 +405,10 @@ async fn the_command_line_lists_shows_and_clears() {
         assert_eq!(fs::read_to_string(file).unwrap(), "12345\n");
 
         let (code, _, why) = state(&["clear"]);
-        assert_eq!(code, Some(125));
+        assert_eq!(code, Some(2));
         assert!(why.contains("--all"), "{why}");
         let (code, _, why) = state(&["clear", "nothing"]);
-        assert!(code == Some(125) && why.contains("no directory"), "{why}");
+        assert!(code == Some(2) && why.contains("no directory"), "{why}");
         state(&["clear", "--session", "a"]);
         let (_, left, _) = state(&["list"]);
         assert_eq!(left.lines().count(), 1, "{left}");

@@ -283,7 +283,8 @@ pub fn contract(text: &str) -> Result<pb::Contract, Failure> {
 }
 
 /// Members of a request, as messages spell them, and the options of the command line that they come of.
-const OPTIONS: [(&str, &str); 10] = [
+const OPTIONS: [(&str, &str); 11] = [
+    ("`configuration`", "`--config`"),
     ("`contract`", "`--contract`"),
     ("`event.json`", "`--event`"),
     ("`event.point`", "`--point`"),

@@ -2,6 +2,7 @@
 
 use std::{
     env, io,
+    os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     pin::{Pin, pin},
     sync::OnceLock,
@@ -12,6 +13,7 @@ use nix::unistd::geteuid;
 use tokio::{net::UnixStream, runtime::Runtime};
 use tonic::{
     Code, Response, Status,
+    metadata::MetadataValue,
     transport::{Channel, Endpoint},
 };
 use tonic_types::StatusExt;
@@ -19,7 +21,7 @@ use tower::service_fn;
 use uuid::Uuid;
 
 use hookjail_base::{
-    model::variable::{TRACE_PARENT, TRACE_STATE},
+    model::variable::{CONFIGURATION, TRACE_PARENT, TRACE_STATE},
     refusal::chain,
     util::user_paths::UserPaths,
 };
@@ -61,6 +63,14 @@ static OVER_NETWORK: OnceLock<fn(&str) -> Connecting<'_>> = OnceLock::new();
 /// Lets this process connect over the network, too.
 pub fn connect_over_network(connect: fn(&str) -> Connecting<'_>) {
     OVER_NETWORK.get_or_init(|| connect);
+}
+
+/// The configuration file that this process expects its daemon to run with.
+static EXPECTED: OnceLock<PathBuf> = OnceLock::new();
+
+/// Has calls of this process refused by a daemon that runs with another configuration file.
+pub fn expect_configuration(file: &Path) {
+    EXPECTED.get_or_init(|| file.canonicalize().unwrap_or_else(|_| file.to_owned()));
 }
 
 /// Returns the URL that an address is, if it is one.
@@ -122,7 +132,8 @@ fn trusted(server: u32, own: u32) -> io::Result<()> {
     ))
 }
 
-/// Makes a request in the trace of this process, as its environment has it. The daemon ignores an invalid one.
+/// Makes a request in the trace of this process, as its environment has it, for a daemon with the configuration that is expected.
+/// The daemon ignores an invalid trace.
 pub fn in_trace<T>(message: T) -> tonic::Request<T> {
     let mut request = tonic::Request::new(message);
     for (variable, key) in [(TRACE_PARENT, "traceparent"), (TRACE_STATE, "tracestate")] {
@@ -130,6 +141,10 @@ pub fn in_trace<T>(message: T) -> tonic::Request<T> {
         if let Some(value) = value {
             request.metadata_mut().insert(key, value);
         }
+    }
+    if let Some(file) = EXPECTED.get() {
+        let value = MetadataValue::from_bytes(file.as_os_str().as_bytes());
+        request.metadata_mut().insert_bin(CONFIGURATION, value);
     }
     request
 }

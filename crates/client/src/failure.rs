@@ -7,6 +7,9 @@ use hookjail_base::refusal::chain;
 /// The exit code where hookjail failed or refused.
 pub const FAILED: u8 = 125;
 
+/// The exit code of an invalid command line. No call in a hook's place has it of its own: there it is an answer of the hook.
+const USAGE: u8 = 2;
+
 /// The failure of a subcommand, with its exit code.
 #[derive(Debug)]
 pub struct Failure {
@@ -32,6 +35,19 @@ impl Failure {
             reason: None,
             status: "FAILED",
         }
+    }
+
+    /// Builds the failure of a command line that names something which does not exist, or leaves something out.
+    ///
+    /// Not for a command whose exit code is a hook's.
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self::new(message).as_usage()
+    }
+
+    /// Makes this the failure of an invalid command line.
+    #[must_use]
+    pub fn as_usage(self) -> Self {
+        self.with_code(USAGE)
     }
 
     /// Changes the exit code.

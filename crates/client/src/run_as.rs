@@ -540,6 +540,7 @@ impl<'a> StandInHook<'a> {
             let request = pb::PreviewRequest {
                 request: Some(request),
             };
+            let request = connect::in_trace(request);
             let answer = service.preview(request).await.map_err(connect::refused)?;
             Ok(answer.into_inner())
         })?;
@@ -562,6 +563,7 @@ impl<'a> StandInHook<'a> {
         payload: Vec<u8>,
     ) -> Result<(PathBuf, pb::ExecuteRequest), Failure> {
         let socket = if self.run.place.start {
+            server::expect_configuration(context, None);
             on_demand::daemon(context, self.post.left())?
         } else {
             let set_up = server::daemon_of_runtime(context, self.run.connect.as_deref())?;

@@ -37,6 +37,7 @@ pub fn daemon_of_runtime(
     named: Option<&Path>,
 ) -> Result<Option<PathBuf>, Failure> {
     let daemon = daemon(context, named);
+    expect_configuration(context, named);
     match daemon.as_deref().and_then(connect::url) {
         Some(_) if named.is_none() => Err(Failure::new(
             "`HOOKJAIL_ADDR` is an address over the network; a runtime's hook takes one from `--connect` alone",
@@ -60,7 +61,18 @@ pub fn of_call(context: &Context, named: Option<&Path>, is_private: bool) -> Opt
         ));
         return None;
     }
+    expect_configuration(context, named);
     Some(socket)
+}
+
+/// Has the daemon at the usual place refuse this call where it runs with another configuration than `--config` names.
+///
+/// A daemon that is named is meant, whatever its configuration.
+pub fn expect_configuration(context: &Context, named: Option<&Path>) {
+    let is_usual = named.is_none() && context.paths.address.is_none();
+    if let Some(file) = context.config.as_ref().filter(|_| is_usual) {
+        connect::expect_configuration(file);
+    }
 }
 
 /// Describes the server of a call.

@@ -1,6 +1,7 @@
 //! `hookjail consent`: the allowlist, and open questions.
 
 mod ask;
+mod revoke;
 mod standing;
 
 use std::{
@@ -26,7 +27,7 @@ use hookjail_client::{
     Failure,
     arguments::directory,
     output,
-    program::{resolve_name, resolve_script, spellings},
+    program::{resolve_name, resolve_script},
     server,
 };
 use hookjail_contract::Mode;
@@ -36,19 +37,18 @@ use hookjail_sandbox::{
     rootfs::{Root, View},
 };
 
-use self::ask::Where;
+use self::{ask::Where, revoke::RevokeArgs};
 pub(super) use self::{
     ask::asking,
     standing::{Book, Refused, Standing},
 };
 use hookjail_proto as pb;
 
-use super::{Context, profile, rows::Rows, success};
+use super::{Context, profile, rows::Rows};
 
 use hookjail_daemon::{
     config::Config,
     consent::{
-        self as admission,
         allowlist::{Allowlist, Entry, typed},
         approved::Approved,
     },
@@ -104,12 +104,8 @@ enum ConsentCommand {
         #[command(flatten)]
         at: Where,
     },
-    /// Take a consent back
-    Revoke {
-        /// The command, as `list` shows it or as it was allowed
-        #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
-        command: Vec<OsString>,
-    },
+    /// Take a consent back, those within a directory, or all
+    Revoke(RevokeArgs),
     /// Show each question of a daemon as it comes, and answer it
     Watch {
         #[command(flatten)]
@@ -137,7 +133,7 @@ impl ConsentArgs {
             ConsentCommand::Import { file } => import(&config()?, context, &file),
             ConsentCommand::List => list(&config()?, context),
             ConsentCommand::Pending { at } => ask::pending(context, &at),
-            ConsentCommand::Revoke { command } => revoke(&config()?, context, &command),
+            ConsentCommand::Revoke(revoke) => revoke.run(&config()?, context),
             ConsentCommand::Watch { at } => ask::watch(context, &at),
         }
     }
@@ -494,17 +490,29 @@ fn tell(context: &Context, profile: &str, bound: &BoundConsent) {
     rows.print();
 }
 
-fn list(config: &Config, context: &Context) -> Result<ExitCode, Failure> {
+/// Returns every consent, those of runtimes' own lists too.
+fn entries(config: &Config) -> Result<Vec<Entry>, Failure> {
     let mut entries = Allowlist::load(&config.allowlist())?.entries().to_vec();
     for path in config.own_allowlists.values() {
         entries.extend_from_slice(Allowlist::load(path)?.entries());
     }
+    Ok(entries)
+}
+
+fn list(config: &Config, context: &Context) -> Result<ExitCode, Failure> {
+    let entries = entries(config)?;
     if context.call.json {
         for entry in &entries {
             output::json_line(&serde_json::to_value(entry)?);
         }
         return Ok(ExitCode::SUCCESS);
     }
+    show_table(config, &entries)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints consents, each on a line.
+fn show_table(config: &Config, entries: &[Entry]) -> Result<(), Failure> {
     let book = Book::open(config)?;
     let rows = entries.iter().map(|entry| table_row(&book, entry));
     let rows: Vec<_> = rows.collect();
@@ -513,7 +521,7 @@ fn list(config: &Config, context: &Context) -> Result<ExitCode, Failure> {
     for [name, standing, command] in &rows {
         output::line(&format!("{name:<profile$}  {standing:<state$}  {command}"));
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// Returns the cells of a consent: its profile, how it stands, and the command with its bounds.
@@ -580,55 +588,4 @@ fn import(config: &Config, context: &Context, file: &Path) -> Result<ExitCode, F
         }
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Returns the spellings of a typed command in the allowlist, by this directory and by those of entries.
-fn written(config: &Config, words: &[OsString]) -> Result<BTreeSet<String>, Failure> {
-    let list = Allowlist::load(&config.allowlist())?;
-    let scopes = list.entries().iter();
-    let scopes = scopes.filter_map(|entry| entry.working_dir_scope.clone());
-    let directories: BTreeSet<_> = scopes.chain(env::current_dir()).collect();
-    let directories: Vec<_> = directories.into_iter().collect();
-    let mut commands: Vec<_> = vec![words.to_vec()];
-    if let Some(root) = Assembly::root(config)? {
-        // Each profile has its own `PATH` in the container's root.
-        for policy in Assembly::registry(config)?.iter() {
-            let view = View::of(Some(&root), &policy.files);
-            if let Ok(path) = Program::find(words, &policy.environment.path, view) {
-                let mut argv = words.to_vec();
-                argv[0] = path.into_os_string();
-                commands.push(argv);
-            }
-        }
-    }
-    let spelled = commands
-        .iter()
-        .flat_map(|argv| spellings(argv, &directories));
-    Ok(spelled.filter_map(|argv| command_line(&argv)).collect())
-}
-
-fn revoke(config: &Config, context: &Context, words: &[OsString]) -> Result<ExitCode, Failure> {
-    // A single argument is the command as `list` shows it, which may have several quoted words.
-    let command = match words {
-        [line] => line.to_str().map(str::to_owned),
-        _ => command_line(words),
-    };
-    let command = command.ok_or_else(|| Failure::new("the command is not UTF-8"))?;
-    let mut revoked = 0;
-    for command in written(config, words)?.into_iter().chain([command.clone()]) {
-        let own = config.own_allowlists.values().map(PathBuf::as_path);
-        revoked += admission::revoke(&config.allowlist(), own, &command)?;
-    }
-    if context.call.json {
-        output::json_line(&json!({ "command": command, "revoked": revoked }));
-    } else {
-        output::text(&format!("revoked: {revoked}\n"));
-        if revoked == 0 {
-            output::stderr(&format!(
-                "hookjail: nothing was allowed as `{}`; `hookjail consent list` shows what is",
-                typed(&command)
-            ));
-        }
-    }
-    Ok(success(revoked > 0))
 }

@@ -9,7 +9,7 @@ use std::{
 
 use serde::Deserialize;
 
-use super::unserved;
+use super::{super::rows::shell_line, unserved};
 use hookjail_daemon::consent::allowlist::Entry;
 
 /// The profile under which packages are fetched.
@@ -101,8 +101,7 @@ impl Fetch {
 
     /// Returns the command line.
     pub(super) fn line(&self) -> String {
-        let words = self.words.iter().map(String::as_str);
-        shlex::try_join(words).unwrap_or_else(|_| self.words.join(" "))
+        shell_line(&self.words)
     }
 
     /// Returns the remark for packages that are not fetched.

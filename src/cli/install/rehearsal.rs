@@ -15,10 +15,16 @@ use uuid::Uuid;
 
 use hookjail_base::model::Event;
 use hookjail_base::util::units::Span;
-use hookjail_client::run_as::PREVIEW;
-use hookjail_contract::{Envelope, Registered, adopt::Adopted, settings::Holds};
+use hookjail_client::{
+    program::{NOT_FOUND, resolve_program},
+    run_as::PREVIEW,
+};
+use hookjail_contract::{Envelope, Registered, adopt::Adopted, settings::Holds, words::words};
 
-use crate::cli::rehearse::{Comparison, alone_words, difference_of_files};
+use crate::cli::{
+    rehearse::{Comparison, alone_words, difference_of_files},
+    rows::shell_line,
+};
 use hookjail_daemon::config::Config;
 
 /// The longest that a guard takes for one event of its rehearsal. Guards that need more are left.
@@ -144,6 +150,12 @@ impl Rehearsal<'_> {
             }
         }
         let runs = self.runs(&payloads)?;
+        if let Some(name) = self.absent_program(&runs) {
+            let runtime = self.name;
+            return Ok(RehearsalReport::leaving(format!(
+                "its program `{name}` is not found; install it, then run again: hookjail install {runtime}"
+            )));
+        }
         if !self.is_compared {
             let mut report = alone(&samples, &runs, self.profile);
             if report.is_refused {
@@ -225,12 +237,31 @@ impl Rehearsal<'_> {
         of_project.map(|name| (name, self.project)).chain(of_plugin)
     }
 
+    /// Returns the program of a guard that fails because that is not there.
+    fn absent_program(&self, runs: &[Comparison]) -> Option<String> {
+        let ended = format!("exit code {NOT_FOUND}");
+        let mut failures = runs.iter().filter_map(|run| run.confined.failure.as_ref());
+        failures.find(|why| why.contains(&ended))?;
+        let name = match self.argv {
+            [.., option, line] if option == "-c" => {
+                let place = |name: &str| {
+                    let known = self.places().find(|(known, _)| *known == name);
+                    known.map(|(_, path)| path.display().to_string())
+                };
+                let words = words(line, |name| place(name).or_else(|| env::var(name).ok()))?;
+                words.into_iter().next()?
+            }
+            [name, ..] => name.clone(),
+            [] => return None,
+        };
+        let is_there = resolve_program(vec![(&name).into()]).is_ok();
+        (!is_there).then_some(name)
+    }
+
     /// Returns the command that gives the guard a profile of its own.
     fn learn(&self, network: bool) -> String {
-        let argv = shlex::try_join(self.argv.iter().map(String::as_str));
-        let argv = argv.unwrap_or_else(|_| "CMD".to_owned());
         let network = if network { "--network " } else { "" };
-        format!("hookjail learn {network}-- {argv}")
+        format!("hookjail learn {network}-- {}", shell_line(self.argv))
     }
 
     /// Returns what the runtime writes to the guard's stdin for an event.

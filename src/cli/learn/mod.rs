@@ -38,6 +38,7 @@ use super::{
     log,
     observed::find_profile,
     private_server::runtime,
+    profile,
     proposal::{self, Proposal},
     rows::{Rows, shell_line},
     show::{denial_words, outcome_words},
@@ -169,7 +170,7 @@ impl LearnArgs {
         let bench = Bench::new(&self, context, &config)?;
         let homes = context.call.paths.own_homes();
         let registry = Assembly::registry(&config)?;
-        find_profile(&registry, &self.profile)?;
+        profile::find(&registry, &self.profile)?;
         let judge = Assembly::roots(&config, &registry);
         let added = config.workspace_roots.add(&bench.workspace, &homes, &judge);
         added.map_err(|why| Failure::new(format!("`{}` {why}", bench.workspace.display())))?;
@@ -604,9 +605,7 @@ impl LearnArgs {
         let grants = self.grant.iter();
         words.extend(grants.map(|(path, access)| grant_option(path, *access)));
         words.extend_from_slice(more);
-        let options = shlex::try_join(words.iter().map(String::as_str));
-        let options = options.unwrap_or_else(|_| words.join(" "));
-        format!("{options} -- {}", shell_line(&self.command))
+        format!("{} -- {}", shell_line(&words), shell_line(&self.command))
     }
 }
 

@@ -1,4 +1,7 @@
-//! Names of variables: their spelling, those that hookjail sets, and those that requests or even profiles cannot set.
+//! Names of variables, and of what a call has beside its message: their spelling, those that hookjail sets, and those that requests or even profiles cannot set.
+
+/// The metadata of a call that names the configuration file with which it expects its daemon to run.
+pub const CONFIGURATION: &str = "hookjail-configuration-bin";
 
 /// The nesting depth: how many hooks led to this process. A runtime that a hook starts passes it on in its requests.
 pub const DEPTH: &str = "HOOKJAIL_DEPTH";

@@ -430,6 +430,8 @@ impl Assembly {
         Ok(Pipeline {
             gate,
             audit,
+            configuration: (config.file.as_ref())
+                .map(|file| file.canonicalize().unwrap_or_else(|_| file.clone())),
             notifier: Notifier::new(config.notices.clone(), Arc::clone(&metrics)),
             metrics,
             runs: Runs::default(),

@@ -39,7 +39,7 @@ pub use self::{
     run::Confined,
 };
 
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 
 use crate::{
     metrics::Metrics,
@@ -57,6 +57,8 @@ pub struct Pipeline {
     pub(crate) gate: Gate,
     /// The audit journal.
     pub(crate) audit: Audit,
+    /// The configuration file, if there is one.
+    pub(crate) configuration: Option<PathBuf>,
     /// The counts of what was done.
     pub(crate) metrics: Arc<Metrics>,
     /// The notifier of hooks.

@@ -42,7 +42,9 @@ impl HookServer {
     ) -> Reply<pb::DispatchResponse> {
         let cancel = self.stop.child_token();
         let context = caller.context.clone();
+        let other = caller.other_configuration(&self.pipeline);
         let (mut call, invalid) = caller.call(cancel.clone(), None);
+        let invalid = invalid.or(other);
         let tracer = &self.pipeline.tracer;
         call.trace = tracer.begin(Method::Dispatch, call.arrived, context);
         let (contract, point) = decode::named(message.contract, message.event.as_ref());

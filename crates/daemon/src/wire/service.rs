@@ -1,6 +1,9 @@
 //! `hookjail.v1.HookService`: decodes requests, runs them by the pipeline, encodes replies.
 
 use std::{
+    ffi::OsStr,
+    os::unix::ffi::OsStrExt,
+    path::PathBuf,
     pin::Pin,
     sync::Arc,
     time::{Duration, Instant},
@@ -13,10 +16,14 @@ use tokio_util::{
     sync::{CancellationToken, DropGuard},
     task::TaskTracker,
 };
-use tonic::{Extensions, Request, Response, Status, codegen::http::HeaderMap};
+use tonic::{
+    Extensions, Request, Response, Status,
+    codegen::http::{HeaderMap, HeaderName},
+    metadata::MetadataMap,
+};
 use uuid::Uuid;
 
-use hookjail_base::model::variable::{TRACE_PARENT, TRACE_STATE};
+use hookjail_base::model::variable::{CONFIGURATION, TRACE_PARENT, TRACE_STATE};
 use hookjail_base::{
     model::{InvalidField, OnDisconnect, Peer},
     refusal::Refusal,
@@ -135,7 +142,9 @@ impl HookServer {
             None => Method::Execute,
         };
         let context = caller.context.clone();
+        let other = caller.other_configuration(&self.pipeline);
         let (mut call, invalid) = caller.call(cancel.clone(), chunks);
+        let invalid = invalid.or(other);
         call.trace = self.trace(method, &call, context, message.hook.as_ref());
         let (contract, point) = decode::named(message.contract, message.event.as_ref());
         if let Some(invalid) = invalid {
@@ -285,7 +294,9 @@ impl HookServer {
         caller: Caller,
     ) -> Result<pb::PreviewResponse, Status> {
         let context = caller.context.clone();
+        let other = caller.other_configuration(&self.pipeline);
         let (mut call, invalid) = caller.call(self.stop.child_token(), None);
+        let invalid = invalid.or(other);
         // It is never ended, so no span is exported of a preview. It has the hook's variables.
         call.trace = self.trace(Method::Execute, &call, context, message.hook.as_ref());
         let Pipeline { gate, sandbox, .. } = &*self.pipeline;
@@ -405,6 +416,8 @@ pub(super) fn held(extensions: &Extensions) -> Result<Arc<Share>, Status> {
 #[derive(Clone, Debug)]
 pub(super) struct Caller {
     arrived: Instant,
+    /// The configuration file with which the daemon is expected to run.
+    configuration: Option<PathBuf>,
     /// Its position in a trace.
     pub(super) context: Option<TraceContext>,
     held: Arc<Share>,
@@ -422,6 +435,7 @@ impl Caller {
         let arrived = Instant::now();
         Ok(Self {
             arrived,
+            configuration: configuration(headers),
             context: context(headers),
             held: held(extensions)?,
             peer: peer(extensions)?,
@@ -431,6 +445,32 @@ impl Caller {
 
     fn of_request<T>(request: &Request<T>) -> Result<Self, Status> {
         Self::of(request.extensions(), request.metadata().as_ref())
+    }
+
+    /// Returns the problem of a call that expects another configuration than the daemon has, as far as its caller may be served.
+    pub(super) fn other_configuration(&self, pipeline: &Pipeline) -> Option<InvalidField> {
+        let expected = self.configuration.as_ref()?;
+        let file = pipeline.configuration.as_ref();
+        let is_served = || {
+            pipeline
+                .gate
+                .admit_peer(&self.peer, &pipeline.sandbox)
+                .is_ok()
+        };
+        if file == Some(expected) || !is_served() {
+            return None;
+        }
+        let expected = expected.display();
+        let file = match file {
+            Some(file) => format!("the daemon's is `{}`", file.display()),
+            None => "the daemon has no file".to_owned(),
+        };
+        Some(InvalidField::new(
+            "configuration",
+            format!(
+                "is `{expected}`, and {file}; leave out `--config`, or give `--private` to run with it"
+            ),
+        ))
     }
 
     /// Returns the request's share of memory.
@@ -463,6 +503,17 @@ impl Caller {
         };
         (call, invalid)
     }
+}
+
+/// Reads the configuration file that a call expects.
+fn configuration(headers: &HeaderMap) -> Option<PathBuf> {
+    let value = headers.get(CONFIGURATION)?;
+    let named = HeaderMap::from_iter([(HeaderName::from_static(CONFIGURATION), value.clone())]);
+    let path = MetadataMap::from_headers(named)
+        .get_bin(CONFIGURATION)?
+        .to_bytes()
+        .ok()?;
+    Some(PathBuf::from(OsStr::from_bytes(&path)))
 }
 
 /// Reads `traceparent` and `tracestate`. What is invalid, or there twice, begins no refusal but a trace of its own.

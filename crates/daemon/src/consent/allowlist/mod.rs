@@ -126,9 +126,21 @@ impl Allowlist {
     ///
     /// As [`Allowlist::record`].
     pub fn revoke(path: &Path, command: &str) -> Result<usize, AllowlistError> {
+        Self::revoke_those(path, |entry| entry.command == command)
+    }
+
+    /// Removes the entries of which something holds from the file and returns how many there were.
+    ///
+    /// # Errors
+    ///
+    /// As [`Allowlist::record`].
+    pub fn revoke_those(
+        path: &Path,
+        is_meant: impl Fn(&Entry) -> bool,
+    ) -> Result<usize, AllowlistError> {
         let (_held, mut list) = Self::load_to_change(path)?;
         let before = list.entries.len();
-        list.entries.retain(|old| old.command != command);
+        list.entries.retain(|old| !is_meant(old));
         let revoked = before - list.entries.len();
         if revoked > 0 {
             list.store(path)?;
