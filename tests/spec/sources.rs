@@ -74,6 +74,87 @@ fn a_plugins_file_that_is_adopted_is_no_longer_named() {
     assert_eq!(unconfined(&json(&done)), []);
 }
 
+/// As Copilot CLI 1.0.102 was seen to run them.
+#[test]
+fn every_command_of_copilot_is_confined_or_named() {
+    let home = Home::new();
+    let script = "p/.claude/hooks/guard.sh";
+    assert!(home.path(script).exists());
+    let flat = |variable: &str| {
+        let line = format!("\"${variable}\"/.claude/hooks/guard.sh");
+        json!({"hooks": {"preToolUse": [{"type": "command", "bash": line}]}})
+    };
+    let mut nested = json!({"theme": "dark", "hooks": {"PreToolUse": group("\"$CLAUDE_PROJECT_DIR\"/.claude/hooks/guard.sh")}});
+    nested["hooks"]["PreToolUse"][0]["matcher"] = json!("bash");
+    let file = "p/.github/hooks/a.json";
+    let before = home.settings(file, &flat("COPILOT_PROJECT_DIR"));
+    home.settings("p/.github/copilot/settings.json", &nested);
+    home.settings(
+        ".copilot/settings.json",
+        &json!({"theme": "dark", "hooks": {"preToolUse": [{"type": "command", "bash": "true"}]}}),
+    );
+    for (file, command) in [
+        ("p/.github/hooks/below/b.json", "below"),
+        (".copilot/installed-plugins/_direct/x/hooks.json", "plugin"),
+        (".copilot/installed-plugins/m/y/hooks/hooks.json", "plugin"),
+    ] {
+        let hooks = json!({"preToolUse": [{"type": "command", "bash": command}]});
+        home.settings(file, &json!({"hooks": hooks}));
+    }
+    home.write(
+        ".copilot/agents/a.agent.md",
+        "---\nname: a\nhooks:\n  preToolUse:\n    - type: command\n      bash: agent\n---\n",
+    );
+    home.settings(SETTINGS, &one("PreToolUse", &guard()));
+    home.own();
+    let install = |runtime: &str| json(&home.hookjail(&["--json", "install", runtime, "--yes"]));
+
+    let report = install("copilot");
+
+    let mut named: Vec<_> = unconfined(&report)
+        .into_iter()
+        .map(|(_, command)| command)
+        .collect();
+    named.sort();
+    let of_claude = "\"$CLAUDE_PROJECT_DIR\"/.claude/hooks/guard.sh";
+    assert_eq!(
+        named,
+        [of_claude, "agent", "below", "plugin", "plugin"],
+        "{report}"
+    );
+    assert_eq!(report["unread"], json!([]), "{report}");
+    for (file, key) in [
+        (file, "bash"),
+        ("p/.github/copilot/settings.json", "command"),
+    ] {
+        let settings: Value = serde_json::from_str(&home.text(file)).unwrap();
+        let events = settings["hooks"].as_object().unwrap();
+        let entry = &events.values().next().unwrap()[0];
+        let entry = entry["hooks"].get(0).unwrap_or(entry);
+        let line = entry[key].as_str().unwrap();
+        assert!(line.contains(" --as copilot "), "{line}");
+        for (command, code) in [("ls", 0), ("rm -rf /", 2)] {
+            let arguments = json!({"command": command}).to_string();
+            let event = json!({"sessionId": "s", "timestamp": 1, "cwd": home.path("p"), "toolName": "bash", "toolArgs": arguments});
+            // Copilot sets both for every hook.
+            let project = home.path("p").display().to_string();
+            let line = format!("export COPILOT_PROJECT_DIR='{project}'; {line}");
+            let ended = home.fire_in("p", &line, &event).wait_with_output().unwrap();
+            assert_eq!(ended.status.code(), Some(code), "{file}: {ended:?}");
+        }
+    }
+    // A line that is confined as another runtime's is not named.
+    install("claude-code");
+    let again = install("copilot");
+    let named = unconfined(&again);
+    assert!(
+        !named.iter().any(|(file, _)| file == "settings.json"),
+        "{again}"
+    );
+    home.hookjail(&["install", "copilot", "--uninstall", "--yes"]);
+    assert_eq!(home.text(file), before);
+}
+
 #[test]
 fn every_command_of_claude_code_that_stays_unconfined_is_named() {
     let home = Home::new();

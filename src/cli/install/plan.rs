@@ -228,12 +228,8 @@ impl Planner<'_> {
         text: &str,
     ) -> Result<Becomes, String> {
         let variables = line::variables(&hook.configured_env);
-        let joined = program().and_then(|words| {
-            let words = shlex::try_join(words.iter().map(String::as_str));
-            words.map_err(|_| "hookjail's own path has a NUL byte".to_owned())
-        });
         let shared = SharedProgram::of_settings(file, self.runtime.runtime);
-        let shared = shared.zip(joined.ok());
+        let shared = shared.zip(own_program());
         let read_as = shared
             .as_ref()
             .map(|(shared, program)| shared.without(text, program));
@@ -566,6 +562,12 @@ pub(super) fn before(hook: &Registered) -> String {
         line if line.is_empty() => hook.name.clone(),
         line => line,
     }
+}
+
+/// Returns the words of hookjail's own program as a confined line begins with them.
+pub(super) fn own_program() -> Option<String> {
+    let words = program().ok()?;
+    shlex::try_join(words.iter().map(String::as_str)).ok()
 }
 
 /// Returns the path of hookjail for settings, as a runtime's `PATH` may differ from its user's.

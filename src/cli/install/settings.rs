@@ -396,7 +396,7 @@ impl Drop for Empty {
 }
 
 /// Returns the files that a place stands for.
-fn there(place: &Path) -> Vec<PathBuf> {
+pub(super) fn there(place: &Path) -> Vec<PathBuf> {
     if place.file_name().is_none_or(|name| name != "*.json") {
         let found = place.symlink_metadata().is_ok().then(|| place.to_owned());
         return found.into_iter().collect();

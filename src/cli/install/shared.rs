@@ -17,10 +17,16 @@ use nix::libc;
 use hookjail_client::{Failure, thin::THIN};
 use hookjail_contract::adopt::{Adopted, Stakes};
 
-use super::{plan::Planned, settings::SettingsFile};
+use super::{
+    plan::Planned,
+    settings::{SettingsFile, there},
+};
 
 /// The name of the program, in the directory of the runtime's hooks, which no confined hook can change.
 const NAME: &str = "hooks/hookjail.sh";
+
+/// The name of that directory.
+const HOOKS: &str = "hooks";
 
 /// The directories in which it looks for hookjail, below the home or absolute. Those of `PATH` may be a project's own.
 const PLACES: [&str; 5] = [
@@ -164,15 +170,26 @@ pub(super) struct SharedProgram {
 impl SharedProgram {
     /// Returns the program of a file of settings; `None` where they are the user's, or the runtime names no variable for the project.
     pub(super) fn of_settings(file: &SettingsFile, runtime: Adopted) -> Option<Self> {
+        let mut program = Self::of_project(&file.project, runtime).filter(|_| file.is_projects)?;
+        program.settings.push(file.path.clone());
+        Some(program)
+    }
+
+    /// Returns the program of a project's settings; `None` where the runtime names no variable for the project.
+    pub(super) fn of_project(project: &Path, runtime: Adopted) -> Option<Self> {
         let settings = Path::new(runtime.settings.project.first()?);
-        let directory = settings.parent().filter(|_| file.is_projects)?;
-        let below = directory.join(NAME).to_str()?.to_owned();
+        let directory = settings.parent()?;
+        let around = match directory.ends_with(HOOKS) {
+            true => directory.parent()?,
+            false => directory,
+        };
+        let below = around.join(NAME).to_str()?.to_owned();
         let variable = runtime.project_variables().next()?;
         let all = runtime.settings.project.iter();
-        let all = all.map(|name| file.project.join(name));
+        let all = all.flat_map(|name| there(&project.join(name)));
         Some(Self {
-            path: file.project.join(&below),
-            settings: all.chain([file.path.clone()]).collect(),
+            path: project.join(&below),
+            settings: all.collect(),
             spelled: format!("\"${variable}\"/{below}"),
             below,
         })

@@ -26,7 +26,7 @@ use super::{
     NamedRuntime, line,
     plan::{self, Planner, Purpose},
     report::{labelled, line_of_diff},
-    shared::Sharing,
+    shared::{SharedProgram, Sharing},
 };
 
 /// The most files that one pattern stands for.
@@ -165,20 +165,30 @@ pub(super) fn look(
     projects: &[PathBuf],
 ) -> Result<Elsewhere, Failure> {
     let registry = Assembly::registry(config).ok();
-    let planner = Planner {
-        book: &Book::open(config)?,
+    let book = Book::open(config)?;
+    // A runtime may read another's files, whose lines are confined as that one's.
+    let runtimes = Adopted::all().into_iter().filter(|it| !it.answers_by_code);
+    let planners = runtimes.map(|runtime| Planner {
+        book: &book,
         by_prefix: false,
         profile: "",
         purpose: Purpose::Renew,
         registry: registry.as_ref(),
-        runtime,
+        runtime: NamedRuntime {
+            name: runtime.name,
+            runtime,
+        },
         sharing: Sharing::Nowhere,
-    };
+    });
+    let planners: Vec<_> = planners.collect();
     let mut search = Search {
         enabled: BTreeSet::new(),
         found: Elsewhere::default(),
         home: context.call.paths.home.as_deref(),
-        is_confined: &|hook, plugin| is_confined(&planner, hook, plugin),
+        is_confined: &|hook, plugin| {
+            let mut planners = planners.iter();
+            planners.any(|planner| is_confined(planner, hook, plugin, projects))
+        },
         machine: Path::new("/"),
         plugin: None,
         projects,
@@ -189,17 +199,34 @@ pub(super) fn look(
     Ok(search.found)
 }
 
-/// Returns whether somebody has written a hook's confined line by hand.
-fn is_confined(planner: &Planner<'_>, hook: &Registered, plugin: Option<&Path>) -> bool {
+/// Returns whether a hook's line is confined as a runtime's.
+fn is_confined(
+    planner: &Planner<'_>,
+    hook: &Registered,
+    plugin: Option<&Path>,
+    projects: &[PathBuf],
+) -> bool {
     let variables = line::variables(&hook.configured_env);
     let value = |name: &str| {
-        let mut names = planner.runtime.runtime.plugin_names();
-        let plugin = plugin.filter(|_| names.any(|known| known == name))?;
-        plugin.to_str().map(str::to_owned)
+        let runtime = planner.runtime.runtime;
+        let of_plugin = plugin.filter(|_| runtime.plugin_names().any(|known| known == name));
+        let of_project = || {
+            let project = projects.first().map(PathBuf::as_path);
+            project.filter(|_| runtime.project_variables().any(|known| known == name))
+        };
+        of_plugin.or_else(of_project)?.to_str().map(str::to_owned)
     };
     let confined = match &hook.action {
         Action::Command(Command::Line { text, .. }) => {
-            planner.confined(hook, &value, &variables, |it| it.line(text, true))
+            let runtime = planner.runtime.runtime;
+            let programs = projects.iter();
+            let mut programs = programs.filter_map(|it| SharedProgram::of_project(it, runtime));
+            let program = programs.find(|it| it.begins(text) && it.check(text).is_ok());
+            let text = match (program, plan::own_program()) {
+                (Some(program), Some(own)) => program.without(text, &own).into_owned(),
+                (Some(_) | None, _) => text.clone(),
+            };
+            planner.confined(hook, &value, &variables, |it| it.line(&text, true))
         }
         Action::Command(Command::Argv(words)) => {
             let words = words.iter().map(|word| word.to_string_lossy().into_owned());

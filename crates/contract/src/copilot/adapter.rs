@@ -6,8 +6,25 @@ use crate::{
     Mode,
     adopt::{Adapter, HookOutput},
     members::{Members, number},
-    settings::Settings,
+    settings::{Holds, Settings},
+    sources::{Form, Place, Root, Sources},
 };
+
+const BELOW: &str =
+    "files in directories of `hooks` are not rewritten; move it there, and install again";
+const CLAUDE: &str = "Copilot runs hooks of Claude Code's settings, too; confine them there: hookjail install claude-code";
+const PLUGIN: &str = "a plugin's files are not rewritten, as an update replaces them; move the hook to `.github/hooks`";
+const POLICY: &str = "an administrator's settings are not rewritten; have it confined there";
+
+/// Files that Copilot CLI 1.0.102 runs hooks of.
+const fn hooks(root: Root, path: &'static str, why: &'static str) -> Place {
+    Place {
+        form: Form::Settings,
+        root,
+        path,
+        why,
+    }
+}
 
 pub(super) const ADAPTER: Adapter = Adapter {
     command_sample: |command, _| json!({"toolName": "bash", "toolArgs": json!({"command": command}).to_string()}),
@@ -35,11 +52,46 @@ pub(super) const ADAPTER: Adapter = Adapter {
         ".github/prompts/",
         ".github/skills/",
     ],
+    // Copilot CLI 1.0.102 writes these into the lines of plugins, even between single quotes.
+    plugin_in_lines: &["PLUGIN_ROOT", "CLAUDE_PLUGIN_ROOT"],
     settings: Settings {
-        project: &[".github/hooks/*.json"],
-        user: &[".copilot/hooks/*.json"],
+        project: &[
+            ".github/hooks/*.json",
+            ".github/copilot/settings.json",
+            ".github/copilot/settings.local.json",
+        ],
+        user: &[".copilot/hooks/*.json", ".copilot/settings.json"],
+    },
+    sources: Sources {
+        moved_by: Some("COPILOT_HOME"),
+        places: &[
+            hooks(Root::Project, ".github/hooks/*/**/*.json", BELOW),
+            hooks(Root::User, ".copilot/hooks/*/**/*.json", BELOW),
+            hooks(Root::Project, ".claude/settings.json", CLAUDE),
+            hooks(Root::Project, ".claude/settings.local.json", CLAUDE),
+            Place {
+                form: Form::FrontMatter,
+                root: Root::User,
+                path: ".copilot/agents/*.agent.md",
+                why: "hooks in front matter are not rewritten; move it to `.github/hooks`, and install again",
+            },
+            hooks(
+                Root::User,
+                ".copilot/installed-plugins/**/hooks.json",
+                PLUGIN,
+            ),
+            hooks(Root::Machine, "etc/github-copilot/policy.d/*.json", POLICY),
+        ],
+        ..Sources::NONE
     },
     unnamed_point,
+    variables: &[
+        ("COPILOT_PROJECT_DIR", Holds::Project),
+        ("CLAUDE_PROJECT_DIR", Holds::Project),
+        ("PLUGIN_ROOT", Holds::Plugin),
+        ("COPILOT_PLUGIN_ROOT", Holds::Plugin),
+        ("CLAUDE_PLUGIN_ROOT", Holds::Plugin),
+    ],
     ..Adapter::new("copilot", Mode::Copilot)
 };
 

@@ -1,11 +1,12 @@
-//! GitHub Copilot: hooks in JSON, version 1, a flat list of entries for each event.
+//! GitHub Copilot: hooks in JSON, a list of entries for each event. Copilot CLI 1.0.102 also reads Claude Code's groups of entries, and files
+//! without a version.
 
 use hookjail_base::model::Command;
 
 use crate::{
     Entry,
     hook_file::{
-        Action, Gathered, HookFile, Item, Layout, ReadError, Registered, line, posted,
+        Action, Gathered, HookFile, Item, Layout, ReadError, Registered, Versioned, line, posted,
         tolerant_matcher,
     },
 };
@@ -22,9 +23,9 @@ const COMMON: [&str; 6] = [
 
 pub(super) const HOOK_FILE: HookFile = HookFile {
     beside: &["comment"],
-    is_versioned: true,
     switch: Some("disableAllHooks"),
-    ..HookFile::with(Layout::Flat(hook))
+    versioned: Versioned::Maybe,
+    ..HookFile::with(Layout::FlatOrGroups(hook))
 };
 
 fn hook(file: &mut Gathered<'_>, entry: &Item<'_>, event: &str) -> Result<Registered, ReadError> {

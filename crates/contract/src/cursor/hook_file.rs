@@ -1,9 +1,11 @@
 //! Cursor: `hooks.json`, version 1, a flat list of entries for each event.
 
-use crate::hook_file::{Action, Gathered, HookFile, Item, Layout, ReadError, Registered, line};
+use crate::hook_file::{
+    Action, Gathered, HookFile, Item, Layout, ReadError, Registered, Versioned, line,
+};
 
 pub(super) const HOOK_FILE: HookFile = HookFile {
-    is_versioned: true,
+    versioned: Versioned::Always,
     ..HookFile::with(Layout::Flat(hook))
 };
 

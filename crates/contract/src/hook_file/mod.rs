@@ -40,7 +40,7 @@ pub(super) struct HookFile {
     pub(super) hooks:
         for<'a> fn(&mut Gathered<'_>, &Item<'a>) -> Result<Option<Item<'a>>, ReadError>,
     /// Whether a file has a version, which is 1.
-    pub(super) is_versioned: bool,
+    pub(super) versioned: Versioned,
     /// The arrangement of the hooks.
     pub(super) layout: Layout,
     /// The variable with additions to its command lists.
@@ -60,6 +60,8 @@ pub(super) struct HookFile {
 pub(super) enum Layout {
     /// A map of events to lists of entries.
     Flat(ReadEntry),
+    /// A map of events to lists of entries, and of groups `{matcher, hooks: […]}` of such entries.
+    FlatOrGroups(ReadEntry),
     /// A map of events to lists of groups `{matcher, hooks: […]}`.
     Groups(Dialect),
     /// A list of entries that name their events.
@@ -80,9 +82,7 @@ impl HookFile {
             finish: |_, _| Ok(()),
             hooks: |file, root| {
                 root.map()?;
-                if file.reader.is_versioned {
-                    version(root)?;
-                }
+                file.reader.versioned.check(root)?;
                 if let Some(key) = file.reader.switch
                     && root.is_set(key)?
                 {
@@ -90,13 +90,13 @@ impl HookFile {
                 }
                 Ok(root.down("hooks"))
             },
-            is_versioned: false,
             layout,
             listed: None,
             may_be_absent: false,
             plugins_name: |_, name| name,
             switch: None,
             syntax: Syntax::Json,
+            versioned: Versioned::Never,
         }
     }
 
@@ -129,7 +129,10 @@ impl HookFile {
     ) -> Result<(), ReadError> {
         for entry in list.entries()? {
             let added = match &self.layout {
-                Layout::Flat(read) | Layout::List(read) => {
+                Layout::FlatOrGroups(read) if entry.field("hooks").is_some() => {
+                    self.members(file, &entry, event, *read)
+                }
+                Layout::Flat(read) | Layout::FlatOrGroups(read) | Layout::List(read) => {
                     read(file, &entry, event).map(|hook| file.push(hook))
                 }
                 Layout::Groups(dialect) => groups::group(file, &entry, event, dialect),
@@ -138,6 +141,50 @@ impl HookFile {
             file.pass_over(added)?;
         }
         Ok(())
+    }
+}
+
+impl HookFile {
+    /// Parses the entries of a group, whose matcher is for all of them.
+    fn members(
+        &self,
+        file: &mut Gathered<'_>,
+        group: &Item<'_>,
+        event: &str,
+        read: ReadEntry,
+    ) -> Result<(), ReadError> {
+        file.warn_of_others(group, &["comment", "description", "hooks", "matcher"])?;
+        let (matcher, matching) = tolerant_matcher(file, group, event)?;
+        for entry in groups::members(group)? {
+            let added = read(file, &entry, event).map(|hook| {
+                file.push(Registered {
+                    matcher: matcher.clone(),
+                    matching: matching.clone(),
+                    ..hook
+                });
+            });
+            file.pass_over(added)?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether a hook file has a version, which is 1.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Versioned {
+    Always,
+    Maybe,
+    Never,
+}
+
+impl Versioned {
+    fn check(self, root: &Item<'_>) -> Result<(), ReadError> {
+        let is_there = root.field("version").is_some();
+        match self {
+            Self::Always => version(root),
+            Self::Maybe if is_there => version(root),
+            Self::Maybe | Self::Never => Ok(()),
+        }
     }
 }
 
@@ -471,7 +518,10 @@ impl Gathered<'_> {
     /// Returns the keys of an entry that runs a command, sorted.
     pub(super) fn keys(&self) -> Vec<&'static str> {
         // Matchers are a group's, except in files without groups.
-        let has_matcher = matches!(self.reader.layout, Layout::Flat(_));
+        let has_matcher = matches!(
+            self.reader.layout,
+            Layout::Flat(_) | Layout::FlatOrGroups(_)
+        );
         let is_own =
             |name: &&str| (has_matcher || *name != "matcher") && !posted::KEYS.contains(name);
         let carried = self.mode.facts().carried.iter().copied().filter(is_own);
