@@ -143,6 +143,15 @@ fn every_command_of_copilot_is_confined_or_named() {
             assert_eq!(ended.status.code(), Some(code), "{file}: {ended:?}");
         }
     }
+    // Whose settings these are is asked of that runtime alone, where none is named.
+    let all = json(&home.hookjail(&["--json", "allow", "--check"]));
+    let of_copilot: Vec<_> = all["unconfined"].as_array().unwrap().iter().collect();
+    assert_eq!(
+        of_copilot,
+        [&json!(
+            "copilot: 4 UNCONFINED outside of its hook settings: hookjail install copilot --dry-run"
+        )]
+    );
     // A line that is confined as another runtime's is not named.
     install("claude-code");
     let again = install("copilot");

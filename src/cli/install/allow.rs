@@ -241,7 +241,15 @@ impl Found {
         let mut found = Self::default();
         let none = projects.is_empty().then_some(&[][..]);
         let each: Vec<&[PathBuf]> = projects.chunks(1).chain(none).collect();
-        for runtime in Adopted::all().into_iter().filter(|it| !it.answers_by_code) {
+        let runtimes = Adopted::all().into_iter().filter(|it| !it.answers_by_code);
+        let runtimes: Vec<_> = runtimes.collect();
+        let settings = runtimes.iter().flat_map(|runtime| {
+            let files = each.iter();
+            let files = files.flat_map(|projects| settings::found(*runtime, context, projects));
+            files.map(|(path, _)| (path, runtime.name))
+        });
+        let settings: BTreeMap<_, _> = settings.collect();
+        for runtime in runtimes {
             let named = NamedRuntime {
                 name: runtime.name,
                 runtime,
@@ -258,6 +266,14 @@ impl Found {
                     prefix::cover(&mut elsewhere, &planner, (prefix, project), context);
                 }
                 found.prefixed(&mut elsewhere);
+                // A runtime that reads another's settings, too, need not be in use here.
+                let is_own = |file: &Path| {
+                    settings
+                        .get(file)
+                        .is_none_or(|owner| *owner == runtime.name)
+                };
+                elsewhere.loose.retain(|it| is_own(&it.file));
+                elsewhere.unread.retain(|it| is_own(&it.file));
                 unconfined.loose.append(&mut elsewhere.loose);
                 unconfined.unread.append(&mut elsewhere.unread);
                 for (path, project) in settings::found(runtime, context, projects) {
