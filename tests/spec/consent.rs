@@ -892,7 +892,7 @@ async fn an_answer_is_to_the_question_that_was_read() {
     // What was meant for the first.
     person.types("A\n");
 
-    person.sees("not taken").await;
+    person.sees("ignored: typed before").await;
     assert_eq!(consents(&daemon), [json!(null); 0]);
     // The control: it is still open, and who has read it answers it.
     person.answers("A\n").await;

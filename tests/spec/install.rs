@@ -1011,6 +1011,8 @@ fn variables_of_settings_that_steer_hookjail_itself_leave_their_hooks() {
     let file = home.path("p/.claude/settings.local.json");
     let fix = format!("remove it from `{}`", file.display());
     assert!(printed.contains(&fix), "{printed}");
+    // Copilot would run its bare hooks, too.
+    fs::remove_file(home.path("p/.claude/settings.json")).unwrap();
     for (name, is_changed) in [
         ("XDG_STATE_HOME", false),
         ("XDG_RUNTIME_DIR", false),
@@ -1827,8 +1829,14 @@ fn install_all(
             .env("OWNWARE_ALLOW_COMMAND_HOOKS", "1")
             .output()
             .unwrap();
-        assert!(output.status.success(), "{runtime} {more:?}: {output:?}");
-        all.insert(*runtime, json(&output));
+        let report = json(&output);
+        // Copilot runs hooks of Claude Code's settings too, which stay bare where that runtime is only shown.
+        let loose = report["unconfined"].as_array().unwrap();
+        let is_claudes = |it: &Value| it["file"].as_str().unwrap().contains("/p/.claude/settings");
+        let is_known = *runtime == "copilot" && !loose.is_empty() && loose.iter().all(is_claudes);
+        let code = Some(i32::from(is_known));
+        assert_eq!(output.status.code(), code, "{runtime} {more:?}: {output:?}");
+        all.insert(*runtime, report);
     }
     all
 }
