@@ -95,18 +95,36 @@ pub(super) fn silent(skip: Skip) -> Verdict {
 
 /// Builds the verdict of a failed hook whose answer counts under any exit code.
 ///
-/// Only an answer that stops is kept.
+/// Only a stop or a question is kept.
 pub(super) fn broke(end: &End<'_>, skip: Skip, answer: impl FnOnce(&str) -> Verdict) -> Verdict {
-    if matches!(skip, Skip::NonzeroExit | Skip::Signal)
-        && let Ok(text) = printed(end)
-        && text.starts_with('{')
-    {
-        let verdict = answer(text);
-        if verdict.decision.stops() {
-            return verdict;
-        }
+    let answered = answered(end, skip, answer);
+    let answered = answered.filter(|verdict| verdict.decision.restrains());
+    answered.unwrap_or_else(|| Verdict::skipped(skip))
+}
+
+/// Returns the answer of a hook that failed by its end alone, if it printed one.
+pub(super) fn answered(
+    end: &End<'_>,
+    skip: Skip,
+    answer: impl FnOnce(&str) -> Verdict,
+) -> Option<Verdict> {
+    let is_read = matches!(skip, Skip::NonzeroExit | Skip::Signal);
+    let text = is_read.then(|| printed(end).ok())??;
+    text.starts_with('{').then(|| answer(text))
+}
+
+/// Builds the verdict of a failed hook from its answer, as a runtime uses it that looks at no exit code: without an approval.
+pub(super) fn used(skip: Skip, verdict: Verdict) -> Verdict {
+    if verdict.decision.restrains() {
+        return verdict;
     }
-    Verdict::skipped(skip)
+    Verdict {
+        blocked_by: None,
+        decision: Decision::None,
+        failed: true,
+        skip: Some(verdict.skip.unwrap_or(skip)),
+        ..verdict
+    }
 }
 
 /// Builds the verdict for exit code 2. Where nothing can be stopped it is a failure like any other.
@@ -125,7 +143,7 @@ pub(super) fn refused(stop: Stop, reason: String) -> Verdict {
 /// Of any other verdict only texts for the user remain: an approval must not come from an answer that was only half
 /// parsed.
 pub(super) fn settled(verdict: Verdict, faults: &Faults) -> Verdict {
-    let holds = verdict.decision.stops() || verdict.decision == Decision::Ask;
+    let holds = verdict.decision.restrains();
     let mut verdict = match faults.first() {
         None => verdict,
         Some(skip) if holds => {
@@ -177,13 +195,18 @@ pub(super) struct Fields<'a, 'f> {
 impl<'a, 'f> Fields<'a, 'f> {
     /// Parses a document.
     pub(super) fn parse(text: &'a str, faults: &'f Faults) -> Result<Self, Skip> {
-        let members = Members::parse(text)?;
+        let fields = Self::parse_last(text, faults)?;
         if json::first_repeated_key(text).is_some() {
             faults.note(Skip::InvalidJson);
         }
+        Ok(fields)
+    }
+
+    /// Parses a document for a runtime in which the last of repeated members counts, and no fault.
+    pub(super) fn parse_last(text: &'a str, faults: &'f Faults) -> Result<Self, Skip> {
         Ok(Self {
             faults,
-            members,
+            members: Members::parse(text)?,
             read: RefCell::default(),
         })
     }

@@ -60,6 +60,11 @@ impl Decision {
         }
     }
 
+    /// Returns whether it stops the operation, or leaves that to the user.
+    pub const fn restrains(self) -> bool {
+        matches!(self, Self::Ask) || self.stops()
+    }
+
     /// Returns whether it stops the operation.
     pub const fn stops(self) -> bool {
         matches!(self, Self::Block | Self::Deny)

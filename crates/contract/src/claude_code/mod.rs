@@ -5,12 +5,16 @@
 
 use std::time::Duration;
 
+use serde::de::IgnoredAny;
+
 use super::{
     BlockedBy, Decision, Defaults, End, Equality, Facts, Folded, Json, Matcher, Scheduling, Skip,
     Stop, Subject, Verdict,
     entry::Key,
     envelope::Part,
-    fields::{ALLOW_DENY, Faults, Fields, Said, broke, failure, refused, said, settled, silent},
+    fields::{
+        ALLOW_DENY, Faults, Fields, Said, answered, failure, refused, said, settled, silent, used,
+    },
     merge::{INTERRUPT, decide, halt, hand_on, merged, stop, weight},
     point, tighten,
     verdict::given,
@@ -25,6 +29,10 @@ use self::{filter::Filter, hook_file::HOOK_FILE};
 
 /// The warning for a deferred call, which the runtime delays until a decision. It is passed on as a question.
 const DEFERRED: &str = "the hook defers the call; it is passed on as a question";
+
+/// The reasons of a stop where the command of a skill can be neither changed nor asked about.
+const CHANGED: &str = "the hook changes the command, which cannot be changed there";
+const ASKED: &str = "the hook has the user asked, who cannot be asked there";
 
 /// The member with the path of a new worktree.
 const WORKTREE: &str = "worktreePath";
@@ -123,6 +131,8 @@ pub(super) const FACTS: Facts = Facts {
         point("SessionEnd", Stop::Nothing),
         point("PreModelSwitch", Stop::Operation),
         point("PostModelSwitch", Stop::Nothing),
+        point("DirectoryAdded", Stop::Nothing),
+        point("PreSkillShellCommand", Stop::Call),
     ],
     scheduling: Scheduling::AtOnce,
     session_files: &["CLAUDE_ENV_FILE"],
@@ -151,10 +161,17 @@ fn interpret(end: &End<'_>) -> Verdict {
     }
     let stop = FACTS.stop_of(end.point);
     let verdict = match said(end) {
-        Said::Broke(skip) => broke(end, skip, |text| answer(end.point, stop, text)),
+        Said::Broke(skip) => {
+            let answered = answered(end, skip, |text| answer(end.point, stop, text));
+            answered.map_or_else(|| Verdict::skipped(skip), |verdict| used(skip, verdict))
+        }
         Said::Nothing => silent(Skip::EmptyStdout),
-        Said::Refused(stderr) => refused(stop, stderr),
-        Said::Text(text) if text.starts_with('{') => answer(end.point, stop, text),
+        Said::Refused(stderr) => {
+            let answered = answered(end, Skip::NonzeroExit, |text| answer(end.point, stop, text));
+            let reason = answered.map(|verdict| verdict.reason);
+            refused(stop, reason.filter(|it| !it.is_empty()).unwrap_or(stderr))
+        }
+        Said::Text(text) if is_answer(text) => answer(end.point, stop, text),
         Said::Text(_) if end.entry.objects_only => Verdict::skipped(Skip::InvalidJson),
         Said::Text(text) => plain(end.point, text),
     };
@@ -164,13 +181,28 @@ fn interpret(end: &End<'_>) -> Verdict {
     verdict
 }
 
+/// Returns whether text is an answer, whole or not, and no text for the model.
+///
+/// Claude Code 2.1.332 takes for text what ends otherwise than an object, and several documents. A torn answer is a failure here.
+fn is_answer(text: &str) -> bool {
+    if !text.starts_with('{') {
+        return false;
+    }
+    let mut documents = serde_json::Deserializer::from_str(text).into_iter::<IgnoredAny>();
+    match documents.next() {
+        Some(Ok(_)) => text[documents.byte_offset()..].trim().is_empty(),
+        Some(Err(error)) => error.is_eof() || text.ends_with('}'),
+        None => false,
+    }
+}
+
 /// Returns the subject of matchers at a point.
 ///
 /// At the ten events without matchers, a configured matcher hides no hook. The subject of a new event is unknown,
 /// unless it names a tool.
 fn subject(point: &str) -> Subject {
     match point {
-        "ConfigChange" | "SessionStart" => Subject::Member(&["source"]),
+        "ConfigChange" | "DirectoryAdded" | "SessionStart" => Subject::Member(&["source"]),
         "CwdChanged" | "MessageDisplay" | "PostToolBatch" | "Stop" | "TaskCompleted"
         | "TaskCreated" | "TeammateIdle" | "UserPromptSubmit" | "WorktreeCreate"
         | "WorktreeRemove" => Subject::Nothing,
@@ -179,6 +211,7 @@ fn subject(point: &str) -> Subject {
         "InstructionsLoaded" => Subject::Member(&["load_reason"]),
         "Notification" => Subject::Member(&["notification_type"]),
         "PostCompact" | "PreCompact" | "Setup" => Subject::Member(&["trigger"]),
+        "PostModelSwitch" | "PreModelSwitch" => Subject::Member(&["to_model"]),
         "SessionEnd" => Subject::Member(&["reason"]),
         "StopFailure" => Subject::Member(&["error"]),
         "SubagentStart" | "SubagentStop" => Subject::Member(&["agent_type"]),
@@ -248,7 +281,7 @@ fn answer(point: &str, at: Stop, text: &str) -> Verdict {
     if let Some(own) = fields.within("hookSpecificOutput") {
         match own.text("hookEventName") {
             Some(name) if name == point => {
-                beside = specific(point, &own, &faults, &mut verdict);
+                beside = specific((point, at), &own, &faults, &mut verdict);
                 beside.extend(own.unread());
             }
             Some(_) => faults.note(Skip::WrongType("hookEventName")),
@@ -272,7 +305,7 @@ fn answer(point: &str, at: Stop, text: &str) -> Verdict {
 
 /// Reads the members specific to an event. Returns those to pass on although they were read or are nested.
 fn specific(
-    point: &str,
+    (point, at): (&str, Stop),
     own: &Fields<'_, '_>,
     faults: &Faults,
     verdict: &mut Verdict,
@@ -286,27 +319,60 @@ fn specific(
             verdict.updated_output = own.value("updatedToolOutput").or(of_mcp);
         }
         "PreToolUse" => {
-            let reason = own.text("permissionDecisionReason").unwrap_or_default();
-            let by = BlockedBy::PermissionDecision;
+            let (_, is_deferred) = decision_on_a_call(own, verdict);
             let input = own.object("updatedInput");
-            let words = [
-                ("allow", (Decision::Allow, false)),
-                ("ask", (Decision::Ask, false)),
-                ("defer", (Decision::Ask, true)),
-                ("deny", (Decision::Deny, false)),
-            ];
-            let word = own.word("permissionDecision", &words);
-            let (decision, is_deferred) = word.unwrap_or_default();
-            decide(verdict, decision, by, &reason);
             if is_deferred {
                 verdict.warnings.push(DEFERRED.to_owned());
             } else {
                 verdict.updated_input = input;
             }
         }
+        // The command of a skill runs as it is, or not at all.
+        "PreSkillShellCommand" => {
+            let (decision, _) = decision_on_a_call(own, verdict);
+            let reason = match own.object("updatedInput") {
+                Some(_) => CHANGED,
+                None if decision == Decision::Ask => ASKED,
+                None => return Vec::new(),
+            };
+            stop(verdict, at, BlockedBy::PermissionDecision, reason);
+        }
+        _ if own.has("permissionDecision") => {
+            let mut read = Verdict::default();
+            decision_on_a_call(own, &mut read);
+            let by = BlockedBy::PermissionDecision;
+            match at {
+                Stop::Call | Stop::Operation if read.decision.stops() => {
+                    stop(verdict, at, by, &read.reason);
+                }
+                Stop::Call | Stop::Operation if read.decision == Decision::Ask => {
+                    decide(verdict, Decision::Ask, by, &read.reason);
+                }
+                Stop::Ending | Stop::Nothing if read.decision.restrains() => {
+                    faults.note(Skip::WrongType("permissionDecision"));
+                }
+                Stop::Call | Stop::Ending | Stop::Nothing | Stop::Operation => {}
+            }
+        }
         _ => {}
     }
     Vec::new()
+}
+
+/// Reads the decision on a tool call, and whether it is deferred.
+fn decision_on_a_call(own: &Fields<'_, '_>, verdict: &mut Verdict) -> (Decision, bool) {
+    let reason = own.text("permissionDecisionReason").unwrap_or_default();
+    let words = [
+        ("allow", (Decision::Allow, false)),
+        ("ask", (Decision::Ask, false)),
+        ("defer", (Decision::Ask, true)),
+        ("deny", (Decision::Deny, false)),
+    ];
+    let word = own.word("permissionDecision", &words);
+    let (decision, is_deferred) = word.unwrap_or_default();
+    let by = BlockedBy::PermissionDecision;
+    decide(verdict, decision, by, &reason);
+    (decision, is_deferred)
 }
 
 /// Reads the answer in a user's place.

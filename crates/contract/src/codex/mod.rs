@@ -136,25 +136,45 @@ fn plain(point: &str, text: &str) -> Verdict {
 
 fn answer(point: &str, stoppable: Stop, text: &str) -> Verdict {
     let faults = Faults::default();
-    let read = Fields::parse(text, &faults).and_then(|fields| {
+    let read = Fields::parse_last(text, &faults).and_then(|fields| {
         let mut verdict = universal(point, stoppable, &fields)?;
-        let mut has_own_decision = false;
-        if let Some(own) = fields.within("hookSpecificOutput") {
-            specific(point, &own, &mut verdict)?;
-            has_own_decision = own.has("permissionDecision");
+        let read = decided(point, stoppable, &fields, &mut verdict);
+        // Codex reads `continue` first, and nothing behind it where the run ends.
+        let is_halted = verdict.blocked_by == Some(BlockedBy::ContinueFalse);
+        match faults.first().map_or(read, Err) {
+            Err(skip) if is_halted => {
+                let warning = format!("a field of the hook's answer is not valid: {skip}");
+                verdict.warnings.push(warning);
+                Ok(verdict)
+            }
+            read => read.map(|()| verdict),
         }
-        if !has_own_decision {
-            reasoned(point, &fields)?;
-        }
-        legacy(point, stoppable, &fields, &mut verdict)?;
-        Ok(verdict)
     });
-    let read = faults.first().map_or(read, Err);
     let mut verdict = read.unwrap_or_else(Verdict::skipped);
     if verdict.decision.stops() {
         verdict.updated_input = None;
     }
     verdict
+}
+
+/// Reads the decision: the specific one, and only without it the legacy one.
+fn decided(
+    point: &str,
+    stoppable: Stop,
+    fields: &Fields<'_, '_>,
+    verdict: &mut Verdict,
+) -> Result<(), Skip> {
+    let is_quiet = fields.boolean("suppressOutput") == Some(true);
+    let is_shown = matches!(point, "PermissionRequest" | "PostToolUse" | "PreToolUse");
+    supported(!(is_quiet && is_shown), "suppressOutput")?;
+    if let Some(own) = fields.within("hookSpecificOutput") {
+        specific(point, &own, verdict)?;
+        if own.has("permissionDecision") {
+            return Ok(());
+        }
+    }
+    reasoned(point, fields)?;
+    legacy(point, stoppable, fields, verdict)
 }
 
 /// Reads the members that every event has.
@@ -168,10 +188,6 @@ fn universal(point: &str, stoppable: Stop, fields: &Fields<'_, '_>) -> Result<Ve
     if matches!(point, "PermissionRequest" | "PreToolUse") {
         supported(goes_on, "continue")?;
         supported(!fields.has("stopReason"), "stopReason")?;
-    }
-    if matches!(point, "PermissionRequest" | "PostToolUse" | "PreToolUse") {
-        let is_quiet = fields.boolean("suppressOutput") == Some(true);
-        supported(!is_quiet, "suppressOutput")?;
     }
     let mut verdict = fields.universal();
     if !goes_on {

@@ -14,7 +14,7 @@ use super::{
     Scheduling, Skip, Stop, Subject, Verdict,
     entry::Key,
     envelope::Part,
-    fields::{Faults, Fields, Said, complaint, refused, said, settled, silent},
+    fields::{Faults, Fields, Said, complaint, refused, said, settled, silent, used},
     members::{self, Members},
     merge::{decide, halt, hand_on, join_reasons, merged, stop, weight},
     patch::{over_input, over_member, patched},
@@ -85,7 +85,7 @@ fn interpret(end: &End<'_>) -> Verdict {
     match said(end) {
         Said::Broke(skip) => broke(end, stoppable, skip),
         Said::Nothing => match answered(end, stoppable) {
-            Some(verdict) if verdict.decision.stops() => verdict,
+            Some(verdict) if verdict.decision.restrains() => verdict,
             Some(_) | None => silent(Skip::EmptyStdout),
         },
         Said::Refused(stderr) => exit_2(end, stoppable, stderr),
@@ -171,7 +171,8 @@ fn united(configs: &[Json]) -> Json {
 fn exit_2(end: &End<'_>, stoppable: Stop, stderr: String) -> Verdict {
     match answered(end, stoppable) {
         Some(verdict) if verdict.decision.stops() => verdict,
-        Some(verdict) if end.stdout.trim_ascii().is_empty() => refused(stoppable, verdict.reason),
+        Some(verdict) if !verdict.reason.is_empty() => refused(stoppable, verdict.reason),
+        None if stderr.is_empty() => refused(stoppable, words(end)),
         Some(_) | None => refused(stoppable, stderr),
     }
 }
@@ -185,19 +186,14 @@ fn broke(end: &End<'_>, stoppable: Stop, skip: Skip) -> Verdict {
     if !matches!(skip, Skip::NonzeroExit | Skip::Signal) {
         return Verdict::skipped(skip);
     }
-    let answered = answered(end, stoppable);
-    let is_json = answered.is_some();
-    if let Some(verdict) = answered.filter(|verdict| verdict.decision.stops()) {
-        return verdict;
+    if let Some(verdict) = answered(end, stoppable) {
+        return used(skip, verdict);
     }
     let words = words(end);
     match end.kind {
-        EndKind::Exited(code) if code != 1 && !is_json && !words.is_empty() => {
-            refused(stoppable, words)
-        }
+        EndKind::Exited(code) if code != 1 && !words.is_empty() => refused(stoppable, words),
         EndKind::Exited(_) => {
-            let is_text = !is_json && !words.is_empty();
-            let message = is_text.then(|| format!("Warning: {words}"));
+            let message = (!words.is_empty()).then(|| format!("Warning: {words}"));
             Verdict {
                 system_message: message.unwrap_or_default(),
                 ..Verdict::skipped(skip)
