@@ -1,18 +1,11 @@
 //! Codex: the `hooks` of a `hooks.json`.
 
-use crate::hook_file::{Action, HookFile, Layout, groups::Dialect};
+use crate::hook_file::{HookFile, Layout, groups::Dialect};
 
 pub(super) const HOOK_FILE: HookFile = HookFile {
-    beside: &["async"],
+    ignores_other_events: true,
     ..HookFile::with(Layout::Groups(Dialect {
-        action: |entry, command| {
-            if entry.is_set("async")? {
-                let why = "it is `async`, which Codex passes over";
-                return Ok(Action::Unsupported(why.to_owned()));
-            }
-            Ok(Action::Command(command))
-        },
-        not_served: &["agent", "prompt"],
+        not_served: &["agent", "mcp_tool", "prompt"],
         ..Dialect::NONE
     }))
 };

@@ -10,7 +10,7 @@ use super::{
     Verdict,
     entry::Key,
     envelope::Part,
-    fields::{ALLOW_DENY, Faults, Fields, Said, refused, said, silent},
+    fields::{ALLOW_DENY, Faults, Fields, Said, failure, refused, said, silent},
     merge::{decide, halt, hand_on, join_reasons, merged, stop, weight},
     point,
     verdict::given,
@@ -50,7 +50,8 @@ pub(super) const FACTS: Facts = Facts {
     defaults: Defaults::shell("/bin/sh", "-lc", Some(Duration::from_secs(600))),
     fold,
     hook_file: Some(&HOOK_FILE),
-    keys: &[("timeout", Key::TimeoutSeconds)],
+    // Codex 0.169.0 starts such a command, and waits for none of it.
+    keys: &[("async", Key::Background), ("timeout", Key::TimeoutSeconds)],
     last_points: &["SessionEnd"],
     matcher: Some(|_, text| Matcher::listed(text, "_", &['|'])),
     members: &[
@@ -88,6 +89,9 @@ pub(super) const FACTS: Facts = Facts {
 };
 
 fn interpret(end: &End<'_>) -> Verdict {
+    if end.entry.background {
+        return Verdict::skipped(failure(end).unwrap_or(Skip::OutputIgnored));
+    }
     let stoppable = FACTS.stop_of(end.point);
     match said(end) {
         Said::Broke(skip) => Verdict::skipped(skip),

@@ -2,6 +2,7 @@
 
 use crate::hook_file::{
     Action, Gathered, HookFile, Item, Layout, ReadError, Registered, Versioned, line,
+    tolerant_matcher,
 };
 
 pub(super) const HOOK_FILE: HookFile = HookFile {
@@ -23,7 +24,7 @@ fn hook(file: &mut Gathered<'_>, entry: &Item<'_>, event: &str) -> Result<Regist
             return Err(entry.wrong_at("type", problem));
         }
     };
-    let (matcher, matching) = entry.matcher(file.mode, event)?;
+    let (matcher, matching) = tolerant_matcher(file, entry, event)?;
     Ok(Registered {
         matcher,
         matching,

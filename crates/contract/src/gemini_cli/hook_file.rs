@@ -16,6 +16,7 @@ pub(super) const HOOK_FILE: HookFile = HookFile {
         }
         Ok(root.down("hooks"))
     },
+    ignores_other_events: true,
     syntax: Syntax::JsonWithComments,
     ..HookFile::with(Layout::Groups(Dialect {
         has_turns: true,

@@ -3,7 +3,7 @@
 
 use hookjail_base::model::Command;
 
-use super::{Action, Gathered, Item, ReadError, Registered, line, posted};
+use super::{Action, Gathered, Item, ReadError, Registered, line, posted, tolerant_matcher};
 use crate::{Entry, Filter};
 
 /// Differences of a runtime's files from the shared shape.
@@ -52,7 +52,7 @@ pub(super) fn group(
     dialect: &Dialect,
 ) -> Result<(), ReadError> {
     file.warn_of_others(group, &["description", "hooks", "matcher", "sequential"])?;
-    let (matcher, matching) = group.matcher(file.mode, event)?;
+    let (matcher, matching) = tolerant_matcher(file, group, event)?;
     let in_turn = group.is_set("sequential")?;
     if in_turn && !dialect.has_turns {
         let problem = "`sequential` has no effect: hooks at a point run side by side";
@@ -105,7 +105,13 @@ fn hook(
         let types = posts.iter().chain(dialect.not_served);
         let types: String = types.map(|kind| format!(", `{kind}`")).collect();
         let problem = format!("is `{kind}`; it can be `command`{types}");
-        return Err(entry.wrong_at("type", problem));
+        // A new type of handler costs the others of its file nothing. `install` names it.
+        if file.passed_over.is_some() {
+            return Err(entry.wrong_at("type", problem));
+        }
+        file.warn(entry, &format!("`type` {problem}"));
+        let action = Action::Unsupported(format!("its type is `{kind}`, which is not known here"));
+        return Ok(file.hook(entry, event, action));
     }
     let known = match is_posted {
         true => [&posted::KEYS[..], &READING, &OTHERS].concat(),

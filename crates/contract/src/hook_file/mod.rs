@@ -39,6 +39,8 @@ pub(super) struct HookFile {
     /// none. Unused where the layout is the runtime's own.
     pub(super) hooks:
         for<'a> fn(&mut Gathered<'_>, &Item<'a>) -> Result<Option<Item<'a>>, ReadError>,
+    /// Whether the runtime passes over events that are none of its points.
+    pub(super) ignores_other_events: bool,
     /// Whether a file has a version, which is 1.
     pub(super) versioned: Versioned,
     /// The arrangement of the hooks.
@@ -90,6 +92,7 @@ impl HookFile {
                 }
                 Ok(root.down("hooks"))
             },
+            ignores_other_events: false,
             layout,
             listed: None,
             may_be_absent: false,
@@ -112,6 +115,12 @@ impl HookFile {
             self.entries(file, &hooks, "")?;
         } else {
             for (event, list) in hooks.down_all()? {
+                if self.ignores_other_events && file.mode.stop_at(event).is_err() {
+                    let problem =
+                        format!("`{event}` is no point of the runtime, and has no effect");
+                    file.warn(&list, &problem);
+                    continue;
+                }
                 let added = file
                     .check_point(&list, event)
                     .and_then(|()| self.entries(file, &list, event));
