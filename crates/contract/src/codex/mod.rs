@@ -81,6 +81,9 @@ pub(super) const FACTS: Facts = Facts {
         point("Interrupt", Stop::Nothing),
         point("StopFailure", Stop::Nothing),
         point("SessionEnd", Stop::Nothing),
+        // Codex 0.169.0 has them, and goes on whatever a hook says there.
+        point("PreModelRequest", Stop::Nothing),
+        point("PostModelRequest", Stop::Nothing),
     ],
     scheduling: Scheduling::AtOnce,
     subject,
@@ -105,7 +108,9 @@ fn interpret(end: &End<'_>) -> Verdict {
 
 fn subject(point: &str) -> Subject {
     match point {
-        "Interrupt" | "Stop" | "UserPromptSubmit" => Subject::Nothing,
+        "Interrupt" | "PostModelRequest" | "PreModelRequest" | "Stop" | "UserPromptSubmit" => {
+            Subject::Nothing
+        }
         "PostCompact" | "PreCompact" => Subject::Member(&["trigger"]),
         "SessionEnd" => Subject::Member(&["reason"]),
         "SessionStart" => Subject::Member(&["source"]),

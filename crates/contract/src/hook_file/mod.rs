@@ -115,7 +115,9 @@ impl HookFile {
             self.entries(file, &hooks, "")?;
         } else {
             for (event, list) in hooks.down_all()? {
-                if self.ignores_other_events && file.mode.stop_at(event).is_err() {
+                // Its runtime may have the event by now: `install` names it.
+                let is_kept = self.ignores_other_events && file.passed_over.is_none();
+                if is_kept && file.mode.stop_at(event).is_err() {
                     let problem =
                         format!("`{event}` is no point of the runtime, and has no effect");
                     file.warn(&list, &problem);
