@@ -172,8 +172,8 @@ class Copilot(Runtime):
     settings = ".github/hooks/hooks.json"
     user_settings = ".copilot/hooks/hooks.json"
     before, after, prompt, stop = "preToolUse", "postToolUse", "sessionStart", "agentStop"
-    # It shows its user no text of a hook that stops a call. It names its lines the project; hookjail does not know these names.
-    shows_user, shares = False, False
+    # It shows its user no text of a hook that stops a call.
+    shows_user = False
     tells_stderr = False
 
     def environment(self, address):
