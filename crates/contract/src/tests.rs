@@ -856,9 +856,9 @@ fn an_approval_that_is_not_whole_approves_nothing() {
         let repeated = format!(r#"{{"x":{approval},"x":{approval},{}"#, &approval[1..]);
         assert_eq!(judge(&repeated, false), broken, "{mode:?}");
         // To Claude Code several documents are text.
-        let several = match mode {
-            Mode::ClaudeCode => (Decision::None, false, Decision::None),
-            _ => broken,
+        let several = match mode == Mode::ClaudeCode {
+            true => (Decision::None, false, Decision::None),
+            false => broken,
         };
         let twice = format!("{approval} {approval}");
         assert_eq!(judge(&twice, false), several, "{mode:?}");
