@@ -222,7 +222,7 @@ impl<'a> Remarks<'a> {
         }
     }
 
-    /// Renders them below the names of their profiles, of which so many are shown.
+    /// Renders each below the names of its profiles; `shown` counts the profiles of the report.
     fn add_to(&self, rows: &mut Rows, shown: usize) {
         for same in self.all.chunk_by(|(_, one), (_, next)| one == next) {
             let Some((_, profiles)) = same.first() else {

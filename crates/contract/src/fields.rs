@@ -138,6 +138,11 @@ pub(super) fn refused(stop: Stop, reason: String) -> Verdict {
     }
 }
 
+/// Returns the warning of a decision that counts beside an unreadable field.
+pub(super) fn not_valid(skip: Skip) -> String {
+    format!("a field of the hook's answer is not valid: {skip}")
+}
+
 /// Reduces a verdict with an unreadable field to a stop or a question.
 ///
 /// Of any other verdict only texts for the user remain: an approval must not come from an answer that was only half
@@ -148,8 +153,7 @@ pub(super) fn settled(verdict: Verdict, faults: &Faults) -> Verdict {
         None => verdict,
         Some(skip) if holds => {
             let mut verdict = verdict;
-            let warning = format!("a field of the hook's answer is not valid: {skip}");
-            verdict.warnings.push(warning);
+            verdict.warnings.push(not_valid(skip));
             verdict
         }
         Some(skip) => Verdict {

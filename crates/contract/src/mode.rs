@@ -13,6 +13,7 @@ use hookjail_base::{
 use super::{
     BlockedBy, ContractEvent, Decision, Defaults, End, Entry, Envelope, Folded, Lifetime, Members,
     Mode, Scheduling, Skip, Stop, Verdict, adopt, entry,
+    fields::failure,
     hindered::{self, Hindrance},
     is_spelled,
     runtime::named,
@@ -201,11 +202,11 @@ impl Mode {
     }
 
     fn judge_deciding(self, end: &End<'_>, on_failure: OnFailure) -> Verdict {
-        let verdict = self.read(end);
-        // A background hook ends too late to stop anything.
+        // A background hook ends too late to stop anything, and nothing of it is read.
         if end.entry.background {
-            return verdict;
+            return Verdict::skipped(failure(end).unwrap_or(Skip::OutputIgnored));
         }
+        let verdict = self.read(end);
         let stop = self.stop_at(end.point).unwrap_or(Stop::Operation);
         let warned = self.facts().warned_points;
         let hindrance = if warned.contains(&end.point) {

@@ -43,6 +43,21 @@ pub struct Place {
     pub why: &'static str,
 }
 
+/// Why an administrator's files are not rewritten.
+pub(super) const ADMINISTRATOR: &str =
+    "an administrator's settings are not rewritten; have it confined there";
+
+impl Place {
+    pub(super) const fn new(form: Form, root: Root, path: &'static str, why: &'static str) -> Self {
+        Self {
+            form,
+            root,
+            path,
+            why,
+        }
+    }
+}
+
 /// Where a path begins.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Root {

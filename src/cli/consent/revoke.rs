@@ -160,8 +160,8 @@ fn one(config: &Config, context: &Context, words: &[OsString]) -> Result<ExitCod
     let command = command.ok_or_else(|| Failure::new("the command is not UTF-8"))?;
     let mut revoked = 0;
     for command in written(config, words)?.into_iter().chain([command.clone()]) {
-        let own = config.own_allowlists.values().map(PathBuf::as_path);
-        revoked += admission::revoke(&config.allowlist(), own, &command)?;
+        let of_runtimes = config.own_allowlists.values().map(PathBuf::as_path);
+        revoked += admission::revoke(&config.allowlist(), of_runtimes, &command)?;
     }
     if context.call.json {
         output::json_line(&json!({ "command": command, "revoked": revoked }));

@@ -161,7 +161,7 @@ pub(super) struct SharedProgram {
     /// The place in the project.
     below: String,
     path: PathBuf,
-    /// The settings whose lines may begin with it.
+    /// The settings whose lines may begin with it, as the runtime names them.
     settings: Vec<PathBuf>,
     /// The program as a shell's line of the runtime spells it.
     spelled: String,
@@ -186,7 +186,7 @@ impl SharedProgram {
         let below = around.join(NAME).to_str()?.to_owned();
         let variable = runtime.project_variables().next()?;
         let all = runtime.settings.project.iter();
-        let all = all.flat_map(|name| there(&project.join(name)));
+        let all = all.map(|name| project.join(name));
         Some(Self {
             path: project.join(&below),
             settings: all.collect(),
@@ -314,7 +314,11 @@ impl SharedProgram {
             Ok(text) => text.contains(NAME),
             Err(error) => error.kind() != io::ErrorKind::NotFound,
         };
-        let is_named = self.settings.iter().any(is_in);
+        let is_named = self
+            .settings
+            .iter()
+            .flat_map(|it| there(it))
+            .any(|it| is_in(&it));
         if !is_named && self.is_there() {
             // It stays where it cannot be removed, and starts nothing.
             drop(fs::remove_file(&self.path));

@@ -6,28 +6,17 @@ use crate::{
     Mode,
     adopt::{Adapter, HookOutput},
     settings::{Holds, Settings, ShellPrefix},
-    sources::{Form, Place, Plugins, Root, Sources},
+    sources::{ADMINISTRATOR, Form, Place, Plugins, Root, Sources},
 };
 
 const TEXT: &str = "a text's front matter is not rewritten; move the hook to the settings";
-const ADMINISTRATOR: &str = "an administrator's settings are not rewritten; have it confined there";
 
 const fn text(root: Root, path: &'static str) -> Place {
-    Place {
-        form: Form::FrontMatter,
-        root,
-        path,
-        why: TEXT,
-    }
+    Place::new(Form::FrontMatter, root, path, TEXT)
 }
 
 const fn managed(path: &'static str) -> Place {
-    Place {
-        form: Form::Settings,
-        root: Root::Machine,
-        path,
-        why: ADMINISTRATOR,
-    }
+    Place::new(Form::Settings, Root::Machine, path, ADMINISTRATOR)
 }
 
 pub(crate) const ADAPTER: Adapter = Adapter {

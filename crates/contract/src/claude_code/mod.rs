@@ -12,9 +12,7 @@ use super::{
     Stop, Subject, Verdict,
     entry::Key,
     envelope::Part,
-    fields::{
-        ALLOW_DENY, Faults, Fields, Said, answered, failure, refused, said, settled, silent, used,
-    },
+    fields::{ALLOW_DENY, Faults, Fields, Said, answered, refused, said, settled, silent, used},
     merge::{INTERRUPT, decide, halt, hand_on, merged, stop, weight},
     point, tighten,
     verdict::given,
@@ -156,9 +154,6 @@ pub(super) const FACTS: Facts = Facts {
 };
 
 fn interpret(end: &End<'_>) -> Verdict {
-    if end.entry.background {
-        return Verdict::skipped(failure(end).unwrap_or(Skip::OutputIgnored));
-    }
     let stop = FACTS.stop_of(end.point);
     let verdict = match said(end) {
         Said::Broke(skip) => {
@@ -319,9 +314,10 @@ fn specific(
             verdict.updated_output = own.value("updatedToolOutput").or(of_mcp);
         }
         "PreToolUse" => {
-            let (_, is_deferred) = decision_on_a_call(own, verdict);
+            let call = CallDecision::read(own);
+            decide(verdict, call.decision, PERMISSION, &call.reason);
             let input = own.object("updatedInput");
-            if is_deferred {
+            if call.is_deferred {
                 verdict.warnings.push(DEFERRED.to_owned());
             } else {
                 verdict.updated_input = input;
@@ -329,29 +325,27 @@ fn specific(
         }
         // The command of a skill runs as it is, or not at all.
         "PreSkillShellCommand" => {
-            let (decision, _) = decision_on_a_call(own, verdict);
-            let reason = match own.object("updatedInput") {
-                Some(_) => CHANGED,
-                None if decision == Decision::Ask => ASKED,
-                None => return Vec::new(),
+            let call = CallDecision::read(own);
+            let reason = match (call.decision, own.object("updatedInput")) {
+                (decision, _) if decision.stops() => &call.reason,
+                (_, Some(_)) => CHANGED,
+                (Decision::Ask, None) => ASKED,
+                (decision, None) => {
+                    decide(verdict, decision, PERMISSION, &call.reason);
+                    return Vec::new();
+                }
             };
-            stop(verdict, at, BlockedBy::PermissionDecision, reason);
+            stop(verdict, at, PERMISSION, reason);
         }
         _ if own.has("permissionDecision") => {
-            let mut read = Verdict::default();
-            decision_on_a_call(own, &mut read);
-            let by = BlockedBy::PermissionDecision;
-            match at {
-                Stop::Call | Stop::Operation if read.decision.stops() => {
-                    stop(verdict, at, by, &read.reason);
-                }
-                Stop::Call | Stop::Operation if read.decision == Decision::Ask => {
-                    decide(verdict, Decision::Ask, by, &read.reason);
-                }
-                Stop::Ending | Stop::Nothing if read.decision.restrains() => {
-                    faults.note(Skip::WrongType("permissionDecision"));
-                }
-                Stop::Call | Stop::Ending | Stop::Nothing | Stop::Operation => {}
+            let call = CallDecision::read(own);
+            let is_read = matches!(at, Stop::Call | Stop::Operation);
+            if call.decision.restrains() && !is_read {
+                faults.note(Skip::WrongType("permissionDecision"));
+            } else if call.decision.stops() {
+                stop(verdict, at, PERMISSION, &call.reason);
+            } else if call.decision == Decision::Ask {
+                decide(verdict, Decision::Ask, PERMISSION, &call.reason);
             }
         }
         _ => {}
@@ -359,20 +353,33 @@ fn specific(
     Vec::new()
 }
 
-/// Reads the decision on a tool call, and whether it is deferred.
-fn decision_on_a_call(own: &Fields<'_, '_>, verdict: &mut Verdict) -> (Decision, bool) {
-    let reason = own.text("permissionDecisionReason").unwrap_or_default();
-    let words = [
-        ("allow", (Decision::Allow, false)),
-        ("ask", (Decision::Ask, false)),
-        ("defer", (Decision::Ask, true)),
-        ("deny", (Decision::Deny, false)),
-    ];
-    let word = own.word("permissionDecision", &words);
-    let (decision, is_deferred) = word.unwrap_or_default();
-    let by = BlockedBy::PermissionDecision;
-    decide(verdict, decision, by, &reason);
-    (decision, is_deferred)
+/// The source of a decision on a tool call.
+const PERMISSION: BlockedBy = BlockedBy::PermissionDecision;
+
+/// A decision on a tool call, as `permissionDecision` has it.
+struct CallDecision {
+    decision: Decision,
+    is_deferred: bool,
+    reason: String,
+}
+
+impl CallDecision {
+    fn read(own: &Fields<'_, '_>) -> Self {
+        let words = [
+            ("allow", (Decision::Allow, false)),
+            ("ask", (Decision::Ask, false)),
+            ("defer", (Decision::Ask, true)),
+            ("deny", (Decision::Deny, false)),
+        ];
+        let reason = own.text("permissionDecisionReason").unwrap_or_default();
+        let word = own.word("permissionDecision", &words);
+        let (decision, is_deferred) = word.unwrap_or_default();
+        Self {
+            decision,
+            is_deferred,
+            reason,
+        }
+    }
 }
 
 /// Reads the answer in a user's place.

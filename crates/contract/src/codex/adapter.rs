@@ -7,25 +7,18 @@ use crate::{
     adopt::{Adapter, HookOutput},
     claude_code,
     settings::{Holds, Settings},
-    sources::{Form, Place, Root, Sources},
+    sources::{ADMINISTRATOR, Form, Place, Root, Sources},
 };
 
+const TOML: &str =
+    "hooks in TOML are not rewritten; move it to `hooks.json` beside it, and install again";
+
 const fn inline(root: Root) -> Place {
-    Place {
-        form: Form::Toml,
-        root,
-        path: ".codex/config.toml",
-        why: "hooks in TOML are not rewritten; move it to `hooks.json` beside it, and install again",
-    }
+    Place::new(Form::Toml, root, ".codex/config.toml", TOML)
 }
 
 const fn system(form: Form, path: &'static str) -> Place {
-    Place {
-        form,
-        root: Root::Machine,
-        path,
-        why: "an administrator's settings are not rewritten; have it confined there",
-    }
+    Place::new(form, Root::Machine, path, ADMINISTRATOR)
 }
 
 pub(super) const ADAPTER: Adapter = Adapter {

@@ -10,7 +10,7 @@ use super::{
     Verdict,
     entry::Key,
     envelope::Part,
-    fields::{ALLOW_DENY, Faults, Fields, Said, failure, refused, said, silent},
+    fields::{ALLOW_DENY, Faults, Fields, Said, not_valid, refused, said, silent},
     merge::{decide, halt, hand_on, join_reasons, merged, stop, weight},
     point,
     verdict::given,
@@ -92,9 +92,6 @@ pub(super) const FACTS: Facts = Facts {
 };
 
 fn interpret(end: &End<'_>) -> Verdict {
-    if end.entry.background {
-        return Verdict::skipped(failure(end).unwrap_or(Skip::OutputIgnored));
-    }
     let stoppable = FACTS.stop_of(end.point);
     match said(end) {
         Said::Broke(skip) => Verdict::skipped(skip),
@@ -152,8 +149,7 @@ fn answer(point: &str, stoppable: Stop, text: &str) -> Verdict {
         let is_halted = verdict.blocked_by == Some(BlockedBy::ContinueFalse);
         match faults.first().map_or(read, Err) {
             Err(skip) if is_halted => {
-                let warning = format!("a field of the hook's answer is not valid: {skip}");
-                verdict.warnings.push(warning);
+                verdict.warnings.push(not_valid(skip));
                 Ok(verdict)
             }
             read => read.map(|()| verdict),

@@ -7,23 +7,19 @@ use crate::{
     adopt::{Adapter, HookOutput},
     members::{Members, number},
     settings::{Holds, Settings},
-    sources::{Form, Place, Root, Sources},
+    sources::{ADMINISTRATOR, Form, Place, Root, Sources},
 };
 
 const BELOW: &str =
     "files in directories of `hooks` are not rewritten; move it there, and install again";
 const CLAUDE: &str = "Copilot runs hooks of Claude Code's settings, too; confine them there: hookjail install claude-code";
 const PLUGIN: &str = "a plugin's files are not rewritten, as an update replaces them; move the hook to `.github/hooks`";
-const POLICY: &str = "an administrator's settings are not rewritten; have it confined there";
+const TEXT: &str =
+    "hooks in front matter are not rewritten; move it to `.github/hooks`, and install again";
 
 /// Files that Copilot CLI 1.0.102 runs hooks of.
 const fn hooks(root: Root, path: &'static str, why: &'static str) -> Place {
-    Place {
-        form: Form::Settings,
-        root,
-        path,
-        why,
-    }
+    Place::new(Form::Settings, root, path, why)
 }
 
 pub(super) const ADAPTER: Adapter = Adapter {
@@ -69,18 +65,22 @@ pub(super) const ADAPTER: Adapter = Adapter {
             hooks(Root::User, ".copilot/hooks/*/**/*.json", BELOW),
             hooks(Root::Project, ".claude/settings.json", CLAUDE),
             hooks(Root::Project, ".claude/settings.local.json", CLAUDE),
-            Place {
-                form: Form::FrontMatter,
-                root: Root::User,
-                path: ".copilot/agents/*.agent.md",
-                why: "hooks in front matter are not rewritten; move it to `.github/hooks`, and install again",
-            },
+            Place::new(
+                Form::FrontMatter,
+                Root::User,
+                ".copilot/agents/*.agent.md",
+                TEXT,
+            ),
             hooks(
                 Root::User,
                 ".copilot/installed-plugins/**/hooks.json",
                 PLUGIN,
             ),
-            hooks(Root::Machine, "etc/github-copilot/policy.d/*.json", POLICY),
+            hooks(
+                Root::Machine,
+                "etc/github-copilot/policy.d/*.json",
+                ADMINISTRATOR,
+            ),
         ],
         ..Sources::NONE
     },
