@@ -39,7 +39,7 @@ pub(crate) struct Case {
     pub(crate) hook: &'static str,
 }
 
-pub(crate) const CASES: [Case; 9] = [
+pub(crate) const CASES: [Case; 10] = [
     Case {
         runtime: "claude-code",
         mode: Mode::ClaudeCode,
@@ -87,6 +87,14 @@ pub(crate) const CASES: [Case; 9] = [
         harmless: r#"{"session_id":"s","cwd":"/","hook_event_name":"pre_tool_use","tool_name":"shell","tool_input":{"cmd":"ls"}}"#,
         harmful: r#"{"session_id":"s","cwd":"/","hook_event_name":"pre_tool_use","tool_name":"shell","tool_input":{"cmd":"rm -rf /"}}"#,
         hook: "#!/bin/sh\nif grep -q 'rm -rf'; then echo 'dangerous command' >&2; exit 2; fi\necho '{\"hook_specific_output\":{\"permission_decision\":\"allow\"}}'\n",
+    },
+    Case {
+        runtime: "qwen-code",
+        mode: Mode::QwenCode,
+        point: "PreToolUse",
+        harmless: r#"{"session_id":"s","transcript_path":"/t","cwd":"/","hook_event_name":"PreToolUse","timestamp":"2026-01-01T00:00:00Z","permission_mode":"default","tool_name":"run_shell_command","tool_input":{"command":"ls"}}"#,
+        harmful: r#"{"session_id":"s","transcript_path":"/t","cwd":"/","hook_event_name":"PreToolUse","timestamp":"2026-01-01T00:00:00Z","permission_mode":"default","tool_name":"run_shell_command","tool_input":{"command":"rm -rf /"}}"#,
+        hook: "#!/bin/sh\ninput=$(cat)\ncase $input in\n*'rm -rf'*) echo '{\"decision\": \"deny\", \"reason\": \"no rm\"}' ;;\n*) echo '{\"decision\": \"allow\", \"reason\": \"ok\"}' ;;\nesac\n",
     },
     Case {
         runtime: "loom",
@@ -607,7 +615,8 @@ async fn a_guard_whose_processes_are_denied_is_a_no_whatever_it_says() {
             );
             let is_ours = String::from_utf8_lossy(&ended.stderr).contains("hookjail: ");
             // Where it may have processes it says no itself; elsewhere its end may be the runtime's own no.
-            let is_let_pass = ["claude-code", "codex", "cursor"].contains(&case.runtime);
+            let is_let_pass =
+                ["claude-code", "codex", "cursor", "qwen-code"].contains(&case.runtime);
             assert_eq!(
                 is_ours,
                 is_let_pass && profile == "strict",
@@ -619,7 +628,7 @@ async fn a_guard_whose_processes_are_denied_is_a_no_whatever_it_says() {
 }
 
 /// Points where "no" means "go on working", each with a payload.
-const ENDINGS: [(&str, Mode, &str, &str); 5] = [
+const ENDINGS: [(&str, Mode, &str, &str); 6] = [
     (
         "claude-code",
         Mode::ClaudeCode,
@@ -643,6 +652,12 @@ const ENDINGS: [(&str, Mode, &str, &str); 5] = [
         Mode::GeminiCli,
         "AfterAgent",
         r#"{"session_id":"s","transcript_path":"/t","cwd":"/","hook_event_name":"AfterAgent","timestamp":"2026-01-01T00:00:00Z","prompt":"p","prompt_response":"r","stop_hook_active":false}"#,
+    ),
+    (
+        "qwen-code",
+        Mode::QwenCode,
+        "Stop",
+        r#"{"session_id":"s","transcript_path":"/t","cwd":"/","hook_event_name":"Stop","timestamp":"2026-01-01T00:00:00Z","permission_mode":"default","stop_hook_active":false}"#,
     ),
     (
         "copilot",

@@ -129,6 +129,7 @@ async fn a_refusal_is_a_no_before_a_tool_call_and_keeps_nobody_working() {
         ("codex", "PermissionRequest", "SubagentStop"),
         ("gemini_cli", "BeforeTool", "AfterAgent"),
         ("copilot", "permissionRequest", "agentStop"),
+        ("qwen_code", "PreToolUse", "SubagentStop"),
     ] {
         let hook = |point: &str, more: &str| {
             format!(
@@ -855,6 +856,14 @@ async fn the_line_that_a_refusal_names_allows_the_hook_as_its_file_writes_it() {
             "gemini_cli",
             "BeforeTool",
             grouped("$GEMINI_PROJECT_DIR/scripts/say.sh -a").to_string(),
+        ),
+        (
+            "qwen_code",
+            "PreToolUse",
+            of_claude(json!({
+                "type": "command", "command": "$QWEN_PROJECT_DIR/scripts/say.sh -a",
+            }))
+            .to_string(),
         ),
         (
             "reyn",

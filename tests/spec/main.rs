@@ -56,6 +56,7 @@ mod limits;
 mod logs;
 mod metrics;
 mod network;
+mod newer_runtimes;
 mod notify;
 mod offered;
 mod once;

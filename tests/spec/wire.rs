@@ -155,6 +155,7 @@ async fn every_contract_runs_a_command_line_as_it_says() {
         (pb::Contract::Infer, "pre_tool", true),
         (pb::Contract::Loom, "tool.pre", true),
         (pb::Contract::Observe, "", false),
+        (pb::Contract::QwenCode, "PreToolUse", true),
     ] {
         let request = |point: &str| pb::ExecuteRequest {
             contract: contract.into(),
@@ -180,8 +181,16 @@ async fn every_contract_runs_a_command_line_as_it_says() {
         assert_eq!(profile, own, "{contract:?}");
         // What a contract has no point for is not run.
         let elsewhere = daemon.run(request("no_such_point")).await;
-        let is_open = matches!(contract, pb::Contract::ClaudeCode | pb::Contract::Observe);
+        let is_open = matches!(
+            contract,
+            pb::Contract::ClaudeCode | pb::Contract::Observe | pb::Contract::QwenCode
+        );
         assert_eq!(elsewhere.is_ok(), is_open, "{contract:?}");
+        // A runtime hands on its own events as they are, and a newer one has more points.
+        let mut newer = request("no_such_point");
+        newer.event.get_or_insert_default().raw = true;
+        let ran = daemon.run(newer).await.unwrap();
+        assert_eq!(&ran.stdout[..], expected, "{contract:?}");
     }
 }
 

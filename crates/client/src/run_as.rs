@@ -651,13 +651,10 @@ impl<'a> StandInHook<'a> {
         let mode = self.runtime.mode;
         let place = &self.run.place;
         let point = self.post.point.as_deref();
-        // The daemon's message lists all points, and a model reads this one.
-        if mode.stop_at(point.unwrap_or_default()).is_err() {
+        let point = point.unwrap_or_default();
+        if point.is_empty() && mode.stop_at(point).is_err() {
             let name = self.runtime.name;
-            let problem = match point {
-                Some(point) => format!("`{}` is no event of {name}", plain(point)),
-                None => format!("the payload on stdin names no event of {name}"),
-            };
+            let problem = format!("the payload on stdin names no event of {name}");
             return Err(Failure::new(problem));
         }
         let home = context.paths.home.as_deref();
@@ -670,14 +667,14 @@ impl<'a> StandInHook<'a> {
             contract: contract(mode.facts().contract)?.into(),
             event: Some(pb::Event {
                 json: payload.into(),
-                point: point.unwrap_or_default().to_owned(),
+                point: point.to_owned(),
                 raw: true,
             }),
             max_reply_bytes: Some(MAX_REPLY_BYTES),
             mode: mode.mode_name().to_owned(),
             on_failure: if self.post.stops()
                 && (place.fail_closed
-                    || (!place.mirror_failures && self.runtime.is_of_a_call(point)))
+                    || (!place.mirror_failures && self.runtime.is_of_a_call(Some(point))))
             {
                 pb::OnFailure::Closed.into()
             } else {

@@ -40,8 +40,6 @@ pub struct Adapter {
     pub answers_by_code: bool,
     /// Returns a sample event for a command line in a project.
     pub(super) command_sample: fn(&str, &Path) -> Value,
-    /// Returns the timeout of a settings entry, from the one that its contract reads there.
-    pub entry_time: fn(Duration) -> Duration,
     /// The files of a project, or of a directory around it, from which it takes variables.
     pub environments: &'static [&'static str],
     /// The exit code of a failure where nothing can be stopped.
@@ -85,8 +83,6 @@ pub struct Adapter {
     pub takes_comments: bool,
     /// Returns whether the runtime takes an end for a block; `None` leaves it to its contract.
     pub(super) takes_for_no: fn(&HookOutput) -> Option<bool>,
-    /// The default timeout of hooks, where it is another than its contract's.
-    pub(super) timeout: Option<Duration>,
     /// Returns the point of a payload that names none.
     pub(super) unnamed_point: fn(&Members<'_>) -> Option<&'static str>,
     /// The variables that the runtime sets for its hooks and that a dispatch can fill.
@@ -101,7 +97,6 @@ impl Adapter {
             answers_by_code: false,
             as_read: |line, _| line.into(),
             command_sample: |command, _| json!({"tool_name": "Bash", "tool_input": {"command": command}}),
-            entry_time: |read| read,
             environments: &[],
             failure_code: FAILED,
             file_sample: |_, path| json!({"tool_name": "Write", "tool_input": {"file_path": path, "content": "x"}}),
@@ -124,7 +119,6 @@ impl Adapter {
             sources: Sources::NONE,
             takes_comments: false,
             takes_for_no: |_| None,
-            timeout: None,
             unnamed_point: |_| None,
             variables: &[],
         }
@@ -241,7 +235,7 @@ impl Adopted {
 
     /// Returns the default timeout of hooks; `None` if unknown.
     pub fn default_timeout(self, point: &str) -> Option<Duration> {
-        self.timeout.or(self.mode.defaults(point).timeout)
+        self.mode.defaults(point).timeout
     }
 
     /// Detects the runtime of a payload; `None` if undecidable.
@@ -319,7 +313,7 @@ impl Adopted {
         text(members.only(self.key_of_point()?)?)
     }
 
-    /// Returns the effect of a block at a point. `None` is an unknown point, which counts as a gate.
+    /// Returns the effect of a block at a point. A point that is unknown or not named counts as a gate.
     pub fn stakes(self, point: Option<&str>) -> Stakes {
         if self.answers_by_code {
             return Stakes::Gate;
@@ -341,14 +335,11 @@ impl Adopted {
         }
     }
 
-    /// Returns whether a tool call or permission is decided at a point, or may be.
+    /// Returns whether a tool call or permission is decided at a point, or may be where a payload names none.
     pub fn is_of_a_call(self, point: Option<&str>) -> bool {
         match point {
             _ if self.answers_by_code => true,
-            Some(point) => self
-                .mode
-                .stop_at(point)
-                .map_or_else(|_| self.stakes(None) == Stakes::Gate, |it| it == Stop::Call),
+            Some(point) => self.mode.stop_at(point) == Ok(Stop::Call),
             None => self.stakes(None) == Stakes::Gate,
         }
     }
@@ -556,6 +547,12 @@ mod tests {
             ) => has("decision", json!("block")),
             (Mode::Cursor, "beforeSubmitPrompt" | "sessionStart") => has("continue", json!(false)),
             (Mode::Loom, _) => said.code != 0,
+            (Mode::QwenCode, "PermissionRequest") => {
+                let decision = &answer["hookSpecificOutput"]["decision"];
+                said.code == 0 && decision["behavior"] == "deny"
+            }
+            (Mode::QwenCode, "TodoCompleted" | "TodoCreated") => has("decision", json!("block")),
+            (Mode::QwenCode, _) => two && !said.stderr.is_empty(),
             _ => two,
         }
     }
@@ -665,21 +662,6 @@ mod tests {
         }
         let expected = ["claude-code", "codex", "gemini-cli", "qwen-code"];
         assert_eq!(shown, BTreeSet::from(expected));
-    }
-
-    #[test]
-    fn qwen_code_speaks_as_claude_code_and_waits_as_long_as_it_does_itself() {
-        let (qwen, claude) = (named("qwen-code"), of(Mode::ClaudeCode));
-        let minute = Some(Duration::from_secs(60));
-        assert_eq!(qwen.default_timeout("PreToolUse"), minute);
-        assert_ne!(claude.default_timeout("PreToolUse"), minute);
-        let points = Mode::ClaudeCode.facts().points.iter();
-        for point in points.map(|point| Some(point.name)).chain([None]) {
-            assert_eq!(qwen.no(point, "why"), claude.no(point, "why"), "{point:?}");
-            assert_eq!(qwen.failed(point, "why"), claude.failed(point, "why"));
-            assert_eq!(qwen.stakes(point), claude.stakes(point));
-            assert_eq!(qwen.is_of_a_call(point), claude.is_of_a_call(point));
-        }
     }
 
     /// Without the hook there is no worktree, whatever its answer.

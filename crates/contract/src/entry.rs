@@ -142,6 +142,8 @@ pub(super) enum Key {
     TimeoutMillis,
     /// A number of seconds, not negative: [`Entry::timeout`].
     TimeoutSeconds,
+    /// A number of seconds below 1000, else of milliseconds: [`Entry::timeout`]. Anything else leaves it to the contract.
+    TimeoutSecondsOrMillis,
     /// A number of seconds: [`Entry::timeout`]. 0, or a `negative` number where accepted, leaves it to the contract.
     TimeoutSecondsUnlessZero {
         /// Whether a number below 0 is accepted.
@@ -231,6 +233,12 @@ pub(super) fn parse(facts: &Facts, config: &Map<String, Value>) -> Result<Entry,
             Key::StrictOutput => entry.strict_output = boolean()?,
             Key::TimeoutMillis => entry.timeout = Some(time(0.001)?),
             Key::TimeoutSeconds => entry.timeout = Some(time(1.0)?),
+            Key::TimeoutSecondsOrMillis => {
+                let written = value.as_str().and_then(|text| text.trim().parse().ok());
+                let number = value.as_f64().or(written).filter(|number| *number > 0.0);
+                let seconds = number.map(|it| if it < 1000.0 { it } else { it / 1000.0 });
+                entry.timeout = seconds.and_then(|it| Duration::try_from_secs_f64(it).ok());
+            }
             Key::TimeoutSecondsUnlessZero { negative: true }
                 if value.as_f64().is_some_and(|number| number < 0.0) =>
             {
@@ -296,6 +304,31 @@ mod tests {
             let entry = parse(&facts, config.as_object().unwrap());
             let read = entry.map(|entry| entry.timeout);
             assert_eq!(read.map_err(|error| error.field), expected, "{timeout}");
+        }
+    }
+
+    #[test]
+    fn a_time_from_1000_on_is_in_milliseconds_where_the_contract_has_both_units() {
+        const FACTS: Facts = Facts {
+            keys: &[("timeout", Key::TimeoutSecondsOrMillis)],
+            ..Facts::new("loom", "", |_| Verdict::default())
+        };
+        for (timeout, expected) in [
+            (json!(10), Some(10_000)),
+            (json!(999), Some(999_000)),
+            (json!(1000), Some(1000)),
+            (json!(60_000), Some(60_000)),
+            (json!(1.5), Some(1500)),
+            (json!(" 20 "), Some(20_000)),
+            (json!(0), None),
+            (json!(-3), None),
+            (json!("soon"), None),
+            (json!(null), None),
+        ] {
+            let config = json!({ "timeout": timeout });
+            let entry = parse(&FACTS, config.as_object().unwrap()).unwrap();
+            let expected = expected.map(Duration::from_millis);
+            assert_eq!(entry.timeout, expected, "{timeout}");
         }
     }
 

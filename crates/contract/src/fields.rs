@@ -16,7 +16,7 @@ use hookjail_base::model::json;
 
 use super::{
     BlockedBy, Decision, End, EndKind, Json, Skip, Stop, Verdict,
-    members::{Members, boolean, is_null, text},
+    members::{Fault, Members, boolean, is_null, text},
 };
 
 /// The words of a decision that allows or denies.
@@ -76,13 +76,17 @@ pub(super) fn printed<'a>(end: &End<'a>) -> Result<&'a str, Skip> {
         return Err(Skip::InvalidJson);
     }
     let stdout = str::from_utf8(end.stdout).map_err(|_| Skip::InvalidJson)?;
-    // A byte order mark is white space to JavaScript.
-    Ok(stdout.trim_matches(|c: char| c.is_whitespace() || c == '\u{feff}'))
+    Ok(stripped(stdout))
+}
+
+/// Removes white space and byte order marks around a text. Both are white space to JavaScript.
+pub(super) fn stripped(text: &str) -> &str {
+    text.trim_matches(|c: char| c.is_whitespace() || c == '\u{feff}')
 }
 
 /// Returns stderr, trimmed.
 pub(super) fn complaint(end: &End<'_>) -> String {
-    String::from_utf8_lossy(end.stderr).trim().to_owned()
+    stripped(&String::from_utf8_lossy(end.stderr)).to_owned()
 }
 
 /// Builds the verdict of a hook with blank output, which is no failure.
@@ -207,10 +211,19 @@ impl<'a, 'f> Fields<'a, 'f> {
     }
 
     /// Parses a document for a runtime in which the last of repeated members counts, and no fault.
+    ///
+    /// A document that nests too deep has a fault: of its members only a stop or a question counts.
     pub(super) fn parse_last(text: &'a str, faults: &'f Faults) -> Result<Self, Skip> {
+        let members = match Members::parse(text) {
+            Err(Fault::TooDeep) => {
+                faults.note(Skip::InvalidJson);
+                Members::parse_at_any_depth(text)?
+            }
+            members => members?,
+        };
         Ok(Self {
             faults,
-            members: Members::parse(text)?,
+            members,
             read: RefCell::default(),
         })
     }

@@ -33,7 +33,9 @@ mod merge;
 mod mode;
 mod observe;
 mod patch;
+mod permission;
 mod post;
+mod quoted;
 mod qwen_code;
 mod report;
 mod reyn;
@@ -161,6 +163,8 @@ registry! {
         Loom = loom::FACTS,
         /// No rules: the event verbatim, decision NONE, any exit code but 0 a failure.
         Observe = observe::FACTS,
+        /// Qwen Code hooks.
+        QwenCode = qwen_code::FACTS,
         /// reyn `shell_exec`: the command runs for its side effect, and its output is ignored.
         ReynExec = reyn::EXEC,
         /// reyn `shell_push` (also `exec_capture`, `command`): stdout is a push directive.
@@ -168,7 +172,6 @@ registry! {
     }
     others {
         git::ADAPTER,
-        qwen_code::ADAPTER,
     }
 }
 

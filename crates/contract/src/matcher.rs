@@ -17,6 +17,9 @@ const MAX_MATCHER: usize = 4 * 1024;
 /// The maximum size of a compiled matcher and of its cache, bytes each.
 const MAX_COMPILED: usize = 256 * 1024;
 
+/// The maximum number of steps of a search with look-around or back references.
+const MAX_STEPS: usize = 100_000;
+
 /// The maximum length of a subject that is searched, bytes. A longer one matches everything, as searching takes time by
 /// its length.
 const MAX_SUBJECT: usize = 16 * 1024;
@@ -32,7 +35,38 @@ pub enum Matcher {
     /// Subjects by name.
     Names(Vec<String>),
     /// A regular expression on the subject.
-    Pattern(Box<Regex>),
+    Pattern(Box<Expression>),
+}
+
+/// A regular expression of a matcher.
+#[derive(Clone, Debug)]
+pub enum Expression {
+    /// One without look-around and back references.
+    Linear(Regex),
+    /// One with them, searched in at most [`MAX_STEPS`].
+    Stepped(fancy_regex::Regex),
+}
+
+impl Expression {
+    fn compile(text: &str) -> Result<Self, String> {
+        compiled(text).map(Self::Linear).or_else(|problem| {
+            let stepped = fancy_regex::RegexBuilder::new(text)
+                .backtrack_limit(MAX_STEPS)
+                .delegate_dfa_size_limit(MAX_COMPILED)
+                .delegate_size_limit(MAX_COMPILED)
+                .build();
+            // An expression above the limits fails alike in both.
+            stepped.map(Self::Stepped).map_err(|_| problem)
+        })
+    }
+
+    /// Returns whether the expression is found in a text. A search that takes too many steps finds it.
+    fn is_match(&self, text: &str) -> bool {
+        match self {
+            Self::Linear(regex) => regex.is_match(text),
+            Self::Stepped(regex) => regex.is_match(text).unwrap_or(true),
+        }
+    }
 }
 
 /// Required value of an event's member.
@@ -72,7 +106,7 @@ impl Matcher {
 
     /// Parses a regular expression.
     pub(super) fn pattern(text: &str) -> Result<Self, InvalidField> {
-        let compiled = compiled(text).map_err(wrong)?;
+        let compiled = Expression::compile(text).map_err(wrong)?;
         Ok(Self::Pattern(Box::new(compiled)))
     }
 
@@ -100,6 +134,20 @@ impl Matcher {
             return Ok(Self::names(text, separators));
         }
         Self::pattern(text)
+    }
+
+    /// Parses names and regular expressions between `|`, each without white space around it. A text that begins with `^` or `(` is
+    /// one expression.
+    pub(super) fn alternatives(text: &str) -> Result<Self, InvalidField> {
+        if text.starts_with(['^', '(']) {
+            return Self::pattern(text);
+        }
+        let entries = split_alternatives(text).map(trimmed);
+        let entries: Vec<_> = entries.filter(|entry| !entry.is_empty()).collect();
+        match entries.iter().any(|entry| matches!(*entry, "*" | ".*")) {
+            true => Ok(Self::Always),
+            false => Self::pattern(&entries.join("|")),
+        }
     }
 
     /// Parses glob patterns between commas.
@@ -229,6 +277,36 @@ fn of_bounded_length(text: &str) -> Result<(), String> {
         ));
     }
     Ok(())
+}
+
+/// Splits a regular expression at each `|` outside of groups and character classes.
+fn split_alternatives(text: &str) -> impl Iterator<Item = &str> {
+    let (mut is_escaped, mut is_in_class, mut depth) = (false, false, 0_usize);
+    text.split(move |c| {
+        match c {
+            _ if is_escaped => is_escaped = false,
+            '\\' => is_escaped = true,
+            ']' => is_in_class = false,
+            _ if is_in_class => {}
+            '[' => is_in_class = true,
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            '|' => return depth == 0,
+            _ => {}
+        }
+        false
+    })
+}
+
+/// Removes white space around an alternative, but not where a backslash escapes it.
+fn trimmed(entry: &str) -> &str {
+    let entry = entry.trim_start();
+    let ends = entry.trim_end();
+    let backslashes = ends.len() - ends.trim_end_matches('\\').len();
+    match entry[ends.len()..].chars().next() {
+        Some(space) if backslashes % 2 == 1 => &entry[..ends.len() + space.len_utf8()],
+        Some(_) | None => ends,
+    }
 }
 
 /// Compiles a regular expression within the size limits of matchers.
@@ -675,6 +753,54 @@ mod tests {
     }
 
     #[test]
+    fn a_matcher_may_look_around_within_a_number_of_steps() {
+        for (mode, text, tool, expected) in [
+            (Mode::ClaudeCode, "^(?!Read).*", "Bash", true),
+            (Mode::ClaudeCode, "^(?!Read).*", "ReadFile", false),
+            (Mode::GeminiCli, "^(?!read_file$)", "read_file", false),
+            (Mode::GeminiCli, "(?<=_)file", "write_file", true),
+            (
+                Mode::QwenCode,
+                "^(?!read_file).*",
+                "run_shell_command",
+                true,
+            ),
+            (Mode::Copilot, r"(\w)\1", "ee", true),
+            (Mode::Copilot, r"(\w)\1", "ef", false),
+        ] {
+            assert_eq!(takes(mode, text, tool), expected, "{mode:?} {text} {tool}");
+        }
+        // All ways to share the text are 2^60 steps; a search that is given up hides no hook.
+        let hopeless = r"^(?:(?=a)a|(?=a)a)+x";
+        assert!(takes(Mode::ClaudeCode, hopeless, &"a".repeat(60)));
+        let large = r"(?=(\w{20}){6}x)";
+        let problem = Matcher::parse(Mode::ClaudeCode, "PreToolUse", large).unwrap_err();
+        assert!(problem.problem.starts_with("is no regular expression"));
+    }
+
+    #[test]
+    fn qwen_code_separates_names_and_expressions() {
+        for (text, tool, expected) in [
+            ("Shell", "run_shell_command", true),
+            ("Bash", "run_shell_command", true),
+            ("ShellTool", "run_shell_command", true),
+            ("ReadFile | Shell", "run_shell_command", true),
+            ("read_file|write_file", "edit", false),
+            ("write_.*|Edit", "edit", true),
+            ("write_.*|Edit", "write_file", true),
+            ("WebFetch|", "read_file", false),
+            (".*|WebFetch", "read_file", true),
+            (".*", "read_file", true),
+            ("^(read_file|edit)$", "edit", true),
+            ("(read|write)_file|x", "write_file", true),
+            ("mcp__[a|b]__x|y", "mcp__b__x", true),
+            (r"a\|b", "a|b", true),
+        ] {
+            assert_eq!(takes(Mode::QwenCode, text, tool), expected, "{text} {tool}");
+        }
+    }
+
+    #[test]
     fn a_matcher_has_a_bounded_length_and_size_and_takes_linear_time() {
         let long = "a|".repeat(4096);
         let problem = Matcher::parse(Mode::Codex, "PreToolUse", &long)
@@ -804,7 +930,7 @@ mod tests {
             all.extend(members(&behind));
             let event = format!("{{{}}}", all.join(","));
             prop_assume!(hookjail_base::model::event::parse_event(event.clone().into(), 1 << 20).is_ok());
-            for mode in [Mode::ClaudeCode, Mode::Codex, Mode::Copilot, Mode::Cursor, Mode::DockerAgent, Mode::GeminiCli, Mode::Loom] {
+            for mode in [Mode::ClaudeCode, Mode::Codex, Mode::Copilot, Mode::Cursor, Mode::DockerAgent, Mode::GeminiCli, Mode::Loom, Mode::QwenCode] {
                 let matcher = Matcher::parse(mode, tool_point(mode), &tool).unwrap();
                 prop_assert!(due(mode, &matcher, &event), "{mode:?} {tool} {event}");
                 let other = Matcher::parse(mode, tool_point(mode), "0ther").unwrap();

@@ -108,6 +108,15 @@ pub(super) fn join_reasons(folded: &mut Folded, hooks: &[(&str, &Verdict)], betw
     answer.reason = reasons.join(between);
 }
 
+/// Joins the reasons of all hooks that give one, where the answer stops or asks.
+pub(super) fn join_all_reasons(folded: &mut Folded, hooks: &[(&str, &Verdict)]) {
+    if folded.answer.decision.restrains() {
+        let reasons = hooks.iter().map(|(_, verdict)| verdict.reason.as_str());
+        let reasons: Vec<_> = reasons.filter(|reason| !reason.is_empty()).collect();
+        folded.answer.reason = reasons.join("\n");
+    }
+}
+
 /// Copies the remaining members of an answer into the verdict's metadata.
 ///
 /// Those with a meaning `elsewhere` are left out: where the runtime does not read them, no other reader may.

@@ -154,6 +154,22 @@ impl Mode {
         })
     }
 
+    /// Checks that an event's point is one of the contract's.
+    ///
+    /// A runtime hands its own events on as they are, and newer versions of it have more points: a raw event may have any.
+    ///
+    /// # Errors
+    ///
+    /// Refuses an unknown point of a contract with a closed list, and a misspelt one.
+    pub fn check_point(self, event: &Event) -> Result<(), InvalidField> {
+        let point = &event.point;
+        let is_newer = event.raw && !point.is_empty() && !self.facts().is_misspelt(point);
+        match self.stop_at(point) {
+            Err(problem) if !is_newer => Err(problem),
+            Err(_) | Ok(_) => Ok(()),
+        }
+    }
+
     /// Parses the fields of a hook's entry that affect how its end is interpreted.
     ///
     /// # Errors
@@ -237,7 +253,7 @@ impl Mode {
 
     /// Interprets an end by the contract's rules.
     ///
-    /// Runtimes replace bytes that are not UTF-8. So text with such bytes is text, and an answer that stops counts despite them.
+    /// Runtimes replace bytes that are not UTF-8. So text with such bytes is text, and an answer that stops or asks counts despite them.
     fn read(self, end: &End<'_>) -> Verdict {
         let verdict = (self.facts().interpret)(end);
         if verdict.skip != Some(Skip::InvalidJson) || str::from_utf8(end.stdout).is_ok() {
@@ -251,7 +267,7 @@ impl Mode {
         let is_answer = matches!(end.stdout.trim_ascii_start().first(), Some(b'"' | b'{'));
         // Nor is it an approval.
         let is_text = read.decision == Decision::None && !is_answer && !end.stdout_truncated;
-        if read.decision.stops() || is_text {
+        if read.decision.restrains() || is_text {
             read
         } else {
             verdict

@@ -207,12 +207,14 @@ impl Facts {
     /// An open list of points accepts no name that differs from a listed one in its word separators: a guard there
     /// would never be due.
     pub(super) fn stop_at(&self, point: &str) -> Option<Stop> {
-        if let Some(known) = self.listed(point) {
-            return Some(known.stop);
-        }
+        let listed = self.listed(point).map(|known| known.stop);
+        listed.or_else(|| self.other_points.filter(|_| !self.is_misspelt(point)))
+    }
+
+    /// Returns whether a point differs from a listed one in its word separators.
+    pub(super) fn is_misspelt(&self, point: &str) -> bool {
         let mut points = self.points.iter();
-        let is_misspelt = points.any(|known| super::mode::is_alike(known.name, point));
-        self.other_points.filter(|_| !is_misspelt)
+        points.any(|known| super::mode::is_alike(known.name, point))
     }
 }
 

@@ -9,6 +9,7 @@ use super::{
     Envelope, Facts,
     envelope::Part,
     members::{Members, text},
+    patch::over_input,
     verdict::Json,
 };
 
@@ -154,6 +155,27 @@ pub(super) fn put(event: &mut Event, path: &[&str], value: &Json) {
         false => String::from_utf8_lossy(&event.json),
     };
     event.json = with_member(&json, path, value).into();
+}
+
+/// Merges a hook's rewrite over the tool's input in the event of the next hook.
+pub(super) fn put_over_input(event: &mut Event, envelope: &Envelope, patch: Option<&Json>) {
+    if let Some(patch) = patch {
+        let input = over_input(patch, event, envelope);
+        put(event, &["tool_input"], &input);
+    }
+}
+
+/// Appends a hook's context to the prompt in the event of the next hook. An event without a prompt stays as it is.
+pub(super) fn append_to_prompt(event: &mut Event, context: &[String]) {
+    if context.is_empty() {
+        return;
+    }
+    let members = Members::of_event(&event.json).unwrap_or_default();
+    let Some(prompt) = members.last("prompt").and_then(text) else {
+        return;
+    };
+    let prompt = Json::text(&format!("{prompt}\n\n{}", context.join("\n\n")));
+    put(event, &["prompt"], &prompt);
 }
 
 /// Sets a member of an object, at a path of member names.

@@ -51,6 +51,7 @@ fn an_event_tells_its_session_by_the_contracts_own_member() {
             | Mode::DockerAgentModel
             | Mode::GeminiCli
             | Mode::Infer
+            | Mode::QwenCode
             | Mode::ReynExec
             | Mode::ReynPush => (Some("b"), Some("b")),
         };
@@ -178,6 +179,7 @@ fn command_hooks_run_in_their_runtimes_shell_and_time() {
         (Mode::Copilot, "preToolUse", "/bin/bash -c", Some(30_000)),
         (Mode::Cursor, "preToolUse", "/bin/sh -c", None),
         (Mode::GeminiCli, "BeforeTool", "/bin/bash -c", Some(60_000)),
+        (Mode::QwenCode, "PreToolUse", "/bin/bash -c", Some(60_000)),
     ] {
         let expected = (command.to_owned(), "workspace-ro", timeout);
         assert_eq!(shell(mode, point), expected, "{mode:?} {point}");
@@ -185,7 +187,7 @@ fn command_hooks_run_in_their_runtimes_shell_and_time() {
 }
 
 #[test]
-fn only_claude_code_has_points_that_are_not_listed_here() {
+fn claude_code_and_qwen_code_have_points_that_are_not_listed_here() {
     for (mode, known, stop) in [
         (Mode::ClaudeCode, "PreToolUse", Stop::Call),
         (Mode::Codex, "PermissionRequest", Stop::Call),
@@ -193,12 +195,40 @@ fn only_claude_code_has_points_that_are_not_listed_here() {
         (Mode::Copilot, "preToolUse", Stop::Call),
         (Mode::Cursor, "beforeReadFile", Stop::Call),
         (Mode::GeminiCli, "AfterTool", Stop::Operation),
+        (Mode::QwenCode, "TodoCreated", Stop::Operation),
     ] {
         assert_eq!(mode.stop_at(known), Ok(stop), "{mode:?}");
         let other = mode.stop_at("PreLaunch").ok();
-        let open = (mode == Mode::ClaudeCode).then_some(Stop::Operation);
+        let is_open = matches!(mode, Mode::ClaudeCode | Mode::QwenCode);
+        let open = is_open.then_some(Stop::Operation);
         assert_eq!(other, open, "{mode:?}");
     }
+}
+
+#[test]
+fn a_raw_event_may_be_at_a_point_of_a_newer_runtime() {
+    for mode in Mode::ALL {
+        let problem = |point: &str, raw: bool| {
+            let event = Event {
+                raw,
+                ..event(point, "{}")
+            };
+            mode.check_point(&event).err()
+        };
+        assert_eq!(problem("preLaunch", true), None, "{mode:?}");
+        let is_closed = mode.stop_at("preLaunch").is_err();
+        assert_eq!(problem("preLaunch", false).is_some(), is_closed, "{mode:?}");
+        let has_names = !mode.facts().points.is_empty();
+        assert_eq!(
+            problem("", true).is_some(),
+            has_names && mode.stop_at("").is_err()
+        );
+    }
+    let misspelt = Event {
+        raw: true,
+        ..event("pre-tool-use", "{}")
+    };
+    assert!(Mode::Codex.check_point(&misspelt).is_err());
 }
 
 #[test]

@@ -193,6 +193,11 @@ fn every_infer_case_holds() {
 }
 
 #[test]
+fn every_qwen_code_case_holds() {
+    run_all("qwen_code", 45);
+}
+
+#[test]
 fn every_reyn_case_holds() {
     run_all("reyn", 40);
 }

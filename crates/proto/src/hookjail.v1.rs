@@ -287,6 +287,8 @@ pub enum Contract {
     Cursor = 10,
     /// Copilot CLI and cloud-agent hooks.
     Copilot = 11,
+    /// Qwen Code hooks.
+    QwenCode = 12,
 }
 impl Contract {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -307,6 +309,7 @@ impl Contract {
             Self::GeminiCli => "CONTRACT_GEMINI_CLI",
             Self::Cursor => "CONTRACT_CURSOR",
             Self::Copilot => "CONTRACT_COPILOT",
+            Self::QwenCode => "CONTRACT_QWEN_CODE",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -324,6 +327,7 @@ impl Contract {
             "CONTRACT_GEMINI_CLI" => Some(Self::GeminiCli),
             "CONTRACT_CURSOR" => Some(Self::Cursor),
             "CONTRACT_COPILOT" => Some(Self::Copilot),
+            "CONTRACT_QWEN_CODE" => Some(Self::QwenCode),
             _ => None,
         }
     }

@@ -5,21 +5,20 @@ use serde_json::Value;
 use hookjail_base::model::Command;
 
 use super::filter::Filter;
-use crate::hook_file::{Action, Gathered, HookFile, Item, Layout, ReadError, groups::Dialect};
+use crate::hook_file::{
+    Action, Gathered, HookFile, Item, Layout, ReadError,
+    groups::{Dialect, warn_of_once},
+};
 
 pub(super) const HOOK_FILE: HookFile = HookFile {
+    ignores_other_events: true,
     switch: Some("disableAllHooks"),
     ..HookFile::with(Layout::Groups(Dialect {
         action,
         filter,
         has_posts: true,
         not_served: &["agent", "mcp_tool", "prompt"],
-        warn: |file, entry| {
-            if entry.is_set("once")? {
-                file.warn(entry, "`once` has no effect: the hook runs every time");
-            }
-            Ok(())
-        },
+        warn: warn_of_once,
         ..Dialect::NONE
     }))
 };

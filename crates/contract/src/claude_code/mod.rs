@@ -12,8 +12,9 @@ use super::{
     Stop, Subject, Verdict,
     entry::Key,
     envelope::Part,
-    fields::{ALLOW_DENY, Faults, Fields, Said, answered, refused, said, settled, silent, used},
-    merge::{INTERRUPT, decide, halt, hand_on, merged, stop, weight},
+    fields::{Faults, Fields, Said, answered, refused, said, settled, silent, used},
+    merge::{decide, halt, hand_on, merged, stop, weight},
+    permission::{self, CallDecision, PERMISSION},
     point, tighten,
     verdict::given,
 };
@@ -308,7 +309,7 @@ fn specific(
     verdict.additional_context = own.context("additionalContext");
     match point {
         "Elicitation" | "ElicitationResult" => return elicitation(own, verdict),
-        "PermissionRequest" => return permission(own, faults, verdict),
+        "PermissionRequest" => return permission::requested(own, faults, verdict),
         "PostToolUse" => {
             let of_mcp = own.value("updatedMCPToolOutput");
             verdict.updated_output = own.value("updatedToolOutput").or(of_mcp);
@@ -337,49 +338,9 @@ fn specific(
             };
             stop(verdict, at, PERMISSION, reason);
         }
-        _ if own.has("permissionDecision") => {
-            let call = CallDecision::read(own);
-            let is_read = matches!(at, Stop::Call | Stop::Operation);
-            if call.decision.restrains() && !is_read {
-                faults.note(Skip::WrongType("permissionDecision"));
-            } else if call.decision.stops() {
-                stop(verdict, at, PERMISSION, &call.reason);
-            } else if call.decision == Decision::Ask {
-                decide(verdict, Decision::Ask, PERMISSION, &call.reason);
-            }
-        }
-        _ => {}
+        _ => permission::elsewhere(at, own, faults, verdict),
     }
     Vec::new()
-}
-
-/// The source of a decision on a tool call.
-const PERMISSION: BlockedBy = BlockedBy::PermissionDecision;
-
-/// A decision on a tool call, as `permissionDecision` has it.
-struct CallDecision {
-    decision: Decision,
-    is_deferred: bool,
-    reason: String,
-}
-
-impl CallDecision {
-    fn read(own: &Fields<'_, '_>) -> Self {
-        let words = [
-            ("allow", (Decision::Allow, false)),
-            ("ask", (Decision::Ask, false)),
-            ("defer", (Decision::Ask, true)),
-            ("deny", (Decision::Deny, false)),
-        ];
-        let reason = own.text("permissionDecisionReason").unwrap_or_default();
-        let word = own.word("permissionDecision", &words);
-        let (decision, is_deferred) = word.unwrap_or_default();
-        Self {
-            decision,
-            is_deferred,
-            reason,
-        }
-    }
 }
 
 /// Reads the answer in a user's place.
@@ -394,24 +355,4 @@ fn elicitation(own: &Fields<'_, '_>, verdict: &mut Verdict) -> Vec<(String, Json
     let decision = own.word("action", &words).unwrap_or_default();
     decide(verdict, decision, BlockedBy::Decision, "");
     given([("action", own.value("action"))]).collect()
-}
-
-fn permission(own: &Fields<'_, '_>, faults: &Faults, verdict: &mut Verdict) -> Vec<(String, Json)> {
-    let Some(decision) = own.within("decision") else {
-        return Vec::new();
-    };
-    let message = decision.text("message").unwrap_or_default();
-    verdict.updated_input = decision.object("updatedInput");
-    match decision.word("behavior", &ALLOW_DENY) {
-        Some(behavior) => decide(verdict, behavior, BlockedBy::PermissionDecision, &message),
-        None => faults.note(Skip::MissingField("behavior")),
-    }
-    if decision.boolean("interrupt") == Some(true) {
-        verdict.warnings.push(INTERRUPT.to_owned());
-    }
-    // Only an approval may grant permissions.
-    match verdict.decision {
-        Decision::Allow => decision.unread(),
-        Decision::Ask | Decision::Block | Decision::Deny | Decision::None => Vec::new(),
-    }
 }

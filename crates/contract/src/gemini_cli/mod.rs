@@ -14,11 +14,13 @@ use super::{
     Scheduling, Skip, Stop, Subject, Verdict,
     entry::Key,
     envelope::Part,
-    fields::{Faults, Fields, Said, complaint, refused, said, settled, silent, used},
+    fields::{Faults, Fields, Said, refused, said, settled, silent, used},
     members::{self, Members},
-    merge::{decide, halt, hand_on, join_reasons, merged, stop, weight},
-    patch::{over_input, over_member, patched},
-    point, stdin,
+    merge::{decide, halt, hand_on, join_all_reasons, merged, stop, weight},
+    patch::{over_member, patched},
+    point,
+    quoted::{is_torn, unquoted, words},
+    stdin,
     verdict::given,
 };
 mod adapter;
@@ -106,28 +108,19 @@ fn subject(point: &str) -> Subject {
 /// Applies rewrites of input or request to the next hook of a sequential group. They are merged over the old
 /// values; context for an agent is appended to the prompt.
 fn pass_on(verdict: &Verdict, event: &mut Event, envelope: &mut Envelope) {
-    if let Some(patch) = &verdict.updated_input {
-        let input = over_input(patch, event, envelope);
-        stdin::put(event, &["tool_input"], &input);
-    }
+    stdin::put_over_input(event, envelope, verdict.updated_input.as_ref());
     if let Some(request) = &verdict.updated_messages {
         let request = over_member("llm_request", request, event);
         stdin::put(event, &["llm_request"], &request);
     }
-    if event.point == "BeforeAgent" && !verdict.additional_context.is_empty() {
-        let members = Members::of_event(&event.json).unwrap_or_default();
-        let Some(prompt) = members.last("prompt").and_then(members::text) else {
-            return;
-        };
-        let context = verdict.additional_context.join("\n\n");
-        let prompt = Json::text(&format!("{prompt}\n\n{context}"));
-        stdin::put(event, &["prompt"], &prompt);
+    if event.point == "BeforeAgent" {
+        stdin::append_to_prompt(event, &verdict.additional_context);
     }
 }
 
 fn fold(_point: &str, hooks: &[(&str, &Verdict)]) -> Folded {
     let mut folded = merged(hooks, weight);
-    join_reasons(&mut folded, hooks, "\n");
+    join_all_reasons(&mut folded, hooks);
     let configs = hooks.iter().filter_map(|(_, verdict)| {
         let members = verdict.metadata.as_ref()?.members()?;
         members.into_iter().find(|(name, _)| name == TOOL_CONFIG)
@@ -208,38 +201,20 @@ fn broke(end: &End<'_>, stoppable: Stop, skip: Skip) -> Verdict {
     }
 }
 
-/// Returns the text that Gemini CLI reads: stdout, or stderr if stdout is blank.
-fn words(end: &End<'_>) -> String {
-    let stdout = String::from_utf8_lossy(end.stdout);
-    match stdout.trim() {
-        "" => complaint(end),
-        stdout => stdout.to_owned(),
-    }
-}
-
 /// Returns the answer of an end other than text on exit 0. `None` where it is no JSON object.
 fn answered(end: &End<'_>, stoppable: Stop) -> Option<Verdict> {
-    let words = words(end);
-    let inner = unquoted(&words);
-    let inner = inner.as_deref().map_or(words.as_str(), str::trim);
+    let inner = unquoted(&words(end));
     let faults = Faults::default();
-    let fields = Fields::parse(inner, &faults).ok()?;
+    let fields = Fields::parse(&inner, &faults).ok()?;
     Some(answer(stoppable, &fields, &faults))
-}
-
-/// Returns the text of a JSON string: a hook may print its JSON as one.
-fn unquoted(text: &str) -> Option<String> {
-    let document = text.starts_with('"').then(|| serde_json::from_str(text));
-    document?.ok().and_then(members::text)
 }
 
 fn printed(stoppable: Stop, text: &str) -> Verdict {
     let inner = unquoted(text);
-    let inner = inner.as_deref().map_or(text, str::trim);
     let faults = Faults::default();
-    match Fields::parse(inner, &faults) {
+    match Fields::parse(&inner, &faults) {
         Ok(fields) => answer(stoppable, &fields, &faults),
-        Err(Skip::InvalidJson) if !is_torn(inner) => Verdict {
+        Err(Skip::InvalidJson) if !is_torn(&inner) => Verdict {
             decision: Decision::Allow,
             system_message: text.to_owned(),
             ..Verdict::default()
@@ -250,12 +225,6 @@ fn printed(stoppable: Stop, text: &str) -> Verdict {
         },
         Err(skip) => Verdict::skipped(skip),
     }
-}
-
-/// Returns whether text that is no JSON begins like an object or array. It may be quoted.
-fn is_torn(text: &str) -> bool {
-    let text = text.strip_prefix('"').unwrap_or(text);
-    text.trim_start().starts_with(['{', '['])
 }
 
 fn answer(stoppable: Stop, fields: &Fields<'_, '_>, faults: &Faults) -> Verdict {

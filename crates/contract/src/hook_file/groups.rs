@@ -38,6 +38,14 @@ impl Dialect {
     };
 }
 
+/// Warns of `once`, which counts for nothing here.
+pub(crate) fn warn_of_once(file: &mut Gathered<'_>, entry: &Item<'_>) -> Result<(), ReadError> {
+    if entry.is_set("once")? {
+        file.warn(entry, "`once` has no effect: the hook runs every time");
+    }
+    Ok(())
+}
+
 /// The keys of a posted entry that affect how its end is interpreted.
 const READING: [&str; 2] = ["onFailure", "timeout"];
 

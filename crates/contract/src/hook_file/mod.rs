@@ -39,6 +39,8 @@ pub(super) struct HookFile {
     /// none. Unused where the layout is the runtime's own.
     pub(super) hooks:
         for<'a> fn(&mut Gathered<'_>, &Item<'a>) -> Result<Option<Item<'a>>, ReadError>,
+    /// The keys beside the events that are settings.
+    pub(super) settings: &'static [&'static str],
     /// Whether the runtime passes over events that are none of its points.
     pub(super) ignores_other_events: bool,
     /// Whether a file has a version, which is 1.
@@ -97,6 +99,7 @@ impl HookFile {
             listed: None,
             may_be_absent: false,
             plugins_name: |_, name| name,
+            settings: &[],
             switch: None,
             syntax: Syntax::Json,
             versioned: Versioned::Never,
@@ -115,6 +118,9 @@ impl HookFile {
             self.entries(file, &hooks, "")?;
         } else {
             for (event, list) in hooks.down_all()? {
+                if self.settings.contains(&event) {
+                    continue;
+                }
                 // Its runtime may have the event by now: `install` names it.
                 let is_kept = self.ignores_other_events && file.passed_over.is_none();
                 if is_kept && file.mode.stop_at(event).is_err() {

@@ -88,7 +88,7 @@ fn request(message: pb::ExecuteRequest, id: &str, limits: WireLimits) -> Result<
     } else {
         self::event(event, limits)?
     };
-    contract.stop_at(&event.point)?;
+    contract.check_point(&event)?;
     let event = Event {
         point: contract.spelled(&event.point).to_owned(),
         ..event

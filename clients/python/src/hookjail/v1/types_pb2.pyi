@@ -22,6 +22,7 @@ class Contract(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     CONTRACT_GEMINI_CLI: _ClassVar[Contract]
     CONTRACT_CURSOR: _ClassVar[Contract]
     CONTRACT_COPILOT: _ClassVar[Contract]
+    CONTRACT_QWEN_CODE: _ClassVar[Contract]
 
 class Axis(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -100,6 +101,7 @@ CONTRACT_CODEX: Contract
 CONTRACT_GEMINI_CLI: Contract
 CONTRACT_CURSOR: Contract
 CONTRACT_COPILOT: Contract
+CONTRACT_QWEN_CODE: Contract
 AXIS_UNSPECIFIED: Axis
 AXIS_READ: Axis
 AXIS_WRITE: Axis

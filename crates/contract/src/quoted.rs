@@ -1,0 +1,29 @@
+//! Output of runtimes that read a JSON string as the JSON in it, and stderr where stdout is empty.
+
+use super::{
+    End,
+    fields::{complaint, stripped},
+    members,
+};
+
+/// Returns the text that is read: stdout, or stderr if stdout is blank.
+pub(super) fn words(end: &End<'_>) -> String {
+    let stdout = String::from_utf8_lossy(end.stdout);
+    match stripped(&stdout) {
+        "" => complaint(end),
+        stdout => stdout.to_owned(),
+    }
+}
+
+/// Returns the JSON in a text: the text itself, or that of the JSON string which it is.
+pub(super) fn unquoted(text: &str) -> String {
+    let document = text.starts_with('"').then(|| serde_json::from_str(text));
+    let inner = document.and_then(Result::ok).and_then(members::text);
+    inner.map_or_else(|| text.to_owned(), |inner| inner.trim().to_owned())
+}
+
+/// Returns whether text that is no JSON begins like an object or array. It may be quoted.
+pub(super) fn is_torn(text: &str) -> bool {
+    let text = text.strip_prefix('"').unwrap_or(text);
+    text.trim_start().starts_with(['{', '['])
+}
