@@ -72,6 +72,8 @@ pub struct Entry {
     pub background: bool,
     /// The maximum length of context passed on, in characters.
     pub context_chars: usize,
+    /// The gate's remedy for a command that it did not allow; `None` if no gate was asked.
+    pub hint: Option<&'static str>,
     /// Whether hooks of its point run in sequence instead of concurrently.
     pub in_turn: bool,
     /// Whether an answer must be a JSON object, as it must for posted hooks. Any other is a failure.
@@ -100,6 +102,7 @@ impl Default for Entry {
             allowed: None,
             background: false,
             context_chars: 10_000,
+            hint: None,
             in_turn: false,
             objects_only: false,
             on_error: OnError::Warn,

@@ -133,13 +133,14 @@ struct Line {
     ends: Vec<ExternalEnd>,
 }
 
-/// A command and the list that it must be on.
+/// A command, the list that it must be on, and the workspace that it must not leave.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct GateCase {
     command: String,
     allow: Vec<String>,
     allowed: bool,
+    workspace: Option<PathBuf>,
 }
 
 #[test]
@@ -234,7 +235,8 @@ fn run_all(contract: &str, at_least: usize) {
 fn run(contract: &str, folder: &Path) -> Result<(), String> {
     if let Some(gate) = read_optional(&folder.join("gate.json")) {
         let case: GateCase = parsed(folder, &gate);
-        let allowed = infer_gate::gate(&case.command, &case.allow) == infer_gate::Gate::Allowed;
+        let gate = infer_gate::gate(&case.command, &case.allow, case.workspace.as_deref());
+        let allowed = gate == infer_gate::Gate::Allowed;
         return same(folder, "gate", &allowed, &case.allowed);
     }
     let found = match read_optional(&folder.join("line.json")) {

@@ -251,7 +251,9 @@ impl Dispatch {
         let inline = self.inline.iter().filter(|hook| hook.is_due(&occasion));
         // Command lists are the operator's: they do not apply to the request's own hooks.
         let configured = hooks.due(&occasion).into_iter().cloned();
-        let configured = configured.map(|hook| hook.listed(hooks.lists(), self.agent_mode));
+        let workspace = self.workspace.as_deref();
+        let listed = |hook: Registered| hook.listed(hooks.lists(), self.agent_mode, workspace);
+        let configured = configured.map(listed);
         Ok(configured.chain(inline.cloned()).collect())
     }
 
@@ -262,7 +264,7 @@ impl Dispatch {
             if hooks.iter().any(|other| other.is_same(&hook)) {
                 continue;
             }
-            hook.pass(lists, self.agent_mode);
+            hook.pass(lists, self.agent_mode, self.workspace.as_deref());
             hooks.push(hook);
         }
         mode.order(&self.event.point, &mut hooks, |hook| hook.entry.priority);

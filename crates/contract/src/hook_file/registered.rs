@@ -1,12 +1,17 @@
 //! A hook as configured in a file.
 
-use std::{collections::BTreeMap, ffi::OsString, path::PathBuf, time::Duration};
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use hookjail_base::model::{Command, InvalidField, ProfileName, command_line};
 
 use crate::{
     AgentMode, Builtin, CommandStyle, Entry, Equality, Filter, Lists, Log, Matcher, Mode, Occasion,
-    Post, Query, Supplied,
+    Post, Query, Supplied, infer_gate::Gate,
 };
 
 /// The default profile of commands that hookjail supplies. It allows reading the workspace, and no new process.
@@ -204,23 +209,33 @@ impl Registered {
         }
     }
 
-    /// Records the agent's mode, and whether the contract's gate allows its command.
-    pub fn pass(&mut self, lists: &Lists, mode: AgentMode) {
+    /// Records the agent's mode, and whether the contract's gate allows its command in a workspace.
+    pub fn pass(&mut self, lists: &Lists, mode: AgentMode, workspace: Option<&Path>) {
         if self.mode.facts().has_lists {
+            let gate = lists.decide(&self.action.line(), mode, self.starts_in(workspace));
             self.entry.agent_mode = Some(mode);
-            self.entry.allowed = Some(lists.lets_through(&self.action.line(), mode));
+            self.entry.allowed = Some(gate == Gate::Allowed);
+            self.entry.hint = match gate {
+                Gate::Allowed => None,
+                Gate::Refused { hint } => Some(hint),
+            };
         }
     }
 
-    /// Records whether its runtime's list counts as consent to its command.
-    pub fn listed(self, lists: &Lists, mode: AgentMode) -> Self {
+    /// Records whether its runtime's list counts as consent to its command in a workspace.
+    pub fn listed(self, lists: &Lists, mode: AgentMode, workspace: Option<&Path>) -> Self {
         // Lists are the operator's; what they stand for is too.
         let is_operators = self.user.is_none();
         let is_command = self.mode.facts().has_lists && matches!(self.action, Action::Command(_));
-        Self {
-            is_listed: is_operators && is_command && lists.stand_for(&self.action.line(), mode),
-            ..self
-        }
+        let starts = self.starts_in(workspace);
+        let is_listed =
+            is_operators && is_command && lists.stand_for(&self.action.line(), mode, starts);
+        Self { is_listed, ..self }
+    }
+
+    /// Returns the directory against which its relative paths count.
+    fn starts_in<'a>(&'a self, workspace: Option<&'a Path>) -> Option<&'a Path> {
+        self.working_dir.as_deref().or(workspace)
     }
 
     /// Returns whether it runs for a user's requests.

@@ -1,8 +1,10 @@
 //! infer's command lists by agent mode.
 
+use std::path::Path;
+
 use serde_json::Value;
 
-use super::gate;
+use super::gate::{self, Gate};
 use crate::{
     AgentMode,
     hook_file::{
@@ -46,16 +48,16 @@ impl Default for Lists {
 }
 
 impl Lists {
-    /// Returns whether a command may run in a mode.
-    pub fn lets_through(&self, command: &str, mode: AgentMode) -> bool {
+    /// Decides whether a command may run in a workspace and a mode.
+    pub fn decide(&self, command: &str, mode: AgentMode, workspace: Option<&Path>) -> Gate {
         let list: Vec<_> = self.default.iter().cloned().chain(self.of(mode)).collect();
-        gate::gate(command, &list) == gate::Gate::Allowed
+        gate::gate(command, &list, workspace)
     }
 
-    /// Returns whether being on the list counts as consent to a command in a mode.
-    pub fn stand_for(&self, command: &str, mode: AgentMode) -> bool {
+    /// Returns whether being on the list counts as consent to a command in a workspace and a mode.
+    pub fn stand_for(&self, command: &str, mode: AgentMode, workspace: Option<&Path>) -> bool {
         let list: Vec<_> = self.of(mode).collect();
-        self.are_consent && gate::names(command, &list)
+        self.are_consent && gate::names(command, &list, workspace)
     }
 
     /// Returns warnings about entries with less effect than intended.

@@ -199,7 +199,8 @@ fn ran(end: &End<'_>) -> Map<String, Value> {
 fn left_out(end: &End<'_>, why: Skip) -> Map<String, Value> {
     let mode = end.entry.agent_mode.map_or("", AgentMode::as_str);
     let hint = if why == Skip::NotAllowlisted {
-        gate::hint(end.command)
+        let given = end.entry.hint;
+        given.unwrap_or_else(|| gate::hint(end.command, None))
     } else {
         ""
     };

@@ -1,5 +1,10 @@
+use std::path::Path;
+
 use super::*;
-use crate::Mode;
+use crate::{
+    Lists, Mode,
+    hook_file::{Action, Registered},
+};
 
 fn stdin(point: &str, json: &'static str) -> Result<Bytes, String> {
     let event = Event {
@@ -53,4 +58,55 @@ fn an_event_says_when_if_that_is_known() {
 fn defaults_are_infers_own() {
     let expected = Defaults::shell("/bin/bash", "-c", Some(Duration::from_secs(30)));
     assert_eq!(Mode::Infer.defaults("pre_tool"), expected);
+}
+
+#[test]
+fn a_hook_passes_where_its_paths_are_of_the_workspace_and_its_event_has_the_gates_hint() {
+    let lists = Lists {
+        all: vec!["head .*".to_owned()],
+        are_consent: true,
+        ..Lists::default()
+    };
+    let hook = |line: &str, working_dir: Option<&str>| {
+        let names = ("n".to_owned(), "s".to_owned());
+        Registered {
+            working_dir: working_dir.map(Into::into),
+            ..Registered::of(
+                Mode::Infer,
+                "pre_tool",
+                names,
+                Action::Command(hookjail_base::model::Command::Line {
+                    text: line.to_owned(),
+                    shell: None,
+                }),
+            )
+        }
+    };
+    let (outside, unlisted) = (gate::hint("ls /", None), "");
+    for (line, working_dir, workspace, expected) in [
+        ("head x", None, None, None),
+        ("head /w/x", None, Some("/w"), None),
+        ("head /w/x", None, None, Some(outside)),
+        ("head /w/x", None, Some("/v"), Some(outside)),
+        ("head /w/x", Some("/w"), Some("/v"), None),
+        ("head /v/x", Some("/w"), Some("/v"), Some(outside)),
+        ("tail /w/x", None, Some("/w"), Some(unlisted)),
+        ("tail /w/x", None, None, Some(outside)),
+    ] {
+        let workspace = workspace.map(Path::new);
+        let mut hook = hook(line, working_dir).listed(&lists, AgentMode::Plan, workspace);
+        hook.pass(&lists, AgentMode::Plan, workspace);
+        let is_through = expected.is_none();
+        assert_eq!(hook.is_listed, is_through, "{line} {workspace:?}");
+        assert_eq!(hook.entry.allowed, Some(is_through), "{line} {workspace:?}");
+        assert_eq!(hook.entry.hint, expected, "{line} {workspace:?}");
+        let end = End {
+            command: line,
+            entry: hook.entry,
+            ..End::default()
+        };
+        let event = Mode::Infer.event(&end).unwrap();
+        let hint = event.json.get("hint").cloned();
+        assert_eq!(hint, expected.map(|hint| json!(hint)), "{line}");
+    }
 }

@@ -54,7 +54,7 @@ mod tests {
     use std::{fs, os::unix::fs::PermissionsExt};
 
     use super::*;
-    use hookjail_contract::AgentMode;
+    use hookjail_contract::{AgentMode, infer_gate::Gate};
 
     const MODES: [AgentMode; 5] = [
         AgentMode::Auto,
@@ -63,6 +63,10 @@ mod tests {
         AgentMode::ReadOnly,
         AgentMode::Standard,
     ];
+
+    fn lets_through(lists: &Lists, command: &str, mode: AgentMode) -> bool {
+        lists.decide(command, mode, None) == Gate::Allowed
+    }
 
     fn list(entries: &[&str]) -> Option<Vec<String>> {
         Some(entries.iter().map(|entry| (*entry).to_owned()).collect())
@@ -75,7 +79,7 @@ mod tests {
             ..Listing::default()
         };
         let lists = listing.load().unwrap();
-        let through = |command, mode| lists.lets_through(command, mode);
+        let through = |command, mode| lets_through(&lists, command, mode);
         assert!(through("git status", AgentMode::Standard));
         assert!(through("make test", AgentMode::Plan));
         assert!(through("cargo build", AgentMode::Plan));
@@ -101,21 +105,21 @@ mod tests {
             ..Listing::default()
         };
         let lists = listing(true).load().unwrap();
-        let modes = |command: &str| MODES.map(|mode| lists.stand_for(command, mode));
+        let modes = |command: &str| MODES.map(|mode| lists.stand_for(command, mode, None));
         assert_eq!(modes("make test"), [true; 5]);
         assert_eq!(
             modes("/srv/notify.sh done"),
             [false, false, true, false, false]
         );
         // Let through by a default that nobody wrote, and by what lets everything through.
-        assert!(lists.lets_through("git status", AgentMode::Standard));
-        assert!(lists.lets_through("rm x", AgentMode::Auto));
+        assert!(lets_through(&lists, "git status", AgentMode::Standard));
+        assert!(lets_through(&lists, "rm x", AgentMode::Auto));
         assert_eq!(
             (modes("git status"), modes("rm x")),
             ([false; 5], [false; 5])
         );
         let lists = listing(false).load().unwrap();
-        assert!(!lists.stand_for("make test", AgentMode::Plan));
+        assert!(!lists.stand_for("make test", AgentMode::Plan, None));
     }
 
     #[test]
@@ -168,15 +172,15 @@ mod tests {
             listing.load().map_err(|error| error.to_string())
         };
         let lists = load(text, 0o600).unwrap();
-        assert!(lists.lets_through("cargo test", AgentMode::Standard));
-        assert!(lists.lets_through("ls x", AgentMode::ReadOnly));
-        assert!(lists.lets_through("pwd", AgentMode::Plan));
+        assert!(lets_through(&lists, "cargo test", AgentMode::Standard));
+        assert!(lets_through(&lists, "ls x", AgentMode::ReadOnly));
+        assert!(lets_through(&lists, "pwd", AgentMode::Plan));
         assert!(
-            !lists.lets_through("make", AgentMode::Plan),
+            !lets_through(&lists, "make", AgentMode::Plan),
             "hookjail's own counts"
         );
         assert!(
-            !lists.lets_through("git log", AgentMode::Plan),
+            !lets_through(&lists, "git log", AgentMode::Plan),
             "no default beside a list"
         );
         // As infer has it: nothing is said.

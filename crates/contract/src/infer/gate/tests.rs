@@ -7,14 +7,19 @@ const ANY_CLEAN: &str = r"[\s\S]*";
 
 fn allowed(command: &str, list: &[&str]) -> bool {
     let list: Vec<String> = list.iter().map(|&entry| entry.to_owned()).collect();
-    gate(command, &list) == Gate::Allowed
+    gate(command, &list, None) == Gate::Allowed
 }
 
 fn hints(command: &str) -> &'static str {
-    match gate(command, &[ANY_CLEAN.to_owned()]) {
+    hints_in(command, None)
+}
+
+fn hints_in(command: &str, workspace: Option<&str>) -> &'static str {
+    let workspace = workspace.map(Path::new);
+    match gate(command, &[ANY_CLEAN.to_owned()], workspace) {
         Gate::Allowed => "allowed",
         Gate::Refused { hint: found } => {
-            assert_eq!(found, hint(command), "{command}");
+            assert_eq!(found, hint(command, workspace), "{command}");
             found
         }
     }
@@ -66,7 +71,7 @@ fn an_entry_names_a_program_where_all_that_it_lets_through_begins_with_a_word_it
         ("ls -la >/dev/null 2>&1", "ls -la"),
     ] {
         assert!(allowed(command, &[entry]), "{command} | {entry}");
-        assert!(names(command, &list(entry)), "{command} | {entry}");
+        assert!(names(command, &list(entry), None), "{command} | {entry}");
     }
     // All of them are let through, and say nothing of the program.
     for entry in [
@@ -84,7 +89,7 @@ fn an_entry_names_a_program_where_all_that_it_lets_through_begins_with_a_word_it
         "ls( .*)?|[^ ]+ .*",
     ] {
         assert!(allowed("ls -la", &[entry]), "{entry}");
-        assert!(!names("ls -la", &list(entry)), "{entry}");
+        assert!(!names("ls -la", &list(entry), None), "{entry}");
     }
     for (command, entry) in [
         ("$HOOK x", r"\$HOOK .*"),
@@ -92,7 +97,7 @@ fn an_entry_names_a_program_where_all_that_it_lets_through_begins_with_a_word_it
         ("/bin/ls", "/bin/.*"),
     ] {
         assert!(allowed(command, &[entry]), "{command} | {entry}");
-        assert!(!names(command, &list(entry)), "{command} | {entry}");
+        assert!(!names(command, &list(entry), None), "{command} | {entry}");
     }
     // What the gate refuses is named by nothing.
     for (command, entry) in [
@@ -100,9 +105,11 @@ fn an_entry_names_a_program_where_all_that_it_lets_through_begins_with_a_word_it
         ("ls $(rm y)", "ls .*"),
         ("rm y", "ls .*"),
         ("rm y", "ls)|(?:rm .*"),
+        ("ls /etc", "ls .*"),
+        ("sort -o x y", "sort .*"),
         ("", ""),
     ] {
-        assert!(!names(command, &list(entry)), "{command} | {entry}");
+        assert!(!names(command, &list(entry), None), "{command} | {entry}");
     }
 }
 
@@ -135,8 +142,8 @@ fn what_is_not_one_clean_command_is_told() {
         ("ls \"x\\\"", QUOTES),
         ("ls 'x\\'", "allowed"),
         ("ls \"${x#\"y\"}\"", QUOTES),
-        ("ls \"${x#y}\" 'z' ${x#'}'} \"}'\"", "allowed"),
-        ("ls $'a\\'b'", "allowed"),
+        ("ls \"${x#y}\" 'z' ${x#'}'} \"}'\"", PATH),
+        ("ls $'a\\'b'", PATH),
         ("a && b", SEVERAL),
         ("a || b", SEVERAL),
         ("a | b", SEVERAL),
@@ -179,13 +186,23 @@ fn what_is_not_one_clean_command_is_told() {
         ("gh issue create --body $TOKEN", VARIABLE),
         ("gh pr edit 1 --body \"$TOKEN\"", VARIABLE),
         ("echo '$HOME' \\$HOME 5$ \"$ \"", "allowed"),
-        ("gh issue list --label $X", "allowed"),
-        ("ls $HOME", "allowed"),
+        ("gh issue list --label $X", PATH),
+        ("/bin/echo $HOME", VARIABLE),
+        ("A=b echo $HOME", VARIABLE),
+        ("echo $[SECRET]", VARIABLE),
+        // A line goes on behind a backslash, also in the middle of a word.
+        ("ls $\\\n(id)", SUBSTITUTION),
+        ("ls \"$\\\n(id)\"", SUBSTITUTION),
+        ("echo $\\\nHOME", VARIABLE),
+        ("ls \\\n -l \\\n x", "allowed"),
+        ("ls '\\\n'", "allowed"),
+        ("ls # \\\nid", SEVERAL),
+        ("ls # \"\\\n\"id", SEVERAL),
     ] {
         assert_eq!(hints(command), expected, "{command:?}");
     }
-    assert_eq!(hint("rm -rf x"), "");
-    assert_eq!(hint(""), "");
+    assert_eq!(hint("rm -rf x", None), "");
+    assert_eq!(hint("", None), "");
 }
 
 #[test]
@@ -206,15 +223,303 @@ fn only_redirections_that_write_nothing_are_taken_off_the_end() {
         ("ls '>/dev/null'", "ls '>/dev/null'"),
         ("ls \\>/dev/null", "ls \\>/dev/null"),
     ] {
-        assert_eq!(clean(command), Ok(cleaned.to_owned()), "{command}");
+        assert_eq!(clean(command, None), Ok(cleaned.to_owned()), "{command}");
     }
+}
+
+#[test]
+fn an_option_that_writes_a_file_is_refused_however_it_is_spelled() {
+    for command in [
+        "sort -o x y",
+        "sort -ox y",
+        "sort -uo x y",
+        "sort -nro x y",
+        "sort y -o x",
+        "sort '-o' x y",
+        "sort \\-o x y",
+        "sort -\\\no x y",
+        "sort --output=x y",
+        "sort --output x y",
+        "sort --out=x y",
+        "sort --o x y",
+        "sort \"--out\"put=x y",
+        "sort --out\\\nput=x y",
+        "sort -- y -o x",
+        "/usr/bin/sort -o x y",
+        "LC_ALL=C sort -o x y",
+        "<y sort -o x",
+        "(sort -o x y)",
+        "tree -o x",
+        "tree -ao x",
+        "tree --output x",
+        "git diff --output=x",
+        "git diff --outp=x",
+        "git log --output x",
+        "git show HEAD --output x",
+        "uniq x y",
+        "uniq -c x y",
+        "uniq x -c y",
+        "uniq - y",
+        "uniq -- x y",
+        "uniq -- -x -y",
+        "uniq -f 1 x",
+    ] {
+        assert_eq!(hints(command), WRITES, "{command:?}");
+        assert!(allowed(command, &[".*"]), "{command:?}");
+    }
+    for command in [
+        "sort x",
+        "sort -n x",
+        "sort -u -k 2 x",
+        "sort --reverse x",
+        "sort --",
+        "tree",
+        "tree -L 2",
+        "tree --noreport",
+        "git log -3",
+        "git log --oneline -5",
+        "git log --output-indicator-new=+",
+        "git diff --no-color",
+        "git log -o",
+        "uniq",
+        "uniq x",
+        "uniq -c x",
+        "uniq -- -x",
+        "uniq x -",
+        "uniq < x",
+        "grep -o x y",
+        "grep --output x",
+        "resort -o x",
+        "echo sort -o x",
+    ] {
+        assert_eq!(hints(command), "allowed", "{command:?}");
+    }
+}
+
+#[test]
+fn a_path_that_leaves_the_project_is_refused_wherever_it_stands() {
+    for command in [
+        "tail /etc/hosts",
+        "tail -- /etc/hosts",
+        "tail '/etc/hosts'",
+        "tail \"/etc\"/hosts",
+        "tail \\/etc/hosts",
+        "tail //etc/hosts",
+        "tail /tmp/../etc/hosts",
+        "tail /tmpx",
+        "ls /",
+        "ls ..",
+        "ls ../*",
+        "ls ../x",
+        "ls src/../..",
+        "ls src/../../x",
+        "ls ./.././x",
+        "ls '..'/x",
+        "ls .\"./x\"",
+        "ls .\\\n./x",
+        "wc -c < /etc/hosts",
+        "wc -c </etc/hosts",
+        "wc -c < ../x",
+        "wc -c < -/../../x",
+        "</etc/hosts wc -c",
+        "wc -c <<< /etc/hosts",
+        "sort --files0-from=/etc/hosts",
+        "sort --files0-from=../x",
+        "sort -T/etc x",
+        "sort -T../x x",
+        "sort -T /etc x",
+        "head -- --x/../../y",
+        "head -- -x/../../y",
+        "find / -name id",
+        "find .. -name id",
+        "find . -newer /etc/hosts",
+        "head a b /etc/hosts",
+        "(head /etc/hosts)",
+        "mkdir ../x",
+        "mkdir -p /x",
+        "ln -s x ../y",
+        "ln -s x ../y -f",
+        "ln -s ../x",
+        "ln ../x y",
+        "ln -s -t ../x y",
+        "git show ../x",
+        "git -C /etc log",
+        "A=b head /etc/hosts",
+        "/bin/echo /etc/hosts",
+    ] {
+        assert_eq!(hints(command), PATH, "{command:?}");
+        assert_eq!(hints_in(command, Some("/work/p")), PATH, "{command:?}");
+        assert!(allowed(command, &[".*"]), "{command:?}");
+    }
+    for command in [
+        "ls",
+        "ls -la",
+        "ls src",
+        "ls .",
+        "ls ./src/..",
+        "ls src/../x",
+        "ls ...",
+        "ls ..x",
+        "ls x..",
+        "cat README.md",
+        "head -n 20 main.go",
+        "ls *",
+        "ls src/*.go",
+        "ls '.*'",
+        "find . -name '*.go'",
+        "git log -3",
+        "git log main..HEAD",
+        "git diff HEAD~1 -- src",
+        "git show HEAD:src/x",
+        "mkdir -p build/out",
+        "ln -s ../.agents/skills .claude/skills",
+        "ln -sfn /opt/x y",
+        "echo /etc/hosts",
+        "printf %s ../x",
+        "grep -r '[.]' src",
+        "ls -- -x",
+        "ls --color=auto",
+        "sort -T. x",
+        "ls ''",
+        "ls /tmp/x",
+        "wc -c < x",
+        "/srv/hooks/notify.sh done",
+        "../hooks/notify.sh done",
+        "gh api repos/{owner}/{repo}/contents/README.md",
+    ] {
+        assert_eq!(hints(command), "allowed", "{command:?}");
+        assert_eq!(hints_in(command, Some("/work/p")), "allowed", "{command:?}");
+    }
+}
+
+#[test]
+fn an_absolute_path_is_of_the_project_where_the_workspace_is_known() {
+    for (command, expected) in [
+        ("ls /work/p", "allowed"),
+        ("ls /work/p/src", "allowed"),
+        ("ls ../p/src", "allowed"),
+        ("ls --sort=/work/p/x", "allowed"),
+        ("ls /work/./p/src/../x", "allowed"),
+        ("ls /work/p/..", PATH),
+        ("ls /work/p/../q", PATH),
+        ("ls /work/pq", PATH),
+        ("ls /work", PATH),
+        ("ls ../q", PATH),
+        // Between double quotes the backslash is part of the name.
+        ("ls \"/work/\\p/x\"", PATH),
+    ] {
+        let found = hints_in(command, Some("/work/p"));
+        assert_eq!(found, expected, "{command:?}");
+        assert_eq!(hints_in(command, Some("/work/q/../p/")), found);
+        assert_eq!(hints(command), PATH, "{command:?}");
+        assert_eq!(hints_in(command, Some("p")), PATH, "{command:?}");
+    }
+}
+
+#[test]
+fn a_word_that_depends_on_the_environment_is_refused_and_a_literal_one_is_not() {
+    for command in [
+        "ls $X",
+        "ls ${X}",
+        "ls \"$X\"",
+        "ls x$X",
+        "ls ${X:-x}",
+        "ls $1",
+        "ls $@",
+        "ls $[1]",
+        "ls --color=$X",
+        "ls --$X",
+        "ls -$X",
+        "wc -c < $X",
+        "ls $'x'",
+        "ls $\"x\"",
+        "ls ~",
+        "ls ~/x",
+        "ls ~root",
+        "ls ~+/x",
+        "head ~/.aws/credentials",
+        "ls if=~/x",
+        "ls a:~/x",
+        "head {a,/etc/hosts}",
+        "head x{1..3}",
+        "sort {-o,x} y",
+        "sort --{out,in}put x",
+        "ls .*",
+        "ls x/.*",
+        "ls .?/x",
+        "ls .[.]/x",
+        "ls --ignore=.*",
+        "ln -s x .*",
+        "A=$X ls",
+    ] {
+        assert_eq!(hints(command), PATH, "{command:?}");
+        assert_eq!(hints_in(command, Some("/work/p")), PATH, "{command:?}");
+    }
+    for command in [
+        "ls '$X'",
+        "ls \\$X",
+        "ls x$",
+        "ls \"x$\"",
+        "ls '~'",
+        "ls \\~/x",
+        "ls x~",
+        "ls HEAD~1",
+        "head '{a,b}'",
+        "head \\{a,b}",
+        "head {}",
+        "ls a,b",
+        "echo {a,b} ~",
+        "$HOOK x",
+    ] {
+        assert_eq!(hints(command), "allowed", "{command:?}");
+    }
+}
+
+#[test]
+fn a_file_of_the_project_that_holds_secrets_is_refused() {
+    for command in [
+        "head .env",
+        "head x/prod.env",
+        "head ./.env",
+        "head .environment",
+        "head auth.yaml",
+        "head x/server.key",
+        "head *.pem",
+        "head id_rsa",
+        "head < id_ed25519",
+        "find . -name id_rsa",
+        "git show HEAD:.env",
+        "ls .git",
+        "ls .git/",
+        "head x/.git/config",
+        "head .infer/config.yaml",
+        "head /tmp/.env",
+        "bash .infer/hooks/x.sh",
+        "grep --include='*.key' x",
+    ] {
+        assert_eq!(hints(command), PATH, "{command:?}");
+    }
+    for command in [
+        "head x.env.md",
+        "head environment",
+        "head myauth.yaml.bak",
+        "head id_rsa.pub",
+        "ls .github/workflows",
+        "ls .git/..",
+        "ls .gitignore",
+        ".infer/hooks/x.sh done",
+    ] {
+        assert_eq!(hints(command), "allowed", "{command:?}");
+    }
+    assert_eq!(hints_in("head /work/p/.env", Some("/work/p")), PATH);
+    assert_eq!(hints_in("head x", Some("/work/.git/p")), "allowed");
 }
 
 proptest! {
     #[test]
     fn any_command_and_list_have_an_answer(command in any::<String>(), list in proptest::collection::vec(any::<String>(), 0..4)) {
-        let answer = gate(&command, &list);
-prop_assert!(answer != Gate::Allowed || !list.is_empty());
+        let answer = gate(&command, &list, None);
+        prop_assert!(answer != Gate::Allowed || !list.is_empty());
     }
 
     #[test]
@@ -229,6 +534,6 @@ prop_assert!(answer != Gate::Allowed || !list.is_empty());
 
     #[test]
     fn what_is_let_through_has_nothing_to_mend(command in "[a-z $;|&<>()`'\"\\\\#\n-]{0,24}") {
-        prop_assert!(!allowed(&command, &[ANY_CLEAN]) || hint(&command).is_empty());
+        prop_assert!(!allowed(&command, &[ANY_CLEAN]) || hint(&command, None).is_empty());
     }
 }
