@@ -149,8 +149,8 @@ pub(super) fn not_valid(skip: Skip) -> String {
 
 /// Reduces a verdict with an unreadable field to a stop or a question.
 ///
-/// Of any other verdict only texts for the user remain: an approval must not come from an answer that was only half
-/// parsed.
+/// Any other verdict fails without its decision: an approval must not come from an answer that was only half parsed. Its rewrites and
+/// texts remain, so that no call goes on as it was.
 pub(super) fn settled(verdict: Verdict, faults: &Faults) -> Verdict {
     let holds = verdict.decision.restrains();
     let mut verdict = match faults.first() {
@@ -161,8 +161,12 @@ pub(super) fn settled(verdict: Verdict, faults: &Faults) -> Verdict {
             verdict
         }
         Some(skip) => Verdict {
+            additional_context: verdict.additional_context,
             suppress_output: verdict.suppress_output,
             system_message: verdict.system_message,
+            updated_input: verdict.updated_input,
+            updated_messages: verdict.updated_messages,
+            updated_output: verdict.updated_output,
             warnings: verdict.warnings,
             ..Verdict::skipped(skip)
         },

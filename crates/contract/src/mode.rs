@@ -256,7 +256,7 @@ impl Mode {
     /// Runtimes replace bytes that are not UTF-8. So text with such bytes is text, and an answer that stops or asks counts despite them.
     fn read(self, end: &End<'_>) -> Verdict {
         let verdict = (self.facts().interpret)(end);
-        if verdict.skip != Some(Skip::InvalidJson) || str::from_utf8(end.stdout).is_ok() {
+        if verdict.decision.restrains() || str::from_utf8(end.stdout).is_ok() {
             return verdict;
         }
         let replaced = String::from_utf8_lossy(end.stdout);
@@ -266,7 +266,10 @@ impl Mode {
         });
         let is_answer = matches!(end.stdout.trim_ascii_start().first(), Some(b'"' | b'{'));
         // Nor is it an approval.
-        let is_text = read.decision == Decision::None && !is_answer && !end.stdout_truncated;
+        let is_text = verdict.skip == Some(Skip::InvalidJson)
+            && read.decision == Decision::None
+            && !is_answer
+            && !end.stdout_truncated;
         if read.decision.restrains() || is_text {
             read
         } else {

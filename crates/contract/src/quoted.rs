@@ -1,8 +1,8 @@
 //! Output of runtimes that read a JSON string as the JSON in it, and stderr where stdout is empty.
 
 use super::{
-    End,
-    fields::{complaint, stripped},
+    End, Skip, Verdict,
+    fields::{complaint, silent, stripped},
     members,
 };
 
@@ -12,6 +12,24 @@ pub(super) fn words(end: &End<'_>) -> String {
     match stripped(&stdout) {
         "" => complaint(end),
         stdout => stdout.to_owned(),
+    }
+}
+
+/// Builds the verdict of exit code 0 with empty stdout from the answer on stderr, if there is one.
+///
+/// It approves nothing, as it may be a line of a log.
+pub(super) fn on_stderr(answered: Option<Verdict>) -> Verdict {
+    match answered {
+        Some(verdict) if verdict.decision.restrains() => verdict,
+        Some(verdict) if !verdict.failed => Verdict {
+            additional_context: verdict.additional_context,
+            system_message: verdict.system_message,
+            updated_input: verdict.updated_input,
+            updated_messages: verdict.updated_messages,
+            updated_output: verdict.updated_output,
+            ..silent(Skip::EmptyStdout)
+        },
+        Some(_) | None => silent(Skip::EmptyStdout),
     }
 }
 

@@ -14,12 +14,12 @@ use super::{
     Scheduling, Skip, Stop, Subject, Verdict,
     entry::Key,
     envelope::Part,
-    fields::{Faults, Fields, Said, refused, said, settled, silent, used},
+    fields::{Faults, Fields, Said, refused, said, settled, used},
     members::{self, Members},
     merge::{decide, halt, hand_on, join_all_reasons, merged, stop, weight},
     patch::{over_member, patched},
     point,
-    quoted::{is_torn, unquoted, words},
+    quoted::{is_torn, on_stderr, unquoted, words},
     stdin,
     verdict::given,
 };
@@ -86,10 +86,7 @@ fn interpret(end: &End<'_>) -> Verdict {
     let stoppable = FACTS.stop_of(end.point);
     match said(end) {
         Said::Broke(skip) => broke(end, stoppable, skip),
-        Said::Nothing => match answered(end, stoppable) {
-            Some(verdict) if verdict.decision.restrains() => verdict,
-            Some(_) | None => silent(Skip::EmptyStdout),
-        },
+        Said::Nothing => on_stderr(answered(end, stoppable)),
         Said::Refused(stderr) => exit_2(end, stoppable, stderr),
         Said::Text(text) => printed(stoppable, text),
     }

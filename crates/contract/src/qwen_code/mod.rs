@@ -11,12 +11,12 @@ use super::{
     Scheduling, Skip, Stop, Subject, Verdict,
     entry::Key,
     envelope::Part,
-    fields::{Faults, Fields, Said, refused, said, settled, silent, used},
+    fields::{Faults, Fields, Said, refused, said, settled, used},
     merge::{decide, halt, hand_on, join_all_reasons, merged, stop, weight},
     patch::patched,
     permission::{self, CallDecision, PERMISSION},
     point,
-    quoted::{is_torn, unquoted, words},
+    quoted::{is_torn, on_stderr, unquoted, words},
     stdin,
 };
 
@@ -111,11 +111,7 @@ fn interpret(end: &End<'_>) -> Verdict {
     let stoppable = FACTS.stop_of(end.point);
     match said(end) {
         Said::Broke(skip) => broke(end, stoppable, skip),
-        // An object on stderr counts where stdout is empty, but a line of a log approves nothing.
-        Said::Nothing => match answered(end.point, stoppable, &words(end)) {
-            Some(verdict) if verdict.decision.restrains() => verdict,
-            Some(_) | None => silent(Skip::EmptyStdout),
-        },
+        Said::Nothing => on_stderr(answered(end.point, stoppable, &words(end))),
         Said::Refused(stderr) => exit_2(end, stoppable, stderr),
         Said::Text(text) => printed(end, stoppable, text),
     }
