@@ -495,6 +495,42 @@ async fn a_prompt_is_not_refused_for_a_hook_that_confinement_breaks_unless_it_is
     }
 }
 
+#[tokio::test]
+async fn a_prompt_is_not_refused_for_a_log_that_a_shell_cannot_write() {
+    let daemon = Daemon::start().await;
+    let (socket, here) = places(&daemon);
+    let log = daemon.outside("log");
+    // `dash` ends with 2, which is a denial to most runtimes.
+    let script = format!("#!/bin/sh\ncat >>{}\n", log.display());
+    let hook = written(&daemon, "logger", &script);
+    let hook = hook.to_str().unwrap();
+    for (runtime, point) in [
+        ("claude-code", "UserPromptSubmit"),
+        ("codex", "UserPromptSubmit"),
+        ("docker-agent", "user_followup_submit"),
+        ("qwen-code", "UserPromptSubmit"),
+    ] {
+        let payload = format!(
+            r#"{{"session_id":"s","cwd":"/","hook_event_name":"{point}","turn_id":"1","prompt":"hello"}}"#
+        );
+        assert_eq!(ended(&here, &[hook], &payload).status.code(), Some(0));
+        let ends = |more: &[&str]| {
+            let more = [&["--profile", "workspace-ro"], more].concat();
+            ended(&here, &in_place(runtime, &socket, &more, hook), &payload)
+        };
+        let warned = ends(&[]);
+        let (code, stdout, stderr) = told(&warned);
+        assert_eq!(code, Some(0), "{runtime}: {stdout} {stderr}");
+        assert!(!stdout.contains("block"), "{runtime}: {stdout}");
+        let text = stdout + &stderr;
+        assert!(text.contains("confinement may be why"), "{runtime}: {text}");
+        let refused = ends(&["--gate"]);
+        let (code, stdout, stderr) = told(&refused);
+        let is_no = code == Some(2) || stdout.contains(r#""decision":"block""#);
+        assert!(is_no, "{runtime}: {code:?} {stdout} {stderr}");
+    }
+}
+
 #[expect(
     clippy::disallowed_methods,
     reason = "what is started is hookjail itself, as a person types it"

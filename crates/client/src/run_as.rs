@@ -730,7 +730,7 @@ impl<'a> StandInHook<'a> {
         match warning {
             _ if is_let_pass || self.post.observe => return Ok(said),
             // A failure at a point where it is the user's to hear of. Of a gate it stops.
-            Some(warning) if !stops && !is_no => {
+            Some(warning) if !stops => {
                 let why = format!("{warning}{run}{}", complaint(&said.stderr));
                 if self.post.gate {
                     return Err(by_denial(why));

@@ -145,6 +145,8 @@ pub(super) enum Key {
     TimeoutMillis,
     /// A number of seconds, not negative: [`Entry::timeout`].
     TimeoutSeconds,
+    /// A number of seconds, not negative, where 0 counts as 1: [`Entry::timeout`].
+    TimeoutSecondsFromOne,
     /// A number of seconds below 1000, else of milliseconds: [`Entry::timeout`]. Anything else leaves it to the contract.
     TimeoutSecondsOrMillis,
     /// A number of seconds: [`Entry::timeout`]. 0, or a `negative` number where accepted, leaves it to the contract.
@@ -236,6 +238,15 @@ pub(super) fn parse(facts: &Facts, config: &Map<String, Value>) -> Result<Entry,
             Key::StrictOutput => entry.strict_output = boolean()?,
             Key::TimeoutMillis => entry.timeout = Some(time(0.001)?),
             Key::TimeoutSeconds => entry.timeout = Some(time(1.0)?),
+            Key::TimeoutSecondsFromOne => {
+                let given = time(1.0)?;
+                let time = if given.is_zero() {
+                    Duration::from_secs(1)
+                } else {
+                    given
+                };
+                entry.timeout = Some(time);
+            }
             Key::TimeoutSecondsOrMillis => {
                 let written = value.as_str().and_then(|text| text.trim().parse().ok());
                 let number = value.as_f64().or(written).filter(|number| *number > 0.0);
@@ -307,6 +318,19 @@ mod tests {
             let entry = parse(&facts, config.as_object().unwrap());
             let read = entry.map(|entry| entry.timeout);
             assert_eq!(read.map_err(|error| error.field), expected, "{timeout}");
+        }
+    }
+
+    #[test]
+    fn a_time_of_zero_is_one_second_where_the_runtime_rounds_it_up() {
+        const FACTS: Facts = Facts {
+            keys: &[("timeout", Key::TimeoutSecondsFromOne)],
+            ..Facts::new("loom", "", |_| Verdict::default())
+        };
+        for (timeout, expected) in [(json!(0), 1), (json!(1), 1), (json!(30), 30)] {
+            let config = json!({ "timeout": timeout });
+            let entry = parse(&FACTS, config.as_object().unwrap()).unwrap();
+            assert_eq!(entry.timeout, Some(Duration::from_secs(expected)));
         }
     }
 

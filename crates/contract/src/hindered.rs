@@ -88,6 +88,12 @@ const MISSING: [&str; 10] = [
     "resource temporarily unavailable",
 ];
 
+/// Line endings of shells and interpreters about a script that is not there.
+const MISSING_FILE: [&str; 2] = [": no such file", "no such file or directory"];
+
+/// The evidence of an exit code that is a shell's own.
+const OF_A_SHELL: &str = "all that it said is an error about a file";
+
 /// Adjusts a verdict whose end confinement may have caused. Where something can be stopped, a hook that failed stops
 /// it, or warns; where an agent is about to end, no answer of a hook that was denied something keeps it working.
 pub(super) fn weighed(
@@ -101,12 +107,15 @@ pub(super) fn weighed(
     }
     match stop {
         Stop::Call | Stop::Operation => {
+            let warns = stop == Stop::Operation && hindrance == Hindrance::Warns;
             let is_open = !matches!(
                 verdict.decision,
                 Decision::Ask | Decision::Block | Decision::Deny
             );
             let why = if verdict.failed {
                 of_failure(end)
+            } else if warns && is_of_a_shell(&verdict, end) {
+                return warned(failed(verdict), format!("{MAY_BE_WHY}: {OF_A_SHELL}"));
             } else if stop == Stop::Call && end.bearing == Bearing::ProcessDenied {
                 // A script without its processes has not examined the event, whatever it prints.
                 Some("it was denied the processes it is made of")
@@ -124,17 +133,19 @@ pub(super) fn weighed(
                 }
                 why => why.map(|why| format!("{MAY_BE_WHY}: {why}")),
             };
-            let warns = stop == Stop::Operation && hindrance == Hindrance::Warns;
             match reason {
                 Some(reason) if is_open && warns => warned(verdict, reason),
                 Some(reason) if is_open => stopped(verdict, stop, reason),
                 Some(_) | None => verdict,
             }
         }
-        Stop::Ending if verdict.decision.stops() => match of_refusal(end) {
-            Some(why) => passed(verdict, why),
-            None => verdict,
-        },
+        Stop::Ending if verdict.decision.stops() => {
+            let by_shell = || is_of_a_shell(&verdict, end).then_some(OF_A_SHELL);
+            match of_refusal(end).or_else(by_shell) {
+                Some(why) => passed(verdict, why),
+                None => verdict,
+            }
+        }
         Stop::Ending | Stop::Nothing => verdict,
     }
 }
@@ -167,17 +178,40 @@ fn warned(verdict: Verdict, reason: String) -> Verdict {
 }
 
 fn passed(verdict: Verdict, why: &str) -> Verdict {
-    let mut warnings = verdict.warnings;
-    warnings.push(format!("{MAY_BE_WHY}, so it keeps nobody working: {why}"));
+    let mut verdict = failed(verdict);
+    let warning = format!("{MAY_BE_WHY}, so it keeps nobody working: {why}");
+    verdict.warnings.push(warning);
+    verdict
+}
+
+/// Takes the stop of an exit code for the failure that it is.
+fn failed(verdict: Verdict) -> Verdict {
     Verdict {
         blocked_by: None,
         decision: Decision::None,
         failed: true,
         reason: String::new(),
         skip: Some(Skip::NonzeroExit),
-        warnings,
         ..verdict
     }
+}
+
+/// Returns whether exit code 2 is a shell's or an interpreter's own: all that was printed is its error about a file.
+///
+/// `dash` ends so where it can write no log, and Python where its script is missing.
+fn is_of_a_shell(verdict: &Verdict, end: &End<'_>) -> bool {
+    let stderr = searched(end.stderr);
+    let mut lines = stderr
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty());
+    let (Some(line), None) = (lines.next(), lines.next()) else {
+        return false;
+    };
+    verdict.blocked_by == Some(BlockedBy::ExitCode)
+        && end.kind == EndKind::Exited(2)
+        && end.stdout.trim_ascii().is_empty()
+        && (of_refusals(end)(line) || MISSING_FILE.iter().any(|words| line.ends_with(words)))
 }
 
 /// Returns whether a hook lets a call pass without an explicit answer.

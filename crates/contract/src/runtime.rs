@@ -44,6 +44,8 @@ pub struct Facts {
     pub has_builtins: bool,
     /// Whether it has command lists by agent mode.
     pub has_lists: bool,
+    /// The points with a longest timeout, to which its runtime cuts a longer one.
+    pub(super) longest: &'static [(&'static str, Duration)],
     /// The parser of its hook files; `None` where there are none.
     pub(super) hook_file: Option<&'static HookFile>,
     /// Interprets a process end.
@@ -148,6 +150,7 @@ impl Facts {
             keys: &[],
             last_points: &[],
             lifetimes: &[],
+            longest: &[],
             matcher: None,
             measures: |_, _| Map::new(),
             members: &[],

@@ -175,7 +175,7 @@ fn command_hooks_run_in_their_runtimes_shell_and_time() {
             Some(10_000),
         ),
         (Mode::ClaudeCode, "SessionEnd", "/bin/sh -c", Some(1_500)),
-        (Mode::Codex, "SessionEnd", "/bin/sh -lc", Some(600_000)),
+        (Mode::Codex, "SessionEnd", "/bin/sh -lc", Some(1_000)),
         (Mode::Copilot, "preToolUse", "/bin/bash -c", Some(30_000)),
         (Mode::Cursor, "preToolUse", "/bin/sh -c", None),
         (Mode::GeminiCli, "BeforeTool", "/bin/bash -c", Some(60_000)),

@@ -42,6 +42,9 @@ const PERMISSION: [&str; 5] = [
 /// The member with the recovery after a failure.
 const RECOVERY: &str = "recovery";
 
+/// The point before a compaction.
+const COMPACTION: &str = "PreCompact";
+
 pub(super) const FACTS: Facts = Facts {
     adapter: Some(&ADAPTER),
     agent_commands: &["codex exec"],
@@ -51,8 +54,15 @@ pub(super) const FACTS: Facts = Facts {
     fold,
     hook_file: Some(&HOOK_FILE),
     // Codex 0.169.0 starts such a command, and waits for none of it.
-    keys: &[("async", Key::Background), ("timeout", Key::TimeoutSeconds)],
+    keys: &[
+        ("async", Key::Background),
+        ("timeout", Key::TimeoutSecondsFromOne),
+    ],
     last_points: &["SessionEnd"],
+    longest: &[
+        ("Interrupt", Duration::from_secs(3)),
+        ("SessionEnd", Duration::from_secs(3)),
+    ],
     matcher: Some(|_, text| Matcher::listed(text, "_", &['|'])),
     members: &[
         ("session_id", Part::Session, &[]),
@@ -87,6 +97,10 @@ pub(super) const FACTS: Facts = Facts {
     ],
     scheduling: Scheduling::AtOnce,
     subject,
+    timeouts: &[
+        ("Interrupt", Duration::from_secs(1)),
+        ("SessionEnd", Duration::from_secs(1)),
+    ],
     warned_points: &["PostToolUse", "PreCompact", "UserPromptSubmit"],
     ..Facts::new("codex", "codex/2026", interpret)
 };
@@ -96,7 +110,10 @@ fn interpret(end: &End<'_>) -> Verdict {
     match said(end) {
         Said::Broke(skip) => Verdict::skipped(skip),
         Said::Nothing => silent(Skip::EmptyStdout),
-        Said::Refused(stderr) if stderr.is_empty() => Verdict::skipped(Skip::NonzeroExit),
+        // A compaction is stopped by `continue` alone.
+        Said::Refused(stderr) if stderr.is_empty() || end.point == COMPACTION => {
+            Verdict::skipped(Skip::NonzeroExit)
+        }
         Said::Refused(stderr) => refused(stoppable, stderr),
         Said::Text(text) if text.starts_with(['{', '[']) => answer(end.point, stoppable, text),
         Said::Text(text) => plain(end.point, text),
@@ -303,7 +320,7 @@ fn request(decision: &Fields<'_, '_>, verdict: &mut Verdict) -> Result<(), Skip>
 
 /// Reads `decision` and `reason`, which can only block.
 ///
-/// They are not supported where nothing can be blocked, and on permissions, which have a decision of their own.
+/// They are not supported where nothing can be blocked, on compactions, and on permissions, which have a decision of their own.
 fn legacy(
     point: &str,
     stoppable: Stop,
@@ -315,7 +332,7 @@ fn legacy(
         return Ok(());
     }
     let is_block = fields.word("decision", &[("block", ())]).is_some();
-    let is_known = stoppable != Stop::Nothing && point != "PermissionRequest";
+    let is_known = stoppable != Stop::Nothing && !matches!(point, "PermissionRequest" | COMPACTION);
     supported(is_block && is_known, "decision")?;
     if reason.trim().is_empty() {
         return Err(Skip::MissingField("reason"));

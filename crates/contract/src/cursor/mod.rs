@@ -83,6 +83,7 @@ pub(super) const FACTS: Facts = Facts {
         ("OnError", "postToolUseFailure"),
     ],
     subject,
+    warned_points: &["beforeSubmitPrompt"],
     ..Facts::new("cursor", "cursor/2026", interpret)
 };
 

@@ -163,6 +163,14 @@ pub(super) const FACTS: Facts = Facts {
         ("OnError", "on_error"),
     ],
     stdin,
+    warned_points: &[
+        "before_compaction",
+        "post_tool_use",
+        "pre_compact",
+        "user_followup_submit",
+        "user_prompt_submit",
+        "user_steering_messages_submit",
+    ],
     worktree: Some(("worktree_create", "worktree_source_dir")),
     ..Facts::new("docker_agent", "docker_agent/seed+c", |end| {
         interpret(end, Reply::Command)

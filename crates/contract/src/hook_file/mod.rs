@@ -24,7 +24,7 @@ pub use self::{
 };
 
 use self::groups::Dialect;
-use super::{Entry, Matcher, Mode, Scheduling};
+use super::{Entry, Matcher, Mode, Scheduling, runtime::named};
 
 /// Particulars of a runtime's hook files.
 #[derive(Debug)]
@@ -548,7 +548,11 @@ impl Gathered<'_> {
         keys
     }
 
-    pub(super) fn push(&mut self, hook: Registered) {
+    /// Adds a hook, with its timeout cut where its runtime cuts it.
+    pub(super) fn push(&mut self, mut hook: Registered) {
+        let longest = named(hook.mode.facts().longest, &hook.point);
+        let timeout = hook.entry.timeout;
+        hook.entry.timeout = timeout.map(|given| longest.map_or(given, |most| given.min(most)));
         self.read.hooks.push(hook);
     }
 }
