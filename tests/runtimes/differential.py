@@ -1,0 +1,304 @@
+#!/usr/bin/env python3
+"""Random ends of hooks, read by the parsers of real runtimes and by `hookjail interpret`.
+
+A seed makes the ends. No reading of hookjail's may be weaker than the runtime's: what stops there stops here, what asks there asks or
+stops here, and hookjail approves nothing that the runtime does not. Where hookjail is stricter, or reports more, a rule of the table
+below says why; a difference without a rule fails as well.
+
+Needs root, and a network namespace with nothing but the loopback: runtimes are run as an ordinary user.
+"""
+
+import argparse
+import base64
+import collections
+import dataclasses
+import json
+import os
+import pathlib
+import random
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "testenv"))
+
+from ends import End, Generator
+from home import Home, loopback
+from whole import ClaudeCode, Codex, Missing, Reading
+
+HERE = pathlib.Path(__file__).resolve().parent
+SEED = 20261129
+KINDS = {"DENY": "stop", "BLOCK": "stop", "ASK": "ask", "ALLOW": "allow", "NONE": "none"}
+# A runtime that shows no difference between an approval and no decision reads `pass`.
+STRENGTH = {"stop": 2, "ask": 1, "allow": 0, "none": 0, "pass": 0}
+UNSAFE_SHOWN = 20
+
+
+class Scripted:
+    """A runtime whose own modules are called, of which only the hook's process is played."""
+
+    unread_points = []
+
+    def __init__(self, name, package, points):
+        self.name, self.contract = name, name.replace("-", "_")
+        self.package, self.points = package, points
+
+    def prepare(self, options, home):
+        self.node = options.tools / "node/node_modules/node/bin/node"
+        self.place = options.tools / self.name / "node_modules" / self.package
+        for path in (self.node, self.place):
+            if not path.exists():
+                raise Missing(f"{path.name} is not installed")
+        self.home = home
+
+    def absent_points(self):
+        return self.unread_points
+
+    def read(self, ends):
+        """Yields a reading for each end."""
+        driver = HERE / "parsers" / f"{self.name}.mjs"
+        process = subprocess.run(
+            [self.node, driver, self.place],
+            input="".join(json.dumps(end.driven()) + "\n" for end in ends),
+            capture_output=True,
+            text=True,
+            cwd=self.home.home,
+            env={"HOME": str(self.home.home), "PATH": "/usr/bin:/bin"},
+            user=self.home.user.pw_uid,
+            group=self.home.user.pw_gid,
+            extra_groups=[],
+        )
+        lines = process.stdout.split("\n")[:-1]
+        if process.returncode != 0 or len(lines) != len(ends):
+            raise AssertionError(f"its driver read {len(lines)} of {len(ends)} ends: {process.stderr[-800:]}")
+        for line in lines:
+            members = json.loads(line)
+            yield members.pop("id"), Reading(**members)
+
+
+GEMINI_POINTS = [
+    "BeforeTool", "BeforeTool", "BeforeTool", "AfterTool", "BeforeAgent", "AfterAgent", "BeforeModel", "AfterModel",
+    "BeforeToolSelection", "SessionStart", "SessionEnd", "PreCompress", "Notification",
+]
+QWEN_POINTS = [
+    "PreToolUse", "PreToolUse", "PreToolUse", "PermissionRequest", "PermissionRequest", "PostToolUse", "PostToolUseFailure",
+    "PostToolBatch", "Notification", "UserPromptSubmit", "UserPromptExpansion", "SessionStart", "Stop", "SubagentStart", "SubagentStop",
+    "PreCompact", "PostCompact", "SessionEnd", "PermissionDenied", "TodoCreated", "TodoCompleted", "InstructionsLoaded",
+]
+RUNTIMES = [
+    Scripted("gemini-cli", "@google/gemini-cli", GEMINI_POINTS),
+    Scripted("qwen-code", "@qwen-code/qwen-code", QWEN_POINTS),
+    Codex(),
+    ClaudeCode(),
+]
+
+# A plain answer that stops, at a point where it does: a driver that does not see this sees nothing.
+ANCHORS = {
+    "gemini-cli": [
+        *((point, 0, '{"decision": "deny", "reason": "r"}', "stop") for point in GEMINI_POINTS[2:8]),
+        ("BeforeTool", 0, '{"decision": "ask"}', "ask"),
+        ("BeforeTool", 0, "", "none"),
+    ],
+    "qwen-code": [
+        *((point, 0, '{"decision": "block", "continue": false, "reason": "r"}', "stop") for point in (
+            "PreToolUse", "PostToolUse", "PostToolBatch", "UserPromptSubmit", "UserPromptExpansion", "Stop", "SubagentStop",
+            "TodoCreated", "TodoCompleted",
+        )),
+        ("PermissionRequest", 0, '{"hookSpecificOutput": {"decision": {"behavior": "deny", "message": "r"}}}', "stop"),
+        ("PermissionRequest", 0, '{"hookSpecificOutput": {"decision": {"behavior": "allow"}}}', "allow"),
+        ("PreToolUse", 0, '{"decision": "ask"}', "ask"),
+        ("PreToolUse", 0, "", "none"),
+    ],
+    "codex": Codex.anchors,
+    "claude-code": ClaudeCode.anchors,
+}
+
+
+@dataclasses.dataclass
+class Case:
+    """An end with both readings."""
+
+    end: End
+    real: Reading
+    ours: Reading
+    verdict: dict
+
+    def differences(self):
+        """Returns the names of what differs, an unsafe one alone."""
+        real, ours = self.real, self.ours
+        if STRENGTH[real.kind] > STRENGTH[ours.kind] or (ours.kind == "allow" and real.kind not in ("allow", "pass")):
+            return [f"UNSAFE: {real.kind}, and {ours.kind} here"]
+        names = []
+        if STRENGTH[real.kind] < STRENGTH[ours.kind]:
+            return ["stops" if ours.kind == "stop" else "asks"]
+        if ours.kind != "stop":
+            if real.context is not None and real.context != ours.context:
+                names.append("more context" if ours.context else "less context")
+            if real.rewrite is not None and real.rewrite != ours.rewrite:
+                names.append("more of a rewrite" if ours.rewrite else "less of a rewrite")
+        if ours.kind in ("stop", "ask") and real.reason is not None and normal(self.real.reason) not in (normal(ours.reason), normal(self.verdict.get("reason"))):
+            names.append("reason")
+        return names
+
+    def show(self):
+        verdict = {name: value for name, value in self.verdict.items() if name in SHOWN}
+        return f"  {self.end.shown()}\n    there: {self.real.shown()}\n    here:  {json.dumps(verdict, ensure_ascii=False)}"
+
+
+SHOWN = [
+    "additionalContext", "blockedBy", "decision", "failed", "reason", "skipReason", "stopReason", "updatedInput", "updatedMessages",
+    "updatedOutput", "warnings",
+]
+
+
+def normal(text):
+    """A reason without what only frames it."""
+    text = (text or "").strip().strip("\ufeff")
+    return "" if text in NO_REASON else text
+
+
+NO_REASON = ["No reason provided", "User confirmation required", "null"]
+
+
+class Rule:
+    """Why differences of a kind are safe and meant."""
+
+    def __init__(self, name, difference, why, when):
+        self.name, self.differences, self.why, self.when = name, difference.split(", "), why, when
+
+
+RULES = {"gemini-cli": [], "qwen-code": [], "codex": [], "claude-code": []}
+
+
+def interpreted(hookjail, contract, ends):
+    """Yields what `hookjail interpret` says of each end."""
+    lines = []
+    for end in ends:
+        one = {"name": "hook", **end.fields(), "stdout_b64": base64.b64encode(end.stdout).decode(), "stderr": end.stderr.decode()}
+        lines.append(json.dumps({"id": end.id, "contract": contract, "point": end.point, "ends": [one]}))
+    process = subprocess.run([hookjail, "interpret"], input="\n".join(lines) + "\n", capture_output=True, text=True)
+    answers = [json.loads(line) for line in process.stdout.split("\n")[:-1]]
+    if len(answers) != len(ends):
+        raise AssertionError(f"hookjail interpret answered {len(answers)} of {len(ends)} lines: {process.stderr[-400:]}")
+    for answer in answers:
+        if "error" in answer:
+            raise AssertionError(f"hookjail interpret refuses a line: {answer['error']}")
+        verdict = answer["verdicts"][0]
+        rewrites = [name for name in ("updatedInput", "updatedOutput", "updatedMessages") if name in verdict]
+        yield answer["id"], verdict, Reading(
+            kind=KINDS[verdict["decision"]],
+            context=any(text.strip() for text in verdict.get("additionalContext", [])),
+            rewrite=bool(rewrites),
+            reason=verdict.get("stopReason") or verdict.get("reason") or "",
+        )
+
+
+def cases(runtime, options, ends):
+    """Returns the ends that the runtime read, with both readings."""
+    real = dict(runtime.read(ends))
+    read = [end for end in ends if end.id in real]
+    found = []
+    for end, (_, verdict, ours) in zip(read, interpreted(options.hookjail, options.contracts.get(runtime.name, runtime.contract), read)):
+        found.append(Case(end, real[end.id], ours, verdict))
+    return found
+
+
+def compare(runtime, options):
+    """Compares a runtime with hookjail. Returns a line for the table, and whether all is well."""
+    began = time.monotonic()
+    anchors = [End(number, point, code, text.encode()) for number, (point, code, text, _) in enumerate(ANCHORS[runtime.name])]
+    readings = dict(runtime.read(anchors))
+    for anchor, (*_, kind) in zip(anchors, ANCHORS[runtime.name]):
+        if readings.get(anchor.id) is None or readings[anchor.id].kind != kind:
+            raise AssertionError(f"its driver reads a plain answer wrongly: {anchor.shown()}: {readings.get(anchor.id)}, not {kind}")
+    generator = Generator(random.Random(f"{options.seed} {runtime.name}"), runtime.contract, runtime.points)
+    found = []
+    runtime.until = time.monotonic() + options.seconds
+    for start in range(0, options.ends, 2000):
+        found += cases(runtime, options, [generator.end() for _ in range(min(2000, options.ends - start))])
+        if time.monotonic() > runtime.until:
+            break
+    if options.wrong:
+        for case in found:
+            if case.real.kind == case.ours.kind == "stop":
+                case.ours = dataclasses.replace(case.ours, kind="none")
+                break
+    unsafe, safer, unlisted, equal = [], collections.Counter(), collections.defaultdict(list), 0
+    for case in found:
+        names = case.differences()
+        equal += not names
+        if names and names[0].startswith("UNSAFE"):
+            unsafe.append((names[0], case))
+            continue
+        for name in names:
+            rule = next((rule for rule in RULES[runtime.name] if name in rule.differences and rule.when(case)), None)
+            if rule:
+                safer[rule.name] += 1
+            else:
+                unlisted[name].append(case)
+    for rule in RULES[runtime.name]:
+        if safer[rule.name]:
+            print(f"{runtime.name}: {safer[rule.name]:5} {rule.name}: {rule.why}")
+    for name, case in sorted(unsafe, key=lambda pair: len(pair[1].end.shown()))[:UNSAFE_SHOWN]:
+        print(f"{runtime.name}: {name} (seed {options.seed})\n{case.show()}")
+    for name, some in unlisted.items():
+        print(f"{runtime.name}: {len(some)} unlisted: {name} (seed {options.seed})")
+        for case in sorted(some, key=lambda case: len(case.end.shown()))[: options.shown]:
+            print(case.show())
+    differ = len(found) - equal - len(unsafe)
+    line = f"{runtime.name}: {len(found)} ends, {equal} equal, {differ} safer, {len(unsafe)} unsafe"
+    if unlisted:
+        line += f", {sum(map(len, unlisted.values()))} differences unlisted"
+    if runtime.absent_points():
+        line += f"; not at {', '.join(runtime.absent_points())}"
+    return f"{line} ({time.monotonic() - began:.0f} s)", not unsafe and not unlisted
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--hookjail", type=pathlib.Path, required=True)
+    parser.add_argument("--tools", type=pathlib.Path, required=True, help="where each runtime is installed, by name")
+    parser.add_argument("--user", required=True, help="who runs them")
+    parser.add_argument("--work", type=pathlib.Path, required=True, help="a directory for the user's home")
+    parser.add_argument("--seed", type=int, default=int(os.environ.get("HOOKJAIL_DIFFERENTIAL_SEED", SEED)))
+    parser.add_argument("--ends", type=int, default=6000, help="how many for each runtime")
+    parser.add_argument("--seconds", type=float, default=480, help="how long one runtime may take, after which it gets no more ends")
+    parser.add_argument("--shown", type=int, default=3, help="how many of each difference without a rule are printed")
+    parser.add_argument("--runtime", action="append", help="this one alone")
+    parser.add_argument("--contract", action="append", default=[], help="RUNTIME=CONTRACT: compare with another contract")
+    parser.add_argument("--break", dest="wrong", action="store_true", help="read one end of each runtime wrongly, which must be found")
+    options = parser.parse_args()
+    options.contracts = dict(pair.split("=", 1) for pair in options.contract)
+    loopback()
+    print(f"seed {options.seed}")
+    table, skipped, is_well = [], [], True
+    for runtime in RUNTIMES:
+        if options.runtime and runtime.name not in options.runtime:
+            continue
+        home = Home(options.work / runtime.name, options.user, options.hookjail)
+        home.make_places()
+        home.write(home.project / ".keep", "")
+        try:
+            runtime.prepare(options, home)
+            line, is_right = compare(runtime, options)
+        except Missing as why:
+            skipped.append(f"{runtime.name}: {why}")
+            continue
+        except AssertionError as error:
+            line, is_right = f"{runtime.name}: {error}", False
+        finally:
+            home.end_all()
+        table.append(line)
+        is_well &= is_right
+        print(line, flush=True)
+    print("\n".join(["", *table]))
+    if skipped:
+        print(f"PART SKIPPED: {'; '.join(skipped)}")
+    if not table:
+        print("SKIP: no runtime is installed")
+        sys.exit(77)
+    sys.exit(not is_well)
+
+
+if __name__ == "__main__":
+    main()
