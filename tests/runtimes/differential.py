@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Random ends of hooks, read by the parsers of real runtimes and by `hookjail interpret`.
 
-A seed makes the ends. No reading of hookjail's may be weaker than the runtime's: what stops there stops here, what asks there asks or
-stops here, and hookjail approves nothing that the runtime does not. Where hookjail is stricter, or reports more, a rule of the table
-below says why; a difference without a rule fails as well.
+A seed makes the ends. No reading of hookjail's may be weaker than the runtime's: a stop there is a stop for hookjail, a question a
+question or a stop, and hookjail approves nothing alone. Where hookjail is stricter or reports more, a rule of the table below gives
+the reason; a difference without a rule fails as well.
 
 Needs root, and a network namespace with nothing but the loopback: runtimes are run as an ordinary user.
 """
@@ -16,6 +16,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import subprocess
 import sys
 import time
@@ -23,19 +24,18 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "testenv"))
 
 from ends import End, Generator
-from home import Home, loopback
+from home import Home, loopback, remove
 from whole import ClaudeCode, Codex, Missing, Reading
 
 HERE = pathlib.Path(__file__).resolve().parent
 SEED = 20261129
 KINDS = {"DENY": "stop", "BLOCK": "stop", "ASK": "ask", "ALLOW": "allow", "NONE": "none"}
-# A runtime that shows no difference between an approval and no decision reads `pass`.
-STRENGTH = {"stop": 2, "ask": 1, "allow": 0, "none": 0, "pass": 0}
+STRENGTH = {"stop": 2, "ask": 1, "allow": 0, "none": 0}
 UNSAFE_SHOWN = 20
 
 
 class Scripted:
-    """A runtime whose own modules are called, of which only the hook's process is played."""
+    """A runtime whose modules are called; only the hook's process is played."""
 
     unread_points = []
 
@@ -92,7 +92,7 @@ RUNTIMES = [
     ClaudeCode(),
 ]
 
-# A plain answer that stops, at a point where it does: a driver that does not see this sees nothing.
+# Plain answers and their kinds: a driver that reads these wrongly reads nothing.
 ANCHORS = {
     "gemini-cli": [
         *((point, 0, '{"decision": "deny", "reason": "r"}', "stop") for point in GEMINI_POINTS[2:8]),
@@ -124,10 +124,10 @@ class Case:
     verdict: dict
 
     def differences(self):
-        """Returns the names of what differs, an unsafe one alone."""
+        """Returns the names of the differences, an unsafe one alone."""
         real, ours = self.real, self.ours
-        if STRENGTH[real.kind] > STRENGTH[ours.kind] or (ours.kind == "allow" and real.kind not in ("allow", "pass")):
-            return [f"UNSAFE: {real.kind}, and {ours.kind} here"]
+        if STRENGTH[real.kind] > STRENGTH[ours.kind] or (ours.kind == "allow" and real.kind != "allow"):
+            return [f"UNSAFE: the runtime has {real.kind}, hookjail {ours.kind}"]
         names = []
         if STRENGTH[real.kind] < STRENGTH[ours.kind]:
             return ["stops" if ours.kind == "stop" else "asks"]
@@ -136,13 +136,14 @@ class Case:
                 names.append("more context" if ours.context else "less context")
             if real.rewrite is not None and real.rewrite != ours.rewrite:
                 names.append("more of a rewrite" if ours.rewrite else "less of a rewrite")
-        if ours.kind in ("stop", "ask") and real.reason is not None and normal(self.real.reason) not in (normal(ours.reason), normal(self.verdict.get("reason"))):
+        reasons = {normal(ours.reason), normal(self.verdict.get("reason"))}
+        if ours.kind in ("stop", "ask") and real.reason is not None and normal(real.reason) not in reasons:
             names.append("reason")
         return names
 
     def show(self):
         verdict = {name: value for name, value in self.verdict.items() if name in SHOWN}
-        return f"  {self.end.shown()}\n    there: {self.real.shown()}\n    here:  {json.dumps(verdict, ensure_ascii=False)}"
+        return f"  {self.end.shown()}\n    runtime:  {self.real.shown()}\n    hookjail: {json.dumps(verdict, ensure_ascii=False)}"
 
 
 SHOWN = [
@@ -152,29 +153,110 @@ SHOWN = [
 
 
 def normal(text):
-    """A reason without what only frames it."""
-    text = (text or "").strip().strip("\ufeff")
-    return "" if text in NO_REASON else text
+    """A reason without its frame."""
+    text = re.sub("\x1b\\[[0-9;]*m", "", text or "").strip().strip("\ufeff")
+    return "" if text in NO_REASON else re.sub("[\ud800-\udfff]", "\ufffd", text)
 
 
-NO_REASON = ["No reason provided", "User confirmation required", "null"]
+# The words of runtimes where a hook gives no reason.
+NO_REASON = ["No reason provided", "User confirmation required", "null", "No stderr output", "Blocked by hook"]
 
 
 class Rule:
     """Why differences of a kind are safe and meant."""
 
-    def __init__(self, name, difference, why, when):
-        self.name, self.differences, self.why, self.when = name, difference.split(", "), why, when
+    def __init__(self, differences, name, why, when=lambda case: True):
+        self.differences, self.name, self.why, self.when = differences.split(", "), name, why, when
 
 
-RULES = {"gemini-cli": [], "qwen-code": [], "codex": [], "claude-code": []}
+def every(*conditions):
+    return lambda case: all(condition(case) for condition in conditions)
+
+
+def not_(condition):
+    return lambda case: not condition(case)
+
+
+def at_points(*points):
+    return lambda case: case.end.point in points
+
+
+def blocked_by(*causes):
+    return lambda case: case.verdict.get("blockedBy") in causes
+
+
+def by_code(*codes):
+    return lambda case: case.end.exit_code in codes and case.verdict.get("blockedBy") == "EXIT_CODE"
+
+
+def lacks(point, member):
+    return lambda case: case.end.point != point or member not in case.verdict
+
+
+def has_failed(case):
+    return case.verdict["failed"] or bool(case.verdict.get("warnings"))
+
+
+def says_to_end(case):
+    return b'"continue"' in case.end.stdout
+
+
+def on_stderr(case):
+    return case.end.exit_code == 0 and not case.end.stdout.strip()
+
+
+def begins_with_mark(case):
+    return case.end.stdout.startswith(b"\xef\xbb\xbf")
+
+
+RULES = {
+    "gemini-cli": [
+        Rule("stops", "exit code 2", "stops with nothing printed too, and beside an object that does not", by_code(2)),
+        Rule("stops", "codes from 3 on", "stop with JSON that is no object too", by_code(3, 127, 255)),
+        Rule("stops, asks", "objects at which Gemini CLI fails", "stop and ask", not_(blocked_by("EXIT_CODE"))),
+        Rule("more context", "context", "is reported at every point", not_(at_points("BeforeAgent", "AfterTool", "SessionStart"))),
+        Rule("more of a rewrite", "rewrites", "are reported at every point", lacks("BeforeTool", "updatedInput")),
+        Rule("less context, less of a rewrite", "answers that are not valid", "give neither context nor rewrites", has_failed),
+        Rule("less context, less of a rewrite", "stderr with exit code 0", "is read for a stop or a question alone", on_stderr),
+        Rule("reason", "the reason of an exit code", "is stderr before stdout", blocked_by("EXIT_CODE")),
+        Rule("reason", "reasons of an invalid answer", "are left out", has_failed),
+    ],
+    "qwen-code": [
+        Rule("stops", "exit code 2", "stops with nothing on stderr too, and beside an object that does not", by_code(2)),
+        Rule("stops", "a block", "stops at every point that can be stopped", at_points("PostToolUse", "TodoCreated", "TodoCompleted")),
+        Rule("stops, asks", "objects at which Qwen Code fails", "stop and ask", not_(blocked_by("EXIT_CODE"))),
+        Rule("more context", "context", "is reported at every point"),
+        Rule("more of a rewrite", "rewrites", "are reported at every point"),
+        Rule("less context, less of a rewrite", "answers that are not valid", "give neither context nor rewrites", has_failed),
+        Rule("reason", "reasons of an invalid answer", "are left out", has_failed),
+    ],
+    "codex": [
+        Rule("stops", "PreCompact", "is stopped by a block and by exit code 2 too", at_points("PreCompact")),
+        Rule("stops", "continue: false", "counts beside members that cannot be read", blocked_by("CONTINUE_FALSE")),
+        Rule("reason", "continue: false", "without a reason has no text of hookjail's own", blocked_by("CONTINUE_FALSE")),
+        Rule("more context", "context", "is taken at every point, beside any rewrite, and with lone surrogates replaced"),
+        Rule("less context", "answers that are not valid", "give no context", has_failed),
+        Rule("less context", "a byte order mark", "is no text", begins_with_mark),
+    ],
+    "claude-code": [
+        Rule("stops", "exit code 2 at PermissionRequest", "refuses", every(at_points("PermissionRequest"), by_code(2))),
+        Rule("stops", "a block at PermissionRequest", "refuses", every(at_points("PermissionRequest"), blocked_by("DECISION"))),
+        Rule("stops", "continue: false", "stops a call and the end of a turn too", says_to_end),
+        Rule("reason", "continue: false", "has the reason beside it", says_to_end),
+        Rule("stops, asks", "a stop or a question", "counts beside a member that cannot be read", has_failed),
+        Rule("more context", "several objects", "are text", at_points("UserPromptSubmit")),
+        Rule("less context, less of a rewrite", "answers that are not valid", "give neither context nor rewrites", has_failed),
+        Rule("reason", "reasons of an invalid answer", "are left out", has_failed),
+    ],
+}
 
 
 def interpreted(hookjail, contract, ends):
-    """Yields what `hookjail interpret` says of each end."""
+    """Yields the verdict of `hookjail interpret` on each end, and its reading."""
     lines = []
     for end in ends:
-        one = {"name": "hook", **end.fields(), "stdout_b64": base64.b64encode(end.stdout).decode(), "stderr": end.stderr.decode()}
+        stdout = base64.b64encode(end.stdout).decode()
+        one = {"name": "hook", **end.fields(), "stdout_b64": stdout, "stderr": end.stderr.decode()}
         lines.append(json.dumps({"id": end.id, "contract": contract, "point": end.point, "ends": [one]}))
     process = subprocess.run([hookjail, "interpret"], input="\n".join(lines) + "\n", capture_output=True, text=True)
     answers = [json.loads(line) for line in process.stdout.split("\n")[:-1]]
@@ -197,10 +279,18 @@ def cases(runtime, options, ends):
     """Returns the ends that the runtime read, with both readings."""
     real = dict(runtime.read(ends))
     read = [end for end in ends if end.id in real]
-    found = []
-    for end, (_, verdict, ours) in zip(read, interpreted(options.hookjail, options.contracts.get(runtime.name, runtime.contract), read)):
-        found.append(Case(end, real[end.id], ours, verdict))
-    return found
+    contract = options.contracts.get(runtime.name, runtime.contract)
+    answers = interpreted(options.hookjail, contract, read)
+    return [Case(end, real[end.id], ours, verdict) for end, (_, verdict, ours) in zip(read, answers)]
+
+
+def control(runtime, found):
+    """Reads one end wrongly. Returns a line for the table, and whether that is found."""
+    case = next(case for case in found if case.real.kind == case.ours.kind == "stop" and not case.differences())
+    case.ours = dataclasses.replace(case.ours, kind="none")
+    names = case.differences()
+    is_found = bool(names) and names[0].startswith("UNSAFE")
+    return f"{runtime.name}: a wrong reading is {'found' if is_found else 'NOT found'}: {case.end.shown()}", is_found
 
 
 def compare(runtime, options):
@@ -210,7 +300,8 @@ def compare(runtime, options):
     readings = dict(runtime.read(anchors))
     for anchor, (*_, kind) in zip(anchors, ANCHORS[runtime.name]):
         if readings.get(anchor.id) is None or readings[anchor.id].kind != kind:
-            raise AssertionError(f"its driver reads a plain answer wrongly: {anchor.shown()}: {readings.get(anchor.id)}, not {kind}")
+            reading = readings.get(anchor.id)
+            raise AssertionError(f"its driver reads a plain answer wrongly: {anchor.shown()}: {reading}, not {kind}")
     generator = Generator(random.Random(f"{options.seed} {runtime.name}"), runtime.contract, runtime.points)
     found = []
     runtime.until = time.monotonic() + options.seconds
@@ -219,10 +310,7 @@ def compare(runtime, options):
         if time.monotonic() > runtime.until:
             break
     if options.wrong:
-        for case in found:
-            if case.real.kind == case.ours.kind == "stop":
-                case.ours = dataclasses.replace(case.ours, kind="none")
-                break
+        return control(runtime, found)
     unsafe, safer, unlisted, equal = [], collections.Counter(), collections.defaultdict(list), 0
     for case in found:
         names = case.differences()
@@ -258,7 +346,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--hookjail", type=pathlib.Path, required=True)
     parser.add_argument("--tools", type=pathlib.Path, required=True, help="where each runtime is installed, by name")
-    parser.add_argument("--user", required=True, help="who runs them")
+    parser.add_argument("--user", required=True, help="the ordinary user that runs them")
     parser.add_argument("--work", type=pathlib.Path, required=True, help="a directory for the user's home")
     parser.add_argument("--seed", type=int, default=int(os.environ.get("HOOKJAIL_DIFFERENTIAL_SEED", SEED)))
     parser.add_argument("--ends", type=int, default=6000, help="how many for each runtime")
@@ -266,16 +354,20 @@ def main():
     parser.add_argument("--shown", type=int, default=3, help="how many of each difference without a rule are printed")
     parser.add_argument("--runtime", action="append", help="this one alone")
     parser.add_argument("--contract", action="append", default=[], help="RUNTIME=CONTRACT: compare with another contract")
-    parser.add_argument("--break", dest="wrong", action="store_true", help="read one end of each runtime wrongly, which must be found")
+    parser.add_argument("--break", dest="wrong", action="store_true", help="read one end of each runtime wrongly: passes if that is found")
     options = parser.parse_args()
     options.contracts = dict(pair.split("=", 1) for pair in options.contract)
     loopback()
+    # Not all bytes of ends are characters.
+    sys.stdout.reconfigure(errors="backslashreplace")
     print(f"seed {options.seed}")
-    table, skipped, is_well = [], [], True
+    table, skipped, failed = [], [], 0
     for runtime in RUNTIMES:
         if options.runtime and runtime.name not in options.runtime:
             continue
         home = Home(options.work / runtime.name, options.user, options.hookjail)
+        if home.home.exists():
+            remove(home.home)
         home.make_places()
         home.write(home.project / ".keep", "")
         try:
@@ -288,16 +380,18 @@ def main():
             line, is_right = f"{runtime.name}: {error}", False
         finally:
             home.end_all()
+            remove(home.home)
         table.append(line)
-        is_well &= is_right
+        failed += not is_right
         print(line, flush=True)
     print("\n".join(["", *table]))
+    print(f"test result: {len(table) - failed} passed; {failed} failed; {len(skipped)} ignored;")
     if skipped:
         print(f"PART SKIPPED: {'; '.join(skipped)}")
     if not table:
         print("SKIP: no runtime is installed")
         sys.exit(77)
-    sys.exit(not is_well)
+    sys.exit(failed > 0)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Random ends of hooks: what a hook printed, and how it ended.
+"""Random ends of hooks: both streams, and an exit code or a signal.
 
 Most are nearly right: answers of several contracts, in which a member is wrong, missing or strange, and texts that begin like one.
 """
@@ -6,14 +6,19 @@ Most are nearly right: answers of several contracts, in which a member is wrong,
 import base64
 import dataclasses
 import json
+import re
 
 CODES = [0, 1, 2, 3, 127, 255]
 WORDS = ["allow", "approve", "deny", "block", "ask", "defer"]
 ODD_WORDS = ["", "Deny", "DENY", " deny", "deny ", "no", "reject", "halt"]
-TEXTS = ["no rm -rf here", "because", "a\nb", "  spaced  ", "é ✓", "<b>", "", " ", "No reason provided", "\x1b[31mred\x1b[0m", "{", "null"]
+TEXTS = [
+    "no rm -rf here", "because", "a\nb", "  spaced  ", "é ✓", "<b>", "", " ", "No reason provided", "\x1b[31mred\x1b[0m", "{", "null",
+]
 OBJECTS = [{}, {"command": "echo safe"}, {"a": 1}, {"a": {"b": [1, 2.5, None]}}]
-ANYTHING = [None, True, False, 0, 1, -1, 2.5, 1e300, 12345678901234567890, "", "x", "true", "false", [], ["deny"], [{}], {}, {"a": 1}, *WORDS]
-# Members of any contract's answer, and what belongs there.
+ANYTHING = [
+    None, True, False, 0, 1, -1, 2.5, 1e300, 12345678901234567890, "", "x", "true", "false", [], ["deny"], [{}], {}, {"a": 1}, *WORDS,
+]
+# Members of any contract's answer, and values that belong there.
 TOP = {
     "continue": [True, False, False, False],
     "decision": [*WORDS, "block", "block", "deny", "ask", *ODD_WORDS],
@@ -55,10 +60,10 @@ PERMISSION = {
     "updatedInput": OBJECTS,
     "updatedPermissions": [[], [{"type": "setMode", "mode": "default", "destination": "session"}]],
 }
-# What a contract has: of its answer, and of `hookSpecificOutput` at a point, or at those that are not named.
+# Members that a contract has in `hookSpecificOutput` at a point; at points that are not named context alone.
 COMMON = ["continue", "decision", "reason", "stopReason", "suppressOutput", "systemMessage"]
 PRE_TOOL = ["additionalContext", "permissionDecision", "permissionDecision", "permissionDecisionReason", "updatedInput"]
-OWN = {
+KNOWN = {
     "claude_code": {"PreToolUse": PRE_TOOL, "PermissionRequest": [], "PostToolUse": ["additionalContext", "updatedToolOutput"]},
     "codex": {"PreToolUse": PRE_TOOL, "PermissionRequest": [], "PostToolUse": ["additionalContext", "updatedMCPToolOutput"]},
     "gemini_cli": {
@@ -75,7 +80,7 @@ OWN = {
 
 @dataclasses.dataclass
 class End:
-    """How a hook ended at a point. A signal ended it where it has no exit code."""
+    """An end of a hook at a point. Without an exit code a signal ended the hook."""
 
     id: int
     point: str
@@ -100,6 +105,7 @@ class End:
 
 def show(data):
     text = data.decode(errors="backslashreplace")
+    text = re.sub(r'(\[|\]|\}|\{"a":)\1{8,}', lambda run: f"{run[1]}<{len(run[0]) // len(run[1])} times>", text)
     return text if len(text) <= 600 else f"{text[:300]} … {text[-200:]} ({len(text)} characters)"
 
 
@@ -107,7 +113,7 @@ class Generator:
     """Makes ends at the points of a contract."""
 
     def __init__(self, random, contract, points):
-        self.random, self.own, self.points = random, OWN[contract], points
+        self.random, self.known, self.points = random, KNOWN[contract], points
         self.count = 0
 
     def end(self, point=None):
@@ -117,7 +123,7 @@ class Generator:
         stdout, stderr = self.stream(point), b""
         chance = self.random.random()
         if chance < 0.25:
-            # Most of what is printed there is text.
+            # Mostly text.
             stderr = self.stream(point) if self.random.random() < 0.4 else self.random.choice(TEXTS).encode()
             if self.random.random() < 0.5:
                 stdout = b""
@@ -125,7 +131,7 @@ class Generator:
         return End(self.count, point, code, stdout, stderr.decode(errors="ignore").encode())
 
     def stream(self, point):
-        """Returns what a hook prints."""
+        """Returns the bytes of a stream."""
         form = self.random.choices(
             [self.nothing, self.text, self.document, self.answer], [8, 8, 14, 70],
         )[0]
@@ -165,20 +171,20 @@ class Generator:
         return f'{{"unknown":{deep}{"," if rest.strip() else ""}{rest}}}'
 
     def answer(self, point):
-        is_own = self.random.random() < 0.75
-        top = {name: TOP[name] for name in COMMON} if is_own else TOP
+        is_known = self.random.random() < 0.75
+        top = {name: TOP[name] for name in COMMON} if is_known else TOP
         members = self.members(top, self.random.choices([0, 1, 2, 3, 4], [12, 38, 28, 14, 8])[0])
-        if self.random.random() < (0.7 if point in self.own else 0.4):
-            members.append(("hookSpecificOutput", self.specific(point, is_own)))
+        if self.random.random() < (0.7 if point in self.known else 0.4):
+            members.append(("hookSpecificOutput", self.specific(point, is_known)))
         return self.written(members)
 
-    def specific(self, point, is_own):
+    def specific(self, point, is_known):
         if self.random.random() < 0.05:
             return self.random.choice(ANYTHING)
-        names = self.own.get(point, ["additionalContext"]) if is_own else list(SPECIFIC)
+        names = self.known.get(point, ["additionalContext"]) if is_known else list(SPECIFIC)
         count = self.random.choices([0, 1, 2, 3], [10, 45, 30, 15])[0]
         members = self.members({name: SPECIFIC[name] for name in names}, count) if names else []
-        if self.random.random() < (0.9 if names == [] else 0.03 if is_own else 0.35):
+        if self.random.random() < (0.9 if names == [] else 0.03 if is_known else 0.35):
             decision = dict(self.members(PERMISSION, self.random.choice([0, 1, 1, 2, 3])))
             if self.random.random() < 0.7:
                 decision["behavior"] = self.random.choice(PERMISSION["behavior"])
@@ -203,7 +209,7 @@ class Generator:
         return chosen
 
     def written(self, members):
-        """Returns an object as text, in one of the ways in which it can be written."""
+        """Returns an object as text, written in one of several ways."""
         text = Members(members).text()
         if self.random.random() < 0.05:
             text = text.replace('"deny"', '"d\\u0065ny"').replace('"decision"', '"decisio\\u006e"')

@@ -1,4 +1,4 @@
-"""Runtimes that are run whole, against a model that is played: many ends in one process, each read from what the runtime does."""
+"""Runtimes that are run whole, against a model that is played: many ends in one process, each read from the runtime's doings."""
 
 import contextlib
 import dataclasses
@@ -11,9 +11,9 @@ import time
 
 from model import FINAL, Model, reply
 
-# How long what the runtime has to do for one batch may take, seconds.
+# Seconds that a runtime has for one batch.
 BATCH = 60
-# How long after a hook's end its runtime may take to act on it, seconds.
+# Seconds that a runtime has to act on a hook's end.
 SETTLED = 0.3
 
 
@@ -23,7 +23,7 @@ class Missing(Exception):
 
 @dataclasses.dataclass
 class Reading:
-    """What an end means: `stop`, `ask`, `allow` or `none`, and what comes with it. Of what is `None` the runtime shows nothing."""
+    """The meaning of an end: `stop`, `ask`, `allow` or `none`, and more. The runtime shows nothing of members that are `None`."""
 
     kind: str
     context: bool | None = False
@@ -34,10 +34,13 @@ class Reading:
         return json.dumps({name: value for name, value in dataclasses.asdict(self).items() if value}, ensure_ascii=False)
 
 
-# Stands before the number of an end in what a hook of Claude Code is told.
+# Plain answers.
+BLOCK = '{"decision": "block", "reason": "r"}'
+PERMISSION = '{"hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": {"behavior": "%s"}}}'
+# Stands before the number of an end in events for a hook of Claude Code.
 MARK = "slot-number-"
 
-# Prints and ends as the files of a slot say. What is on stdin has to be read: a runtime may fail at a hook that does not.
+# Prints and ends as the files of a slot have it. Stdin has to be read: a runtime may fail at a hook that leaves some.
 HOOK = """#!/bin/sh
 read -r event || :
 {choose}
@@ -94,7 +97,7 @@ class Whole:
 
     def start(self, command, more, directory):
         self.stop()
-        own = self.options.tools / "node/node_modules/node/bin"
+        programs = self.options.tools / "node/node_modules/node/bin"
         self.lines = queue.Queue()
         self.process = subprocess.Popen(
             [str(word) for word in command],
@@ -102,7 +105,7 @@ class Whole:
             env={
                 "HOME": str(self.home.home),
                 "LANG": "C.UTF-8",
-                "PATH": f"{own}:/usr/bin:/bin",
+                "PATH": f"{programs}:/usr/bin:/bin",
                 "SHELL": "/bin/sh",
                 "TMPDIR": str(self.home.home / "tmp"),
                 **more,
@@ -145,7 +148,7 @@ class Whole:
 
 
 class Codex(Whole):
-    """Its server reports each hook's run by itself, so that very many run at once."""
+    """The server reports each hook's run by itself, so that very many run at once."""
 
     name = contract = "codex"
     points = [
@@ -154,10 +157,10 @@ class Codex(Whole):
     ]
     unread_points = ["SubagentStart", "SubagentStop", "SessionEnd", "PreModelRequest", "PostModelRequest", "StopFailure"]
     anchors = [
-        *((point, 0, '{"decision": "block", "reason": "r"}', "stop") for point in ("UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop")),
+        *((point, 0, BLOCK, "stop") for point in ("UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop")),
         *((point, 0, '{"continue": false}', "stop") for point in ("SessionStart", "PreCompact", "PostCompact")),
-        ("PermissionRequest", 0, '{"hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": {"behavior": "deny"}}}', "stop"),
-        ("PermissionRequest", 0, '{"hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": {"behavior": "allow"}}}', "allow"),
+        ("PermissionRequest", 0, PERMISSION % "deny", "stop"),
+        ("PermissionRequest", 0, PERMISSION % "allow", "allow"),
         ("PermissionRequest", 0, "", "none"),
     ]
     width = 40
@@ -197,7 +200,7 @@ enabled = false
         self.ask("config/batchWrite", {"edits": [{"keyPath": "hooks.state", "mergeStrategy": "upsert", "value": trust}]})
 
     def ask(self, method, params):
-        """Makes a request, and returns the answer to it."""
+        """Makes a request, and returns its answer."""
         self.asked += 1
         number = self.asked
         self.send({"id": number, "method": method, "params": params})
@@ -224,13 +227,18 @@ enabled = false
             self.fill(slot, ends[slot] if slot < len(ends) else None)
         runs, _ = self.thread(point)
         if len(runs) < self.width:
+            # Once more: the machine may have been slow.
+            runs, _ = self.thread(point)
+        if len(runs) < self.width:
             raise AssertionError(f"{point}: {len(runs)} of {self.width} hooks ran")
         for slot, end in enumerate(ends):
             yield end.id, self.reading(runs[slot], end)
 
     def reading(self, run, end):
-        texts = {kind: [entry["text"] for entry in run["entries"] if entry["kind"] == kind] for kind in ("feedback", "stop", "context")}
-        more = {"context": any(text.strip() for text in texts["context"]), "reason": "\n".join(texts["stop"] or texts["feedback"])}
+        def texts(kind):
+            return "\n".join(entry["text"] for entry in run["entries"] if entry["kind"] == kind)
+
+        more = {"context": texts("context").strip() != "", "reason": texts("stop") or texts("feedback")}
         if run["status"] in ("blocked", "stopped"):
             return Reading("stop", **more)
         if run["status"] == "failed" or end.point not in ("PreToolUse", "PermissionRequest") or b"allow" not in end.stdout:
@@ -239,10 +247,14 @@ enabled = false
         for slot in range(self.width):
             self.fill(slot, end if slot == 0 else None)
         _, seen = self.thread(end.point)
-        return Reading("none" if seen["asked"] else "allow", rewrite=seen["command"] is not None and COMMAND not in seen["command"], **more)
+        is_rewritten = seen["command"] is not None and COMMAND not in seen["command"]
+        return Reading("none" if seen["asked"] else "allow", rewrite=is_rewritten, **more)
+
+    def interrupt(self, name, turn):
+        self.send({"id": f"interrupt {name}", "method": "turn/interrupt", "params": {"threadId": name, "turnId": turn}})
 
     def thread(self, point):
-        """Has the hooks of a point run, and returns their runs by slot, and what became of the call."""
+        """Has the hooks of a point run, and returns their runs by slot, and the fate of the call."""
         self.model.forget()
         policy = {"approvalPolicy": "untrusted"} if point in ("PreToolUse", "PermissionRequest") else {}
         name = self.ask("thread/start", {"cwd": str(self.places[point]), **policy})["thread"]["id"]
@@ -258,13 +270,13 @@ enabled = false
             if method == "hook/completed" and params["run"]["eventName"].lower() == point.lower():
                 runs.setdefault(params["run"]["displayOrder"], params["run"])
                 if point == "Stop" and len(runs) == self.width:
-                    # A stop has it go on, and on.
-                    self.send({"id": f"interrupt {name}", "method": "turn/interrupt", "params": {"threadId": name, "turnId": params["turnId"]}})
+                    # After a stop the turn goes on, and on.
+                    self.interrupt(name, params["turnId"])
             elif method == "item/started" and params["item"]["type"] == "commandExecution":
                 seen["command"] = params["item"]["command"]
                 if point == "Interrupt" and not is_interrupted:
                     is_interrupted = True
-                    self.send({"id": f"interrupt {name}", "method": "turn/interrupt", "params": {"threadId": name, "turnId": params["turnId"]}})
+                    self.interrupt(name, params["turnId"])
             elif method.endswith("/requestApproval"):
                 seen["asked"] = True
                 self.send({"id": message["id"], "result": {"decision": "decline"}})
@@ -291,20 +303,19 @@ class ClaudeCode(Whole):
     choose = """slot=${{event#*slot-number-}}
 slot={slots}/${{slot%%[!0-9]*}}
 [ -e "$slot.code" ] || exit 0"""
-    permission = '{"hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": {"behavior": "%s"}}}'
     anchors = [
         ("PreToolUse", 2, "", "stop"),
-        ("PreToolUse", 0, '{"decision": "block", "reason": "r"}', "stop"),
+        ("PreToolUse", 0, BLOCK, "stop"),
         ("PreToolUse", 0, '{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "ask"}}', "ask"),
         ("PreToolUse", 0, '{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "allow"}}', "allow"),
         ("PreToolUse", 0, "", "none"),
-        ("PermissionRequest", 0, permission % "deny", "stop"),
-        ("PermissionRequest", 0, permission % "allow", "allow"),
+        ("PermissionRequest", 0, PERMISSION % "deny", "stop"),
+        ("PermissionRequest", 0, PERMISSION % "allow", "allow"),
         ("PermissionRequest", 0, "", "none"),
-        *((point, 0, '{"decision": "block", "reason": "r"}', "stop") for point in ("UserPromptSubmit", "PostToolUse", "Stop")),
+        *((point, 0, BLOCK, "stop") for point in ("UserPromptSubmit", "PostToolUse", "Stop")),
         *((point, 0, "{}", "none") for point in ("UserPromptSubmit", "PostToolUse", "Stop")),
     ]
-    # How many ends one process reads, since what the model is sent grows with each, and how many calls are in one message.
+    # Ends that one process reads, as requests grow with each, and calls in one message.
     width, calls = 120, 30
 
     def prepare(self, options, home):
@@ -314,7 +325,7 @@ slot={slots}/${{slot%%[!0-9]*}}
         self.set_up(options, home, Planned())
         self.places = {point: home.home / "projects" / point for point in dict.fromkeys(self.points)}
         for point, place in self.places.items():
-            # A block at the end of a turn has it go on, to an end at which nothing may be said.
+            # After a block the turn goes on, to another end, at which the hook has to be silent.
             command = f"exec {home.home}/hook.sh - {'once' if point == 'Stop' else ''}"
             hook = {"type": "command", "command": command, "timeout": BATCH}
             home.write(place / ".claude/settings.json", json.dumps({"hooks": {point: [{"hooks": [hook]}]}}))
@@ -344,13 +355,18 @@ slot={slots}/${{slot%%[!0-9]*}}
             width = self.calls if point in ("PreToolUse", "PermissionRequest") else 1
             read = self.turn(point, left[:width])
             if not read:
+                # Once more: the machine may have been slow.
+                self.stop()
+                self.begin(point)
+                read = self.turn(point, left[:1])
+            if not read:
                 raise AssertionError(f"nothing comes of {left[0].shown()}")
-            yield from read.items()
+            yield from ((number, reading) for number, reading in read.items() if reading)
             left = [end for end in left if end.id not in read]
 
     def begin(self, point):
-        self.told = count([])
-        words = ["-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose", "--permission-prompt-tool", "stdio"]
+        lines = ["--input-format", "stream-json", "--output-format", "stream-json", "--verbose"]
+        words = ["-p", *lines, "--permission-prompt-tool", "stdio"]
         more = {
             "ANTHROPIC_API_KEY": "fake",
             "ANTHROPIC_BASE_URL": self.model.address,
@@ -388,7 +404,8 @@ slot={slots}/${{slot%%[!0-9]*}}
                 number, asked = int(message["request"]["tool_use_id"].rpartition("_")[2]), message["request"]
                 is_asked = asked.get("decision_reason_type") == "hook"
                 is_rewritten = asked["input"].get("command") != self.line(number)
-                read[number] = Reading("ask" if is_asked else "none", None, is_rewritten, asked.get("decision_reason") if is_asked else "")
+                reason = asked.get("decision_reason") if is_asked else ""
+                read[number] = Reading("ask" if is_asked else "none", None, is_rewritten, reason)
                 if point == "PermissionRequest":
                     # Asked beside the hook, which may still decide.
                     held = message["request_id"], limit, number
@@ -420,7 +437,7 @@ slot={slots}/${{slot%%[!0-9]*}}
         self.send({"type": "control_response", "response": {"subtype": "success", "request_id": request, "response": answer}})
 
     def results(self, message, read):
-        """Reads what came of calls about which nothing was asked."""
+        """Reads the results of calls about which nothing was asked."""
         decisions = {one["id"]: one.get("permission_decision", {}) for one in message.get("tool_result_meta", [])}
         for part in message["message"]["content"]:
             if not isinstance(part, dict) or part.get("type") != "tool_result":
@@ -431,25 +448,26 @@ slot={slots}/${{slot%%[!0-9]*}}
                 continue
             if decision.get("decision") == "accept":
                 read[number] = Reading("allow", None, content != f"{MARK}{number}", "")
+            elif "updatedInput that failed schema validation" in content:
+                # Whether the call would have been made cannot be seen.
+                read[number] = None
             elif decision.get("source") == "hook":
                 read[number] = Reading("stop", None, None, without_frame(content))
 
     def followed(self, point, outcome):
-        """Reads what the model was told after the hook."""
+        """Reads the model's requests after the hook."""
         turns = [asked["messages"] for asked in self.model.asked if asked["is_turn"]]
-        # What hooks add stays, in one message: new is what is there more often than before.
-        before, self.told = self.told, count(turns[-1]) if turns else self.told
-        if point == "PostToolUse":
-            before = count(turns[0])
-        more = {name: self.told[name] > before[name] for name in self.told}
-        if point == "UserPromptSubmit" and turns:
+        if point == "UserPromptSubmit":
+            if not turns:
+                return Reading("stop", reason=without_frame(outcome.get("reason") or ""))
             prompt = max(number for number, (role, text) in enumerate(turns[0]) if role == "user" and MARK in text)
             return Reading("none", count(turns[0][prompt:])["context"] > 0)
-        if point == "UserPromptSubmit":
-            return Reading("stop", reason=without_frame(outcome.get("reason") or ""))
+        # Texts of all hooks are put together in one message: new ones are there more often than before.
+        first, last = count(turns[0]), count(turns[-1])
+        is_blocked, is_told = (last[name] > first[name] for name in ("block", "context"))
         if point == "Stop":
-            return Reading("stop" if more["block"] else "none", None, None, None)
-        return Reading("stop" if len(turns) < 2 or more["block"] else "none", more["context"], None, None)
+            return Reading("stop" if is_blocked else "none", None, None, None)
+        return Reading("stop" if is_blocked or len(turns) < 2 else "none", is_told, None, None)
 
     @staticmethod
     def line(number):
@@ -457,13 +475,16 @@ slot={slots}/${{slot%%[!0-9]*}}
 
 
 def count(messages):
-    """Counts what hooks add to what the model is told."""
+    """Counts the texts of hooks in a request."""
     text = "\n".join(text for _, text in messages)
-    patterns = {"block": r"hook blocking error from command: |Stop hook feedback:", "context": r"hook (?:additional context|success): \s*\S"}
+    patterns = {
+        "block": r"hook blocking error from command: |Stop hook feedback:",
+        "context": r"hook (?:additional context|success): \s*\S",
+    }
     return {name: len(re.findall(pattern, text)) for name, pattern in patterns.items()}
 
 
 def without_frame(text):
-    """Takes from a reason what Claude Code puts before it."""
+    """Takes Claude Code's frame from a reason."""
     text = re.sub(r"^(PreToolUse|PermissionRequest):\w+ hook error: ", "", text)
     return re.sub(r"^\[exec [^\]]*\]: ", "", text)

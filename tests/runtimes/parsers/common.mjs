@@ -1,5 +1,5 @@
-// What drivers of runtimes in JavaScript share: a runtime's own modules with further names exported, a child process that ends as
-// it is given, and a loop that reads ends as JSON lines and answers each with a reading.
+// Shared by drivers of runtimes in JavaScript: a runtime's modules with further names exported, a child process that ends as asked,
+// and a loop that reads ends as JSON lines and answers each with a reading.
 
 import child_process from "node:child_process";
 import { EventEmitter } from "node:events";
@@ -87,7 +87,7 @@ export function anything(given) {
   });
 }
 
-/** Reads ends and answers each with `id` and what `read` says of it. */
+/** Answers each end with its `id` and the reading that `read` makes. */
 export async function serve(read) {
   for await (const line of readline.createInterface({ input: process.stdin })) {
     current = JSON.parse(line);
@@ -97,7 +97,7 @@ export async function serve(read) {
   process.exit(0);
 }
 
-/** A reading, of which what is missing is nothing. */
+/** A reading; members that are not given are empty. */
 export function reading(kind, { context = undefined, rewrite = undefined, reason = undefined } = {}) {
   return {
     kind,

@@ -32,7 +32,7 @@ const request = () => ({ model: "m", contents: [{ role: "user", parts: [{ text: 
 const answer = () => ({ candidates: [{ index: 0, content: { role: "model", parts: [{ text: "t" }] } }] });
 const tool = { build: (params) => ({ params }) };
 
-/** What of an output nothing at the point reads but its texts. */
+/** The reading of an output that neither stops nor asks. */
 function passed(output, more = {}) {
   return reading(output ? "allow" : "none", more);
 }
@@ -49,28 +49,28 @@ system.hookAggregator.aggregateResults = (...given) => {
 
 const readers = {
   async BeforeTool() {
-    const said = await evaluateBeforeToolHook(config, tool, { name: "t" }, { params: { a: 1 } });
-    if (said.status === "error") {
+    const outcome = await evaluateBeforeToolHook(config, tool, { name: "t" }, { params: { a: 1 } });
+    if (outcome.status === "error") {
       return reading("stop", { reason: last.getEffectiveReason() });
     }
-    const more = { rewrite: said.modifiedArgs, reason: last?.reason };
-    return said.hookDecision === "ask" ? reading("ask", more) : passed(last, more);
+    const more = { rewrite: outcome.modifiedArgs, reason: last?.reason };
+    return outcome.hookDecision === "ask" ? reading("ask", more) : passed(last, more);
   },
   async AfterTool() {
     const invocation = { params: {}, execute: async () => ({ llmContent: "result", returnDisplay: "" }) };
-    const said = await executeToolWithHooks(invocation, "t", undefined, tool, undefined, {}, config, undefined, true);
-    if (said.error) {
-      return reading("stop", { reason: said.error.message });
+    const outcome = await executeToolWithHooks(invocation, "t", undefined, tool, undefined, {}, config, undefined, true);
+    if (outcome.error) {
+      return reading("stop", { reason: outcome.error.message });
     }
-    return passed(last, { context: said.llmContent === "result" ? "" : last.getAdditionalContext(), reason: last?.reason });
+    return passed(last, { context: outcome.llmContent === "result" ? "" : last.getAdditionalContext(), reason: last?.reason });
   },
   async BeforeAgent() {
     const client = anything({ config, hookStateMap: new Map() });
-    const said = await GeminiClient.prototype.fireBeforeAgentHookSafe.call(client, [{ text: "t" }], "p");
-    if (said?.type) {
-      return reading("stop", { reason: said.value.reason });
+    const outcome = await GeminiClient.prototype.fireBeforeAgentHookSafe.call(client, [{ text: "t" }], "p");
+    if (outcome?.type) {
+      return reading("stop", { reason: outcome.value.reason });
     }
-    return passed(last, { context: said?.additionalContext, reason: last?.reason });
+    return passed(last, { context: outcome?.additionalContext, reason: last?.reason });
   },
   async AfterAgent() {
     const output = await system.fireAfterAgentEvent("t", "t");
@@ -81,20 +81,20 @@ const readers = {
   },
   async BeforeModel() {
     const asked = request();
-    const said = await system.fireBeforeModelEvent(asked);
-    if (said.blocked) {
-      return reading("stop", { reason: said.reason });
+    const outcome = await system.fireBeforeModelEvent(asked);
+    if (outcome.blocked) {
+      return reading("stop", { reason: outcome.reason });
     }
-    const isRewritten = said.modifiedContents !== undefined && Boolean(last.hookSpecificOutput?.llm_request);
+    const isRewritten = outcome.modifiedContents !== undefined && Boolean(last.hookSpecificOutput?.llm_request);
     return passed(last, { rewrite: isRewritten || undefined, reason: last?.reason });
   },
   async AfterModel() {
     const given = answer();
-    const said = await system.fireAfterModelEvent(request(), given);
-    if (said.stopped || said.blocked) {
-      return reading("stop", { reason: said.reason });
+    const outcome = await system.fireAfterModelEvent(request(), given);
+    if (outcome.stopped || outcome.blocked) {
+      return reading("stop", { reason: outcome.reason });
     }
-    return passed(last, { rewrite: said.response === given ? undefined : true, reason: last?.reason });
+    return passed(last, { rewrite: outcome.response === given ? undefined : true, reason: last?.reason });
   },
   async BeforeToolSelection() {
     await system.fireBeforeToolSelectionEvent(request());

@@ -57,13 +57,13 @@ const bus = {
   },
 };
 
-/** What of an output nothing stops. */
+/** The reading of the last output where nothing stops. */
 function passed(more = {}) {
   const allows = last?.isAllowed ? last.isAllowed() : ["allow", "approve"].includes(last?.decision);
   return reading(allows ? "allow" : "none", { reason: last?.getPermissionDecisionReason?.() ?? last?.reason, ...more });
 }
 
-/** What a text for the model says of an output, or nothing where it cannot be read. */
+/** The text of an output for the model, or nothing where Qwen Code fails at reading one. */
 function contextOf(output) {
   try {
     return output?.getAdditionalContext();
@@ -113,36 +113,36 @@ function todo(fired) {
 
 const readers = {
   async PreToolUse() {
-    const said = await firePreToolUseHook(bus, "t", {}, "i", "default");
-    if (!said.shouldProceed) {
-      return reading(said.blockType === "ask" ? "ask" : "stop", { reason: said.blockReason });
+    const outcome = await firePreToolUseHook(bus, "t", {}, "i", "default");
+    if (!outcome.shouldProceed) {
+      return reading(outcome.blockType === "ask" ? "ask" : "stop", { reason: outcome.blockReason });
     }
-    return said.hookError ? reading("none") : passed({ context: said.additionalContext });
+    return outcome.hookError ? reading("none") : passed({ context: outcome.additionalContext });
   },
   async PermissionRequest() {
-    const said = await firePermissionRequestHook(bus, "t", {}, "default");
-    if (!said.hasDecision) {
+    const outcome = await firePermissionRequestHook(bus, "t", {}, "default");
+    if (!outcome.hasDecision) {
       return reading("none");
     }
-    return said.shouldAllow
-      ? reading("allow", { rewrite: said.updatedInput || undefined })
-      : reading("stop", { reason: said.denyMessage });
+    return outcome.shouldAllow
+      ? reading("allow", { rewrite: outcome.updatedInput || undefined })
+      : reading("stop", { reason: outcome.denyMessage });
   },
   async PostToolUse() {
-    const said = await firePostToolUseHook(bus, "t", {}, {}, "i", "default");
-    return said.shouldStop ? reading("stop", { reason: said.stopReason }) : passed({ context: said.additionalContext });
+    const outcome = await firePostToolUseHook(bus, "t", {}, {}, "i", "default");
+    return outcome.shouldStop ? reading("stop", { reason: outcome.stopReason }) : passed({ context: outcome.additionalContext });
   },
   async PostToolUseFailure() {
-    const said = await firePostToolUseFailureHook(bus, "i", "t", {}, "e", false, "default");
-    return passed({ context: said.additionalContext });
+    const outcome = await firePostToolUseFailureHook(bus, "i", "t", {}, "e", false, "default");
+    return passed({ context: outcome.additionalContext });
   },
   async PostToolBatch() {
-    const said = await firePostToolBatchHook(bus, []);
-    return said.shouldStop ? reading("stop", { reason: said.stopReason }) : passed({ context: said.additionalContext });
+    const outcome = await firePostToolBatchHook(bus, []);
+    return outcome.shouldStop ? reading("stop", { reason: outcome.stopReason }) : passed({ context: outcome.additionalContext });
   },
   async Notification() {
-    const said = await fireNotificationHook(bus, "m", "permission_prompt", "t");
-    return passed({ context: said.additionalContext });
+    const outcome = await fireNotificationHook(bus, "m", "permission_prompt", "t");
+    return passed({ context: outcome.additionalContext });
   },
   UserPromptSubmit: stopping(() => system.fireUserPromptSubmitEvent("t")),
   UserPromptExpansion: stopping(() => system.fireUserPromptExpansionEvent("c", "", "t")),
