@@ -205,6 +205,10 @@ def on_stderr(case):
     return case.end.exit_code == 0 and not case.end.stdout.strip()
 
 
+def is_made_up(case):
+    return case.real.reason.startswith(f"{case.end.point} hook ")
+
+
 def begins_with_mark(case):
     return case.end.stdout.startswith(b"\xef\xbb\xbf")
 
@@ -233,7 +237,9 @@ RULES = {
     "codex": [
         Rule("stops", "PreCompact", "is stopped by a block and by exit code 2 too", at_points("PreCompact")),
         Rule("stops", "continue: false", "counts beside members that cannot be read", blocked_by("CONTINUE_FALSE")),
-        Rule("reason", "continue: false", "without a reason has no text of hookjail's own", blocked_by("CONTINUE_FALSE")),
+        Rule("stops", "a deny", "counts beside a legacy member that cannot be read", blocked_by("PERMISSION_DECISION")),
+        Rule("reason", "a stop without a reason", "has no text of hookjail's making", is_made_up),
+        Rule("reason", "continue: false", "has the reason beside it", blocked_by("CONTINUE_FALSE")),
         Rule("more context", "context", "is taken at every point, beside any rewrite, and with lone surrogates replaced"),
         Rule("less context", "answers that are not valid", "give no context", has_failed),
         Rule("less context", "a byte order mark", "is no text", begins_with_mark),
@@ -241,10 +247,14 @@ RULES = {
     "claude-code": [
         Rule("stops", "exit code 2 at PermissionRequest", "refuses", every(at_points("PermissionRequest"), by_code(2))),
         Rule("stops", "a block at PermissionRequest", "refuses", every(at_points("PermissionRequest"), blocked_by("DECISION"))),
+        Rule("stops", "exit code 2", "stops beside an object that does not", by_code(2)),
+        Rule("asks", "a question", "counts at every point that can be stopped", not_(at_points("PreToolUse"))),
+        Rule("more context", "context", "counts beside a member that is null, too"),
+        Rule("reason", "exit code 2", "has the reason of the object on stdout", by_code(2)),
+        Rule("reason", "a permission decision", "has no reason but its own", blocked_by("PERMISSION_DECISION")),
         Rule("stops", "continue: false", "stops a call and the end of a turn too", says_to_end),
         Rule("reason", "continue: false", "has the reason beside it", says_to_end),
         Rule("stops, asks", "a stop or a question", "counts beside a member that cannot be read", has_failed),
-        Rule("more context", "several objects", "are text", at_points("UserPromptSubmit")),
         Rule("less context, less of a rewrite", "answers that are not valid", "give neither context nor rewrites", has_failed),
         Rule("reason", "reasons of an invalid answer", "are left out", has_failed),
     ],
@@ -334,7 +344,9 @@ def compare(runtime, options):
         for case in sorted(some, key=lambda case: len(case.end.shown()))[: options.shown]:
             print(case.show())
     differ = len(found) - equal - len(unsafe)
-    line = f"{runtime.name}: {len(found)} ends, {equal} equal, {differ} safer, {len(unsafe)} unsafe"
+    kinds = collections.Counter(case.real.kind for case in found)
+    shares = ", ".join(f"{kinds[kind]} {kind}" for kind in ("stop", "ask", "allow", "none"))
+    line = f"{runtime.name}: {len(found)} ends ({shares}), {equal} equal, {differ} safer, {len(unsafe)} unsafe"
     if unlisted:
         line += f", {sum(map(len, unlisted.values()))} differences unlisted"
     if runtime.absent_points():
