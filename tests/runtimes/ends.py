@@ -182,6 +182,9 @@ class Generator:
         if self.random.random() < 0.05:
             return self.random.choice(ANYTHING)
         names = self.known.get(point, ["additionalContext"]) if is_known else list(SPECIFIC)
+        if names is PRE_TOOL and self.random.random() < 0.06:
+            rewrite = self.random.choice(OBJECTS)
+            return Members([("hookEventName", point), ("permissionDecision", "allow"), ("updatedInput", rewrite)])
         count = self.random.choices([0, 1, 2, 3], [10, 45, 30, 15])[0]
         members = self.members({name: SPECIFIC[name] for name in names}, count) if names else []
         if self.random.random() < (0.9 if names == [] else 0.03 if is_known else 0.35):

@@ -232,7 +232,8 @@ enabled = false
         if len(runs) < self.width:
             raise AssertionError(f"{point}: {len(runs)} of {self.width} hooks ran")
         for slot, end in enumerate(ends):
-            yield end.id, self.reading(runs[slot], end)
+            if reading := self.reading(runs[slot], end):
+                yield end.id, reading
 
     def reading(self, run, end):
         def texts(kind):
@@ -247,6 +248,9 @@ enabled = false
         for slot in range(self.width):
             self.fill(slot, end if slot == 0 else None)
         _, seen = self.thread(end.point)
+        if end.point == "PreToolUse" and not seen["asked"] and seen["command"] is None:
+            # The call failed at its input: whether a human would have been asked cannot be seen.
+            return None
         is_rewritten = seen["command"] is not None and COMMAND not in seen["command"]
         return Reading("none" if seen["asked"] else "allow", rewrite=is_rewritten, **more)
 
