@@ -155,28 +155,37 @@ class Anthropic:
         return out
 
     def call(self, tool, arguments, name):
-        return self.message({"type": "tool_use", "id": f"toolu_{name}", "name": tool, "input": arguments}, "tool_use")
+        return self.calls(tool, {name: arguments})
+
+    def calls(self, tool, every):
+        blocks = [{"type": "tool_use", "id": f"toolu_{name}", "name": tool, "input": arguments} for name, arguments in every.items()]
+        return self.message(blocks, "tool_use")
 
     def text(self, text):
-        return self.message({"type": "text", "text": text}, "end_turn")
+        return self.message([{"type": "text", "text": text}], "end_turn")
 
-    def message(self, block, stop):
+    def message(self, blocks, stop):
         usage = {"input_tokens": 10, "output_tokens": 5}
         whole = {
-            "id": "msg_1", "type": "message", "role": "assistant", "model": self.request.get("model"), "content": [block],
+            "id": "msg_1", "type": "message", "role": "assistant", "model": self.request.get("model"), "content": blocks,
             "stop_reason": stop, "stop_sequence": None, "usage": usage,
         }
         if not self.request.get("stream"):
             return "application/json", json.dumps(whole)
-        if block["type"] == "text":
-            empty, delta = {**block, "text": ""}, {"type": "text_delta", "text": block["text"]}
-        else:
-            empty, delta = {**block, "input": {}}, {"type": "input_json_delta", "partial_json": json.dumps(block["input"])}
+        parts = []
+        for index, block in enumerate(blocks):
+            if block["type"] == "text":
+                empty, delta = {**block, "text": ""}, {"type": "text_delta", "text": block["text"]}
+            else:
+                empty, delta = {**block, "input": {}}, {"type": "input_json_delta", "partial_json": json.dumps(block["input"])}
+            parts += [
+                {"type": "content_block_start", "index": index, "content_block": empty},
+                {"type": "content_block_delta", "index": index, "delta": delta},
+                {"type": "content_block_stop", "index": index},
+            ]
         return sse([
             {"type": "message_start", "message": {**whole, "content": [], "stop_reason": None}},
-            {"type": "content_block_start", "index": 0, "content_block": empty},
-            {"type": "content_block_delta", "index": 0, "delta": delta},
-            {"type": "content_block_stop", "index": 0},
+            *parts,
             {"type": "message_delta", "delta": {"stop_reason": stop, "stop_sequence": None}, "usage": usage},
             {"type": "message_stop"},
         ], named=True)
