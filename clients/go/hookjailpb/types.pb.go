@@ -368,8 +368,8 @@ const (
 	Decision_DECISION_UNSPECIFIED Decision = 0
 	// The hook said nothing that decides.
 	Decision_DECISION_NONE Decision = 1
-	// Go on. Whoever would be asked about a call need not be, but under `gemini_cli` and `loom`, where it only says that the hook
-	// does not object.
+	// Go on. Whoever would be asked about a call need not be. Under `codex`, `gemini_cli`, `loom` and `qwen_code` it only says that the
+	// hook does not object, except at `PermissionRequest`.
 	Decision_DECISION_ALLOW Decision = 2
 	// A tool call or permission is refused.
 	Decision_DECISION_DENY Decision = 3

@@ -10,6 +10,7 @@ use hookjail_base::model::OnFailure;
 
 use super::{
     Decision, End, EndKind, Mode, OTHERS, Stop,
+    family::FAMILY,
     members::{Members, is_null, text},
     mode::is_alike,
     settings::{Holds, Lookup, Settings, ShellPrefix},
@@ -46,6 +47,8 @@ pub struct Adapter {
     pub(super) failure_code: u8,
     /// Returns a sample event for a write to a file of a project, by its name and its path.
     pub(super) file_sample: fn(&str, &Path) -> Value,
+    /// Whether an entry's timeout is in milliseconds, where its contract has seconds.
+    pub in_millis: bool,
     /// Whether its settings are YAML; else they are JSON.
     pub keeps_yaml: bool,
     /// Returns how specific a payload is to the runtime; `None` if foreign.
@@ -69,6 +72,8 @@ pub struct Adapter {
     pub(super) notice: fn(&str, &str, &str) -> Option<HookOutput>,
     /// The paths in a project that it obeys: settings, hooks, commands, skills, rules and servers of tools. A directory ends in `/`.
     pub(super) obeys: &'static [&'static str],
+    /// The member by which a payload names its point, where it is another than its contract's.
+    pub(super) point_key: Option<&'static str>,
     /// The names `${NAME}` in lines of a plugin's hooks for which the runtime writes the plugin's directory.
     pub(super) plugin_in_lines: &'static [&'static str],
     /// The paths of its hook settings; none where a command-line argument names them.
@@ -83,6 +88,10 @@ pub struct Adapter {
     pub takes_comments: bool,
     /// Returns whether the runtime takes an end for a block; `None` leaves it to its contract.
     pub(super) takes_for_no: fn(&HookOutput) -> Option<bool>,
+    /// The default timeout of hooks, where it is another than its contract's.
+    pub(super) timeout: Option<Duration>,
+    /// The exit code that decides nothing where something can be stopped.
+    pub(super) undecided_code: u8,
     /// Returns the point of a payload that names none.
     pub(super) unnamed_point: fn(&Members<'_>) -> Option<&'static str>,
     /// The variables that the runtime sets for its hooks and that a dispatch can fill.
@@ -100,6 +109,7 @@ impl Adapter {
             environments: &[],
             failure_code: FAILED,
             file_sample: |_, path| json!({"tool_name": "Write", "tool_input": {"file_path": path, "content": "x"}}),
+            in_millis: false,
             keeps_yaml: false,
             likeness: |_, _| None,
             line_keys: &["command"],
@@ -110,6 +120,7 @@ impl Adapter {
             notice: |_, _, _| None,
             obeys: &[],
             plugin_in_lines: &[],
+            point_key: None,
             settings: Settings {
                 project: &[],
                 user: &[],
@@ -119,6 +130,8 @@ impl Adapter {
             sources: Sources::NONE,
             takes_comments: false,
             takes_for_no: |_| None,
+            timeout: None,
+            undecided_code: 0,
             unnamed_point: |_| None,
             variables: &[],
         }
@@ -126,7 +139,8 @@ impl Adapter {
 
     /// Returns the member by which a payload names its point; `None` where payloads are no JSON.
     fn key_of_point(&self) -> Option<&'static str> {
-        (!self.answers_by_code).then(|| self.mode.facts().point_key)
+        let key = self.point_key.unwrap_or(self.mode.facts().point_key);
+        (!self.answers_by_code).then_some(key)
     }
 }
 
@@ -216,7 +230,8 @@ impl Adopted {
     /// Returns all runtimes, by name.
     pub fn all() -> Vec<Self> {
         let of_modes = Mode::ALL.into_iter().filter_map(Self::of);
-        let mut all: Vec<_> = of_modes.chain(OTHERS.map(Self)).collect();
+        let others = OTHERS.into_iter().chain(&FAMILY).map(Self);
+        let mut all: Vec<_> = of_modes.chain(others).collect();
         all.sort_by_key(|adopted| adopted.name);
         all.dedup();
         all
@@ -233,9 +248,17 @@ impl Adopted {
         mode.facts().adapter.map(Self)
     }
 
+    /// Returns the timeout of a settings entry, from the one that its contract reads there.
+    pub fn entry_time(self, read: Duration) -> Duration {
+        match self.in_millis {
+            true => read / 1000,
+            false => read,
+        }
+    }
+
     /// Returns the default timeout of hooks; `None` if unknown.
     pub fn default_timeout(self, point: &str) -> Option<Duration> {
-        self.mode.defaults(point).timeout
+        self.timeout.or(self.mode.defaults(point).timeout)
     }
 
     /// Detects the runtime of a payload; `None` if undecidable.
@@ -387,7 +410,7 @@ impl Adopted {
         if point.is_some_and(|point| (self.shows_messages)(point)) {
             return HookOutput::by_words(&json!({"systemMessage": why}), why);
         }
-        HookOutput::by_code(0, why)
+        HookOutput::by_code(self.undecided_code, why)
     }
 
     /// Builds the answer as [`Adopted::failed`] does, with a sentence for the user where the runtime shows messages.
@@ -701,7 +724,8 @@ mod tests {
                     "{name} {point:?}: {failed:?}"
                 );
                 // A policy that an entry of the runtime's may have reads any other code as a no.
-                let is_quiet = failed.code == 0 || runtime.stakes(point) == Stakes::Nothing;
+                let is_quiet = failed.code == runtime.undecided_code
+                    || runtime.stakes(point) == Stakes::Nothing;
                 assert!(is_quiet, "{name} {point:?}: {failed:?}");
                 let is_of_gemini = runtime == of(Mode::GeminiCli);
                 assert!(!is_of_gemini || failed.code < 2, "{point:?}: {failed:?}");
@@ -757,7 +781,8 @@ mod tests {
                         "{name} {point:?}: {observed:?}"
                     );
                     let stakes = runtime.stakes(point);
-                    let is_quiet = observed.code == 0 || stakes == Stakes::Nothing;
+                    let is_quiet =
+                        observed.code == runtime.undecided_code || stakes == Stakes::Nothing;
                     assert!(is_quiet, "{name} {point:?}: {observed:?}");
                     if point.is_none() && stakes != Stakes::Nothing && !runtime.answers_by_code {
                         assert!(

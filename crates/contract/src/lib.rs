@@ -20,6 +20,7 @@ mod end;
 mod entry;
 mod envelope;
 mod external_end;
+mod family;
 mod fields;
 mod gemini_cli;
 mod git;

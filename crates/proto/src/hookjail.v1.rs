@@ -523,8 +523,8 @@ pub enum Decision {
     Unspecified = 0,
     /// The hook said nothing that decides.
     None = 1,
-    /// Go on. Whoever would be asked about a call need not be, but under `gemini_cli` and `loom`, where it only says that the hook
-    /// does not object.
+    /// Go on. Whoever would be asked about a call need not be. Under `codex`, `gemini_cli`, `loom` and `qwen_code` it only says that the
+    /// hook does not object, except at `PermissionRequest`.
     Allow = 2,
     /// A tool call or permission is refused.
     Deny = 3,

@@ -672,7 +672,7 @@ impl InstallArgs {
                 .as_deref()
                 .filter(|_| is_here)
                 .unwrap_or(place),
-            timeout: hook.entry.timeout,
+            timeout: self.runtime.timer(hook),
         }
     }
 

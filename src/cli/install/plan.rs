@@ -5,6 +5,7 @@ use std::{
     env,
     ffi::OsString,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use nix::unistd::{AccessFlags, access};
@@ -500,13 +501,19 @@ impl Planner<'_> {
             program,
             runtime: self.runtime.name,
             shell,
-            timeout: hook.entry.timeout,
+            timeout: self.runtime.timer(hook),
             variables,
         }
     }
 }
 
 impl NamedRuntime {
+    /// Returns the runtime's own timer of a hook, where its settings name one.
+    pub(super) fn timer(&self, hook: &Registered) -> Option<Duration> {
+        let read = hook.entry.timeout?;
+        Some(self.runtime.entry_time(read))
+    }
+
     /// Returns whether a hook decides about calls.
     pub(super) fn is_guard(&self, hook: &Registered) -> bool {
         let point = Some(hook.point.as_str());

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use hookjail_base::model::{Command, Lines, json as jsonc};
 use hookjail_client::Failure;
@@ -432,7 +432,7 @@ impl Search<'_> {
         project.filter(|_| self.plugin.is_none()).cloned()
     }
 
-    /// Adds the commands of hooks in the form of settings.
+    /// Adds the commands of hooks in the form of settings, or of a list of entries with their events.
     fn hooks(&mut self, path: &Path, hooks: Option<&Value>, why: &str) {
         let Some(hooks) = hooks.filter(|hooks| !hooks.is_null()) else {
             return;
@@ -443,7 +443,7 @@ impl Search<'_> {
             name: &name,
         };
         let contract = self.runtime.mode.facts().contract;
-        let text = json!({ "hooks": hooks }).to_string();
+        let text = json!({ "hooks": grouped(hooks) }).to_string();
         match read_each(contract, &text, &origin, self.switches) {
             Ok((read, passed_over)) => {
                 let plugin = self.plugin.clone();
@@ -655,6 +655,27 @@ fn directories(roots: Vec<PathBuf>) -> Vec<PathBuf> {
         }
     }
     found
+}
+
+/// Returns hooks by event: a list of entries that name their events becomes groups.
+fn grouped(hooks: &Value) -> Value {
+    let Value::Array(entries) = hooks else {
+        return hooks.clone();
+    };
+    let mut groups = Map::new();
+    for entry in entries {
+        let event = entry.get("event").and_then(Value::as_str);
+        let mut hook = entry.clone();
+        hook["type"] = "command".into();
+        let group = json!({"matcher": entry.get("matcher"), "hooks": [hook]});
+        let list = groups
+            .entry(event.unwrap_or_default())
+            .or_insert_with(|| json!([]));
+        list.as_array_mut()
+            .into_iter()
+            .for_each(|list| list.push(group.clone()));
+    }
+    Value::Object(groups)
 }
 
 #[cfg(test)]

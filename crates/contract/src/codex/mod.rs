@@ -192,6 +192,10 @@ fn decided(
     if let Some(own) = fields.within("hookSpecificOutput") {
         specific(point, &own, verdict)?;
         if own.has("permissionDecision") {
+            // Of another type it makes the answer invalid, which then approves nothing.
+            if !verdict.decision.stops() {
+                fields.text("reason");
+            }
             return Ok(());
         }
     }

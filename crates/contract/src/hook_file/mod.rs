@@ -92,7 +92,8 @@ impl HookFile {
                 {
                     file.disable(format!("`{key}` is true"));
                 }
-                Ok(root.down("hooks"))
+                let hooks = root.down("hooks");
+                Ok(hooks.or_else(|| file.bare_events(root)))
             },
             ignores_other_events: false,
             layout,
@@ -546,6 +547,21 @@ impl Gathered<'_> {
         keys.extend(self.reader.beside);
         keys.sort_unstable();
         keys
+    }
+
+    /// Returns a file of groups whose events are its own members, and warns of it.
+    fn bare_events<'a>(&mut self, root: &Item<'a>) -> Option<Item<'a>> {
+        let mode = self.mode;
+        let is_event = |name: &str| mode.facts().has_point(name);
+        let is_bare = matches!(self.reader.layout, Layout::Groups(_))
+            && root.value().as_object()?.keys().any(|name| is_event(name));
+        is_bare.then(|| {
+            self.warn(
+                root,
+                "its events are not below `hooks`; they are read as if they were",
+            );
+            root.clone()
+        })
     }
 
     /// Adds a hook, with its timeout cut where its runtime cuts it.

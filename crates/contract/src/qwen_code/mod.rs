@@ -192,12 +192,17 @@ fn printed(end: &End<'_>, stoppable: Stop, text: &str) -> Verdict {
             system_message: text.to_owned(),
             ..Verdict::skipped(Skip::InvalidJson)
         },
-        Err(Skip::InvalidJson | Skip::NotObject) => plain(end.point, text),
+        Err(Skip::InvalidJson | Skip::NotObject) => plain(end.point, stoppable, text),
         Err(skip) => Verdict::skipped(skip),
     }
 }
 
-fn plain(point: &str, text: &str) -> Verdict {
+/// Returns whether an approval in words has a meaning: not where nothing is decided, nor where it must be an object.
+fn approves(point: &str, stoppable: Stop) -> bool {
+    stoppable != Stop::Nothing && point != "PermissionRequest"
+}
+
+fn plain(point: &str, stoppable: Stop, text: &str) -> Verdict {
     let is_context = matches!(
         point,
         "SessionStart" | "UserPromptExpansion" | "UserPromptSubmit"
@@ -208,7 +213,10 @@ fn plain(point: &str, text: &str) -> Verdict {
     };
     Verdict {
         additional_context: context,
-        decision: Decision::Allow,
+        decision: match approves(point, stoppable) {
+            true => Decision::Allow,
+            false => Decision::None,
+        },
         system_message: message,
         ..Verdict::default()
     }
@@ -261,9 +269,9 @@ fn answer(point: &str, stoppable: Stop, fields: &Fields<'_, '_>, faults: &Faults
             };
             stop(&mut verdict, stoppable, by, reason);
         }
-        // The user can be asked only before a tool call, and an approval of a request is an object.
+        // The user can be asked only before a tool call.
         Some(Decision::Ask) if stoppable != Stop::Call => {}
-        Some(Decision::Allow) if point == "PermissionRequest" => {}
+        Some(Decision::Allow) if !approves(point, stoppable) => {}
         Some(decision) => decide(&mut verdict, decision, by, &reason),
         None => {}
     }

@@ -1048,8 +1048,8 @@ export enum Decision {
   NONE = 1,
 
   /**
-   * Go on. Whoever would be asked about a call need not be, but under `gemini_cli` and `loom`, where it only says that the hook
-   * does not object.
+   * Go on. Whoever would be asked about a call need not be. Under `codex`, `gemini_cli`, `loom` and `qwen_code` it only says that the
+   * hook does not object, except at `PermissionRequest`.
    *
    * @generated from enum value: DECISION_ALLOW = 2;
    */
