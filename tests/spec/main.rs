@@ -35,6 +35,7 @@ mod denials;
 mod dispatch;
 mod explained;
 mod fail_closed;
+mod family;
 mod hidden;
 mod http;
 mod json;

@@ -21,7 +21,7 @@ pub(super) fn words(end: &End<'_>) -> String {
 pub(super) fn on_stderr(answered: Option<Verdict>) -> Verdict {
     match answered {
         Some(verdict) if verdict.decision.restrains() => verdict,
-        Some(verdict) if !verdict.failed => Verdict {
+        Some(verdict) => Verdict {
             additional_context: verdict.additional_context,
             system_message: verdict.system_message,
             updated_input: verdict.updated_input,
@@ -29,7 +29,7 @@ pub(super) fn on_stderr(answered: Option<Verdict>) -> Verdict {
             updated_output: verdict.updated_output,
             ..silent(Skip::EmptyStdout)
         },
-        Some(_) | None => silent(Skip::EmptyStdout),
+        None => silent(Skip::EmptyStdout),
     }
 }
 

@@ -115,9 +115,22 @@ fn interpret(end: &End<'_>) -> Verdict {
             Verdict::skipped(Skip::NonzeroExit)
         }
         Said::Refused(stderr) => refused(stoppable, stderr),
-        Said::Text(text) if text.starts_with(['{', '[']) => answer(end.point, stoppable, text),
+        Said::Text(text) if text.starts_with(['{', '[']) => {
+            let verdict = answer(end.point, stoppable, text);
+            match is_marked(end) && !verdict.decision.restrains() {
+                true => plain(end.point, text),
+                false => verdict,
+            }
+        }
         Said::Text(text) => plain(end.point, text),
     }
+}
+
+/// Returns whether a byte order mark is before the output, which makes it text in Codex.
+fn is_marked(end: &End<'_>) -> bool {
+    end.stdout
+        .trim_ascii_start()
+        .starts_with("\u{feff}".as_bytes())
 }
 
 fn subject(point: &str) -> Subject {
@@ -192,9 +205,10 @@ fn decided(
     if let Some(own) = fields.within("hookSpecificOutput") {
         specific(point, &own, verdict)?;
         if own.has("permissionDecision") {
-            // Of another type it makes the answer invalid, which then approves nothing.
+            // Members of another type make the answer invalid, which then approves nothing.
             if !verdict.decision.stops() {
                 fields.text("reason");
+                fields.word("decision", &[("approve", ()), ("block", ())]);
             }
             return Ok(());
         }

@@ -232,13 +232,17 @@ fn answered(point: &str, stoppable: Stop, text: &str) -> Option<Verdict> {
 
 fn answer(point: &str, stoppable: Stop, fields: &Fields<'_, '_>, faults: &Faults) -> Verdict {
     let mut verdict = fields.universal();
-    let reason = fields.text("reason").unwrap_or_default();
+    let mut reason = fields.text("reason").unwrap_or_default();
     let halting = match verdict.stop_reason.is_empty() {
         true => reason.clone(),
         false => verdict.stop_reason.clone(),
     };
     let mut beside = Vec::new();
     if let Some(specific) = fields.within("hookSpecificOutput") {
+        if point == "PreToolUse" {
+            let own = specific.text("permissionDecisionReason");
+            reason = own.filter(|it| !it.is_empty()).unwrap_or(reason);
+        }
         beside = read_specific(point, stoppable, &specific, faults, &mut verdict);
         beside.extend(specific.unread());
     }
@@ -275,7 +279,8 @@ fn answer(point: &str, stoppable: Stop, fields: &Fields<'_, '_>, faults: &Faults
         Some(decision) => decide(&mut verdict, decision, by, &reason),
         None => {}
     }
-    if verdict.reason.is_empty() && verdict.decision != Decision::None {
+    let is_halted = verdict.blocked_by == Some(BlockedBy::ContinueFalse);
+    if verdict.reason.is_empty() && verdict.decision != Decision::None && !is_halted {
         verdict.reason = reason;
     }
     hand_on(&mut verdict, [fields.unread(), beside].concat(), &[]);
