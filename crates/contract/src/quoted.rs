@@ -1,10 +1,19 @@
 //! Output of runtimes that read a JSON string as the JSON in it, and stderr where stdout is empty.
 
 use super::{
-    End, Skip, Verdict,
+    Decision, End, Skip, Verdict,
     fields::{complaint, silent, stripped},
     members,
 };
+
+/// The words of a decision.
+pub(super) const DECISIONS: [(&str, Decision); 5] = [
+    ("allow", Decision::Allow),
+    ("approve", Decision::Allow),
+    ("ask", Decision::Ask),
+    ("block", Decision::Block),
+    ("deny", Decision::Deny),
+];
 
 /// Returns the text that is read: stdout, or stderr if stdout is blank.
 pub(super) fn words(end: &End<'_>) -> String {

@@ -19,7 +19,7 @@ use super::{
     merge::{decide, halt, hand_on, join_all_reasons, merged, stop, weight},
     patch::{over_member, patched},
     point,
-    quoted::{is_torn, on_stderr, unquoted, words},
+    quoted::{DECISIONS, is_torn, on_stderr, unquoted, words},
     stdin,
     verdict::given,
 };
@@ -230,15 +230,8 @@ fn answer(stoppable: Stop, fields: &Fields<'_, '_>, faults: &Faults) -> Verdict 
     if fields.boolean("continue") == Some(false) {
         halt(&mut verdict, stoppable, stoppable == Stop::Nothing, &reason);
     }
-    let words = [
-        ("allow", Decision::Allow),
-        ("approve", Decision::Allow),
-        ("ask", Decision::Ask),
-        ("block", Decision::Block),
-        ("deny", Decision::Deny),
-    ];
     let by = BlockedBy::Decision;
-    match fields.word("decision", &words) {
+    match fields.word("decision", &DECISIONS) {
         Some(decision) if decision.stops() => stop(&mut verdict, stoppable, by, &reason),
         // The user can be asked only before a tool call.
         Some(Decision::Ask) if stoppable != Stop::Call => {}

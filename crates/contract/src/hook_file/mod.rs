@@ -122,6 +122,13 @@ impl HookFile {
                 if self.settings.contains(&event) {
                     continue;
                 }
+                let entries = list.value().as_array();
+                let is_list = entries.is_some_and(|entries| entries.iter().all(Value::is_object));
+                let is_event = file.mode.facts().has_point(event) || is_list;
+                if self.ignores_other_events && !is_event {
+                    file.warn(&list, &format!("`{event}` is no event, and has no effect"));
+                    continue;
+                }
                 // Its runtime may have the event by now: `install` names it.
                 let is_kept = self.ignores_other_events && file.passed_over.is_none();
                 if is_kept && file.mode.stop_at(event).is_err() {
@@ -553,8 +560,8 @@ impl Gathered<'_> {
     fn bare_events<'a>(&mut self, root: &Item<'a>) -> Option<Item<'a>> {
         let mode = self.mode;
         let is_event = |name: &str| mode.facts().has_point(name);
-        let is_bare = matches!(self.reader.layout, Layout::Groups(_))
-            && root.value().as_object()?.keys().any(|name| is_event(name));
+        let is_of_groups = matches!(self.reader.layout, Layout::Groups(_));
+        let is_bare = is_of_groups && root.value().as_object()?.keys().any(|name| is_event(name));
         is_bare.then(|| {
             self.warn(
                 root,

@@ -16,7 +16,7 @@ use super::{
     patch::patched,
     permission::{self, CallDecision, PERMISSION},
     point,
-    quoted::{is_torn, on_stderr, unquoted, words},
+    quoted::{DECISIONS, is_torn, on_stderr, unquoted, words},
     stdin,
 };
 
@@ -240,8 +240,8 @@ fn answer(point: &str, stoppable: Stop, fields: &Fields<'_, '_>, faults: &Faults
     let mut beside = Vec::new();
     if let Some(specific) = fields.within("hookSpecificOutput") {
         if point == "PreToolUse" {
-            let own = specific.text("permissionDecisionReason");
-            reason = own.filter(|it| !it.is_empty()).unwrap_or(reason);
+            let of_call = specific.text("permissionDecisionReason");
+            reason = of_call.filter(|it| !it.is_empty()).unwrap_or(reason);
         }
         beside = read_specific(point, stoppable, &specific, faults, &mut verdict);
         beside.extend(specific.unread());
@@ -254,15 +254,7 @@ fn answer(point: &str, stoppable: Stop, fields: &Fields<'_, '_>, faults: &Faults
             &halting,
         );
     }
-    let words = [
-        ("allow", Decision::Allow),
-        ("approve", Decision::Allow),
-        ("ask", Decision::Ask),
-        ("block", Decision::Block),
-        ("deny", Decision::Deny),
-    ];
-    let by = BlockedBy::Decision;
-    match fields.word("decision", &words) {
+    match fields.word("decision", &DECISIONS) {
         // The decision on the call itself has precedence.
         Some(_) if verdict.decision != Decision::None => {}
         Some(decision) if decision.stops() => {
@@ -271,12 +263,12 @@ fn answer(point: &str, stoppable: Stop, fields: &Fields<'_, '_>, faults: &Faults
             } else {
                 &halting
             };
-            stop(&mut verdict, stoppable, by, reason);
+            stop(&mut verdict, stoppable, BlockedBy::Decision, reason);
         }
         // The user can be asked only before a tool call.
         Some(Decision::Ask) if stoppable != Stop::Call => {}
         Some(Decision::Allow) if !approves(point, stoppable) => {}
-        Some(decision) => decide(&mut verdict, decision, by, &reason),
+        Some(decision) => decide(&mut verdict, decision, BlockedBy::Decision, &reason),
         None => {}
     }
     let is_halted = verdict.blocked_by == Some(BlockedBy::ContinueFalse);
