@@ -201,8 +201,8 @@ def says_to_end(case):
     return b'"continue"' in case.end.stdout
 
 
-def on_stderr(case):
-    return case.end.exit_code == 0 and not case.end.stdout.strip()
+def has_bad_bytes(case):
+    return "\ufffd" in case.end.stdout.decode(errors="replace")
 
 
 def is_made_up(case):
@@ -220,8 +220,8 @@ RULES = {
         Rule("stops, asks", "objects at which Gemini CLI fails", "stop and ask", not_(blocked_by("EXIT_CODE"))),
         Rule("more context", "context", "is reported at every point", not_(at_points("BeforeAgent", "AfterTool", "SessionStart"))),
         Rule("more of a rewrite", "rewrites", "are reported at every point", lacks("BeforeTool", "updatedInput")),
-        Rule("less context, less of a rewrite", "answers that are not valid", "give neither context nor rewrites", has_failed),
-        Rule("less context, less of a rewrite", "stderr with exit code 0", "is read for a stop or a question alone", on_stderr),
+        Rule("less of a rewrite", "rewrites that are no objects", "are left out", has_failed),
+        Rule("less context, less of a rewrite", "bytes that are no characters", "leave a stop or a question alone", has_bad_bytes),
         Rule("reason", "the reason of an exit code", "is stderr before stdout", blocked_by("EXIT_CODE")),
         Rule("reason", "reasons of an invalid answer", "are left out", has_failed),
     ],
@@ -231,11 +231,12 @@ RULES = {
         Rule("stops, asks", "objects at which Qwen Code fails", "stop and ask", not_(blocked_by("EXIT_CODE"))),
         Rule("more context", "context", "is reported at every point"),
         Rule("more of a rewrite", "rewrites", "are reported at every point"),
-        Rule("less context, less of a rewrite", "answers that are not valid", "give neither context nor rewrites", has_failed),
+        Rule("less context, less of a rewrite", "bytes that are no characters", "leave a stop or a question alone", has_bad_bytes),
+        Rule("reason", "a denied permission", "has the reason beside it", at_points("PermissionRequest")),
+        Rule("reason", "a decision on a call elsewhere", "has its own reason", blocked_by("PERMISSION_DECISION")),
         Rule("reason", "reasons of an invalid answer", "are left out", has_failed),
     ],
     "codex": [
-        Rule("stops", "PreCompact", "is stopped by a block and by exit code 2 too", at_points("PreCompact")),
         Rule("stops", "continue: false", "counts beside members that cannot be read", blocked_by("CONTINUE_FALSE")),
         Rule("stops", "a deny", "counts beside a legacy member that cannot be read", blocked_by("PERMISSION_DECISION")),
         Rule("reason", "a stop without a reason", "has no text of hookjail's making", is_made_up),

@@ -49,8 +49,8 @@ pub(super) fn unquoted(text: &str) -> String {
     inner.map_or_else(|| text.to_owned(), |inner| inner.trim().to_owned())
 }
 
-/// Returns whether text that is no JSON begins like an object or array. It may be quoted.
+/// Returns whether text that is no JSON begins like an object, which may be quoted.
 pub(super) fn is_torn(text: &str) -> bool {
     let text = text.strip_prefix('"').unwrap_or(text);
-    text.trim_start().starts_with(['{', '['])
+    text.trim_start().starts_with('{')
 }

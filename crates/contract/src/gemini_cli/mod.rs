@@ -1,7 +1,7 @@
 //! Gemini CLI hooks, by its reference and its hook runner.
 //!
-//! Text is an approval with a message for the user, except invalid JSON that begins like an object or an array: it may
-//! be the rest of an answer that denied.
+//! Text is an approval with a message for the user, except invalid JSON that begins like an object: it may be the rest of
+//! an answer that denied.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -160,6 +160,7 @@ fn united(configs: &[Json]) -> Json {
 /// Builds the verdict for exit code 2, which stops whatever the output. An answer has the reason in its own field.
 fn exit_2(end: &End<'_>, stoppable: Stop, stderr: String) -> Verdict {
     match answered(end, stoppable) {
+        Some(verdict) if stoppable == Stop::Nothing => used(Skip::NonzeroExit, verdict),
         Some(verdict) if verdict.decision.stops() => verdict,
         Some(verdict) if !verdict.reason.is_empty() => refused(stoppable, verdict.reason),
         None if stderr.is_empty() => refused(stoppable, words(end)),

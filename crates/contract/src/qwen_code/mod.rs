@@ -174,6 +174,7 @@ fn broke(end: &End<'_>, stoppable: Stop, skip: Skip) -> Verdict {
 /// Builds the verdict of exit code 2, which stops whatever the output.
 fn exit_2(end: &End<'_>, stoppable: Stop, stderr: String) -> Verdict {
     match answered(end.point, stoppable, &stderr) {
+        Some(verdict) if stoppable == Stop::Nothing => used(Skip::NonzeroExit, verdict),
         Some(verdict) if verdict.decision.stops() => verdict,
         Some(verdict) if !verdict.reason.is_empty() => refused(stoppable, verdict.reason),
         Some(_) | None if stderr.is_empty() => refused(stoppable, words(end)),
