@@ -209,6 +209,10 @@ def is_made_up(case):
     return case.real.reason.startswith(f"{case.end.point} hook ")
 
 
+def begins_with_quote(case):
+    return case.end.stdout.startswith(b'"')
+
+
 def begins_with_mark(case):
     return case.end.stdout.startswith(b"\xef\xbb\xbf")
 
@@ -232,6 +236,8 @@ RULES = {
         Rule("more context", "context", "is reported at every point"),
         Rule("more of a rewrite", "rewrites", "are reported at every point"),
         Rule("less context, less of a rewrite", "bytes that are no characters", "leave a stop or a question alone", has_bad_bytes),
+        Rule("reason", "a todo", "has the text of a stop, too", at_points("TodoCreated", "TodoCompleted")),
+        Rule("less context", "text that may be the rest of a quoted object", "is a failure", begins_with_quote),
         Rule("reason", "a denied permission", "has the reason beside it", at_points("PermissionRequest")),
         Rule("reason", "a decision on a call elsewhere", "has its own reason", blocked_by("PERMISSION_DECISION")),
         Rule("reason", "reasons of an invalid answer", "are left out", has_failed),

@@ -247,14 +247,6 @@ fn answer(point: &str, stoppable: Stop, fields: &Fields<'_, '_>, faults: &Faults
         beside = read_specific(point, stoppable, &specific, faults, &mut verdict);
         beside.extend(specific.unread());
     }
-    if fields.boolean("continue") == Some(false) {
-        halt(
-            &mut verdict,
-            stoppable,
-            stoppable == Stop::Nothing,
-            &halting,
-        );
-    }
     match fields.word("decision", &DECISIONS) {
         // The decision on the call itself has precedence.
         Some(_) if verdict.decision != Decision::None => {}
@@ -271,6 +263,14 @@ fn answer(point: &str, stoppable: Stop, fields: &Fields<'_, '_>, faults: &Faults
         Some(Decision::Allow) if !approves(point, stoppable) => {}
         Some(decision) => decide(&mut verdict, decision, BlockedBy::Decision, &reason),
         None => {}
+    }
+    if fields.boolean("continue") == Some(false) {
+        halt(
+            &mut verdict,
+            stoppable,
+            stoppable == Stop::Nothing,
+            &halting,
+        );
     }
     let is_halted = verdict.blocked_by == Some(BlockedBy::ContinueFalse);
     if verdict.reason.is_empty() && verdict.decision != Decision::None && !is_halted {
