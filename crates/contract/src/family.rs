@@ -104,7 +104,7 @@ pub(super) const FAMILY: [Adapter; 7] = [
         },
         timeout: Some(Duration::from_secs(30)),
         variables: &[("KIMI_PLUGIN_ROOT", Holds::Plugin)],
-        ..member("kimi-code", &[], &[".kimi-code/"])
+        ..member("kimi-code", &[], &[])
     },
     // Letta Code 0.32.18, its package. Exit code 0 approves at `PermissionRequest`, and 1 leaves it to the user.
     Adapter {

@@ -173,8 +173,9 @@ const SECRETS: [&str; 46] = [
 ];
 
 /// Paths below the home that the user's shells, tools or agents run or obey, unconfined.
-const RUN_LATER: [&str; 44] = [
+const RUN_LATER: [&str; 51] = [
     ".asdf",
+    ".augment",
     ".bash_aliases",
     ".bash_login",
     ".bash_logout",
@@ -197,9 +198,12 @@ const RUN_LATER: [&str; 44] = [
     ".copilot",
     ".deno",
     ".emacs.d",
+    ".factory",
     ".gemini",
     ".gitconfig",
     ".inputrc",
+    ".kimi-code",
+    ".letta",
     ".local/bin",
     ".local/lib",
     ".local/share/applications",
@@ -208,10 +212,13 @@ const RUN_LATER: [&str; 44] = [
     ".local/share/uv",
     ".local/state/hookjail",
     ".nvm",
+    ".openhands",
     ".profile",
     ".pyenv",
+    ".qoder",
     ".qwen",
     ".rustup",
+    ".snowflake",
     ".vim",
     ".vimrc",
     ".volta",
