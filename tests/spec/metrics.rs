@@ -676,7 +676,11 @@ async fn clients_that_are_many_or_slow_stop_neither_hooks_nor_scrapes() {
         daemon.run(hook(["/bin/true"])).await.unwrap();
         let count = value(&daemon, "hookjail_run_seconds_count");
         assert_eq!(count, f64::from(expected));
-        assert!(sockets(daemon.pid(), "tcp", ESTABLISHED) <= 16);
+        // The scrape's own connection may be about to close.
+        until("the limit", || {
+            sockets(daemon.pid(), "tcp", ESTABLISHED) <= 16
+        })
+        .await;
     }
     assert!(
         began.elapsed() < Duration::from_secs(5),
