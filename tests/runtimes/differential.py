@@ -257,6 +257,7 @@ RULES = {
         Rule("stops", "exit code 2", "stops beside an object that does not", by_code(2)),
         Rule("asks", "a question", "counts at every point that can be stopped", not_(at_points("PreToolUse"))),
         Rule("more context", "context", "counts beside a member that is null, too"),
+        Rule("more of a rewrite", "a rewrite", "counts beside a member that cannot be read", has_failed),
         Rule("reason", "exit code 2", "has the reason of the object on stdout", by_code(2)),
         Rule("reason", "a permission decision", "has no reason but its own", blocked_by("PERMISSION_DECISION")),
         Rule("stops", "continue: false", "stops a call and the end of a turn too", says_to_end),
