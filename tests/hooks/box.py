@@ -215,7 +215,10 @@ class Box(Home):
             # 1 says that the hook ended otherwise the second time, as one does that commits.
             if code not in (0, 1):
                 raise AssertionError(f"learn: {code} {err}")
-            yield (self.home / "tmp/learnt.toml").read_text()
+            profile = self.home / "tmp/learnt.toml"
+            if not profile.exists():
+                raise AssertionError(f"learn: it proposed nothing: {err}")
+            yield profile.read_text()
             named = re.findall(r"to allow it: hookjail learn (.*?) -- ", err)
             more = [word for words in named for word in shlex.split(words) if re.match("--(grant=|network$)", word)]
             if set(more) <= set(options):
