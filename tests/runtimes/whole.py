@@ -143,6 +143,17 @@ class Whole:
         except queue.Empty:
             return None
 
+    def batches(self, ends):
+        """Yields each point with some of its ends, as long as there is time."""
+        points = {}
+        for end in ends:
+            points.setdefault(end.point, []).append(end)
+        for point, some in points.items():
+            for start in range(0, len(some), self.width):
+                if time.monotonic() > self.until:
+                    return
+                yield point, some[start : start + self.width]
+
     def absent_points(self):
         return self.unread_points
 
@@ -213,14 +224,8 @@ enabled = false
         raise AssertionError(f"{method} is not answered")
 
     def read(self, ends):
-        batches = {}
-        for end in ends:
-            batches.setdefault(end.point, []).append(end)
-        for point, some in batches.items():
-            for start in range(0, len(some), self.width):
-                if time.monotonic() > self.until:
-                    return
-                yield from self.batch(point, some[start : start + self.width])
+        for point, some in self.batches(ends):
+            yield from self.batch(point, some)
 
     def batch(self, point, ends):
         for slot in range(self.width):
@@ -335,14 +340,8 @@ slot={slots}/${{slot%%[!0-9]*}}
             home.write(place / ".claude/settings.json", json.dumps({"hooks": {point: [{"hooks": [hook]}]}}))
 
     def read(self, ends):
-        batches = {}
-        for end in ends:
-            batches.setdefault(end.point, []).append(end)
-        for point, some in batches.items():
-            for start in range(0, len(some), self.width):
-                if time.monotonic() > self.until:
-                    return
-                yield from self.session(point, some[start : start + self.width])
+        for point, some in self.batches(ends):
+            yield from self.session(point, some)
         self.stop()
 
     def session(self, point, ends):

@@ -145,7 +145,7 @@ pub(super) enum Key {
     TimeoutMillis,
     /// A number of seconds, not negative: [`Entry::timeout`].
     TimeoutSeconds,
-    /// A number of seconds, not negative, where 0 counts as 1: [`Entry::timeout`].
+    /// A number of seconds, not negative, of which fewer than 1 count as 1: [`Entry::timeout`].
     TimeoutSecondsFromOne,
     /// A number of seconds below 1000, else of milliseconds: [`Entry::timeout`]. Anything else leaves it to the contract.
     TimeoutSecondsOrMillis,
@@ -239,13 +239,7 @@ pub(super) fn parse(facts: &Facts, config: &Map<String, Value>) -> Result<Entry,
             Key::TimeoutMillis => entry.timeout = Some(time(0.001)?),
             Key::TimeoutSeconds => entry.timeout = Some(time(1.0)?),
             Key::TimeoutSecondsFromOne => {
-                let given = time(1.0)?;
-                let time = if given.is_zero() {
-                    Duration::from_secs(1)
-                } else {
-                    given
-                };
-                entry.timeout = Some(time);
+                entry.timeout = Some(time(1.0)?.max(Duration::from_secs(1)));
             }
             Key::TimeoutSecondsOrMillis => {
                 let written = value.as_str().and_then(|text| text.trim().parse().ok());

@@ -348,7 +348,7 @@ fn a_path_that_leaves_the_project_is_refused_wherever_it_stands() {
         "/bin/echo /etc/hosts",
     ] {
         assert_eq!(hints(command), PATH, "{command:?}");
-        assert_eq!(hints_in(command, Some("/work/p")), PATH, "{command:?}");
+        assert_eq!(hints_in(command, Some("/srv/p")), PATH, "{command:?}");
         assert!(allowed(command, &[".*"]), "{command:?}");
     }
     for command in [
@@ -388,29 +388,29 @@ fn a_path_that_leaves_the_project_is_refused_wherever_it_stands() {
         "gh api repos/{owner}/{repo}/contents/README.md",
     ] {
         assert_eq!(hints(command), "allowed", "{command:?}");
-        assert_eq!(hints_in(command, Some("/work/p")), "allowed", "{command:?}");
+        assert_eq!(hints_in(command, Some("/srv/p")), "allowed", "{command:?}");
     }
 }
 
 #[test]
 fn an_absolute_path_is_of_the_project_where_the_workspace_is_known() {
     for (command, expected) in [
-        ("ls /work/p", "allowed"),
-        ("ls /work/p/src", "allowed"),
+        ("ls /srv/p", "allowed"),
+        ("ls /srv/p/src", "allowed"),
         ("ls ../p/src", "allowed"),
-        ("ls --sort=/work/p/x", "allowed"),
-        ("ls /work/./p/src/../x", "allowed"),
-        ("ls /work/p/..", PATH),
-        ("ls /work/p/../q", PATH),
-        ("ls /work/pq", PATH),
+        ("ls --sort=/srv/p/x", "allowed"),
+        ("ls /srv/./p/src/../x", "allowed"),
+        ("ls /srv/p/..", PATH),
+        ("ls /srv/p/../q", PATH),
+        ("ls /srv/pq", PATH),
         ("ls /work", PATH),
         ("ls ../q", PATH),
         // Between double quotes the backslash is part of the name.
-        ("ls \"/work/\\p/x\"", PATH),
+        ("ls \"/srv/\\p/x\"", PATH),
     ] {
-        let found = hints_in(command, Some("/work/p"));
+        let found = hints_in(command, Some("/srv/p"));
         assert_eq!(found, expected, "{command:?}");
-        assert_eq!(hints_in(command, Some("/work/q/../p/")), found);
+        assert_eq!(hints_in(command, Some("/srv/q/../p/")), found);
         assert_eq!(hints(command), PATH, "{command:?}");
         assert_eq!(hints_in(command, Some("p")), PATH, "{command:?}");
     }
@@ -453,7 +453,7 @@ fn a_word_that_depends_on_the_environment_is_refused_and_a_literal_one_is_not() 
         "A=$X ls",
     ] {
         assert_eq!(hints(command), PATH, "{command:?}");
-        assert_eq!(hints_in(command, Some("/work/p")), PATH, "{command:?}");
+        assert_eq!(hints_in(command, Some("/srv/p")), PATH, "{command:?}");
     }
     for command in [
         "ls '$X'",
@@ -511,8 +511,8 @@ fn a_file_of_the_project_that_holds_secrets_is_refused() {
     ] {
         assert_eq!(hints(command), "allowed", "{command:?}");
     }
-    assert_eq!(hints_in("head /work/p/.env", Some("/work/p")), PATH);
-    assert_eq!(hints_in("head x", Some("/work/.git/p")), "allowed");
+    assert_eq!(hints_in("head /srv/p/.env", Some("/srv/p")), PATH);
+    assert_eq!(hints_in("head x", Some("/srv/.git/p")), "allowed");
 }
 
 proptest! {
