@@ -56,7 +56,7 @@ def hook(kind, point, line, runtime="claude-code", env=None, plugin=None, needs=
 
 
 class Learnt(Exception):
-    """The first event was given to `hookjail learn`: its exit code and what it wrote."""
+    """`hookjail learn` proposed a profile, or named what was refused: its exit code and what it wrote."""
 
 
 class Box(Home):
@@ -153,7 +153,8 @@ class Box(Home):
         if current["runtime"] == "copilot":
             event = {"sessionId": SESSION, "timestamp": 1760000000000, "cwd": str(self.project), **members}
         ended = self.start(["/bin/sh", "-c", self.line], json.dumps(event).encode())
-        if self.learns:
+        # Of a run that fails by itself nothing is proposed: the next event may do.
+        if self.learns and (self.proposal.exists() or self.named(ended[2])):
             raise Learnt(ended)
         return ended
 
@@ -192,13 +193,22 @@ class Box(Home):
         group = document["hooks"][current["point"]][0]
         self.line = group["bash"] if current["runtime"] == "copilot" else group["hooks"][0]["command"]
 
+    @property
+    def proposal(self):
+        return self.home / "tmp/learnt.toml"
+
+    def named(self, err):
+        """Returns the options with which `learn` says that what it saw refused would be allowed."""
+        words = re.findall(r"to allow it: hookjail learn (.*?) -- ", err)
+        return {word for line in words for word in shlex.split(line) if re.match("--(grant=|network$)", word)}
+
     def learn(self, current, line):
-        """Proposals of hookjail's from the first event of the hook's, whose line is as installed: each later try has what the earlier named."""
+        """Proposals of hookjail's from an event of the hook's, whose line is as installed: each later try has what the earlier named."""
         options = []
         self.profile = CHOSEN
         for _ in range(TRIES):
             self.fresh(current)
-            words = shlex.join(["learn", "--name", "learnt", "--output", f"{self.home}/tmp/learnt.toml", *options])
+            words = shlex.join(["learn", "--name", "learnt", "--output", str(self.proposal), *options])
             self.line, number = re.subn(r"hookjail(-run| run) ", f"hookjail {words} ", line, count=1)
             if number != 1:
                 raise AssertionError(f"learn: this runs no hookjail: {line}")
@@ -208,22 +218,20 @@ class Box(Home):
                 current["tried"](self)
             except Learnt as learnt:
                 code, _, err = learnt.args[0]
+            except (LookupError, OSError, ValueError) as error:
+                raise AssertionError(f"learn: it proposed nothing: {self.last[2]}") from error
             else:
-                raise AssertionError("learn: the hook was never fired")
+                raise AssertionError(f"learn: it proposed nothing: {self.last[2]}")
             finally:
                 self.learns = False
             # 1 says that the hook ended otherwise the second time, as one does that commits.
             if code not in (0, 1):
                 raise AssertionError(f"learn: {code} {err}")
-            profile = self.home / "tmp/learnt.toml"
-            if not profile.exists():
-                raise AssertionError(f"learn: it proposed nothing: {err}")
-            yield profile.read_text()
-            named = re.findall(r"to allow it: hookjail learn (.*?) -- ", err)
-            more = [word for words in named for word in shlex.split(words) if re.match("--(grant=|network$)", word)]
-            if set(more) <= set(options):
+            if self.proposal.exists():
+                yield self.proposal.read_text()
+            if self.named(err) <= set(options):
                 return
-            options = sorted({*options, *more})
+            options = sorted({*options, *self.named(err)})
 
     def works(self, current, profile, text=None):
         self.fresh(current)
