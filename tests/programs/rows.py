@@ -66,7 +66,7 @@ ROWS = [
     ('mktemp', 'f=$(mktemp /tmp/x.XXXXXX) && echo in >"$f" && cat "$f" && rm "$f"', 'in'),
     ('tput', 'tput -T xterm cols', '80'),
     ('script', "script -qec 'echo on a terminal' /dev/null", 'on a terminal'),
-    ('expect', 'expect -c \'spawn -noecho cat; send "hello\\r"; expect hello; puts seen; exit\'', 'seen'),
+    ('expect', 'expect -c \'log_user 0; spawn cat; send "hello\\r"; expect hello; puts seen; exit\'', 'seen'),
     ('tini', 'tini -s -- echo reaped', 'reaped'),
     ('inotifywait', '(sleep 0.3; touch new) & inotifywait -q -t 5 -e create --format %f .', 'new'),
     ('ps', 'ps -o comm= -p $$', 'sh'),
