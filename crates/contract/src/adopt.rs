@@ -11,6 +11,7 @@ use hookjail_base::model::OnFailure;
 use super::{
     Decision, End, EndKind, Mode, OTHERS, Stop,
     family::FAMILY,
+    hook_file::HookFile,
     members::{Members, is_null, text},
     mode::is_alike,
     settings::{Holds, Lookup, Settings, ShellPrefix},
@@ -47,6 +48,8 @@ pub struct Adapter {
     pub(super) failure_code: u8,
     /// Returns a sample event for a write to a file of a project, by its name and its path.
     pub(super) file_sample: fn(&str, &Path) -> Value,
+    /// The parser of its settings for `install`, where it is another than its contract's.
+    pub(super) hook_file: Option<&'static HookFile>,
     /// Whether an entry's timeout is in milliseconds, where its contract has seconds.
     pub in_millis: bool,
     /// Whether its settings are YAML; else they are JSON.
@@ -86,8 +89,8 @@ pub struct Adapter {
     pub sources: Sources,
     /// Whether its settings may have comments, as in JavaScript.
     pub takes_comments: bool,
-    /// Returns whether the runtime takes an end for a block; `None` leaves it to its contract.
-    pub(super) takes_for_no: fn(&HookOutput) -> Option<bool>,
+    /// Returns whether the runtime takes an end for a block at a point, which is empty where it is unknown; `None` leaves it to its contract.
+    pub(super) takes_for_no: fn(&str, &HookOutput) -> Option<bool>,
     /// The default timeout of hooks, where it is another than its contract's.
     pub(super) timeout: Option<Duration>,
     /// The exit code that decides nothing where something can be stopped.
@@ -109,6 +112,7 @@ impl Adapter {
             environments: &[],
             failure_code: FAILED,
             file_sample: |_, path| json!({"tool_name": "Write", "tool_input": {"file_path": path, "content": "x"}}),
+            hook_file: None,
             in_millis: false,
             keeps_yaml: false,
             likeness: |_, _| None,
@@ -129,7 +133,7 @@ impl Adapter {
             shows_messages: |_| false,
             sources: Sources::NONE,
             takes_comments: false,
-            takes_for_no: |_| None,
+            takes_for_no: |_, _| None,
             timeout: None,
             undecided_code: 0,
             unnamed_point: |_| None,
@@ -235,6 +239,11 @@ impl Adopted {
         all.sort_by_key(|adopted| adopted.name);
         all.dedup();
         all
+    }
+
+    /// Returns the parser of its settings; `None` where it has none.
+    pub(super) fn hook_file(self) -> Option<&'static HookFile> {
+        self.0.hook_file.or(self.mode.facts().hook_file)
     }
 
     /// Returns the names of directories of a project in which it keeps what it obeys.
@@ -434,12 +443,9 @@ impl Adopted {
 
     /// Returns whether the runtime takes an end for a block at a point.
     pub fn takes_for_no(self, point: Option<&str>, said: &HookOutput) -> bool {
-        let own = (self.0.takes_for_no)(said);
-        own.unwrap_or_else(|| {
-            decides(self.mode, point.unwrap_or_default(), said)
-                .0
-                .stops()
-        })
+        let point = point.unwrap_or_default();
+        let own = (self.0.takes_for_no)(point, said);
+        own.unwrap_or_else(|| decides(self.mode, point, said).0.stops())
     }
 
     /// Returns the variables that hold the project's directory.
@@ -494,7 +500,7 @@ impl Adopted {
             return HookOutput { code: 0, ..said };
         }
         let (decision, failed) = decides(self.mode, point.unwrap_or_default(), &said);
-        let decides = decision.stops() || decision == Decision::Ask;
+        let decides = decision.restrains() || self.takes_for_no(point, &said);
         let may_decide = said.is_json_like() && (failed || point.is_none());
         let is_plain = said.code == 0 || self.stakes(point) == Stakes::Nothing;
         if is_plain && !decides && !may_decide {
@@ -569,6 +575,14 @@ mod tests {
                 "agentStop" | "subagentStop" | "AgentStop" | "Stop" | "SubagentStop",
             ) => has("decision", json!("block")),
             (Mode::Cursor, "beforeSubmitPrompt" | "sessionStart") => has("continue", json!(false)),
+            (Mode::Family, _) => match runtime.name {
+                "antigravity" => {
+                    has("decision", json!("deny")) || has("decision", json!("continue"))
+                }
+                "cline" => answer["cancel"] == true,
+                "vibe" => has("decision", json!("deny")),
+                _ => two,
+            },
             (Mode::Loom, _) => said.code != 0,
             (Mode::QwenCode, "PermissionRequest") => {
                 let decision = &answer["hookSpecificOutput"]["decision"];
@@ -650,7 +664,7 @@ mod tests {
     fn an_absent_program_stops_no_call_under_most_runtimes() {
         let stopping = Adopted::all().into_iter().filter(|it| it.absence_stops());
         let stopping: Vec<_> = stopping.map(|runtime| runtime.name).collect();
-        assert_eq!(stopping, ["copilot", "docker-agent", "loom"]);
+        assert_eq!(stopping, ["antigravity", "copilot", "docker-agent", "loom"]);
     }
 
     #[test]
@@ -796,11 +810,10 @@ mod tests {
                     stderr: Vec::new(),
                     stdout: b"logged\n".to_vec(),
                 };
-                assert_eq!(
-                    runtime.observed(point, context.clone()),
-                    context,
-                    "{name} {point:?}"
-                );
+                // One runtime denies calls for text.
+                let is_given_on = runtime.observed(point, context.clone()) == context;
+                let is_no = runtime.takes_for_no(point, &context);
+                assert_eq!(is_given_on, !is_no, "{name} {point:?}");
             }
         }
     }

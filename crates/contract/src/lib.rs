@@ -156,6 +156,8 @@ registry! {
         DockerAgent = docker_agent::FACTS,
         /// docker-agent hooks that are a model's judgement: its reply is interpreted.
         DockerAgentModel = docker_agent::MODEL,
+        /// Hooks of runtimes with a form like Claude Code's, or a small one of their own.
+        Family = family::FACTS,
         /// Gemini CLI hooks.
         GeminiCli = gemini_cli::FACTS,
         /// infer command hooks.

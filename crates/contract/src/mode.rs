@@ -122,9 +122,11 @@ impl Mode {
         members.last(member).and_then(text)
     }
 
-    /// Returns the names of directories of a project in which its runtime keeps what it obeys.
+    /// Returns the names of directories of a project in which its runtimes keep what they obey.
     pub fn directories(self) -> BTreeSet<&'static str> {
-        adopt::Adopted::of(self).map_or_else(BTreeSet::new, adopt::Adopted::directories)
+        let all = adopt::Adopted::all().into_iter();
+        let runtimes = all.filter(|runtime| runtime.mode == self);
+        runtimes.flat_map(adopt::Adopted::directories).collect()
     }
 
     /// Returns the paths of the transcripts that an event names: the session's, and a subagent's.

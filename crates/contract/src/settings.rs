@@ -17,7 +17,7 @@ pub enum Holds {
     Session,
 }
 
-/// The paths of a runtime's hook settings, for a user and a project. A last component `*.json` is every such file.
+/// The paths of a runtime's hook settings, for a user and a project. A component `*` is any name, a last one `*.json` every such file.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Settings {
     /// Below the project's directory.

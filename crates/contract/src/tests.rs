@@ -49,6 +49,7 @@ fn an_event_tells_its_session_by_the_contracts_own_member() {
             | Mode::Cursor
             | Mode::DockerAgent
             | Mode::DockerAgentModel
+            | Mode::Family
             | Mode::GeminiCli
             | Mode::Infer
             | Mode::QwenCode

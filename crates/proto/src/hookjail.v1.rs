@@ -289,6 +289,8 @@ pub enum Contract {
     Copilot = 11,
     /// Qwen Code hooks.
     QwenCode = 12,
+    /// Hooks of smaller runtimes, by the union of their answers.
+    Family = 13,
 }
 impl Contract {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -310,6 +312,7 @@ impl Contract {
             Self::Cursor => "CONTRACT_CURSOR",
             Self::Copilot => "CONTRACT_COPILOT",
             Self::QwenCode => "CONTRACT_QWEN_CODE",
+            Self::Family => "CONTRACT_FAMILY",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -328,6 +331,7 @@ impl Contract {
             "CONTRACT_CURSOR" => Some(Self::Cursor),
             "CONTRACT_COPILOT" => Some(Self::Copilot),
             "CONTRACT_QWEN_CODE" => Some(Self::QwenCode),
+            "CONTRACT_FAMILY" => Some(Self::Family),
             _ => None,
         }
     }

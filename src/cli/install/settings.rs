@@ -54,7 +54,6 @@ pub(super) struct SettingsFile {
     pub(super) base: PathBuf,
     /// The path of its backup, out of the reach of projects and hooks.
     backup: PathBuf,
-    contract: &'static str,
     /// The directory that it was read from. Whatever has that directory's path later, it is written here.
     directory: File,
     /// Its owner and mode; those of its directory where it is made.
@@ -273,7 +272,6 @@ fn file(
     let is_projects = project.is_some();
     let base = project.or_else(|| home.clone()).unwrap_or_default();
     SettingsFile {
-        contract: runtime.mode.facts().contract,
         directory,
         metadata,
         syntax: match runtime.keeps_yaml {
@@ -397,15 +395,22 @@ impl Drop for Empty {
 
 /// Returns the files that a place stands for.
 pub(super) fn there(place: &Path) -> Vec<PathBuf> {
-    if place.file_name().is_none_or(|name| name != "*.json") {
-        let found = place.symlink_metadata().is_ok().then(|| place.to_owned());
-        return found.into_iter().collect();
+    let mut found = vec![PathBuf::new()];
+    for component in place {
+        let any = component.to_str().and_then(|it| it.strip_prefix('*'));
+        found = match any.filter(|it| it.is_empty() || *it == ".json") {
+            None => found.iter().map(|path| path.join(component)).collect(),
+            Some(end) => {
+                let entries = found.iter().flat_map(fs::read_dir).flatten().flatten();
+                let paths = entries.map(|it| it.path());
+                let is_named = |path: &PathBuf| path.to_string_lossy().ends_with(end);
+                let mut found: Vec<_> = paths.filter(is_named).collect();
+                found.sort();
+                found
+            }
+        };
     }
-    let entries = fs::read_dir(place.parent().unwrap_or(place));
-    let paths = entries.into_iter().flatten().flatten().map(|it| it.path());
-    let is_json = |path: &PathBuf| path.extension().is_some_and(|it| it == "json");
-    let mut found: Vec<_> = paths.filter(is_json).collect();
-    found.sort();
+    found.retain(|path| path.symlink_metadata().is_ok());
     found
 }
 
@@ -544,7 +549,7 @@ impl SettingsFile {
             base: Some(&self.base),
             name: &name,
         };
-        let (read, passed_over) = read_each(self.contract, text, &origin, &self.switches)?;
+        let (read, passed_over) = read_each(self.runtime, text, &origin, &self.switches)?;
         Ok((read.hooks, passed_over))
     }
 

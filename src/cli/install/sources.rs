@@ -442,9 +442,8 @@ impl Search<'_> {
             base: None,
             name: &name,
         };
-        let contract = self.runtime.mode.facts().contract;
         let text = json!({ "hooks": grouped(hooks) }).to_string();
-        match read_each(contract, &text, &origin, self.switches) {
+        match read_each(self.runtime, &text, &origin, self.switches) {
             Ok((read, passed_over)) => {
                 let plugin = self.plugin.clone();
                 let is_loose = |hook: &&Registered| !(self.is_confined)(hook, plugin.as_deref());
@@ -664,10 +663,11 @@ fn grouped(hooks: &Value) -> Value {
     };
     let mut groups = Map::new();
     for entry in entries {
-        let event = entry.get("event").and_then(Value::as_str);
+        let either = |name, other| entry.get(name).or_else(|| entry.get(other));
+        let event = either("event", "type").and_then(Value::as_str);
         let mut hook = entry.clone();
         hook["type"] = "command".into();
-        let group = json!({"matcher": entry.get("matcher"), "hooks": [hook]});
+        let group = json!({"matcher": either("matcher", "match"), "hooks": [hook]});
         let list = groups
             .entry(event.unwrap_or_default())
             .or_insert_with(|| json!([]));

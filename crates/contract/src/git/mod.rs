@@ -9,6 +9,6 @@ pub(super) const ADAPTER: Adapter = Adapter {
     answers_by_code: true,
     names_points: false,
     no: |_, why| Some(HookOutput::by_code(1, why)),
-    takes_for_no: |said| Some(said.code != 0),
+    takes_for_no: |_, said| Some(said.code != 0),
     ..Adapter::new("git", Mode::Observe)
 };

@@ -24,7 +24,7 @@ pub use self::{
 };
 
 use self::groups::Dialect;
-use super::{Entry, Matcher, Mode, Scheduling, runtime::named};
+use super::{Entry, Matcher, Mode, Scheduling, adopt::Adopted, runtime::named};
 
 /// Particulars of a runtime's hook files.
 #[derive(Debug)]
@@ -347,38 +347,42 @@ pub fn read(
     origin: &Origin<'_>,
     switches: &Switches,
 ) -> Result<ReadFile, ReadError> {
-    Ok(gather(contract, text, (origin, switches), None)?.read)
+    let whole = Item::root(origin.name, &Value::Null);
+    let mode = Mode::parse(contract, "command").map_err(|error| whole.wrong(error.to_string()))?;
+    let reader = (mode, mode.facts().hook_file);
+    Ok(gather(reader, text, (origin, switches), None)?.read)
 }
 
-/// Parses as [`read`] does, and passes over entries that the runtime would not accept. Returns those, too.
+/// Parses the settings of an adopted runtime as [`read`] does, and passes over entries that it would not accept. Returns those, too.
 ///
 /// # Errors
 ///
-/// Fails for an unknown runtime, a text that is not YAML or JSON, or a file that is wrong as a whole.
+/// Fails for a text that is not YAML or JSON, or a file that is wrong as a whole.
 pub fn read_each(
-    contract: &str,
+    runtime: Adopted,
     text: &str,
     origin: &Origin<'_>,
     switches: &Switches,
 ) -> Result<(ReadFile, Vec<ReadError>), ReadError> {
-    let gathered = gather(contract, text, (origin, switches), Some(Vec::new()))?;
+    let reader = (runtime.mode, runtime.hook_file());
+    let gathered = gather(reader, text, (origin, switches), Some(Vec::new()))?;
     Ok((gathered.read, gathered.passed_over.unwrap_or_default()))
 }
 
 fn gather<'a>(
-    contract: &str,
+    (mode, reader): (Mode, Option<&'static HookFile>),
     text: &str,
     (origin, switches): (&Origin<'a>, &'a Switches),
     passed_over: Option<Vec<ReadError>>,
 ) -> Result<Gathered<'a>, ReadError> {
     let nothing = Value::Null;
     let whole = Item::root(origin.name, &nothing);
-    let mode = Mode::parse(contract, "command").map_err(|error| whole.wrong(error.to_string()))?;
     if text.len() > MAX_BYTES {
         return Err(whole.wrong(format!("is larger than {MAX_BYTES} bytes")));
     }
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let Some(reader) = mode.facts().hook_file else {
+    let Some(reader) = reader else {
+        let contract = mode.facts().contract;
         return Err(whole.wrong(format!(
             "cannot be read: `{contract}` has no files of hooks"
         )));
@@ -437,7 +441,7 @@ pub(super) struct Gathered<'a> {
 
 impl Gathered<'_> {
     /// Keeps the error of an entry that is passed over.
-    fn pass_over(&mut self, added: Result<(), ReadError>) -> Result<(), ReadError> {
+    pub(super) fn pass_over(&mut self, added: Result<(), ReadError>) -> Result<(), ReadError> {
         match (added, &mut self.passed_over) {
             (Err(error), Some(passed_over)) => {
                 passed_over.push(error);

@@ -173,9 +173,11 @@ const SECRETS: [&str; 46] = [
 ];
 
 /// Paths below the home that the user's shells, tools or agents run or obey, unconfined.
-const RUN_LATER: [&str; 51] = [
+const RUN_LATER: [&str; 60] = [
+    ".agents",
     ".asdf",
     ".augment",
+    ".aws/amazonq",
     ".bash_aliases",
     ".bash_login",
     ".bash_logout",
@@ -184,12 +186,16 @@ const RUN_LATER: [&str; 51] = [
     ".bun",
     ".cargo",
     ".claude",
+    ".cline",
+    ".codeium",
     ".codex",
     ".config/autostart",
     ".config/claude",
+    ".config/crush",
     ".config/environment.d",
     ".config/fish",
     ".config/git",
+    ".config/goose",
     ".config/hookjail",
     ".config/mise",
     ".config/nvim",
@@ -201,8 +207,10 @@ const RUN_LATER: [&str; 51] = [
     ".factory",
     ".gemini",
     ".gitconfig",
+    ".grok",
     ".inputrc",
     ".kimi-code",
+    ".kiro",
     ".letta",
     ".local/bin",
     ".local/lib",
@@ -219,6 +227,7 @@ const RUN_LATER: [&str; 51] = [
     ".qwen",
     ".rustup",
     ".snowflake",
+    ".vibe",
     ".vim",
     ".vimrc",
     ".volta",

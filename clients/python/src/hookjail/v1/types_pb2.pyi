@@ -23,6 +23,7 @@ class Contract(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     CONTRACT_CURSOR: _ClassVar[Contract]
     CONTRACT_COPILOT: _ClassVar[Contract]
     CONTRACT_QWEN_CODE: _ClassVar[Contract]
+    CONTRACT_FAMILY: _ClassVar[Contract]
 
 class Axis(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -102,6 +103,7 @@ CONTRACT_GEMINI_CLI: Contract
 CONTRACT_CURSOR: Contract
 CONTRACT_COPILOT: Contract
 CONTRACT_QWEN_CODE: Contract
+CONTRACT_FAMILY: Contract
 AXIS_UNSPECIFIED: Axis
 AXIS_READ: Axis
 AXIS_WRITE: Axis
