@@ -60,7 +60,8 @@ impl Member {
             return *code == Some(2);
         };
         let answer: Value = serde_json::from_str(stdout).unwrap_or_default();
-        *code == Some(0) && answer[name].to_string() == value
+        let value: Value = serde_json::from_str(value).unwrap();
+        *code == Some(0) && answer[name] == value
     }
 }
 

@@ -11,7 +11,6 @@ use hookjail_base::model::OnFailure;
 use super::{
     Decision, End, EndKind, Mode, OTHERS, Stop,
     family::FAMILY,
-    hook_file::HookFile,
     members::{Members, is_null, text},
     mode::is_alike,
     settings::{Holds, Lookup, Settings, ShellPrefix},
@@ -48,8 +47,6 @@ pub struct Adapter {
     pub(super) failure_code: u8,
     /// Returns a sample event for a write to a file of a project, by its name and its path.
     pub(super) file_sample: fn(&str, &Path) -> Value,
-    /// The parser of its settings for `install`, where it is another than its contract's.
-    pub(super) hook_file: Option<&'static HookFile>,
     /// Whether an entry's timeout is in milliseconds, where its contract has seconds.
     pub in_millis: bool,
     /// Whether its settings are YAML; else they are JSON.
@@ -64,8 +61,6 @@ pub struct Adapter {
     pub mode: Mode,
     /// The name on the command line.
     pub name: &'static str,
-    /// Returns a line of its settings as the runtime reads it, by its environment.
-    pub as_read: for<'a> fn(&'a str, Lookup<'_>) -> Cow<'a, str>,
     /// Whether its payloads name their lifecycle point at every point.
     pub names_points: bool,
     /// Builds the block answer at a point that the runtime honours. `None` where none is known.
@@ -107,12 +102,10 @@ impl Adapter {
         Self {
             after_a_change: None,
             answers_by_code: false,
-            as_read: |line, _| line.into(),
             command_sample: |command, _| json!({"tool_name": "Bash", "tool_input": {"command": command}}),
             environments: &[],
             failure_code: FAILED,
             file_sample: |_, path| json!({"tool_name": "Write", "tool_input": {"file_path": path, "content": "x"}}),
-            hook_file: None,
             in_millis: false,
             keeps_yaml: false,
             likeness: |_, _| None,
@@ -241,9 +234,9 @@ impl Adopted {
         all
     }
 
-    /// Returns the parser of its settings; `None` where it has none.
-    pub(super) fn hook_file(self) -> Option<&'static HookFile> {
-        self.0.hook_file.or(self.mode.facts().hook_file)
+    /// Returns a line of its settings as the runtime reads it, by its environment.
+    pub fn as_read<'a>(self, line: &'a str, value: Lookup<'_>) -> Cow<'a, str> {
+        (self.mode.rules().as_read)(line, value)
     }
 
     /// Returns the names of directories of a project in which it keeps what it obeys.

@@ -79,8 +79,8 @@ pub use self::{
     report::{Findings, Report},
     reyn::template::{Flag, NAME as TEMPLATE_PUSH, Template},
     runtime::{
-        CommandStyle, Defaults, Equality, Facts, Lifetime, OwnConsent, Point, Scheduling, Stop,
-        Subject,
+        CommandStyle, Defaults, Equality, Facts, Lifetime, OwnConsent, Point, Rules, Scheduling,
+        Stop, Subject,
     },
     verdict::{BlockedBy, ContractEvent, Decision, Json, Push, Skip, Verdict},
 };
@@ -114,7 +114,7 @@ pub fn is_spelled(name: &str, given: &str) -> bool {
 /// Declares [`Mode`] and its tables from the lines of the registry.
 macro_rules! registry {
     (
-        modes { $($(#[$about:meta])* $mode:ident = $facts:expr,)+ }
+        modes { $($(#[$about:meta])* $mode:ident = ($facts:expr, $rules:expr),)+ }
         others { $($other:expr,)+ }
     ) => {
         /// A contract in one of its modes.
@@ -133,6 +133,13 @@ macro_rules! registry {
                     $(Self::$mode => &$facts,)+
                 }
             }
+
+            /// Returns how its settings are read.
+            pub fn rules(self) -> &'static Rules {
+                match self {
+                    $(Self::$mode => &$rules,)+
+                }
+            }
         }
 
         /// Runtimes without a contract of their own that can be adopted.
@@ -143,35 +150,35 @@ macro_rules! registry {
 registry! {
     modes {
         /// Base Coat lifecycle hooks.
-        Basecoat = basecoat::FACTS,
+        Basecoat = (basecoat::FACTS, basecoat::RULES),
         /// Claude Code command hooks.
-        ClaudeCode = claude_code::FACTS,
+        ClaudeCode = (claude_code::FACTS, claude_code::RULES),
         /// OpenAI Codex command hooks.
-        Codex = codex::FACTS,
+        Codex = (codex::FACTS, codex::RULES),
         /// GitHub Copilot hooks.
-        Copilot = copilot::FACTS,
+        Copilot = (copilot::FACTS, copilot::RULES),
         /// Cursor hooks.
-        Cursor = cursor::FACTS,
+        Cursor = (cursor::FACTS, cursor::RULES),
         /// docker-agent hooks that are commands.
-        DockerAgent = docker_agent::FACTS,
+        DockerAgent = (docker_agent::FACTS, docker_agent::RULES),
         /// docker-agent hooks that are a model's judgement: its reply is interpreted.
-        DockerAgentModel = docker_agent::MODEL,
+        DockerAgentModel = (docker_agent::MODEL, docker_agent::RULES),
         /// Hooks of runtimes with a form like Claude Code's, or a small one of their own.
-        Family = family::FACTS,
+        Family = (family::FACTS, family::RULES),
         /// Gemini CLI hooks.
-        GeminiCli = gemini_cli::FACTS,
+        GeminiCli = (gemini_cli::FACTS, gemini_cli::RULES),
         /// infer command hooks.
-        Infer = infer::FACTS,
+        Infer = (infer::FACTS, infer::RULES),
         /// Loom engine hooks.
-        Loom = loom::FACTS,
+        Loom = (loom::FACTS, loom::RULES),
         /// No rules: the event verbatim, decision NONE, any exit code but 0 a failure.
-        Observe = observe::FACTS,
+        Observe = (observe::FACTS, Rules::NONE),
         /// Qwen Code hooks.
-        QwenCode = qwen_code::FACTS,
+        QwenCode = (qwen_code::FACTS, qwen_code::RULES),
         /// reyn `shell_exec`: the command runs for its side effect, and its output is ignored.
-        ReynExec = reyn::EXEC,
+        ReynExec = (reyn::EXEC, reyn::RULES),
         /// reyn `shell_push` (also `exec_capture`, `command`): stdout is a push directive.
-        ReynPush = reyn::PUSH,
+        ReynPush = (reyn::PUSH, reyn::RULES),
     }
     others {
         git::ADAPTER,

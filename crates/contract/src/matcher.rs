@@ -97,7 +97,7 @@ impl Matcher {
             return Ok(Self::Always);
         }
         let facts = mode.facts();
-        let Some(matcher) = facts.matcher else {
+        let Some(matcher) = mode.rules().matcher else {
             let contract = facts.contract;
             return Err(wrong(format!("is not a key of entries under `{contract}`")));
         };

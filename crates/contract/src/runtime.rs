@@ -1,6 +1,6 @@
 //! The facts of contracts and their vocabulary.
 
-use std::{fmt, time::Duration};
+use std::{borrow::Cow, fmt, time::Duration};
 
 use bytes::Bytes;
 use serde_json::{Map, Value};
@@ -9,7 +9,7 @@ use hookjail_base::model::{Event, InvalidField};
 
 use super::{
     ContractEvent, Decision, End, Envelope, Filter, Folded, Matcher, Skip, Verdict, adopt::Adapter,
-    entry, hook_file::HookFile, stdin,
+    entry, hook_file::HookFile, settings::Lookup, stdin,
 };
 
 /// Facts of a contract in one of its modes, and functions where it takes more than a fact.
@@ -34,8 +34,6 @@ pub struct Facts {
     pub event: fn(&End<'_>) -> Option<ContractEvent>,
     /// Whether the runtime expands variables in the arguments of a program without a shell.
     pub expands_words: bool,
-    /// Parses the rule of an entry beside its matcher; `None` without such rules, or for an invalid text.
-    pub filter: fn(&str) -> Option<Filter>,
     /// Merges the verdicts of the hooks that ran at one point under its [`crate::Mode::scheduling`], each with its hook's name.
     pub(super) fold: fn(&str, &[(&str, &Verdict)]) -> Folded,
     /// Copies a hook's rewrites into the next hook's event, where the contract passes them on.
@@ -46,8 +44,6 @@ pub struct Facts {
     pub has_lists: bool,
     /// The points with a longest timeout, to which its runtime cuts a longer one.
     pub(super) longest: &'static [(&'static str, Duration)],
-    /// The parser of its hook files; `None` where there are none.
-    pub(super) hook_file: Option<&'static HookFile>,
     /// Interprets a process end.
     pub(super) interpret: fn(&End<'_>) -> Verdict,
     /// Whether a hook of the mode is a process. Otherwise nothing runs, and another actor's result is interpreted.
@@ -59,8 +55,6 @@ pub struct Facts {
     pub(super) last_points: &'static [&'static str],
     /// The points with how long context from there stays valid. At others the contract does not define it.
     pub(super) lifetimes: &'static [(&'static str, Lifetime)],
-    /// Parses a matcher for a subject; it is not empty. `None` where entries have none.
-    pub(super) matcher: Option<ReadMatcher>,
     /// Returns a hook's measurements at a point, by the contract's names: numbers and short words.
     pub measures: fn(&str, &Verdict) -> Map<String, Value>,
     /// The members of stdin beside the point and the event's own, and the points at which they are there; none = at
@@ -118,6 +112,32 @@ pub struct Facts {
     pub(super) worktree: Option<(&'static str, &'static str)>,
 }
 
+/// How a contract's settings are read, and its entries selected. Apart from [`Facts`]: a program that runs one hook links none of it.
+#[derive(Debug)]
+pub struct Rules {
+    /// Returns a line of settings as the runtime reads it, by its environment.
+    pub(super) as_read: for<'a> fn(&'a str, Lookup<'_>) -> Cow<'a, str>,
+    /// Parses the rule of an entry beside its matcher; `None` without such rules, or for an invalid text.
+    pub filter: fn(&str) -> Option<Filter>,
+    /// The parser of its hook files; `None` where there are none.
+    pub(super) hook_file: Option<&'static HookFile>,
+    /// Parses a matcher for a subject; it is not empty. `None` where entries have none.
+    pub(super) matcher: Option<ReadMatcher>,
+    /// Returns the parser of a runtime's settings by its name, where that is another than its contract's.
+    pub(super) of_runtime: fn(&str) -> Option<&'static HookFile>,
+}
+
+impl Rules {
+    /// The defaults of all members.
+    pub(super) const NONE: Self = Self {
+        as_read: |line, _| line.into(),
+        filter: |_| None,
+        hook_file: None,
+        matcher: None,
+        of_runtime: |_| None,
+    };
+}
+
 /// Parser of a matcher for a subject.
 type ReadMatcher = fn(Subject, &str) -> Result<Matcher, InvalidField>;
 
@@ -139,19 +159,16 @@ impl Facts {
             equality: Equality::Never,
             event: |_| None,
             expands_words: false,
-            filter: |_| None,
             fold: |_, hooks| Folded::apart(hooks),
             hand_on: |_, _, _| {},
             has_builtins: false,
             has_lists: false,
-            hook_file: None,
             interpret,
             is_process: true,
             keys: &[],
             last_points: &[],
             lifetimes: &[],
             longest: &[],
-            matcher: None,
             measures: |_, _| Map::new(),
             members: &[],
             modes: &["", "command"],

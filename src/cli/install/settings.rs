@@ -638,7 +638,7 @@ impl SettingsFile {
 
     /// Returns a line of it as the runtime hands it to a shell.
     pub(super) fn as_run(&self, line: &str) -> String {
-        let line = (self.runtime.as_read)(line, &|name| env::var(name).ok());
+        let line = self.runtime.as_read(line, &|name| env::var(name).ok());
         match self.plugin().and_then(Path::to_str) {
             Some(plugin) => self.runtime.line_of_plugin(&line, plugin),
             None => line.into_owned(),

@@ -10,8 +10,8 @@ use serde_json::{Map, Value, json, value::RawValue};
 use hookjail_base::model::{Event, InvalidField};
 
 use super::{
-    BlockedBy, Decision, Defaults, End, EndKind, Envelope, Facts, Folded, Json, Scheduling, Skip,
-    Stop, Verdict,
+    BlockedBy, Decision, Defaults, End, EndKind, Envelope, Facts, Folded, Json, Rules, Scheduling,
+    Skip, Stop, Verdict,
     adopt::base_coats,
     entry::Key,
     envelope::known,
@@ -67,7 +67,6 @@ pub(super) const FACTS: Facts = Facts {
     defaults: Defaults::argv(Some(Duration::from_secs(3))),
     fold,
     hand_on,
-    hook_file: Some(&HOOK_FILE),
     keys: &[
         ("contextLimit", Key::ContextChars),
         ("on_failure", Key::OnFailure),
@@ -96,6 +95,11 @@ pub(super) const FACTS: Facts = Facts {
     spelled: base_coats,
     stdin,
     ..Facts::new("basecoat", "basecoat/1", interpret)
+};
+
+pub(super) const RULES: Rules = Rules {
+    hook_file: Some(&HOOK_FILE),
+    ..Rules::NONE
 };
 
 fn stdin(facts: &Facts, event: &Event, envelope: &Envelope) -> Result<Bytes, InvalidField> {

@@ -8,8 +8,8 @@ use std::time::Duration;
 use serde::de::IgnoredAny;
 
 use super::{
-    BlockedBy, Decision, Defaults, End, Equality, Facts, Folded, Json, Matcher, Scheduling, Skip,
-    Stop, Subject, Verdict,
+    BlockedBy, Decision, Defaults, End, Equality, Facts, Folded, Json, Matcher, Rules, Scheduling,
+    Skip, Stop, Subject, Verdict,
     entry::Key,
     envelope::Part,
     fields::{Faults, Fields, Said, answered, refused, said, settled, silent, used},
@@ -69,16 +69,13 @@ pub(super) const FACTS: Facts = Facts {
     defaults: Defaults::shell("/bin/sh", "-c", Some(Duration::from_secs(600))),
     equality: Equality::ButForTime,
     expands_words: true,
-    filter: Filter::parse,
     fold,
-    hook_file: Some(&HOOK_FILE),
     keys: &[
         ("async", Key::Background),
         ("onFailure", Key::OnFailure),
         ("timeout", Key::TimeoutSeconds),
     ],
     last_points: &["SessionEnd"],
-    matcher: Some(|_, text| Matcher::listed(text, "_- ", &['|', ','])),
     members: &[
         ("session_id", Part::Session, &[]),
         ("cwd", Part::Cwd, &[]),
@@ -152,6 +149,13 @@ pub(super) const FACTS: Facts = Facts {
         "UserPromptSubmit",
     ],
     ..Facts::new("claude_code", "claude_code/2026-10", interpret)
+};
+
+pub(super) const RULES: Rules = Rules {
+    filter: Filter::parse,
+    hook_file: Some(&HOOK_FILE),
+    matcher: Some(|_, text| Matcher::listed(text, "_- ", &['|', ','])),
+    ..Rules::NONE
 };
 
 fn interpret(end: &End<'_>) -> Verdict {

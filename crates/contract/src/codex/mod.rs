@@ -6,8 +6,8 @@
 use std::time::Duration;
 
 use super::{
-    BlockedBy, Decision, Defaults, End, Facts, Folded, Matcher, Scheduling, Skip, Stop, Subject,
-    Verdict,
+    BlockedBy, Decision, Defaults, End, Facts, Folded, Matcher, Rules, Scheduling, Skip, Stop,
+    Subject, Verdict,
     entry::Key,
     envelope::Part,
     fields::{ALLOW_DENY, Faults, Fields, Said, not_valid, refused, said, silent},
@@ -52,7 +52,6 @@ pub(super) const FACTS: Facts = Facts {
     // A login shell, as the user's own is unknown.
     defaults: Defaults::shell("/bin/sh", "-lc", Some(Duration::from_secs(600))),
     fold,
-    hook_file: Some(&HOOK_FILE),
     // Codex 0.169.0 starts such a command, and waits for none of it.
     keys: &[
         ("async", Key::Background),
@@ -63,7 +62,6 @@ pub(super) const FACTS: Facts = Facts {
         ("Interrupt", Duration::from_secs(3)),
         ("SessionEnd", Duration::from_secs(3)),
     ],
-    matcher: Some(|_, text| Matcher::listed(text, "_", &['|'])),
     members: &[
         ("session_id", Part::Session, &[]),
         // A required member, `null` without a transcript.
@@ -103,6 +101,12 @@ pub(super) const FACTS: Facts = Facts {
     ],
     warned_points: &["PostToolUse", "PreCompact", "UserPromptSubmit"],
     ..Facts::new("codex", "codex/2026", interpret)
+};
+
+pub(super) const RULES: Rules = Rules {
+    hook_file: Some(&HOOK_FILE),
+    matcher: Some(|_, text| Matcher::listed(text, "_", &['|'])),
+    ..Rules::NONE
 };
 
 fn interpret(end: &End<'_>) -> Verdict {

@@ -11,8 +11,8 @@ use bytes::Bytes;
 use hookjail_base::model::{Event, InvalidField};
 
 use super::{
-    BlockedBy, Decision, Defaults, End, EndKind, Envelope, Facts, Folded, Matcher, Skip, Stop,
-    Subject, Verdict,
+    BlockedBy, Decision, Defaults, End, EndKind, Envelope, Facts, Folded, Matcher, Rules, Skip,
+    Stop, Subject, Verdict,
     entry::Key,
     envelope::Part,
     fields::{
@@ -80,13 +80,11 @@ pub(super) const FACTS: Facts = Facts {
     ],
     defaults: Defaults::shell("/bin/bash", "-c", Some(Duration::from_secs(30))),
     fold,
-    hook_file: Some(&HOOK_FILE),
     keys: &[
         ("timeout", Key::TimeoutSeconds),
         ("timeoutSec", Key::TimeoutSeconds),
     ],
     last_points: &["SessionEnd", "sessionEnd"],
-    matcher: Some(|_, text| Matcher::whole(text)),
     members: &[
         ("sessionId", Part::Session, &[]),
         ("timestamp", Part::Millis, &[]),
@@ -146,6 +144,12 @@ pub(super) const FACTS: Facts = Facts {
     stdin,
     subject,
     ..Facts::new("copilot", "copilot/2026", interpret)
+};
+
+pub(super) const RULES: Rules = Rules {
+    hook_file: Some(&HOOK_FILE),
+    matcher: Some(|_, text| Matcher::whole(text)),
+    ..Rules::NONE
 };
 
 fn stdin(facts: &Facts, event: &Event, envelope: &Envelope) -> Result<Bytes, InvalidField> {

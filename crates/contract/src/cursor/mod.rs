@@ -4,7 +4,7 @@
 //! whether it opens a turn depends on the number already opened, which only the runtime has.
 
 use super::{
-    BlockedBy, Decision, Defaults, End, Facts, Json, Matcher, Skip, Stop, Subject, Verdict,
+    BlockedBy, Decision, Defaults, End, Facts, Json, Matcher, Rules, Skip, Stop, Subject, Verdict,
     entry::Key,
     envelope::Part,
     fields::{ALLOW_ASK_DENY, Faults, Fields, Said, broke, refused, said, settled, silent},
@@ -26,13 +26,11 @@ pub(super) const FACTS: Facts = Facts {
     // The runtime's timeout is not published.
     defaults: Defaults::shell("/bin/sh", "-c", None),
     fold: |_, hooks| merged(hooks, |verdict| strength(verdict.decision)),
-    hook_file: Some(&HOOK_FILE),
     keys: &[
         ("failClosed", Key::FailClosed),
         ("timeout", Key::TimeoutSeconds),
     ],
     last_points: &["sessionEnd"],
-    matcher: Some(|_, text| Matcher::pattern(text)),
     members: &[
         ("conversation_id", Part::Session, &[]),
         ("session_id", Part::Session, &["sessionEnd", "sessionStart"]),
@@ -85,6 +83,12 @@ pub(super) const FACTS: Facts = Facts {
     subject,
     warned_points: &["beforeSubmitPrompt"],
     ..Facts::new("cursor", "cursor/2026", interpret)
+};
+
+pub(super) const RULES: Rules = Rules {
+    hook_file: Some(&HOOK_FILE),
+    matcher: Some(|_, text| Matcher::pattern(text)),
+    ..Rules::NONE
 };
 
 fn interpret(end: &End<'_>) -> Verdict {

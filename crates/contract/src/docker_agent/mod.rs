@@ -12,7 +12,7 @@ use hookjail_base::model::{Event, InvalidField};
 
 use super::{
     BlockedBy, ContractEvent, Decision, Defaults, End, EndKind, Envelope, Equality, Facts, Json,
-    Lifetime, Matcher, Members, OnError, Scheduling, Skip, Stop, Verdict, entry::Key,
+    Lifetime, Matcher, Members, OnError, Rules, Scheduling, Skip, Stop, Verdict, entry::Key,
     envelope::Part, members::is_null, patch::over_input, point, stdin, text, verdict::given,
 };
 
@@ -69,7 +69,6 @@ pub(super) const FACTS: Facts = Facts {
     fold: |_, hooks| fold::fold(hooks),
     hand_on,
     has_builtins: true,
-    hook_file: Some(&HOOK_FILE),
     keys: &[
         ("on_error", Key::OnError),
         ("preempt_yolo", Key::Preempt),
@@ -84,7 +83,6 @@ pub(super) const FACTS: Facts = Facts {
         ("user_prompt_submit", Lifetime::Turn),
         ("user_steering_messages_submit", Lifetime::Turn),
     ],
-    matcher: Some(|_, text| Matcher::whole(text)),
     // The extras of points.
     members: &[
         (
@@ -175,6 +173,12 @@ pub(super) const FACTS: Facts = Facts {
     ..Facts::new("docker_agent", "docker_agent/seed+c", |end| {
         interpret(end, Reply::Command)
     })
+};
+
+pub(super) const RULES: Rules = Rules {
+    hook_file: Some(&HOOK_FILE),
+    matcher: Some(|_, text| Matcher::whole(text)),
+    ..Rules::NONE
 };
 
 fn moment(event: &Event) -> (Option<String>, Option<u64>) {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{FACTS, Stop, hook_file};
+use super::{FACTS, Stop};
 use crate::{
     Mode,
     adopt::{Adapter, HookOutput},
@@ -23,7 +23,6 @@ const fn member(
     obeys: &'static [&'static str],
 ) -> Adapter {
     Adapter {
-        hook_file: Some(&hook_file::FILE),
         obeys,
         settings: Settings {
             project: paths,
@@ -77,7 +76,6 @@ pub(crate) const FAMILY: [Adapter; 15] = [
                 project.unwrap_or_default().as_ref(),
             )
         },
-        hook_file: Some(&hook_file::BESIDE),
         names_points: false,
         no: |point, why| {
             let word = if is_ending(point) { "continue" } else { "deny" };
@@ -235,7 +233,6 @@ pub(crate) const FAMILY: [Adapter; 15] = [
     Adapter {
         command_sample: |command, _| of_grok("run_terminal_command", json!({"command": command})),
         file_sample: |_, path| of_grok("write", json!({"file_path": path, "content": "x"})),
-        hook_file: Some(&hook_file::WORDS_BESIDE),
         plugin_in_lines: &["CLAUDE_PLUGIN_ROOT", "GROK_PLUGIN_ROOT"],
         takes_for_no: |point, said| {
             let answer = answer(said);

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::{
-    BlockedBy, Decision, Defaults, End, Facts, Skip, Stop, Verdict,
+    BlockedBy, Decision, Defaults, End, Facts, Rules, Skip, Stop, Verdict,
     entry::Key,
     fields::{Faults, Fields, Said, answered, refused, said, settled, silent, used},
     merge::{decide, halt, stop},
@@ -102,6 +102,17 @@ pub(super) const FACTS: Facts = Facts {
         "pre_user_prompt",
     ],
     ..Facts::new("family", "family/2026-11", interpret)
+};
+
+pub(super) const RULES: Rules = Rules {
+    of_runtime: |name| {
+        Some(match name {
+            "antigravity" => &hook_file::BESIDE,
+            "grok" => &hook_file::WORDS_BESIDE,
+            _ => &hook_file::FILE,
+        })
+    },
+    ..Rules::NONE
 };
 
 fn interpret(end: &End<'_>) -> Verdict {

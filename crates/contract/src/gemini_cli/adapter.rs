@@ -6,14 +6,13 @@ use super::FACTS;
 use crate::{
     Mode,
     adopt::{Adapter, HookOutput},
-    settings::{Holds, Settings, with_defaults},
+    settings::{Holds, Settings},
 };
 
 /// The only exit code besides 0 that is no decision.
 const WARNING: u8 = 1;
 
 pub(crate) const ADAPTER: Adapter = Adapter {
-    as_read: with_defaults,
     command_sample: |command, _| json!({"tool_name": "run_shell_command", "tool_input": {"command": command}}),
     environments: &[".env", ".gemini/.env"],
     failure_code: WARNING,

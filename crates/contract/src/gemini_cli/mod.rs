@@ -11,7 +11,7 @@ use hookjail_base::model::Event;
 
 use super::{
     BlockedBy, Decision, Defaults, End, EndKind, Envelope, Equality, Facts, Folded, Json, Matcher,
-    Scheduling, Skip, Stop, Subject, Verdict,
+    Rules, Scheduling, Skip, Stop, Subject, Verdict,
     entry::Key,
     envelope::Part,
     fields::{Faults, Fields, Said, refused, said, settled, used},
@@ -20,6 +20,7 @@ use super::{
     patch::{over_member, patched},
     point,
     quoted::{DECISIONS, is_torn, on_stderr, unquoted, words},
+    settings::with_defaults,
     stdin,
     verdict::given,
 };
@@ -40,15 +41,8 @@ pub(super) const FACTS: Facts = Facts {
     equality: Equality::ButForTime,
     fold,
     hand_on: pass_on,
-    hook_file: Some(&HOOK_FILE),
     keys: &[("sequential", Key::InTurn), ("timeout", Key::TimeoutMillis)],
     last_points: &["SessionEnd"],
-    matcher: Some(|subject, text| match subject {
-        Subject::Tool => Matcher::pattern(text),
-        Subject::FileName(_) | Subject::Member(_) | Subject::Nothing => {
-            Ok(Matcher::names(text, &[]))
-        }
-    }),
     members: &[
         ("session_id", Part::Session, &[]),
         ("cwd", Part::Cwd, &[]),
@@ -80,6 +74,18 @@ pub(super) const FACTS: Facts = Facts {
     subject,
     warned_points: &["AfterTool", "BeforeAgent"],
     ..Facts::new("gemini_cli", "gemini_cli/2026", interpret)
+};
+
+pub(super) const RULES: Rules = Rules {
+    as_read: with_defaults,
+    hook_file: Some(&HOOK_FILE),
+    matcher: Some(|subject, text| match subject {
+        Subject::Tool => Matcher::pattern(text),
+        Subject::FileName(_) | Subject::Member(_) | Subject::Nothing => {
+            Ok(Matcher::names(text, &[]))
+        }
+    }),
+    ..Rules::NONE
 };
 
 fn interpret(end: &End<'_>) -> Verdict {

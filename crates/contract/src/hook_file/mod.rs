@@ -226,7 +226,7 @@ pub(super) enum Syntax {
 
 /// Returns the contracts whose runtimes have hook files.
 pub fn contracts() -> Vec<&'static str> {
-    Mode::contracts(|mode| mode.facts().hook_file.is_some())
+    Mode::contracts(|mode| mode.rules().hook_file.is_some())
 }
 
 /// Returns whether an absent file of a contract counts as one without hooks.
@@ -243,7 +243,7 @@ pub fn plugins_name(contract: &str, plugin: &str, name: String) -> String {
 }
 
 fn reader(contract: &str) -> Option<&'static HookFile> {
-    Mode::any_of(contract)?.facts().hook_file
+    Mode::any_of(contract)?.rules().hook_file
 }
 
 /// The largest file, bytes.
@@ -299,7 +299,7 @@ impl Switches {
     /// Returns the additions to command lists from the environment. They are for every mode, separated by commas or
     /// line breaks.
     pub fn listed(&self) -> String {
-        let files = Mode::ALL.into_iter().filter_map(|it| it.facts().hook_file);
+        let files = Mode::ALL.into_iter().filter_map(|it| it.rules().hook_file);
         let listed = files.filter_map(|file| self.value(file.listed?));
         listed
             .filter(|it| !it.is_empty())
@@ -349,7 +349,7 @@ pub fn read(
 ) -> Result<ReadFile, ReadError> {
     let whole = Item::root(origin.name, &Value::Null);
     let mode = Mode::parse(contract, "command").map_err(|error| whole.wrong(error.to_string()))?;
-    let reader = (mode, mode.facts().hook_file);
+    let reader = (mode, mode.rules().hook_file);
     Ok(gather(reader, text, (origin, switches), None)?.read)
 }
 
@@ -364,7 +364,9 @@ pub fn read_each(
     origin: &Origin<'_>,
     switches: &Switches,
 ) -> Result<(ReadFile, Vec<ReadError>), ReadError> {
-    let reader = (runtime.mode, runtime.hook_file());
+    let rules = runtime.mode.rules();
+    let of_runtime = (rules.of_runtime)(runtime.name);
+    let reader = (runtime.mode, of_runtime.or(rules.hook_file));
     let gathered = gather(reader, text, (origin, switches), Some(Vec::new()))?;
     Ok((gathered.read, gathered.passed_over.unwrap_or_default()))
 }

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json, value::RawValue};
 use hookjail_base::model::{Event, InvalidField};
 
 use super::{
-    ContractEvent, Defaults, End, EndKind, Envelope, Facts, Skip, Stop, Verdict,
+    ContractEvent, Defaults, End, EndKind, Envelope, Facts, Rules, Skip, Stop, Verdict,
     entry::{AgentMode, Key},
     members::Members,
     point,
@@ -34,7 +34,6 @@ pub(super) const FACTS: Facts = Facts {
     defaults: Defaults::shell("/bin/bash", "-c", Some(Duration::from_secs(30))),
     event,
     has_lists: true,
-    hook_file: Some(&HOOK_FILE),
     keys: &[
         ("mode", Key::AgentMode),
         ("timeout", Key::TimeoutSecondsUnlessZero { negative: false }),
@@ -62,6 +61,11 @@ pub(super) const FACTS: Facts = Facts {
     stdin: |_, event, envelope| stdin(event, envelope),
     switches: &hook_file::SWITCHES,
     ..Facts::new("infer", "infer/0.179", interpret)
+};
+
+pub(super) const RULES: Rules = Rules {
+    hook_file: Some(&HOOK_FILE),
+    ..Rules::NONE
 };
 
 /// Builds stdin of exactly three members.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::{
     BlockedBy, Decision, Defaults, End, EndKind, Facts, Folded, Lifetime, Matcher, Reminder,
-    ReminderKind, Scheduling, Stop, Verdict,
+    ReminderKind, Rules, Scheduling, Stop, Verdict,
     entry::Key,
     envelope::Part,
     members::{Fault, Members, boolean, text},
@@ -29,14 +29,12 @@ pub(super) const FACTS: Facts = Facts {
     carried: &["action", "command", "name", "type"],
     defaults: Defaults::shell("/bin/sh", "-c", Some(TIMEOUT)),
     fold,
-    hook_file: Some(&HOOK_FILE),
     keys: &[("timeoutMs", Key::TimeoutMillis)],
     last_points: &["session.end"],
     lifetimes: &[
         ("session.start", Lifetime::Session),
         ("user.prompt.submit", Lifetime::Turn),
     ],
-    matcher: Some(|_, text| Matcher::globs(text)),
     members: &[("turnIndex", Part::Turn, &[])],
     point_key: "event",
     points: &[
@@ -61,6 +59,12 @@ pub(super) const FACTS: Facts = Facts {
     ],
     switches: &hook_file::SWITCHES,
     ..Facts::new("loom", "loom/2026-07", interpret)
+};
+
+pub(super) const RULES: Rules = Rules {
+    hook_file: Some(&HOOK_FILE),
+    matcher: Some(|_, text| Matcher::globs(text)),
+    ..Rules::NONE
 };
 
 fn interpret(end: &End<'_>) -> Verdict {

@@ -7,11 +7,10 @@ use crate::{
     Mode,
     adopt::{Adapter, HookOutput},
     claude_code, gemini_cli,
-    settings::{Holds, Settings, without_defaults},
+    settings::{Holds, Settings},
 };
 
 pub(crate) const ADAPTER: Adapter = Adapter {
-    as_read: without_defaults,
     command_sample: gemini_cli::ADAPTER.command_sample,
     environments: &[".env", ".qwen/.env"],
     file_sample: gemini_cli::ADAPTER.file_sample,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use hookjail_base::model::Event;
 
 use super::{
-    BlockedBy, Decision, Defaults, End, Envelope, Equality, Facts, Folded, Json, Matcher,
+    BlockedBy, Decision, Defaults, End, Envelope, Equality, Facts, Folded, Json, Matcher, Rules,
     Scheduling, Skip, Stop, Subject, Verdict,
     entry::Key,
     envelope::Part,
@@ -17,6 +17,7 @@ use super::{
     permission::{self, CallDecision, PERMISSION},
     point,
     quoted::{DECISIONS, is_torn, on_stderr, unquoted, words},
+    settings::without_defaults,
     stdin,
 };
 
@@ -48,14 +49,12 @@ pub(super) const FACTS: Facts = Facts {
     equality: Equality::ButForTime,
     fold,
     hand_on: pass_on,
-    hook_file: Some(&HOOK_FILE),
     keys: &[
         ("async", Key::Background),
         ("sequential", Key::InTurn),
         ("timeout", Key::TimeoutSecondsOrMillis),
     ],
     last_points: &["SessionDelete", "SessionEnd"],
-    matcher: Some(|_, text| Matcher::alternatives(text)),
     members: &[
         ("session_id", Part::Session, &[]),
         ("cwd", Part::Cwd, &[]),
@@ -105,6 +104,13 @@ pub(super) const FACTS: Facts = Facts {
         "UserPromptSubmit",
     ],
     ..Facts::new("qwen_code", "qwen_code/2026-10", interpret)
+};
+
+pub(super) const RULES: Rules = Rules {
+    as_read: without_defaults,
+    hook_file: Some(&HOOK_FILE),
+    matcher: Some(|_, text| Matcher::alternatives(text)),
+    ..Rules::NONE
 };
 
 fn interpret(end: &End<'_>) -> Verdict {

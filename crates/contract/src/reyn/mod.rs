@@ -8,8 +8,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json, value::RawValue};
 
 use super::{
-    ContractEvent, Defaults, End, EndKind, Facts, OwnConsent, Skip, Stop, Verdict, fields::failure,
-    members::Members, point, verdict,
+    ContractEvent, Defaults, End, EndKind, Facts, OwnConsent, Rules, Skip, Stop, Verdict,
+    fields::failure, members::Members, point, verdict,
 };
 
 mod adapter;
@@ -52,7 +52,6 @@ pub(super) const PUSH: Facts = Facts {
     defaults: Defaults::argv(Some(Duration::from_secs(60))),
     display,
     event: |end| event(end, PUSH.modes),
-    hook_file: Some(&HOOK_FILE),
     last_points: &["session_end", "turn_end"],
     modes: &["shell_push", "exec_capture", "command"],
     opens_turns: true,
@@ -86,6 +85,11 @@ pub(super) const PUSH: Facts = Facts {
     ],
     template_mode: Some("shell_push"),
     ..Facts::new("reyn", "reyn/2026-06", interpret)
+};
+
+pub(super) const RULES: Rules = Rules {
+    hook_file: Some(&HOOK_FILE),
+    ..Rules::NONE
 };
 
 fn interpret(end: &End<'_>) -> Verdict {

@@ -287,7 +287,7 @@ fn inline_hook(
     let config = config.unwrap_or_default();
     // An invalid rule lets the hook run, as in a file.
     let filter = config.get("if").and_then(Value::as_str);
-    let filter = filter.and_then(|rule| (mode.facts().filter)(rule));
+    let filter = filter.and_then(|rule| (mode.rules().filter)(rule));
     let mut entry = mode.entry(&config).map_err(within)?;
     entry.preempt |= preempt;
     let hook = decode::hook(message.hook.unwrap_or_default()).map_err(within)?;

@@ -1,9 +1,9 @@
 //! Patterns of secrets, and their redaction in texts.
 //!
-//! Apart from those that name their context, no pattern depends on the text around a match. So redaction makes no new
-//! matches, and is idempotent.
+//! Apart from those that name their context, no pattern depends on the text around a match. Matches that overlap can leave a part in which
+//! another is found, so texts are searched until there is none.
 
-use std::{ops::Range, sync::LazyLock};
+use std::{iter, ops::Range, sync::LazyLock};
 
 use regex::{Regex, RegexSet};
 
@@ -154,8 +154,16 @@ pub(super) fn redacted_json(json: &str, opaque: &[&str]) -> Option<String> {
     rewrite_strings(json, opaque, redacted)
 }
 
+/// How often a text is searched at most.
+const PASSES: usize = 16;
+
 /// Redacts secrets in a text; `None` if there are none.
 pub(super) fn redacted(text: &str) -> Option<String> {
+    let cleaner = iter::successors(redacted_once(text), |clean| redacted_once(clean));
+    cleaner.take(PASSES).last()
+}
+
+fn redacted_once(text: &str) -> Option<String> {
     let spans = spans(text).into_iter().map(|span| (span, MARKER));
     replaced(text.as_bytes(), spans.collect()).map(lossy)
 }
