@@ -2,11 +2,18 @@
 //! nesting; it is parsed like its neighbours'. Entries of `mcp.json` name a `tool` in place of a command.
 
 use crate::hook_file::{
-    Action, Gathered, HookFile, Item, Layout, ReadError, Registered, line, version,
+    Action, Gathered, HookFile, Item, Layout, NOT_BELOW_HOOKS, ReadError, Registered, line, version,
 };
 
 pub(super) const HOOK_FILE: HookFile = HookFile {
-    hooks: |_, root| {
+    hooks: |file, root| {
+        let is_point = |name: &str| file.mode.facts().has_point(name);
+        let mut names = root.map()?.keys();
+        // The specification prints such a fragment, too.
+        if root.field("hooks").is_none() && names.any(|name| is_point(name)) {
+            file.warn(root, NOT_BELOW_HOOKS);
+            return Ok(Some(root.clone()));
+        }
         let is_of_tools = root.field("version").is_none() && are_of_tools(root);
         if !is_of_tools {
             root.only(&["$schema", "hooks", "version"])?;
@@ -15,6 +22,7 @@ pub(super) const HOOK_FILE: HookFile = HookFile {
         let missing = || root.wrong_at("hooks", "is missing; it must be a map of points to lists");
         root.down("hooks").ok_or_else(missing).map(Some)
     },
+    settings: &["$schema", "version"],
     ..HookFile::with(Layout::Flat(hook))
 };
 

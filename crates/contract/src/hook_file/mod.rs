@@ -194,6 +194,10 @@ impl HookFile {
     }
 }
 
+/// The warning about a file that has its events as members of its own.
+pub(super) const NOT_BELOW_HOOKS: &str =
+    "its events are not below `hooks`; they are read as if they were";
+
 /// Whether a hook file has a version, which is 1.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Versioned {
@@ -569,10 +573,7 @@ impl Gathered<'_> {
         let is_of_groups = matches!(self.reader.layout, Layout::Groups(_));
         let is_bare = is_of_groups && root.value().as_object()?.keys().any(|name| is_event(name));
         is_bare.then(|| {
-            self.warn(
-                root,
-                "its events are not below `hooks`; they are read as if they were",
-            );
+            self.warn(root, NOT_BELOW_HOOKS);
             root.clone()
         })
     }
