@@ -1,17 +1,11 @@
 #!/usr/bin/env bash
-# Real runtimes with hooks, of the npm registry and of source trees that are given, bare and jailed, against a model that is played: it sees the same, and attacks are contained.
+# Real runtimes with hooks, of the npm registry and of source trees that are given, bare and jailed, against a model that is played: it sees the same, and attacks are contained. Newest ones, with what changed: HOOKJAIL_RUNTIMES=newest.
 . "$(dirname "$0")/../lib.sh"
 need_root
 /usr/bin/python3 -c 'import ensurepip, venv' || packages python3-venv
 build_release
-tools=$CI_WORK/runtimes absent=()
-
-# As it is pinned, or not at all.
-install_runtime() { # NAME PACKAGE VERSION
-  [ "$(cat "$tools/$1/pinned" 2>/dev/null)" != "$2@$3" ] || return 0
-  rm -rf "${tools:?}/$1"; mkdir -p "$tools/$1"
-  timeout 300 npm install --silent --no-audit --no-fund --prefix "$tools/$1" "$2@$3" && echo "$2@$3" >"$tools/$1/pinned"
-}
+. .ci/runtimes.sh
+absent=()
 
 # Writes the pinned commit of the source tree that a variable names to a directory; else says why not.
 source_of() { # VARIABLE COMMIT DIRECTORY
@@ -39,10 +33,10 @@ print("\n".join(one for one in every if "@" not in one))' "$1/pyproject.toml" >"
 # Its session with a turn of ours, in one file, beside the catalog of models that it reads.
 build_loom() { # SOURCE DIRECTORY
   local packages=$1/packages dependencies
-  [ -e "$tools/esbuild" ] || return 1
+  [ -e "$installed/esbuild" ] || return 1
   mapfile -t dependencies < <(jq -r '.dependencies | to_entries[] | "\(.key)@\(.value)"' "$packages/loom/package.json")
   timeout 300 npm install --silent --no-audit --no-fund --ignore-scripts --prefix "$2" "${dependencies[@]}" &&
-    "$tools/esbuild/node_modules/.bin/esbuild" tests/runtimes/loom.mjs --log-level=warning --bundle --platform=node \
+    "$installed/esbuild/node_modules/.bin/esbuild" tests/runtimes/loom.mjs --log-level=warning --bundle --platform=node \
       --format=esm --packages=external "--alias:@ownware/loom=$packages/loom/src/index.ts" \
       "--alias:profile=$packages/cortex/src/profile" "--outfile=$2/bin/loom.mjs" &&
     cp "$packages/loom/src/provider/models.dev.json" "$2/bin/" && chmod +x "$2/bin/loom.mjs"
@@ -54,25 +48,23 @@ build_runtime() { # NAME VARIABLE COMMIT
   # With what of ours is built into it.
   pinned="$3 $({ cat tests/runtimes/"$1".* 2>/dev/null || true; } | sha256sum)"
   if ! why=$(source_of "$2" "$3" "$source"); then
-    absent+=(--absent "$1=$1: $why"); rm -rf "${tools:?}/$1"
-  elif [ "$(cat "$tools/$1/pinned" 2>/dev/null)" != "$pinned" ]; then
-    rm -rf "${tools:?}/$1"; mkdir -p "$tools/$1"
-    if "build_$1" "$source" "$tools/$1"; then
-      echo "$pinned" >"$tools/$1/pinned"
+    absent+=(--absent "$1=$1: $why"); rm -rf "${installed:?}/$1"
+  elif [ "$(cat "$installed/$1/pinned" 2>/dev/null)" != "$pinned" ]; then
+    rm -rf "${installed:?}/$1"; mkdir -p "$installed/$1"
+    if "build_$1" "$source" "$installed/$1"; then
+      echo "$pinned" >"$installed/$1/pinned"
     else
-      absent+=(--absent "$1=$1: what $2 names cannot be built, or its dependencies cannot be had"); rm -rf "${tools:?}/$1"
+      absent+=(--absent "$1=$1: what $2 names cannot be built, or its dependencies cannot be had"); rm -rf "${installed:?}/$1"
     fi
   fi
   rm -rf "$source"
 }
 
+install_pinned
 while read -r name package version; do
-  case $package in
-    HOOKJAIL_*) build_runtime "$name" "$package" "$version" ;;
-    *) install_runtime "$name" "$package" "$version" || { rm -rf "${tools:?}/$name"; echo "$package@$version cannot be installed"; } ;;
-  esac
+  case $package in HOOKJAIL_*) build_runtime "$name" "$package" "$version" ;; esac
 done <tests/runtimes/versions.txt
-chmod -R go+rX "$tools"
-[ -e "$tools/node" ] || skip "Node.js cannot be had"
-# No other network than a loopback of its own: whom a runtime or a hook would call is not there.
-unshare --net -- python3 tests/runtimes/check.py --hookjail "$RELEASE" --tools "$tools" --user "$CI_USER" --work "$CI_WORK/turns" "${absent[@]}"
+chmod -R go+rX "$installed"
+[ -e "$installed/node" ] || skip "Node.js cannot be had"
+report_changes
+apart tests/runtimes/check.py --tools "$tools" "${absent[@]}"

@@ -370,7 +370,7 @@ def main():
     parser.add_argument("--work", type=pathlib.Path, required=True, help="a directory for the user's home")
     parser.add_argument("--seed", type=int, default=int(os.environ.get("HOOKJAIL_DIFFERENTIAL_SEED", SEED)))
     parser.add_argument("--ends", type=int, default=6000, help="how many for each runtime")
-    parser.add_argument("--seconds", type=float, default=480, help="how long one runtime may take, after which it gets no more ends")
+    parser.add_argument("--seconds", type=float, default=700, help="how long one runtime may take, after which it gets no more ends")
     parser.add_argument("--shown", type=int, default=3, help="how many of each difference without a rule are printed")
     parser.add_argument("--runtime", action="append", help="this one alone")
     parser.add_argument("--contract", action="append", default=[], help="RUNTIME=CONTRACT: compare with another contract")
