@@ -13,7 +13,7 @@ from sphinx.util import logging
 
 ROOT = Path(__file__).parents[2]
 logger = logging.getLogger(__name__)
-package = tomllib.loads((ROOT / "Cargo.toml").read_text())["package"]
+package = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]
 
 project = "hookjail"
 release = version = package["version"]
