@@ -317,10 +317,10 @@ impl Shown for RecordPrinter {
         told: &RecordFields<'_>,
         is_selected: bool,
     ) -> Option<Vec<u8>> {
-        if !is_selected || self.events && told.event.is_none() {
+        if !is_selected || self.events && told.contract_event().is_none() {
             return None;
         }
-        let text = match &told.event {
+        let text = match told.contract_event() {
             Some(event) if self.events => self.event(told, event),
             Some(_) | None if self.json => return Some([line, b"\n"].concat()),
             Some(_) | None => self.words(told),
@@ -433,14 +433,14 @@ fn export(context: &Context, which: WhichRecords, format: Format) -> Result<Exit
         output::text(&format!("{}\n", COLUMNS.join(",")));
     }
     let mut records = 0_u64;
-    let last = read(context, which, |line, told| {
+    let read = read(context, which, |line, told| {
         records += 1;
         match format {
             Format::Csv => output::try_stdout(row(told).as_bytes()),
             Format::Jsonl => output::try_stdout(&[line, b"\n"].concat()),
         }
     })?;
-    let (sequence, hash) = last.unwrap_or_else(|| (0, "0".repeat(64)));
+    let (sequence, hash) = read.last.unwrap_or_else(|| (0, "0".repeat(64)));
     match format {
         Format::Csv => {
             let told = RecordFields {
@@ -455,7 +455,8 @@ fn export(context: &Context, which: WhichRecords, format: Format) -> Result<Exit
             &json!({ "record": "export", "records": records, "sequence": sequence, "hash": hash }),
         ),
     }
-    Ok(ExitCode::SUCCESS)
+    // What is no record is not in it.
+    Ok(ExitCode::from(u8::from(read.has_others)))
 }
 
 const COLUMNS: [&str; 14] = [

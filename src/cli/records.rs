@@ -164,15 +164,26 @@ pub(super) trait Shown {
     fn rest(&mut self) -> Vec<Vec<u8>>;
 }
 
-/// Reads the files, and passes matches to `wanted` until it returns `false`. Returns the last record read.
+/// The result of a reading of the files.
+pub(super) struct Read {
+    /// Whether there are lines that are no records.
+    pub(super) has_others: bool,
+    /// The sequence and the hash of the last record.
+    pub(super) last: Option<(u64, String)>,
+}
+
+/// Reads the files, and passes matches to `wanted` until it returns `false`.
 pub(super) fn read(
     context: &Context,
     which: WhichRecords,
     mut wanted: impl FnMut(&[u8], &RecordFields<'_>) -> bool,
-) -> Result<Option<(u64, String)>, Failure> {
+) -> Result<Read, Failure> {
     let mut scan = Scan::new(&context.load()?.journal(), which);
     while scan.step(|line, fields, is_selected| !is_selected || wanted(line, fields))? {}
-    Ok(scan.last)
+    Ok(Read {
+        has_others: scan.strange,
+        last: scan.last,
+    })
 }
 
 /// Requests matching records from a daemon, and passes them to `wanted` until it returns `false`.

@@ -317,6 +317,98 @@ async fn tail_shows_the_last_records_and_follows_those_of_other_daemons() {
     }
 }
 
+/// A start has the hook's event where the operator has events kept, as an end has the contract's own.
+#[tokio::test]
+async fn every_reader_has_the_records_with_captured_events() {
+    let daemon = Daemon::with(Setup {
+        config: "[audit]\ncapture = [\"event\", \"stdout\", \"stderr\"]\n".to_owned(),
+        ..Setup::default()
+    })
+    .await;
+    let mut watched = client_of(&daemon)
+        .watch(pb::AuditServiceWatchRequest::default())
+        .await
+        .unwrap()
+        .into_inner();
+    for _ in 0..2 {
+        let mut request = sh("strict", "cat; exit 3");
+        request.hook.as_mut().unwrap().name = "guard".to_owned();
+        daemon.run(request).await.unwrap();
+    }
+    let all = [1, 2, 3, 4];
+    let kept = daemon.journal();
+    assert_eq!(kept.len(), all.len());
+    assert!(kept[0]["event"]["text"].is_string(), "{}", kept[0]);
+
+    let socket = daemon.path().join("sock").display().to_string();
+    let uid = nix::unistd::geteuid().to_string();
+    let query = ["--json", "audit", "query"];
+    for words in [
+        &[][..],
+        &["--connect", &socket],
+        &["--profile", "strict"],
+        &["--uid", &uid],
+        &["--hook", "guard", "--connect", &socket],
+    ] {
+        let said = audit(&daemon, &[&query, words].concat());
+        assert_eq!(sequences(&said), all, "{words:?}");
+    }
+    let export = audit(&daemon, &["audit", "export"]);
+    assert_eq!(export.code, 0);
+    assert_eq!(sequences(&export), [1, 2, 3, 4, 4]);
+    let tail = audit(&daemon, &["--json", "audit", "tail", "--lines", "9"]);
+    assert_eq!(sequences(&tail), all);
+    let stats = audit(&daemon, &["--json", "audit", "stats"]);
+    let whole: Value = serde_json::from_str(stats.stdout.lines().last().unwrap()).unwrap();
+    let expected = json!({"records": 4, "unreadable": 0, "without_group": 0, "without_start": 0});
+    assert_eq!(whole, expected);
+    for expected in all {
+        let next = tokio::time::timeout(SOON, watched.message()).await;
+        let record = next.expect("a record").unwrap().unwrap().record.unwrap();
+        assert_eq!(record.sequence, expected);
+    }
+}
+
+/// A later version wrote them. Each is whole and hashed, and no reader may leave it out.
+#[tokio::test]
+async fn a_record_of_a_later_version_is_passed_on_as_it_is() {
+    let daemon = three_runs().await;
+    let text = fs::read_to_string(live(&daemon)).unwrap();
+    let lines: Vec<_> = text.lines().collect();
+    let later = [
+        lines[0].replacen("\"uid\":", "\"was_uid\":", 1),
+        lines[1].replacen("\"outcome\":\"exited\"", "\"outcome\":{\"later\":1}", 1),
+        lines[2].replacen("\"record\":\"started\"", "\"record\":\"later\"", 1),
+    ];
+    for (later, written) in later.iter().zip(&lines) {
+        assert_ne!(later, written);
+    }
+    let text = later.join("\n") + "\n" + &lines[3..].join("\n") + "\n";
+    fs::write(live(&daemon), text).unwrap();
+    let query = audit(&daemon, &["--json", "audit", "query"]);
+    assert_eq!(sequences(&query), [1, 2, 3, 4, 5, 6]);
+    let export = audit(&daemon, &["audit", "export"]);
+    let lines: Vec<_> = export.stdout.lines().take(3).collect();
+    assert_eq!(
+        (export.code, lines),
+        (0, later.each_ref().map(String::as_str).to_vec())
+    );
+}
+
+#[tokio::test]
+async fn an_export_that_leaves_out_a_line_ends_with_1() {
+    let daemon = three_runs().await;
+    let text = fs::read_to_string(live(&daemon)).unwrap();
+    fs::write(
+        live(&daemon),
+        text.replacen("{\"sequence\":3,", "\"sequence\":3,", 1),
+    )
+    .unwrap();
+    let export = audit(&daemon, &["audit", "export"]);
+    assert_eq!(sequences(&export), [1, 2, 4, 5, 6, 6]);
+    assert_eq!(export.code, 1);
+}
+
 #[tokio::test]
 async fn an_export_ends_with_the_hash_of_the_chains_end() {
     let daemon = three_runs().await;
