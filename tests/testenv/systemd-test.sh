@@ -209,6 +209,39 @@ inside() {
   if sleeping; then exit 1; fi
   [[ $(call) == *OUTCOME_KIND_EXITED* ]]
 
+  # What keeps the daemon from starting, or from serving, for a while: once it is over, the service is there again by itself.
+  outage() { # WHAT, and the commands that make and end it
+    local end served=
+    echo "outage: $1" >&2
+    eval "$2"
+    systemctl kill -s KILL --kill-who=main hookjail.service || true
+    end=$((SECONDS + 20))
+    while [ "$SECONDS" -lt "$end" ]; do
+      timeout 5 hookjail run --connect /run/hookjail/hookjail.sock --timeout 1s -- /bin/true </dev/null >/dev/null 2>&1 || true
+      "${4:-true}"; sleep 0.3
+    done
+    eval "$3"
+    end=$((SECONDS + 5))
+    while [ "$SECONDS" -le "$end" ]; do
+      [[ $(timeout 5 hookjail run --connect /run/hookjail/hookjail.sock --json -- /bin/true </dev/null 2>&1) != *OUTCOME_KIND_EXITED* ]] || { served=1; break; }
+      sleep 0.2
+    done
+    [ -n "$served" ] || { journal | tail -n 20; echo "not served within 5 s after: $1" >&2; exit 1; }
+  }
+  state=/var/lib/hookjail
+  set +x
+  outage 'a state that is read-only' "mount --bind $state $state; mount -o remount,bind,ro $state" "umount $state"
+  outage 'a full disk' \
+    "cp -a $state /tmp/state; mount -t tmpfs -o size=8m,mode=700 none $state; cp -a /tmp/state/. $state; dd if=/dev/zero of=$state/full bs=64k 2>/dev/null || true" \
+    "rm $state/full"
+  umount --lazy "$state"; restart
+  outage 'a wrong configuration' 'mkdir -p /etc/hookjail; echo nonsense = 1 >/etc/hookjail/hookjail.toml' 'rm /etc/hookjail/hookjail.toml'
+  outage 'a damaged allowlist' "cp -a $state/allowlist.json /tmp/; echo '[{' >$state/allowlist.json" "cp -a /tmp/allowlist.json $state/"
+  killed() { systemctl kill -s KILL --kill-who=main hookjail.service 2>/dev/null || true; }
+  outage 'a daemon that is killed again and again' true true killed
+  set -x
+  [ "$(systemctl is-active hookjail.socket)" = active ]
+
   # Containers take more than the unit gives, and no more than the drop-in that is shipped for them.
   install -d -m 755 /etc/systemd/system/hookjail.service.d
   if [ -e crun ]; then
@@ -288,7 +321,7 @@ if crun=$(command -v crun); then
 else
   echo 'PART SKIPPED: containers under the unit: crun is not installed'
 fi
-"$here/nspawn-run.sh" -t 180 -p "$payload" -- bash ./systemd-test.sh --inside
+"$here/nspawn-run.sh" -t 420 -p "$payload" -- bash ./systemd-test.sh --inside
 
 # nspawn's own list of calls refuses Landlock's: nothing runs, for that reason.
 refused=$("$here/nspawn-run.sh" -f -t 60 -p "$payload" -- './hookjail --json run -- /bin/true </dev/null' || true)
