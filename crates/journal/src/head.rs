@@ -71,6 +71,11 @@ impl HeadFile {
         read(&self.0)
     }
 
+    /// Syncs it to the disk.
+    pub(super) fn sync(&self) -> io::Result<()> {
+        self.0.sync_all()
+    }
+
     pub(super) fn write(&self, noted: &HeadRecord) -> io::Result<()> {
         let mut line = serde_json::to_vec(noted)?;
         // The object is never empty: its closing brace is replaced by the seal.

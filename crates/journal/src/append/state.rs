@@ -10,7 +10,7 @@ use std::{
 };
 
 use super::{
-    Appended, Fsync, INSTANCES, JournalError, Settings, WriteLine, open_file, write_whole,
+    Appended, INSTANCES, JournalError, Settings, WriteLine, open_file, write_whole,
 };
 use crate::{
     chain::{Head, Link, MAX_LINE_BYTES},
@@ -62,6 +62,8 @@ struct Position {
     path: PathBuf,
     /// The file length up to which disk space is reserved.
     reserved: u64,
+    /// The unfinished end of the file before, which is cut off and not recorded yet.
+    torn: Option<Torn>,
 }
 
 impl WriterState {
@@ -114,6 +116,7 @@ impl WriterState {
                 })
             }
         };
+        let torn_before = self.at.torn.take();
         let torn = self.take_unfinished()?;
         if let Some(lost) = lost {
             tracing::error!(
@@ -124,8 +127,12 @@ impl WriterState {
             );
             self.append(&Record::Lost(lost), write_whole)?;
         } else if self.at.head.sequence == 0 {
+            // From here on the note is on the disk: after a power cut it says too little, and never nothing.
             self.write_note()?;
+            self.note.sync().map_err(|error| self.note_unusable(error))?;
+            self.sync_directory()?;
         }
+        self.record_torn(torn_before)?;
         self.record_torn(torn)
     }
 
@@ -360,18 +367,14 @@ impl WriterState {
     }
 
     /// Syncs the current file before the writer switches to the next one.
+    ///
+    /// It does so whatever [`Fsync`] says: after a power cut a file system may have the new name of a file without its end.
     fn leave(&self) -> Result<(), JournalError> {
-        if self.settings.fsync == Fsync::Never {
-            return Ok(());
-        }
         let synced = self.at.file.sync_data();
         synced.map_err(|error| self.at.unusable("sync", error))
     }
 
     fn sync_directory(&self) -> Result<(), JournalError> {
-        if self.settings.fsync == Fsync::Never {
-            return Ok(());
-        }
         let synced = File::open(&self.directory).and_then(|directory| directory.sync_all());
         synced.map_err(|error| self.at.unusable("sync the directory of", error))
     }
@@ -407,16 +410,10 @@ impl WriterState {
         if bytes == 0 {
             return Ok(None);
         }
-        let shown =
-            usize::try_from(bytes).map_or(TORN_TEXT_BYTES, |bytes| bytes.min(TORN_TEXT_BYTES));
-        let mut text = vec![0; shown];
-        let file = &self.at.file;
-        file.read_exact_at(&mut text, self.at.length)
-            .map_err(|error| self.at.unusable("read", error))?;
-        file.set_len(self.at.length)
-            .map_err(|error| self.at.unusable("cut off the unfinished record of", error))?;
-        let text = String::from_utf8_lossy(&text).into_owned();
-        Ok(Some(Torn { bytes, text }))
+        let torn = cut_off(&self.at.file, self.at.length, bytes);
+        let torn =
+            torn.map_err(|error| self.at.unusable("cut off the unfinished record of", error))?;
+        Ok(Some(torn))
     }
 
     fn record_torn(&mut self, torn: Option<Torn>) -> Result<(), JournalError> {
@@ -483,6 +480,7 @@ impl Position {
             length: 0,
             path,
             reserved: 0,
+            torn: None,
         };
         let found = || -> io::Result<_> {
             let length = at.file.metadata()?.len();
@@ -495,27 +493,29 @@ impl Position {
         match claimed {
             Some(first) => at.first = first.ok_or_else(|| at.broken())?,
             None => {
-                at.head = at.end_of_older(directory)?;
+                (at.head, at.torn) = at.end_of_older(directory)?;
                 at.first = at.head.sequence + 1;
             }
         }
         Ok(at)
     }
 
-    /// Returns the last record of the newest older file; without records, an empty chain's head.
-    fn end_of_older(&self, directory: &Path) -> Result<Head, JournalError> {
+    /// Returns the last record of the newest older file, and its unfinished end, which is cut off; without records, an empty chain's head.
+    fn end_of_older(&self, directory: &Path) -> Result<(Head, Option<Torn>), JournalError> {
         let unusable = |error| self.unusable("read the file before", error);
         let Some(newest) = Older::list(directory).map_err(unusable)?.pop() else {
-            return Ok(Head::genesis());
+            return Ok((Head::genesis(), None));
         };
+        let file = open_file(&newest.path, OpenOptions::new().read(true).write(true))?;
         let end = || {
-            let file = File::open(&newest.path)?;
             let length = file.metadata()?.len();
-            record_ending_at(&file, 0, length)
+            let end = whole_lines(&file, 0, length)?;
+            Ok((record_ending_at(&file, 0, end)?, end, length - end))
         };
-        end()
-            .map_err(unusable)?
-            .ok_or(JournalError::Broken { path: newest.path })
+        let (head, end, unfinished) = end().map_err(unusable)?;
+        let head = head.ok_or(JournalError::Broken { path: newest.path })?;
+        let torn = (unfinished > 0).then(|| cut_off(&file, end, unfinished));
+        Ok((head, torn.transpose().map_err(unusable)?))
     }
 
     /// Reads up to the last whole record.
@@ -527,7 +527,7 @@ impl Position {
             });
         }
         let read = |error| self.unusable("read", error);
-        let end = line_start(&self.file, self.length, length).map_err(read)?;
+        let end = whole_lines(&self.file, self.length, length).map_err(read)?;
         if end == self.length {
             return Ok(());
         }
@@ -559,6 +559,41 @@ impl Position {
             source,
         }
     }
+}
+
+/// Returns where the last line ends that is whole. A line with a NUL byte is none: of a page that a power cut lost, zeros are left.
+fn whole_lines(file: &File, floor: u64, length: u64) -> io::Result<u64> {
+    let mut end = line_start(file, floor, length)?;
+    while end > floor {
+        let start = line_start(file, floor, end - 1)?;
+        if !has_nul(file, start, end)? {
+            break;
+        }
+        end = start;
+    }
+    Ok(end)
+}
+
+/// Returns whether a part of a file has a NUL byte. A part that is longer than any record has one, as no writer wrote it.
+fn has_nul(file: &File, start: u64, end: u64) -> io::Result<bool> {
+    let size = usize::try_from(end - start).unwrap_or(usize::MAX);
+    if size > MAX_LINE_BYTES {
+        return Ok(true);
+    }
+    let mut line = vec![0; size];
+    file.read_exact_at(&mut line, start)?;
+    Ok(line.contains(&0))
+}
+
+/// Cuts off the end of a file, and returns it with its beginning as text.
+fn cut_off(file: &File, end: u64, bytes: u64) -> io::Result<Torn> {
+    let shown =
+        usize::try_from(bytes).map_or(TORN_TEXT_BYTES, |bytes| bytes.min(TORN_TEXT_BYTES));
+    let mut text = vec![0; shown];
+    file.read_exact_at(&mut text, end)?;
+    file.set_len(end)?;
+    let text = String::from_utf8_lossy(&text).into_owned();
+    Ok(Torn { bytes, text })
 }
 
 /// Reads the record whose line ends at `end` and begins at `floor` or later.

@@ -595,6 +595,64 @@ fn a_full_file_is_followed_by_the_next_and_the_chain_goes_on() {
     assert_eq!(whole(&dir).len(), 50);
 }
 
+/// A file system may have a file's new name and length, and zeros where its end was, after a power cut.
+#[test]
+fn a_rotated_file_whose_end_is_lost_is_cut_off_and_the_chain_goes_on() {
+    for lost in [1, 40, 700, 1500] {
+        let (dir, older) = older_files();
+        let newest = older.last().unwrap();
+        let whole_text = fs::read(&newest.path).unwrap();
+        let kept = whole_text.len().saturating_sub(lost);
+        let zeros = vec![0; whole_text.len() - kept];
+        fs::write(&newest.path, [&whole_text[..kept], &zeros[..]].concat()).unwrap();
+        fs::write(path(&dir), "").unwrap();
+
+        let journal = Journal::open(dir.path(), SMALL).unwrap();
+        journal.append(&refused("after")).unwrap();
+
+        let records = whole(&dir);
+        let [.., noted, torn, after] = &records[..] else {
+            panic!("{records:?}")
+        };
+        assert!(matches!(noted, Record::Lost(_)), "{lost}: {noted:?}");
+        let Record::Torn(torn) = torn else {
+            panic!("{lost}: {torn:?}")
+        };
+        let before = whole_text[..kept].iter().rposition(|byte| *byte == b'\n');
+        let end = before.map_or(0, |newline| newline + 1);
+        assert_eq!(torn.bytes, bytes(&whole_text[end..]), "{lost}");
+        assert_eq!(*after, refused("after"));
+        // That records are missing stays to be seen.
+        assert_eq!(broken_at(&dir).why, ChainBreak::Lost, "{lost}");
+    }
+}
+
+/// The same in the file that is written: a page in the middle of its last line.
+#[test]
+fn a_last_line_with_a_page_of_zeros_is_unfinished_and_one_that_was_edited_is_broken() {
+    let dir = five();
+    let text = fs::read(path(&dir)).unwrap();
+    let from = text.len() - 60;
+    let mut lost = text.clone();
+    lost[from..from + 30].fill(0);
+    fs::write(path(&dir), &lost).unwrap();
+    drop(open(dir.path()).unwrap());
+    let found = records(&dir);
+    assert_eq!(found.len(), 6);
+    assert!(
+        matches!(&found[4..], [Record::Lost(_), Record::Torn(_)]),
+        "{found:?}"
+    );
+    assert_eq!(broken_at(&dir).why, ChainBreak::Lost);
+
+    let dir = five();
+    let mut edited = text;
+    edited[from] ^= 1;
+    fs::write(path(&dir), &edited).unwrap();
+    let error = open(dir.path()).unwrap_err();
+    assert!(matches!(error, JournalError::Broken { .. }), "{error}");
+}
+
 #[test]
 fn writers_follow_each_other_into_the_files_they_begin() {
     let dir = TempDir::new().unwrap();
@@ -938,6 +996,10 @@ proptest! {
 fn full_after_half(mut file: &File, line: &[u8]) -> io::Result<()> {
     file.write_all(&line[..line.len() / 2])?;
     Err(nix::errno::Errno::ENOSPC.into())
+}
+
+fn bytes(of: &[u8]) -> u64 {
+    u64::try_from(of.len()).unwrap()
 }
 
 fn path(dir: &TempDir) -> PathBuf {
