@@ -82,7 +82,7 @@ fn shared(tool: &str, command: &str) -> Value {
     json!({"hook_event_name": "PreToolUse", "session_id": "s", "cwd": "/p", "tool_name": tool, "tool_input": {"command": command}})
 }
 
-const MEMBERS: [Member; 15] = [
+const MEMBERS: &[Member] = &[
     Member {
         name: "auggie",
         call: |command| json!({"hook_event_name": "PreToolUse", "conversation_id": "c", "workspace_roots": ["/p"], "tool_name": "launch-process", "tool_input": {"command": command}}),
@@ -220,7 +220,7 @@ async fn a_guard_of_each_member_decides_and_denies_where_it_breaks() {
     let (socket, here) = places(&daemon);
     for member in MEMBERS {
         let name = member.name;
-        let guard = written(&daemon, &format!("guard-{name}"), &guard(&member));
+        let guard = written(&daemon, &format!("guard-{name}"), &guard(member));
         let guard = guard.to_str().unwrap();
         let run = |command: &str| {
             let payload = (member.call)(command).to_string();
@@ -337,7 +337,7 @@ fn the_settings_of_each_member_are_changed_and_put_back() {
     let home = Home::new();
     for member in MEMBERS {
         let place = format!("p/.claude/hooks/guard-{}.sh", member.name);
-        home.script(&place, &guard(&member));
+        home.script(&place, &guard(member));
         let guard = home.path(&place);
         let guard = guard.to_str().unwrap();
         for (number, (file, settings)) in member.settings.iter().enumerate() {

@@ -227,7 +227,7 @@ impl Adopted {
     /// Returns all runtimes, by name.
     pub fn all() -> Vec<Self> {
         let of_modes = Mode::ALL.into_iter().filter_map(Self::of);
-        let others = OTHERS.into_iter().chain(&FAMILY).map(Self);
+        let others = OTHERS.into_iter().chain(FAMILY).map(Self);
         let mut all: Vec<_> = of_modes.chain(others).collect();
         all.sort_by_key(|adopted| adopted.name);
         all.dedup();

@@ -56,7 +56,7 @@ const KIMI: &str = by_hand!("kimi-code", "hooks in TOML");
 const VIBE: &str = by_hand!("vibe", "hooks in TOML");
 
 /// The runtimes, by name.
-pub(crate) const FAMILY: [Adapter; 15] = [
+pub(crate) const FAMILY: &[Adapter] = &[
     // Antigravity CLI 1.3.0, its manual and what others saw of it. A silent hook lets pass; all else but a word for it denies.
     Adapter {
         command_sample: |command, project| {
@@ -473,7 +473,7 @@ mod tests {
     };
 
     fn members() -> Vec<Adopted> {
-        let names = FAMILY.map(|adapter| adapter.name);
+        let names: Vec<_> = FAMILY.iter().map(|adapter| adapter.name).collect();
         let all = Adopted::all().into_iter();
         all.filter(|adopted| names.contains(&adopted.name))
             .collect()
@@ -539,7 +539,7 @@ mod tests {
             (0, HALT),
             (0, CANCEL),
         ];
-        let expected: [(&str, &[(u8, &str)]); 13] = [
+        let expected: &[(&str, &[(u8, &str)])] = &[
             (
                 "antigravity",
                 &[
@@ -584,7 +584,7 @@ mod tests {
             ("windsurf", &[(2, "")]),
         ];
         for (name, denials) in expected {
-            let member = members().into_iter().find(|member| member.name == name);
+            let member = members().into_iter().find(|member| member.name == *name);
             let member = member.unwrap();
             for (code, stdout) in ends {
                 let said = HookOutput {
@@ -594,7 +594,7 @@ mod tests {
                 };
                 let is_denial = denials.contains(&(code, stdout));
                 // The names of the point before a call are theirs.
-                let point = match name {
+                let point = match *name {
                     "vibe" => "pre_tool",
                     "windsurf" => "pre_run_command",
                     _ => "PreToolUse",
