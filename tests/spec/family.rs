@@ -102,6 +102,15 @@ const MEMBERS: &[Member] = &[
         stop: None,
     },
     Member {
+        name: "devin",
+        call: |command| json!({"hook_event_name": "PreToolUse", "session_id": "s", "tool_name": "exec", "tool_input": {"command": command}}),
+        settings: &[
+            ("p/.devin/hooks.v1.json", bare),
+            (".config/devin/config.json", groups),
+        ],
+        stop: None,
+    },
+    Member {
         name: "droid",
         call: |command| shared("Execute", command),
         settings: &[

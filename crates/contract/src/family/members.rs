@@ -183,6 +183,21 @@ pub(crate) const FAMILY: &[Adapter] = &[
             ],
         )
     },
+    // Devin CLI, its documentation of 2026 and captured payloads, which name no directory.
+    Adapter {
+        command_sample: |command, _| call("exec", json!({"command": command})),
+        file_sample: |_, path| call("write", json!({"file_path": path, "content": "x"})),
+        takes_for_no: |point, said| {
+            let stops = said.code == 2 || answer(said)["decision"] == "block";
+            Some(can_be_stopped(point) && stops)
+        },
+        settings: Settings {
+            project: &[".devin/hooks.v1.json", ".devin/config.json"],
+            user: &[".config/devin/config.json"],
+        },
+        variables: &[("DEVIN_PROJECT_DIR", Holds::Project)],
+        ..member("devin", &[], &[".devin/"])
+    },
     // Factory Droid 0.225.2, its package. Exit code 3 ends the run, too.
     Adapter {
         command_sample: |command, _| call("Execute", json!({"command": command})),
@@ -562,6 +577,7 @@ mod tests {
             ("auggie", &[(2, ""), (0, CALL), (1, CALL), (0, HALT)]),
             ("cline", &[(0, CANCEL)]),
             ("crush", &[(2, ""), (49, ""), (0, DENY), (0, CALL)]),
+            ("devin", &[(2, ""), (0, BLOCK), (1, BLOCK)]),
             ("droid", &[(2, ""), (3, ""), (0, CALL), (1, CALL)]),
             ("goose", &[(2, ""), (0, BLOCK), (1, BLOCK)]),
             (
@@ -732,6 +748,7 @@ mod tests {
             ("cline", "execute_command", "write_to_file"),
             ("cortex-code", "Bash", "Write"),
             ("crush", "bash", "write"),
+            ("devin", "exec", "write"),
             ("droid", "Execute", "Create"),
             ("goose", "developer__shell", "developer__text_editor"),
             ("grok", "run_terminal_command", "write"),

@@ -9,9 +9,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{
-    Appended, INSTANCES, JournalError, Settings, WriteLine, open_file, write_whole,
-};
+use super::{Appended, INSTANCES, JournalError, Settings, WriteLine, open_file, write_whole};
 use crate::{
     chain::{Head, Link, MAX_LINE_BYTES},
     files::{self, FileId, Older, line_start},
@@ -129,7 +127,9 @@ impl WriterState {
         } else if self.at.head.sequence == 0 {
             // From here on the note is on the disk: after a power cut it says too little, and never nothing.
             self.write_note()?;
-            self.note.sync().map_err(|error| self.note_unusable(error))?;
+            self.note
+                .sync()
+                .map_err(|error| self.note_unusable(error))?;
             self.sync_directory()?;
         }
         self.record_torn(torn_before)?;
@@ -587,8 +587,7 @@ fn has_nul(file: &File, start: u64, end: u64) -> io::Result<bool> {
 
 /// Cuts off the end of a file, and returns it with its beginning as text.
 fn cut_off(file: &File, end: u64, bytes: u64) -> io::Result<Torn> {
-    let shown =
-        usize::try_from(bytes).map_or(TORN_TEXT_BYTES, |bytes| bytes.min(TORN_TEXT_BYTES));
+    let shown = usize::try_from(bytes).map_or(TORN_TEXT_BYTES, |bytes| bytes.min(TORN_TEXT_BYTES));
     let mut text = vec![0; shown];
     file.read_exact_at(&mut text, end)?;
     file.set_len(end)?;

@@ -173,7 +173,7 @@ const SECRETS: [&str; 46] = [
 ];
 
 /// Paths below the home that the user's shells, tools or agents run or obey, unconfined.
-const RUN_LATER: [&str; 60] = [
+const RUN_LATER: [&str; 61] = [
     ".agents",
     ".asdf",
     ".augment",
@@ -203,6 +203,7 @@ const RUN_LATER: [&str; 60] = [
     ".config/uv",
     ".copilot",
     ".deno",
+    ".devin",
     ".emacs.d",
     ".factory",
     ".gemini",
