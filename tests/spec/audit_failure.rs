@@ -45,9 +45,10 @@ async fn a_start_record_that_does_not_fit_runs_nothing_and_leaves_no_trace() {
     assert!(!daemon.workspace().join("ran").exists());
     let after = fs::read(live(daemon.path())).unwrap();
     assert!(after == before, "{} bytes more", after.len() - before.len());
-    assert_eq!(serving(&daemon).await, ServingStatus::Serving);
+    assert_said_everywhere(&daemon).await;
 
     limit_files(&daemon, None);
+    assert_serves_again(&daemon).await;
     daemon.run(writing(&daemon, "echo >ran")).await.unwrap();
     assert!(daemon.workspace().join("ran").exists());
     assert_verifies(daemon.path());
@@ -61,7 +62,7 @@ async fn an_end_record_that_does_not_fit_is_said_everywhere_and_written_once_the
     let details = refusal.get_error_details();
     assert_eq!(details.error_info().unwrap().metadata["released"], "true");
     assert!(
-        daemon.log().contains("end record cannot be written"),
+        daemon.log().contains("records cannot be written"),
         "{}",
         daemon.log()
     );
@@ -299,6 +300,25 @@ async fn serving(daemon: &Daemon) -> ServingStatus {
     health.unwrap().into_inner().status()
 }
 
+/// Waits until health, status and `doctor` say that nothing is run.
+async fn assert_said_everywhere(daemon: &Daemon) {
+    until_it("the end of serving", async || {
+        serving(daemon).await == ServingStatus::NotServing
+    })
+    .await;
+    assert!(!problem(daemon).await.is_empty());
+    let doctor = doctor(daemon);
+    assert_eq!(doctor.status.code(), Some(1), "{doctor:?}");
+}
+
+async fn assert_serves_again(daemon: &Daemon) {
+    until_it("the journal's next attempt", async || {
+        serving(daemon).await == ServingStatus::Serving
+    })
+    .await;
+    assert_eq!(problem(daemon).await, "");
+}
+
 async fn problem(daemon: &Daemon) -> String {
     let mut client = SandboxServiceClient::new(daemon.channel());
     let status = client.get_status(pb::GetStatusRequest {}).await;
@@ -383,9 +403,17 @@ mod as_root {
             assert!(ran < 1000, "the disk does not fill up");
         };
         assert_eq!(reason(&refusal), "AUDIT_UNAVAILABLE");
-        assert_eq!(serving(&daemon).await, ServingStatus::Serving);
+        assert_said_everywhere(&daemon).await;
+
+        // A line at the beginning, whatever is asked meanwhile.
+        for _ in 0..50 {
+            daemon.run(hook(["/bin/true"])).await.unwrap_err();
+        }
+        let lines = daemon.log().matches("ERROR").count();
+        assert!(lines < 5, "{lines}: {}", daemon.log());
 
         fs::remove_file(&filler).unwrap();
+        assert_serves_again(&daemon).await;
         daemon.run(hook(["/bin/true"])).await.unwrap();
         assert_verifies(daemon.path());
         drop(mount);

@@ -259,7 +259,7 @@ impl WriterThread {
         let mut group = Vec::with_capacity(MAX_GROUP);
         let mut retry = Instant::now();
         loop {
-            let first = if self.late.is_empty() {
+            let first = if self.late.is_empty() && !self.waits() {
                 retry = Instant::now() + RETRY_INTERVAL;
                 entries.recv().map_err(RecvTimeoutError::from)
             } else {
@@ -327,19 +327,18 @@ impl WriterThread {
         let is_end = self.follow(&record, result.is_ok());
         let result = result.map_err(|error| {
             let why = chain(&error);
-            let what = if is_end {
-                "end record cannot be written; no hook is run until it is"
-            } else if matches!(record, Record::Started(_)) {
-                "start record cannot be written; the hook is not run"
-            } else {
-                "refusal cannot be recorded"
-            };
-            tracing::error!(error = why, "{what}");
+            // A record that is too large says nothing about others.
+            let is_of_its_own = matches!(error, JournalError::TooLarge { .. });
             if is_end {
                 self.stop_runs(&error, format!("an end record could not be written: {why}"));
                 self.late.push_back(record);
-            } else if error.is_final() {
+            } else if !is_of_its_own {
                 self.stop_runs(&error, why.clone());
+            } else {
+                tracing::error!(
+                    error = why,
+                    "a record cannot be written; its hook is not run"
+                );
             }
             Unwritten(why)
         });
@@ -376,10 +375,20 @@ impl WriterThread {
         self.tell.send_if_modified(|problem| {
             let is_new = problem.as_ref().is_none_or(|it| is_final && !it.is_final);
             if is_new {
+                tracing::error!(
+                    error = why,
+                    "records cannot be written; no hook is run until they can be"
+                );
                 *problem = Some(Problem { is_final, why });
             }
             is_new
         });
+    }
+
+    /// Returns whether no hook runs until the next attempt succeeds.
+    fn waits(&self) -> bool {
+        let problem = self.tell.borrow();
+        problem.as_ref().is_some_and(|problem| !problem.is_final)
     }
 
     fn unwritten(&self) -> Unwritten {
@@ -388,8 +397,11 @@ impl WriterThread {
         Unwritten(why.unwrap_or("nobody waits for it").to_owned())
     }
 
-    /// Writes the late end records. Once all are written, hooks run again.
+    /// Writes the late end records. Once all are written and a start could be, hooks run again.
     fn write_late(&mut self) {
+        if !self.waits() {
+            return;
+        }
         let behind = self.late.len();
         while let Some(record) = self.late.front() {
             let appended = self.journal.append(record);
@@ -402,12 +414,14 @@ impl WriterThread {
                 }
             }
         }
+        if let Err(error) = self.journal.check_room() {
+            self.stop_runs(&error, chain(&error));
+            return;
+        }
         let passing = |it: &mut Option<Problem>| it.take_if(|problem| !problem.is_final).is_some();
         if self.tell.send_if_modified(passing) {
-            tracing::info!(
-                behind,
-                "end records that were late are written; hooks run again"
-            );
+            let failures = self.tally.failures();
+            tracing::info!(behind, failures, "records can be written; hooks run again");
         }
     }
 }
@@ -450,7 +464,10 @@ mod tests {
 
         for other in [refused("before"), refused_run("never-announced")] {
             thread.answer(entry(other), full());
-            assert!(thread.late.is_empty() && problem.borrow().is_none());
+            // What cannot take it takes no start either, until it takes something again.
+            assert!(thread.late.is_empty() && thread.waits());
+            thread.write_late();
+            assert_eq!(*problem.borrow(), None);
         }
         thread.answer(entry(refused_run("announced")), full());
         assert!(!problem.borrow().as_ref().unwrap().is_final);

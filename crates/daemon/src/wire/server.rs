@@ -396,6 +396,8 @@ fn bounded(doorway: DoorwayLayer) -> TonicServer<Layers> {
         .http2_keepalive_interval(Some(interval))
         .http2_keepalive_timeout(Some(timeout))
         .max_concurrent_streams(MAX_STREAMS)
+        // A turn that is called off cancels its calls at once, and the others of the connection go on.
+        .http2_max_pending_accept_reset_streams(Some(2 * MAX_STREAMS as usize))
         .max_connection_age(MAX_CONNECTION_AGE)
         // For calls with JSON alone.
         .accept_http1(true)

@@ -143,6 +143,18 @@ impl Journal {
         self.append_through(record, write_whole)
     }
 
+    /// Checks that a record can be appended, by an attempt that leaves nothing.
+    ///
+    /// # Errors
+    ///
+    /// Returns why it could not.
+    pub fn check_room(&self) -> Result<(), JournalError> {
+        self.shared.within(|state| {
+            state.catch_up()?;
+            state.check_room()
+        })
+    }
+
     /// Returns the journal's directory.
     pub fn directory(&self) -> &Path {
         &self.directory

@@ -218,6 +218,16 @@ impl WriterState {
         })
     }
 
+    /// Tries to append as much as a record has, and cuts it off again.
+    pub(super) fn check_room(&mut self) -> Result<(), JournalError> {
+        let record = [0; END_RECORD_BYTES as usize];
+        self.reserve(self.at.length + END_RECORD_BYTES)?;
+        let written = write_whole(&self.at.file, &record);
+        let cut = self.at.file.set_len(self.at.length);
+        let tried = written.and(cut);
+        tried.map_err(|error| self.at.unusable("append to", error))
+    }
+
     /// Reserves disk space for the end records of running hooks. So a full disk prevents starts, and never the record
     /// of an end.
     fn reserve(&mut self, end: u64) -> Result<(), JournalError> {
