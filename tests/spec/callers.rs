@@ -218,6 +218,39 @@ async fn events_of_waiting_hooks_are_bounded_in_sum() {
     assert!(daemon.run(request).await.is_ok());
 }
 
+/// A turn is called off: its calls are cancelled at once, and hooks of the same connection go on.
+#[tokio::test]
+async fn calls_that_are_called_off_at_once_end_no_other_of_their_connection() {
+    let daemon = Daemon::start().await;
+    let workspace = daemon.workspace();
+    let request = crate::witness::writing(
+        &daemon,
+        "echo >begun; until test -e go; do sleep 0.02; done",
+    );
+    let mut client = daemon.client();
+    let held = tokio::spawn(async move { client.execute(request).await });
+    until("the hook's begin", || workspace.join("begun").exists()).await;
+    // Stopped, the daemon reads none of them before all are cancelled.
+    let stopped = nix::unistd::Pid::from_raw(i32::try_from(daemon.pid()).unwrap());
+    for _ in 0..3 {
+        nix::sys::signal::kill(stopped, nix::sys::signal::Signal::SIGSTOP).unwrap();
+        let mut calls = JoinSet::new();
+        for _ in 0..200 {
+            let mut client = daemon.client();
+            calls.spawn(async move { client.execute(hook(["/bin/true"])).await });
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        calls.shutdown().await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        nix::sys::signal::kill(stopped, nix::sys::signal::Signal::SIGCONT).unwrap();
+        // It answers on the same connection.
+        daemon.run(hook(["/bin/true"])).await.unwrap();
+    }
+    std::fs::write(workspace.join("go"), "").unwrap();
+    let response = held.await.unwrap().unwrap().into_inner();
+    assert_eq!(response.outcome.unwrap().exit_code, Some(0));
+}
+
 #[tokio::test]
 async fn a_call_that_is_canceled_in_the_queue_starts_nothing_and_leaves_the_queue() {
     let daemon = Daemon::with(Setup {
