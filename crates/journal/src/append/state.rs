@@ -220,9 +220,8 @@ impl WriterState {
 
     /// Tries to append as much as a record has, and cuts it off again.
     pub(super) fn check_room(&mut self) -> Result<(), JournalError> {
-        let record = [0; END_RECORD_BYTES as usize];
         self.reserve(self.at.length + END_RECORD_BYTES)?;
-        let written = write_whole(&self.at.file, &record);
+        let written = write_whole(&self.at.file, &ATTEMPT);
         let cut = self.at.file.set_len(self.at.length);
         let tried = written.and(cut);
         tried.map_err(|error| self.at.unusable("append to", error))
@@ -628,6 +627,9 @@ fn bytes(of: &[u8]) -> u64 {
     // Cannot fail: `usize` has at most 64 bits.
     u64::try_from(of.len()).unwrap_or(u64::MAX)
 }
+
+/// The bytes of an attempt to append.
+const ATTEMPT: [u8; 8 << 10] = [0; 8 << 10];
 
 /// Space for the end record of a run, unless much output is captured in it.
 const END_RECORD_BYTES: u64 = 8 << 10;
