@@ -145,7 +145,7 @@ def main():
         print_words("new words near those of hooks", only_in(after, whole_before))
         print_words("words that are gone", only_in(before, whole_after))
         if name not in parsers:
-            print("  its ends are compared by nothing: it has no parser that can be called")
+            print("  its ends are not compared: no parser of its can be called")
             continue
         try:
             compare_ends(parsers[name], options)
