@@ -431,6 +431,10 @@ slot={slots}/${{slot%%[!0-9]*}}
                     number = next(end.id for end in ends if end.id not in read)
                     read[number] = Reading("ask", None, None, "")
                     self.stop()
+                # A denial with `interrupt` ends the run, and no result of the call is left.
+                if point == "PermissionRequest" and len(ends) == 1 and not read:
+                    read[ends[0].id] = Reading("stop", None, None, None)
+                    self.stop()
                 break
         if not is_call or point == "PostToolUse":
             read[ends[0].id] = self.followed(point, outcome)
