@@ -360,7 +360,10 @@ fn completions_have_the_names_that_options_take_and_those_of_own_profiles() {
         ("hookjail profile show stri", "strict"),
         ("hookjail run --contract claude", "claude_code"),
         ("hookjail run --as claude", "claude-code"),
-        ("hookjail dispatch --point UserPromptE", "UserPromptExpansion"),
+        (
+            "hookjail dispatch --point UserPromptE",
+            "UserPromptExpansion",
+        ),
         ("hookjail dispatch --mode shell_", "shell_exec shell_push"),
         ("hookjail audit query --end timed", "timed_out"),
         // The control: an option without names.

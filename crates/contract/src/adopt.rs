@@ -653,6 +653,16 @@ mod tests {
         }
     }
 
+    /// A name that is absent is taken by a directory while runs last, and programs of the project would find that.
+    #[test]
+    fn what_runtimes_obey_has_hidden_names() {
+        let obeyed = obeyed();
+        assert!(obeyed.len() > 40, "{obeyed:?}");
+        for path in obeyed {
+            assert!(path.starts_with('.'), "{path}");
+        }
+    }
+
     #[test]
     fn an_absent_program_stops_no_call_under_most_runtimes() {
         let stopping = Adopted::all().into_iter().filter(|it| it.absence_stops());

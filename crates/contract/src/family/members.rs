@@ -171,17 +171,7 @@ pub(crate) const FAMILY: &[Adapter] = &[
             ("CRUSH_PROJECT_DIR", Holds::Project),
             ("CRUSH_CWD", Holds::Cwd),
         ],
-        ..member(
-            "crush",
-            &[],
-            &[
-                ".crush.json",
-                ".crush/",
-                ".crushrc",
-                "crush.json",
-                "crushrc",
-            ],
-        )
+        ..member("crush", &[], &[".crush/"])
     },
     // Devin CLI, its documentation of 2026 and captured payloads, which name no directory.
     Adapter {
@@ -242,7 +232,7 @@ pub(crate) const FAMILY: &[Adapter] = &[
         },
         timeout: Some(Duration::from_secs(30)),
         variables: &[("PLUGIN_ROOT", Holds::Plugin)],
-        ..member("goose", &[], &[".agents/", ".goosehints"])
+        ..member("goose", &[], &[".agents/"])
     },
     // Grok Build 1.0.41, the guide in its package.
     Adapter {
