@@ -455,7 +455,7 @@ fn export(context: &Context, which: WhichRecords, format: Format) -> Result<Exit
             &json!({ "record": "export", "records": records, "sequence": sequence, "hash": hash }),
         ),
     }
-    // What is no record is not in it.
+    // Lines that are no records are left out.
     Ok(ExitCode::from(u8::from(read.has_others)))
 }
 

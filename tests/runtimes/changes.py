@@ -17,9 +17,9 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "testenv"))
 
-from differential import RUNTIMES, SEED
+from differential import RUNTIMES, SEED, fresh_home
 from ends import Generator
-from home import Home, loopback, remove
+from home import loopback, remove
 from whole import Missing
 
 # Words that only code about hooks has.
@@ -73,11 +73,7 @@ def readings(runtime, options, tools, ends):
     """Returns what a version of a runtime makes of each end."""
     runtime, options = copy.copy(runtime), copy.copy(options)
     options.tools = tools
-    home = Home(options.work / runtime.name, options.user, options.hookjail)
-    if home.home.exists():
-        remove(home.home)
-    home.make_places()
-    home.write(home.project / ".keep", "")
+    home = fresh_home(runtime, options)
     try:
         runtime.prepare(options, home)
         runtime.until = float("inf")

@@ -302,6 +302,16 @@ def cases(runtime, options, ends):
     return [Case(end, real[end.id], ours, verdict) for end, (_, verdict, ours) in zip(read, answers)]
 
 
+def fresh_home(runtime, options):
+    """Returns a home with a project for a runtime, without what an earlier run left."""
+    home = Home(options.work / runtime.name, options.user, options.hookjail)
+    if home.home.exists():
+        remove(home.home)
+    home.make_places()
+    home.write(home.project / ".keep", "")
+    return home
+
+
 def control(runtime, found):
     """Reads one end wrongly. Returns a line for the table, and whether that is found."""
     case = next(case for case in found if case.real.kind == case.ours.kind == "stop" and not case.differences())
@@ -385,11 +395,7 @@ def main():
     for runtime in RUNTIMES:
         if options.runtime and runtime.name not in options.runtime:
             continue
-        home = Home(options.work / runtime.name, options.user, options.hookjail)
-        if home.home.exists():
-            remove(home.home)
-        home.make_places()
-        home.write(home.project / ".keep", "")
+        home = fresh_home(runtime, options)
         try:
             runtime.prepare(options, home)
             line, is_right = compare(runtime, options)

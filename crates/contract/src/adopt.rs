@@ -437,8 +437,8 @@ impl Adopted {
     /// Returns whether the runtime takes an end for a block at a point.
     pub fn takes_for_no(self, point: Option<&str>, said: &HookOutput) -> bool {
         let point = point.unwrap_or_default();
-        let own = (self.0.takes_for_no)(point, said);
-        own.unwrap_or_else(|| decides(self.mode, point, said).0.stops())
+        let by_adapter = (self.0.takes_for_no)(point, said);
+        by_adapter.unwrap_or_else(|| decides(self.mode, point, said).0.stops())
     }
 
     /// Returns the variables that hold the project's directory.

@@ -117,6 +117,32 @@ pub(super) fn answered(
     text.starts_with('{').then(|| answer(text))
 }
 
+/// Returns the text that a hook printed with exit code 0, else the verdict of its end.
+///
+/// An object counts under any exit code, for a runtime that looks at none but 2. Beside that code it has the reason.
+///
+/// # Errors
+///
+/// Returns the verdict where the hook failed, printed nothing, or ended with 2.
+pub(super) fn text_or_verdict<'a>(
+    end: &End<'a>,
+    stop: Stop,
+    read: impl Fn(&str) -> Verdict,
+) -> Result<&'a str, Verdict> {
+    Err(match said(end) {
+        Said::Broke(skip) => match answered(end, skip, read) {
+            Some(verdict) => used(skip, verdict),
+            None => Verdict::skipped(skip),
+        },
+        Said::Nothing => silent(Skip::EmptyStdout),
+        Said::Refused(stderr) => {
+            let reason = answered(end, Skip::NonzeroExit, read).map(|verdict| verdict.reason);
+            refused(stop, reason.filter(|it| !it.is_empty()).unwrap_or(stderr))
+        }
+        Said::Text(text) => return Ok(text),
+    })
+}
+
 /// Builds the verdict of a failed hook from its answer, as a runtime uses it that looks at no exit code: without an approval.
 pub(super) fn used(skip: Skip, verdict: Verdict) -> Verdict {
     if verdict.decision.restrains() {

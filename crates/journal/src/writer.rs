@@ -464,7 +464,7 @@ mod tests {
 
         for other in [refused("before"), refused_run("never-announced")] {
             thread.answer(entry(other), full());
-            // What cannot take it takes no start either, until it takes something again.
+            // No start is written either, until an attempt succeeds.
             assert!(thread.late.is_empty() && thread.waits());
             thread.write_late();
             assert_eq!(*problem.borrow(), None);

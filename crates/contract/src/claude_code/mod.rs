@@ -12,7 +12,7 @@ use super::{
     Skip, Stop, Subject, Verdict,
     entry::Key,
     envelope::Part,
-    fields::{Faults, Fields, Said, answered, refused, said, settled, silent, used},
+    fields::{Faults, Fields, settled, silent, text_or_verdict},
     merge::{decide, halt, hand_on, merged, stop, weight},
     permission::{self, CallDecision, PERMISSION},
     point, tighten,
@@ -160,20 +160,12 @@ pub(super) const RULES: Rules = Rules {
 
 fn interpret(end: &End<'_>) -> Verdict {
     let stop = FACTS.stop_of(end.point);
-    let verdict = match said(end) {
-        Said::Broke(skip) => {
-            let answered = answered(end, skip, |text| answer(end.point, stop, text));
-            answered.map_or_else(|| Verdict::skipped(skip), |verdict| used(skip, verdict))
-        }
-        Said::Nothing => silent(Skip::EmptyStdout),
-        Said::Refused(stderr) => {
-            let answered = answered(end, Skip::NonzeroExit, |text| answer(end.point, stop, text));
-            let reason = answered.map(|verdict| verdict.reason);
-            refused(stop, reason.filter(|it| !it.is_empty()).unwrap_or(stderr))
-        }
-        Said::Text(text) if is_answer(text) => answer(end.point, stop, text),
-        Said::Text(_) if end.entry.objects_only => Verdict::skipped(Skip::InvalidJson),
-        Said::Text(text) => plain(end.point, text),
+    let read = |text: &str| answer(end.point, stop, text);
+    let verdict = match text_or_verdict(end, stop, read) {
+        Err(verdict) => verdict,
+        Ok(text) if is_answer(text) => read(text),
+        Ok(_) if end.entry.objects_only => Verdict::skipped(Skip::InvalidJson),
+        Ok(text) => plain(end.point, text),
     };
     if end.point == "WorktreeCreate" {
         return created(verdict, end.error);

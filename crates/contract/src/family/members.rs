@@ -3,7 +3,7 @@
 //! Their ends are passed on as they are. A refusal is exit code 2 with the reason on stderr where the runtime takes that for a denial, else
 //! its own words.
 
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use serde_json::{Value, json};
 
@@ -399,7 +399,7 @@ fn call(tool: &str, input: Value) -> Value {
     json!({"tool_name": tool, "tool_input": input})
 }
 
-fn of_antigravity(tool: &str, arguments: Value, project: &std::path::Path) -> Value {
+fn of_antigravity(tool: &str, arguments: Value, project: &Path) -> Value {
     json!({"toolCall": {"name": tool, "args": arguments}, "workspacePaths": [project]})
 }
 
@@ -467,8 +467,6 @@ fn by_code_2(point: &str, said: &HookOutput) -> Option<bool> {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use hookjail_base::model::OnFailure;
 
     use super::*;
@@ -518,7 +516,7 @@ mod tests {
         }
     }
 
-    /// What each member takes for a denial of a call, by its source or documents: exit code and stdout.
+    /// The denials of a call that each member obeys, by its source or documents: exit code and stdout.
     #[test]
     fn each_member_takes_its_own_words_for_a_denial() {
         const BLOCK: &str = r#"{"decision":"block","reason":"r"}"#;
@@ -593,7 +591,7 @@ mod tests {
             let member = members().into_iter().find(|member| member.name == *name);
             let member = member.unwrap();
             for (code, stdout) in ends {
-                let said = HookOutput {
+                let ended = HookOutput {
                     code,
                     stderr: Vec::new(),
                     stdout: stdout.into(),
@@ -605,7 +603,7 @@ mod tests {
                     "windsurf" => "pre_run_command",
                     _ => "PreToolUse",
                 };
-                let found = member.takes_for_no(Some(point), &said);
+                let found = member.takes_for_no(Some(point), &ended);
                 assert_eq!(found, is_denial, "{name} {code} {stdout}");
             }
         }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::{
     BlockedBy, Decision, Defaults, End, Facts, Rules, Skip, Stop, Verdict,
     entry::Key,
-    fields::{Faults, Fields, Said, answered, refused, said, settled, silent, used},
+    fields::{Faults, Fields, settled, silent, text_or_verdict},
     merge::{decide, halt, stop},
     permission::{self, PERMISSION},
     point,
@@ -116,20 +116,12 @@ pub(super) const RULES: Rules = Rules {
 };
 
 fn interpret(end: &End<'_>) -> Verdict {
-    let at = FACTS.stop_of(end.point);
-    let read = |text: &str| answer(end.point, at, text);
-    match said(end) {
-        Said::Broke(skip) => match answered(end, skip, read) {
-            Some(verdict) => used(skip, verdict),
-            None => Verdict::skipped(skip),
-        },
-        Said::Nothing => silent(Skip::EmptyStdout),
-        Said::Refused(stderr) => {
-            let reason = answered(end, Skip::NonzeroExit, read).map(|verdict| verdict.reason);
-            refused(at, reason.filter(|it| !it.is_empty()).unwrap_or(stderr))
-        }
-        Said::Text(text) if text.starts_with('{') => read(text),
-        Said::Text(text) => {
+    let stoppable = FACTS.stop_of(end.point);
+    let read = |text: &str| answer(end.point, stoppable, text);
+    match text_or_verdict(end, stoppable, read) {
+        Err(verdict) => verdict,
+        Ok(text) if text.starts_with('{') => read(text),
+        Ok(text) => {
             let last = last_object(text).map(read);
             let restrains = last.filter(|verdict| verdict.decision.restrains());
             restrains.unwrap_or_else(|| silent(Skip::OutputIgnored))
@@ -149,7 +141,7 @@ fn last_object(text: &str) -> Option<&str> {
     marked.filter(is_object).or_else(|| begins.last())
 }
 
-fn answer(point: &str, at: Stop, text: &str) -> Verdict {
+fn answer(point: &str, stoppable: Stop, text: &str) -> Verdict {
     let faults = Faults::default();
     let fields = match Fields::parse(text, &faults) {
         Ok(fields) => fields,
@@ -171,15 +163,15 @@ fn answer(point: &str, at: Stop, text: &str) -> Verdict {
         if point == "PermissionRequest" {
             permission::requested(specific, &faults, &mut verdict);
         }
-        let word = word(specific, "permissionDecision", at, &faults);
-        apply(&mut verdict, at, word, PERMISSION, why);
+        let word = word(specific, "permissionDecision", stoppable, &faults);
+        apply(&mut verdict, stoppable, word, PERMISSION, why);
     }
     for (name, by) in [
         ("permissionDecision", PERMISSION),
         ("decision", BlockedBy::Decision),
     ] {
-        let word = word(&fields, name, at, &faults);
-        apply(&mut verdict, at, word, by, &reason);
+        let word = word(&fields, name, stoppable, &faults);
+        apply(&mut verdict, stoppable, word, by, &reason);
     }
     for (name, decision) in [
         ("cancel", Decision::Block),
@@ -187,11 +179,17 @@ fn answer(point: &str, at: Stop, text: &str) -> Verdict {
         ("review", Decision::Ask),
     ] {
         if fields.boolean(name) == Some(true) {
-            apply(&mut verdict, at, decision, BlockedBy::Decision, &reason);
+            apply(
+                &mut verdict,
+                stoppable,
+                decision,
+                BlockedBy::Decision,
+                &reason,
+            );
         }
     }
     if fields.boolean("continue") == Some(false) {
-        halt(&mut verdict, at, at == Stop::Nothing, &reason);
+        halt(&mut verdict, stoppable, stoppable == Stop::Nothing, &reason);
     }
     settled(verdict, &faults)
 }
@@ -206,7 +204,7 @@ fn first_text(fields: &Fields<'_, '_>, names: &[&'static str]) -> String {
 }
 
 /// Reads a decision, in any case. A word that none of the runtimes has is a fault.
-fn word(fields: &Fields<'_, '_>, name: &'static str, at: Stop, faults: &Faults) -> Decision {
+fn word(fields: &Fields<'_, '_>, name: &'static str, stoppable: Stop, faults: &Faults) -> Decision {
     let Some(word) = fields.text(name) else {
         return Decision::None;
     };
@@ -215,7 +213,7 @@ fn word(fields: &Fields<'_, '_>, name: &'static str, at: Stop, faults: &Faults) 
         "ask" | "defer" | "deny_unless_prior_grant" | "force_ask" => Decision::Ask,
         "block" | "deny" => Decision::Block,
         // An agent that is about to end goes on.
-        "continue" if at == Stop::Ending => Decision::Block,
+        "continue" if stoppable == Stop::Ending => Decision::Block,
         "" | "continue" => Decision::None,
         _ => {
             faults.note(Skip::WrongType(name));
@@ -224,11 +222,11 @@ fn word(fields: &Fields<'_, '_>, name: &'static str, at: Stop, faults: &Faults) 
     }
 }
 
-fn apply(verdict: &mut Verdict, at: Stop, decision: Decision, by: BlockedBy, reason: &str) {
-    let is_about_a_call = at == Stop::Call;
+fn apply(verdict: &mut Verdict, stoppable: Stop, decision: Decision, by: BlockedBy, reason: &str) {
+    let is_about_a_call = stoppable == Stop::Call;
     match decision {
-        Decision::Block | Decision::Deny => stop(verdict, at, by, reason),
-        Decision::Ask if at == Stop::Nothing => {}
+        Decision::Block | Decision::Deny => stop(verdict, stoppable, by, reason),
+        Decision::Ask if stoppable == Stop::Nothing => {}
         Decision::Allow if !is_about_a_call => {}
         Decision::Allow | Decision::Ask => decide(verdict, decision, by, reason),
         Decision::None => {}

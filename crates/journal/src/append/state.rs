@@ -114,7 +114,6 @@ impl WriterState {
                 })
             }
         };
-        let torn_before = self.at.torn.take();
         let torn = self.take_unfinished()?;
         if let Some(lost) = lost {
             tracing::error!(
@@ -132,7 +131,6 @@ impl WriterState {
                 .map_err(|error| self.note_unusable(error))?;
             self.sync_directory()?;
         }
-        self.record_torn(torn_before)?;
         self.record_torn(torn)
     }
 
@@ -413,22 +411,22 @@ impl WriterState {
         Ok(found.is_some_and(|head| head.sequence == noted.sequence && head.hash == noted.hash))
     }
 
-    /// Cuts off an unfinished line at the end, and returns it.
-    fn take_unfinished(&mut self) -> Result<Option<Torn>, JournalError> {
+    /// Cuts off an unfinished line at the end. Returns it, behind the one of the file before.
+    fn take_unfinished(&mut self) -> Result<Vec<Torn>, JournalError> {
+        let mut torn: Vec<_> = self.at.torn.take().into_iter().collect();
         let bytes = self.at.file_length()?.saturating_sub(self.at.length);
-        if bytes == 0 {
-            return Ok(None);
+        if bytes > 0 {
+            let cut = cut_off(&self.at.file, self.at.length, bytes);
+            torn.push(
+                cut.map_err(|error| self.at.unusable("cut off the unfinished record of", error))?,
+            );
         }
-        let torn = cut_off(&self.at.file, self.at.length, bytes);
-        let torn =
-            torn.map_err(|error| self.at.unusable("cut off the unfinished record of", error))?;
-        Ok(Some(torn))
+        Ok(torn)
     }
 
-    fn record_torn(&mut self, torn: Option<Torn>) -> Result<(), JournalError> {
-        torn.map_or(Ok(()), |torn| {
-            self.append(&Record::Torn(torn), write_whole).map(drop)
-        })
+    fn record_torn(&mut self, torn: Vec<Torn>) -> Result<(), JournalError> {
+        torn.into_iter()
+            .try_for_each(|torn| self.append(&Record::Torn(torn), write_whole).map(drop))
     }
 
     fn noted(&self, head: &Head, length: u64) -> HeadRecord {
