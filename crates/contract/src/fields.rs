@@ -117,19 +117,16 @@ pub(super) fn answered(
     text.starts_with('{').then(|| answer(text))
 }
 
-/// Returns the text that a hook printed with exit code 0, else the verdict of its end.
+/// Builds the verdict of an end for a runtime that looks at no exit code but 2, beside which an object has the reason.
 ///
-/// An object counts under any exit code, for a runtime that looks at none but 2. Beside that code it has the reason.
-///
-/// # Errors
-///
-/// Returns the verdict where the hook failed, printed nothing, or ended with 2.
-pub(super) fn text_or_verdict<'a>(
-    end: &End<'a>,
+/// `read` is for objects of hooks that failed, `text` for what is printed with exit code 0.
+pub(super) fn judged(
+    end: &End<'_>,
     stop: Stop,
     read: impl Fn(&str) -> Verdict,
-) -> Result<&'a str, Verdict> {
-    Err(match said(end) {
+    text: impl FnOnce(&str) -> Verdict,
+) -> Verdict {
+    match said(end) {
         Said::Broke(skip) => match answered(end, skip, read) {
             Some(verdict) => used(skip, verdict),
             None => Verdict::skipped(skip),
@@ -139,8 +136,8 @@ pub(super) fn text_or_verdict<'a>(
             let reason = answered(end, Skip::NonzeroExit, read).map(|verdict| verdict.reason);
             refused(stop, reason.filter(|it| !it.is_empty()).unwrap_or(stderr))
         }
-        Said::Text(text) => return Ok(text),
-    })
+        Said::Text(printed) => text(printed),
+    }
 }
 
 /// Builds the verdict of a failed hook from its answer, as a runtime uses it that looks at no exit code: without an approval.

@@ -12,7 +12,7 @@ use super::{
     Skip, Stop, Subject, Verdict,
     entry::Key,
     envelope::Part,
-    fields::{Faults, Fields, settled, silent, text_or_verdict},
+    fields::{Faults, Fields, judged, settled, silent},
     merge::{decide, halt, hand_on, merged, stop, weight},
     permission::{self, CallDecision, PERMISSION},
     point, tighten,
@@ -161,12 +161,15 @@ pub(super) const RULES: Rules = Rules {
 fn interpret(end: &End<'_>) -> Verdict {
     let stop = FACTS.stop_of(end.point);
     let read = |text: &str| answer(end.point, stop, text);
-    let verdict = match text_or_verdict(end, stop, read) {
-        Err(verdict) => verdict,
-        Ok(text) if is_answer(text) => read(text),
-        Ok(_) if end.entry.objects_only => Verdict::skipped(Skip::InvalidJson),
-        Ok(text) => plain(end.point, text),
-    };
+    let verdict = judged(end, stop, read, |text| {
+        if is_answer(text) {
+            read(text)
+        } else if end.entry.objects_only {
+            Verdict::skipped(Skip::InvalidJson)
+        } else {
+            plain(end.point, text)
+        }
+    });
     if end.point == "WorktreeCreate" {
         return created(verdict, end.error);
     }

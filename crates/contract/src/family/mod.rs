@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::{
     BlockedBy, Decision, Defaults, End, Facts, Rules, Skip, Stop, Verdict,
     entry::Key,
-    fields::{Faults, Fields, settled, silent, text_or_verdict},
+    fields::{Faults, Fields, judged, settled, silent},
     merge::{decide, halt, stop},
     permission::{self, PERMISSION},
     point,
@@ -118,15 +118,14 @@ pub(super) const RULES: Rules = Rules {
 fn interpret(end: &End<'_>) -> Verdict {
     let stoppable = FACTS.stop_of(end.point);
     let read = |text: &str| answer(end.point, stoppable, text);
-    match text_or_verdict(end, stoppable, read) {
-        Err(verdict) => verdict,
-        Ok(text) if text.starts_with('{') => read(text),
-        Ok(text) => {
-            let last = last_object(text).map(read);
-            let restrains = last.filter(|verdict| verdict.decision.restrains());
-            restrains.unwrap_or_else(|| silent(Skip::OutputIgnored))
+    judged(end, stoppable, read, |text| {
+        if text.starts_with('{') {
+            return read(text);
         }
-    }
+        let last = last_object(text).map(read);
+        let restrains = last.filter(|verdict| verdict.decision.restrains());
+        restrains.unwrap_or_else(|| silent(Skip::OutputIgnored))
+    })
 }
 
 /// Returns the object in which a text ends: one that begins a line, or follows a mark and a tabulator on the last. One runtime reads
