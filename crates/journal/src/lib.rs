@@ -63,5 +63,5 @@ mod writer_lock;
 pub use self::{
     earlier::{RETENTION, conflict},
     redaction::{Capture, CurrentRedaction, RedactedOutput, Redaction},
-    writer::Problem,
+    writer::{Problem, ProblemKind},
 };

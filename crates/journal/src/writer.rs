@@ -13,7 +13,10 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch},
+    time::timeout,
+};
 
 use hookjail_base::refusal::chain;
 
@@ -31,6 +34,15 @@ const MAX_GROUP: usize = 64;
 
 /// The interval between attempts to write ends that failed.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The time without progress after which the journal hangs, as on a disk that does not answer.
+const STALLED: Duration = Duration::from_secs(5);
+
+/// The age up to which the last attempt says how the journal is.
+const RECENT: Duration = Duration::from_secs(5);
+
+/// The time that the answer to a question about the journal waits for an attempt.
+const TRY_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The time that shutdown waits for queued records. The next daemon records runs without an end as interrupted.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -56,10 +68,52 @@ pub struct Writer {
     ended: Mutex<mpsc::Receiver<()>>,
     /// The problem that prevents writing.
     problem: watch::Receiver<Option<Problem>>,
+    progress: Arc<Progress>,
     /// `None` once the writer is being dropped.
-    queue: Option<mpsc::Sender<QueuedRecord>>,
+    queue: Option<mpsc::Sender<Queued>>,
     room: Arc<Semaphore>,
     tally: Arc<Tally>,
+    tell: Teller,
+}
+
+/// The time at which the thread began its work, and ended it.
+#[derive(Debug)]
+struct Progress(Mutex<Step>);
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// Nothing is in work since this time.
+    Idle(Instant),
+    /// The disk has been asked since this time.
+    Working(Instant),
+}
+
+impl Progress {
+    fn set(&self, step: Step) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = step;
+    }
+
+    fn get(&self) -> Step {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Step {
+    /// Returns whether the thread makes no progress.
+    fn hangs(self, now: Instant) -> bool {
+        match self {
+            Self::Idle(_) => false,
+            Self::Working(since) => now.saturating_duration_since(since) >= STALLED,
+        }
+    }
+
+    /// Returns whether nothing was attempted for some time.
+    fn is_old(self, now: Instant) -> bool {
+        match self {
+            Self::Idle(since) => now.saturating_duration_since(since) >= RECENT,
+            Self::Working(_) => false,
+        }
+    }
 }
 
 /// The number of records that a writer wrote, and of its failures.
@@ -102,16 +156,35 @@ impl Tally {
 /// A problem that prevents writing, so that no hook runs.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Problem {
-    /// Whether this process writes no record any more. Otherwise it tries again every second, and goes on once all are written.
-    pub is_final: bool,
+    /// Its kind.
+    pub kind: ProblemKind,
     /// Its description.
     pub why: String,
+}
+
+/// The kinds of problems, the mildest first: a worse one replaces the description of a milder one.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum ProblemKind {
+    /// The disk does not answer. Hooks run again once the write in work is over and a further one succeeds.
+    Hanging,
+    /// A record could not be written. The writer tries again every second, and goes on once all are written.
+    Failing,
+    /// This process writes no record any more.
+    Final,
 }
 
 /// Error of writing a record, with the cause.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Unwritten(String);
+
+/// An entry of the thread's queue.
+#[derive(Debug)]
+enum Queued {
+    Record(QueuedRecord),
+    /// The journal is to be tried; dropped afterwards.
+    Try(oneshot::Sender<()>),
+}
 
 #[derive(Debug)]
 struct QueuedRecord {
@@ -138,15 +211,17 @@ impl Writer {
     pub fn start(journal: Journal) -> io::Result<Self> {
         let (queue, entries) = mpsc::channel();
         let (end, ended) = mpsc::channel();
-        let (tell, problem) = watch::channel(None);
+        let (tell, problem) = Teller::new();
         let directory = journal.directory().to_owned();
+        let progress = Arc::new(Progress(Mutex::new(Step::Idle(Instant::now()))));
         let tally = Arc::<Tally>::default();
         let mut thread = WriterThread {
             journal,
             late: VecDeque::new(),
             open: HashSet::new(),
+            progress: Arc::clone(&progress),
             tally: Arc::clone(&tally),
-            tell,
+            tell: tell.clone(),
         };
         thread::Builder::new()
             .name("journal".to_owned())
@@ -160,10 +235,45 @@ impl Writer {
             directory,
             ended: Mutex::new(ended),
             problem,
+            progress,
             queue: Some(queue),
             room: Arc::new(Semaphore::new(MAX_QUEUED)),
             tally,
+            tell,
         })
+    }
+
+    /// Looks for a journal that hangs. To be called every few seconds.
+    pub fn look(&self) {
+        if !self.progress.get().hangs(Instant::now()) {
+            return;
+        }
+        self.tell.stop(Problem {
+            kind: ProblemKind::Hanging,
+            why: format!(
+                "the disk of {} does not answer; look at that disk",
+                self.directory.display()
+            ),
+        });
+        // The thread may have ended its work since the look, and would wait for a record with the problem.
+        self.request_attempt();
+    }
+
+    /// Returns the problem that prevents writing, after an attempt where the last one is too old.
+    pub async fn current_problem(&self) -> Option<Problem> {
+        if self.progress.get().is_old(Instant::now())
+            && let Some(tried) = self.request_attempt()
+        {
+            // One that takes longer shows as a hanging journal later.
+            timeout(TRY_TIMEOUT, tried).await.ok();
+        }
+        self.problem.borrow().clone()
+    }
+
+    fn request_attempt(&self) -> Option<oneshot::Receiver<()>> {
+        let (done, tried) = oneshot::channel();
+        let queue = self.queue.as_ref()?;
+        queue.send(Queued::Try(done)).ok().map(|()| tried)
     }
 
     /// Returns the directory of the journal.
@@ -182,11 +292,28 @@ impl Writer {
     }
 
     /// Writes the start of a run. If this future is dropped early, the record may or may not be written.
+    ///
+    /// # Errors
+    ///
+    /// Fails where the record cannot be written, and once the journal hangs.
     pub async fn start_of_run(&self, record: Box<Started>) -> Result<StartRecorded, Unwritten> {
-        let room = self.room().await?;
-        let record = Record::Started(record);
-        let appended = self.write(record, true, Some(room)).await?;
-        Ok(StartRecorded(appended))
+        let mut problem = self.problem.clone();
+        let is_hanging = |it: &Option<Problem>| {
+            it.as_ref()
+                .is_some_and(|problem| problem.kind == ProblemKind::Hanging)
+        };
+        let written = async {
+            let room = self.room().await?;
+            self.write(Record::Started(record), true, Some(room)).await
+        };
+        tokio::select! {
+            biased;
+            appended = written => Ok(StartRecorded(appended?)),
+            hanging = problem.wait_for(is_hanging) => {
+                let why = hanging.ok().and_then(|it| it.as_ref().map(|problem| problem.why.clone()));
+                Err(why.map_or_else(gone, Unwritten))
+            }
+        }
     }
 
     /// Writes the end of a run. Once the future was polled, the record is written even if the future is dropped.
@@ -219,7 +346,7 @@ impl Writer {
             written,
         };
         let queue = self.queue.as_ref().ok_or_else(gone)?;
-        queue.send(entry).map_err(|_| gone())?;
+        queue.send(Queued::Record(entry)).map_err(|_| gone())?;
         done.await.map_err(|_| gone())?
     }
 }
@@ -241,6 +368,58 @@ fn gone() -> Unwritten {
     Unwritten("the thread that writes it is gone; restart the daemon".to_owned())
 }
 
+/// Publishes the problem that prevents writing.
+#[derive(Clone, Debug)]
+struct Teller(watch::Sender<Option<Problem>>);
+
+impl Teller {
+    fn new() -> (Self, watch::Receiver<Option<Problem>>) {
+        let (sender, problem) = watch::channel(None);
+        (Self(sender), problem)
+    }
+
+    /// Stops runs. The first description stays, unless a worse problem follows.
+    fn stop(&self, found: Problem) {
+        self.0.send_if_modified(|problem| {
+            let is_new = problem.as_ref().is_none_or(|it| found.kind > it.kind);
+            if is_new {
+                tracing::error!(
+                    error = found.why,
+                    "records cannot be written; no hook is run until they can be"
+                );
+                *problem = Some(found);
+            }
+            is_new
+        });
+    }
+
+    /// Lets runs go on, unless a problem is final. Returns whether a problem was there.
+    fn go_on(&self) -> bool {
+        self.0.send_if_modified(|it| {
+            let passing = it.take_if(|problem| problem.kind < ProblemKind::Final);
+            passing.is_some()
+        })
+    }
+
+    /// Returns whether no hook runs until the next attempt succeeds.
+    fn waits(&self) -> bool {
+        let problem = self.0.borrow();
+        problem
+            .as_ref()
+            .is_some_and(|problem| problem.kind < ProblemKind::Final)
+    }
+
+    /// Returns whether runs may start.
+    fn runs(&self) -> bool {
+        self.0.borrow().is_none()
+    }
+
+    fn why(&self) -> Option<String> {
+        let problem = self.0.borrow();
+        problem.as_ref().map(|problem| problem.why.clone())
+    }
+}
+
 /// State of the writer thread.
 struct WriterThread {
     journal: Journal,
@@ -249,27 +428,40 @@ struct WriterThread {
     late: VecDeque<Record>,
     /// Runs whose start was written and whose end was not submitted yet.
     open: HashSet<String>,
+    progress: Arc<Progress>,
     tally: Arc<Tally>,
-    tell: watch::Sender<Option<Problem>>,
+    tell: Teller,
 }
 
 impl WriterThread {
     /// Writes records until every sender is gone.
-    fn serve(&mut self, entries: &mpsc::Receiver<QueuedRecord>) {
+    fn serve(&mut self, entries: &mpsc::Receiver<Queued>) {
         let mut group = Vec::with_capacity(MAX_GROUP);
         let mut retry = Instant::now();
         loop {
-            let first = if self.late.is_empty() && !self.waits() {
+            let first = if self.tell.waits() {
+                entries.recv_timeout(retry.saturating_duration_since(Instant::now()))
+            } else {
                 retry = Instant::now() + RETRY_INTERVAL;
                 entries.recv().map_err(RecvTimeoutError::from)
-            } else {
-                entries.recv_timeout(retry.saturating_duration_since(Instant::now()))
             };
+            self.progress.set(Step::Working(Instant::now()));
             match first {
                 Ok(first) => {
-                    group.push(first);
-                    group.extend(entries.try_iter().take(MAX_GROUP - 1));
-                    self.write_group(&mut group);
+                    let further = entries.try_iter().take(MAX_GROUP - 1);
+                    let mut tries = Vec::new();
+                    for entry in std::iter::once(first).chain(further) {
+                        match entry {
+                            Queued::Record(record) => group.push(record),
+                            Queued::Try(done) => tries.push(done),
+                        }
+                    }
+                    if !group.is_empty() {
+                        self.write_group(&mut group);
+                    }
+                    if !tries.is_empty() {
+                        self.try_room();
+                    }
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
@@ -278,6 +470,7 @@ impl WriterThread {
                 self.write_late();
                 retry = Instant::now() + RETRY_INTERVAL;
             }
+            self.progress.set(Step::Idle(Instant::now()));
         }
         self.write_late();
     }
@@ -287,7 +480,7 @@ impl WriterThread {
         let mut wanted = Vec::with_capacity(group.len());
         let appended = {
             // Evaluated under the journal's lock, since waiting for it may have taken long.
-            let runs = self.tell.borrow().is_none();
+            let runs = self.tell.runs();
             let wanted_records = group.iter().filter_map(|entry| {
                 let is_wanted = entry.is_wanted(runs);
                 wanted.push(is_wanted);
@@ -367,39 +560,35 @@ impl WriterThread {
         }
     }
 
-    /// Stops runs until the late end records are written, or for good. The first reason stays, unless a final one
-    /// follows.
+    /// Stops runs until the late end records are written, or for good.
     fn stop_runs(&self, error: &JournalError, why: String) {
         // An end record that is too large is never written; the next writer records the run as interrupted.
         let is_final = error.is_final() || matches!(error, JournalError::TooLarge { .. });
-        self.tell.send_if_modified(|problem| {
-            let is_new = problem.as_ref().is_none_or(|it| is_final && !it.is_final);
-            if is_new {
-                tracing::error!(
-                    error = why,
-                    "records cannot be written; no hook is run until they can be"
-                );
-                *problem = Some(Problem { is_final, why });
-            }
-            is_new
-        });
-    }
-
-    /// Returns whether no hook runs until the next attempt succeeds.
-    fn waits(&self) -> bool {
-        let problem = self.tell.borrow();
-        problem.as_ref().is_some_and(|problem| !problem.is_final)
+        let kind = if is_final {
+            ProblemKind::Final
+        } else {
+            ProblemKind::Failing
+        };
+        self.tell.stop(Problem { kind, why });
     }
 
     fn unwritten(&self) -> Unwritten {
-        let problem = self.tell.borrow();
-        let why = problem.as_ref().map(|problem| problem.why.as_str());
-        Unwritten(why.unwrap_or("nobody waits for it").to_owned())
+        let why = self.tell.why();
+        Unwritten(why.unwrap_or_else(|| "its caller has gone".to_owned()))
+    }
+
+    /// Tries whether a start could be written. Returns whether it could.
+    fn try_room(&self) -> bool {
+        let tried = self.journal.check_room();
+        if let Err(error) = &tried {
+            self.stop_runs(error, chain(error));
+        }
+        tried.is_ok()
     }
 
     /// Writes the late end records. Once all are written and a start could be, hooks run again.
     fn write_late(&mut self) {
-        if !self.waits() {
+        if !self.tell.waits() {
             return;
         }
         let behind = self.late.len();
@@ -414,12 +603,7 @@ impl WriterThread {
                 }
             }
         }
-        if let Err(error) = self.journal.check_room() {
-            self.stop_runs(&error, chain(&error));
-            return;
-        }
-        let passing = |it: &mut Option<Problem>| it.take_if(|problem| !problem.is_final).is_some();
-        if self.tell.send_if_modified(passing) {
+        if self.try_room() && self.tell.go_on() {
             let failures = self.tally.failures();
             tracing::info!(behind, failures, "records can be written; hooks run again");
         }
@@ -445,11 +629,12 @@ mod tests {
     #[test]
     fn a_refusal_that_ends_a_run_is_written_once_it_can_be_and_no_other() {
         let directory = tempdir().unwrap();
-        let (tell, problem) = watch::channel(None);
+        let (tell, problem) = Teller::new();
         let mut thread = WriterThread {
             journal: Journal::open(directory.path(), crate::append::Settings::default()).unwrap(),
             late: VecDeque::new(),
             open: HashSet::new(),
+            progress: Arc::new(Progress(Mutex::new(Step::Idle(Instant::now())))),
             tally: Arc::default(),
             tell,
         };
@@ -465,12 +650,12 @@ mod tests {
         for other in [refused("before"), refused_run("never-announced")] {
             thread.answer(entry(other), full());
             // No start is written either, until an attempt succeeds.
-            assert!(thread.late.is_empty() && thread.waits());
+            assert!(thread.late.is_empty() && thread.tell.waits());
             thread.write_late();
             assert_eq!(*problem.borrow(), None);
         }
         thread.answer(entry(refused_run("announced")), full());
-        assert!(!problem.borrow().as_ref().unwrap().is_final);
+        assert_eq!(problem.borrow().as_ref().unwrap().kind, ProblemKind::Failing);
         thread.write_late();
         assert_eq!(*problem.borrow(), None);
         // Those two before, and the late one's first attempt; then its second, after the start.

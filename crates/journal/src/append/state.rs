@@ -193,7 +193,7 @@ impl WriterState {
         // file.
         let written = write(&self.at.file, &line).and_then(|()| self.note.write(&noted));
         if let Err(error) = written {
-            if let Err(error) = self.at.file.set_len(self.at.length) {
+            if let Err(error) = self.at.cut() {
                 tracing::warn!(%error, path = %self.at.path.display(), "cannot cut off an unfinished record");
             }
             return Err(self.at.unusable("append to", error));
@@ -216,13 +216,12 @@ impl WriterState {
         })
     }
 
-    /// Tries to append as much as a record has, and cuts it off again.
+    /// Tries to append as much as a record has, cuts it off again, and reserves the room of a start.
     pub(super) fn check_room(&mut self) -> Result<(), JournalError> {
-        self.reserve(self.at.length + END_RECORD_BYTES)?;
         let written = write_whole(&self.at.file, &ATTEMPT);
-        let cut = self.at.file.set_len(self.at.length);
-        let tried = written.and(cut);
-        tried.map_err(|error| self.at.unusable("append to", error))
+        let tried = written.and(self.at.cut());
+        tried.map_err(|error| self.at.unusable("append to", error))?;
+        self.reserve(self.at.length + END_RECORD_BYTES)
     }
 
     /// Reserves disk space for the end records of running hooks. So a full disk prevents starts, and never the record
@@ -322,8 +321,7 @@ impl WriterState {
     /// Begins the next file.
     fn rotate(&mut self) -> Result<(), JournalError> {
         self.leave()?;
-        // Gives back the reserved space.
-        let kept = self.at.file.set_len(self.at.length);
+        let kept = self.at.cut();
         kept.map_err(|error| self.at.unusable("give back the room kept in", error))?;
         let older = Older::new(&self.directory, self.at.first);
         let rename = |error| self.at.unusable("put aside", error);
@@ -557,6 +555,12 @@ impl Position {
         JournalError::Broken {
             path: self.path.clone(),
         }
+    }
+
+    /// Cuts off what lies beyond the last record. The file system gives back the reserved room with that.
+    fn cut(&mut self) -> io::Result<()> {
+        self.reserved = 0;
+        self.file.set_len(self.length)
     }
 
     fn unusable(&self, doing: &'static str, source: io::Error) -> JournalError {

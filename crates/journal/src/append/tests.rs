@@ -1,6 +1,6 @@
 use std::{
     fs,
-    os::unix::fs::{PermissionsExt, symlink},
+    os::unix::fs::{MetadataExt, PermissionsExt, symlink},
     thread,
     time::{Duration, Instant},
 };
@@ -991,6 +991,32 @@ proptest! {
 
         prop_assert_eq!(verify_journal(dir.path()).unwrap().records, 5 + u64::try_from(writers).unwrap());
     }
+}
+
+#[test]
+fn room_for_ends_is_kept_after_an_attempt_and_after_a_record_that_failed() {
+    fn allocated(dir: &TempDir) -> (u64, u64) {
+        let found = fs::metadata(dir.path().join("journal.jsonl")).unwrap();
+        (found.blocks() * 512, found.len())
+    }
+    let keeps = |dir: &TempDir| {
+        let (allocated, length) = allocated(dir);
+        allocated >= length + (64 << 10)
+    };
+    // Not a memory file system, which gives back nothing with a cut.
+    let dir = TempDir::new_in("/var/tmp").unwrap();
+    let journal = Journal::open(dir.path(), Settings::default()).unwrap();
+    journal.append(&started("a")).unwrap();
+    assert!(keeps(&dir), "{:?}", allocated(&dir));
+
+    journal.check_room().unwrap();
+    assert!(keeps(&dir), "{:?}", allocated(&dir));
+
+    journal
+        .append_through(&refused("b"), full_after_half)
+        .unwrap_err();
+    journal.append(&started("c")).unwrap();
+    assert!(keeps(&dir), "{:?}", allocated(&dir));
 }
 
 fn full_after_half(mut file: &File, line: &[u8]) -> io::Result<()> {
