@@ -105,13 +105,26 @@ struct AxisCounters {
     ignored: IntCounter,
 }
 
+/// The measures of the state's disk; `None` where one cannot be taken in time.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct DiskLevels {
+    /// The time of the oldest record, Unix seconds.
+    pub(crate) oldest_record: Option<f64>,
+    /// The space that the daemon may still use, bytes.
+    pub(crate) state_free: Option<u64>,
+}
+
 /// What is read of the daemon at the time of a scrape.
 #[derive(Debug)]
 pub(crate) struct Levels<'a> {
+    /// The measures of the state's disk.
+    pub(crate) disk: DiskLevels,
     /// The journal's counts.
     pub(crate) journal: &'a Tally,
     /// Whether the journal can be written.
     pub(crate) journal_writable: bool,
+    /// Whether hooks can run.
+    pub(crate) is_serving: bool,
     /// Open questions to the operator.
     pub(crate) questions: usize,
     /// Requests that wait for a place.
@@ -326,7 +339,7 @@ impl AxisCounters {
 
 impl Levels<'_> {
     /// Returns metrics with these values. They are in no registry, so scrapes at the same time do not meet in them.
-    fn collectors(&self) -> Result<[Box<dyn Collector>; 9], MetricsError> {
+    fn collectors(&self) -> Result<Vec<Box<dyn Collector>>, MetricsError> {
         let count = |name, help, value: u64| {
             let counter = IntCounter::with_opts(opts(&format!("{name}_total"), help))?;
             counter.inc_by(value);
@@ -338,7 +351,21 @@ impl Levels<'_> {
             Ok::<_, MetricsError>(Box::new(gauge) as Box<dyn Collector>)
         };
         let journal = self.journal;
-        Ok([
+        let oldest = self.disk.oldest_record.map(|time| {
+            level(
+                "journal_oldest_record_timestamp_seconds",
+                "The time of the oldest record that is kept, Unix seconds.",
+                time,
+            )
+        });
+        let free = self.disk.state_free.map(|bytes| {
+            level(
+                "state_free_bytes",
+                "The space on the disk of the state that the daemon may still use.",
+                precise(bytes),
+            )
+        });
+        let mut collectors = vec![
             count(
                 "journal_records",
                 "Records that were written to the journal.",
@@ -375,6 +402,11 @@ impl Levels<'_> {
                 precise(self.running as u64),
             )?,
             level(
+                "serving",
+                "Whether hooks can run: records can be written, directories of runs made, and a profile is confirmed.",
+                f64::from(u8::from(self.is_serving)),
+            )?,
+            level(
                 "waiting_processes",
                 "Processes that wait for runs, as profiles with `warm` have them.",
                 precise(self.waiting.processes as u64),
@@ -384,7 +416,11 @@ impl Levels<'_> {
                 "Runs that began in a process that waited.",
                 self.waiting.runs,
             )?,
-        ])
+        ];
+        for collector in oldest.into_iter().chain(free) {
+            collectors.push(collector?);
+        }
+        Ok(collectors)
     }
 }
 
@@ -461,7 +497,12 @@ mod tests {
     /// Renders with nothing at work, without comments.
     fn samples(metrics: &Metrics) -> Vec<String> {
         let text = metrics.text(&Levels {
+            disk: DiskLevels {
+                oldest_record: Some(7.0),
+                state_free: Some(8),
+            },
             journal: &Tally::default(),
+            is_serving: true,
             journal_writable: true,
             questions: 2,
             queued: 3,
@@ -510,10 +551,13 @@ mod tests {
         for expected in [
             build.as_str(),
             "hookjail_faults_total 0",
+            "hookjail_journal_oldest_record_timestamp_seconds 7",
             "hookjail_journal_writable 1",
             "hookjail_pending_questions 2",
             "hookjail_queued_requests 3",
             "hookjail_runs_in_flight 4",
+            "hookjail_serving 1",
+            "hookjail_state_free_bytes 8",
             "hookjail_waiting_processes 5",
             "hookjail_waiting_processes_runs_total 6",
             "hookjail_run_seconds_bucket{le=\"+Inf\"} 0",
@@ -626,7 +670,12 @@ hookjail_unconfined_runs_total 1"
         count(&metrics, OutcomeKind::Exited, "strict", 1);
         metrics.loaded(1, 0);
         let text = metrics.text(&Levels {
+            disk: DiskLevels {
+                oldest_record: Some(7.0),
+                state_free: Some(8),
+            },
             journal: &Tally::default(),
+            is_serving: false,
             journal_writable: false,
             questions: 0,
             queued: 0,
@@ -698,7 +747,12 @@ hookjail_unconfined_runs_total 1"
         count(&metrics, OutcomeKind::Exited, "strict", 1);
         metrics.loaded(1, 0);
         let text = metrics.text(&Levels {
+            disk: DiskLevels {
+                oldest_record: Some(7.0),
+                state_free: Some(8),
+            },
             journal: &Tally::default(),
+            is_serving: true,
             journal_writable: true,
             questions: 0,
             queued: 0,

@@ -8,6 +8,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use jiff::Timestamp;
+
 use super::{
     chain::MAX_LINE_BYTES,
     files::{self, FileId, LIVE, Older, line_start, settled},
@@ -22,6 +24,18 @@ pub struct JournalReader {
     line: Vec<u8>,
     /// The first record of the file that was read last.
     read: Option<u64>,
+}
+
+/// Returns the time of a directory's oldest record, unverified; `None` where no record has one.
+///
+/// # Errors
+///
+/// Returns the error of the system.
+pub fn oldest_time(directory: &Path) -> io::Result<Option<Timestamp>> {
+    let older = Older::list(directory)?.into_iter().next();
+    let oldest = older.map_or_else(|| directory.join(LIVE), |older| older.path);
+    let time = files::time_claimed(&File::open(oldest)?, 0)?;
+    Ok(time.and_then(|time| time.parse().ok()))
 }
 
 #[derive(Debug)]

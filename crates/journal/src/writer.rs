@@ -259,15 +259,14 @@ impl Writer {
         self.request_attempt();
     }
 
-    /// Returns the problem that prevents writing, after an attempt where the last one is too old.
-    pub async fn current_problem(&self) -> Option<Problem> {
+    /// Tries to write where the last attempt is old.
+    pub async fn refresh(&self) {
         if self.progress.get().is_old(Instant::now())
             && let Some(tried) = self.request_attempt()
         {
             // One that takes longer shows as a hanging journal later.
             timeout(TRY_TIMEOUT, tried).await.ok();
         }
-        self.problem.borrow().clone()
     }
 
     fn request_attempt(&self) -> Option<oneshot::Receiver<()>> {
@@ -655,7 +654,10 @@ mod tests {
             assert_eq!(*problem.borrow(), None);
         }
         thread.answer(entry(refused_run("announced")), full());
-        assert_eq!(problem.borrow().as_ref().unwrap().kind, ProblemKind::Failing);
+        assert_eq!(
+            problem.borrow().as_ref().unwrap().kind,
+            ProblemKind::Failing
+        );
         thread.write_late();
         assert_eq!(*problem.borrow(), None);
         // Those two before, and the late one's first attempt; then its second, after the start.

@@ -33,8 +33,8 @@ use crate::{
     consent::{ConsentRule, Operator, OwnSettings},
     metrics::Metrics,
     pipeline::{
-        Audit, Configuration, Gate, GateParts, Homes, Notifier, OperatorHook, Pipeline, Rules,
-        Runs, Sandbox,
+        Audit, Configuration, Directories, Gate, GateParts, Homes, Notifier, OperatorHook,
+        Pipeline, Rules, Runs, Sandbox,
     },
     traces::Tracer,
     wire::MAX_HANDSHAKES,
@@ -432,6 +432,7 @@ impl Assembly {
             audit,
             configuration: (config.file.as_ref())
                 .map(|file| file.canonicalize().unwrap_or_else(|_| file.clone())),
+            directories: Directories::default(),
             notifier: Notifier::new(config.notices.clone(), Arc::clone(&metrics)),
             metrics,
             runs: Runs::default(),

@@ -117,9 +117,8 @@ impl Manager {
     }
 
     fn serves(&self) -> Result<String, String> {
-        let problem = self.pipeline.audit.problem().borrow().clone();
-        if let Some(problem) = problem {
-            return Err(refused(&problem.why));
+        if let Some(problem) = self.pipeline.problem() {
+            return Err(refused(&problem));
         }
         let sandbox = &self.pipeline.sandbox;
         let rules = self.pipeline.gate.rules();

@@ -8,6 +8,7 @@ use std::{
     convert::Infallible,
     io,
     net::{SocketAddr, TcpListener},
+    path::Path,
     sync::Arc,
     thread::{self, JoinHandle},
     time::Duration,
@@ -19,11 +20,14 @@ use http::{
 };
 use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
+use nix::sys::statvfs::statvfs;
 use tokio::{net::TcpStream, task, time::timeout};
 use tokio_util::sync::CancellationToken;
 
+use hookjail_journal::read::oldest_time;
+
 use crate::{
-    metrics::{Levels, MetricsError},
+    metrics::{DiskLevels, Levels, MetricsError},
     pipeline::Pipeline,
 };
 
@@ -35,6 +39,9 @@ const CONNECTION_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The most bytes of a request's head; the least that the HTTP library takes.
 const MAX_HEAD_BYTES: usize = 8 * 1024;
+
+/// The time that a scrape waits for the measures of a disk.
+const DISK_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The pause after a failed accept: without descriptors the next one fails at once, too.
 const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
@@ -136,8 +143,18 @@ async fn accept(listener: tokio::net::TcpListener, pipeline: Arc<Pipeline>) {
 
 /// Answers the one request of a connection.
 async fn one(stream: TcpStream, pipeline: Arc<Pipeline>) {
+    // At most one attempt in some seconds, however many connect.
+    pipeline.current_problem().await;
+    let directory = pipeline.audit.directory().to_owned();
+    let measured = timeout(
+        DISK_TIMEOUT,
+        task::spawn_blocking(move || measure(&directory)),
+    );
+    let disk = measured.await.ok().and_then(Result::ok).unwrap_or_default();
     let service = service_fn(move |request: Request<hyper::body::Incoming>| {
-        let answer = answer(request.method(), request.uri().path(), || text(&pipeline));
+        let answer = answer(request.method(), request.uri().path(), || {
+            text(&pipeline, disk)
+        });
         async { Ok::<_, Infallible>(answer) }
     });
     let answered = http1::Builder::new()
@@ -186,7 +203,19 @@ fn answer(
     response
 }
 
-fn text(pipeline: &Pipeline) -> Result<String, MetricsError> {
+/// Measures the disk of the journal's directory.
+fn measure(directory: &Path) -> DiskLevels {
+    let oldest = oldest_time(directory).ok().flatten();
+    let disk = statvfs(directory).ok();
+    DiskLevels {
+        oldest_record: oldest.map(|time| time.as_duration().as_secs_f64()),
+        state_free: disk.map(|disk| {
+            u64::from(disk.blocks_available()).saturating_mul(u64::from(disk.fragment_size()))
+        }),
+    }
+}
+
+fn text(pipeline: &Pipeline, disk: DiskLevels) -> Result<String, MetricsError> {
     let Pipeline {
         audit,
         gate,
@@ -195,8 +224,10 @@ fn text(pipeline: &Pipeline) -> Result<String, MetricsError> {
         ..
     } = pipeline;
     metrics.text(&Levels {
+        disk,
         journal: audit.tally(),
         journal_writable: audit.problem().borrow().is_none(),
+        is_serving: pipeline.serves_any(),
         questions: gate.consents().pending.count(),
         queued: gate.queued(),
         running: gate.running(),

@@ -449,7 +449,7 @@ impl Sockets {
 async fn look_after(
     own: Vec<Presence>,
     cache: Option<PathBuf>,
-    mut disks: Disks,
+    disks: Disks,
     keeper: Arc<Keeper>,
     manager: Arc<Manager>,
     pipeline: Arc<Pipeline>,
@@ -457,8 +457,10 @@ async fn look_after(
 ) -> Result<(), DaemonError> {
     let watchdog = sd_notify::watchdog_enabled();
     let interval = watchdog.map_or(CHECK_INTERVAL, |patience| CHECK_INTERVAL.min(patience / 3));
+    let disks = Arc::new(std::sync::Mutex::new(disks));
     loop {
         tokio::time::sleep(interval).await;
+        pipeline.look().await;
         let memory = pipeline.gate.memory();
         let gives_back = memory
             .peak_when_idle()
@@ -484,7 +486,13 @@ async fn look_after(
                 "the keeper was killed and cannot be replaced yet; what runs would outlive a daemon that is killed"
             ),
         }
-        disks.look();
+        let disks = Arc::clone(&disks);
+        // On a thread that nothing waits for: a disk may not answer.
+        tokio::task::spawn_blocking(move || {
+            if let Ok(mut disks) = disks.try_lock() {
+                disks.look();
+            }
+        });
         make_cache(cache.as_deref());
         for file in &own {
             let problem = match file.is_there() {

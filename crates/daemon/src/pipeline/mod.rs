@@ -9,6 +9,7 @@ mod notify;
 mod places;
 mod plan;
 mod preview;
+mod readiness;
 mod record;
 mod refusal_log;
 mod run;
@@ -28,6 +29,7 @@ pub(crate) use self::{
     notify::Notifier,
     plan::Run,
     preview::{Admission, Preview},
+    readiness::Directories,
     record::{About, Answer},
     runs::{NotFound, RunStage, RunSummary, Runs},
 };
@@ -59,6 +61,8 @@ pub struct Pipeline {
     pub(crate) audit: Audit,
     /// The configuration file, if there is one.
     pub(crate) configuration: Option<PathBuf>,
+    /// The directories of runs.
+    pub(crate) directories: Directories,
     /// The counts of what was done.
     pub(crate) metrics: Arc<Metrics>,
     /// The notifier of hooks.
@@ -85,6 +89,7 @@ impl Pipeline {
             let recorded = match interpreted.await {
                 Ok(interpreted) => self.audit.end(interpreted).await,
                 Err(stop) => {
+                    self.doubt(&stop);
                     let (about, stop) = listed.stopped(stop);
                     Box::pin(self.audit.refuse(about, stop)).await
                 }

@@ -1,6 +1,11 @@
 //! Recording: writes the end of a run, or its refusal, before the answer.
 
-use std::{io, path::Path, sync::Arc, time::Duration};
+use std::{
+    io,
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use tokio::{sync::watch, time::timeout};
 
@@ -22,6 +27,7 @@ use hookjail_sandbox::{End, EndedHook};
 
 use super::{
     Call, Interpreted,
+    call::early,
     refusal_log::{RefusalLog, RefusedCall},
 };
 use crate::{
@@ -42,10 +48,13 @@ pub struct Audit {
     pub(super) writer: Writer,
 }
 
-/// The timeout of an answer's record, beyond the run's deadline: a disk may hang.
+/// The most that an answer waits for its record: a disk may hang.
 ///
 /// The record is written nevertheless as soon as it can be, and no hook starts before.
 const RECORD_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The most that an answer waits for its record beyond the deadline, and while records cannot be written.
+const LATE_RECORD_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The reason of a fault, as records and spans spell it.
 const FAULT: &str = "FAULT";
@@ -113,6 +122,8 @@ pub(crate) struct About {
     /// The session.
     pub(crate) session: String,
     trace: Option<Arc<Trace>>,
+    /// The deadline, where one is known.
+    pub(super) until: Option<Instant>,
     /// The workspace that the request names.
     workspace: Option<String>,
 }
@@ -151,6 +162,7 @@ impl About {
             run_id: call.run_id.clone(),
             session: String::new(),
             trace: call.trace.clone(),
+            until: call.caller_timeout.map(|wait| call.arrived + early(wait)),
             workspace: None,
         }
     }
@@ -171,6 +183,7 @@ impl About {
             run_id: _,
             session,
             trace: _,
+            until: _,
             workspace,
         } = &mut about;
         let words = command.iter_mut().flat_map(|command| &mut command.argv);
@@ -290,6 +303,19 @@ impl Audit {
         }
     }
 
+    /// Returns how long an answer may wait for its record.
+    fn patience(&self, until: Option<Instant>) -> Duration {
+        let left = until.map_or(RECORD_TIMEOUT, |until| {
+            until.saturating_duration_since(Instant::now()) + LATE_RECORD_TIMEOUT
+        });
+        let most = if self.problem().borrow().is_some() {
+            LATE_RECORD_TIMEOUT
+        } else {
+            RECORD_TIMEOUT
+        };
+        left.min(most)
+    }
+
     /// Writes the end record of a run.
     pub(crate) async fn end(&self, interpreted: Box<Interpreted>) -> Recorded {
         let traced = self.count(&interpreted);
@@ -303,7 +329,8 @@ impl Audit {
             (interpreted, record)
         })
         .await;
-        let why = match timeout(RECORD_TIMEOUT, self.writer.end_of_run(record)).await {
+        let patience = self.patience(Some(interpreted.run.deadline));
+        let why = match timeout(patience, self.writer.end_of_run(record)).await {
             Ok(Ok(at)) => {
                 let answer = Answer::Outcome { at, interpreted };
                 if let Some((trace, facts)) = traced {
@@ -379,7 +406,7 @@ impl Audit {
             Stop::Fault(fault) => {
                 let message = chain(&fault);
                 let (request, run) = (&about.request_id, &about.run_id);
-                tracing::error!(error = message, request, run, "request failed");
+                self.refusals.failed(about.peer.uid, request, run, &message);
                 (FAULT, message, Answer::Fault)
             }
         };
@@ -396,6 +423,7 @@ impl Audit {
             run_id,
             session,
             trace,
+            until,
             workspace,
         } = about;
         let mut record = Record::Refused(Box::new(record::Refused {
@@ -430,7 +458,7 @@ impl Audit {
                 refusal
             })
         };
-        let answer = match timeout(RECORD_TIMEOUT, self.writer.refusal(record)).await {
+        let answer = match timeout(self.patience(until), self.writer.refusal(record)).await {
             Ok(Ok(_)) => answer,
             Ok(Err(why)) => unrecorded(&why.to_string()),
             Err(_) => unrecorded(&waits()),

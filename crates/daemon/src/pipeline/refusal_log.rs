@@ -1,4 +1,4 @@
-//! A line of the log for each refusal, and few for many of one caller.
+//! A line of the log for each refusal and fault, and few for many of one caller.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -23,8 +23,8 @@ const MAX_WINDOWS: usize = 1024;
 #[derive(Debug)]
 pub(crate) struct RefusalLog(Mutex<Lines<Kind>>);
 
-/// A caller, `None` for those that share a window, and the reason.
-type Kind = (Option<u32>, Reason);
+/// A caller, `None` for those that share a window, and the reason; `None` for a fault.
+type Kind = (Option<u32>, Option<Reason>);
 
 /// The facts of a refusal that its line has: nothing that a caller may choose freely.
 #[derive(Clone, Copy, Debug)]
@@ -56,11 +56,25 @@ impl RefusalLog {
         self.summarize(now);
         let has_line = {
             let mut lines = self.lines();
-            let kind = kind(&lines, call.peer.uid, call.reason);
+            let kind = kind(&lines, call.peer.uid, Some(call.reason));
             lines.take(kind, call.count, now)
         };
         if has_line {
             call.log();
+        }
+    }
+
+    /// Writes the line of a fault, unless its caller had too many of them.
+    pub(super) fn failed(&self, uid: u32, request: &str, run: &str, error: &str) {
+        let now = Instant::now();
+        self.summarize(now);
+        let has_line = {
+            let mut lines = self.lines();
+            let kind = kind(&lines, uid, None);
+            lines.take(kind, 1, now)
+        };
+        if has_line {
+            tracing::error!(error, request, run, "request failed");
         }
     }
 
@@ -122,7 +136,7 @@ impl RefusedCall<'_> {
 }
 
 /// Returns the window of a refusal: the caller's own while there are few.
-fn kind(lines: &Lines<Kind>, uid: u32, reason: Reason) -> Kind {
+fn kind(lines: &Lines<Kind>, uid: u32, reason: Option<Reason>) -> Kind {
     let own = (Some(uid), reason);
     if lines.windows() < MAX_WINDOWS || lines.has(&own) {
         own
@@ -133,6 +147,10 @@ fn kind(lines: &Lines<Kind>, uid: u32, reason: Reason) -> Kind {
 
 fn summarize(silent: Vec<(Kind, u64)>) {
     for ((uid, reason), count) in silent {
+        let Some(reason) = reason else {
+            tracing::error!(uid, count, "more requests failed");
+            continue;
+        };
         macro_rules! line {
             ($level:expr) => {
                 tracing::event!($level, reason = reason.as_str(), uid, count, "more refused")
@@ -150,13 +168,13 @@ fn summarize(silent: Vec<(Kind, u64)>) {
 mod tests {
     use super::*;
 
-    const REASON: Reason = Reason::ConsentRequired;
+    const REASON: Option<Reason> = Some(Reason::ConsentRequired);
 
     #[test]
     fn callers_without_number_share_a_window() {
         let mut lines = Lines::new(MAX_LINES, WINDOW);
         let now = Instant::now();
-        let mut take = |uid: u32, reason| {
+        let mut take = |uid: u32, reason: Option<Reason>| {
             let kind = kind(&lines, uid, reason);
             lines.take(kind, 1, now)
         };
@@ -167,7 +185,7 @@ mod tests {
         let with_line = (most..3 * most).filter(|uid| take(*uid, REASON));
         assert_eq!(with_line.count(), 10);
         // Those that were there before have their own, and so has another reason.
-        assert!(take(0, REASON) && take(most, Reason::Overloaded));
+        assert!(take(0, REASON) && take(most, Some(Reason::Overloaded)));
         assert_eq!(lines.windows(), MAX_WINDOWS + 2);
         let unsaid = u64::from(2 * most - 10);
         assert_eq!(lines.over(now + WINDOW), [((None, REASON), unsaid)]);

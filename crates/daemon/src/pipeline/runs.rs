@@ -190,6 +190,12 @@ impl RunInWork {
         };
     }
 
+    /// Returns until when its stage may last.
+    fn until(&self) -> Option<Instant> {
+        let progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        progress.until
+    }
+
     /// Describes the run as it is now.
     pub(crate) fn summary(&self, redaction: &Redaction) -> RunSummary {
         let Progress { stage, until } =
@@ -212,6 +218,8 @@ impl Listed<'_> {
     /// Whatever stage an operator's kill cut short, and whatever that stage says: the kill is the reason.
     pub(super) fn stopped(&self, stop: Stop) -> (About, Stop) {
         let mut about = self.run.about.clone();
+        let until = self.run.until();
+        about.until = about.until.into_iter().chain(until).min();
         let killed_by = self.run.killed_by();
         let stop = match stop {
             Stop::Refusal(refusal) if killed_by.is_some() && !refusal.is_released() => {

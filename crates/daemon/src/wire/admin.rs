@@ -215,6 +215,8 @@ impl AdminService for Admin {
         request: Request<pb::StatusRequest>,
     ) -> Result<Response<pb::StatusResponse>, Status> {
         self.admit(&request)?;
+        // The report has what the attempts find.
+        self.pipeline.current_problem().await;
         let report = self.control.report();
         Ok(Response::new(status_message(&self.pipeline, report)))
     }

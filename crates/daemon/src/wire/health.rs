@@ -3,11 +3,60 @@
 use std::sync::Arc;
 
 use tokio::sync::Mutex;
-use tonic_health::{ServingStatus, server::HealthReporter};
+use tonic::{Request, Response, Status};
+use tonic_health::{
+    ServingStatus,
+    pb::{
+        HealthCheckRequest, HealthCheckResponse,
+        health_server::{Health as HealthRpc, HealthServer},
+    },
+    server::{HealthReporter, HealthService},
+};
 
 use hookjail_proto::hook_service_server::HookServiceServer;
 
 use super::service::HookServer;
+use crate::pipeline::Pipeline;
+
+/// The service of health, which has steps tried whose last attempt is old.
+#[derive(Debug)]
+pub(super) struct CheckedHealth {
+    health: Health,
+    pipeline: Arc<Pipeline>,
+    reported: HealthService,
+}
+
+impl CheckedHealth {
+    pub(super) fn server(health: Health, pipeline: Arc<Pipeline>) -> HealthServer<Self> {
+        let reported = HealthService::from_health_reporter(health.reporter.clone());
+        HealthServer::new(Self {
+            health,
+            pipeline,
+            reported,
+        })
+    }
+}
+
+#[tonic::async_trait]
+impl HealthRpc for CheckedHealth {
+    type WatchStream = <HealthService as HealthRpc>::WatchStream;
+
+    async fn check(
+        &self,
+        request: Request<HealthCheckRequest>,
+    ) -> Result<Response<HealthCheckResponse>, Status> {
+        let problem = self.pipeline.current_problem().await;
+        self.health.ready(problem.is_none()).await;
+        self.reported.check(request).await
+    }
+
+    async fn watch(
+        &self,
+        request: Request<HealthCheckRequest>,
+    ) -> Result<Response<Self::WatchStream>, Status> {
+        self.reported.watch(request).await
+    }
+}
 
 /// The health of the server as a whole and of the hooks' service.
 #[derive(Clone, Debug)]
@@ -20,17 +69,17 @@ pub(super) struct Health {
 struct HealthState {
     any_confirmed: bool,
     is_over: bool,
-    is_recorded: bool,
+    is_ready: bool,
 }
 
 impl Health {
-    pub(super) fn new(reporter: HealthReporter) -> Self {
+    pub(super) fn new() -> Self {
         Self {
-            reporter,
+            reporter: HealthReporter::new(),
             state: Arc::new(Mutex::new(HealthState {
                 any_confirmed: false,
                 is_over: false,
-                is_recorded: true,
+                is_ready: true,
             })),
         }
     }
@@ -40,9 +89,9 @@ impl Health {
         self.change(|state| state.any_confirmed = any).await;
     }
 
-    /// Sets whether runs can be recorded: otherwise every hook is refused.
-    pub(super) async fn recorded(&self, are: bool) {
-        self.change(|state| state.is_recorded = are).await;
+    /// Sets whether runs can be recorded and started: otherwise every hook is refused.
+    pub(super) async fn ready(&self, is_ready: bool) {
+        self.change(|state| state.is_ready = is_ready).await;
     }
 
     /// Sets the health to not serving, permanently.
@@ -53,7 +102,7 @@ impl Health {
     async fn change(&self, change: impl FnOnce(&mut HealthState)) {
         let mut state = self.state.lock().await;
         change(&mut state);
-        let serves = state.any_confirmed && state.is_recorded && !state.is_over;
+        let serves = state.any_confirmed && state.is_ready && !state.is_over;
         let status = if serves {
             ServingStatus::Serving
         } else {

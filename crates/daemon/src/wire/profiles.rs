@@ -74,6 +74,7 @@ impl SandboxService for Profiles {
     ) -> Result<Response<pb::GetStatusResponse>, Status> {
         self.admit(&request)?;
         let sandbox = &self.pipeline.sandbox;
+        self.pipeline.current_problem().await;
         let problem = self.pipeline.audit.problem().borrow().clone();
         let audit_problem = problem.map(|problem| problem.why).unwrap_or_default();
         let mut profiles = Vec::new();

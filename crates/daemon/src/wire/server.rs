@@ -27,7 +27,7 @@ use tonic_reflection::server::Builder;
 use tower::layer::util::{Identity, Stack};
 
 use hookjail_base::util::{presence::Presence, swap::Current};
-use hookjail_journal::Problem;
+use hookjail_journal::{Problem, ProblemKind};
 use hookjail_proto::{
     self as pb, admin_service_server::AdminServiceServer, audit_service_server::AuditServiceServer,
     consent_service_server::ConsentServiceServer, hook_service_server::HookServiceServer,
@@ -42,7 +42,7 @@ use super::{
     connections::{Connection, Crowd},
     consent::Operators,
     doorway::DoorwayLayer,
-    health::Health,
+    health::{CheckedHealth, Health},
     network::NetworkListener,
     unreadable::ReadableLayer,
 };
@@ -214,8 +214,7 @@ impl Server {
     ///
     /// Fails where the server library fails, where the journal can never record again, or where the program was built wrongly.
     pub async fn serve(self, incoming: Incoming) -> Result<(), ServeError> {
-        let (reporter, health_service) = tonic_health::server::health_reporter();
-        let health = Health::new(reporter);
+        let health = Health::new();
         health.confirmed(self.confirmed).await;
         let unreadable = |error| ServeError::Descriptors(Box::new(error));
         let v1 = reflection().build_v1().map_err(unreadable)?;
@@ -243,8 +242,10 @@ impl Server {
         let records = AuditServiceServer::new(records).max_encoding_message_size(usize::MAX);
 
         let journal = self.pipeline.audit.problem().clone();
+        let checked = CheckedHealth::server(health.clone(), Arc::clone(&self.pipeline));
         let watched = tokio::spawn(watch(
             journal.clone(),
+            Arc::clone(&self.pipeline),
             health.clone(),
             self.shutdown.clone(),
         ));
@@ -274,7 +275,7 @@ impl Server {
         };
         let doorway = DoorwayLayer::new(Arc::clone(&self.pipeline), self.limits, tasks.clone());
         let router = bounded(doorway)
-            .add_service(health_service)
+            .add_service(checked)
             .add_service(v1)
             .add_service(v1alpha)
             .add_service(profiles)
@@ -311,7 +312,9 @@ impl Server {
         tasks.wait().await;
         served?;
         match &*journal.borrow() {
-            Some(problem) if problem.is_final => Err(ServeError::Journal(problem.why.clone())),
+            Some(problem) if problem.kind == ProblemKind::Final => {
+                Err(ServeError::Journal(problem.why.clone()))
+            }
             _ => Ok(()),
         }
     }
@@ -361,22 +364,32 @@ impl Draining {
     }
 }
 
-/// Updates the health by the journal, and ends a daemon that can never record again.
+/// Updates the health by the journal and the directories of runs, and ends a daemon that can never record again.
 ///
 /// A supervisor can then start a new one.
 async fn watch(
     mut journal: watch::Receiver<Option<Problem>>,
+    pipeline: Arc<Pipeline>,
     health: Health,
     shutdown: CancellationToken,
 ) {
+    let mut directories = pipeline.directories.problem();
     loop {
         let problem = journal.borrow_and_update().clone();
-        health.recorded(problem.is_none()).await;
-        if problem.is_some_and(|problem| problem.is_final) {
+        let is_final = problem
+            .as_ref()
+            .is_some_and(|it| it.kind == ProblemKind::Final);
+        let is_ready = problem.is_none() && directories.borrow_and_update().is_none();
+        health.ready(is_ready).await;
+        if is_final {
             shutdown.cancel();
             return;
         }
-        if journal.changed().await.is_err() {
+        let changed = tokio::select! {
+            changed = journal.changed() => changed,
+            changed = directories.changed() => changed,
+        };
+        if changed.is_err() {
             return;
         }
     }

@@ -197,6 +197,22 @@ impl InstanceDir {
     }
 }
 
+impl InstanceDir {
+    /// Returns an attempt to create the directory of a run, which removes it again.
+    pub fn attempt(&self) -> impl FnOnce() -> io::Result<()> + Send + use<> {
+        let instance = self.path.clone();
+        move || {
+            let path = instance.join(format!("{RUN}{}", Uuid::now_v7().simple()));
+            let tried = DirBuilder::new().mode(0o700).create(&path);
+            let tried = tried.and_then(|()| fs::remove_dir(&path));
+            tried.map_err(|error| {
+                let message = format!("`{}`: {error}", instance.display());
+                io::Error::new(error.kind(), message)
+            })
+        }
+    }
+}
+
 impl Drop for InstanceDir {
     fn drop(&mut self) {
         // Removing left run directories may take long: the next daemon does it.

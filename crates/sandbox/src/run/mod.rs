@@ -471,6 +471,11 @@ impl Confinement {
         self.parts.instance.files()
     }
 
+    /// Returns an attempt to create the directory of a run, for a thread that may wait for a disk.
+    pub fn directory_attempt(&self) -> impl FnOnce() -> io::Result<()> + Send + use<> {
+        self.parts.instance.attempt()
+    }
+
     /// Returns whether a process or uid is that of a hook of this daemon.
     pub fn is_hook(&self, peer: &Peer) -> bool {
         let by_uid = self
