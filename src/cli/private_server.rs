@@ -97,7 +97,6 @@ impl PrivateServer {
                 config.listing.load()?,
             ))),
             // Unused: the only client does not query the health.
-            confirmed: true,
             drain: PRIVATE_DRAIN,
             limits,
             pipeline,

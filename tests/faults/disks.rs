@@ -13,7 +13,8 @@ use tempfile::TempDir;
 
 use crate::{
     scene::Scene,
-    support::{Setup, directory, sh},
+    signals::{agree, metered},
+    support::{directory, sh},
     witness::{Again, Mount},
 };
 
@@ -34,6 +35,37 @@ pub(crate) async fn the_disk_of_the_hooks_is_full(scene: &mut Scene) {
     fill(scene, home, "run/filler", None).await;
 }
 
+/// Takes every inode of the disk that hooks have their scratch directories on.
+pub(crate) async fn the_disk_of_the_hooks_has_no_inode(scene: &mut Scene) {
+    let home = directory();
+    let run = home.path().join("run");
+    fs::create_dir(&run).unwrap();
+    scene.keep(Mount::tmpfs(&run, "nr_inodes=2000,mode=0711"));
+    let filler = run.join("filler");
+    scene.start_in(home, metered()).await;
+    fs::create_dir(&filler).unwrap();
+    scene.load(8);
+    for _ in 0..scene.rounds(2, 10) {
+        scene.a_while().await;
+        let directory = filler.clone();
+        let mut number = 0_u64;
+        let taken = Again::and_again(move || {
+            while File::create_new(directory.join(number.to_string())).is_ok() {
+                number += 1;
+            }
+            thread::sleep(Duration::from_millis(5));
+        });
+        scene.until_told("OVERLOADED").await;
+        agree(scene, false).await;
+        drop(taken);
+        for file in fs::read_dir(&filler).unwrap() {
+            fs::remove_file(file.unwrap().path()).unwrap();
+        }
+        scene.served_again(Instant::now()).await;
+        agree(scene, true).await;
+    }
+}
+
 /// Fills a disk that has the journal and the scratch directories.
 pub(crate) async fn one_disk_for_both_is_full(scene: &mut Scene) {
     let home = directory();
@@ -49,22 +81,27 @@ pub(crate) async fn one_disk_for_both_is_full(scene: &mut Scene) {
 
 /// Has every record wait, as on a disk that does not answer, by holding the lock that each is written under.
 pub(crate) async fn the_journal_hangs(scene: &mut Scene) {
-    scene.start(Setup::default()).await;
+    scene.start(metered()).await;
     scene.load(8);
-    for _ in 0..scene.rounds(2, 10) {
+    for round in 0..scene.rounds(2, 10) {
         scene.a_while().await;
         let lock = File::open(scene.home().join("state/audit/journal.lock")).unwrap();
         let held = Flock::lock(lock, FlockArg::LockExclusive).unwrap();
-        // What was recorded already may still be on its way; after that nobody is told anything: the control.
+        // Recorded answers may still be on their way; after that the control: no hook has an end.
         tokio::time::sleep(Duration::from_millis(300)).await;
         let before = scene.answered();
         tokio::time::sleep(Duration::from_secs(1)).await;
-        let answers = scene.answered() - before;
+        let answers = scene.ended_since(before);
         if answers > 0 {
-            scene.wrong(format!("{answers} answers while nothing can be recorded"));
+            scene.wrong(format!("{answers} ends while nothing can be recorded"));
+        }
+        // Every other round the disk is given up.
+        if round % 2 == 1 {
+            agree(scene, false).await;
         }
         drop(held);
         scene.served_again(Instant::now()).await;
+        agree(scene, true).await;
     }
 }
 
@@ -87,20 +124,24 @@ fn disk(scene: &mut Scene, home: &TempDir, name: &str, mode: &str) {
 /// Keeps a disk full for a while, and makes room again; over and over. Meanwhile somebody is told something.
 async fn fill(scene: &mut Scene, home: TempDir, filler: &str, told: Option<&str>) {
     let filler = home.path().join(filler);
-    scene.start_in(home, Setup::default()).await;
+    scene.start_in(home, metered()).await;
     scene.load(8);
     for _ in 0..scene.rounds(2, 10) {
         scene.a_while().await;
         let file = filler.clone();
         let full = Again::and_again(move || write_until_full(&file));
         match told {
-            Some(told) => scene.until_told(told).await,
+            Some(told) => {
+                scene.until_told(told).await;
+                agree(scene, false).await;
+            }
             None => until_no_hook_can_write(scene).await,
         }
         scene.a_while().await;
         drop(full);
         fs::remove_file(&filler).unwrap();
         scene.served_again(Instant::now()).await;
+        agree(scene, true).await;
     }
 }
 

@@ -22,6 +22,7 @@ mod limits;
 mod load;
 mod operator;
 mod scene;
+mod signals;
 #[expect(dead_code, reason = "shared with the promises, which need more")]
 #[path = "../support/mod.rs"]
 mod support;
@@ -145,11 +146,23 @@ const FAULTS: &[Fault] = &[
         "the one disk of both is full, then has room",
         |scene| Box::pin(disks::one_disk_for_both_is_full(scene)),
     ),
-    Fault::unnoticed(
-        "the_journal_hangs",
-        "records cannot be written for a second and more, then can",
-        |scene| Box::pin(disks::the_journal_hangs(scene)),
-    ),
+    Fault {
+        needs_root: true,
+        told: &["OVERLOADED", "BACKEND_UNCONFIRMED"],
+        ..Fault::unnoticed(
+            "the_disk_of_the_hooks_has_no_inode",
+            "the disk of the scratch directories has no inode, then has",
+            |scene| Box::pin(disks::the_disk_of_the_hooks_has_no_inode(scene)),
+        )
+    },
+    Fault {
+        told: &["AUDIT_UNAVAILABLE", "AUDIT_UNAVAILABLE (ran)"],
+        ..Fault::unnoticed(
+            "the_journal_hangs",
+            "records cannot be written for a second, and for some more, then can",
+            |scene| Box::pin(disks::the_journal_hangs(scene)),
+        )
+    },
     Fault {
         told: &[
             "OVERLOADED",

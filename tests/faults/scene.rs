@@ -234,6 +234,13 @@ impl Scene {
         load.so_far(<[Call]>::len)
     }
 
+    /// Returns how many of the load's hooks have an end, of the calls answered since a count of them.
+    pub(crate) fn ended_since(&self, before: usize) -> usize {
+        let load = self.load.as_ref().expect("there is a load");
+        let is_end = |call: &&Call| !call.said.label().starts_with("AUDIT_UNAVAILABLE");
+        load.so_far(|calls| calls[before..].iter().filter(is_end).count())
+    }
+
     /// Returns how the daemon ended, if it did.
     pub(crate) fn has_ended(&mut self) -> Option<ExitStatus> {
         let daemon = self.daemon.as_mut().expect("a daemon was started");

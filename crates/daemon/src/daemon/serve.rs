@@ -203,7 +203,6 @@ async fn run(
     let (configured, _) = registered(&config, &source.environment.switches, &rules.registry)?;
     let unconfirmed = confirm_all(&pipeline.sandbox, &rules.registry).await;
     let profiles = rules.registry.iter().count();
-    let confirmed = unconfirmed.len() < profiles;
     pipeline.metrics.loaded(profiles, unconfirmed.len());
     let (shutdown, hurry) = (CancellationToken::new(), CancellationToken::new());
     end_at_signals([shutdown.clone(), hurry.clone()])?;
@@ -291,7 +290,6 @@ async fn run(
     });
     let server = Server {
         configured,
-        confirmed,
         drain,
         hurry,
         limits,

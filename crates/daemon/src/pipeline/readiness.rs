@@ -28,6 +28,8 @@ pub(crate) struct Directories(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     attempt: Mutex<Attempt>,
+    /// The last attempt to confirm any profile.
+    confirmation: Mutex<Attempt>,
     problem: watch::Sender<Option<String>>,
 }
 
@@ -69,6 +71,7 @@ impl Default for Directories {
     fn default() -> Self {
         Self(Arc::new(Shared {
             attempt: Mutex::new(Attempt::Ended(Instant::now())),
+            confirmation: Mutex::new(Attempt::Ended(Instant::now())),
             problem: watch::Sender::new(None),
         }))
     }
@@ -81,10 +84,7 @@ impl Directories {
     }
 
     fn attempt(&self) -> MutexGuard<'_, Attempt> {
-        self.0
-            .attempt
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        locked(&self.0.attempt)
     }
 
     /// Makes the next look try again: a run has failed.
@@ -145,6 +145,10 @@ impl Directories {
     }
 }
 
+fn locked(attempt: &Mutex<Attempt>) -> MutexGuard<'_, Attempt> {
+    attempt.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Pipeline {
     /// Returns the reason for which no hook can run, as the last attempts found.
     pub(crate) fn problem(&self) -> Option<String> {
@@ -163,12 +167,42 @@ impl Pipeline {
     }
 
     /// Returns the reason for which no hook can run, after new attempts where the last ones are old.
-    pub(crate) async fn current_problem(&self) -> Option<String> {
+    ///
+    /// Where no profile is confirmed, some are tested: no run may come that would do so.
+    pub(crate) async fn current_problem(self: &Arc<Self>) -> Option<String> {
         self.audit.writer.refresh().await;
         self.directories
             .refresh(self.sandbox.directory_attempt())
             .await;
-        self.problem()
+        let problem = self.problem();
+        if problem.is_none() && !self.serves_any() {
+            timeout(TRY_TIMEOUT, self.confirm_any()).await.ok();
+        }
+        problem
+    }
+
+    /// Tests profiles until one is confirmed. Goes on where the returned future is dropped.
+    async fn confirm_any(self: &Arc<Self>) {
+        {
+            let now = Instant::now();
+            let mut last = locked(&self.directories.0.confirmation);
+            if last.act(now, false) != Act::Try {
+                return;
+            }
+            *last = Attempt::Working(now);
+        }
+        let pipeline = Arc::clone(self);
+        let confirmed = tokio::spawn(async move {
+            let rules = pipeline.gate.rules();
+            for policy in rules.registry.iter() {
+                let selected = pipeline.sandbox.select(policy, &policy.digest).await;
+                if selected.is_ok() {
+                    break;
+                }
+            }
+            *locked(&pipeline.directories.0.confirmation) = Attempt::Ended(Instant::now());
+        });
+        confirmed.await.ok();
     }
 
     /// Looks for steps that hang, and tries those that failed. To be called every few seconds.

@@ -133,8 +133,7 @@ impl Admin {
         let reloaded = self.control.reload().await.inspect_err(|refusal| {
             tracing::error!("reload refused, nothing has changed: {refusal}");
         })?;
-        let any = reloaded.unconfirmed.len() < reloaded.profiles.len();
-        self.health.confirmed(any).await;
+        self.health.refresh().await;
         tracing::info!(
             hooks = reloaded.hooks,
             profiles = reloaded.profiles.len(),

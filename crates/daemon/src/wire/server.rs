@@ -42,7 +42,7 @@ use super::{
     connections::{Connection, Crowd},
     consent::Operators,
     doorway::DoorwayLayer,
-    health::{CheckedHealth, Health},
+    health::Health,
     network::NetworkListener,
     unreadable::ReadableLayer,
 };
@@ -178,8 +178,6 @@ pub enum ServeError {
 pub struct Server {
     /// The configured hooks.
     pub configured: Arc<Current<HookList>>,
-    /// Whether any profile is confirmed: without one, the health is not serving.
-    pub confirmed: bool,
     /// The time that running hooks get once `shutdown` is cancelled.
     pub drain: Duration,
     /// The listener over the network; `None` = none.
@@ -198,6 +196,9 @@ pub struct Server {
     pub valve: Arc<Valve>,
 }
 
+/// The interval at which the health of a daemon that serves nothing is set anew.
+const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
+
 /// The services on the callers' socket; the admin service has a socket of its own.
 const SERVED: [&str; 5] = [
     "grpc.health.v1.Health",
@@ -214,8 +215,8 @@ impl Server {
     ///
     /// Fails where the server library fails, where the journal can never record again, or where the program was built wrongly.
     pub async fn serve(self, incoming: Incoming) -> Result<(), ServeError> {
-        let health = Health::new();
-        health.confirmed(self.confirmed).await;
+        let health = Health::new(Arc::clone(&self.pipeline));
+        health.refresh().await;
         let unreadable = |error| ServeError::Descriptors(Box::new(error));
         let v1 = reflection().build_v1().map_err(unreadable)?;
         let v1alpha = reflection().build_v1alpha().map_err(unreadable)?;
@@ -242,7 +243,6 @@ impl Server {
         let records = AuditServiceServer::new(records).max_encoding_message_size(usize::MAX);
 
         let journal = self.pipeline.audit.problem().clone();
-        let checked = CheckedHealth::server(health.clone(), Arc::clone(&self.pipeline));
         let watched = tokio::spawn(watch(
             journal.clone(),
             Arc::clone(&self.pipeline),
@@ -264,6 +264,7 @@ impl Server {
             let doorway = DoorwayLayer::new(Arc::clone(&self.pipeline), self.limits, tasks.clone());
             tokio::spawn(steer(admin, steering, doorway, over.clone()))
         });
+        let health_service = health.server();
         let draining = Draining {
             asked,
             drain: self.drain,
@@ -275,7 +276,7 @@ impl Server {
         };
         let doorway = DoorwayLayer::new(Arc::clone(&self.pipeline), self.limits, tasks.clone());
         let router = bounded(doorway)
-            .add_service(checked)
+            .add_service(health_service)
             .add_service(v1)
             .add_service(v1alpha)
             .add_service(profiles)
@@ -379,8 +380,8 @@ async fn watch(
         let is_final = problem
             .as_ref()
             .is_some_and(|it| it.kind == ProblemKind::Final);
-        let is_ready = problem.is_none() && directories.borrow_and_update().is_none();
-        health.ready(is_ready).await;
+        directories.mark_unchanged();
+        let serves = health.refresh().await;
         if is_final {
             shutdown.cancel();
             return;
@@ -388,6 +389,8 @@ async fn watch(
         let changed = tokio::select! {
             changed = journal.changed() => changed,
             changed = directories.changed() => changed,
+            // A run may confirm a profile.
+            () = sleep(REFRESH_INTERVAL), if !serves => Ok(()),
         };
         if changed.is_err() {
             return;
