@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -22,6 +23,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOYED = ROOT / "deploy/prometheus"
 DASHBOARD = ROOT / "deploy/grafana/hookjail.json"
+RUNBOOK = "docs/operations.md"
 # Until something is there that takes as long as it takes.
 PATIENCE = 60
 
@@ -201,6 +203,61 @@ def dashboard():
     return expressions
 
 
+def paragraphs():
+    """Returns the text below each heading of the runbook, by the heading's anchor."""
+    # A comment of a shell is no heading.
+    text = re.sub(r"^```.*?^```$", "", (ROOT / RUNBOOK).read_text(), flags=re.M | re.S)
+    parts = re.split(r"^#+ (.+)$", text, flags=re.M)[1:]
+    anchors = [re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in parts[::2]]
+    return dict(zip(anchors, map(str.strip, parts[1::2])))
+
+
+def unexplained(alert, explained):
+    """Returns the fault of an alert's link to its paragraph."""
+    repository = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["repository"]
+    link = alert["annotations"].get("runbook_url", "")
+    page, _, anchor = link.partition("#")
+    if page != f"{repository}/blob/main/{RUNBOOK}" or anchor != alert["name"].lower():
+        return f"runbook_url is {link!r}"
+    paragraph = explained.get(anchor, "")
+    if not paragraph or "\n\n" in paragraph:
+        return f"{RUNBOOK} has no heading {anchor} with one paragraph"
+    if not re.search(r"`(hookjail|journalctl|systemctl) [^`]+`", paragraph):
+        return f"the paragraph {anchor} names no command"
+    return None
+
+
+def runbook(daemon, alerts):
+    """Checks each alert's link, and that hookjail knows the commands that alerts and paragraphs name."""
+    explained = paragraphs()
+    for alert in alerts:
+        why = unexplained(alert, explained)
+        if why:
+            fail(f"{alert['name']}: {why}")
+    nonsense = {**alerts[0], "name": "Nonsense"}
+    for alert in [nonsense, {**nonsense, "annotations": {"runbook_url": alerts[0]["annotations"]["runbook_url"] + "nonsense"}}]:
+        if not unexplained(alert, explained):
+            fail("a link to another paragraph is taken")
+    if not unexplained(alerts[0], {**explained, alerts[0]["name"].lower(): ""}):
+        fail("a heading that is not there is not missed")
+    tests = (ROOT / "tests/observability/rules.test.yml").read_text()
+    texts = []
+    for alert in alerts:
+        if not re.search(rf"\b{alert['name']}\b", tests):
+            fail(f"no test of rules has {alert['name']} fire")
+        texts += [alert["annotations"]["description"], explained[alert["name"].lower()]]
+    commands = sorted({" ".join(it.split()) for text in texts for it in re.findall(r"`hookjail( [^`]+)`", text)})
+    for command in commands:
+        words = command.replace("/run/hookjail/hookjail.sock", f"{daemon.directory}/sock").split()
+        # A host can have gaps, which is 1; a command that is not known is 2.
+        done = daemon.run(*words)
+        if done.returncode not in (0, 1):
+            fail(f"hookjail {command}: {done.returncode} {done.stderr}")
+    if daemon.run("log", "--nonsense").returncode != 2:
+        fail("an option that there is not is taken")
+    print(f"{len(alerts)} alerts have paragraphs, {len(commands)} commands in them are known")
+
+
 def promtool(program, *words, text=None):
     words = [program, *map(str, words)]
     return subprocess.run(words, input=text, capture_output=True, text=True)
@@ -290,6 +347,7 @@ def main(hookjail, prometheus, tool):
             if missing:
                 fail(f"{where}: no scrape has {', '.join(sorted(missing))}")
             server.query(expression)
+        runbook(daemon, [rule for rule in rules if rule["type"] == "alerting"])
         if not unknown("hookjail_nonsense_total", names, labels):
             fail("a metric that there is not is not missed")
         if not unknown('sum by (path) (hookjail_runs_total{uid="0"})', names, labels):
