@@ -160,15 +160,19 @@ def families(text):
         parts = ["_bucket", "_count", "_sum"] if kind == "histogram" else [""]
         names.update(name + part for part in parts)
     labels = set(re.findall(r'[{,](\w+)="', text))
+    # Reasons of refusals are a closed set, all of which are there from the start.
+    labels.update(re.findall(r'[{,](reason="\w+")', text))
     return names, labels
 
 
 def unknown(expression, names, labels):
-    """Returns the metrics and labels of an expression that no scrape has."""
-    metrics = set(re.findall(r"\bhookjail_\w+", expression)) - names
+    """Returns the metrics, labels and reasons of an expression that no scrape and no recording rule has."""
+    metrics = set(re.findall(r"[\w:]*\bhookjail_[\w:]+", expression)) - names
     used = set(re.findall(r'[{,](\w+)(?:=|!=|=~|!~)"', expression))
     for group in re.findall(r"\bby \(([^)]*)\)", expression):
         used.update(it.strip() for it in group.split(","))
+    for group in re.findall(r'[{,]reason=~?"([^"]*)"', expression):
+        used.update(f'reason="{it}"' for it in group.split("|"))
     return metrics | (used - labels - {"instance", "job"})
 
 
@@ -309,6 +313,8 @@ def work(daemon):
         "hookjail_reload_failures_total": 1,
         'hookjail_run_axes_total{axis="write",coverage="enforced"}': 4,
         "count(hookjail_build_info)": 1,
+        "instance:hookjail_calls:sum": 4,
+        "count(instance:hookjail_calls_bad:sum)": 1,
         "hookjail_runs_in_flight": 0,
         "hookjail_pending_questions": 0,
     }
@@ -336,11 +342,16 @@ def main(hookjail, prometheus, tool):
         until("the first scrape", lambda: server.value("up") == 1.0)
         for expression, value in expected.items():
             until(f"{expression} == {value}", lambda: server.value(expression) == value)
+        # A rate begins with the second scrape.
+        daemon.hook("--profile", "strict", "--", "/bin/sh", "-c", "exit 0")
+        for expression in ["instance:hookjail_calls_bad:ratio_rate3d >= 0", "instance:hookjail_setup_seconds:p99_rate5m > 0"]:
+            until(expression, lambda: server.value(expression) is not None)
 
         names, labels = families(text)
         asked = dashboard()
         groups = server.api("rules")["data"]["groups"]
         rules = [rule for group in groups for rule in group["rules"]]
+        names.update(rule["name"] for rule in rules if rule["type"] == "recording")
         asked += [(rule["name"], rule["query"]) for rule in rules]
         for where, expression in asked:
             missing = unknown(expression, names, labels)
@@ -353,13 +364,16 @@ def main(hookjail, prometheus, tool):
         if not unknown('sum by (path) (hookjail_runs_total{uid="0"})', names, labels):
             fail("a label that there is not is not missed")
 
+        if not unknown('hookjail_refusals_total{reason=~"OVERLOADED|BUSY"}', names, labels):
+            fail("a reason that there is not is not missed")
+
         def evaluated():
             groups = server.api("rules")["data"]["groups"]
             return [
                 rule
                 for group in groups
                 for rule in group["rules"]
-                if rule["health"] == "ok" and rule["state"] != "inactive"
+                if rule["health"] == "ok" and rule.get("state", "inactive") != "inactive"
             ]
 
         # That of the refused reload, and no other: refusals for other reasons are no alert.
