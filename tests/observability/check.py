@@ -22,7 +22,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOYED = ROOT / "deploy/prometheus"
-DASHBOARD = ROOT / "deploy/grafana/hookjail.json"
+DASHBOARDS = sorted((ROOT / "deploy/grafana").glob("*.json"))
 RUNBOOK = "docs/operations.md"
 # Until something is there that takes as long as it takes.
 PATIENCE = 60
@@ -176,9 +176,17 @@ def unknown(expression, names, labels):
     return metrics | (used - labels - {"instance", "job"})
 
 
-def dashboard():
-    """Returns the expressions of the dashboard's panels and variables, with Grafana's variables replaced."""
-    model = json.loads(DASHBOARD.read_text())
+def plain(expression):
+    """Returns an expression with Grafana's variables replaced."""
+    for name, value in {"$__rate_interval": "1m", "$__range": "1h", "$job": ".+", "$instance": ".+"}.items():
+        expression = expression.replace(name, value)
+    if "$" in expression:
+        fail(f"a variable of {expression} is not known")
+    return expression
+
+
+def dashboard(model):
+    """Returns the expressions of a dashboard's panels and variables."""
     expressions, ids = [], set()
     for panel in model["panels"]:
         place = panel["gridPos"]
@@ -189,22 +197,34 @@ def dashboard():
         if (panel["type"] == "row") != (not targets):
             fail(f"panel {panel['title']!r} has no query")
         for target in targets:
-            text = target["expr"]
-            for name, value in {
-                "$__rate_interval": "1m",
-                "$__range": "1h",
-                "$job": ".+",
-                "$instance": ".+",
-            }.items():
-                text = text.replace(name, value)
-            if "$" in text:
-                fail(f"a variable of {text} is not known")
-            expressions.append((panel["title"], text))
+            expressions.append((panel["title"], plain(target["expr"])))
     for variable in model["templating"]["list"]:
+        # `up` is a metric of every job.
+        if variable["name"] == "job" and "allValue" in variable:
+            fail("all jobs of the dashboard are more than those of hookjail")
         if variable["type"] == "query":
             inner = re.fullmatch(r"label_values\((.*), \w+\)", variable["query"]["query"])
-            expressions.append((variable["name"], inner[1].replace("$job", ".+")))
+            expressions.append((variable["name"], plain(inner[1])))
     return expressions
+
+
+def dashboards():
+    """Returns the expressions of all dashboards, and those of the table of hosts by its columns."""
+    models = [json.loads(path.read_text()) for path in DASHBOARDS]
+    if len({model["uid"] for model in models}) != len(models):
+        fail("two dashboards have one uid")
+    tables = [panel for model in models for panel in model["panels"] if panel["type"] == "table"]
+    if len(tables) != 1:
+        fail(f"{len(tables)} tables of hosts")
+    [organized] = [it["options"] for it in tables[0]["transformations"] if it["id"] == "organize"]
+    names = organized["renameByName"]
+    columns = {}
+    for target in tables[0]["targets"]:
+        value = f"Value #{target['refId']}"
+        # A hidden value is there for its label.
+        name = names["version"] if value in organized["excludeByName"] else names[value]
+        columns[name] = plain(target["expr"]).replace('job=~".+"', 'job="hookjail"')
+    return [it for model in models for it in dashboard(model)], columns
 
 
 def paragraphs():
@@ -348,7 +368,7 @@ def main(hookjail, prometheus, tool):
             until(expression, lambda: server.value(expression) is not None)
 
         names, labels = families(text)
-        asked = dashboard()
+        asked, columns = dashboards()
         groups = server.api("rules")["data"]["groups"]
         rules = [rule for group in groups for rule in group["rules"]]
         names.update(rule["name"] for rule in rules if rule["type"] == "recording")
@@ -358,6 +378,16 @@ def main(hookjail, prometheus, tool):
             if missing:
                 fail(f"{where}: no scrape has {', '.join(sorted(missing))}")
             server.query(expression)
+        # A line of the table is a host.
+        for column, expression in columns.items():
+            until(f"one value of {column}", lambda: server.value(expression) is not None)
+            expected_labels = {"instance", "job"} | ({"version"} if column == "Version" else set())
+            for line in map(json.loads, server.query(expression)):
+                if set(line) != expected_labels:
+                    fail(f"{column}: a line is of {line}")
+        for column, value in {"Serves": 1, "Running": 0, "Journal writable": 1, "Version": 1}.items():
+            until(f"{column} == {value}", lambda: server.value(columns[column]) == value)
+
         runbook(daemon, [rule for rule in rules if rule["type"] == "alerting"])
         if not unknown("hookjail_nonsense_total", names, labels):
             fail("a metric that there is not is not missed")
@@ -382,6 +412,10 @@ def main(hookjail, prometheus, tool):
             fail(f"alerts: {[rule['name'] for rule in active]}")
         daemon.stop()
         until("the daemon's absence", lambda: server.value("up") == 0.0)
+        # A host that is away stays in the table, as one that does not serve.
+        until("Serves == 0", lambda: server.value(columns["Serves"]) == 0)
+        if server.value(columns["Version"]) is not None:
+            fail("a daemon that is away has a version")
         print(f"{len(expected)} values arrived, {len(asked)} expressions are answered")
     finally:
         for it in [server, daemon]:
