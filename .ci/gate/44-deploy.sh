@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# What is in deploy/: manifests against their schemas, daemons behind HAProxy of which one is killed, a journal that rsyslog ships.
+# What is in deploy/: manifests against their schemas, daemons behind HAProxy of which one is killed, a journal that rsyslog ships by TLS.
 . "$(dirname "$0")/../lib.sh"
-[ "$(id -u)" = 0 ] && ! { have haproxy && have rsyslogd && have openssl; } && { apt_lists; packages haproxy rsyslog openssl; }
-{ have haproxy && have rsyslogd && have openssl; } || skip "needs haproxy, rsyslog and openssl"
+installed() { have haproxy && have rsyslogd && have openssl && compgen -G '/usr/lib/*/rsyslog/lmnsd_gtls.so' >/dev/null; }
+[ "$(id -u)" = 0 ] && ! installed && { apt_lists; packages haproxy openssl rsyslog rsyslog-gnutls; }
+installed || skip "needs haproxy, openssl, rsyslog and rsyslog-gnutls"
 build_tests
 python_with tests/deploy/requirements.txt || skip "Python packages cannot be had"
 as_user env HOOKJAIL="$PROGRAM" tests/deploy/manifests.sh "$PYTHON"

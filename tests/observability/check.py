@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -21,7 +22,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOYED = ROOT / "deploy/prometheus"
-DASHBOARD = ROOT / "deploy/grafana/hookjail.json"
+DASHBOARDS = sorted((ROOT / "deploy/grafana").glob("*.json"))
+RUNBOOK = "docs/operations.md"
 # Until something is there that takes as long as it takes.
 PATIENCE = 60
 
@@ -158,21 +160,33 @@ def families(text):
         parts = ["_bucket", "_count", "_sum"] if kind == "histogram" else [""]
         names.update(name + part for part in parts)
     labels = set(re.findall(r'[{,](\w+)="', text))
+    # Reasons of refusals are a closed set, all of which are there from the start.
+    labels.update(re.findall(r'[{,](reason="\w+")', text))
     return names, labels
 
 
 def unknown(expression, names, labels):
-    """Returns the metrics and labels of an expression that no scrape has."""
-    metrics = set(re.findall(r"\bhookjail_\w+", expression)) - names
+    """Returns the metrics, labels and reasons of an expression that no scrape and no recording rule has."""
+    metrics = set(re.findall(r"[\w:]*\bhookjail_[\w:]+", expression)) - names
     used = set(re.findall(r'[{,](\w+)(?:=|!=|=~|!~)"', expression))
     for group in re.findall(r"\bby \(([^)]*)\)", expression):
         used.update(it.strip() for it in group.split(","))
+    for group in re.findall(r'[{,]reason=~?"([^"]*)"', expression):
+        used.update(f'reason="{it}"' for it in group.split("|"))
     return metrics | (used - labels - {"instance", "job"})
 
 
-def dashboard():
-    """Returns the expressions of the dashboard's panels and variables, with Grafana's variables replaced."""
-    model = json.loads(DASHBOARD.read_text())
+def plain(expression):
+    """Returns an expression with Grafana's variables replaced."""
+    for name, value in {"$__rate_interval": "1m", "$__range": "1h", "$job": ".+", "$instance": ".+"}.items():
+        expression = expression.replace(name, value)
+    if "$" in expression:
+        fail(f"a variable of {expression} is not known")
+    return expression
+
+
+def dashboard(model):
+    """Returns the expressions of a dashboard's panels and variables."""
     expressions, ids = [], set()
     for panel in model["panels"]:
         place = panel["gridPos"]
@@ -183,22 +197,89 @@ def dashboard():
         if (panel["type"] == "row") != (not targets):
             fail(f"panel {panel['title']!r} has no query")
         for target in targets:
-            text = target["expr"]
-            for name, value in {
-                "$__rate_interval": "1m",
-                "$__range": "1h",
-                "$job": ".+",
-                "$instance": ".+",
-            }.items():
-                text = text.replace(name, value)
-            if "$" in text:
-                fail(f"a variable of {text} is not known")
-            expressions.append((panel["title"], text))
+            expressions.append((panel["title"], plain(target["expr"])))
     for variable in model["templating"]["list"]:
+        # `up` is a metric of every job.
+        if variable["name"] == "job" and "allValue" in variable:
+            fail("all jobs of the dashboard are more than those of hookjail")
         if variable["type"] == "query":
             inner = re.fullmatch(r"label_values\((.*), \w+\)", variable["query"]["query"])
-            expressions.append((variable["name"], inner[1].replace("$job", ".+")))
+            expressions.append((variable["name"], plain(inner[1])))
     return expressions
+
+
+def dashboards():
+    """Returns the expressions of all dashboards, and those of the table of hosts by its columns."""
+    models = [json.loads(path.read_text()) for path in DASHBOARDS]
+    if len({model["uid"] for model in models}) != len(models):
+        fail("two dashboards have one uid")
+    tables = [panel for model in models for panel in model["panels"] if panel["type"] == "table"]
+    if len(tables) != 1:
+        fail(f"{len(tables)} tables of hosts")
+    [organized] = [it["options"] for it in tables[0]["transformations"] if it["id"] == "organize"]
+    names = organized["renameByName"]
+    columns = {}
+    for target in tables[0]["targets"]:
+        value = f"Value #{target['refId']}"
+        # A hidden value is there for its label.
+        name = names["version"] if value in organized["excludeByName"] else names[value]
+        columns[name] = plain(target["expr"]).replace('job=~".+"', 'job="hookjail"')
+    return [it for model in models for it in dashboard(model)], columns
+
+
+def paragraphs():
+    """Returns the text below each heading of the runbook, by the heading's anchor."""
+    # A comment of a shell is no heading.
+    text = re.sub(r"^```.*?^```$", "", (ROOT / RUNBOOK).read_text(), flags=re.M | re.S)
+    parts = re.split(r"^#+ (.+)$", text, flags=re.M)[1:]
+    anchors = [re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in parts[::2]]
+    return dict(zip(anchors, map(str.strip, parts[1::2])))
+
+
+def unexplained(alert, explained):
+    """Returns the fault of an alert's link to its paragraph."""
+    repository = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["repository"]
+    link = alert["annotations"].get("runbook_url", "")
+    page, _, anchor = link.partition("#")
+    if page != f"{repository}/blob/main/{RUNBOOK}" or anchor != alert["name"].lower():
+        return f"runbook_url is {link!r}"
+    paragraph = explained.get(anchor, "")
+    if not paragraph or "\n\n" in paragraph:
+        return f"{RUNBOOK} has no heading {anchor} with one paragraph"
+    if not re.search(r"`(hookjail|journalctl|systemctl) [^`]+`", paragraph):
+        return f"the paragraph {anchor} names no command"
+    return None
+
+
+def runbook(daemon, alerts):
+    """Checks each alert's link, and that hookjail knows the commands that alerts and paragraphs name."""
+    explained = paragraphs()
+    for alert in alerts:
+        why = unexplained(alert, explained)
+        if why:
+            fail(f"{alert['name']}: {why}")
+    nonsense = {**alerts[0], "name": "Nonsense"}
+    for alert in [nonsense, {**nonsense, "annotations": {"runbook_url": alerts[0]["annotations"]["runbook_url"] + "nonsense"}}]:
+        if not unexplained(alert, explained):
+            fail("a link to another paragraph is taken")
+    if not unexplained(alerts[0], {**explained, alerts[0]["name"].lower(): ""}):
+        fail("a heading that is not there is not missed")
+    tests = (ROOT / "tests/observability/rules.test.yml").read_text()
+    texts = []
+    for alert in alerts:
+        if not re.search(rf"\b{alert['name']}\b", tests):
+            fail(f"no test of rules has {alert['name']} fire")
+        texts += [alert["annotations"]["description"], explained[alert["name"].lower()]]
+    commands = sorted({" ".join(it.split()) for text in texts for it in re.findall(r"`hookjail( [^`]+)`", text)})
+    for command in commands:
+        words = command.replace("/run/hookjail/hookjail.sock", f"{daemon.directory}/sock").split()
+        # A host can have gaps, which is 1; a command that is not known is 2.
+        done = daemon.run(*words)
+        if done.returncode not in (0, 1):
+            fail(f"hookjail {command}: {done.returncode} {done.stderr}")
+    if daemon.run("log", "--nonsense").returncode != 2:
+        fail("an option that there is not is taken")
+    print(f"{len(alerts)} alerts have paragraphs, {len(commands)} commands in them are known")
 
 
 def promtool(program, *words, text=None):
@@ -252,6 +333,8 @@ def work(daemon):
         "hookjail_reload_failures_total": 1,
         'hookjail_run_axes_total{axis="write",coverage="enforced"}': 4,
         "count(hookjail_build_info)": 1,
+        "instance:hookjail_calls:sum": 4,
+        "count(instance:hookjail_calls_bad:sum)": 1,
         "hookjail_runs_in_flight": 0,
         "hookjail_pending_questions": 0,
     }
@@ -279,21 +362,40 @@ def main(hookjail, prometheus, tool):
         until("the first scrape", lambda: server.value("up") == 1.0)
         for expression, value in expected.items():
             until(f"{expression} == {value}", lambda: server.value(expression) == value)
+        # A rate begins with the second scrape.
+        daemon.hook("--profile", "strict", "--", "/bin/sh", "-c", "exit 0")
+        for expression in ["instance:hookjail_calls_bad:ratio_rate3d >= 0", "instance:hookjail_setup_seconds:p99_rate5m > 0"]:
+            until(expression, lambda: server.value(expression) is not None)
 
         names, labels = families(text)
-        asked = dashboard()
+        asked, columns = dashboards()
         groups = server.api("rules")["data"]["groups"]
         rules = [rule for group in groups for rule in group["rules"]]
+        names.update(rule["name"] for rule in rules if rule["type"] == "recording")
         asked += [(rule["name"], rule["query"]) for rule in rules]
         for where, expression in asked:
             missing = unknown(expression, names, labels)
             if missing:
                 fail(f"{where}: no scrape has {', '.join(sorted(missing))}")
             server.query(expression)
+        # A line of the table is a host.
+        for column, expression in columns.items():
+            until(f"one value of {column}", lambda: server.value(expression) is not None)
+            expected_labels = {"instance", "job"} | ({"version"} if column == "Version" else set())
+            for line in map(json.loads, server.query(expression)):
+                if set(line) != expected_labels:
+                    fail(f"{column}: a line is of {line}")
+        for column, value in {"Serves": 1, "Running": 0, "Journal writable": 1, "Version": 1}.items():
+            until(f"{column} == {value}", lambda: server.value(columns[column]) == value)
+
+        runbook(daemon, [rule for rule in rules if rule["type"] == "alerting"])
         if not unknown("hookjail_nonsense_total", names, labels):
             fail("a metric that there is not is not missed")
         if not unknown('sum by (path) (hookjail_runs_total{uid="0"})', names, labels):
             fail("a label that there is not is not missed")
+
+        if not unknown('hookjail_refusals_total{reason=~"OVERLOADED|BUSY"}', names, labels):
+            fail("a reason that there is not is not missed")
 
         def evaluated():
             groups = server.api("rules")["data"]["groups"]
@@ -301,15 +403,22 @@ def main(hookjail, prometheus, tool):
                 rule
                 for group in groups
                 for rule in group["rules"]
-                if rule["health"] == "ok" and rule["state"] != "inactive"
+                if rule["health"] == "ok" and rule.get("state", "inactive") != "inactive"
             ]
 
-        # That of the refused reload, and no other: refusals for other reasons are no alert.
-        active = until("the alert", evaluated)
-        if [rule["name"] for rule in active] != ["HookjailReloadFailed"]:
-            fail(f"alerts: {[rule['name'] for rule in active]}")
+        # That of the refused reload, and no other: refusals for other reasons are no alert. Others fill the disk of this host.
+        def active():
+            return [rule["name"] for rule in evaluated() if rule["name"] != "HookjailStateFills"]
+
+        alerts = until("the alert", active)
+        if alerts != ["HookjailReloadFailed"]:
+            fail(f"alerts: {alerts}")
         daemon.stop()
         until("the daemon's absence", lambda: server.value("up") == 0.0)
+        # A host that is away stays in the table, as one that does not serve.
+        until("Serves == 0", lambda: server.value(columns["Serves"]) == 0)
+        if server.value(columns["Version"]) is not None:
+            fail("a daemon that is away has a version")
         print(f"{len(expected)} values arrived, {len(asked)} expressions are answered")
     finally:
         for it in [server, daemon]:
