@@ -853,6 +853,37 @@ mod with_tools {
 
     #[tokio::test]
     #[ignore = "needs python3"]
+    async fn where_memory_runs_out_the_kernel_takes_waiting_processes_before_hooks() {
+        needs_no_container();
+        let daemon = Daemon::with(setup("")).await;
+        let name = "taken-first.py";
+        let request = script(&daemon, PYTHON, name, "import time\ntime.sleep(3)");
+        let quick = pb::ExecuteRequest {
+            timeout: wall_time(1),
+            ..request.clone()
+        };
+        for _ in 0..2 {
+            daemon.run(quick.clone()).await.unwrap();
+        }
+        until_another_waits(&daemon, &request, 0).await;
+        let order = |pid: u32| {
+            let text = fs::read_to_string(format!("/proc/{pid}/oom_score_adj"));
+            text.unwrap().trim().parse::<i32>().unwrap()
+        };
+        let (pid, _) = processes_that(|line| line.contains(name)).next().unwrap();
+        assert_eq!(order(pid), 1000);
+
+        let run = daemon.run(request.clone());
+        let looked = async {
+            let of_hooks = (order(daemon.pid()) + 500).min(1000);
+            until("its run begins", || order(pid) == of_hooks).await;
+        };
+        let (response, ()) = tokio::join!(run, looked);
+        assert!(waited(&response.unwrap()).is_some());
+    }
+
+    #[tokio::test]
+    #[ignore = "needs python3"]
     async fn the_metrics_say_how_many_wait_and_how_many_runs_began_in_one() {
         needs_no_container();
         let daemon = Daemon::with(Setup {
