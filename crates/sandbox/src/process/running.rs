@@ -108,6 +108,8 @@ pub enum Cause {
 pub struct Ended {
     /// Cause of the end.
     pub cause: Cause,
+    /// Whether the kernel may have killed it for want of memory though it kept to its own limit.
+    pub lacked_memory: bool,
     /// End and resource usage of the first process. `None` if it could not be waited for within bounds.
     pub leader: Option<Reaped>,
     /// Whether a process still held an output pipe when the tree was dead.
@@ -437,6 +439,7 @@ impl Running {
         };
         Ended {
             cause,
+            lacked_memory: cause == Cause::Itself && leader.as_ref().is_some_and(was_killed),
             leader,
             output_held_open,
             stderr: outputs.stderr.0.finish(),

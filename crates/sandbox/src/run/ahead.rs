@@ -22,7 +22,7 @@ use crate::{
     HookTask, Opened, Prepared,
     program::Program,
     run::child_spec::{Execution, own_directory, variables},
-    warm::{self, Key, LIFETIME, LOADING, Unfit, Waiting, WaitingLevels},
+    warm::{self, Key, LIFETIME, LOADING, Unfit, Waiting, WaitingLevels, memory},
 };
 
 /// How long after a run its successors are started: its answer comes first.
@@ -91,13 +91,19 @@ impl Refill {
         tokio::spawn(async move {
             let starts = self.sandbox.warm.starts();
             sleep(ANSWERED).await;
-            if warm::is_memory_scarce() {
-                self.sandbox.warm.give_up();
-            }
             if warm::are_descriptors_scarce() {
                 return;
             }
             while self.missing > 0 && !starts.is_cancelled() {
+                match memory::tenths_available() {
+                    0 => {
+                        self.sandbox.warm.give_up();
+                        return;
+                    }
+                    // The next one could be too many for those that wait.
+                    1 => return,
+                    _ => {}
+                }
                 let waiting = self.sandbox.start_ahead(&self, &starts).await;
                 let (argv, waiter) = (&self.template.program.argv, self.key.waiter);
                 let unfit = waiting.as_ref().err().copied();

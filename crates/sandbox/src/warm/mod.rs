@@ -9,6 +9,7 @@
 
 mod interpreter;
 mod key;
+pub(crate) mod memory;
 mod python_modules;
 
 use std::{
@@ -43,9 +44,6 @@ pub(crate) const LOADING: Duration = Duration::from_secs(20);
 
 /// How long none is started after a run lacked a resource that they may hold.
 const HOLD_OFF: Duration = LIFETIME;
-
-/// The part of the host's memory that must be available for anything to wait: a tenth.
-const AVAILABLE: u64 = 10;
 
 /// The files that make interpreters wait.
 const WAITERS: [(&str, &str); 2] = [
@@ -145,7 +143,7 @@ pub struct WaitingLevels {
 }
 
 /// The warm interpreters.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Warm {
     /// The command asked for longest ago comes first.
     commands: Mutex<Vec<Command>>,
@@ -159,6 +157,8 @@ pub(crate) struct Warm {
 struct Want {
     /// When any were given up last.
     given_up: Option<Instant>,
+    /// The kernel's kills for want of memory that were seen.
+    kills: Option<u64>,
     /// When a run lacked something last.
     lacked: Option<Instant>,
     /// Ends those that are being started.
@@ -166,6 +166,18 @@ struct Want {
 }
 
 impl Warm {
+    /// Returns none that wait.
+    pub(crate) fn start() -> Self {
+        Self {
+            commands: Mutex::default(),
+            runs: AtomicU64::new(0),
+            want: Mutex::new(Want {
+                kills: memory::kills(),
+                ..Want::default()
+            }),
+        }
+    }
+
     /// Takes what has waited longest for a command with this key.
     pub(crate) fn take(&self, key: &Key) -> Option<Waiting> {
         let mut commands = self.lock();
@@ -288,6 +300,16 @@ impl Warm {
         any
     }
 
+    /// Gives up all where the kernel has killed processes for want of memory since the last time: a run may be one that kept to its
+    /// own limit.
+    pub(crate) fn give_up_for_memory(&self) {
+        let kills = memory::kills();
+        let seen = std::mem::replace(&mut self.want().kills, kills);
+        if kills != seen && self.give_up() {
+            tracing::warn!("a hook was killed for want of memory; no process waits for some time");
+        }
+    }
+
     /// Returns whether any were given up less than some time ago: their resources may not be free yet.
     pub(crate) fn gave_up_within(&self, time: Duration) -> bool {
         let given_up = self.want().given_up;
@@ -333,19 +355,6 @@ pub(crate) fn are_descriptors_scarce() -> bool {
     }
 }
 
-/// Returns whether less than a part of the host's memory is available, or that is not known.
-pub(crate) fn is_memory_scarce() -> bool {
-    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let size = |name: &str| -> Option<u64> {
-        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
-        line.split_whitespace().next()?.parse().ok()
-    };
-    match (size("MemTotal:"), size("MemAvailable:")) {
-        (Some(total), Some(available)) => available < total / AVAILABLE,
-        _ => true,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -356,7 +365,7 @@ mod tests {
 
     #[test]
     fn only_a_command_that_was_asked_for_before_is_started_ahead() {
-        let warm = Warm::default();
+        let warm = Warm::start();
         assert_eq!(asked(&warm, "a", 2), 0);
         assert_eq!(asked(&warm, "b", 2), 0);
         assert_eq!(asked(&warm, "a", 2), 2);
@@ -373,7 +382,7 @@ mod tests {
 
     #[test]
     fn after_a_want_those_that_are_started_end_and_none_is_started_for_some_time() {
-        let warm = Warm::default();
+        let warm = Warm::start();
         assert!(!warm.give_up(), "there is none");
         warm.want().lacked = None;
         assert_eq!(asked(&warm, "a", 2), 0);
@@ -395,7 +404,7 @@ mod tests {
 
     #[test]
     fn the_commands_asked_for_longest_ago_make_room() {
-        let warm = Warm::default();
+        let warm = Warm::start();
         for number in 0..=MOST_COMMANDS {
             assert_eq!(asked(&warm, &number.to_string(), 1), 0);
         }
