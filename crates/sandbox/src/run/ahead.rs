@@ -164,12 +164,11 @@ impl Confinement {
     /// Refuses a script that has been rewritten since it was hashed: `DIGEST_MISMATCH`.
     pub(super) fn begin_warm(&self, key: &Key, task: HookTask<'_>) -> Result<Option<Begun>, Stop> {
         // What is dropped in this loop is killed.
-        while let Some(waiting) = self.warm.take(key) {
+        while let Some((since, waiting)) = self.warm.take(key) {
             let Waiting {
                 places,
                 mut released,
                 run,
-                since,
             } = waiting;
             let scripts = &task.program.scripts;
             let mut suits = places.len() == scripts.len();
@@ -264,7 +263,6 @@ impl Confinement {
             places,
             released,
             run,
-            since: Instant::now(),
         })
     }
 }

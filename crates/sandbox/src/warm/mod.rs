@@ -7,6 +7,7 @@
 //! What waits belongs to one command with one [`Key`], and ends with its run. It is killed by its own deadline when it has waited
 //! too long.
 
+mod commands;
 mod interpreter;
 mod key;
 pub(crate) mod memory;
@@ -27,14 +28,9 @@ use std::{
 use nix::sys::resource::{Resource, getrlimit};
 use tokio_util::sync::CancellationToken;
 
+use self::commands::Commands;
 pub(crate) use self::key::Key;
 use crate::{Released, resources::litter::RunResources, run::child_spec::ScriptPlace};
-
-/// The most interpreters that wait at once.
-const MOST: usize = 32;
-
-/// The most commands that are known.
-const MOST_COMMANDS: usize = 128;
 
 /// How long an interpreter waits.
 pub(crate) const LIFETIME: Duration = Duration::from_secs(300);
@@ -118,19 +114,6 @@ pub(crate) struct Waiting {
     pub(crate) places: Vec<ScriptPlace>,
     pub(crate) released: Released,
     pub(crate) run: Arc<RunResources>,
-    /// Since when it waits.
-    pub(crate) since: Instant,
-}
-
-/// A command for which something is to wait.
-#[derive(Debug)]
-struct Command {
-    asked: Instant,
-    key: Key,
-    starting: usize,
-    /// When it may be tried again, after one that did not come to wait.
-    unfit_until: Option<Instant>,
-    waiting: Vec<Waiting>,
 }
 
 /// What is read of the processes that wait for runs (`warm` of profiles).
@@ -145,8 +128,7 @@ pub struct WaitingLevels {
 /// The warm interpreters.
 #[derive(Debug)]
 pub(crate) struct Warm {
-    /// The command asked for longest ago comes first.
-    commands: Mutex<Vec<Command>>,
+    commands: Mutex<Commands<Waiting>>,
     /// The runs that began in one.
     runs: AtomicU64,
     want: Mutex<Want>,
@@ -169,7 +151,7 @@ impl Warm {
     /// Returns none that wait.
     pub(crate) fn start() -> Self {
         Self {
-            commands: Mutex::default(),
+            commands: Mutex::new(Commands::new()),
             runs: AtomicU64::new(0),
             want: Mutex::new(Want {
                 kills: memory::kills(),
@@ -178,11 +160,9 @@ impl Warm {
         }
     }
 
-    /// Takes what has waited longest for a command with this key.
-    pub(crate) fn take(&self, key: &Key) -> Option<Waiting> {
-        let mut commands = self.lock();
-        let command = commands.iter_mut().find(|it| it.key == *key)?;
-        (!command.waiting.is_empty()).then(|| command.waiting.remove(0))
+    /// Takes what has waited longest for a command with this key, with the time since when.
+    pub(crate) fn take(&self, key: &Key) -> Option<(Instant, Waiting)> {
+        self.lock().take(key)
     }
 
     /// Counts a run that began in what waited.
@@ -193,91 +173,38 @@ impl Warm {
     /// Returns how many wait, and how many runs began in one.
     pub(crate) fn levels(&self) -> WaitingLevels {
         WaitingLevels {
-            processes: self.lock().iter().map(|it| it.waiting.len()).sum(),
+            processes: self.lock().waiting(),
             runs: self.runs.load(Relaxed),
         }
     }
 
-    /// Returns how many to start now for a command with this key, of which `wanted` are to wait. They count as
-    /// being started.
-    ///
-    /// None for a command that is asked for the first time: its words may be other ones each time.
+    /// Returns how many to start now for a command with this key, of which `wanted` are to wait. They count as being started.
+    /// Those of others that make room for them are killed.
     pub(crate) fn missing(&self, key: &Key, wanted: usize) -> usize {
         let now = Instant::now();
-        let mut commands = self.lock();
-        let known = commands.iter().position(|it| it.key == *key);
-        let known = known.map(|at| commands.remove(at));
-        commands.retain(|it| now.duration_since(it.asked) < LIFETIME);
-        let is_new = known.is_none();
-        let mut command = known.unwrap_or(Command {
-            asked: now,
-            key: key.clone(),
-            starting: 0,
-            unfit_until: None,
-            waiting: Vec::new(),
-        });
-        command.asked = now;
-        let is_held_off = self.is_held_off(now);
-        let is_unfit = command.unfit_until.is_some_and(|until| now < until);
-        let starting: usize = commands.iter().map(|it| it.starting).sum();
-        let missing = if is_new || is_unfit || is_held_off {
-            0
-        } else {
-            let has = command.starting + command.waiting.len();
-            let room = MOST.saturating_sub(starting + has);
-            wanted.saturating_sub(has).min(room)
-        };
-        command.starting += missing;
-        commands.push(command);
-        if commands.len() > MOST_COMMANDS {
-            commands.remove(0);
-        }
-        // Room is made by those of the commands asked for longest ago.
-        let held = |it: &Command| it.starting + it.waiting.len();
-        let mut over = commands
-            .iter()
-            .map(held)
-            .sum::<usize>()
-            .saturating_sub(MOST);
-        for command in commands.iter_mut() {
-            let dropped = over.min(command.waiting.len());
-            command.waiting.drain(..dropped);
-            over -= dropped;
-        }
-        missing
+        let wanted = if self.is_held_off(now) { 0 } else { wanted };
+        let (starts, _gone) = self.lock().ask(key, wanted, now);
+        starts
     }
 
     /// Keeps what came to wait. Where it did not, and would not the next time, no other is started for some time.
     pub(crate) fn started(&self, key: &Key, waiting: Result<Waiting, Unfit>) {
-        let is_held_off = self.is_held_off(Instant::now());
-        let mut commands = self.lock();
-        let Some(command) = commands.iter_mut().find(|it| it.key == *key) else {
-            return;
+        let now = Instant::now();
+        let (kept, _given_up) = match waiting {
+            Ok(waiting) if self.is_held_off(now) => (Err(Unfit::Now), Some(waiting)),
+            waiting => (waiting, None),
         };
-        command.starting = command.starting.saturating_sub(1);
-        match waiting {
-            Ok(_) if is_held_off => {}
-            Ok(waiting) => command.waiting.push(waiting),
-            Err(Unfit::Always) => command.unfit_until = Some(Instant::now() + LIFETIME),
-            Err(Unfit::Now) => {}
-        }
+        let _gone = self.lock().started(key, kept, now);
     }
 
     /// Takes back that some are being started.
     pub(crate) fn not_started(&self, key: &Key, number: usize) {
-        let mut commands = self.lock();
-        if let Some(command) = commands.iter_mut().find(|it| it.key == *key) {
-            command.starting = command.starting.saturating_sub(number);
-        }
+        self.lock().not_started(key, number);
     }
 
     /// Lets go of what has waited too long. Its own deadline has killed it.
     pub(crate) fn drop_old(&self) {
-        let is_young = |it: &Waiting| it.since.elapsed() < LIFETIME;
-        let mut commands = self.lock();
-        commands
-            .iter_mut()
-            .for_each(|it| it.waiting.retain(is_young));
+        let _gone = self.lock().expired(Instant::now());
     }
 
     /// Kills all that wait or are being started, of any caller, and has none started for [`HOLD_OFF`]: a run lacks a resource
@@ -290,13 +217,12 @@ impl Warm {
         };
         starts.cancel();
         let mut commands = self.lock();
-        let held = |it: &Command| it.starting + it.waiting.len();
-        let any = commands.iter().any(|it| held(it) > 0);
-        commands.iter_mut().for_each(|it| it.waiting.clear());
+        let (any, gone) = commands.clear();
         if any {
             // Before the lock is released: another run that finds none must find when they were given up.
             self.want().given_up = Some(Instant::now());
         }
+        drop((commands, gone));
         any
     }
 
@@ -331,7 +257,7 @@ impl Warm {
         self.want.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Command>> {
+    fn lock(&self) -> MutexGuard<'_, Commands<Waiting>> {
         // A panic leaves at most one too few or too many.
         self.commands.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -360,7 +286,7 @@ mod tests {
     use super::*;
 
     fn asked(warm: &Warm, command: &str, wanted: usize) -> usize {
-        warm.missing(&Key::of_test(command), wanted)
+        warm.missing(&Key::of_test(0, command), wanted)
     }
 
     #[test]
@@ -371,11 +297,11 @@ mod tests {
         assert_eq!(asked(&warm, "a", 2), 2);
         // They are being started.
         assert_eq!(asked(&warm, "a", 2), 0);
-        warm.started(&Key::of_test("a"), Err(Unfit::Now));
+        warm.started(&Key::of_test(0, "a"), Err(Unfit::Now));
         assert_eq!(asked(&warm, "a", 2), 1);
-        warm.not_started(&Key::of_test("a"), 2);
+        warm.not_started(&Key::of_test(0, "a"), 2);
         assert_eq!(asked(&warm, "a", 2), 2);
-        warm.started(&Key::of_test("a"), Err(Unfit::Always));
+        warm.started(&Key::of_test(0, "a"), Err(Unfit::Always));
         assert_eq!(asked(&warm, "a", 2), 0);
         assert_eq!(asked(&warm, "b", 0), 0);
     }
@@ -394,24 +320,12 @@ mod tests {
 
         assert!(starts.is_cancelled());
         assert!(!warm.starts().is_cancelled());
-        warm.not_started(&Key::of_test("a"), 2);
+        warm.not_started(&Key::of_test(0, "a"), 2);
         assert!(!warm.give_up());
         assert_eq!(asked(&warm, "a", 2), 0);
         let before = |age: Duration| Instant::now().checked_sub(age).unwrap();
         warm.want().lacked = Some(before(HOLD_OFF));
         assert_eq!(asked(&warm, "a", 2), 2);
-    }
-
-    #[test]
-    fn the_commands_asked_for_longest_ago_make_room() {
-        let warm = Warm::start();
-        for number in 0..=MOST_COMMANDS {
-            assert_eq!(asked(&warm, &number.to_string(), 1), 0);
-        }
-        assert_eq!(warm.lock().len(), MOST_COMMANDS);
-        assert_eq!(asked(&warm, "0", 1), 0, "it was forgotten");
-        let known = (2..MOST_COMMANDS).map(|number| asked(&warm, &number.to_string(), 1));
-        assert_eq!(known.sum::<usize>(), MOST, "more are not started");
     }
 
     #[test]
