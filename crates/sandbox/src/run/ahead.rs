@@ -2,12 +2,12 @@
 
 use std::{
     os::unix::fs::FileExt,
-    sync::Arc,
+    sync::{Arc, Weak},
     time::{Duration, Instant},
 };
 
 use bytes::Bytes;
-use tokio::time::{sleep, timeout};
+use tokio::time::{sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use hookjail_base::{
@@ -86,7 +86,7 @@ impl Refill {
         }))
     }
 
-    /// Starts them in the background, one after another, and lets go of them when they have waited too long.
+    /// Starts them in the background, one after another.
     pub(super) fn start(mut self: Box<Self>) {
         tokio::spawn(async move {
             let starts = self.sandbox.warm.starts();
@@ -108,19 +108,23 @@ impl Refill {
                 let (argv, waiter) = (&self.template.program.argv, self.key.waiter);
                 let unfit = waiting.as_ref().err().copied();
                 self.missing -= 1;
-                self.sandbox.warm.started(&self.key, waiting);
+                if self.sandbox.warm.started(&self.key, waiting) {
+                    tokio::spawn(expire(Arc::downgrade(&self.sandbox)));
+                }
                 match unfit {
                     None => tracing::debug!(?waiter, ?argv, "a process waits"),
                     Some(unfit) => tracing::debug!(?unfit, ?waiter, ?argv, "no process waits"),
                 }
             }
-            let sandbox = Arc::downgrade(&self.sandbox);
-            drop(self);
-            sleep(LIFETIME).await;
-            if let Some(sandbox) = sandbox.upgrade() {
-                sandbox.warm.drop_old();
-            }
         });
+    }
+}
+
+/// Lets go of what has waited too long, until nothing waits.
+async fn expire(sandbox: Weak<Confinement>) {
+    let next = || sandbox.upgrade()?.warm.expire();
+    while let Some(next) = next() {
+        sleep_until(next.into()).await;
     }
 }
 

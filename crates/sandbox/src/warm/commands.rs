@@ -22,6 +22,8 @@ const PERIODS: u32 = 3;
 /// The commands for which something is to wait, each with what waits for it, `W`.
 #[derive(Debug)]
 pub(super) struct Commands<W> {
+    /// Whether a timer wakes when something has waited too long.
+    is_timed: bool,
     /// The command asked for longest ago comes first.
     list: Vec<Command<W>>,
 }
@@ -130,7 +132,10 @@ impl<W> Command<W> {
 impl<W> Commands<W> {
     /// Returns none.
     pub(super) const fn new() -> Self {
-        Self { list: Vec::new() }
+        Self {
+            is_timed: false,
+            list: Vec::new(),
+        }
     }
 
     /// Returns how many wait.
@@ -212,14 +217,25 @@ impl<W> Commands<W> {
         }
     }
 
-    /// Takes what has waited too long.
-    pub(super) fn expired(&mut self, now: Instant) -> Vec<W> {
+    /// Returns whether something waits without a timer, which counts as started then.
+    pub(super) fn needs_timer(&mut self) -> bool {
+        let needs = !self.is_timed && self.waiting() > 0;
+        self.is_timed |= needs;
+        needs
+    }
+
+    /// Takes what has waited too long. Returns with it when the timer is to wake next; `None`, and it ends, where nothing waits.
+    pub(super) fn expired(&mut self, now: Instant) -> (Vec<W>, Option<Instant>) {
         let is_old = |(since, _): &mut (Instant, W)| now.duration_since(*since) >= LIFETIME;
         let old = |command: &mut Command<W>| -> Vec<_> {
             command.waiting.extract_if(.., is_old).collect()
         };
         let expired = self.list.iter_mut().flat_map(old);
-        expired.map(|(_, waiting)| waiting).collect()
+        let expired = expired.map(|(_, waiting)| waiting).collect();
+        let oldest = self.list.iter().filter_map(|it| it.waiting.first());
+        let next = oldest.map(|(since, _)| *since + LIFETIME).min();
+        self.is_timed = next.is_some();
+        (expired, next)
     }
 
     /// Takes all that wait. Returns whether any did or are being started, and them.
@@ -397,12 +413,32 @@ mod tests {
         course.turns(0, 2, 2);
         let all = course.commands.waiting();
         assert_eq!(all, 4);
-        let before = course.now + LIFETIME - PACES[1] - Duration::from_millis(1);
-        assert_eq!(course.commands.expired(before).len(), 0);
-        let after = course.now + LIFETIME - PACES[1];
-        assert_eq!(course.commands.expired(after).len(), 2);
+        let second = course.now + LIFETIME;
+        let first = second - PACES[1];
+        let before = first - Duration::from_millis(1);
+        assert_eq!(course.commands.expired(before), (Vec::new(), Some(first)));
+        assert_eq!(course.commands.expired(first), (vec![(); 2], Some(second)));
         assert_eq!(course.commands.clear(), (true, vec![(); 2]));
         assert_eq!(course.commands.clear(), (false, Vec::new()));
+    }
+
+    #[test]
+    fn one_timer_lasts_while_anything_waits() {
+        let mut course = Course::new(PACES[1]);
+        course.turns(0, 1, 1);
+        assert!(!course.commands.needs_timer(), "nothing waits");
+        course.turns(0, 1, 1);
+        assert!(course.commands.needs_timer());
+        course.turns(0, 4, 9);
+        assert!(!course.commands.needs_timer());
+        let (_, next) = course.commands.expired(course.now);
+        assert!(next > Some(course.now) && !course.commands.needs_timer());
+        let (gone, next) = course.commands.expired(course.now + LIFETIME);
+        assert_eq!((gone.len(), next), (8, None));
+        course.gone += gone.len();
+        assert!(!course.commands.needs_timer(), "nothing waits");
+        course.turns(0, 1, 1);
+        assert!(course.commands.needs_timer());
     }
 
     #[test]

@@ -187,14 +187,17 @@ impl Warm {
         starts
     }
 
-    /// Keeps what came to wait. Where it did not, and would not the next time, no other is started for some time.
-    pub(crate) fn started(&self, key: &Key, waiting: Result<Waiting, Unfit>) {
+    /// Keeps what came to wait, and returns whether the timer is to be started. Where it did not, and would not the next time, no
+    /// other is started for some time.
+    pub(crate) fn started(&self, key: &Key, waiting: Result<Waiting, Unfit>) -> bool {
         let now = Instant::now();
         let (kept, _given_up) = match waiting {
             Ok(waiting) if self.is_held_off(now) => (Err(Unfit::Now), Some(waiting)),
             waiting => (waiting, None),
         };
-        let _gone = self.lock().started(key, kept, now);
+        let mut commands = self.lock();
+        let _gone = commands.started(key, kept, now);
+        commands.needs_timer()
     }
 
     /// Takes back that some are being started.
@@ -202,9 +205,10 @@ impl Warm {
         self.lock().not_started(key, number);
     }
 
-    /// Lets go of what has waited too long. Its own deadline has killed it.
-    pub(crate) fn drop_old(&self) {
-        let _gone = self.lock().expired(Instant::now());
+    /// Lets go of what has waited too long: its own deadline has killed it. Returns when the timer is to wake next, if it is to.
+    pub(crate) fn expire(&self) -> Option<Instant> {
+        let (_gone, next) = self.lock().expired(Instant::now());
+        next
     }
 
     /// Kills all that wait or are being started, of any caller, and has none started for [`HOLD_OFF`]: a run lacks a resource
@@ -297,11 +301,11 @@ mod tests {
         assert_eq!(asked(&warm, "a", 2), 2);
         // They are being started.
         assert_eq!(asked(&warm, "a", 2), 0);
-        warm.started(&Key::of_test(0, "a"), Err(Unfit::Now));
+        assert!(!warm.started(&Key::of_test(0, "a"), Err(Unfit::Now)));
         assert_eq!(asked(&warm, "a", 2), 1);
         warm.not_started(&Key::of_test(0, "a"), 2);
         assert_eq!(asked(&warm, "a", 2), 2);
-        warm.started(&Key::of_test(0, "a"), Err(Unfit::Always));
+        assert!(!warm.started(&Key::of_test(0, "a"), Err(Unfit::Always)));
         assert_eq!(asked(&warm, "a", 2), 0);
         assert_eq!(asked(&warm, "b", 0), 0);
     }
