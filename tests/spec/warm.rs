@@ -898,6 +898,20 @@ mod with_tools {
         let request = script(&daemon, PYTHON, "counted.py", "print('ran')");
         cold_and_warm(&daemon, &request).await;
         until("another one waits", || levels() == [1.0, 1.0]).await;
+
+        let discarded = || value(&daemon, "hookjail_warm_discarded_total");
+        assert_eq!(discarded(), 0.0);
+        let (pid, _) = processes_that(|line| line.contains("counted.py"))
+            .next()
+            .unwrap();
+        nix::sys::signal::kill(
+            nix::unistd::Pid::from_raw(pid as i32),
+            nix::sys::signal::Signal::SIGKILL,
+        )
+        .unwrap();
+        until("its end", || waiting("counted.py") == 0).await;
+        daemon.run(request).await.unwrap();
+        assert_eq!(discarded(), 1.0);
     }
 
     /// The probe is executed by a script, which a warm interpreter runs: from then on everything is tried that is tried in other hooks.

@@ -118,7 +118,7 @@ pub(crate) struct Levels<'a> {
     pub(crate) queued: usize,
     /// Places that are taken.
     pub(crate) running: usize,
-    /// Processes that wait for runs, and runs that began in one.
+    /// Processes that wait for runs, runs that began in one, and those that were thrown away.
     pub(crate) waiting: WaitingLevels,
 }
 
@@ -326,7 +326,7 @@ impl AxisCounters {
 
 impl Levels<'_> {
     /// Returns metrics with these values. They are in no registry, so scrapes at the same time do not meet in them.
-    fn collectors(&self) -> Result<[Box<dyn Collector>; 9], MetricsError> {
+    fn collectors(&self) -> Result<[Box<dyn Collector>; 10], MetricsError> {
         let count = |name, help, value: u64| {
             let counter = IntCounter::with_opts(opts(&format!("{name}_total"), help))?;
             counter.inc_by(value);
@@ -383,6 +383,11 @@ impl Levels<'_> {
                 "waiting_processes_runs",
                 "Runs that began in a process that waited.",
                 self.waiting.runs,
+            )?,
+            count(
+                "warm_discarded",
+                "Waiting processes that were thrown away unused: others needed their place or what they hold, or they waited too long.",
+                self.waiting.discarded,
             )?,
         ])
     }
@@ -467,6 +472,7 @@ mod tests {
             queued: 3,
             running: 4,
             waiting: WaitingLevels {
+                discarded: 7,
                 processes: 5,
                 runs: 6,
             },
@@ -516,6 +522,7 @@ mod tests {
             "hookjail_runs_in_flight 4",
             "hookjail_waiting_processes 5",
             "hookjail_waiting_processes_runs_total 6",
+            "hookjail_warm_discarded_total 7",
             "hookjail_run_seconds_bucket{le=\"+Inf\"} 0",
         ] {
             assert!(

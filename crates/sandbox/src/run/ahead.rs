@@ -167,41 +167,15 @@ impl Confinement {
     ///
     /// Refuses a script that has been rewritten since it was hashed: `DIGEST_MISMATCH`.
     pub(super) fn begin_warm(&self, key: &Key, task: HookTask<'_>) -> Result<Option<Begun>, Stop> {
-        // What is dropped in this loop is killed.
-        while let Some((since, waiting)) = self.warm.take(key) {
-            let Waiting {
-                places,
-                mut released,
-                run,
-            } = waiting;
-            let scripts = &task.program.scripts;
-            let mut suits = places.len() == scripts.len();
-            for (place, script) in places.iter().zip(scripts) {
-                suits = suits && place.suits(task, script)?;
+        while let Some((since, mut waiting)) = self.warm.take(key) {
+            let begins = hand_over(&mut waiting, since, task);
+            if matches!(begins, Ok(true)) {
+                self.warm.count_run();
+                let Waiting { released, run, .. } = waiting;
+                return Ok(Some((released, run)));
             }
-            let Start::Running(hook) = &mut released.start else {
-                continue;
-            };
-            let Some(child) = hook.as_waiting().filter(|_| suits) else {
-                continue;
-            };
-            let mut input = warm::input(&variables(task, run.directory())?);
-            input.extend_from_slice(task.stdin);
-            if !child.begin(input.into(), task.deadline) {
-                continue;
-            }
-            // Only now: what does not wait any more finds no script. It reads its input when the run is waited for.
-            for (place, script) in places.iter().zip(scripts) {
-                place.fill(script)?;
-            }
-            self.warm.count_run();
-            let now = Instant::now();
-            released.setup.released = now;
-            released.setup.evidence.push(Evidence {
-                check: "warm",
-                observed: format!("waited {} ms", now.duration_since(since).as_millis()),
-            });
-            return Ok(Some((released, run)));
+            self.warm.discard([waiting]);
+            begins?;
         }
         Ok(None)
     }
@@ -269,6 +243,43 @@ impl Confinement {
             run,
         })
     }
+}
+
+/// Hands a hook's run over to what has waited since some time. Returns whether it begins there: what waits may not suit the run,
+/// or not wait any more.
+fn hand_over(waiting: &mut Waiting, since: Instant, task: HookTask<'_>) -> Result<bool, Stop> {
+    let Waiting {
+        places,
+        released,
+        run,
+    } = waiting;
+    let scripts = &task.program.scripts;
+    let mut suits = places.len() == scripts.len();
+    for (place, script) in places.iter().zip(scripts) {
+        suits = suits && place.suits(task, script)?;
+    }
+    let Start::Running(hook) = &mut released.start else {
+        return Ok(false);
+    };
+    let Some(child) = hook.as_waiting().filter(|_| suits) else {
+        return Ok(false);
+    };
+    let mut input = warm::input(&variables(task, run.directory())?);
+    input.extend_from_slice(task.stdin);
+    if !child.begin(input.into(), task.deadline) {
+        return Ok(false);
+    }
+    // Only now: what does not wait any more finds no script. It reads its input when the run is waited for.
+    for (place, script) in places.iter().zip(scripts) {
+        place.fill(script)?;
+    }
+    let now = Instant::now();
+    released.setup.released = now;
+    released.setup.evidence.push(Evidence {
+        check: "warm",
+        observed: format!("waited {} ms", now.duration_since(since).as_millis()),
+    });
+    Ok(true)
 }
 
 /// Returns the beginning of a program's first script; what of it cannot be read is left out.

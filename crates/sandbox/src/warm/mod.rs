@@ -119,6 +119,8 @@ pub(crate) struct Waiting {
 /// What is read of the processes that wait for runs (`warm` of profiles).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WaitingLevels {
+    /// Those that were thrown away unused since the daemon's start.
+    pub discarded: u64,
     /// How many wait.
     pub processes: usize,
     /// The runs that began in one since the daemon's start.
@@ -129,6 +131,8 @@ pub struct WaitingLevels {
 #[derive(Debug)]
 pub(crate) struct Warm {
     commands: Mutex<Commands<Waiting>>,
+    /// Those that waited and were thrown away.
+    discarded: AtomicU64,
     /// The runs that began in one.
     runs: AtomicU64,
     want: Mutex<Want>,
@@ -152,6 +156,7 @@ impl Warm {
     pub(crate) fn start() -> Self {
         Self {
             commands: Mutex::new(Commands::new()),
+            discarded: AtomicU64::new(0),
             runs: AtomicU64::new(0),
             want: Mutex::new(Want {
                 kills: memory::kills(),
@@ -170,9 +175,16 @@ impl Warm {
         self.runs.fetch_add(1, Relaxed);
     }
 
-    /// Returns how many wait, and how many runs began in one.
+    /// Kills what waited, and counts that no run began in it.
+    pub(crate) fn discard(&self, waiting: impl IntoIterator<Item = Waiting>) {
+        let discarded = waiting.into_iter().map(drop).count();
+        self.discarded.fetch_add(discarded as u64, Relaxed);
+    }
+
+    /// Returns how many wait, how many runs began in one, and how many were thrown away.
     pub(crate) fn levels(&self) -> WaitingLevels {
         WaitingLevels {
+            discarded: self.discarded.load(Relaxed),
             processes: self.lock().waiting(),
             runs: self.runs.load(Relaxed),
         }
@@ -183,7 +195,8 @@ impl Warm {
     pub(crate) fn missing(&self, key: &Key, wanted: usize) -> usize {
         let now = Instant::now();
         let wanted = if self.is_held_off(now) { 0 } else { wanted };
-        let (starts, _gone) = self.lock().ask(key, wanted, now);
+        let (starts, gone) = self.lock().ask(key, wanted, now);
+        self.discard(gone);
         starts
     }
 
@@ -191,12 +204,13 @@ impl Warm {
     /// other is started for some time.
     pub(crate) fn started(&self, key: &Key, waiting: Result<Waiting, Unfit>) -> bool {
         let now = Instant::now();
-        let (kept, _given_up) = match waiting {
+        let (kept, given_up) = match waiting {
             Ok(waiting) if self.is_held_off(now) => (Err(Unfit::Now), Some(waiting)),
             waiting => (waiting, None),
         };
         let mut commands = self.lock();
-        let _gone = commands.started(key, kept, now);
+        let gone = commands.started(key, kept, now);
+        self.discard(given_up.into_iter().chain(gone));
         commands.needs_timer()
     }
 
@@ -207,7 +221,8 @@ impl Warm {
 
     /// Lets go of what has waited too long: its own deadline has killed it. Returns when the timer is to wake next, if it is to.
     pub(crate) fn expire(&self) -> Option<Instant> {
-        let (_gone, next) = self.lock().expired(Instant::now());
+        let (gone, next) = self.lock().expired(Instant::now());
+        self.discard(gone);
         next
     }
 
@@ -226,7 +241,8 @@ impl Warm {
             // Before the lock is released: another run that finds none must find when they were given up.
             self.want().given_up = Some(Instant::now());
         }
-        drop((commands, gone));
+        drop(commands);
+        self.discard(gone);
         any
     }
 
