@@ -853,6 +853,37 @@ mod with_tools {
 
     #[tokio::test]
     #[ignore = "needs python3"]
+    async fn where_memory_runs_out_the_kernel_takes_waiting_processes_before_hooks() {
+        needs_no_container();
+        let daemon = Daemon::with(setup("")).await;
+        let name = "taken-first.py";
+        let request = script(&daemon, PYTHON, name, "import time\ntime.sleep(3)");
+        let quick = pb::ExecuteRequest {
+            timeout: wall_time(1),
+            ..request.clone()
+        };
+        for _ in 0..2 {
+            daemon.run(quick.clone()).await.unwrap();
+        }
+        until_another_waits(&daemon, &request, 0).await;
+        let order = |pid: u32| {
+            let text = fs::read_to_string(format!("/proc/{pid}/oom_score_adj"));
+            text.unwrap().trim().parse::<i32>().unwrap()
+        };
+        let (pid, _) = processes_that(|line| line.contains(name)).next().unwrap();
+        assert_eq!(order(pid), 1000);
+
+        let run = daemon.run(request.clone());
+        let looked = async {
+            let of_hooks = (order(daemon.pid()) + 500).min(1000);
+            until("its run begins", || order(pid) == of_hooks).await;
+        };
+        let (response, ()) = tokio::join!(run, looked);
+        assert!(waited(&response.unwrap()).is_some());
+    }
+
+    #[tokio::test]
+    #[ignore = "needs python3"]
     async fn the_metrics_say_how_many_wait_and_how_many_runs_began_in_one() {
         needs_no_container();
         let daemon = Daemon::with(Setup {
@@ -867,6 +898,20 @@ mod with_tools {
         let request = script(&daemon, PYTHON, "counted.py", "print('ran')");
         cold_and_warm(&daemon, &request).await;
         until("another one waits", || levels() == [1.0, 1.0]).await;
+
+        let discarded = || value(&daemon, "hookjail_warm_discarded_total");
+        assert_eq!(discarded(), 0.0);
+        let (pid, _) = processes_that(|line| line.contains("counted.py"))
+            .next()
+            .unwrap();
+        nix::sys::signal::kill(
+            nix::unistd::Pid::from_raw(pid as i32),
+            nix::sys::signal::Signal::SIGKILL,
+        )
+        .unwrap();
+        until("its end", || waiting("counted.py") == 0).await;
+        daemon.run(request).await.unwrap();
+        assert_eq!(discarded(), 1.0);
     }
 
     /// The probe is executed by a script, which a warm interpreter runs: from then on everything is tried that is tried in other hooks.
@@ -952,5 +997,147 @@ mod as_root {
         }
         assert_eq!(told(&daemon, &request, "a process waits"), 8);
         until("none waits", || waiting("has-all-uids.py") == 0).await;
+    }
+
+    /// A cgroup with a limit of memory. Dropping it kills its processes and removes it.
+    struct Limited {
+        path: PathBuf,
+        usage: &'static str,
+    }
+
+    impl Limited {
+        /// Makes one with so many bytes; prints why not where this host has none.
+        fn new(bytes: u64) -> Option<Self> {
+            let versions = [
+                (
+                    "/sys/fs/cgroup/memory",
+                    ["memory.limit_in_bytes", "memory.memsw.limit_in_bytes"],
+                    "memory.usage_in_bytes",
+                ),
+                (
+                    "/sys/fs/cgroup",
+                    ["memory.max", "memory.swap.max"],
+                    "memory.current",
+                ),
+            ];
+            let made = versions.into_iter().find_map(|(parent, limits, usage)| {
+                let parent = Path::new(parent);
+                if !parent.join("cgroup.procs").exists() {
+                    return None;
+                }
+                let path = parent.join(format!("hookjail-{}", uuid::Uuid::now_v7().simple()));
+                fs::create_dir(&path).ok()?;
+                let made = Self { path, usage };
+                let [limit, swap] = limits.map(|name| made.path.join(name));
+                fs::write(limit, bytes.to_string()).ok()?;
+                // A kernel without swap has no such limit.
+                fs::write(swap, bytes.to_string()).ok();
+                Some(made)
+            });
+            if made.is_none() {
+                println!("skipped: no cgroup with a limit of memory can be made here");
+            }
+            made
+        }
+
+        fn admit(&self, pid: u32) {
+            fs::write(self.path.join("cgroup.procs"), pid.to_string()).unwrap();
+        }
+
+        fn usage(&self) -> u64 {
+            let usage = fs::read_to_string(self.path.join(self.usage)).unwrap();
+            usage.trim().parse().unwrap()
+        }
+    }
+
+    impl Drop for Limited {
+        fn drop(&mut self) {
+            for _ in 0..100 {
+                if fs::remove_dir(&self.path).is_ok() {
+                    return;
+                }
+                let left = fs::read_to_string(self.path.join("cgroup.procs")).unwrap_or_default();
+                for pid in left.lines().flat_map(str::parse) {
+                    let pid = nix::unistd::Pid::from_raw(pid);
+                    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL).ok();
+                }
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
+    }
+
+    const MIB: u64 = 1 << 20;
+
+    #[tokio::test]
+    #[ignore = "needs root"]
+    async fn nothing_waits_where_the_daemons_own_cgroup_has_little_memory_left() {
+        needs_root();
+        needs_no_container();
+        let limit = 300 * MIB;
+        let Some(limited) = Limited::new(limit) else {
+            return;
+        };
+        let daemon = Daemon::with(setup("")).await;
+        limited.admit(daemon.pid());
+        let request = script(&daemon, PYTHON, "has-a-limit.py", "print('ran')");
+        cold_and_warm(&daemon, &request).await;
+        until_another_waits(&daemon, &request, 1).await;
+
+        let most = limit - limited.usage() - 20 * MIB;
+        let takes = format!("input()\nimport time\nx = bytearray({most})\ntime.sleep(60)");
+        let mut other = std::process::Command::new(PYTHON)
+            .args(["-c", &takes])
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        limited.admit(other.id());
+        std::io::Write::write_all(&mut other.stdin.take().unwrap(), b"\n").unwrap();
+        until("it takes most", || limited.usage() > limit - 24 * MIB).await;
+        for _ in 0..3 {
+            let response = daemon.run(request.clone()).await.unwrap();
+            assert_eq!(printed(&response)[0], "ran\n");
+        }
+        until("none waits", || waiting("has-a-limit.py") == 0).await;
+        assert_eq!(told(&daemon, &request, "a process waits"), 2);
+        other.kill().unwrap();
+        other.wait().unwrap();
+    }
+
+    #[tokio::test]
+    #[ignore = "needs root"]
+    async fn once_a_run_was_killed_for_want_of_memory_none_waits_for_some_time() {
+        needs_root();
+        needs_no_container();
+        let Some(limited) = Limited::new(200 * MIB) else {
+            return;
+        };
+        let daemon = Daemon::with(setup("")).await;
+        limited.admit(daemon.pid());
+        let request = script(&daemon, PYTHON, "gives-way.py", "print('ran')");
+        cold_and_warm(&daemon, &request).await;
+        until_another_waits(&daemon, &request, 1).await;
+        let itself = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)";
+        let mut killed = hook([PYTHON, "-c", itself]);
+        killed.profile = "strict".to_owned();
+        let signaled = pb::OutcomeKind::Signaled;
+        assert_eq!(end(&daemon.run(killed).await.unwrap()).0, signaled);
+        assert_eq!(
+            waiting("gives-way.py"),
+            1,
+            "by itself, and not by the kernel"
+        );
+
+        let mut greedy = hook([PYTHON, "-c", "x = bytearray(400 << 20)"]);
+        greedy.profile = "strict".to_owned();
+        assert_eq!(end(&daemon.run(greedy).await.unwrap()).0, signaled);
+        until("none waits", || waiting("gives-way.py") == 0).await;
+        for _ in 0..3 {
+            let response = daemon.run(request.clone()).await.unwrap();
+            assert_eq!(
+                (waited(&response), &*printed(&response)[0]),
+                (None, "ran\n")
+            );
+        }
+        assert_eq!(told(&daemon, &request, "a process waits"), 2);
     }
 }

@@ -131,7 +131,7 @@ pub(crate) struct Levels<'a> {
     pub(crate) queued: usize,
     /// Places that are taken.
     pub(crate) running: usize,
-    /// Processes that wait for runs, and runs that began in one.
+    /// Processes that wait for runs, runs that began in one, and those that were thrown away.
     pub(crate) waiting: WaitingLevels,
 }
 
@@ -416,6 +416,11 @@ impl Levels<'_> {
                 "Runs that began in a process that waited.",
                 self.waiting.runs,
             )?,
+            count(
+                "warm_discarded",
+                "Waiting processes that were thrown away unused: others needed their place or what they hold, or they waited too long.",
+                self.waiting.discarded,
+            )?,
         ];
         for collector in oldest.into_iter().chain(free) {
             collectors.push(collector?);
@@ -508,6 +513,7 @@ mod tests {
             queued: 3,
             running: 4,
             waiting: WaitingLevels {
+                discarded: 7,
                 processes: 5,
                 runs: 6,
             },
@@ -560,6 +566,7 @@ mod tests {
             "hookjail_state_free_bytes 8",
             "hookjail_waiting_processes 5",
             "hookjail_waiting_processes_runs_total 6",
+            "hookjail_warm_discarded_total 7",
             "hookjail_run_seconds_bucket{le=\"+Inf\"} 0",
         ] {
             assert!(

@@ -108,6 +108,8 @@ pub enum Cause {
 pub struct Ended {
     /// Cause of the end.
     pub cause: Cause,
+    /// Whether the kernel may have killed it for want of memory though it kept to its own limit.
+    pub lacked_memory: bool,
     /// End and resource usage of the first process. `None` if it could not be waited for within bounds.
     pub leader: Option<Reaped>,
     /// Whether a process still held an output pipe when the tree was dead.
@@ -126,6 +128,8 @@ pub struct Running {
     /// The kill armed at its launch. Declared before the group, which may be reaped once it is dropped.
     launch: Option<Armed>,
     group: Group,
+    /// Whether the kernel takes it before all others where memory runs out, because it waits.
+    is_first: bool,
     /// The cause, if it was killed before this value was made.
     killed: Option<Cause>,
     pipes: Pipes,
@@ -248,6 +252,7 @@ impl Running {
         Ok(Self {
             launch,
             group,
+            is_first: false,
             killed: None,
             pipes,
             released: Instant::now(),
@@ -273,11 +278,12 @@ impl Running {
     }
 
     /// Waits until a child that keeps its stdin for later writes a mark, the first of its output. Returns whether it did. It is
-    /// killed at the deadline unless it begins before.
+    /// killed at the deadline unless it begins before, or sooner where memory runs out: hooks that work are not.
     pub async fn waits(&mut self, mark: u8, deadline: Instant) -> io::Result<bool> {
         if self.rearm(deadline) {
             return Ok(false);
         }
+        self.is_first = sys::take_first(self.group.leader.as_raw()).is_ok();
         let mut first = [0];
         loop {
             self.pipes.stdout.readable().await?;
@@ -312,9 +318,11 @@ impl Running {
             || self.killed.is_some()
             || self.group.has_ended()
             || !self.is_silent()
+            || (self.is_first && sys::take_as_hooks(self.group.leader.as_raw()).is_err())
         {
             return false;
         }
+        self.is_first = false;
         let Some((_, rest)) = &mut self.pipes.stdin else {
             return false;
         };
@@ -338,6 +346,7 @@ impl Running {
         let Self {
             launch,
             mut group,
+            is_first: _,
             killed,
             pipes,
             released,
@@ -430,6 +439,7 @@ impl Running {
         };
         Ended {
             cause,
+            lacked_memory: cause == Cause::Itself && leader.as_ref().is_some_and(was_killed),
             leader,
             output_held_open,
             stderr: outputs.stderr.0.finish(),

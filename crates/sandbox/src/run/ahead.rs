@@ -2,12 +2,12 @@
 
 use std::{
     os::unix::fs::FileExt,
-    sync::Arc,
+    sync::{Arc, Weak},
     time::{Duration, Instant},
 };
 
 use bytes::Bytes;
-use tokio::time::{sleep, timeout};
+use tokio::time::{sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use hookjail_base::{
@@ -22,7 +22,7 @@ use crate::{
     HookTask, Opened, Prepared,
     program::Program,
     run::child_spec::{Execution, own_directory, variables},
-    warm::{self, Key, LIFETIME, LOADING, Unfit, Waiting, WaitingLevels},
+    warm::{self, Key, LIFETIME, LOADING, Unfit, Waiting, WaitingLevels, memory},
 };
 
 /// How long after a run its successors are started: its answer comes first.
@@ -86,35 +86,45 @@ impl Refill {
         }))
     }
 
-    /// Starts them in the background, one after another, and lets go of them when they have waited too long.
+    /// Starts them in the background, one after another.
     pub(super) fn start(mut self: Box<Self>) {
         tokio::spawn(async move {
             let starts = self.sandbox.warm.starts();
             sleep(ANSWERED).await;
-            if warm::is_memory_scarce() {
-                self.sandbox.warm.give_up();
-            }
             if warm::are_descriptors_scarce() {
                 return;
             }
             while self.missing > 0 && !starts.is_cancelled() {
+                match memory::tenths_available() {
+                    0 => {
+                        self.sandbox.warm.give_up();
+                        return;
+                    }
+                    // The next one could be too many for those that wait.
+                    1 => return,
+                    _ => {}
+                }
                 let waiting = self.sandbox.start_ahead(&self, &starts).await;
                 let (argv, waiter) = (&self.template.program.argv, self.key.waiter);
                 let unfit = waiting.as_ref().err().copied();
                 self.missing -= 1;
-                self.sandbox.warm.started(&self.key, waiting);
+                if self.sandbox.warm.started(&self.key, waiting) {
+                    tokio::spawn(expire(Arc::downgrade(&self.sandbox)));
+                }
                 match unfit {
                     None => tracing::debug!(?waiter, ?argv, "a process waits"),
                     Some(unfit) => tracing::debug!(?unfit, ?waiter, ?argv, "no process waits"),
                 }
             }
-            let sandbox = Arc::downgrade(&self.sandbox);
-            drop(self);
-            sleep(LIFETIME).await;
-            if let Some(sandbox) = sandbox.upgrade() {
-                sandbox.warm.drop_old();
-            }
         });
+    }
+}
+
+/// Lets go of what has waited too long, until nothing waits.
+async fn expire(sandbox: Weak<Confinement>) {
+    let next = || sandbox.upgrade()?.warm.expire();
+    while let Some(next) = next() {
+        sleep_until(next.into()).await;
     }
 }
 
@@ -157,42 +167,15 @@ impl Confinement {
     ///
     /// Refuses a script that has been rewritten since it was hashed: `DIGEST_MISMATCH`.
     pub(super) fn begin_warm(&self, key: &Key, task: HookTask<'_>) -> Result<Option<Begun>, Stop> {
-        // What is dropped in this loop is killed.
-        while let Some(waiting) = self.warm.take(key) {
-            let Waiting {
-                places,
-                mut released,
-                run,
-                since,
-            } = waiting;
-            let scripts = &task.program.scripts;
-            let mut suits = places.len() == scripts.len();
-            for (place, script) in places.iter().zip(scripts) {
-                suits = suits && place.suits(task, script)?;
+        while let Some((since, mut waiting)) = self.warm.take(key) {
+            let begins = hand_over(&mut waiting, since, task);
+            if matches!(begins, Ok(true)) {
+                self.warm.count_run();
+                let Waiting { released, run, .. } = waiting;
+                return Ok(Some((released, run)));
             }
-            let Start::Running(hook) = &mut released.start else {
-                continue;
-            };
-            let Some(child) = hook.as_waiting().filter(|_| suits) else {
-                continue;
-            };
-            let mut input = warm::input(&variables(task, run.directory())?);
-            input.extend_from_slice(task.stdin);
-            if !child.begin(input.into(), task.deadline) {
-                continue;
-            }
-            // Only now: what does not wait any more finds no script. It reads its input when the run is waited for.
-            for (place, script) in places.iter().zip(scripts) {
-                place.fill(script)?;
-            }
-            self.warm.count_run();
-            let now = Instant::now();
-            released.setup.released = now;
-            released.setup.evidence.push(Evidence {
-                check: "warm",
-                observed: format!("waited {} ms", now.duration_since(since).as_millis()),
-            });
-            return Ok(Some((released, run)));
+            self.warm.discard([waiting]);
+            begins?;
         }
         Ok(None)
     }
@@ -258,9 +241,45 @@ impl Confinement {
             places,
             released,
             run,
-            since: Instant::now(),
         })
     }
+}
+
+/// Hands a hook's run over to what has waited since some time. Returns whether it begins there: what waits may not suit the run,
+/// or not wait any more.
+fn hand_over(waiting: &mut Waiting, since: Instant, task: HookTask<'_>) -> Result<bool, Stop> {
+    let Waiting {
+        places,
+        released,
+        run,
+    } = waiting;
+    let scripts = &task.program.scripts;
+    let mut suits = places.len() == scripts.len();
+    for (place, script) in places.iter().zip(scripts) {
+        suits = suits && place.suits(task, script)?;
+    }
+    let Start::Running(hook) = &mut released.start else {
+        return Ok(false);
+    };
+    let Some(child) = hook.as_waiting().filter(|_| suits) else {
+        return Ok(false);
+    };
+    let mut input = warm::input(&variables(task, run.directory())?);
+    input.extend_from_slice(task.stdin);
+    if !child.begin(input.into(), task.deadline) {
+        return Ok(false);
+    }
+    // Only now: what does not wait any more finds no script. It reads its input when the run is waited for.
+    for (place, script) in places.iter().zip(scripts) {
+        place.fill(script)?;
+    }
+    let now = Instant::now();
+    released.setup.released = now;
+    released.setup.evidence.push(Evidence {
+        check: "warm",
+        observed: format!("waited {} ms", now.duration_since(since).as_millis()),
+    });
+    Ok(true)
 }
 
 /// Returns the beginning of a program's first script; what of it cannot be read is left out.

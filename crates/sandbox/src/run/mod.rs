@@ -274,6 +274,7 @@ pub struct StartedHook {
     /// Boxed: few hooks have one, and thousands may run.
     refill: Option<Box<Refill>>,
     run: Arc<RunResources>,
+    sandbox: Arc<Confinement>,
     setup: Setup,
     turn: Turn,
 }
@@ -416,6 +417,7 @@ impl StartedHook {
             mut notices,
             refill,
             run,
+            sandbox,
             setup,
             mut turn,
         } = self;
@@ -438,6 +440,11 @@ impl StartedHook {
             };
             // The tree is dead: its files are removed in the background, and another hook may start.
             drop((run, turn));
+            if let Ok(End::Ran(ran)) = &end
+                && ran.lacked_memory
+            {
+                sandbox.warm.give_up_for_memory();
+            }
             if let Some(refill) = refill {
                 refill.start();
             }
@@ -462,7 +469,7 @@ impl Confinement {
             litter: Litter::start()?,
             setups: Turns::new(at_once, at_once * 3 / 4),
             parts,
-            warm: Warm::default(),
+            warm: Warm::start(),
         })
     }
 
@@ -554,6 +561,7 @@ impl Confinement {
             notices,
             refill,
             run,
+            sandbox: Arc::clone(self),
             setup,
             turn,
         })

@@ -102,16 +102,21 @@ impl Key {
             working_dir: working_dir.transpose().ok()?,
         })
     }
+
+    /// Returns the caller's uid.
+    pub(super) const fn uid(&self) -> u32 {
+        self.caller.0
+    }
 }
 
 #[cfg(test)]
 impl Key {
-    /// Returns the key of a command, for a test.
-    pub(super) fn of_test(command: &str) -> Self {
+    /// Returns the key of a caller's command, for a test.
+    pub(super) fn of_test(uid: u32, command: &str) -> Self {
         Self {
             argv: vec![command.into()],
             backend: BackendName::LANDLOCK,
-            caller: (0, 0, Vec::new()),
+            caller: (uid, uid, Vec::new()),
             environment: BTreeMap::new(),
             executable: (PathBuf::new(), String::new(), (0, 0)),
             grants: Vec::new(),

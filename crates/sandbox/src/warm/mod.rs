@@ -7,8 +7,10 @@
 //! What waits belongs to one command with one [`Key`], and ends with its run. It is killed by its own deadline when it has waited
 //! too long.
 
+mod commands;
 mod interpreter;
 mod key;
+pub(crate) mod memory;
 mod python_modules;
 
 use std::{
@@ -26,14 +28,9 @@ use std::{
 use nix::sys::resource::{Resource, getrlimit};
 use tokio_util::sync::CancellationToken;
 
+use self::commands::Commands;
 pub(crate) use self::key::Key;
 use crate::{Released, resources::litter::RunResources, run::child_spec::ScriptPlace};
-
-/// The most interpreters that wait at once.
-const MOST: usize = 32;
-
-/// The most commands that are known.
-const MOST_COMMANDS: usize = 128;
 
 /// How long an interpreter waits.
 pub(crate) const LIFETIME: Duration = Duration::from_secs(300);
@@ -43,9 +40,6 @@ pub(crate) const LOADING: Duration = Duration::from_secs(20);
 
 /// How long none is started after a run lacked a resource that they may hold.
 const HOLD_OFF: Duration = LIFETIME;
-
-/// The part of the host's memory that must be available for anything to wait: a tenth.
-const AVAILABLE: u64 = 10;
 
 /// The files that make interpreters wait.
 const WAITERS: [(&str, &str); 2] = [
@@ -120,24 +114,13 @@ pub(crate) struct Waiting {
     pub(crate) places: Vec<ScriptPlace>,
     pub(crate) released: Released,
     pub(crate) run: Arc<RunResources>,
-    /// Since when it waits.
-    pub(crate) since: Instant,
-}
-
-/// A command for which something is to wait.
-#[derive(Debug)]
-struct Command {
-    asked: Instant,
-    key: Key,
-    starting: usize,
-    /// When it may be tried again, after one that did not come to wait.
-    unfit_until: Option<Instant>,
-    waiting: Vec<Waiting>,
 }
 
 /// What is read of the processes that wait for runs (`warm` of profiles).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WaitingLevels {
+    /// Those that were thrown away unused since the daemon's start.
+    pub discarded: u64,
     /// How many wait.
     pub processes: usize,
     /// The runs that began in one since the daemon's start.
@@ -145,10 +128,11 @@ pub struct WaitingLevels {
 }
 
 /// The warm interpreters.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Warm {
-    /// The command asked for longest ago comes first.
-    commands: Mutex<Vec<Command>>,
+    commands: Mutex<Commands<Waiting>>,
+    /// Those that waited and were thrown away.
+    discarded: AtomicU64,
     /// The runs that began in one.
     runs: AtomicU64,
     want: Mutex<Want>,
@@ -159,6 +143,8 @@ pub(crate) struct Warm {
 struct Want {
     /// When any were given up last.
     given_up: Option<Instant>,
+    /// The kernel's kills for want of memory that were seen.
+    kills: Option<u64>,
     /// When a run lacked something last.
     lacked: Option<Instant>,
     /// Ends those that are being started.
@@ -166,11 +152,22 @@ struct Want {
 }
 
 impl Warm {
-    /// Takes what has waited longest for a command with this key.
-    pub(crate) fn take(&self, key: &Key) -> Option<Waiting> {
-        let mut commands = self.lock();
-        let command = commands.iter_mut().find(|it| it.key == *key)?;
-        (!command.waiting.is_empty()).then(|| command.waiting.remove(0))
+    /// Returns none that wait.
+    pub(crate) fn start() -> Self {
+        Self {
+            commands: Mutex::new(Commands::new()),
+            discarded: AtomicU64::new(0),
+            runs: AtomicU64::new(0),
+            want: Mutex::new(Want {
+                kills: memory::kills(),
+                ..Want::default()
+            }),
+        }
+    }
+
+    /// Takes what has waited longest for a command with this key, with the time since when.
+    pub(crate) fn take(&self, key: &Key) -> Option<(Instant, Waiting)> {
+        self.lock().take(key)
     }
 
     /// Counts a run that began in what waited.
@@ -178,94 +175,55 @@ impl Warm {
         self.runs.fetch_add(1, Relaxed);
     }
 
-    /// Returns how many wait, and how many runs began in one.
+    /// Kills what waited, and counts that no run began in it.
+    pub(crate) fn discard(&self, waiting: impl IntoIterator<Item = Waiting>) {
+        let discarded = waiting.into_iter().map(drop).count();
+        self.discarded.fetch_add(discarded as u64, Relaxed);
+    }
+
+    /// Returns how many wait, how many runs began in one, and how many were thrown away.
     pub(crate) fn levels(&self) -> WaitingLevels {
         WaitingLevels {
-            processes: self.lock().iter().map(|it| it.waiting.len()).sum(),
+            discarded: self.discarded.load(Relaxed),
+            processes: self.lock().waiting(),
             runs: self.runs.load(Relaxed),
         }
     }
 
-    /// Returns how many to start now for a command with this key, of which `wanted` are to wait. They count as
-    /// being started.
-    ///
-    /// None for a command that is asked for the first time: its words may be other ones each time.
+    /// Returns how many to start now for a command with this key, of which `wanted` are to wait. They count as being started.
+    /// Those of others that make room for them are killed.
     pub(crate) fn missing(&self, key: &Key, wanted: usize) -> usize {
         let now = Instant::now();
-        let mut commands = self.lock();
-        let known = commands.iter().position(|it| it.key == *key);
-        let known = known.map(|at| commands.remove(at));
-        commands.retain(|it| now.duration_since(it.asked) < LIFETIME);
-        let is_new = known.is_none();
-        let mut command = known.unwrap_or(Command {
-            asked: now,
-            key: key.clone(),
-            starting: 0,
-            unfit_until: None,
-            waiting: Vec::new(),
-        });
-        command.asked = now;
-        let is_held_off = self.is_held_off(now);
-        let is_unfit = command.unfit_until.is_some_and(|until| now < until);
-        let starting: usize = commands.iter().map(|it| it.starting).sum();
-        let missing = if is_new || is_unfit || is_held_off {
-            0
-        } else {
-            let has = command.starting + command.waiting.len();
-            let room = MOST.saturating_sub(starting + has);
-            wanted.saturating_sub(has).min(room)
-        };
-        command.starting += missing;
-        commands.push(command);
-        if commands.len() > MOST_COMMANDS {
-            commands.remove(0);
-        }
-        // Room is made by those of the commands asked for longest ago.
-        let held = |it: &Command| it.starting + it.waiting.len();
-        let mut over = commands
-            .iter()
-            .map(held)
-            .sum::<usize>()
-            .saturating_sub(MOST);
-        for command in commands.iter_mut() {
-            let dropped = over.min(command.waiting.len());
-            command.waiting.drain(..dropped);
-            over -= dropped;
-        }
-        missing
+        let wanted = if self.is_held_off(now) { 0 } else { wanted };
+        let (starts, gone) = self.lock().ask(key, wanted, now);
+        self.discard(gone);
+        starts
     }
 
-    /// Keeps what came to wait. Where it did not, and would not the next time, no other is started for some time.
-    pub(crate) fn started(&self, key: &Key, waiting: Result<Waiting, Unfit>) {
-        let is_held_off = self.is_held_off(Instant::now());
-        let mut commands = self.lock();
-        let Some(command) = commands.iter_mut().find(|it| it.key == *key) else {
-            return;
+    /// Keeps what came to wait, and returns whether the timer is to be started. Where it did not, and would not the next time, no
+    /// other is started for some time.
+    pub(crate) fn started(&self, key: &Key, waiting: Result<Waiting, Unfit>) -> bool {
+        let now = Instant::now();
+        let (kept, given_up) = match waiting {
+            Ok(waiting) if self.is_held_off(now) => (Err(Unfit::Now), Some(waiting)),
+            waiting => (waiting, None),
         };
-        command.starting = command.starting.saturating_sub(1);
-        match waiting {
-            Ok(_) if is_held_off => {}
-            Ok(waiting) => command.waiting.push(waiting),
-            Err(Unfit::Always) => command.unfit_until = Some(Instant::now() + LIFETIME),
-            Err(Unfit::Now) => {}
-        }
+        let mut commands = self.lock();
+        let gone = commands.started(key, kept, now);
+        self.discard(given_up.into_iter().chain(gone));
+        commands.needs_timer()
     }
 
     /// Takes back that some are being started.
     pub(crate) fn not_started(&self, key: &Key, number: usize) {
-        let mut commands = self.lock();
-        if let Some(command) = commands.iter_mut().find(|it| it.key == *key) {
-            command.starting = command.starting.saturating_sub(number);
-        }
+        self.lock().not_started(key, number);
     }
 
-    /// Lets go of what has waited too long. Its own deadline has killed it.
-    pub(crate) fn drop_old(&self) {
-        let is_young = |it: &Waiting| it.since.elapsed() < LIFETIME;
-        let mut commands = self.lock();
-        commands
-            .iter_mut()
-            .for_each(|it| it.waiting.retain(is_young));
+    /// Lets go of what has waited too long: its own deadline has killed it. Returns when the timer is to wake next, if it is to.
+    pub(crate) fn expire(&self) -> Option<Instant> {
+        let (gone, next) = self.lock().expired(Instant::now());
+        self.discard(gone);
+        next
     }
 
     /// Kills all that wait or are being started, of any caller, and has none started for [`HOLD_OFF`]: a run lacks a resource
@@ -278,14 +236,24 @@ impl Warm {
         };
         starts.cancel();
         let mut commands = self.lock();
-        let held = |it: &Command| it.starting + it.waiting.len();
-        let any = commands.iter().any(|it| held(it) > 0);
-        commands.iter_mut().for_each(|it| it.waiting.clear());
+        let (any, gone) = commands.clear();
         if any {
             // Before the lock is released: another run that finds none must find when they were given up.
             self.want().given_up = Some(Instant::now());
         }
+        drop(commands);
+        self.discard(gone);
         any
+    }
+
+    /// Gives up all where the kernel has killed processes for want of memory since the last time: a run may be one that kept to its
+    /// own limit.
+    pub(crate) fn give_up_for_memory(&self) {
+        let kills = memory::kills();
+        let seen = std::mem::replace(&mut self.want().kills, kills);
+        if kills != seen && self.give_up() {
+            tracing::warn!("a hook was killed for want of memory; no process waits for some time");
+        }
     }
 
     /// Returns whether any were given up less than some time ago: their resources may not be free yet.
@@ -309,7 +277,7 @@ impl Warm {
         self.want.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Command>> {
+    fn lock(&self) -> MutexGuard<'_, Commands<Waiting>> {
         // A panic leaves at most one too few or too many.
         self.commands.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -333,47 +301,34 @@ pub(crate) fn are_descriptors_scarce() -> bool {
     }
 }
 
-/// Returns whether less than a part of the host's memory is available, or that is not known.
-pub(crate) fn is_memory_scarce() -> bool {
-    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let size = |name: &str| -> Option<u64> {
-        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
-        line.split_whitespace().next()?.parse().ok()
-    };
-    match (size("MemTotal:"), size("MemAvailable:")) {
-        (Some(total), Some(available)) => available < total / AVAILABLE,
-        _ => true,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn asked(warm: &Warm, command: &str, wanted: usize) -> usize {
-        warm.missing(&Key::of_test(command), wanted)
+        warm.missing(&Key::of_test(0, command), wanted)
     }
 
     #[test]
     fn only_a_command_that_was_asked_for_before_is_started_ahead() {
-        let warm = Warm::default();
+        let warm = Warm::start();
         assert_eq!(asked(&warm, "a", 2), 0);
         assert_eq!(asked(&warm, "b", 2), 0);
         assert_eq!(asked(&warm, "a", 2), 2);
         // They are being started.
         assert_eq!(asked(&warm, "a", 2), 0);
-        warm.started(&Key::of_test("a"), Err(Unfit::Now));
+        assert!(!warm.started(&Key::of_test(0, "a"), Err(Unfit::Now)));
         assert_eq!(asked(&warm, "a", 2), 1);
-        warm.not_started(&Key::of_test("a"), 2);
+        warm.not_started(&Key::of_test(0, "a"), 2);
         assert_eq!(asked(&warm, "a", 2), 2);
-        warm.started(&Key::of_test("a"), Err(Unfit::Always));
+        assert!(!warm.started(&Key::of_test(0, "a"), Err(Unfit::Always)));
         assert_eq!(asked(&warm, "a", 2), 0);
         assert_eq!(asked(&warm, "b", 0), 0);
     }
 
     #[test]
     fn after_a_want_those_that_are_started_end_and_none_is_started_for_some_time() {
-        let warm = Warm::default();
+        let warm = Warm::start();
         assert!(!warm.give_up(), "there is none");
         warm.want().lacked = None;
         assert_eq!(asked(&warm, "a", 2), 0);
@@ -385,24 +340,12 @@ mod tests {
 
         assert!(starts.is_cancelled());
         assert!(!warm.starts().is_cancelled());
-        warm.not_started(&Key::of_test("a"), 2);
+        warm.not_started(&Key::of_test(0, "a"), 2);
         assert!(!warm.give_up());
         assert_eq!(asked(&warm, "a", 2), 0);
         let before = |age: Duration| Instant::now().checked_sub(age).unwrap();
         warm.want().lacked = Some(before(HOLD_OFF));
         assert_eq!(asked(&warm, "a", 2), 2);
-    }
-
-    #[test]
-    fn the_commands_asked_for_longest_ago_make_room() {
-        let warm = Warm::default();
-        for number in 0..=MOST_COMMANDS {
-            assert_eq!(asked(&warm, &number.to_string(), 1), 0);
-        }
-        assert_eq!(warm.lock().len(), MOST_COMMANDS);
-        assert_eq!(asked(&warm, "0", 1), 0, "it was forgotten");
-        let known = (2..MOST_COMMANDS).map(|number| asked(&warm, &number.to_string(), 1));
-        assert_eq!(known.sum::<usize>(), MOST, "more are not started");
     }
 
     #[test]

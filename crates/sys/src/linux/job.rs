@@ -2,7 +2,7 @@
 
 use std::{
     ffi::{CStr, CString, OsString},
-    fs,
+    fs, io,
     os::{
         fd::{AsRawFd, OwnedFd, RawFd},
         unix::ffi::OsStringExt,
@@ -423,6 +423,31 @@ fn oom_score_adj_of_hooks() -> Option<&'static str> {
         Some(own.saturating_add(SOONER).min(SOONEST).to_string())
     };
     TEXT.get_or_init(read).as_deref()
+}
+
+/// Has the kernel take a hook's process before all others where memory runs out. [`take_as_hooks`] undoes that.
+///
+/// # Errors
+///
+/// The process's adjustment cannot be set, or could not be set back. It is as that of hooks then.
+pub fn take_first(pid: i32) -> io::Result<()> {
+    // An adjustment of hooks that can be set now can be set again: raising needs no right, and lowering has that of the first time.
+    take_as_hooks(pid)?;
+    fs::write(of_process(pid), SOONEST.to_string())
+}
+
+/// Has the kernel take a process as any hook where memory runs out.
+///
+/// # Errors
+///
+/// The adjustment of hooks is not known, or cannot be set.
+pub fn take_as_hooks(pid: i32) -> io::Result<()> {
+    let text = oom_score_adj_of_hooks().ok_or(io::ErrorKind::Unsupported)?;
+    fs::write(of_process(pid), text)
+}
+
+fn of_process(pid: i32) -> String {
+    format!("/proc/{pid}/oom_score_adj")
 }
 
 /// Converts a string to a C string; `None` if it holds a NUL byte.

@@ -32,7 +32,10 @@ pub use self::{
     attempt::{Attempt, Described},
     handover::{exit, kill, peer, process, receive_fds, send_fds},
     init::Init,
-    job::{Action, Canaries, Closing, IntoCgroup, Job, JobParts, Report, Step},
+    job::{
+        Action, Canaries, Closing, IntoCgroup, Job, JobParts, Report, Step, take_as_hooks,
+        take_first,
+    },
     listener::{Listener, Notification},
     memory::use_memory_in,
     misc::{

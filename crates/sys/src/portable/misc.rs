@@ -52,6 +52,24 @@ pub const fn reserve(_file: &File, _bytes: u64) -> io::Result<()> {
     Ok(())
 }
 
+/// Fails: these systems have no order in which processes are taken for want of memory.
+///
+/// # Errors
+///
+/// Always.
+pub fn take_first(_pid: i32) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Fails, like [`take_first`].
+///
+/// # Errors
+///
+/// Always.
+pub fn take_as_hooks(_pid: i32) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
 /// Fails: no file can be kept from being written here. Files that are not root's are copied.
 ///
 /// # Errors

@@ -16,7 +16,8 @@ pub use self::{
     launch::{Start, execute, inherited, kill_group, start},
     misc::{
         FileRights, become_subreaper, drop_groups, give_memory_back, keep_writers_out, peer_groups,
-        reserve, stores_change_times, switch_off_core_images, user_groups,
+        reserve, stores_change_times, switch_off_core_images, take_as_hooks, take_first,
+        user_groups,
     },
     open::{BY_NAME, locate, name_of, open_beneath, open_in_root, pipe},
     wait::{

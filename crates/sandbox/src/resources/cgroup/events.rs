@@ -15,6 +15,8 @@ pub(super) fn counter(text: &str, key: &str) -> u64 {
 pub(super) enum Telling {
     /// Processes that the kernel killed at the memory limit.
     Memory,
+    /// Times at which the memory limit kept a process from more.
+    MemoryLimit,
     /// Periods at whose end processes had to wait for the next.
     Processors,
     /// Tasks that the kernel refused.

@@ -174,6 +174,11 @@ impl Group {
         self.counted(Telling::Memory) > 0
     }
 
+    /// Returns whether it had no memory left within its own limit, and not within another.
+    fn reached_its_memory_limit(&self) -> bool {
+        self.counted(Telling::MemoryLimit) > 0
+    }
+
     /// Returns whether its processes had to wait for the end of a period because of the limit on processor time.
     pub(crate) fn was_throttled(&self) -> bool {
         self.counted(Telling::Processors) > 0
@@ -218,6 +223,7 @@ impl Group {
     fn counted(&self, telling: Telling) -> u64 {
         let (file, key) = match telling {
             Telling::Memory => ("memory.events", "oom_kill"),
+            Telling::MemoryLimit => ("memory.events", "oom"),
             Telling::Processors => ("cpu.stat", "nr_throttled"),
             Telling::Tasks => ("pids.events", "max"),
         };
@@ -265,6 +271,7 @@ impl RunningHook for Grouped {
             group.end().await;
             Ok(Ended {
                 cause: group.cause(ended.cause, ended.leader),
+                lacked_memory: ended.lacked_memory && !group.reached_its_memory_limit(),
                 ..ended
             })
         })
