@@ -210,7 +210,8 @@ fn measure(directory: &Path) -> DiskLevels {
     DiskLevels {
         oldest_record: oldest.map(|time| time.as_duration().as_secs_f64()),
         state_free: disk.map(|disk| {
-            u64::from(disk.blocks_available()).saturating_mul(u64::from(disk.fragment_size()))
+            let [blocks, size] = [disk.blocks_available(), disk.fragment_size()].map(u128::from);
+            u64::try_from(blocks.saturating_mul(size)).unwrap_or(u64::MAX)
         }),
     }
 }
