@@ -105,7 +105,7 @@ inside() {
 
   # Removed, the daemon is gone and what it knows stays; then it goes, too. Settings with its lines are named, and stay.
   as_ada mkdir -p /home/ada/.claude
-  as_ada tee /home/ada/.claude/settings.json >/tmp/bare <<<'{"hooks":{"Stop":[{"hooks":[{"type":"command","command":"true"}]}]}}'
+  runuser -u ada -- tee /home/ada/.claude/settings.json >/tmp/bare <<<'{"hooks":{"Stop":[{"hooks":[{"type":"command","command":"true"}]}]}}'
   (cd /home/ada && as_ada hookjail install claude-code --yes)
   if cmp /tmp/bare /home/ada/.claude/settings.json; then exit 1; fi
   # Her own daemon.
