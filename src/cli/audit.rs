@@ -21,7 +21,7 @@ use hookjail_journal::{
     query::{RecordFields, RecordMatcher},
     read::JournalReader,
     record::EventLine,
-    verify::{Tail, Verified, VerifyError, verify_file, verify_journal},
+    verify::{Reboot, Tail, Verified, VerifyError, verify_file, verify_journal},
 };
 
 use super::{
@@ -185,6 +185,7 @@ fn told(context: &Context, path: &Path, verified: &Verified) {
         first,
         head,
         records,
+        reboots,
         tail,
     } = verified;
     let last = first + records - 1;
@@ -193,9 +194,12 @@ fn told(context: &Context, path: &Path, verified: &Verified) {
             Tail::Noted => "noted",
             Tail::Unproven => "unproven",
         };
+        let reboot =
+            |reboot: &Reboot| json!({"missing_ms": reboot.missing_ms, "sequence": reboot.sequence});
+        let reboots: Vec<_> = reboots.iter().map(reboot).collect();
         output::json_line(&json!({
             "files": files, "first": first, "head": head, "holds": true, "last": last, "path": path,
-            "records": records, "tail": tail,
+            "reboots": reboots, "records": records, "tail": tail,
         }));
         return;
     }
@@ -214,6 +218,21 @@ fn told(context: &Context, path: &Path, verified: &Verified) {
                 "records 1 to {removed} are not there: their files were removed, as `audit.keep_files` says\n"
             ),
             Tail::Unproven => format!("records 1 to {removed} are not in this file\n"),
+        });
+    }
+    for Reboot {
+        missing_ms,
+        sequence,
+    } in reboots
+    {
+        text.push_str(&match missing_ms {
+            0 => format!(
+                "before record {sequence} the host went down under a daemon; no answered run is missing there\n"
+            ),
+            _ => format!(
+                "before record {sequence} the host went down under a daemon: records of up to {} s may be missing there\n",
+                missing_ms.div_ceil(1000)
+            ),
         });
     }
     if *tail == Tail::Unproven {

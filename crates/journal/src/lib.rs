@@ -48,6 +48,7 @@
 #![forbid(unsafe_code)]
 
 pub mod append;
+mod boot;
 pub mod chain;
 pub mod earlier;
 mod files;

@@ -507,6 +507,7 @@ mod tests {
             }),
             serde_json::json!({"record": "interrupted", "run_id": "a", "started_by": "i", "started_sequence": 1}),
             serde_json::json!({"record": "lost", "noted_hash": "h", "noted_sequence": 1}),
+            serde_json::json!({"record": "rebooted", "boot_id": "b", "missing_ms": 35000, "noted_sequence": 1}),
             serde_json::json!({"record": "torn", "bytes": 3, "text": "x"}),
         ];
         let with_chain = records.into_iter().map(|record| {

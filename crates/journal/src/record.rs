@@ -59,6 +59,8 @@ pub enum Record {
     Interrupted(Interrupted),
     /// Records are missing at what was the journal's end.
     Lost(Lost),
+    /// The host went down under a writer.
+    Rebooted(Rebooted),
     /// A run was not started.
     Refused(Box<Refused>),
     /// A run is about to start.
@@ -268,6 +270,18 @@ pub struct Lost {
         skip_serializing_if = "Option::is_none"
     )]
     pub sequence: Option<u64>,
+}
+
+/// The host went down while a writer lived: by a power cut, a crash or a reset.
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct Rebooted {
+    /// The id of the boot in which this record is written.
+    pub boot_id: String,
+    /// The longest time before the end of which records may be missing, ms. 0: each was synced before its answer.
+    pub missing_ms: u64,
+    /// The sequence of the last record that was noted, where it is missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub noted_sequence: Option<u64>,
 }
 
 /// A line that a writer left unfinished.

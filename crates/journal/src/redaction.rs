@@ -177,7 +177,7 @@ impl Record {
             }
             Self::Started(started) => each_text_of_start(started, act),
             Self::Torn(torn) => act(&mut torn.text),
-            Self::Interrupted(_) | Self::Lost(_) => {}
+            Self::Interrupted(_) | Self::Lost(_) | Self::Rebooted(_) => {}
         }
     }
 }

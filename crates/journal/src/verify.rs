@@ -10,6 +10,7 @@ use super::{
     chain::{Head, Link, MAX_LINE_BYTES},
     files::{self, Older, settled},
     head::{HeadRecord, HeadState},
+    record::Rebooted,
 };
 
 /// A verified chain.
@@ -24,8 +25,19 @@ pub struct Verified {
     pub head: String,
     /// The number of records.
     pub records: u64,
+    /// The times at which the host went down under a writer.
+    pub reboots: Vec<Reboot>,
     /// Whether truncation at the end is ruled out.
     pub tail: Tail,
+}
+
+/// A time at which the host went down under a writer.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Reboot {
+    /// The longest time before of which records may be missing, ms.
+    pub missing_ms: u64,
+    /// The sequence of the record about that.
+    pub sequence: u64,
 }
 
 /// The state of a chain's end.
@@ -258,6 +270,7 @@ struct Walk<'a> {
     /// The last line read of the current file.
     line: u64,
     noted: Option<&'a HeadRecord>,
+    reboots: Vec<Reboot>,
     records: u64,
 }
 
@@ -269,6 +282,7 @@ impl<'a> Walk<'a> {
             head: None,
             line: 0,
             noted,
+            reboots: Vec::new(),
             records: 0,
         }
     }
@@ -362,6 +376,14 @@ impl<'a> Walk<'a> {
         if link.record == "lost" {
             return Err(ChainBreak::Lost);
         }
+        if link.record == "rebooted" {
+            let rebooted: Rebooted =
+                serde_json::from_slice(line).map_err(|_| ChainBreak::Malformed)?;
+            self.reboots.push(Reboot {
+                missing_ms: rebooted.missing_ms,
+                sequence: link.sequence,
+            });
+        }
         self.first.get_or_insert(link.sequence);
         self.head = Some(link.head());
         self.records += 1;
@@ -391,6 +413,7 @@ impl<'a> Walk<'a> {
             first: self.first.unwrap_or(1),
             head: self.head.unwrap_or_else(Head::genesis).hash,
             records: self.records,
+            reboots: self.reboots,
             tail,
         }
     }

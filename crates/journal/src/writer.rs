@@ -555,7 +555,9 @@ impl WriterThread {
                 let run = refused.run_id.as_ref();
                 run.is_some_and(|run| self.open.remove(run))
             }
-            Record::Interrupted(_) | Record::Lost(_) | Record::Torn(_) => false,
+            Record::Interrupted(_) | Record::Lost(_) | Record::Rebooted(_) | Record::Torn(_) => {
+                false
+            }
         }
     }
 

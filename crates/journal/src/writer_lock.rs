@@ -3,6 +3,7 @@
 use std::{
     fs::{self, File, OpenOptions},
     io,
+    os::unix::fs::FileExt,
     path::{Path, PathBuf},
 };
 
@@ -14,21 +15,25 @@ use uuid::Uuid;
 
 use hookjail_base::util::trusted_file::{self, Untrusted};
 
+use super::boot::Boot;
+
 /// A locked mark, as writers' lock files are called: this process's own, or a dead writer's.
 ///
 /// The kernel releases the lock when its holder ends, however it ends.
 #[derive(Debug)]
 pub(super) struct WriterLock {
+    held: Flock<File>,
     id: String,
     path: PathBuf,
-    _held: Flock<File>,
 }
 
 impl WriterLock {
     /// Creates the mark of a new writer.
     ///
     /// The caller holds the journal's lock: between creation and locking, the mark looks like a dead writer's.
-    pub(super) fn make(directory: &Path) -> Result<Self, WriterLockError> {
+    ///
+    /// The mark has the id of the boot.
+    pub(super) fn make(directory: &Path, boot: Option<&Boot>) -> Result<Self, WriterLockError> {
         let id = Uuid::now_v7().to_string();
         let path = directory.join(format!("{id}.{EXTENSION}"));
         let failed = |cause| WriterLockError {
@@ -39,11 +44,26 @@ impl WriterLock {
             .map_err(failed)?;
         let held = Flock::lock(file, FlockArg::LockExclusiveNonblock)
             .map_err(|(_, errno)| failed(io::Error::from(errno).into()))?;
-        Ok(Self {
-            id,
-            path,
-            _held: held,
-        })
+        if let Some(boot) = boot {
+            let written = held.write_all_at(boot.id.as_bytes(), 0);
+            written.map_err(|error| failed(error.into()))?;
+        }
+        Ok(Self { held, id, path })
+    }
+
+    /// Returns whether the mark was made in an earlier boot than this one.
+    pub(super) fn is_before(&self, boot: &Boot) -> bool {
+        let mut written = [0; BOOT_ID_BYTES];
+        let Ok(read) = self.held.read_at(&mut written, 0) else {
+            return false;
+        };
+        let written = String::from_utf8_lossy(written.get(..read).unwrap_or_default());
+        let made = Uuid::try_parse(&self.id)
+            .ok()
+            .and_then(|id| id.get_timestamp());
+        let made = made.map_or(u64::MAX, |time| time.to_unix().0);
+        // Zeros: the file system kept the length and not the content.
+        boot.is_later_than(written.trim_matches('\0'), made)
     }
 
     /// Takes over the marks of writers that died. Only the holder of such a mark settles its runs.
@@ -60,11 +80,7 @@ impl WriterLock {
             if let Some(id) = id(&path)
                 && let Some(held) = take(&path)?
             {
-                dead.push(Self {
-                    id,
-                    path,
-                    _held: held,
-                });
+                dead.push(Self { held, id, path });
             }
         }
         Ok(dead)
@@ -110,7 +126,7 @@ fn take(path: &Path) -> Result<Option<Flock<File>>, WriterLockError> {
         path: path.to_owned(),
         cause,
     };
-    let file = match trusted_file::open(path, OpenOptions::new().write(true)) {
+    let file = match trusted_file::open(path, OpenOptions::new().read(true).write(true)) {
         Ok(file) => file,
         Err(Untrusted::Io(error)) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(cause) => return Err(failed(cause)),
@@ -121,5 +137,8 @@ fn take(path: &Path) -> Result<Option<Flock<File>>, WriterLockError> {
         Err((_, errno)) => Err(failed(io::Error::from(errno).into())),
     }
 }
+
+/// The length of a boot's id.
+const BOOT_ID_BYTES: usize = 36;
 
 const EXTENSION: &str = "lock";

@@ -29,10 +29,11 @@ use self::{
     sync::{Synced, Ticker},
 };
 use super::{
+    boot::{Boot, unsynced},
     chain::{Link, MAX_LINE_BYTES},
     files,
     read::JournalReader,
-    record::{Interrupted, Record},
+    record::{Interrupted, Rebooted, Record},
     writer_lock::{WriterLock, WriterLockError},
 };
 
@@ -102,8 +103,16 @@ impl Journal {
         )?);
         let path = dir.join(files::LIVE);
         let held = hold(&lock, &path)?;
-        let mark = WriterLock::make(&instances)?;
+        let boot = Boot::current();
+        let mark = WriterLock::make(&instances, boot.as_ref())?;
         let dead = WriterLock::take_dead(&instances)?;
+        let rebooted = boot
+            .filter(|boot| dead.iter().any(|mark| mark.is_before(boot)))
+            .map(|boot| Rebooted {
+                boot_id: boot.id,
+                missing_ms: u64::try_from(unsynced(settings.fsync).as_millis()).unwrap_or(u64::MAX),
+                noted_sequence: None,
+            });
         let state = WriterState::open(dir, mark.id(), lock, settings);
         drop(held);
 
@@ -128,7 +137,7 @@ impl Journal {
             shared,
             ticker,
         };
-        journal.shared.within(WriterState::check_end)?;
+        journal.shared.within(|state| state.check_end(rebooted))?;
         journal.shared.settle(dir, &dead)?;
         Ok(journal)
     }

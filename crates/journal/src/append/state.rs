@@ -14,7 +14,7 @@ use crate::{
     chain::{Head, Link, MAX_LINE_BYTES},
     files::{self, FileId, Older, line_start},
     head::{HeadFile, HeadRecord, HeadState},
-    record::{Lost, Record, Torn},
+    record::{Lost, Rebooted, Record, Torn},
     writer_lock::WriterLock,
 };
 use hookjail_sys as sys;
@@ -89,14 +89,14 @@ impl WriterState {
         })
     }
 
-    /// Compares the journal's end with the head file, and records what is missing.
-    pub(super) fn check_end(&mut self) -> Result<(), JournalError> {
+    /// Compares the journal's end with the head file, and records what is missing: as lost with the host, if that went down.
+    pub(super) fn check_end(&mut self, rebooted: Option<Rebooted>) -> Result<(), JournalError> {
         self.at.read_on()?;
         let older = Older::list(&self.directory)
             .map_err(|error| self.at.unusable("look for the files before", error))?;
         let first = older.first().map_or(self.at.first, |older| older.first);
         let note = self.read_note()?;
-        let lost = match &note {
+        let mut lost = match &note {
             HeadState::Said(noted) => {
                 self.oldest = noted.oldest;
                 (!self.holds(noted)?).then(|| Lost {
@@ -115,6 +115,20 @@ impl WriterState {
             }
         };
         let torn = self.take_unfinished()?;
+        if let Some(mut rebooted) = rebooted {
+            // Neither a record that was replaced nor a note that is gone is the work of a power cut.
+            let noted = lost.as_ref().and_then(|lost| lost.sequence);
+            rebooted.noted_sequence = noted.filter(|noted| *noted > self.at.head.sequence);
+            lost.take_if(|_| rebooted.noted_sequence.is_some());
+            tracing::warn!(
+                path = %self.at.path.display(),
+                last = self.at.head.sequence,
+                missing_ms = rebooted.missing_ms,
+                noted = rebooted.noted_sequence,
+                "the host went down under a daemon; records before may be missing, and this is recorded"
+            );
+            self.append(&Record::Rebooted(rebooted), write_whole)?;
+        }
         if let Some(lost) = lost {
             tracing::error!(
                 path = %self.at.path.display(),
@@ -208,7 +222,7 @@ impl WriterState {
                 }
             }
             Record::Started(started) => drop(self.open.insert(started.run_id.clone())),
-            Record::Interrupted(_) | Record::Lost(_) | Record::Torn(_) => {}
+            Record::Interrupted(_) | Record::Lost(_) | Record::Rebooted(_) | Record::Torn(_) => {}
         }
         Ok(Appended {
             hash: self.at.head.hash.clone(),

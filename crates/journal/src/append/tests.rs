@@ -14,9 +14,10 @@ use super::*;
 use crate::{
     files::Older,
     record::{
-        CommandLine, Ended, Lost, OutcomeKind, PeerLine, Refused, Started, Stream, Torn, Usage,
+        CommandLine, Ended, Lost, OutcomeKind, PeerLine, Rebooted, Refused, Started, Stream, Torn,
+        Usage,
     },
-    verify::{BrokenAt, ChainBreak, Tail, Verified, VerifyError, verify_journal},
+    verify::{BrokenAt, ChainBreak, Reboot, Tail, Verified, VerifyError, verify_journal},
 };
 
 #[test]
@@ -310,6 +311,82 @@ fn runs_already_marked_are_not_marked_again_when_the_marker_died_too() {
 
     assert_eq!(records(&dir).len(), 2);
     assert_eq!(marks(&dir), 0);
+}
+
+/// Has a directory's journal be left by a writer that died, with this in its mark.
+fn die(dir: &TempDir, mark: &str) {
+    // A time before any boot.
+    let id = "00000000-0000-7000-8000-000000000001";
+    fs::write(dir.path().join(format!("instances/{id}.lock")), mark).unwrap();
+}
+
+#[test]
+fn a_boot_under_a_writer_is_recorded_and_explains_an_end_that_is_missing() {
+    let now = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    let rebooted = |dir: &TempDir| {
+        let records = records(dir).into_iter();
+        let found = records.filter_map(|record| match record {
+            Record::Rebooted(rebooted) => Some(rebooted),
+            Record::Ended(_)
+            | Record::Interrupted(_)
+            | Record::Lost(_)
+            | Record::Refused(_)
+            | Record::Started(_)
+            | Record::Torn(_) => None,
+        });
+        found.collect::<Vec<_>>()
+    };
+    for (mark, is_earlier) in [
+        (now.trim(), false),
+        ("another", true),
+        ("", true),
+        ("\0\0", true),
+    ] {
+        for removed in [0, 2] {
+            let dir = five();
+            die(&dir, mark);
+            edit(&dir, |lines| lines.truncate(5 - removed));
+
+            drop(open(dir.path()).unwrap());
+
+            let noted_sequence = (removed > 0).then_some(5);
+            let expected = Rebooted {
+                boot_id: now.trim().to_owned(),
+                missing_ms: 35_000,
+                noted_sequence,
+            };
+            if is_earlier {
+                assert_eq!(rebooted(&dir), [expected], "{mark:?}");
+                let sequence = u64::try_from(6 - removed).unwrap();
+                let reboot = Reboot {
+                    missing_ms: 35_000,
+                    sequence,
+                };
+                assert_eq!(verify_journal(dir.path()).unwrap().reboots, [reboot]);
+            } else {
+                assert_eq!(rebooted(&dir), []);
+                assert_eq!(verify_journal(dir.path()).is_ok(), removed == 0);
+            }
+            assert_eq!(marks(&dir), 0);
+            drop(open(dir.path()).unwrap());
+            assert_eq!(rebooted(&dir).len(), usize::from(is_earlier), "again");
+        }
+    }
+}
+
+#[test]
+fn a_boot_explains_no_record_that_was_replaced() {
+    let (dir, other) = (five(), five());
+    fs::copy(path(&other), path(&dir)).unwrap();
+    die(&dir, "another");
+
+    drop(open(dir.path()).unwrap());
+
+    assert!(matches!(
+        &records(&dir)[5..],
+        [Record::Rebooted(_), Record::Lost(_)]
+    ));
+    assert_eq!(broken(&dir), (7, ChainBreak::Lost));
 }
 
 #[test]
@@ -1094,6 +1171,7 @@ fn verified(head: String, records: u64) -> Verified {
         first: 1,
         head,
         records,
+        reboots: Vec::new(),
         tail: Tail::Noted,
     }
 }
