@@ -21,6 +21,7 @@ mod judge;
 mod limits;
 mod load;
 mod operator;
+mod power;
 mod scene;
 mod signals;
 #[expect(dead_code, reason = "shared with the promises, which need more")]
@@ -32,7 +33,7 @@ mod time;
 mod witness;
 
 use std::{
-    env, fs, iter,
+    env, fs, io, iter,
     path::Path,
     pin::Pin,
     process::ExitCode,
@@ -244,11 +245,24 @@ fn main() -> ExitCode {
         })
         .with_ignored_flag(form.is_none() || (fault.needs_root && !is_root))
     });
+    let cuts = power::POLICIES.map(|policy| {
+        Trial::test(format!("the_power_is_cut::{policy}"), move || {
+            if !power::has_disks() {
+                println!("skipped: no disk in a file can be mounted here");
+                return Ok(());
+            }
+            let findings =
+                runtime()?.block_on(power::the_power_is_cut(policy, if long { 30 } else { 2 }));
+            println!("{policy}: {findings}");
+            findings.wrong().map_or(Ok(()), |wrong| Err(wrong.into()))
+        })
+        .with_ignored_flag(form.is_none() || !is_root)
+    });
     let judge = Trial::test("the_judge_sees_what_is_wrong", || {
         judge::the_judge_sees_what_is_wrong();
         Ok(())
     });
-    let trials = iter::once(judge).chain(trials).collect();
+    let trials = iter::once(judge).chain(trials).chain(cuts).collect();
     if form.is_none() && !arguments.list {
         println!("faults are played where HOOKJAIL_FAULTS says `short` or `long`");
     }
@@ -263,15 +277,19 @@ fn main() -> ExitCode {
     conclusion.exit_code()
 }
 
+fn runtime() -> io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+}
+
 /// Plays one fault on a runtime of its own, which takes all tasks of the load with it.
 fn run(fault: &Fault, long: bool) -> Result<Row, Failed> {
     if fault.needs_root {
         support::needs_root();
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()?;
+    let runtime = runtime()?;
     let row = runtime.block_on(async {
         let mut scene = Scene::new(fault, long);
         (fault.play)(&mut scene).await;

@@ -392,6 +392,6 @@ impl Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        drop(Command::new("umount").arg("-l").arg(&self.0).status());
+        drop(Command::new("umount").arg("-l").arg(&self.0).output());
     }
 }

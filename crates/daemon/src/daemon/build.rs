@@ -136,6 +136,7 @@ impl Assembly {
         ))?;
         // Files made here are private unless a mode is given; a hook's umask is set in the child.
         nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o077));
+        sys::keep_little_memory();
         sys::switch_off_core_images().map_err(AssemblyError::new("switch off core images"))?;
         sys::ignore_file_size_signal().map_err(AssemblyError::new("ignore SIGXFSZ"))?;
         sys::become_subreaper().map_err(AssemblyError::new("become the reaper of orphans"))?;

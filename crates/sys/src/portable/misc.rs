@@ -79,6 +79,9 @@ pub fn keep_writers_out(_file: &File) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
+/// Leaves how much freed memory is kept to the allocator.
+pub const fn keep_little_memory() {}
+
 /// Leaves returning freed memory to the allocator.
 pub const fn give_memory_back() {}
 
