@@ -49,6 +49,7 @@
 
 pub mod append;
 pub mod chain;
+mod counted;
 pub mod earlier;
 mod files;
 mod head;
