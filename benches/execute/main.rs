@@ -615,7 +615,6 @@ fn bloat(
             hurry: CancellationToken::new(),
             configured: std::sync::Arc::default(),
             valve: std::sync::Arc::new(Valve::new(0, OnLimit::Warn)),
-            confirmed: true,
             drain: config.server.drain.0,
             limits: WireLimits {
                 event_bytes: config.hooks.event_bytes(),
