@@ -837,7 +837,7 @@ mod tests {
             it["record"] == "refused" && it["run_id"] == "announced" && it["count"].is_null()
         };
         assert_eq!(whole.iter().filter(is_end).count(), 1);
-        // What is counted is written at the end, too.
+        // Counts are written at the end, too.
         drop(writer);
         let (refusals, written) = stands_for(&records(directory.path()));
         assert_eq!(refusals, 1001);

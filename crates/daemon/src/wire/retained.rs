@@ -83,7 +83,7 @@ struct RetainedEntry<R> {
     kept: Kept<R>,
 }
 
-/// What is kept of a request.
+/// The part of a request that is kept.
 #[derive(Clone, Debug)]
 enum Kept<R> {
     /// Its answer, encoded.
@@ -105,7 +105,7 @@ struct KeptRefusal {
 }
 
 impl<R: Message> Kept<R> {
-    /// Returns what is to be kept of a reply, if its hook ran; otherwise the request may be repeated.
+    /// Returns the part of a reply to keep, if its hook ran; otherwise the request may be repeated.
     fn of(reply: &Reply<R>) -> Option<Self> {
         match reply {
             Ok(response) => Some(Self::Answer(response.encode_to_vec().into())),
@@ -375,7 +375,7 @@ impl<R> Entries<R> {
         true
     }
 
-    /// Replaces what is kept of a request, whose run is over.
+    /// Replaces the kept part of a request whose run is over.
     fn replace(&mut self, key: &CallerKey, kept: Kept<R>) {
         if let Some(entry) = self.by_key.get_mut(key) {
             entry.guard = Weak::new();
@@ -638,6 +638,7 @@ mod tests {
     /// Fills the memory in a process of its own: other tests need memory, too.
     #[cfg(target_os = "linux")]
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "the test starts itself")]
     fn kept_answers_take_no_more_memory_than_is_said() {
         if std::env::var_os(MEASURED).is_none() {
             let test = "wire::retained::tests::kept_answers_take_no_more_memory_than_is_said";
