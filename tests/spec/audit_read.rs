@@ -163,6 +163,28 @@ async fn a_journal_of_several_files_is_read_and_verified_as_one() {
 }
 
 #[tokio::test]
+async fn records_that_are_young_stay_in_the_journal() {
+    let daemon = Daemon::with(Setup {
+        config: "[audit]\nrotate_bytes = \"64KiB\"\nkeep_files = 1\nkeep_days = 1\n".to_owned(),
+        ..Setup::default()
+    })
+    .await;
+    let long = "x".repeat(30_000);
+    for _ in 0..8 {
+        daemon.run(hook(["/bin/true", &long])).await.unwrap();
+    }
+
+    let (_, told) = verify(&daemon, &[]);
+
+    let told = told.json();
+    assert_eq!((&told["first"], &told["last"]), (&json!(1), &json!(16)));
+    assert!(told["files"].as_u64().unwrap() > 3, "{told}");
+    let log = daemon.log();
+    let warnings = log.matches("the journal keeps more files than `audit.keep_files`");
+    assert_eq!(warnings.count(), 1, "{log}");
+}
+
+#[tokio::test]
 async fn queries_find_the_same_in_the_files_and_at_the_daemon() {
     let daemon = Daemon::start().await;
     let mut guard = sh("strict", "exit 3");

@@ -6,7 +6,7 @@ use hookjail::pb;
 use hookjail_journal::verify::{ChainBreak, VerifyError, verify_file};
 use serde_json::json;
 use sha2::{Digest, Sha256};
-use tokio::time::timeout;
+use tokio::{task::JoinSet, time::timeout};
 use tonic::Code;
 use tonic_types::StatusExt;
 
@@ -169,6 +169,43 @@ async fn refusals_are_written_down_with_their_reason() {
         )
     );
     assert_eq!(record["command"]["argv"], json!(["/bin/sh", "-c", "true"]));
+}
+
+#[tokio::test]
+async fn many_refusals_of_a_caller_are_counted_and_runs_are_not() {
+    let daemon = Daemon::start().await;
+    let asked = 400;
+    let mut calls = JoinSet::new();
+    for _ in 0..asked {
+        let mut client = daemon.client();
+        calls.spawn(async move { client.execute(sh("no-such", "true")).await });
+    }
+    while let Some(answer) = calls.join_next().await {
+        assert_eq!(reason(&answer.unwrap().unwrap_err()), "PROFILE_UNKNOWN");
+    }
+    let ran = daemon.run(hook(["/bin/true"])).await;
+    ran.unwrap();
+
+    let counts = || -> Vec<u64> {
+        let journal = daemon.journal();
+        let refused = journal
+            .iter()
+            .filter(|it| it["reason"] == "PROFILE_UNKNOWN");
+        let count = |record: &serde_json::Value| record["count"].as_u64().unwrap_or(1);
+        refused.map(count).collect()
+    };
+    until("the records of all", || {
+        counts().iter().sum::<u64>() >= asked
+    })
+    .await;
+    let counts = counts();
+    assert_eq!(counts.iter().sum::<u64>(), asked);
+    assert!(counts.iter().any(|count| *count > 1), "{counts:?}");
+    assert!(counts.len() >= 100, "{counts:?}");
+    let records = daemon.records();
+    let runs = records.iter().filter(|kind| *kind != "refused");
+    assert_eq!(runs.collect::<Vec<_>>(), ["started", "ended"]);
+    assert_verifies(daemon.path());
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! Interpreters that were started ahead: a hook is faster by them, and nothing else is different.
 
+#![expect(clippy::print_stdout, reason = "says why a part is left out")]
 #![expect(
     clippy::disallowed_methods,
     reason = "tests start the command line, never a hook"

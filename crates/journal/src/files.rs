@@ -45,6 +45,14 @@ impl Older {
         found.sort();
         Ok(found)
     }
+
+    /// Returns the time of the file's last record, unchecked. `None`: the last line has none.
+    pub(super) fn newest_time(&self) -> io::Result<Option<String>> {
+        let file = File::open(&self.path)?;
+        let end = file.metadata()?.len();
+        let start = line_start(&file, 0, end.saturating_sub(1))?;
+        time_claimed(&file, start)
+    }
 }
 
 /// Parses the first record's number from a rotated file's name. Other names yield none.

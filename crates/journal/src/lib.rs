@@ -50,6 +50,7 @@
 pub mod append;
 mod boot;
 pub mod chain;
+mod counted;
 pub mod earlier;
 mod files;
 mod head;

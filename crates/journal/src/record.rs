@@ -206,8 +206,7 @@ pub struct Refused {
     /// Present where the hook's program was executed all the same.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub released: bool,
-    /// How many refusals of this caller it stands for, where a caller that may ask for nothing asked often within a second;
-    /// absent: one.
+    /// How many refusals of this uid for this reason it stands for, where many came within a second; absent: one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
     /// The description of the failure.

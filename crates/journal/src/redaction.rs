@@ -53,6 +53,13 @@ impl Redaction {
         }
     }
 
+    /// Redacts the record of a refusal.
+    pub fn clean_refusal(&self, refused: &mut record::Refused) {
+        if !self.redactor.is_empty() {
+            each_text_of_refusal(refused, |text| self.redactor.clean(text));
+        }
+    }
+
     /// Returns as much of an event as is kept.
     pub fn event(&self, event: &[u8]) -> Option<CapturedText> {
         self.capture.event.then(|| self.kept(event, false))
@@ -147,39 +154,42 @@ impl Record {
                 let values = fields.chain(measures.values_mut());
                 values.for_each(|value| each_string(value, &mut act));
             }
-            Self::Refused(refused) => {
-                let record::Refused {
-                    command,
-                    contract: _,
-                    count: _,
-                    hook,
-                    killed_by: _,
-                    message,
-                    peer: _,
-                    point,
-                    profile,
-                    reason: _,
-                    released: _,
-                    request_id,
-                    run_id: _,
-                    session,
-                    trace,
-                    workspace,
-                } = &mut **refused;
-                let command = command.iter_mut().flat_map(|command| &mut command.argv);
-                [hook, message, point, request_id, session]
-                    .into_iter()
-                    .chain(profile)
-                    .chain(trace)
-                    .chain(workspace)
-                    .chain(command)
-                    .for_each(act);
-            }
+            Self::Refused(refused) => each_text_of_refusal(refused, act),
             Self::Started(started) => each_text_of_start(started, act),
             Self::Torn(torn) => act(&mut torn.text),
             Self::Interrupted(_) | Self::Lost(_) | Self::Rebooted(_) => {}
         }
     }
+}
+
+/// Goes through the texts of a refusal's record that its caller wrote, and the message.
+fn each_text_of_refusal(refused: &mut record::Refused, act: impl FnMut(&mut String)) {
+    let record::Refused {
+        command,
+        contract: _,
+        count: _,
+        hook,
+        killed_by: _,
+        message,
+        peer: _,
+        point,
+        profile,
+        reason: _,
+        released: _,
+        request_id,
+        run_id: _,
+        session,
+        trace,
+        workspace,
+    } = refused;
+    let command = command.iter_mut().flat_map(|command| &mut command.argv);
+    [hook, message, point, request_id, session]
+        .into_iter()
+        .chain(profile)
+        .chain(trace)
+        .chain(workspace)
+        .chain(command)
+        .for_each(act);
 }
 
 /// Goes through the texts of a start record that a hook's caller wrote.

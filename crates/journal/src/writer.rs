@@ -22,7 +22,8 @@ use hookjail_base::refusal::chain;
 
 use super::{
     append::{Appended, Journal, JournalError},
-    record::{Record, Started},
+    counted::{Counted, RefusalPlace},
+    record::{Record, Refused, Started},
 };
 
 /// The most starts and refusals in the queue; more wait for room. End records need none: their number is bounded by the
@@ -59,6 +60,12 @@ impl StartRecorded {
         &self.0
     }
 }
+
+/// Proof that a refusal's record is in the journal, or that the writer has counted it in one that it writes within a second.
+///
+/// Only [`Writer::refusal`] makes one.
+#[derive(Debug)]
+pub struct RefusalRecorded(());
 
 /// The journal's writer.
 #[derive(Debug)]
@@ -192,13 +199,44 @@ struct QueuedRecord {
     /// Whether the record is dropped if its caller no longer waits.
     revocable: bool,
     _room: Option<OwnedSemaphorePermit>,
-    written: oneshot::Sender<Result<Appended, Unwritten>>,
+    written: Reply,
+}
+
+/// The other end of a record's submission.
+#[derive(Debug)]
+enum Reply {
+    /// That of a start or an end, which has a record of its own.
+    Position(oneshot::Sender<Result<Appended, Unwritten>>),
+    /// That of a refusal.
+    Refusal(oneshot::Sender<Result<RefusalRecorded, Unwritten>>),
+}
+
+impl Reply {
+    /// Sends a record's result. The caller may be gone.
+    fn send(self, result: Result<Appended, Unwritten>) {
+        match self {
+            Self::Position(caller) => drop(caller.send(result)),
+            Self::Refusal(caller) => drop(caller.send(result.map(|_| RefusalRecorded(())))),
+        }
+    }
+
+    fn is_closed(&self) -> bool {
+        match self {
+            Self::Position(caller) => caller.is_closed(),
+            Self::Refusal(caller) => caller.is_closed(),
+        }
+    }
 }
 
 impl QueuedRecord {
     /// Returns whether the record is still to be written; `runs`: whether runs may start.
     fn is_wanted(&self, runs: bool) -> bool {
         !self.revocable || (runs && !self.written.is_closed())
+    }
+
+    /// Returns whether it is the start of a run.
+    fn starts(&self, run: &str) -> bool {
+        matches!(&self.record, Record::Started(started) if started.run_id == run)
     }
 }
 
@@ -216,6 +254,7 @@ impl Writer {
         let progress = Arc::new(Progress(Mutex::new(Step::Idle(Instant::now()))));
         let tally = Arc::<Tally>::default();
         let mut thread = WriterThread {
+            counted: Counted::default(),
             journal,
             late: VecDeque::new(),
             open: HashSet::new(),
@@ -321,9 +360,23 @@ impl Writer {
     }
 
     /// Writes a refusal. Once there is room, the record is written even if the future is dropped.
-    pub async fn refusal(&self, record: Record) -> Result<Appended, Unwritten> {
+    ///
+    /// Of a uid's many refusals the first are written, and the others counted: one record a second has the number of each reason.
+    /// One that ends a run whose start is recorded is always written.
+    ///
+    /// # Errors
+    ///
+    /// Fails where the record cannot be written.
+    pub async fn refusal(&self, record: Box<Refused>) -> Result<RefusalRecorded, Unwritten> {
         let room = self.room().await?;
-        self.write(record, false, Some(room)).await
+        let (written, done) = oneshot::channel();
+        self.submit(QueuedRecord {
+            record: Record::Refused(record),
+            revocable: false,
+            _room: Some(room),
+            written: Reply::Refusal(written),
+        })?;
+        done.await.map_err(|_| gone())?
     }
 
     async fn room(&self) -> Result<OwnedSemaphorePermit, Unwritten> {
@@ -338,15 +391,18 @@ impl Writer {
         room: Option<OwnedSemaphorePermit>,
     ) -> Result<Appended, Unwritten> {
         let (written, done) = oneshot::channel();
-        let entry = QueuedRecord {
+        self.submit(QueuedRecord {
             record,
             revocable,
             _room: room,
-            written,
-        };
-        let queue = self.queue.as_ref().ok_or_else(gone)?;
-        queue.send(Queued::Record(entry)).map_err(|_| gone())?;
+            written: Reply::Position(written),
+        })?;
         done.await.map_err(|_| gone())?
+    }
+
+    fn submit(&self, entry: QueuedRecord) -> Result<(), Unwritten> {
+        let queue = self.queue.as_ref().ok_or_else(gone)?;
+        queue.send(Queued::Record(entry)).map_err(|_| gone())
     }
 }
 
@@ -421,9 +477,11 @@ impl Teller {
 
 /// State of the writer thread.
 struct WriterThread {
+    /// The refusals that are counted, and whose count is not written yet.
+    counted: Counted,
     journal: Journal,
-    /// End records that could not be written yet, the oldest first. No run is started meanwhile, so the concurrent
-    /// hooks bound their number.
+    /// End records and counts of refusals that could not be written yet, the oldest first. No run is started and no count written
+    /// meanwhile, so the concurrent hooks bound their number.
     late: VecDeque<Record>,
     /// Runs whose start was written and whose end was not submitted yet.
     open: HashSet<String>,
@@ -438,11 +496,13 @@ impl WriterThread {
         let mut group = Vec::with_capacity(MAX_GROUP);
         let mut retry = Instant::now();
         loop {
-            let first = if self.tell.waits() {
-                entries.recv_timeout(retry.saturating_duration_since(Instant::now()))
-            } else {
+            let waits = self.tell.waits();
+            if !waits {
                 retry = Instant::now() + RETRY_INTERVAL;
-                entries.recv().map_err(RecvTimeoutError::from)
+            }
+            let first = match waits.then_some(retry).or_else(|| self.counts_due()) {
+                Some(next) => entries.recv_timeout(next.saturating_duration_since(Instant::now())),
+                None => entries.recv().map_err(RecvTimeoutError::from),
             };
             self.progress.set(Step::Working(Instant::now()));
             match first {
@@ -451,7 +511,7 @@ impl WriterThread {
                     let mut tries = Vec::new();
                     for entry in std::iter::once(first).chain(further) {
                         match entry {
-                            Queued::Record(record) => group.push(record),
+                            Queued::Record(record) => group.extend(self.count(record, &group)),
                             Queued::Try(done) => tries.push(done),
                         }
                     }
@@ -465,13 +525,67 @@ impl WriterThread {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
+            if self.counts_due().is_some_and(|due| Instant::now() >= due) {
+                self.write_counted();
+            }
             if Instant::now() >= retry {
                 self.write_late();
                 retry = Instant::now() + RETRY_INTERVAL;
             }
             self.progress.set(Step::Idle(Instant::now()));
         }
+        self.write_counted();
         self.write_late();
+    }
+
+    /// Counts and answers a refusal that needs no record of its own. Returns any other entry.
+    ///
+    /// `group`: the entries before it that are not written yet.
+    fn count(&mut self, entry: QueuedRecord, group: &[QueuedRecord]) -> Option<QueuedRecord> {
+        let QueuedRecord {
+            record: Record::Refused(refused),
+            written: Reply::Refusal(_),
+            ..
+        } = &entry
+        else {
+            return Some(entry);
+        };
+        let is_open =
+            |run: &String| self.open.contains(run) || group.iter().any(|entry| entry.starts(run));
+        let announced = refused.run_id.as_ref().is_some_and(is_open);
+        match self.counted.place(refused, announced, Instant::now()) {
+            RefusalPlace::Own => return Some(entry),
+            RefusalPlace::Counted => {}
+        }
+        if let Reply::Refusal(caller) = entry.written {
+            // Where records cannot be written, the count may never be.
+            let counted = self.tell.runs().then_some(RefusalRecorded(()));
+            // The caller may be gone.
+            caller.send(counted.ok_or_else(|| self.unwritten())).ok();
+        }
+        None
+    }
+
+    /// Returns when the counts of refusals are due, unless nothing can be written.
+    fn counts_due(&self) -> Option<Instant> {
+        self.counted.due().filter(|_| self.tell.runs())
+    }
+
+    /// Writes the counts of refusals. Those that cannot be written are late, and prevent runs like an end record.
+    fn write_counted(&mut self) {
+        for refused in self.counted.take() {
+            let record = Record::Refused(Box::new(refused));
+            let appended = self.journal.append(&record);
+            self.tally.count(&appended);
+            if let Err(error) = appended {
+                let why = chain(&error);
+                self.stop_runs(
+                    &error,
+                    format!("a count of refusals could not be written: {why}"),
+                );
+                self.late.push_back(record);
+            }
+        }
     }
 
     /// Writes a group of records, and sends each its result.
@@ -505,7 +619,7 @@ impl WriterThread {
             match wanted.then(|| appended.next()).flatten() {
                 Some(result) => self.answer(entry, result),
                 // The start of a run, withheld while a problem prevents runs or because its caller is gone.
-                None => drop(entry.written.send(Err(self.unwritten()))),
+                None => entry.written.send(Err(self.unwritten())),
             }
         }
     }
@@ -534,8 +648,7 @@ impl WriterThread {
             }
             Unwritten(why)
         });
-        // The caller may be gone.
-        written.send(result).ok();
+        written.send(result);
     }
 
     /// Tracks the open runs. Returns whether a record ends one, as the refusal of an announced run does.
@@ -623,7 +736,19 @@ mod tests {
             record,
             revocable: false,
             _room: None,
-            written: oneshot::channel().0,
+            written: Reply::Position(oneshot::channel().0),
+        }
+    }
+
+    fn thread_of(directory: &Path, tell: Teller) -> WriterThread {
+        WriterThread {
+            counted: Counted::default(),
+            journal: Journal::open(directory, crate::append::Settings::default()).unwrap(),
+            late: VecDeque::new(),
+            open: HashSet::new(),
+            progress: Arc::new(Progress(Mutex::new(Step::Idle(Instant::now())))),
+            tally: Arc::default(),
+            tell,
         }
     }
 
@@ -631,14 +756,7 @@ mod tests {
     fn a_refusal_that_ends_a_run_is_written_once_it_can_be_and_no_other() {
         let directory = tempdir().unwrap();
         let (tell, problem) = Teller::new();
-        let mut thread = WriterThread {
-            journal: Journal::open(directory.path(), crate::append::Settings::default()).unwrap(),
-            late: VecDeque::new(),
-            open: HashSet::new(),
-            progress: Arc::new(Progress(Mutex::new(Step::Idle(Instant::now())))),
-            tally: Arc::default(),
-            tell,
-        };
+        let mut thread = thread_of(directory.path(), tell);
         let full = || {
             Err(JournalError::Unusable {
                 doing: "lock",
@@ -676,5 +794,115 @@ mod tests {
         assert_eq!(kinds, ["started", "refused"]);
         assert_eq!(records[1]["run_id"], "announced");
         assert!(thread.open.is_empty());
+    }
+
+    fn refusal_of(record: Record) -> Box<Refused> {
+        let Record::Refused(refused) = record else {
+            panic!("no refusal: {record:?}")
+        };
+        refused
+    }
+
+    fn records(directory: &Path) -> Vec<serde_json::Value> {
+        let text = std::fs::read_to_string(directory.join("journal.jsonl")).unwrap();
+        let record = |line| serde_json::from_str(line).unwrap();
+        text.lines().map(record).collect()
+    }
+
+    /// The number of refusals for which these records stand, and of these records.
+    fn stands_for(records: &[serde_json::Value]) -> (u64, usize) {
+        let refused = records.iter().filter(|it| it["record"] == "refused");
+        let counts: Vec<_> = refused
+            .map(|it| it["count"].as_u64().unwrap_or(1))
+            .collect();
+        (counts.iter().sum(), counts.len())
+    }
+
+    #[tokio::test]
+    async fn many_refusals_are_few_records_and_none_is_left_out() {
+        let directory = tempdir().unwrap();
+        let journal = Journal::open(directory.path(), crate::append::Settings::default()).unwrap();
+        let writer = Writer::start(journal).unwrap();
+        for _ in 0..1000 {
+            let answered = writer.refusal(refusal_of(refused("no"))).await;
+            answered.unwrap();
+        }
+        let Record::Started(started) = started("announced") else {
+            panic!("no start")
+        };
+        writer.start_of_run(started).await.unwrap();
+        // Its start has one end, whatever the rate.
+        let end = writer.refusal(refusal_of(refused_run("announced"))).await;
+        end.unwrap();
+        let whole = records(directory.path());
+        let is_end = |it: &&serde_json::Value| {
+            it["record"] == "refused" && it["run_id"] == "announced" && it["count"].is_null()
+        };
+        assert_eq!(whole.iter().filter(is_end).count(), 1);
+        // Counts are written at the end, too.
+        drop(writer);
+        let (refusals, written) = stands_for(&records(directory.path()));
+        assert_eq!(refusals, 1001);
+        assert!((102..=300).contains(&written), "{written}");
+    }
+
+    #[tokio::test]
+    async fn a_count_is_written_within_a_second() {
+        let directory = tempdir().unwrap();
+        let journal = Journal::open(directory.path(), crate::append::Settings::default()).unwrap();
+        let writer = Writer::start(journal).unwrap();
+        for _ in 0..300 {
+            let answered = writer.refusal(refusal_of(refused("no"))).await;
+            answered.unwrap();
+        }
+        let late = Instant::now() + Duration::from_secs(10);
+        while stands_for(&records(directory.path())).0 < 300 {
+            assert!(Instant::now() < late, "no count");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        drop(writer);
+        assert_eq!(stands_for(&records(directory.path())).0, 300);
+    }
+
+    #[test]
+    fn a_start_in_the_same_group_keeps_its_refusal() {
+        let directory = tempdir().unwrap();
+        let mut thread = thread_of(directory.path(), Teller::new().0);
+        let refusal = |record| QueuedRecord {
+            written: Reply::Refusal(oneshot::channel().0),
+            ..entry(record)
+        };
+        while thread.count(refusal(refused("no")), &[]).is_some() {}
+        let group = [entry(started("announced"))];
+        let end = || refusal(refused_run("announced"));
+        assert!(thread.count(end(), &group).is_some());
+        assert!(thread.count(end(), &[]).is_none());
+    }
+
+    #[test]
+    fn nothing_is_answered_as_counted_while_records_cannot_be_written() {
+        let directory = tempdir().unwrap();
+        let mut thread = thread_of(directory.path(), Teller::new().0);
+        let ask = |thread: &mut WriterThread| {
+            let (written, mut answer) = oneshot::channel();
+            let entry = QueuedRecord {
+                written: Reply::Refusal(written),
+                ..entry(refused("no"))
+            };
+            let own = thread.count(entry, &[]);
+            (own.is_some(), answer.try_recv().map(|it| it.is_ok()))
+        };
+        while ask(&mut thread).0 {}
+        assert_eq!(ask(&mut thread), (false, Ok(true)));
+        thread.tell.stop(Problem {
+            kind: ProblemKind::Failing,
+            why: "full".to_owned(),
+        });
+        assert_eq!(ask(&mut thread), (false, Ok(false)));
+        assert_eq!(thread.counts_due(), None);
+        thread.write_late();
+        assert!(thread.counts_due().is_some());
+        thread.write_counted();
+        assert_eq!(stands_for(&records(directory.path())), (3, 1));
     }
 }

@@ -24,12 +24,18 @@ const FSYNC_EVERY: RangeInclusive<Duration> = Duration::from_millis(10)..=Durati
 /// The range of sizes of a journal's file.
 const ROTATE_BYTES: RangeInclusive<u64> = (64 << 10)..=(1 << 40);
 
+/// Returns a number of days as a duration.
+const fn days(days: u32) -> Duration {
+    Duration::from_secs(24 * 60 * 60).saturating_mul(days)
+}
+
 impl AuditEntry {
     /// Returns the settings of the journal.
     pub(crate) const fn settings(&self) -> Settings {
         Settings {
             fsync: self.fsync,
             keep_files: self.keep_files,
+            keep_younger: days(self.keep_days),
             rotate_bytes: self.rotate_bytes.0,
         }
     }

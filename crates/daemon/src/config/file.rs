@@ -94,6 +94,8 @@ pub(crate) struct AuditEntry {
     )]
     #[schemars(with = "String")]
     pub(crate) fsync: Fsync,
+    /// The age in days of its newest record below which no older file is removed; 0 = files of any age are.
+    pub(crate) keep_days: u32,
     /// The number of older files that are kept; 0 = all.
     pub(crate) keep_files: usize,
     /// The size at which a file is rotated: 64 KiB to 1 TiB.
@@ -108,12 +110,14 @@ impl Default for AuditEntry {
         let Settings {
             fsync,
             keep_files,
+            keep_younger: _,
             rotate_bytes,
         } = Settings::default();
         Self {
             capture: Vec::new(),
             capture_max: Size(4 * 1024),
             fsync,
+            keep_days: 0,
             keep_files,
             readers: Vec::new(),
             rotate_bytes: Size(rotate_bytes),

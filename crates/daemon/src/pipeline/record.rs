@@ -21,7 +21,7 @@ use hookjail_journal::{
     chain::sha256,
     earlier::Earlier,
     record::{self, Record},
-    writer::{Tally, Writer},
+    writer::{RefusalRecorded, Tally, Writer},
 };
 use hookjail_sandbox::{End, EndedHook};
 
@@ -59,7 +59,7 @@ const LATE_RECORD_TIMEOUT: Duration = Duration::from_secs(1);
 /// The reason of a fault, as records and spans spell it.
 const FAULT: &str = "FAULT";
 
-/// An answer whose record is written.
+/// An answer whose record is written, or that is counted in one which the journal's thread writes within a second.
 ///
 /// Only `Audit::end` and `Audit::refuse` make one, so an answer cannot be given unaudited.
 #[derive(Debug)]
@@ -382,7 +382,7 @@ impl Audit {
         Some((Arc::clone(trace), facts))
     }
 
-    /// Writes the record of a request that was not run, with the reason.
+    /// Records a request that was not run, with the reason. Of one uid's many some are counted together.
     pub(crate) async fn refuse(&self, about: About, stop: Stop) -> Recorded {
         traces::reach(about.trace.as_ref(), Stage::Record);
         let traced = about.trace.clone().filter(|trace| trace.is_recorded());
@@ -426,7 +426,7 @@ impl Audit {
             until,
             workspace,
         } = about;
-        let mut record = Record::Refused(Box::new(record::Refused {
+        let mut record = Box::new(record::Refused {
             command,
             contract: contract.to_owned(),
             count,
@@ -443,11 +443,9 @@ impl Audit {
             session,
             trace: trace.as_ref().map(trace_id),
             workspace,
-        }));
-        redaction.clean(&mut record);
-        if let Record::Refused(refused) = &mut record {
-            refused.cut();
-        }
+        });
+        redaction.clean_refusal(&mut record);
+        record.cut();
         // A refusal that says that the hook was released must keep saying so.
         let released = matches!(&answer, Answer::Refusal(refusal) if refusal.is_released());
         let unrecorded = |why: &str| {
@@ -459,7 +457,7 @@ impl Audit {
             })
         };
         let answer = match timeout(self.patience(until), self.writer.refusal(record)).await {
-            Ok(Ok(_)) => answer,
+            Ok(Ok(RefusalRecorded { .. })) => answer,
             Ok(Err(why)) => unrecorded(&why.to_string()),
             Err(_) => unrecorded(&waits()),
         };

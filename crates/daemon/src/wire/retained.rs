@@ -1,6 +1,7 @@
 //! Retains answers by idempotency key: a repeated request is answered, not run, again.
 //!
-//! Where an answer has no room, its id alone is kept: the hook does not run again, though its result is lost.
+//! Answers are kept as encoded: decoded ones take several times as much. Where an answer has no room, its id alone is kept: the hook does
+//! not run again, though its result is lost.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -8,11 +9,12 @@ use std::{
     time::Instant,
 };
 
+use bytes::Bytes;
 use prost::Message;
 use sha2::{Digest, Sha256};
 use tokio::sync::watch;
 use tokio_util::sync::DropGuard;
-use tonic::Status;
+use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
 use hookjail_proto as pb;
@@ -28,8 +30,11 @@ use super::status;
 /// The most bytes of retained answers, divided among the uids of their callers.
 const MAX_BYTES: usize = 64 * 1024 * 1024;
 
-/// An answer's memory beside its own bytes: its id, and its table entries.
-const OVERHEAD_BYTES: usize = 512;
+/// An answer's memory beside its own bytes: its table entries, in tables that are half empty, and the allocator's part.
+const OVERHEAD_BYTES: usize = 768;
+
+/// The number of copies of an id.
+const ID_COPIES: usize = 3;
 
 /// The largest answer for which older ids are dropped, bytes.
 const SMALL_REPLY_BYTES: usize = 64 * 1024;
@@ -75,7 +80,76 @@ struct RetainedEntry<R> {
     fingerprint: [u8; 32],
     /// Ends the run when the last client that waits for the answer drops it.
     guard: Weak<DropGuard>,
-    reply: watch::Receiver<Option<Reply<R>>>,
+    kept: Kept<R>,
+}
+
+/// The part of a request that is kept.
+#[derive(Clone, Debug)]
+enum Kept<R> {
+    /// Its answer, encoded.
+    Answer(Bytes),
+    /// Nothing, but that it ran.
+    Gone,
+    /// The refusal of one whose hook was released.
+    Refusal(Box<KeptRefusal>),
+    /// The place at which its answer will be: it runs.
+    Running(watch::Receiver<Option<Reply<R>>>),
+}
+
+/// The parts of a status that a client gets.
+#[derive(Clone, Debug)]
+struct KeptRefusal {
+    code: Code,
+    details: Box<[u8]>,
+    message: Box<str>,
+}
+
+impl<R: Message> Kept<R> {
+    /// Returns the part of a reply to keep, if its hook ran; otherwise the request may be repeated.
+    fn of(reply: &Reply<R>) -> Option<Self> {
+        match reply {
+            Ok(response) => Some(Self::Answer(response.encode_to_vec().into())),
+            Err(status) => says_released(status).then(|| {
+                Self::Refusal(Box::new(KeptRefusal {
+                    code: status.code(),
+                    details: status.details().into(),
+                    message: status.message().into(),
+                }))
+            }),
+        }
+    }
+}
+
+impl<R> Kept<R> {
+    /// Returns the memory of its own, bytes.
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Answer(encoded) => encoded.len(),
+            Self::Refusal(refusal) => refusal.details.len() + refusal.message.len(),
+            Self::Gone | Self::Running(_) => 0,
+        }
+    }
+}
+
+impl<R: Message + Default> Kept<R> {
+    /// Returns the reply, now or once the run is over.
+    fn reply(self, id: &str) -> watch::Receiver<Option<Reply<R>>> {
+        let reply = match self {
+            // Cannot fail: this program encoded it.
+            Self::Answer(encoded) => R::decode(encoded).map_err(|_| gone(id)),
+            Self::Gone => Err(gone(id)),
+            Self::Refusal(refusal) => {
+                let KeptRefusal {
+                    code,
+                    details,
+                    message,
+                } = *refusal;
+                Err(Status::with_details(code, message, details.into()))
+            }
+            Self::Running(reply) => return reply,
+        };
+        watch::channel(Some(reply)).1
+    }
 }
 
 /// The result of looking an id up.
@@ -153,20 +227,26 @@ pub(super) fn fingerprint(message: &mut impl Nameable) -> Fingerprint {
     }
 }
 
-impl<R> Default for Retained<R> {
-    fn default() -> Self {
+/// Returns the memory for all answers that are kept.
+pub(super) fn memory() -> Arc<Shares> {
+    Arc::new(Shares::new(MAX_BYTES))
+}
+
+impl<R> Retained<R> {
+    /// Keeps answers within a memory, which others may use as well.
+    pub(super) fn within(bytes: &Arc<Shares>) -> Self {
         let entries = Entries {
             by_key: HashMap::new(),
             ended: HashMap::new(),
         };
         Self {
-            bytes: Arc::new(Shares::new(MAX_BYTES)),
+            bytes: Arc::clone(bytes),
             entries: Mutex::new(entries),
         }
     }
 }
 
-impl<R: Message> Retained<R> {
+impl<R: Message + Clone + Default> Retained<R> {
     /// Looks an id up, and enters a new one. Its run goes on while `guard`, if any, is held.
     pub(super) fn enter(
         self: &Arc<Self>,
@@ -178,7 +258,10 @@ impl<R: Message> Retained<R> {
         entries.forget(Instant::now());
         match entries.by_key.get(&key) {
             Some(entry) if entry.fingerprint == fingerprint => {
-                Claim::Known(entry.reply.clone(), entry.guard.upgrade())
+                let (kept, guard) = (entry.kept.clone(), entry.guard.upgrade());
+                // An answer is decoded without the lock.
+                drop(entries);
+                Claim::Known(kept.reply(&key.1), guard)
             }
             Some(_) => Claim::Conflict,
             None => {
@@ -186,7 +269,7 @@ impl<R: Message> Retained<R> {
                 let entry = RetainedEntry {
                     fingerprint,
                     guard: guard.map(Arc::downgrade).unwrap_or_default(),
-                    reply: receiver,
+                    kept: Kept::Running(receiver),
                 };
                 entries.by_key.insert(key.clone(), entry);
                 Claim::New(Ticket {
@@ -215,20 +298,14 @@ fn says_released(status: &Status) -> bool {
 impl<R: Message + Clone> Ticket<R> {
     /// Delivers the reply to all waiting clients. It is retained where a hook ran; otherwise the request may be repeated.
     pub(super) fn deliver(mut self, reply: &Reply<R>) {
-        let ran = match reply {
-            Ok(response) => Some(response.encoded_len()),
-            Err(status) => {
-                says_released(status).then(|| status.message().len() + status.details().len())
-            }
-        };
-        if let Some(bytes) = ran {
+        if let Some(kept) = Kept::of(reply) {
             self.ran = true;
             let retained = &self.retained;
             let mut entries = retained
                 .entries
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner);
-            entries.keep(&retained.bytes, &self.key, bytes);
+            entries.keep(&retained.bytes, &self.key, kept);
         }
         // Waiting clients have receivers of their own; `send_replace` succeeds without any.
         self.reply.send_replace(Some(reply.clone()));
@@ -249,20 +326,20 @@ impl<R: Message> Drop for Ticket<R> {
 }
 
 impl<R> Entries<R> {
-    /// Retains an ended id, and its answer of `answer` bytes.
+    /// Retains an ended id, and its answer.
     ///
     /// Older answers of the uid make room for both, then older ids; for an answer only if it is small.
-    fn keep(&mut self, bytes: &Arc<Shares>, key: &CallerKey, answer: usize) {
-        let (uid, id) = (key.0, &key.1);
+    fn keep(&mut self, bytes: &Arc<Shares>, key: &CallerKey, kept: Kept<R>) {
+        let (uid, id, answer) = (key.0, &key.1, kept.bytes());
         let beside = bytes.share(uid);
-        while !beside.grow(OVERHEAD_BYTES) {
+        while !beside.grow(OVERHEAD_BYTES + ID_COPIES * id.len()) {
             if !self.let_go_of_oldest_answer(uid) && !self.forget_oldest(uid) {
                 self.by_key.remove(key);
                 return;
             }
         }
         let share = bytes.share(uid);
-        let kept = loop {
+        let fits = loop {
             if share.grow(answer) {
                 break true;
             }
@@ -278,11 +355,13 @@ impl<R> Entries<R> {
             _beside: beside,
             id: id.clone(),
         });
-        if kept {
+        let kept = if fits {
             of_uid.answers.push_back((id.clone(), share));
+            kept
         } else {
-            self.let_go_of_answer(key);
-        }
+            Kept::Gone
+        };
+        self.replace(key, kept);
     }
 
     /// Drops a uid's oldest answer but keeps its id. Returns whether there was one.
@@ -291,14 +370,16 @@ impl<R> Entries<R> {
         let Some((id, _share)) = oldest.and_then(|it| it.answers.pop_front()) else {
             return false;
         };
-        self.let_go_of_answer(&(uid, id));
+        // Its id stays, so that a repeated request is refused.
+        self.replace(&(uid, id), Kept::Gone);
         true
     }
 
-    /// Drops an answer and keeps its id, so that a repeated request is refused.
-    fn let_go_of_answer(&mut self, key: &CallerKey) {
+    /// Replaces the kept part of a request whose run is over.
+    fn replace(&mut self, key: &CallerKey, kept: Kept<R>) {
         if let Some(entry) = self.by_key.get_mut(key) {
-            entry.reply = watch::channel(Some(Err(gone(&key.1)))).1;
+            entry.guard = Weak::new();
+            entry.kept = kept;
         }
     }
 
@@ -349,6 +430,12 @@ mod tests {
     use tokio_util::sync::CancellationToken;
 
     use super::*;
+
+    impl<R> Default for Retained<R> {
+        fn default() -> Self {
+            Self::within(&memory())
+        }
+    }
 
     fn key() -> CallerKey {
         (1000, "id".to_owned())
@@ -433,14 +520,17 @@ mod tests {
         let entries = retained.entries.lock().unwrap();
         match entries.by_key.get(&(uid, id.to_string())) {
             None => '-',
-            Some(entry) => match entry.reply.borrow().as_ref().unwrap() {
-                Ok(_) => 'a',
-                Err(status) => {
-                    let details = status.get_error_details();
-                    assert_eq!(details.error_info().unwrap().reason, "ALREADY_RAN");
-                    'i'
+            Some(entry) => {
+                let reply = entry.kept.clone().reply(&id.to_string());
+                match reply.borrow().as_ref().unwrap() {
+                    Ok(_) => 'a',
+                    Err(status) => {
+                        let details = status.get_error_details();
+                        assert_eq!(details.error_info().unwrap().reason, "ALREADY_RAN");
+                        'i'
+                    }
                 }
-            },
+            }
         }
     }
 
@@ -469,12 +559,12 @@ mod tests {
     #[test]
     fn ids_are_forgotten_where_there_is_no_room_for_ids_alone() {
         let retained = Arc::new(Retained::default());
-        // Others leave room for some 1500.
+        // Others leave room for some 1000.
         let others: Vec<_> = (2..5).map(|uid| retained.bytes.share(uid)).collect();
         for other in &others {
             while other.grow(OVERHEAD_BYTES) {}
         }
-        let many = 2000;
+        let many = 1500;
         for id in 0..many {
             answer(&retained, 1, id, 100);
         }
@@ -499,6 +589,85 @@ mod tests {
         entries.forget(Instant::now() + RETENTION);
         assert!(entries.by_key.is_empty() && entries.ended.is_empty());
         assert!(retained.bytes.share(0).grow(MAX_BYTES));
+    }
+
+    /// The variable by which the test's own process is known.
+    #[cfg(target_os = "linux")]
+    const MEASURED: &str = "HOOKJAIL_TEST_RETAINED";
+
+    /// The memory of this process that no file is behind, bytes.
+    #[cfg(target_os = "linux")]
+    fn anonymous() -> usize {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let line = status.lines().find_map(|it| it.strip_prefix("RssAnon:"));
+        let kib: usize = line.unwrap().replace("kB", "").trim().parse().unwrap();
+        kib * 1024
+    }
+
+    /// An answer as that of a hook without output.
+    #[cfg(target_os = "linux")]
+    fn usual(id: &str) -> pb::ExecuteResponse {
+        let axis = |axis| pb::AxisReport {
+            axis,
+            by: "landlock, seccomp".to_owned(),
+            coverage: 1,
+            gap: String::new(),
+            required: true,
+        };
+        let evidence = |axis| pb::Evidence {
+            axis,
+            check: "no_new_privs".to_owned(),
+            observed: "1".to_owned(),
+        };
+        pb::ExecuteResponse {
+            confinement: Some(pb::Confinement {
+                axes: (1..9).map(axis).collect(),
+                backend: "landlock".to_owned(),
+                evidence: (1..9).map(evidence).collect(),
+                profile: "strict".to_owned(),
+                profile_digest: "5a".repeat(32),
+                ..pb::Confinement::default()
+            }),
+            contract_version: "2026-01".to_owned(),
+            denial_sources: vec!["seccomp".to_owned(), "sigsys".to_owned()],
+            request_id: id.to_owned(),
+            ..pb::ExecuteResponse::default()
+        }
+    }
+
+    /// Fills the memory in a process of its own: other tests need memory, too.
+    #[cfg(target_os = "linux")]
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "the test starts itself")]
+    fn kept_answers_take_no_more_memory_than_is_said() {
+        if std::env::var_os(MEASURED).is_none() {
+            let test = "wire::retained::tests::kept_answers_take_no_more_memory_than_is_said";
+            let mut own = std::process::Command::new(std::env::current_exe().unwrap());
+            let measured = own
+                .args(["--exact", test, "--nocapture"])
+                .env(MEASURED, "1");
+            let measured = measured.output().unwrap();
+            let printed = String::from_utf8_lossy(&measured.stdout);
+            assert!(measured.status.success(), "{measured:?}");
+            assert!(printed.contains("1 passed"), "{printed}");
+            return;
+        }
+        // So many callers that together they have nearly all of it.
+        let (callers, requests) = (50, 50_000_u32);
+        let retained = Arc::new(Retained::default());
+        let before = anonymous();
+        for index in 0..requests {
+            let key = (index % callers, format!("{index:036}"));
+            let answer = usual(&key.1);
+            let Claim::New(ticket) = retained.enter(key, [1; 32], None) else {
+                panic!("not new")
+            };
+            ticket.deliver(&Ok(answer));
+        }
+        let held = anonymous().saturating_sub(before);
+        assert!(held <= MAX_BYTES, "{held}");
+        // The control: it is used.
+        assert!(held > MAX_BYTES / 3, "{held}");
     }
 
     #[test]

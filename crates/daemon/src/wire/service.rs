@@ -39,7 +39,7 @@ use super::{
     decode, dispatch,
     doorway::{HeldMemory, too_much},
     encode, interpret, offer, preview,
-    retained::{CallerKey, Claim, Reply, Retained, fingerprint},
+    retained::{self, CallerKey, Claim, Reply, Retained, fingerprint},
     status,
 };
 use crate::{
@@ -79,10 +79,11 @@ impl HookServer {
         stop: CancellationToken,
         tasks: TaskTracker,
     ) -> Self {
+        let kept = retained::memory();
         Self {
             configured,
-            dispatched: Arc::default(),
-            executed: Arc::default(),
+            dispatched: Arc::new(Retained::within(&kept)),
+            executed: Arc::new(Retained::within(&kept)),
             limits,
             pipeline,
             stop,
@@ -236,7 +237,7 @@ impl HookServer {
     /// # Errors
     ///
     /// Refuses an id under which another request was made, and where the caller has no memory for one more copy of the answer.
-    pub(super) async fn once<R: Message + Clone + 'static>(
+    pub(super) async fn once<R: Message + Clone + Default + 'static>(
         &self,
         answers: &Arc<Retained<R>>,
         named: Option<IdempotencyKey>,

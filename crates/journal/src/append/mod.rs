@@ -3,6 +3,7 @@
 //! Records are written to the kernel: an appended record survives a crash of this process. Whether it survives a crash
 //! of the machine depends on [`Fsync`].
 
+mod retention;
 mod state;
 mod sync;
 
@@ -14,6 +15,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread,
+    time::Duration,
 };
 
 #[expect(deprecated, reason = "see `hold`")]
@@ -46,6 +48,8 @@ pub struct Settings {
     pub fsync: Fsync,
     /// The number of rotated files that are kept; 0 = all.
     pub keep_files: usize,
+    /// The age of its newest record below which no file is removed; zero = files of any age are.
+    pub keep_younger: Duration,
     /// The size of a file before rotation, bytes.
     pub rotate_bytes: u64,
 }
@@ -56,6 +60,7 @@ impl Default for Settings {
             fsync: Fsync::Never,
             // With the current file 1 GiB, some 350,000 hooks.
             keep_files: 15,
+            keep_younger: Duration::ZERO,
             rotate_bytes: 64 << 20,
         }
     }

@@ -9,7 +9,11 @@ use std::{
     sync::Arc,
 };
 
-use super::{Appended, INSTANCES, JournalError, Settings, WriteLine, open_file, write_whole};
+use jiff::Timestamp;
+
+use super::{
+    Appended, INSTANCES, JournalError, Settings, WriteLine, open_file, retention, write_whole,
+};
 use crate::{
     chain::{Head, Link, MAX_LINE_BYTES},
     files::{self, FileId, Older, line_start},
@@ -22,6 +26,8 @@ use hookjail_sys as sys;
 #[derive(Debug)]
 pub(super) struct WriterState {
     at: Position,
+    /// The clock by which records have an age.
+    pub(super) clock: fn() -> Timestamp,
     /// Marks of dead writers, whose runs have to be settled before old files are removed.
     dead: Dead,
     directory: PathBuf,
@@ -32,7 +38,17 @@ pub(super) struct WriterState {
     oldest: u64,
     /// The runs that this instance started and has not ended.
     open: HashSet<String>,
+    pub(super) retained: Retained,
     settings: Settings,
+}
+
+/// The number of older files, beside the number to keep.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Retained {
+    /// More, as their records are young.
+    More,
+    /// No more.
+    Wanted,
 }
 
 /// The dead writers found so far.
@@ -79,12 +95,14 @@ impl WriterState {
         Ok(Self {
             oldest: at.first,
             at,
+            clock: Timestamp::now,
             dead: Dead::Unknown,
             directory: directory.to_owned(),
             instance: instance.to_owned(),
             lock,
             note,
             open: HashSet::new(),
+            retained: Retained::Wanted,
             settings,
         })
     }
@@ -352,7 +370,7 @@ impl WriterState {
         self.sync_directory()
     }
 
-    /// Removes the oldest files beyond the number to keep.
+    /// Removes the oldest files beyond the number to keep, unless their records are too young.
     fn remove_oldest(&mut self) -> Result<(), JournalError> {
         let keep = self.settings.keep_files;
         if keep == 0 {
@@ -370,7 +388,22 @@ impl WriterState {
         if !matches!(self.dead, Dead::Unknown) {
             return Ok(());
         }
-        let (gone, kept) = older.split_at(older.len().saturating_sub(keep));
+        let beyond = older.len().saturating_sub(keep);
+        let now = (self.clock)();
+        let age = |file: usize| {
+            let older = older.get(file)?;
+            retention::age(older, now).unwrap_or_else(|error| {
+                tracing::warn!(%error, path = %older.path.display(), "cannot read the age of an old file of the journal; it stays");
+                None
+            })
+        };
+        let removed = retention::removed(beyond, self.settings.keep_younger, age);
+        self.retain(if removed < beyond {
+            Retained::More
+        } else {
+            Retained::Wanted
+        });
+        let (gone, kept) = older.split_at(removed);
         let Some(oldest) = kept.first().filter(|_| !gone.is_empty()) else {
             return Ok(());
         };
@@ -383,6 +416,27 @@ impl WriterState {
             }
         }
         Ok(())
+    }
+
+    /// Notes whether more files are kept than wanted, and logs a change.
+    fn retain(&mut self, retained: Retained) {
+        if self.retained == retained {
+            return;
+        }
+        self.retained = retained;
+        let (files, directory) = (self.settings.keep_files, self.directory.display());
+        match retained {
+            Retained::More => tracing::warn!(
+                %directory,
+                files,
+                "the journal keeps more files than `audit.keep_files`: their records are younger than `audit.keep_days`; watch the disk's free space"
+            ),
+            Retained::Wanted => tracing::info!(
+                %directory,
+                files,
+                "the journal keeps no more files than `audit.keep_files` again"
+            ),
+        }
     }
 
     /// Syncs the current file before the writer switches to the next one.

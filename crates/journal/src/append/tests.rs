@@ -5,12 +5,13 @@ use std::{
     time::{Duration, Instant},
 };
 
+use jiff::Timestamp;
 use proptest::prelude::*;
 use tempfile::TempDir;
 
 use hookjail_base::model::Consent;
 
-use super::*;
+use super::{state::Retained, *};
 use crate::{
     files::Older,
     record::{
@@ -778,6 +779,51 @@ fn no_more_files_are_kept_than_wanted_and_what_is_missing_at_the_beginning_is_sa
 }
 
 #[test]
+fn no_file_with_young_records_is_removed() {
+    const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+    const KEPT: Duration = DAY.saturating_mul(2);
+
+    fn almost_in_two_days() -> Timestamp {
+        Timestamp::now() + KEPT - Duration::from_secs(600)
+    }
+    fn in_two_days() -> Timestamp {
+        Timestamp::now() + KEPT
+    }
+
+    let dir = TempDir::new().unwrap();
+    let settings = Settings {
+        keep_files: 2,
+        keep_younger: KEPT,
+        ..SMALL
+    };
+    let journal = Journal::open(dir.path(), settings).unwrap();
+    let append_by = |clock: fn() -> Timestamp| {
+        journal.shared.state.lock().unwrap().clock = clock;
+        for _ in 0..50 {
+            journal.append(&refused("x")).unwrap();
+        }
+        let retained = journal.shared.state.lock().unwrap().retained;
+        let verified = verify_journal(dir.path()).unwrap();
+        (Older::list(dir.path()).unwrap().len(), retained, verified)
+    };
+    let (files, retained, verified) = append_by(Timestamp::now);
+    assert!(files > 5, "{files}");
+    assert_eq!(
+        (retained, verified.first, verified.records),
+        (Retained::More, 1, 50)
+    );
+    let (more, retained, verified) = append_by(almost_in_two_days);
+    assert!(more > files, "{more}");
+    assert_eq!(
+        (retained, verified.first, verified.records),
+        (Retained::More, 1, 100)
+    );
+    let (files, retained, verified) = append_by(in_two_days);
+    assert_eq!((files, retained), (2, Retained::Wanted));
+    assert_eq!(verified.first + verified.records, 151);
+}
+
+#[test]
 fn a_missing_file_is_named_wherever_it_was() {
     let files = older_files().1.len();
     for missing in 0..files {
@@ -1013,6 +1059,7 @@ fn nothing_is_written_any_more_once_the_disk_did_not_take_a_record() {
 const SMALL: Settings = Settings {
     fsync: Fsync::Never,
     keep_files: 0,
+    keep_younger: Duration::ZERO,
     rotate_bytes: 3000,
 };
 
