@@ -1,12 +1,18 @@
 //! The journal is copied while daemons write, and a daemon goes on with the copy.
 
-use std::{fs, path::Path, sync::Arc};
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests start the command line itself, never a hook"
+)]
+
+use std::{fs, os::unix::fs::PermissionsExt, path::Path, sync::Arc};
 
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 use tokio::task::JoinSet;
 
 use crate::{
-    support::{Daemon, Setup, directory, hook},
+    support::{Daemon, Setup, directory, hook, reason},
     witness::{assert_verifies, hookjail, json, records, until},
 };
 
@@ -112,6 +118,107 @@ async fn a_copy_is_refused_into_files_and_into_the_journal() {
         assert_eq!(stderr, expected);
     }
     assert!(!journal.join("copy").exists());
+}
+
+#[tokio::test]
+async fn a_daemon_goes_on_with_the_state_of_an_earlier_version() {
+    let root = directory();
+    earlier_state(&root.path().join("state"));
+    let daemon = Daemon::in_directory(root, asking()).await.unwrap();
+
+    daemon.run(hook(["/bin/true"])).await.unwrap();
+    // What this consent was given for is not known: entries had no digest of their profile.
+    let refused = daemon.run(hook(["/bin/true", "profile"])).await;
+    assert_eq!(reason(&refused.unwrap_err()), "CONSENT_REQUIRED");
+
+    assert_verifies(daemon.path());
+    let kinds = records(daemon.path());
+    let kinds: Vec<_> = kinds.iter().map(|it| it["record"].clone()).collect();
+    let earlier = ["started", "ended", "refused", "started", "ended"];
+    let new = ["started", "ended", "refused"];
+    assert_eq!(json!(kinds), json!([&earlier[..], &new[..]].concat()));
+    let head = fs::read(daemon.path().join("state/audit/head.json")).unwrap();
+    let head: Value = serde_json::from_slice(&head).unwrap();
+    assert_eq!(
+        (&head["version"], &head["sequence"]),
+        (&json!(1), &json!(8))
+    );
+}
+
+#[tokio::test]
+async fn a_consent_of_a_later_version_keeps_no_daemon_from_starting_and_is_named_once() {
+    let root = directory();
+    let state = root.path().join("state");
+    earlier_state(&state);
+    let list = fs::read_to_string(state.join("allowlist.json")).unwrap();
+    let mut list: Value = serde_json::from_str(&list).unwrap();
+    list[1]["digests"][0]["role"] = json!("wasm_module");
+    fs::write(state.join("allowlist.json"), list.to_string()).unwrap();
+
+    let daemon = Daemon::in_directory(root, asking()).await.unwrap();
+
+    for _ in 0..2 {
+        daemon.run(hook(["/bin/true"])).await.unwrap();
+        let refused = daemon.run(hook(["/bin/true", "profile"])).await;
+        assert_eq!(reason(&refused.unwrap_err()), "CONSENT_REQUIRED");
+    }
+    let log = daemon.log();
+    let named =
+        "the consent to `/bin/true profile` does not count: a digest has the role `wasm_module`";
+    assert_eq!(log.matches(named).count(), 1, "{log}");
+    let config = daemon.path().join("hookjail.toml");
+    let revoke = ["consent", "revoke", "--all", "--yes"];
+    let revoked = hookjail(&config, &revoke).output().unwrap();
+    assert!(revoked.status.success(), "{revoked:?}");
+    let left = fs::read_to_string(daemon.path().join("state/allowlist.json")).unwrap();
+    assert_eq!(left, "[]\n");
+}
+
+#[tokio::test]
+async fn a_daemon_names_the_versions_of_a_head_file_that_a_later_one_wrote() {
+    let root = directory();
+    let state = root.path().join("state");
+    earlier_state(&state);
+    let head = state.join("audit/head.json");
+    let sealed = r#"{"version":2,"ends":[5]"#;
+    let line = format!("{sealed},\"sha256\":\"{:x}\"}}", Sha256::digest(sealed));
+    fs::write(&head, format!("{line:511}\n")).unwrap();
+
+    let refused = Daemon::in_directory(root, asking()).await.unwrap_err();
+
+    let version = env!("CARGO_PKG_VERSION");
+    let words = format!(
+        "cannot use `{}`: `head.json` has version 2, and hookjail {version} reads version 1; install the newer hookjail, \
+         or restore the journal of before the upgrade",
+        head.display()
+    );
+    assert!(refused.contains(&words), "{refused}");
+}
+
+/// Returns a daemon that runs what is allowed.
+fn asking() -> Setup {
+    Setup {
+        ask_for_consent: true,
+        ..Setup::default()
+    }
+}
+
+/// Makes the state that a daemon of an earlier version left, for this host's programs.
+fn earlier_state(state: &Path) {
+    let fixture =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/state/before_versions");
+    fs::create_dir_all(state.join("audit")).unwrap();
+    let digest = format!("{:x}", Sha256::digest(fs::read("/bin/true").unwrap()));
+    for name in ["allowlist.json", "audit/head.json", "audit/journal.jsonl"] {
+        let text = fs::read_to_string(fixture.join(name)).unwrap();
+        let text = text.replace("SHA256", &digest);
+        fs::write(state.join(name), text).unwrap();
+        let mode = fs::Permissions::from_mode(0o600);
+        fs::set_permissions(state.join(name), mode).unwrap();
+    }
+    for directory in [state, &state.join("audit")] {
+        fs::set_permissions(directory, fs::Permissions::from_mode(0o700)).unwrap();
+    }
 }
 
 /// Starts a daemon whose journal is rotated after a few calls.
