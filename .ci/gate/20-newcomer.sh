@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The README's first command in a fresh clone, as an ordinary user and as root; every command of the tutorial.
+# The README's first command in a fresh clone, as an ordinary user and as root; every command of the tutorial and of the backup page.
 . "$(dirname "$0")/../lib.sh"
 command=(run --contract reyn --mode shell_push --point turn_end --event examples/events/turn_end.json -- examples/hooks/decide-next.sh)
 grep -qF "cargo run -- ${command[*]}" README.md || fail "the README's first command is another"
@@ -21,6 +21,7 @@ as_user cargo build --quiet --locked --bins
 echo "built in $((SECONDS - start)) s"
 check user as_user cargo run --quiet --locked --
 as_user env HOOKJAIL="$PROGRAM" python3 tests/tutorial/check.py docs/tutorial.md
+as_user env HOOKJAIL="$PROGRAM" python3 tests/tutorial/check.py docs/backup.md tests/tutorial/before-backup.sh
 [ "$(id -u)" = 0 ] || { part_skipped "as root: needs root"; exit 0; }
 belongs_to root
 check root "$PROGRAM"

@@ -1,4 +1,4 @@
-//! `hookjail audit`: verifies the journal, and shows its records.
+//! `hookjail audit`: verifies and copies the journal, and shows its records.
 
 use std::{
     path::{Path, PathBuf},
@@ -21,6 +21,7 @@ use hookjail_journal::{
     query::{RecordFields, RecordMatcher},
     read::JournalReader,
     record::EventLine,
+    snapshot::{Copied, copy_journal},
     verify::{Reboot, Tail, Verified, VerifyError, verify_file, verify_journal},
 };
 
@@ -31,7 +32,7 @@ use super::{
     stats::{GroupBy, Stats, StatsGroup},
 };
 
-/// Verifies, queries, follows and exports the journal.
+/// Verifies, queries, follows, exports and copies the journal.
 #[derive(Debug, Args)]
 pub(super) struct AuditArgs {
     #[command(subcommand)]
@@ -60,6 +61,11 @@ enum AuditCommand {
         which: WhichRecords,
         #[command(flatten)]
         source: RecordSource,
+    },
+    /// Copy the whole journal into a new directory, while daemons go on
+    Snapshot {
+        /// A directory that does not exist, or is empty
+        directory: PathBuf,
     },
     /// Count what matches: runs, blocks, latency, and what hooks measured
     Stats {
@@ -126,6 +132,7 @@ impl AuditArgs {
                 }?;
                 Ok(ExitCode::SUCCESS)
             }
+            AuditCommand::Snapshot { directory } => snapshot(context, &directory),
             AuditCommand::Stats { by, which } => stats(context, by, which),
             AuditCommand::Tail { events, tail } => {
                 tail.print(context, &mut RecordPrinter::new(context.call.json, events))?;
@@ -177,6 +184,35 @@ fn verify(context: &Context, file: Option<PathBuf>) -> Result<ExitCode, Failure>
         }
         Err(error @ VerifyError::Unreadable { .. }) => Err(error.into()),
     }
+}
+
+fn snapshot(context: &Context, directory: &Path) -> Result<ExitCode, Failure> {
+    // All files are open at once. Where the limit cannot be raised, a few files need no more.
+    hookjail_sys::raise_descriptor_limit().ok();
+    let copied = copy_journal(&context.load()?.journal(), directory)?;
+    let Copied {
+        bytes,
+        files,
+        first,
+        last,
+    } = copied;
+    if context.call.json {
+        output::json_line(&json!({
+            "bytes": bytes, "directory": directory, "files": files, "first": first, "last": last,
+            "records": copied.records(),
+        }));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let records = match copied.records() {
+        0 => "no record yet".to_owned(),
+        _ => format!("records {first} to {last}"),
+    };
+    let text = format!(
+        "copied {records}, files: {files}, {bytes} bytes, to {}\n",
+        plain(&directory.display().to_string())
+    );
+    output::text(&text);
+    Ok(ExitCode::SUCCESS)
 }
 
 fn told(context: &Context, path: &Path, verified: &Verified) {

@@ -73,7 +73,7 @@ impl Arguments {
 #[derive(Debug, Subcommand)]
 enum CliCommand {
     Allow(install::AllowArgs),
-    /// Verify, query, follow and export the journal
+    /// Verify, query, follow, export and copy the journal
     Audit(audit::AuditArgs),
     #[command(hide = true)]
     Builtin(builtin::BuiltinArgs),

@@ -79,6 +79,7 @@ mod adopt;
 mod audit_failure;
 mod audit_read;
 mod audit_trail;
+mod backup;
 mod consent;
 mod log;
 mod redaction;

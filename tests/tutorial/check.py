@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """Runs a document's `sh` blocks, one after another in one shell with a home of its own, and compares what they print with the `text`
-block behind each. HOOKJAIL names the program; `hookjail-run` stands beside it. Usage: check.py DOCUMENT
+block behind each. HOOKJAIL names the program; `hookjail-run` stands beside it. Usage: check.py DOCUMENT [SCRIPT]
+
+SCRIPT, in the same shell, makes what the document takes for granted.
 
 `…` in a line of the document stands for any text, as a line by itself for any lines. Places, times, ids and hashes only have to be
 of the same kind. A block must end with status 0: one that is to fail prints its exit code.
@@ -63,7 +65,8 @@ def run(scripts, home):
 
 def main():
     document = pathlib.Path(sys.argv[1])
-    expected = blocks(document.read_text())
+    expected = [[pathlib.Path(script).read_text(), None] for script in sys.argv[2:]]
+    expected += blocks(document.read_text())
     # Below /tmp, because the path of a socket is short.
     with tempfile.TemporaryDirectory(prefix="hj-", dir="/tmp") as home:
         try:

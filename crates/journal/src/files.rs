@@ -64,8 +64,13 @@ fn first(name: &str) -> Option<u64> {
 
 /// Returns the sequence in a file's first line, unchecked.
 pub(super) fn first_claimed(file: &File) -> io::Result<Option<u64>> {
+    sequence_claimed(file, 0)
+}
+
+/// Returns the sequence in the line that begins at an offset, unchecked.
+pub(super) fn sequence_claimed(file: &File, line: u64) -> io::Result<Option<u64>> {
     let mut start = [0; 64];
-    let read = file.read_at(&mut start, 0)?;
+    let read = file.read_at(&mut start, line)?;
     let text = start[..read].strip_prefix(b"{\"sequence\":");
     let digits = text.and_then(|text| text.split(|byte| *byte == b',').next());
     Ok(digits

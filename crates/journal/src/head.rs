@@ -4,6 +4,9 @@
 //! journal's lock. Why not a new file renamed over it: that costs many times as much, at every record; and a line that
 //! fits a page is written whole or not at all, whenever its writer dies. If it is torn all the same, its seal does not
 //! match, and the file counts as damaged.
+//!
+//! Its first member is the version of its form; a file without one has version 1. Every version has this length and seal,
+//! so that a damaged file is told from one of a later version, which is refused: its other members may mean other things.
 
 use std::{
     fs::{File, OpenOptions},
@@ -33,6 +36,18 @@ pub(super) struct HeadRecord {
     pub(super) oldest: u64,
 }
 
+/// Error of reading a head file that a later version wrote.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "`{name}` has version {found}, and hookjail {program} reads version {HEAD_VERSION}; install the newer hookjail, or \
+     restore the journal of before the upgrade",
+    name = files::HEAD,
+    program = env!("CARGO_PKG_VERSION")
+)]
+struct LaterVersion {
+    found: u64,
+}
+
 /// The content of the head file.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum HeadState {
@@ -45,7 +60,8 @@ pub(super) enum HeadState {
 }
 
 impl HeadState {
-    /// Reads a directory's head file. It is sure to match the journal only under the journal's lock.
+    /// Reads a directory's head file. It is sure to match the journal only under the journal's lock. A file of a later
+    /// version is an error.
     pub(super) fn of(directory: &Path) -> io::Result<Self> {
         match File::open(directory.join(files::HEAD)) {
             Ok(file) => read(&file),
@@ -77,7 +93,8 @@ impl HeadFile {
     }
 
     pub(super) fn write(&self, noted: &HeadRecord) -> io::Result<()> {
-        let mut line = serde_json::to_vec(noted)?;
+        let version = HEAD_VERSION;
+        let mut line = serde_json::to_vec(&Versioned { version, noted })?;
         // The object is never empty: its closing brace is replaced by the seal.
         line.pop();
         let seal = sha256(&line);
@@ -106,19 +123,51 @@ fn read(file: &File) -> io::Result<HeadState> {
     if filled == 0 {
         return Ok(HeadState::Absent);
     }
-    Ok(parse(&line[..filled]).map_or(HeadState::Damaged, HeadState::Said))
+    let Some(line) = sealed(&line[..filled]) else {
+        return Ok(HeadState::Damaged);
+    };
+    match serde_json::from_slice::<Version>(line) {
+        Ok(Version { version: found }) if found > HEAD_VERSION => {
+            let later = LaterVersion { found };
+            Err(io::Error::new(io::ErrorKind::InvalidData, later))
+        }
+        Ok(_) => Ok(serde_json::from_slice(line).map_or(HeadState::Damaged, HeadState::Said)),
+        Err(_) => Ok(HeadState::Damaged),
+    }
 }
 
-fn parse(line: &[u8]) -> Option<HeadRecord> {
+/// Returns the object of a line whose seal matches.
+fn sealed(line: &[u8]) -> Option<&[u8]> {
     if line.len() != HEAD_BYTES {
         return None;
     }
     let line = line.trim_ascii_end();
     let (sealed, rest) = line.split_at_checked(line.len().checked_sub(SEAL_BYTES)?)?;
     let claimed = rest.strip_prefix(SEAL_KEY)?.strip_suffix(b"\"}")?;
-    (claimed == sha256(sealed).as_bytes()).then_some(())?;
-    serde_json::from_slice(line).ok()
+    (claimed == sha256(sealed).as_bytes()).then_some(line)
 }
+
+/// The head file's members before the seal.
+#[derive(Serialize)]
+struct Versioned<'a> {
+    version: u64,
+    #[serde(flatten)]
+    noted: &'a HeadRecord,
+}
+
+/// The version of a head file.
+#[derive(Deserialize)]
+struct Version {
+    #[serde(default = "first_version")]
+    version: u64,
+}
+
+const fn first_version() -> u64 {
+    1
+}
+
+/// The version that is written, and the newest that is read.
+const HEAD_VERSION: u64 = 1;
 
 /// The line's length. Less than any page, and more than the longest numbers need.
 const HEAD_BYTES: usize = 512;
@@ -181,5 +230,60 @@ mod tests {
         }
         fs::write(&path, &text[..100]).unwrap();
         assert_eq!(HeadState::of(dir.path()).unwrap(), HeadState::Damaged);
+    }
+
+    /// Writes a head file with other members than this version's.
+    fn write(directory: &Path, members: &str) {
+        let sealed = format!("{{{members}");
+        let line = format!("{sealed},\"sha256\":\"{}\"}}", sha256(sealed.as_bytes()));
+        let line = format!("{line:width$}\n", width = HEAD_BYTES - 1);
+        fs::write(directory.join(files::HEAD), line).unwrap();
+    }
+
+    #[test]
+    fn a_file_without_a_version_has_the_first() {
+        let dir = tempfile::tempdir().unwrap();
+        let hash = "0".repeat(64);
+        write(
+            dir.path(),
+            &format!(
+                r#""sequence":7,"hash":"{hash}","file":"journal.jsonl","length":9,"oldest":2"#
+            ),
+        );
+
+        let expected = HeadRecord {
+            sequence: 7,
+            hash,
+            length: 9,
+            oldest: 2,
+            ..noted()
+        };
+        assert_eq!(
+            HeadState::of(dir.path()).unwrap(),
+            HeadState::Said(expected)
+        );
+    }
+
+    #[test]
+    fn a_file_of_a_later_version_is_refused_by_its_version_and_not_called_damaged() {
+        let dir = tempfile::tempdir().unwrap();
+        write(dir.path(), r#""version":2,"ends":[7]"#);
+
+        let refused = HeadState::of(dir.path()).unwrap_err().to_string();
+
+        let expected = format!(
+            "`head.json` has version 2, and hookjail {} reads version 1; install the newer hookjail, or restore the \
+             journal of before the upgrade",
+            env!("CARGO_PKG_VERSION")
+        );
+        assert_eq!(refused, expected);
+        // Nothing is written over it.
+        let kept = fs::read(dir.path().join(files::HEAD)).unwrap();
+        drop(
+            crate::append::Journal::open(dir.path(), crate::append::Settings::default())
+                .unwrap_err(),
+        );
+        assert_eq!(fs::read(dir.path().join(files::HEAD)).unwrap(), kept);
+        assert!(crate::verify::verify_journal(dir.path()).is_err());
     }
 }

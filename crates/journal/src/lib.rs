@@ -1,6 +1,7 @@
 //! The journal: hash-chained records of runs and refusals.
 //!
-//! [`record`] defines the records, [`append`] writes them, [`mod@read`] reads them, [`verify`] detects changes. Event
+//! [`record`] defines the records, [`append`] writes them, [`mod@read`] reads them, [`verify`] detects changes,
+//! [`snapshot`] copies all of them while they are written. Event
 //! bodies and hook output are recorded only if the operator configures that, and only their beginnings; their sizes and
 //! digests always are, and so are measures: numbers and short words under names that the contract defines. Environment
 //! values never are. Registered secrets are redacted first.
@@ -58,6 +59,7 @@ pub mod query;
 pub mod read;
 pub mod record;
 mod redaction;
+pub mod snapshot;
 pub mod verify;
 pub mod writer;
 mod writer_lock;

@@ -1,6 +1,7 @@
 //! Lock files of the journal's writers, by which writers recognise dead ones.
 
 use std::{
+    ffi::OsString,
     fs::{self, File, OpenOptions},
     io,
     os::unix::fs::FileExt,
@@ -108,6 +109,21 @@ impl WriterLock {
 pub(super) struct WriterLockError {
     pub(super) cause: Untrusted,
     pub(super) path: PathBuf,
+}
+
+/// Returns the names of all marks in a directory, of living writers and dead ones.
+pub(super) fn marks(directory: &Path) -> io::Result<Vec<OsString>> {
+    let entries = match fs::read_dir(directory) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        let name = entry?.file_name();
+        names.extend(id(Path::new(&name)).map(|_| name));
+    }
+    Ok(names)
 }
 
 /// Returns the id in a mark's name; `None` for other files.

@@ -499,8 +499,23 @@ fn entries(config: &Config) -> Result<Vec<Entry>, Failure> {
     Ok(entries)
 }
 
+/// Returns the outlines of the consents that do not count, as a later version wrote them, and names each on stderr.
+fn later(config: &Config) -> Result<Vec<Entry>, Failure> {
+    let list = Allowlist::load(&config.allowlist())?;
+    warn_of_later(&list);
+    let later = list.later().iter();
+    Ok(later.map(|it| it.outline.clone()).collect())
+}
+
+fn warn_of_later(list: &Allowlist) {
+    for later in list.later() {
+        output::stderr(&format!("hookjail: {later}"));
+    }
+}
+
 fn list(config: &Config, context: &Context) -> Result<ExitCode, Failure> {
     let entries = entries(config)?;
+    later(config)?;
     if context.call.json {
         for entry in &entries {
             output::json_line(&serde_json::to_value(entry)?);
@@ -549,7 +564,7 @@ fn table_row(book: &Book<'_>, entry: &Entry) -> [String; 3] {
 
 fn export(config: &Config) -> Result<ExitCode, Failure> {
     let allowlist = Allowlist::load(&config.allowlist())?;
-    let text = serde_json::to_string_pretty(allowlist.entries())?;
+    let text = serde_json::to_string_pretty(&allowlist)?;
     output::raw(format!("{}\n", visible_json(&text)).as_bytes());
     Ok(ExitCode::SUCCESS)
 }
@@ -564,8 +579,9 @@ fn import(config: &Config, context: &Context, file: &Path) -> Result<ExitCode, F
     };
     let named = |why: String| Failure::new(format!("cannot import `{}`: {why}", file.display()));
     read.map_err(|error| named(error.to_string()))?;
-    let entries: Vec<Entry> =
-        serde_json::from_slice(&text).map_err(|error| named(error.to_string()))?;
+    let list = Allowlist::parse(&text).map_err(|error| named(error.to_string()))?;
+    warn_of_later(&list);
+    let entries = list.entries().to_vec();
     let path = config.allowlist();
     let before = Allowlist::load(&path)?;
     let all = entries.len();

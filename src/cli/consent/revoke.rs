@@ -29,7 +29,7 @@ use hookjail_sandbox::{program::Program, rootfs::View};
 
 use super::{
     super::{Context, install::agreed, show::counted, success},
-    entries, show_table,
+    entries, later, show_table,
 };
 
 /// The consents to take back.
@@ -73,6 +73,7 @@ impl RevokeArgs {
         is_meant: impl Fn(&Entry) -> bool,
     ) -> Result<ExitCode, Failure> {
         let mut meant = entries(config)?;
+        meant.extend(later(config)?);
         meant.retain(is_meant);
         if !context.call.json {
             show_table(config, &meant)?;

@@ -199,6 +199,8 @@ async fn run(
     let traces = export_traces(&config, &mut pipeline)?;
     let pipeline = Arc::new(pipeline);
     redaction.follow(pipeline.audit.redaction());
+    // Reads the lists, so that the log names now what does not count in them. A private daemon without lists has none.
+    pipeline.gate.consents().allowed().ok();
     let rules = pipeline.gate.rules();
     let (configured, _) = registered(&config, &source.environment.switches, &rules.registry)?;
     let unconfirmed = confirm_all(&pipeline.sandbox, &rules.registry).await;

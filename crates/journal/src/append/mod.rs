@@ -485,7 +485,7 @@ fn write_whole(mut file: &File, line: &[u8]) -> io::Result<()> {
 }
 
 /// The directory with the lock files of living writers.
-const INSTANCES: &str = "instances";
+pub(super) const INSTANCES: &str = "instances";
 
 #[cfg(test)]
 pub(super) mod tests;

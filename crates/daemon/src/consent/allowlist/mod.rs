@@ -3,7 +3,10 @@
 //! The file is an array of entries, in a format that a runtime also uses for its own. A runtime's entry has `command`,
 //! `approved_at` and `script_mtime`; entries written here add the digests and the profile that the consent is bound to,
 //! the profile by name and digest. Unknown keys are preserved, since runtimes and later versions may add their own:
-//! none of them can make an entry allow more.
+//! none of them can make an entry allow more. An entry that means more than this version knows does not count, and
+//! stays in the file ([`later`]).
+
+pub mod later;
 
 use std::{
     cmp::Reverse,
@@ -20,7 +23,7 @@ use std::{
 use jiff::Timestamp;
 use nix::fcntl::{Flock, FlockArg};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer, ser::SerializeSeq};
 use serde_json::{Map, Value};
 
 use hookjail_base::{
@@ -28,6 +31,7 @@ use hookjail_base::{
     util::trusted_file::{self, Untrusted},
 };
 
+use self::later::LaterEntry;
 use hookjail_policy::Policy;
 use hookjail_sandbox::program::{
     Digest, Role,
@@ -38,6 +42,7 @@ use hookjail_sandbox::program::{
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Allowlist {
     entries: Vec<Entry>,
+    later: Vec<LaterEntry>,
 }
 
 impl Allowlist {
@@ -70,12 +75,26 @@ impl Allowlist {
         let mut text = Vec::new();
         file.read_to_end(&mut text)
             .map_err(|source| AllowlistError::unusable("read", path, source))?;
-        let entries =
-            serde_json::from_slice(&text).map_err(|source| AllowlistError::Malformed {
-                path: path.to_owned(),
-                source,
-            })?;
-        Ok(Self { entries })
+        Self::parse(&text).map_err(|source| AllowlistError::Malformed {
+            path: path.to_owned(),
+            source,
+        })
+    }
+
+    /// Parses the content of a file.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the text is not a list of entries.
+    pub fn parse(text: &[u8]) -> serde_json::Result<Self> {
+        let values: Vec<Value> = serde_json::from_slice(text)?;
+        let (later, values) = later::apart(values);
+        let entries = match later.is_empty() {
+            // The text names the line of an error.
+            true => serde_json::from_slice(text)?,
+            false => serde_json::from_value(Value::Array(values))?,
+        };
+        Ok(Self { entries, later })
     }
 
     /// Adds an entry to the file and returns the new list.
@@ -117,6 +136,11 @@ impl Allowlist {
                         != (&entry.profile, &entry.working_dir_scope)
                         || old.starts_elsewhere(&entry))
         });
+        self.later.retain(|old| {
+            let old = &old.outline;
+            (&old.command, &old.profile, &old.working_dir_scope)
+                != (&entry.command, &entry.profile, &entry.working_dir_scope)
+        });
         self.entries.push(entry);
     }
 
@@ -129,7 +153,8 @@ impl Allowlist {
         Self::revoke_those(path, |entry| entry.command == command)
     }
 
-    /// Removes the entries of which something holds from the file and returns how many there were.
+    /// Removes the entries of which something holds from the file and returns how many there were. An entry that does not
+    /// count is judged by its outline.
     ///
     /// # Errors
     ///
@@ -139,9 +164,10 @@ impl Allowlist {
         is_meant: impl Fn(&Entry) -> bool,
     ) -> Result<usize, AllowlistError> {
         let (_held, mut list) = Self::load_to_change(path)?;
-        let before = list.entries.len();
+        let before = list.entries.len() + list.later.len();
         list.entries.retain(|old| !is_meant(old));
-        let revoked = before - list.entries.len();
+        list.later.retain(|old| !is_meant(&old.outline));
+        let revoked = before - list.entries.len() - list.later.len();
         if revoked > 0 {
             list.store(path)?;
         }
@@ -205,7 +231,9 @@ impl Allowlist {
     /// Returns whether any consent, under any profile, binds this command to content.
     pub fn binds(&self, command: &str) -> bool {
         let bound = |entry: &Entry| !entry.is_unbound() && entry.command == command;
-        self.entries.iter().any(bound)
+        // A consent that does not count keeps a runtime's own entry from counting in its place.
+        let later = |entry: &LaterEntry| entry.outline.command == command;
+        self.entries.iter().any(bound) || self.later.iter().any(later)
     }
 
     /// Returns whether any consent names this command, and no other profile. Digests are not compared.
@@ -238,6 +266,11 @@ impl Allowlist {
         &self.entries
     }
 
+    /// Returns the entries that do not count, as a later version wrote them.
+    pub fn later(&self) -> &[LaterEntry] {
+        &self.later
+    }
+
     fn load_to_change(path: &Path) -> Result<(Flock<File>, Self), AllowlistError> {
         let untrusted = |path: &Path, source| AllowlistError::Untrusted {
             path: path.to_owned(),
@@ -257,7 +290,7 @@ impl Allowlist {
     fn store(&self, path: &Path) -> Result<(), AllowlistError> {
         let new = beside(path, "new");
         let write = || {
-            let mut text = serde_json::to_vec_pretty(&self.entries)?;
+            let mut text = serde_json::to_vec_pretty(self)?;
             text.push(b'\n');
             // A file of this name is left over from a writer that died, since this process holds the lock.
             match fs::remove_file(&new) {
@@ -276,6 +309,20 @@ impl Allowlist {
             File::open(directory(path))?.sync_all()
         };
         write().map_err(|source| AllowlistError::unusable("write", path, source))
+    }
+}
+
+impl Serialize for Allowlist {
+    /// Writes what the file has: every entry, and those that do not count as they were.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut list = serializer.serialize_seq(Some(self.entries.len() + self.later.len()))?;
+        for entry in &self.entries {
+            list.serialize_element(entry)?;
+        }
+        for entry in &self.later {
+            list.serialize_element(&entry.value)?;
+        }
+        list.end()
     }
 }
 
@@ -357,6 +404,9 @@ pub struct Entry {
     /// Below which directory its working directory and its workspace must lie; anywhere where there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub working_dir_scope: Option<PathBuf>,
+    /// The version of the entry's form; none is 1. A version that does not know it passes the entry over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) entry_version: Option<u64>,
     /// Keys that mean nothing here.
     #[serde(flatten)]
     pub(crate) other: Map<String, Value>,
@@ -387,6 +437,7 @@ impl Entry {
             command,
             data: Vec::new(),
             digests,
+            entry_version: None,
             expires_at: None,
             other: Map::new(),
             profile: policy.map(|policy| policy.name.to_string()),
@@ -496,7 +547,14 @@ pub enum Check {
 /// A cache of the list, reread when its file has changed.
 #[derive(Debug, Default)]
 pub(crate) struct AllowlistReader {
-    seen: Mutex<Option<(Stamp, Arc<Allowlist>)>>,
+    seen: Mutex<Seen>,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    list: Option<(Stamp, Arc<Allowlist>)>,
+    /// The entries that do not count, as the log names them already.
+    warned: Vec<LaterEntry>,
 }
 
 impl AllowlistReader {
@@ -513,13 +571,19 @@ impl AllowlistReader {
             .filter(|metadata| settled(metadata, SystemTime::now()))
             .map(|metadata| Stamp::new(&metadata));
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        if let (Some(stamp), Some((of, list))) = (stamp, &*seen)
-            && stamp == *of
+        if let (Some(stamp), Some((read, list))) = (stamp, &seen.list)
+            && stamp == *read
         {
             return Ok(Arc::clone(list));
         }
         let list = Arc::new(Allowlist::load(path)?);
-        *seen = stamp.map(|stamp| (stamp, Arc::clone(&list)));
+        for later in list.later() {
+            if !seen.warned.contains(later) {
+                tracing::warn!(path = %path.display(), "{later}");
+            }
+        }
+        seen.warned = list.later().to_vec();
+        seen.list = stamp.map(|stamp| (stamp, Arc::clone(&list)));
         Ok(list)
     }
 }

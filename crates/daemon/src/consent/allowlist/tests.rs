@@ -220,7 +220,10 @@ fn a_consent_is_for_a_profile_as_it_was_and_an_entry_that_does_not_say_how_count
         // One for every profile is for every profile.
         (of(None, None), Check::Hit),
     ] {
-        let list = Allowlist { entries };
+        let list = Allowlist {
+            entries,
+            later: Vec::new(),
+        };
         list.store(&path(&dir)).unwrap();
         let list = Allowlist::load(&path(&dir)).unwrap();
         let check = list.says("guard", &files(), "strict", now());
@@ -332,6 +335,64 @@ fn revoking_removes_every_entry_of_the_command() {
     assert_eq!(Allowlist::revoke(&path(&dir), "guard").unwrap(), 0);
     let list = Allowlist::load(&path(&dir)).unwrap();
     assert_eq!(list.entries(), [entry("other")]);
+}
+
+#[test]
+fn a_consent_of_a_later_version_does_not_count_and_stays_in_the_file() {
+    let cases = [
+        (
+            r#"[{"path":"/m","sha256":"0","role":"wasm_module"}]"#,
+            "1",
+            "a digest has the role `wasm_module`, which hookjail",
+        ),
+        ("{}", "2", "its entry has version 2, and hookjail"),
+    ];
+    for (digests, version, words) in cases {
+        let dir = TempDir::new().unwrap();
+        let text = format!(
+            r#"[{{"command":"module","approved_at":"2027","profile":"strict","digests":{digests},"entry_version":{version},"new":{{"x":1}}}}]"#
+        );
+        write(&dir, &text);
+        let written: Value = serde_json::from_str(&text).unwrap();
+
+        let list = Allowlist::record(&path(&dir), entry("guard")).unwrap();
+
+        assert_eq!(list.entries(), [entry("guard")]);
+        let [later] = list.later() else {
+            panic!("{list:?}");
+        };
+        let named = later.to_string();
+        assert!(
+            named.starts_with("the consent to `module` does not count: "),
+            "{named}"
+        );
+        assert!(named.contains(words), "{named}");
+        assert!(named.contains(env!("CARGO_PKG_VERSION")), "{named}");
+        assert!(
+            named.ends_with("; install the newer hookjail, or allow the command again"),
+            "{named}"
+        );
+        // A runtime's own entry for the command does not count in its place.
+        assert!(list.binds("module") && !list.names("module", "strict"));
+        let kept: Value = serde_json::from_slice(&fs::read(path(&dir)).unwrap()).unwrap();
+        assert_eq!(kept[1], written[0]);
+
+        // A consent to the same command, profile and directory replaces it, and so does no other.
+        let other = Entry {
+            profile: Some("network".to_owned()),
+            ..entry("module")
+        };
+        assert_eq!(
+            Allowlist::record(&path(&dir), other).unwrap().later().len(),
+            1
+        );
+        let again = Allowlist::record(&path(&dir), entry("module")).unwrap();
+        assert_eq!(again.later(), []);
+
+        write(&dir, &text);
+        assert_eq!(Allowlist::revoke(&path(&dir), "module").unwrap(), 1);
+        assert_eq!(Allowlist::load(&path(&dir)).unwrap(), Allowlist::default());
+    }
 }
 
 #[test]
@@ -595,6 +656,7 @@ fn entry(command: &str) -> Entry {
         profile: Some("strict".into()),
         profile_digest: Some(PROFILE.into()),
         approved_by: Some("uid 1000".into()),
+        entry_version: None,
         expires_at: None,
         other: Map::new(),
     }
