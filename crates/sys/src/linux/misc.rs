@@ -223,10 +223,19 @@ pub fn become_subreaper() -> io::Result<()> {
 /// Returns the error of writing to `/proc`, and says so.
 pub fn switch_off_core_images() -> io::Result<()> {
     let filter = "/proc/self/coredump_filter";
-    fs::write(filter, "0").map_err(|e| {
-        let message = format!("`{filter}`: {e}; mount a proc file system at `/proc`");
-        io::Error::new(e.kind(), message)
+    fs::write(filter, "0").map_err(|error| {
+        let message = format!("`{filter}`: {error}; {}", proc_remedy(error.kind()));
+        io::Error::new(error.kind(), message)
     })
+}
+
+/// Returns the remedy for a file below `/proc` that cannot be written.
+const fn proc_remedy(kind: io::ErrorKind) -> &'static str {
+    if matches!(kind, io::ErrorKind::ReadOnlyFilesystem) {
+        "`/proc` is mounted read-only: mount it writable (`mount -o remount,rw /proc`)"
+    } else {
+        "mount a proc file system at `/proc`"
+    }
 }
 
 /// Empties the calling thread's capability bounding set. Nothing that it starts can gain a capability by an exec.
@@ -322,4 +331,17 @@ pub fn landlock_abi() -> Result<u32, i32> {
             .raw_os_error()
             .unwrap_or(libc::ENOSYS)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_proc_that_is_read_only_has_another_remedy_than_one_that_is_missing() {
+        let read_only = proc_remedy(io::ErrorKind::ReadOnlyFilesystem);
+        assert!(read_only.contains("mounted read-only"), "{read_only}");
+        let missing = proc_remedy(io::ErrorKind::NotFound);
+        assert!(missing.starts_with("mount a proc file system"), "{missing}");
+    }
 }
