@@ -164,9 +164,12 @@ fn describe(status: &pb::GetStatusResponse, verbose: bool) -> Rows {
         }
     }
     if verbose {
+        let mut fixes = Remarks::default();
         for profile in &status.profiles {
             detail(&mut rows, profile, style);
+            fixes.collect_fixes(profile);
         }
+        fixes.add_to(&mut rows, status.profiles.len());
         return rows;
     }
     rows.line("");
@@ -181,7 +184,7 @@ fn describe(status: &pb::GetStatusResponse, verbose: bool) -> Rows {
     rows
 }
 
-/// The failures of profiles that are not confirmed, each once, with the names of its profiles.
+/// The failures of profiles that are not confirmed, or what closes the gaps of all, each once, with the names of its profiles.
 #[derive(Default)]
 struct Remarks<'a> {
     all: Vec<(String, Vec<&'a str>)>,
@@ -208,6 +211,18 @@ impl<'a> Remarks<'a> {
             if !axis.fix.is_empty() {
                 self.add(name, format!("fix: {}", axis.fix));
             }
+        }
+    }
+
+    /// Adds what closes the gaps of a profile, on each backend.
+    fn collect_fixes(&mut self, profile: &'a pb::ProfileStatus) {
+        let others = profile.others.iter().flat_map(|other| &other.axes);
+        let gaps = profile.axes.iter().chain(others).filter(|axis| {
+            let report = axis.report.as_ref();
+            report.is_some_and(|report| report.coverage() != pb::Coverage::Enforced)
+        });
+        for axis in gaps.filter(|axis| !axis.fix.is_empty()) {
+            self.add(&profile.profile, format!("fix: {}", axis.fix));
         }
     }
 
@@ -308,7 +323,6 @@ fn describe_evidence(rows: &mut Rows, reason: &str, axes: &[pb::AxisEvidence], s
         }
         if report.coverage() != pb::Coverage::Enforced {
             rows.row("    means: ", &axis.consequence);
-            rows.some("    fix: ", &axis.fix);
         }
     }
 }

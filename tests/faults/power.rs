@@ -101,7 +101,7 @@ async fn cut(policy: &str, round: usize, findings: &mut Findings) {
     make_script(&workspace, &marker);
     let load = Load::begin(4, "load", &socket, &workspace, &marker);
     tokio::time::sleep(Duration::from_millis(1000 + 37 * round as u64)).await;
-    if round % 2 == 0 {
+    if round.is_multiple_of(2) {
         // The journal is on the disk, and what follows is not.
         let synced = Command::new("sync").arg("-f").arg(&state).status();
         assert!(synced.unwrap().success());

@@ -25,7 +25,7 @@ use tonic::{
 use tower::service_fn;
 
 use crate::{
-    support::{Daemon, Setup, at, field, hook, inline, reason, sh},
+    support::{Daemon, Setup, at, directory, field, hook, inline, reason, sh},
     witness::{end, event, until, until_clean, until_it},
 };
 
@@ -414,6 +414,31 @@ async fn a_daemon_with_few_descriptors_serves_what_they_are_enough_for() {
             assert_eq!(end(&response), (OutcomeKind::Exited, Some(0), None));
         }
         until_clean(&daemon).await;
+    }
+}
+
+#[tokio::test]
+async fn a_daemon_whose_files_may_not_be_as_large_as_the_journals_does_not_start() {
+    // In blocks of 512 or 1024 bytes, as the shell has it.
+    for (limit, starts) in [("ulimit -f 2048", false), ("ulimit -f 1048576", true)] {
+        let script = format!("{limit}; exec \"$@\"");
+        let setup = Setup {
+            wrapper: ["sh", "-c", &script, "sh"].map(str::to_owned).to_vec(),
+            ..Setup::default()
+        };
+        match Daemon::in_directory(directory(), setup).await {
+            Ok(daemon) => {
+                assert!(starts, "{limit}");
+                daemon.run(hook(["/bin/true"])).await.unwrap();
+            }
+            Err(log) => {
+                assert!(!starts, "{log}");
+                assert!(
+                    log.contains("ulimit -f") && log.contains("audit.rotate_bytes"),
+                    "{log}"
+                );
+            }
+        }
     }
 }
 

@@ -965,6 +965,12 @@ fn doctor_fits_a_screen_and_has_the_rest_where_it_is_asked_for() {
         assert!(told.contains("confirmed"), "{told}");
     }
     assert!(!short.contains("control ok") && long.contains("control ok"));
+    // Each remedy is there once, whichever profiles have the gap.
+    let mut fixes: Vec<_> = long.lines().filter(|it| it.contains("fix: ")).collect();
+    let all = fixes.len();
+    fixes.sort_unstable();
+    fixes.dedup();
+    assert_eq!(fixes.len(), all, "{long}");
 }
 
 #[test]

@@ -1008,7 +1008,6 @@ mod as_root {
 
     impl Limited {
         /// Makes one with so many bytes; prints why not where this host has none.
-        #[expect(clippy::print_stdout, reason = "a test that is skipped prints that")]
         fn new(bytes: u64) -> Option<Self> {
             let versions = [
                 (

@@ -38,7 +38,7 @@ pub use self::{
         keep_last_answer,
     },
     shared::{
-        Identity, Links, Reaped, WAITS, WaitStatus, ignore_file_size_signal, occupy_standard_fds,
-        raise_descriptor_limit,
+        Identity, Links, Reaped, WAITS, WaitStatus, file_size_limit, ignore_file_size_signal,
+        occupy_standard_fds, raise_descriptor_limit,
     },
 };

@@ -125,6 +125,15 @@ pub fn raise_descriptor_limit() -> io::Result<usize> {
     Ok(usize::try_from(limit).unwrap_or(usize::MAX))
 }
 
+/// Returns the size that this process may give a file, bytes; the largest number where there is no limit, or none can be asked for.
+pub fn file_size_limit() -> usize {
+    let limit = getrlimit(Resource::RLIMIT_FSIZE);
+    // A signed number on some systems.
+    limit.map_or(usize::MAX, |(soft, _)| {
+        usize::try_from(soft).unwrap_or(usize::MAX)
+    })
+}
+
 /// Ignores SIGXFSZ. A write beyond this process's own file size limit then fails with `EFBIG` instead of ending the process.
 ///
 /// # Errors

@@ -415,12 +415,15 @@ impl Assembly {
         let redaction = Self::redaction(config)?;
         let rules = Self::rules(config)?;
         let sandbox = self.sandbox(config)?;
-        let journal = Journal::open(&config.journal(), config.audit.settings())
+        let (settings, hooks) = (config.audit.settings(), self.room(config)?.hooks);
+        check_file_size(sys::file_size_limit() as u64, settings.file_bytes(hooks))
+            .map_err(AssemblyError::new("open the audit journal"))?;
+        let journal = Journal::open(&config.journal(), settings)
             .map_err(AssemblyError::new("open the audit journal"))?;
         let gate = Gate::new(GateParts {
             consent,
             max_bytes: config.bytes_in_flight(),
-            max_concurrent: self.room(config)?.hooks,
+            max_concurrent: hooks,
             max_queued: config.hooks.max_queued,
             rules,
         });
@@ -441,6 +444,20 @@ impl Assembly {
             tracer: Tracer::default(),
         })
     }
+}
+
+/// Checks that a file may become as large as the journal's files need, bytes.
+///
+/// # Errors
+///
+/// Fails where the limit is smaller.
+fn check_file_size(limit: u64, needed: u64) -> Result<(), String> {
+    if limit >= needed {
+        return Ok(());
+    }
+    Err(format!(
+        "this process may write files of {limit} bytes, and a file of the journal needs {needed}; raise the limit (`ulimit -f`, `LimitFSIZE=`), or lower `audit.rotate_bytes`"
+    ))
 }
 
 /// Prepares the cgroups of runs. Those that the configuration does not name may be absent.
@@ -567,9 +584,28 @@ mod tests {
     use std::path::Path;
 
     use hookjail_base::model::ProfileName;
+    use hookjail_journal::append::Settings;
 
     use super::*;
     use hookjail_policy::References;
+
+    #[test]
+    fn a_limit_below_the_journals_files_is_named_with_both_numbers() {
+        let settings = Settings::default();
+        // One more end than there are hooks, and 64 KiB.
+        let needed = (64 << 20) + (64 << 10) + 257 * (8 << 10);
+        assert_eq!(settings.file_bytes(256), needed);
+        assert_eq!(check_file_size(needed, needed), Ok(()));
+        assert_eq!(check_file_size(u64::MAX, needed), Ok(()));
+        let why = check_file_size(needed - 1, needed).unwrap_err();
+        for part in [
+            &(needed - 1).to_string(),
+            &needed.to_string(),
+            "audit.rotate_bytes",
+        ] {
+            assert!(why.contains(part), "{why}");
+        }
+    }
 
     #[test]
     fn the_listener_for_metrics_takes_nothing_from_hooks() {

@@ -66,6 +66,13 @@ impl Default for Settings {
     }
 }
 
+impl Settings {
+    /// Returns the size that a file must be able to have, bytes: with the room that is kept for the ends of so many runs.
+    pub const fn file_bytes(&self, runs: usize) -> u64 {
+        self.rotate_bytes.saturating_add(state::kept_room(runs))
+    }
+}
+
 /// A journal open for appending.
 ///
 /// While it lives it holds the lock file of its instance, its mark. Dropping it removes the mark, unless it started a

@@ -259,9 +259,7 @@ impl WriterState {
     /// Reserves disk space for the end records of running hooks. So a full disk prevents starts, and never the record
     /// of an end.
     fn reserve(&mut self, end: u64) -> Result<(), JournalError> {
-        let runs = u64::try_from(self.open.len()).unwrap_or(u64::MAX);
-        let needed = end
-            + RESERVE_BYTES.saturating_add(END_RECORD_BYTES.saturating_mul(runs.saturating_add(1)));
+        let needed = end.saturating_add(kept_room(self.open.len()));
         if needed <= self.at.reserved {
             return Ok(());
         }
@@ -703,6 +701,12 @@ const ATTEMPT: [u8; 8 << 10] = [0; 8 << 10];
 
 /// Space for the end record of a run, unless much output is captured in it.
 const END_RECORD_BYTES: u64 = 8 << 10;
+
+/// Returns the room that is kept behind the last record before one more run is started, bytes.
+pub(super) const fn kept_room(runs: usize) -> u64 {
+    let ends = END_RECORD_BYTES.saturating_mul((runs as u64).saturating_add(1));
+    RESERVE_BYTES.saturating_add(ends)
+}
 
 /// Space beyond the end records of running hooks, for longer ones.
 const RESERVE_BYTES: u64 = 64 << 10;

@@ -238,10 +238,19 @@ pub fn become_subreaper() -> io::Result<()> {
 /// Returns the error of writing to `/proc`, and says so.
 pub fn switch_off_core_images() -> io::Result<()> {
     let filter = "/proc/self/coredump_filter";
-    fs::write(filter, "0").map_err(|e| {
-        let message = format!("`{filter}`: {e}; mount a proc file system at `/proc`");
-        io::Error::new(e.kind(), message)
+    fs::write(filter, "0").map_err(|error| {
+        let message = format!("`{filter}`: {error}; {}", proc_remedy(error.kind()));
+        io::Error::new(error.kind(), message)
     })
+}
+
+/// Returns the remedy for a file below `/proc` that cannot be written.
+const fn proc_remedy(kind: io::ErrorKind) -> &'static str {
+    if matches!(kind, io::ErrorKind::ReadOnlyFilesystem) {
+        "`/proc` is mounted read-only: mount it writable (`mount -o remount,rw /proc`)"
+    } else {
+        "mount a proc file system at `/proc`"
+    }
 }
 
 /// Empties the calling thread's capability bounding set. Nothing that it starts can gain a capability by an exec.
@@ -339,14 +348,16 @@ pub fn landlock_abi() -> Result<u32, i32> {
     })
 }
 
-#[cfg(all(test, target_env = "gnu"))]
+#[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
+    #[cfg(target_env = "gnu")]
     use std::{fs, thread};
 
     use super::*;
 
     /// Returns the private memory of this process, KiB.
+    #[cfg(target_env = "gnu")]
     fn held() -> u64 {
         let status = fs::read_to_string("/proc/self/status").unwrap();
         let line = status
@@ -356,6 +367,7 @@ mod tests {
         size.parse().unwrap()
     }
 
+    #[cfg(target_env = "gnu")]
     #[test]
     fn freed_memory_is_given_back_after_a_large_block() {
         keep_little_memory();
@@ -376,5 +388,13 @@ mod tests {
         });
         let kept = kept.join().unwrap();
         assert!(kept < 8 << 10, "{kept} KiB");
+    }
+
+    #[test]
+    fn a_proc_that_is_read_only_has_another_remedy_than_one_that_is_missing() {
+        let read_only = proc_remedy(io::ErrorKind::ReadOnlyFilesystem);
+        assert!(read_only.contains("mounted read-only"), "{read_only}");
+        let missing = proc_remedy(io::ErrorKind::NotFound);
+        assert!(missing.starts_with("mount a proc file system"), "{missing}");
     }
 }
