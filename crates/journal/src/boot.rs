@@ -7,6 +7,9 @@ use super::append::Fsync;
 /// The time within which the kernel writes data to the disk by default: it is old after 30 s, and looked for every 5 s.
 const WRITE_BACK: Duration = Duration::from_secs(35);
 
+/// The content of a mark in a copy: no host went down under its writer.
+pub(super) const COPIED: &str = "copied";
+
 /// A boot of the host.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Boot {
@@ -31,6 +34,7 @@ impl Boot {
     pub(super) fn is_later_than(&self, written: &str, made: u64) -> bool {
         match written.trim() {
             "" => made < self.since,
+            COPIED => false,
             id => id != self.id,
         }
     }
@@ -77,6 +81,7 @@ mod tests {
             ("a\n", 101, true),
             ("", 99, true),
             ("", 100, false),
+            (COPIED, 99, false),
         ] {
             assert_eq!(
                 boot.is_later_than(written, made),

@@ -8,13 +8,14 @@
 use std::{
     ffi::OsString,
     fs::{self, DirBuilder, File, OpenOptions},
-    io::{self, Read},
+    io::{self, Read, Write},
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
 use super::{
     append::INSTANCES,
+    boot::COPIED,
     files::{self, Older, line_start, settled},
     head::{HeadFile, HeadRecord, HeadState},
     writer_lock,
@@ -225,7 +226,7 @@ impl Source {
         let marked = || {
             DirBuilder::new().mode(0o700).create(&instances)?;
             for name in &self.writers {
-                create(&instances.join(name))?;
+                create(&instances.join(name))?.write_all(COPIED.as_bytes())?;
             }
             File::open(&instances)?.sync_all()
         };
