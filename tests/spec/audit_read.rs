@@ -30,7 +30,7 @@ async fn the_command_line_verifies_a_whole_journal_and_says_what_it_cannot_know_
     let head = daemon.journal()[5]["hash"].clone();
     let expected = json!({
         "files": 1, "first": 1, "head": head, "holds": true, "last": 6, "path": directory(&daemon),
-        "records": 6, "tail": "noted",
+        "reboots": [], "records": 6, "tail": "noted",
     });
     assert_eq!((text.code, told.code, told.json()), (0, 0, expected));
     let said = format!(
