@@ -452,7 +452,8 @@ impl Assembly {
 ///
 /// Fails where the limit is smaller.
 fn check_file_size(limit: u64, needed: u64) -> Result<(), String> {
-    if limit >= needed {
+    // With a limit of 0 nothing can be written at all, which the first write reports.
+    if limit == 0 || limit >= needed {
         return Ok(());
     }
     Err(format!(
@@ -597,6 +598,7 @@ mod tests {
         assert_eq!(settings.file_bytes(256), needed);
         assert_eq!(check_file_size(needed, needed), Ok(()));
         assert_eq!(check_file_size(u64::MAX, needed), Ok(()));
+        assert_eq!(check_file_size(0, needed), Ok(()));
         let why = check_file_size(needed - 1, needed).unwrap_err();
         for part in [
             &(needed - 1).to_string(),
