@@ -249,9 +249,11 @@ pub(crate) async fn are_killed_before_the_daemon(daemon: Daemon) {
 
 #[tokio::test]
 async fn a_hook_gets_no_more_than_the_daemon_itself_may() {
-    let limited = r#"ulimit -f 140000; exec "$@""#;
+    let limited = r#"ulimit -f 16384; exec "$@""#;
     let daemon = Daemon::with(Setup {
         wrapper: ["/bin/sh", "-c", limited, "sh"].map(str::to_owned).to_vec(),
+        // Its own files are smaller.
+        config: "[audit]\nrotate_bytes = \"256KiB\"\n".to_owned(),
         ..Setup::default()
     })
     .await;
@@ -259,7 +261,7 @@ async fn a_hook_gets_no_more_than_the_daemon_itself_may() {
     let response = daemon.run(sh("strict", "ulimit -f")).await.unwrap();
 
     // In blocks of 512 bytes.
-    assert_eq!(String::from_utf8_lossy(&response.stdout), "140000\n");
+    assert_eq!(String::from_utf8_lossy(&response.stdout), "16384\n");
 }
 
 /// Starts a daemon with a profile like `pipeline` but for its limits.
