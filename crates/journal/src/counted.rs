@@ -181,8 +181,8 @@ mod tests {
         }
     }
 
-    /// Has a uid refused so many times at once. Returns how many have their own records.
-    fn own(counted: &mut Counted, refused: &Refused, times: u32, now: Instant) -> u32 {
+    /// Refuses a uid `times` times at once. Returns the number of records of their own.
+    fn whole(counted: &mut Counted, refused: &Refused, times: u32, now: Instant) -> u32 {
         (0..times)
             .map(|_| u32::from(counted.place(refused, false, now) == RefusalPlace::Own))
             .sum()
@@ -192,15 +192,15 @@ mod tests {
     fn a_uid_has_a_hundred_records_at_once_and_twenty_a_second() {
         let mut counted = Counted::default();
         let (now, one) = (Instant::now(), refused(1, "DEADLINE"));
-        assert_eq!(own(&mut counted, &one, 100, now), 100);
+        assert_eq!(whole(&mut counted, &one, 100, now), 100);
         assert_eq!((counted.due(), counted.take()), (None, Vec::new()));
-        assert_eq!(own(&mut counted, &one, 7, now), 0);
+        assert_eq!(whole(&mut counted, &one, 7, now), 0);
         // Another reason counts as well, and apart; another uid has records of its own.
         assert_eq!(
-            own(&mut counted, &refused(1, "CONSENT_REQUIRED"), 3, now),
+            whole(&mut counted, &refused(1, "CONSENT_REQUIRED"), 3, now),
             0
         );
-        assert_eq!(own(&mut counted, &refused(2, "DEADLINE"), 100, now), 100);
+        assert_eq!(whole(&mut counted, &refused(2, "DEADLINE"), 100, now), 100);
         assert_eq!(counted.due(), Some(now + WINDOW));
         let taken = counted.take();
         let shown: Vec<_> = taken
@@ -217,15 +217,15 @@ mod tests {
         assert_eq!((counted.due(), counted.take()), (None, Vec::new()));
 
         let almost = now + REGAINED.saturating_sub(Duration::from_nanos(1));
-        assert_eq!(own(&mut counted, &one, 1, almost), 0);
-        assert_eq!(own(&mut counted, &one, 2, now + REGAINED), 1);
+        assert_eq!(whole(&mut counted, &one, 1, almost), 0);
+        assert_eq!(whole(&mut counted, &one, 2, now + REGAINED), 1);
         let second = Duration::from_secs(1);
         assert_eq!(
-            own(&mut counted, &one, 30, now + REGAINED + second),
+            whole(&mut counted, &one, 30, now + REGAINED + second),
             A_SECOND
         );
         let after = now + REGAINED + second + ALL_REGAINED;
-        assert_eq!(own(&mut counted, &one, 200, after), AT_ONCE);
+        assert_eq!(whole(&mut counted, &one, 200, after), AT_ONCE);
         // A uid that may have all again is not remembered.
         counted.place(&refused(3, "DEADLINE"), false, after + ALL_REGAINED);
         assert_eq!(counted.rates.len(), 1);
@@ -248,14 +248,14 @@ mod tests {
         let bytes = serde_json::to_vec(&long).unwrap().len();
         assert_eq!((size(&long), cost(bytes)), (bytes, 4));
         let mut counted = Counted::default();
-        assert_eq!(own(&mut counted, &long, 100, Instant::now()), 25);
+        assert_eq!(whole(&mut counted, &long, 100, Instant::now()), 25);
     }
 
     #[test]
     fn ends_of_started_runs_and_what_an_operator_did_always_have_their_own_records() {
         let mut counted = Counted::default();
         let now = Instant::now();
-        own(&mut counted, &refused(1, "DEADLINE"), 100, now);
+        whole(&mut counted, &refused(1, "DEADLINE"), 100, now);
         let plain = refused(1, "DEADLINE");
         assert_eq!(counted.place(&plain, true, now), RefusalPlace::Own);
         for special in [

@@ -109,7 +109,7 @@ pub fn copy_journal(journal: &Path, directory: &Path) -> Result<Copied, Snapshot
         made.map_err(SnapshotError::unusable("create", directory))?;
     }
     source.copy(directory).inspect_err(|_| {
-        // Whatever cannot be removed has no head file, and so does not verify.
+        // A remnant that cannot be removed has no head file, and does not verify.
         discard(directory, is_new).ok();
     })
 }

@@ -818,15 +818,19 @@ mod tests {
         (counts.iter().sum(), counts.len())
     }
 
+    async fn refuse(writer: &Writer, times: u32) {
+        for _ in 0..times {
+            let answered = writer.refusal(refusal_of(refused("no"))).await;
+            answered.unwrap();
+        }
+    }
+
     #[tokio::test]
     async fn many_refusals_are_few_records_and_none_is_left_out() {
         let directory = tempdir().unwrap();
         let journal = Journal::open(directory.path(), crate::append::Settings::default()).unwrap();
         let writer = Writer::start(journal).unwrap();
-        for _ in 0..1000 {
-            let answered = writer.refusal(refusal_of(refused("no"))).await;
-            answered.unwrap();
-        }
+        refuse(&writer, 1000).await;
         let Record::Started(started) = started("announced") else {
             panic!("no start")
         };
@@ -851,10 +855,7 @@ mod tests {
         let directory = tempdir().unwrap();
         let journal = Journal::open(directory.path(), crate::append::Settings::default()).unwrap();
         let writer = Writer::start(journal).unwrap();
-        for _ in 0..300 {
-            let answered = writer.refusal(refusal_of(refused("no"))).await;
-            answered.unwrap();
-        }
+        refuse(&writer, 300).await;
         let late = Instant::now() + Duration::from_secs(10);
         while stands_for(&records(directory.path())).0 < 300 {
             assert!(Instant::now() < late, "no count");
@@ -889,8 +890,8 @@ mod tests {
                 written: Reply::Refusal(written),
                 ..entry(refused("no"))
             };
-            let own = thread.count(entry, &[]);
-            (own.is_some(), answer.try_recv().map(|it| it.is_ok()))
+            let returned = thread.count(entry, &[]);
+            (returned.is_some(), answer.try_recv().map(|it| it.is_ok()))
         };
         while ask(&mut thread).0 {}
         assert_eq!(ask(&mut thread), (false, Ok(true)));

@@ -1,6 +1,6 @@
 //! Serves `GET /metrics` to Prometheus on a loopback address.
 //!
-//! Everybody on the host can connect. So the listener starts and changes nothing, reads no body, and has a thread of its
+//! Everybody on the host can connect. So the listener starts no hook, has disks tried at most every five seconds, reads no body, and has a thread of its
 //! own, a few connections and little time for each: who opens many or sends slowly costs other such clients, and no hook.
 
 use std::{

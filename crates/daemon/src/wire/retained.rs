@@ -106,7 +106,7 @@ struct KeptRefusal {
 
 impl<R: Message> Kept<R> {
     /// Returns the part of a reply to keep, if its hook ran; otherwise the request may be repeated.
-    fn of(reply: &Reply<R>) -> Option<Self> {
+    fn from_reply(reply: &Reply<R>) -> Option<Self> {
         match reply {
             Ok(response) => Some(Self::Answer(response.encode_to_vec().into())),
             Err(status) => says_released(status).then(|| {
@@ -298,7 +298,7 @@ fn says_released(status: &Status) -> bool {
 impl<R: Message + Clone> Ticket<R> {
     /// Delivers the reply to all waiting clients. It is retained where a hook ran; otherwise the request may be repeated.
     pub(super) fn deliver(mut self, reply: &Reply<R>) {
-        if let Some(kept) = Kept::of(reply) {
+        if let Some(kept) = Kept::from_reply(reply) {
             self.ran = true;
             let retained = &self.retained;
             let mut entries = retained
@@ -652,7 +652,7 @@ mod tests {
             assert!(printed.contains("1 passed"), "{printed}");
             return;
         }
-        // So many callers that together they have nearly all of it.
+        // Enough callers to have nearly all of it together.
         let (callers, requests) = (50, 50_000_u32);
         let retained = Arc::new(Retained::default());
         let before = anonymous();

@@ -67,7 +67,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Returns the size that a file must be able to have, bytes: with the room that is kept for the ends of so many runs.
+    /// Returns the size that a file may reach, bytes, with the room for the ends of a number of runs.
     pub const fn file_bytes(&self, runs: usize) -> u64 {
         self.rotate_bytes.saturating_add(state::kept_room(runs))
     }

@@ -38,7 +38,7 @@ struct Command<W> {
     starting: usize,
     /// When it may be tried again, after one that did not come to wait.
     unfit_until: Option<Instant>,
-    /// What waits, and since when. The oldest comes first.
+    /// The waiting processes with their beginnings, the oldest first.
     waiting: Vec<(Instant, W)>,
 }
 
@@ -69,7 +69,7 @@ struct Room {
 
 /// Returns the places for a command of which `wanted` are to wait. The others come in the order in which they were asked for.
 ///
-/// Whatever was started is kept for its own command, or a turn of more commands than places would kill each just before its run.
+/// A started process is kept for its own command. Otherwise a cycle of more commands than places would kill each just before its run.
 /// Two others make room: commands that are not run any more, and for a command that holds none a command or a uid that holds more.
 fn room(others: &[Places], asking: Places, wanted: usize) -> Room {
     let held: usize = others.iter().map(Places::held).sum();
@@ -304,7 +304,7 @@ mod tests {
             is_served
         }
 
-        /// Runs so many commands of a uid in turn, and returns how often a process waited.
+        /// Runs `commands` commands of a uid in turn, and returns how often a process waited.
         fn turns(&mut self, uid: u32, commands: usize, rounds: usize) -> usize {
             let turns = (0..rounds).flat_map(|_| 0..commands);
             turns.filter(|command| self.run(uid, *command, 2)).count()
