@@ -1,6 +1,7 @@
 //! The signals by which an operator sees whether a daemon serves, which must agree.
 
 use std::{
+    collections::BTreeSet,
     io::{Read, Write},
     net::TcpStream,
     time::{Duration, Instant},
@@ -17,6 +18,9 @@ use crate::{
 /// The time within which every signal shows a fault, or its end.
 const SHOWN: Duration = Duration::from_secs(10);
 
+/// The same beside other tests that use all processors, where one look at all signals takes five seconds.
+const SHOWN_BESIDE_OTHERS: Duration = Duration::from_secs(60);
+
 /// Returns the set-up of a daemon whose signals are all there.
 pub(crate) fn metered() -> Setup {
     Setup {
@@ -28,17 +32,26 @@ pub(crate) fn metered() -> Setup {
 /// Each signal, and whether it shows a daemon that serves.
 type Signals = [(&'static str, bool); 4];
 
-/// Waits until every signal shows whether the daemon serves.
+/// Waits until every signal has shown whether the daemon serves.
+///
+/// Not all at once: a disk that is full has room for a moment where a run ends, and the looks are one after another.
 pub(crate) async fn agree(scene: &mut Scene, serves: bool) {
     let since = Instant::now();
+    let bound = match scene.is_long() {
+        true => SHOWN,
+        false => SHOWN_BESIDE_OTHERS,
+    };
+    let mut shown = BTreeSet::new();
     loop {
         let found = signals(scene.daemon()).await;
-        if found.iter().all(|(_, shows)| *shows == serves) {
+        let shows = |(name, shows)| (shows == serves).then_some(name);
+        shown.extend(found.into_iter().filter_map(shows));
+        if shown.len() == found.len() {
             return;
         }
-        if since.elapsed() > SHOWN {
+        if since.elapsed() > bound {
             scene.wrong(format!(
-                "serves: {serves}; after {SHOWN:?} the signals are {found:?}"
+                "serves: {serves}; within {bound:?} no signals showed it but {shown:?}"
             ));
             return;
         }
