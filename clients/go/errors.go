@@ -40,6 +40,7 @@ const (
 	PolicyUnenforceable Reason = "POLICY_UNENFORCEABLE"
 	ProfileUnknown      Reason = "PROFILE_UNKNOWN"
 	ProfileWidened      Reason = "PROFILE_WIDENED"
+	RateLimited         Reason = "RATE_LIMITED"
 	RecordTooLarge      Reason = "RECORD_TOO_LARGE"
 	RecursionLimit      Reason = "RECURSION_LIMIT"
 	ReloadRefused       Reason = "RELOAD_REFUSED"

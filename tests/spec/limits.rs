@@ -2,9 +2,9 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use hookjail::pb::OutcomeKind;
+use hookjail::pb::{ExecuteResponse, OutcomeKind};
 use tokio::task::JoinSet;
-use tonic::Code;
+use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
 use crate::{
@@ -174,6 +174,67 @@ async fn a_request_beyond_the_queue_is_refused_at_once() {
         let response = response.unwrap().into_inner();
         assert_eq!(end(&response), (OutcomeKind::Exited, Some(0), None));
     }
+}
+
+#[tokio::test]
+async fn a_caller_that_spent_its_amount_of_a_minute_waits_for_more() {
+    let done = |answer: &Result<ExecuteResponse, Status>| {
+        let response = answer.as_ref().unwrap();
+        assert_eq!(end(response), (OutcomeKind::Exited, Some(0), None));
+    };
+    let spent = |answer: Result<ExecuteResponse, Status>, key: &str| {
+        let refusal = answer.unwrap_err();
+        assert_eq!(reason(&refusal), "RATE_LIMITED", "{refusal:?}");
+        assert_eq!(refusal.code(), Code::ResourceExhausted);
+        let message = refusal.message();
+        assert!(
+            message.contains(&format!("its amount of `hooks.{key}`")),
+            "{message}"
+        );
+        let details = refusal.get_error_details();
+        let delay = details.retry_info().unwrap().retry_delay.unwrap();
+        assert!(!delay.is_zero(), "{delay:?}");
+        delay
+    };
+    let limited = |line: &str| Setup {
+        config: format!("[hooks]\n{line}\n"),
+        ..Setup::default()
+    };
+    // The control: each daemon serves until the amount is spent. Thirty calls a minute: one comes back in two seconds.
+    let daemon = Daemon::with(limited("calls_per_minute = 30")).await;
+    let mut calls = 0;
+    let delay = loop {
+        let answer = daemon.run(hook(["/bin/true"])).await;
+        match &answer {
+            Ok(_) => done(&answer),
+            Err(_) => break spent(answer, "calls_per_minute"),
+        }
+        calls += 1;
+        assert!(calls < 200, "nothing is spent");
+    };
+    assert!(calls >= 30, "{calls}");
+    tokio::time::sleep(delay).await;
+    done(&daemon.run(hook(["/bin/true"])).await);
+    let refused = |record: &&serde_json::Value| record["record"] == "refused";
+    let journal = daemon.journal();
+    let refused: Vec<_> = journal.iter().filter(refused).collect();
+    assert!(!refused.is_empty());
+    assert!(
+        refused
+            .iter()
+            .all(|record| record["reason"] == "RATE_LIMITED")
+    );
+    assert_verifies(daemon.path());
+
+    let daemon = Daemon::with(limited("cpu_per_minute = \"1s\"")).await;
+    done(&daemon.run(hook(["/bin/true"])).await);
+    let busy = "import time\nwhile time.process_time() < 1.2: pass";
+    done(&daemon.run(hook(["/usr/bin/python3", "-c", busy])).await);
+    spent(daemon.run(hook(["/bin/true"])).await, "cpu_per_minute");
+
+    let daemon = Daemon::with(limited("journal_per_minute = \"1KiB\"")).await;
+    done(&daemon.run(hook(["/bin/true"])).await);
+    spent(daemon.run(hook(["/bin/true"])).await, "journal_per_minute");
 }
 
 #[tokio::test]

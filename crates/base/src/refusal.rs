@@ -33,6 +33,7 @@ pub enum Reason {
     PolicyUnenforceable,
     ProfileUnknown,
     ProfileWidened,
+    RateLimited,
     RecordTooLarge,
     RecursionLimit,
     ReloadRefused,
@@ -43,7 +44,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 27] = [
         Self::AlreadyRan,
         Self::AuditUnavailable,
         Self::BackendUnconfirmed,
@@ -64,6 +65,7 @@ impl Reason {
         Self::PolicyUnenforceable,
         Self::ProfileUnknown,
         Self::ProfileWidened,
+        Self::RateLimited,
         Self::RecordTooLarge,
         Self::RecursionLimit,
         Self::ReloadRefused,
@@ -95,6 +97,7 @@ impl Reason {
             Self::PolicyUnenforceable => "POLICY_UNENFORCEABLE",
             Self::ProfileUnknown => "PROFILE_UNKNOWN",
             Self::ProfileWidened => "PROFILE_WIDENED",
+            Self::RateLimited => "RATE_LIMITED",
             Self::RecordTooLarge => "RECORD_TOO_LARGE",
             Self::RecursionLimit => "RECURSION_LIMIT",
             Self::ReloadRefused => "RELOAD_REFUSED",
@@ -130,6 +133,7 @@ impl Reason {
             | Self::InvalidRequest
             | Self::Killed
             | Self::PeerUnknown
+            | Self::RateLimited
             | Self::RecordTooLarge
             | Self::RecursionLimit
             | Self::RequestIdConflict

@@ -18,7 +18,10 @@ use hookjail_sandbox::{
 };
 
 use super::{audit, backends, notify, traces, value};
-use crate::hooks::{lists::Listing, valve::OnLimit};
+use crate::{
+    hooks::{lists::Listing, valve::OnLimit},
+    pipeline::RateLimits,
+};
 
 /// The configuration as the file spells it. Every key may be left out; unknown keys are errors.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
@@ -371,16 +374,27 @@ pub(crate) enum CommandWords {
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct HooksEntry {
+    /// The most calls of one uid a minute.
+    #[schemars(range(min = 1))]
+    #[serde(deserialize_with = "value::calls_per_minute")]
+    pub(crate) calls_per_minute: Option<u64>,
     /// The cgroup (version 2) below which each run gets its own: `auto` for the one that the service manager delegates to the daemon,
     /// if any, `none`, or an absolute path.
     #[serde(deserialize_with = "value::cgroup")]
     #[schemars(with = "String")]
     pub(crate) cgroup: CgroupPlace,
+    /// The processor time that the hooks of one uid have a minute: their first processes and the children that these
+    /// waited for.
+    #[serde(deserialize_with = "value::cpu_per_minute")]
+    pub(crate) cpu_per_minute: Option<Span>,
     /// Disables all hooks in dispatches.
     pub disabled: bool,
     /// The largest event: 1 KiB to 256 MiB.
     #[serde(deserialize_with = "value::size::<_, 1024, { 256 << 20 }>")]
     pub(crate) event_max: Size,
+    /// The most bytes that the starts and ends of one uid's runs add to the journal a minute: 1 KiB at least.
+    #[serde(deserialize_with = "value::journal_per_minute")]
+    pub(crate) journal_per_minute: Option<Size>,
     /// The most hooks that run at once.
     #[schemars(range(min = 1, max = 16384))]
     #[serde(deserialize_with = "value::number::<_, 1, 16384>")]
@@ -416,9 +430,12 @@ pub struct HooksEntry {
 impl Default for HooksEntry {
     fn default() -> Self {
         Self {
+            calls_per_minute: None,
             cgroup: CgroupPlace::Auto,
+            cpu_per_minute: None,
             disabled: false,
             event_max: Size(16 * 1024 * 1024),
+            journal_per_minute: None,
             max_concurrent: 256,
             max_hook_driven_turns: 25,
             max_queued: 1024,
@@ -436,6 +453,15 @@ impl HooksEntry {
     /// Returns the size of the largest event, bytes.
     pub fn event_bytes(&self) -> usize {
         self.event_max.to_usize()
+    }
+
+    /// Returns the rates of each caller.
+    pub(crate) fn rates(&self) -> RateLimits {
+        RateLimits {
+            calls: self.calls_per_minute,
+            cpu: self.cpu_per_minute.map(|Span(time)| time),
+            journal: self.journal_per_minute.map(|Size(bytes)| bytes),
+        }
     }
 
     /// Returns as whom a root daemon's hooks run.

@@ -12,7 +12,7 @@ use std::{
 use toml::{Table, Value};
 
 use hookjail_base::util::trusted_file::{self, Untrusted};
-use hookjail_base::util::units::Size;
+use hookjail_base::util::units::{Size, Span};
 use hookjail_contract::Url;
 
 use super::{ConfigError, ConfigProblem, deserialize, read_table};
@@ -36,14 +36,17 @@ enum Rule {
 }
 
 /// The keys that can be managed.
-const RULES: [(&str, Rule); 16] = [
+const RULES: [(&str, Rule); 19] = [
     ("audit.readers", Rule::Within),
     ("backends.order", Rule::Within),
     ("consent.accept_hooks", Rule::Kept(false)),
     ("consent.operators", Rule::Within),
     ("consent.runtime", Rule::Kept(false)),
+    ("hooks.calls_per_minute", Rule::AtMost),
+    ("hooks.cpu_per_minute", Rule::AtMost),
     ("hooks.disabled", Rule::Kept(true)),
     ("hooks.event_max", Rule::AtMost),
+    ("hooks.journal_per_minute", Rule::AtMost),
     ("hooks.max_concurrent", Rule::AtMost),
     ("hooks.max_hook_driven_turns", Rule::Capped),
     ("hooks.max_queued", Rule::AtMost),
@@ -167,10 +170,17 @@ fn url(value: &Value) -> Option<Url> {
     Url::parse(value.as_str()?).ok()
 }
 
-/// Returns a number, or a size's bytes.
-fn amount(value: &Value) -> Option<u64> {
+/// Returns a number, a size's bytes, or a duration's nanoseconds.
+fn amount(value: &Value) -> Option<u128> {
     let size: Result<Size, _> = value.clone().try_into();
-    size.ok().map(|size| size.0)
+    let span = || {
+        value
+            .clone()
+            .try_into()
+            .ok()
+            .map(|Span(time)| time.as_nanos())
+    };
+    size.ok().map(|size| size.0.into()).or_else(span)
 }
 
 fn rule(key: &str) -> Option<Rule> {
@@ -246,9 +256,17 @@ mod tests {
             ("consent.accept_hooks", "true", "false", ""),
             ("consent.operators", "[]", "[]", "[0]"),
             ("consent.runtime", "false", "false", "true"),
+            ("hooks.calls_per_minute", "600", "599", "601"),
+            ("hooks.cpu_per_minute", "\"30s\"", "\"29s\"", "\"1m\""),
             ("hooks.disabled", "true", "true", "false"),
             ("hooks.disabled", "false", "true", ""),
             ("hooks.event_max", "\"1MiB\"", "1048576", "\"1025KiB\""),
+            (
+                "hooks.journal_per_minute",
+                "\"1MiB\"",
+                "1048576",
+                "\"1025KiB\"",
+            ),
             ("hooks.max_concurrent", "64", "64", "65"),
             ("hooks.max_hook_driven_turns", "25", "1", "0"),
             ("hooks.max_hook_driven_turns", "0", "0", ""),

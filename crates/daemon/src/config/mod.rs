@@ -741,6 +741,12 @@ mod tests {
                 "hook.template_push",
             ),
             ("[hooks]\nmax_concurrent = 0", "hooks.max_concurrent"),
+            ("[hooks]\ncalls_per_minute = 0", "hooks.calls_per_minute"),
+            ("[hooks]\ncpu_per_minute = 0", "hooks.cpu_per_minute"),
+            (
+                "[hooks]\njournal_per_minute = 1023",
+                "hooks.journal_per_minute",
+            ),
             ("[audit]\ncapture = [\"environment\"]", "audit.capture"),
             ("[audit]\ncapture_max = \"1MiB\"", "audit.capture_max"),
             ("[audit]\ncapture_max = 255", "audit.capture_max"),

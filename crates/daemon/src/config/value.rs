@@ -66,6 +66,22 @@ pub(super) fn consent_wait<'de, D: Deserializer<'de>>(from: D) -> Result<Span, D
     fitting(from, fits, "must be more than 0 and at most 1h")
 }
 
+pub(super) fn calls_per_minute<'de, D: Deserializer<'de>>(
+    from: D,
+) -> Result<Option<u64>, D::Error> {
+    fitting(from, |calls| *calls > 0, "must be 1 or more").map(Some)
+}
+
+pub(super) fn cpu_per_minute<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Span>, D::Error> {
+    fitting(from, |Span(time)| !time.is_zero(), "must be more than 0").map(Some)
+}
+
+pub(super) fn journal_per_minute<'de, D: Deserializer<'de>>(
+    from: D,
+) -> Result<Option<Size>, D::Error> {
+    size::<_, 1024, { u64::MAX }>(from).map(Some)
+}
+
 pub(super) fn uid_range<'de, D: Deserializer<'de>>(from: D) -> Result<[u32; 2], D::Error> {
     parsed(from, |[first, last]: [u32; 2]| {
         match first != 0 && first <= last && last != u32::MAX {

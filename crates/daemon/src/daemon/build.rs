@@ -382,6 +382,7 @@ impl Assembly {
             readers: config.readers.clone(),
             configuration: configuration(config),
             operators: config.operators.clone(),
+            rates: config.hooks.rates(),
             forbidden: Forbidden::locate(&own_places(config))
                 .map_err(AssemblyError::new("locate the daemon's own directories"))?,
             homes: Homes::default(),

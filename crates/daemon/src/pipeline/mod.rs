@@ -9,6 +9,7 @@ mod notify;
 mod places;
 mod plan;
 mod preview;
+mod rates;
 mod readiness;
 mod record;
 mod refusal_log;
@@ -29,6 +30,7 @@ pub(crate) use self::{
     notify::Notifier,
     plan::Run,
     preview::{Admission, Preview},
+    rates::{RateLimits, Spent},
     readiness::Directories,
     record::{About, Answer},
     runs::{NotFound, RunStage, RunSummary, Runs},
@@ -87,7 +89,15 @@ impl Pipeline {
         let interpreted = Box::pin(self.execute(call, request));
         async move {
             let recorded = match interpreted.await {
-                Ok(interpreted) => self.audit.end(interpreted).await,
+                Ok(interpreted) => {
+                    let (uid, cpu) = (interpreted.run.peer.uid, interpreted.summary().cpu());
+                    self.gate.spend(uid, Spent::Cpu(cpu));
+                    let recorded = self.audit.end(interpreted).await;
+                    if let Answer::Outcome { at, .. } = recorded.answer() {
+                        self.gate.spend(uid, Spent::Journal(at.bytes));
+                    }
+                    recorded
+                }
                 Err(stop) => {
                     self.doubt(&stop);
                     let (about, stop) = listed.stopped(stop);
@@ -169,7 +179,10 @@ impl Pipeline {
         let admitted = Box::pin(self.gate.admit(call, request, &self.sandbox)).await?;
         traces::reach(admitted.call.trace.as_ref(), Stage::Setup);
         let plan = Box::pin(Plan::resolve(admitted, &self.sandbox)).await?;
+        let uid = plan.run.peer.uid;
         let announced = self.audit.start(plan).await?;
+        let bytes = announced.recorded().appended().bytes;
+        self.gate.spend(uid, Spent::Journal(bytes));
         Confined::start(announced, &self.sandbox).await
     }
 }

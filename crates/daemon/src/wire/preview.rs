@@ -57,6 +57,7 @@ pub(super) const fn is_an_answer(reason: Reason) -> bool {
         | Reason::PolicyUnenforceable
         | Reason::ProfileUnknown
         | Reason::ProfileWidened
+        | Reason::RateLimited
         | Reason::RecordTooLarge
         | Reason::RequestIdConflict
         | Reason::Unsupported => true,

@@ -124,9 +124,10 @@ const fn code(reason: Reason) -> Code {
         Reason::EventTooLarge | Reason::InvalidRequest | Reason::ProfileWidened => {
             Code::InvalidArgument
         }
-        Reason::Overloaded | Reason::RecordTooLarge | Reason::RecursionLimit => {
-            Code::ResourceExhausted
-        }
+        Reason::Overloaded
+        | Reason::RateLimited
+        | Reason::RecordTooLarge
+        | Reason::RecursionLimit => Code::ResourceExhausted,
         Reason::PeerUnknown => Code::Unauthenticated,
         Reason::ProfileUnknown | Reason::RunUnknown => Code::NotFound,
         Reason::Unsupported => Code::Unimplemented,
@@ -204,6 +205,7 @@ mod tests {
             ("POLICY_UNENFORCEABLE", Code::FailedPrecondition),
             ("PROFILE_UNKNOWN", Code::NotFound),
             ("PROFILE_WIDENED", Code::InvalidArgument),
+            ("RATE_LIMITED", Code::ResourceExhausted),
             ("RECORD_TOO_LARGE", Code::ResourceExhausted),
             ("RECURSION_LIMIT", Code::ResourceExhausted),
             ("RELOAD_REFUSED", Code::FailedPrecondition),

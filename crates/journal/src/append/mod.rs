@@ -327,6 +327,8 @@ impl Drop for Journal {
 /// A record's position in the chain.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Appended {
+    /// The record's size in its file, bytes.
+    pub bytes: u64,
     /// Its hash.
     pub hash: String,
     /// Its sequence number, counted from 1.

@@ -243,6 +243,7 @@ impl WriterState {
             Record::Interrupted(_) | Record::Lost(_) | Record::Rebooted(_) | Record::Torn(_) => {}
         }
         Ok(Appended {
+            bytes: bytes(&line),
             hash: self.at.head.hash.clone(),
             sequence: self.at.head.sequence,
         })

@@ -36,6 +36,7 @@ pub(crate) use self::{
 use super::{
     call::{Call, Purpose, early},
     places::{Full, Place, Places},
+    rates::{Rates, Spent},
     runs::RunStage,
 };
 use crate::{
@@ -106,6 +107,7 @@ pub(crate) struct Gate {
     hashing: Hashing,
     memory: Arc<Shares>,
     places: Arc<Places>,
+    rates: Rates,
     rules: Current<Rules>,
 }
 
@@ -127,6 +129,7 @@ impl Gate {
             hashing: Hashing::default(),
             memory: Arc::new(Shares::new(max_bytes)),
             places,
+            rates: Rates::default(),
             rules: Current::new(rules),
         }
     }
@@ -213,6 +216,10 @@ impl Gate {
         self.admit_peer(&call.peer, sandbox)?;
         check_depth(request.depth)?;
         let rules = self.rules();
+        if call.purpose == Purpose::Run {
+            let now = Instant::now();
+            self.rates.call(call.peer.uid, rules.rates, now)?;
+        }
         rules.admit_bound(&request, &call.peer)?;
         let policy = rules.profile(&request)?;
         // No part of a run that needs none.
@@ -463,6 +470,12 @@ impl Gate {
             return Err(rules.configuration.lifted_by(refusal, &lines));
         }
         Ok(())
+    }
+
+    /// Notes an amount that a caller's run spent.
+    pub(super) fn spend(&self, uid: u32, spent: Spent) {
+        self.rates
+            .spend(uid, spent, self.rules().rates, Instant::now());
     }
 
     /// Rejects a queued request whose permission or profile changed while it waited.

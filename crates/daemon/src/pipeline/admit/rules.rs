@@ -24,6 +24,7 @@ use super::{command::defaults, homes::Homes};
 use crate::{
     consent::decide::ALLOW,
     git::GitPlaces,
+    pipeline::RateLimits,
     request::{Request, Withheld},
 };
 
@@ -92,6 +93,8 @@ pub(crate) struct Rules {
     pub hooks: Vec<OperatorHook>,
     /// Users that may answer for the operator, besides the daemon's own; `None`: no user, and not the daemon's own.
     pub operators: Option<Users>,
+    /// The rates of each caller.
+    pub rates: RateLimits,
     /// Users that may read the records of all requests, besides the daemon's own.
     pub readers: Users,
     /// The profiles.
