@@ -18,7 +18,10 @@ use tokio::{
     time::timeout,
 };
 
-use hookjail_base::refusal::chain;
+use hookjail_base::{
+    refusal::chain,
+    util::attempt::{LastAttempt, TRY_TIMEOUT},
+};
 
 use super::{
     append::{Appended, Journal, JournalError},
@@ -35,15 +38,6 @@ const MAX_GROUP: usize = 64;
 
 /// The interval between attempts to write ends that failed.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
-
-/// The time without progress after which the journal hangs, as on a disk that does not answer.
-const STALLED: Duration = Duration::from_secs(5);
-
-/// The age up to which the last attempt says how the journal is.
-const RECENT: Duration = Duration::from_secs(5);
-
-/// The time that the answer to a question about the journal waits for an attempt.
-const TRY_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The time that shutdown waits for queued records. The next daemon records runs without an end as interrupted.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -75,52 +69,12 @@ pub struct Writer {
     ended: Mutex<mpsc::Receiver<()>>,
     /// The problem that prevents writing.
     problem: watch::Receiver<Option<Problem>>,
-    progress: Arc<Progress>,
+    progress: Arc<LastAttempt>,
     /// `None` once the writer is being dropped.
     queue: Option<mpsc::Sender<Queued>>,
     room: Arc<Semaphore>,
     tally: Arc<Tally>,
     tell: Teller,
-}
-
-/// The time at which the thread began its work, and ended it.
-#[derive(Debug)]
-struct Progress(Mutex<Step>);
-
-#[derive(Clone, Copy, Debug)]
-enum Step {
-    /// Nothing is in work since this time.
-    Idle(Instant),
-    /// The disk has been asked since this time.
-    Working(Instant),
-}
-
-impl Progress {
-    fn set(&self, step: Step) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = step;
-    }
-
-    fn get(&self) -> Step {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Step {
-    /// Returns whether the thread makes no progress.
-    fn hangs(self, now: Instant) -> bool {
-        match self {
-            Self::Idle(_) => false,
-            Self::Working(since) => now.saturating_duration_since(since) >= STALLED,
-        }
-    }
-
-    /// Returns whether nothing was attempted for some time.
-    fn is_old(self, now: Instant) -> bool {
-        match self {
-            Self::Idle(since) => now.saturating_duration_since(since) >= RECENT,
-            Self::Working(_) => false,
-        }
-    }
 }
 
 /// The number of records that a writer wrote, and of its failures.
@@ -251,7 +205,7 @@ impl Writer {
         let (end, ended) = mpsc::channel();
         let (tell, problem) = Teller::new();
         let directory = journal.directory().to_owned();
-        let progress = Arc::new(Progress(Mutex::new(Step::Idle(Instant::now()))));
+        let progress = Arc::<LastAttempt>::default();
         let tally = Arc::<Tally>::default();
         let mut thread = WriterThread {
             counted: Counted::default(),
@@ -300,7 +254,7 @@ impl Writer {
 
     /// Tries to write where the last attempt is old.
     pub async fn refresh(&self) {
-        if self.progress.get().is_old(Instant::now())
+        if self.progress.get().is_due(Instant::now())
             && let Some(tried) = self.request_attempt()
         {
             // One that takes longer shows as a hanging journal later.
@@ -485,7 +439,7 @@ struct WriterThread {
     late: VecDeque<Record>,
     /// Runs whose start was written and whose end was not submitted yet.
     open: HashSet<String>,
-    progress: Arc<Progress>,
+    progress: Arc<LastAttempt>,
     tally: Arc<Tally>,
     tell: Teller,
 }
@@ -504,7 +458,7 @@ impl WriterThread {
                 Some(next) => entries.recv_timeout(next.saturating_duration_since(Instant::now())),
                 None => entries.recv().map_err(RecvTimeoutError::from),
             };
-            self.progress.set(Step::Working(Instant::now()));
+            let work = self.progress.begin();
             match first {
                 Ok(first) => {
                     let further = entries.try_iter().take(MAX_GROUP - 1);
@@ -532,7 +486,7 @@ impl WriterThread {
                 self.write_late();
                 retry = Instant::now() + RETRY_INTERVAL;
             }
-            self.progress.set(Step::Idle(Instant::now()));
+            drop(work);
         }
         self.write_counted();
         self.write_late();
@@ -746,7 +700,7 @@ mod tests {
             journal: Journal::open(directory, crate::append::Settings::default()).unwrap(),
             late: VecDeque::new(),
             open: HashSet::new(),
-            progress: Arc::new(Progress(Mutex::new(Step::Idle(Instant::now())))),
+            progress: Arc::default(),
             tally: Arc::default(),
             tell,
         }

@@ -1,5 +1,6 @@
 //! Tools for any daemon: shares and turns among uids, swappable values, paths, trusted files, lines of a log that are few, units.
 
+pub mod attempt;
 pub mod diff;
 pub mod heavy;
 pub mod journald;

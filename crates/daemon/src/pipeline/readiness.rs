@@ -1,25 +1,15 @@
 //! Whether hooks can run: the last attempt at each step that every run needs, made again where that attempt is old.
 
-use std::{
-    io,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
-};
+use std::{io, sync::Arc, time::Instant};
 
 use tokio::{sync::watch, task::spawn_blocking, time::timeout};
 
-use hookjail_base::refusal::Stop;
+use hookjail_base::{
+    refusal::Stop,
+    util::attempt::{Attempt, LastAttempt, TRY_TIMEOUT},
+};
 
 use super::Pipeline;
-
-/// The age up to which the last attempt counts.
-const RECENT: Duration = Duration::from_secs(5);
-
-/// The time after which an attempt counts as failed, as on a disk that does not answer.
-const STALLED: Duration = Duration::from_secs(5);
-
-/// The time that a question about readiness waits for an attempt.
-const TRY_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The directories of runs, as the last attempt to create one found them.
 #[derive(Clone, Debug)]
@@ -27,51 +17,17 @@ pub(crate) struct Directories(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    attempt: Mutex<Attempt>,
+    attempt: Arc<LastAttempt>,
     /// The last attempt to confirm any profile.
-    confirmation: Mutex<Attempt>,
+    confirmation: Arc<LastAttempt>,
     problem: watch::Sender<Option<String>>,
-}
-
-/// The last attempt.
-#[derive(Clone, Copy, Debug)]
-enum Attempt {
-    /// A run failed since.
-    Doubtful,
-    /// One ended at this time.
-    Ended(Instant),
-    /// One has been in work since this time.
-    Working(Instant),
-}
-
-/// The act that a question about an attempt requires.
-#[derive(Debug, Eq, PartialEq)]
-enum Act {
-    /// The attempt hangs.
-    GiveUp,
-    /// The attempt says how the directories are.
-    Rely,
-    /// Another attempt is due.
-    Try,
-}
-
-impl Attempt {
-    fn act(self, now: Instant, is_failing: bool) -> Act {
-        let age = |since| now.saturating_duration_since(since);
-        match self {
-            Self::Doubtful => Act::Try,
-            Self::Ended(since) if is_failing || age(since) >= RECENT => Act::Try,
-            Self::Working(since) if age(since) >= STALLED => Act::GiveUp,
-            Self::Ended(_) | Self::Working(_) => Act::Rely,
-        }
-    }
 }
 
 impl Default for Directories {
     fn default() -> Self {
         Self(Arc::new(Shared {
-            attempt: Mutex::new(Attempt::Ended(Instant::now())),
-            confirmation: Mutex::new(Attempt::Ended(Instant::now())),
+            attempt: Arc::default(),
+            confirmation: Arc::default(),
             problem: watch::Sender::new(None),
         }))
     }
@@ -83,46 +39,37 @@ impl Directories {
         self.0.problem.subscribe()
     }
 
-    fn attempt(&self) -> MutexGuard<'_, Attempt> {
-        locked(&self.0.attempt)
-    }
-
     /// Makes the next look try again: a run has failed.
     fn doubt(&self) {
-        let mut attempt = self.attempt();
-        if matches!(*attempt, Attempt::Ended(_)) {
-            *attempt = Attempt::Doubtful;
-        }
+        self.0.attempt.doubt();
+    }
+
+    fn is_failing(&self) -> bool {
+        self.0.problem.borrow().is_some()
     }
 
     fn is_doubtful(&self) -> bool {
-        matches!(*self.attempt(), Attempt::Doubtful) || self.0.problem.borrow().is_some()
+        self.0.attempt.get() == Attempt::Doubtful || self.is_failing()
     }
 
     /// Tries again where the last attempt is old, failed, or is in doubt.
-    async fn refresh(&self, attempt: impl FnOnce() -> io::Result<()> + Send + 'static) {
-        let now = Instant::now();
-        let act = {
-            let is_failing = self.0.problem.borrow().is_some();
-            let mut last = self.attempt();
-            let act = last.act(now, is_failing);
-            if act == Act::Try {
-                *last = Attempt::Working(now);
-            }
-            act
-        };
-        match act {
-            Act::Rely => {}
-            Act::GiveUp => self.publish(Some("their disk does not answer".to_owned())),
-            Act::Try => {
-                let directories = self.clone();
-                let tried = spawn_blocking(move || {
-                    let found = attempt().err().map(|error| error.to_string());
-                    *directories.attempt() = Attempt::Ended(Instant::now());
-                    directories.publish(found);
-                });
-                timeout(TRY_TIMEOUT, tried).await.ok();
-            }
+    async fn refresh(
+        &self,
+        now: Instant,
+        attempt: impl FnOnce() -> io::Result<()> + Send + 'static,
+    ) {
+        let last = &self.0.attempt;
+        let is_due = |last: Attempt| last.is_due(now) || self.is_failing();
+        if let Some(work) = last.begin_where(is_due) {
+            let directories = self.clone();
+            let tried = spawn_blocking(move || {
+                let found = attempt().err().map(|error| error.to_string());
+                drop(work);
+                directories.publish(found);
+            });
+            timeout(TRY_TIMEOUT, tried).await.ok();
+        } else if last.get().hangs(now) {
+            self.publish(Some("their disk does not answer".to_owned()));
         }
     }
 
@@ -143,10 +90,6 @@ impl Directories {
             changes
         });
     }
-}
-
-fn locked(attempt: &Mutex<Attempt>) -> MutexGuard<'_, Attempt> {
-    attempt.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Pipeline {
@@ -172,7 +115,7 @@ impl Pipeline {
     pub(crate) async fn current_problem(self: &Arc<Self>) -> Option<String> {
         self.audit.writer.refresh().await;
         self.directories
-            .refresh(self.sandbox.directory_attempt())
+            .refresh(Instant::now(), self.sandbox.directory_attempt())
             .await;
         let problem = self.problem();
         if problem.is_none() && !self.serves_any() {
@@ -183,14 +126,10 @@ impl Pipeline {
 
     /// Tests profiles until one is confirmed. Goes on where the returned future is dropped.
     async fn confirm_any(self: &Arc<Self>) {
-        {
-            let now = Instant::now();
-            let mut last = locked(&self.directories.0.confirmation);
-            if last.act(now, false) != Act::Try {
-                return;
-            }
-            *last = Attempt::Working(now);
-        }
+        let last = &self.directories.0.confirmation;
+        let Some(work) = last.begin_where(|it| it.is_due(Instant::now())) else {
+            return;
+        };
         let pipeline = Arc::clone(self);
         let confirmed = tokio::spawn(async move {
             let rules = pipeline.gate.rules();
@@ -200,7 +139,7 @@ impl Pipeline {
                     break;
                 }
             }
-            *locked(&pipeline.directories.0.confirmation) = Attempt::Ended(Instant::now());
+            drop(work);
         });
         confirmed.await.ok();
     }
@@ -210,7 +149,7 @@ impl Pipeline {
         self.audit.writer.look();
         if self.directories.is_doubtful() {
             self.directories
-                .refresh(self.sandbox.directory_attempt())
+                .refresh(Instant::now(), self.sandbox.directory_attempt())
                 .await;
         }
     }
@@ -225,43 +164,28 @@ impl Pipeline {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn denied() -> io::Result<()> {
         Err(io::ErrorKind::ReadOnlyFilesystem.into())
     }
 
-    #[test]
-    fn an_attempt_counts_until_it_is_old_fails_or_is_doubted() {
-        let now = Instant::now();
-        let later = now + RECENT;
-        let soon = now + Duration::from_secs(1);
-        for (attempt, at_time, is_failing, act) in [
-            (Attempt::Ended(now), soon, false, Act::Rely),
-            (Attempt::Ended(now), later, false, Act::Try),
-            (Attempt::Ended(now), soon, true, Act::Try),
-            (Attempt::Doubtful, soon, false, Act::Try),
-            (Attempt::Working(now), soon, true, Act::Rely),
-            (Attempt::Working(now), now + STALLED, false, Act::GiveUp),
-        ] {
-            assert_eq!(attempt.act(at_time, is_failing), act, "{attempt:?}");
-        }
-    }
-
     #[tokio::test]
     async fn a_doubt_is_followed_by_attempts_until_one_succeeds() {
         let directories = Directories::default();
         let problem = directories.problem();
-        directories.refresh(denied).await;
+        directories.refresh(Instant::now(), denied).await;
         assert!(problem.borrow().is_none(), "the first attempt is recent");
 
         directories.doubt();
-        directories.refresh(denied).await;
+        directories.refresh(Instant::now(), denied).await;
         let why = problem.borrow().clone().unwrap();
         assert!(why.contains("`paths.runtime`: read-only"), "{why}");
         assert!(directories.is_doubtful());
 
-        directories.refresh(|| Ok(())).await;
+        directories.refresh(Instant::now(), || Ok(())).await;
         assert!(problem.borrow().is_none() && !directories.is_doubtful());
     }
 
@@ -271,13 +195,13 @@ mod tests {
         let (go, wait) = std::sync::mpsc::channel::<()>();
         directories.doubt();
         directories
-            .refresh(move || {
+            .refresh(Instant::now(), move || {
                 wait.recv().ok();
                 Ok(())
             })
             .await;
-        *directories.attempt() = Attempt::Working(Instant::now() - STALLED);
-        directories.refresh(|| Ok(())).await;
+        let later = Instant::now() + Duration::from_secs(5);
+        directories.refresh(later, || Ok(())).await;
         assert!(directories.0.problem.borrow().is_some());
 
         let mut problem = directories.problem();
