@@ -2,7 +2,9 @@
 
 use std::{
     collections::BTreeSet,
-    fmt, fs,
+    fmt,
+    fs::{self, Permissions},
+    os::unix::fs::PermissionsExt,
     path::Path,
     process::Command,
     thread,
@@ -14,7 +16,7 @@ use tempfile::TempDir;
 use crate::{
     load::{Call, Load, make_marks, make_script, says_it_is_done},
     support::{Daemon, Setup, directory, hook},
-    witness::{Mount, a_minute, hookjail},
+    witness::{Mount, a_minute, hookjail, records},
 };
 
 /// Each policy of `audit.fsync`.
@@ -90,7 +92,7 @@ async fn cut(policy: &str, round: usize, findings: &mut Findings) {
     let disk = mounted(&image, &state);
     let setup = Setup {
         config: format!(
-            "[audit]\nfsync = \"{policy}\"\nrotate_bytes = \"256KiB\"\nkeep_files = 0\n"
+            "[audit]\nfsync = \"{policy}\"\nrotate_bytes = \"64KiB\"\nkeep_files = 0\n"
         ),
         ..Setup::default()
     };
@@ -138,7 +140,7 @@ async fn judge(
     findings: &mut Findings,
 ) {
     next.run(hook(["/bin/true"])).await.unwrap();
-    let records = next.journal();
+    let records = records(next.path());
     let count = |kind: &str| records.iter().filter(|it| it["record"] == kind).count();
     let known: BTreeSet<_> = records
         .iter()
@@ -175,10 +177,18 @@ fn answered(calls: &[Call]) -> BTreeSet<String> {
     done.map(|call| call.id.clone()).collect()
 }
 
+/// Mounts a disk. A stopped one is still there where a process that ends has it in a namespace of its own.
 fn mounted(image: &Path, at: &Path) -> Mount {
-    let mount = Mount::by(&["-o", "loop", image.to_str().unwrap()], at);
-    fs::set_permissions(at, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
-    mount
+    let give_up = Instant::now() + Duration::from_secs(10);
+    loop {
+        let mount = Mount::by(&["-o", "loop", image.to_str().unwrap()], at);
+        match fs::set_permissions(at, Permissions::from_mode(0o700)) {
+            Ok(()) => return mount,
+            Err(error) => assert!(Instant::now() < give_up, "the disk stays stopped: {error}"),
+        }
+        drop(mount);
+        thread::sleep(Duration::from_millis(100));
+    }
 }
 
 /// Unmounts a disk once nothing uses it any more: only then its log is replayed.
