@@ -137,15 +137,23 @@ build_release() {
   install -m 755 "$CI_WORK/home/installed/bin/hookjail-run" "$RELEASE-run"
 }
 
-# Makes a Python with the packages that a file lists, for the ordinary user too: $PYTHON. Not of a toolchain below /root.
+# Makes a Python with the packages that a file lists, for the ordinary user too: $PYTHON. Not of a toolchain below /root. Tiers that run
+# at the same time make it once.
 python_with() { # REQUIREMENTS
   local name; name=$(sha256sum "$1" | cut -c 1-16)
   PYTHON=$CI_WORK/python-$name/bin/python
+  local lock; exec {lock}>"$CI_WORK/python-$name.lock" && flock "$lock" || return
+  make_python "$name" "$1"; local code=$?
+  exec {lock}>&-
+  return "$code"
+}
+make_python() { # NAME REQUIREMENTS
+  local name=$1
   [ -e "$CI_WORK/python-$name/ok" ] && return
   /usr/bin/python3 -c 'import ensurepip, venv' 2>/dev/null || { apt-get -qq update && packages python3-venv; } || return
   rm -rf "$CI_WORK/python-$name"
   /usr/bin/python3 -m venv "$CI_WORK/python-$name" &&
-    timeout 300 "$PYTHON" -m pip install --quiet --disable-pip-version-check --requirement "$1" && touch "$CI_WORK/python-$name/ok"
+    timeout 300 "$PYTHON" -m pip install --quiet --disable-pip-version-check --requirement "$2" && touch "$CI_WORK/python-$name/ok"
 }
 
 # Has twice as many tests run at a time as there are cores: most of them wait most of the time.

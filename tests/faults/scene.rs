@@ -395,10 +395,12 @@ fn descriptors(pid: u32, homes: &[&Path]) -> BTreeMap<String, usize> {
         let mut homes = homes.iter().copied().chain([&*own]);
         let within = homes.find_map(|home| target.strip_prefix(home).ok());
         let target = within.unwrap_or(&target).display().to_string();
+        // An upgrade of the host's packages may replace a file that is open.
+        let target = target.trim_end_matches(" (deleted)");
         if target.contains("/uids/") {
             continue;
         }
-        let kind = target.split_once(":[").map_or(&*target, |(kind, _)| kind);
+        let kind = target.split_once(":[").map_or(target, |(kind, _)| kind);
         // What is made anew for each daemon or run has an id in its name.
         let nameless = |part: &str| match part.split_once('-') {
             Some((kind, _)) if !kind.starts_with(|first: char| first.is_ascii_digit()) => {

@@ -11,6 +11,7 @@ use tonic::Code;
 use tonic_types::StatusExt;
 
 use crate::{
+    audit_failure::limit_files,
     support::{Daemon, Setup, hook, reason, sh},
     witness::{SOON, assert_verifies, event, until, writing},
 };
@@ -254,10 +255,7 @@ async fn output_and_arguments_cannot_forge_a_record() {
 async fn nothing_runs_once_the_journal_cannot_be_written() {
     let daemon = Daemon::start().await;
     // From here on files may grow to 16 KiB only.
-    let limited = std::process::Command::new("prlimit")
-        .args(["--fsize=16384", "--pid", &daemon.pid().to_string()])
-        .status();
-    assert!(limited.unwrap().success());
+    limit_files(&daemon, Some(16384));
     let mut ran = 0;
     let refusal = loop {
         match daemon.run(hook(["/bin/true"])).await {
