@@ -25,6 +25,17 @@ pack() { # PROGRAM SPEC TOOL-PREFIX
   install -m 755 $env/kernel-test.sh "$payload/"
 }
 
+# Adds the daemon's AppArmor profile and its parser, which read the abstractions of the Debian package.
+with_apparmor() {
+  local library
+  packages apparmor || fail "apparmor cannot be installed"
+  mkdir -p "$payload/apparmor/lib" "$payload/apparmor/etc/apparmor.d"
+  cp -r /etc/apparmor.d/abi /etc/apparmor.d/tunables "$payload/apparmor/etc/apparmor.d/"
+  cp packaging/apparmor/hookjail-daemon "$payload/apparmor/etc/apparmor.d/"
+  cp /usr/sbin/apparmor_parser "$payload/apparmor/"
+  for library in $(ldd /usr/sbin/apparmor_parser | awk '$3 ~ /^\// && $1 !~ /^libc\./ {print $3}'); do cp -L "$library" "$payload/apparmor/lib/"; done
+}
+
 # Adds the units, a program whose policy can be weakened, crun and runc, and what they need of libraries beside the C library: then
 # cgroups are tried, too.
 with_groups() {
@@ -74,9 +85,9 @@ native() { # PROGRAM NAME...   of 6.1 6.12 new off none, and groups: cgroups on 
       groups)
         # systemd leaves the controllers to the groups.
         timeout 150 $env/vm-prepare.sh rootfs || skip "the guest's tree with systemd cannot be made"
-        with_groups
+        with_groups; with_apparmor
         boot "$name" "$kernel" "ABI 2, cgroups" -- "sh ./kernel-test.sh 2"
-        rm -rf "${payload:?}/runtimes" "$payload/systemd" "$payload/weak" ;;
+        rm -rf "${payload:?}/runtimes" "$payload/systemd" "$payload/apparmor" "$payload/weak" ;;
       *) fail "kernel $name? 6.1 6.12 new off none groups" ;;
     esac
   done

@@ -205,11 +205,15 @@ const fn success(is_well: bool) -> ExitCode {
 /// Runs the program by its arguments, its name first, and returns the exit code.
 pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let words: Vec<_> = words.into_iter().collect();
+    hookjail_sys::with_stack(|| start(&words))
+}
+
+fn start(words: &[OsString]) -> ExitCode {
     // First: any failure in a hook's place must block from here on.
-    let post = ReplacedHook::taken(&words);
+    let post = ReplacedHook::taken(words);
     let parsed = if words.get(1).is_some_and(|word| word == "run") {
         // To make all the other subcommands' options takes longer than what a hook's run adds otherwise.
-        RunArguments::try_parse_from(&words).map(|arguments| {
+        RunArguments::try_parse_from(words).map(|arguments| {
             let (run, everywhere) = arguments.into_parts();
             Arguments {
                 command: CliCommand::Run(run),
@@ -217,14 +221,14 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
             }
         })
     } else {
-        Arguments::read(&words)
+        Arguments::read(words)
     };
     let Arguments {
         command,
         everywhere,
     } = match (parsed, post) {
         (Ok(arguments), _) => arguments,
-        (Err(error), Some(post)) => return post.refuse_words(&words, &error),
+        (Err(error), Some(post)) => return post.refuse_words(words, &error),
         (Err(error), None) => {
             // A closed stderr leaves no way to report.
             drop(error.print());

@@ -173,6 +173,10 @@ def every(*conditions):
     return lambda case: all(condition(case) for condition in conditions)
 
 
+def either(*conditions):
+    return lambda case: any(condition(case) for condition in conditions)
+
+
 def not_(condition):
     return lambda case: not condition(case)
 
@@ -199,6 +203,10 @@ def has_failed(case):
 
 def says_to_end(case):
     return b'"continue"' in case.end.stdout
+
+
+def has_null(case):
+    return b"null" in case.end.stdout
 
 
 def has_bad_bytes(case):
@@ -256,8 +264,9 @@ RULES = {
         Rule("stops", "a block at PermissionRequest", "refuses", every(at_points("PermissionRequest"), blocked_by("DECISION"))),
         Rule("stops", "exit code 2", "stops beside an object that does not", by_code(2)),
         Rule("asks", "a question", "counts at every point that can be stopped", not_(at_points("PreToolUse"))),
+        Rule("stops", "a denied permission", "counts at every such point", every(not_(at_points("PreToolUse")), blocked_by("PERMISSION_DECISION"))),
         Rule("more context", "context", "counts beside a member that is null, too"),
-        Rule("more of a rewrite", "a rewrite", "counts beside a member that cannot be read", has_failed),
+        Rule("more of a rewrite", "a rewrite", "counts beside a member that cannot be read, or is null", either(has_failed, has_null)),
         Rule("reason", "exit code 2", "has the reason of the object on stdout", by_code(2)),
         Rule("reason", "a permission decision", "has no reason but its own", blocked_by("PERMISSION_DECISION")),
         Rule("stops", "continue: false", "stops a call and the end of a turn too", says_to_end),

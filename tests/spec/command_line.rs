@@ -112,6 +112,23 @@ fn the_exit_code_is_the_hooks_own_or_says_why_there_is_none() {
 }
 
 #[test]
+fn a_small_stack_is_enough() {
+    let line = CommandLine::new();
+    for limit in ["64", "256"] {
+        let started = line.command(&["run", "--", "/bin/echo", "done"]);
+        let mut limited = Command::new("sh");
+        limited.args(["-c", "ulimit -s $0 && ulimit -s && exec \"$@\"", limit]);
+        limited.arg(started.get_program()).args(started.get_args());
+        limited.env("HOME", line.path()).stdin(Stdio::null());
+        let output = limited.output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{limit}: {output:?}");
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.starts_with(&format!("{limit}\n")), "{text}");
+        assert!(text.contains("done\n"), "{text}");
+    }
+}
+
+#[test]
 fn json_is_the_response_on_one_line() {
     let line = CommandLine::new();
 

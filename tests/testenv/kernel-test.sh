@@ -131,6 +131,27 @@ if [ -e systemd ] && [ -d /run/systemd/system ]; then
   limited 'killed and started again'
   systemctl restart hookjail.service || wrong "unit: no restart"
   limited restarted
+  # Under its AppArmor profile, which keeps from it what the same command does without.
+  if [ -e apparmor ]; then
+    cp -r apparmor/etc/. /etc/; cp -n apparmor/lib/* /usr/lib/x86_64-linux-gnu/
+    apparmor/apparmor_parser -r -T /etc/apparmor.d/hookjail-daemon || wrong "apparmor: the profile is not loaded"
+    mkdir -p /etc/systemd/system/hookjail.service.d
+    cp systemd/hookjail.service.d/apparmor.conf.example /etc/systemd/system/hookjail.service.d/apparmor.conf
+    systemctl daemon-reload
+    systemctl restart hookjail.service || wrong "apparmor: no restart"
+    limited 'confined by AppArmor'
+    confined=$(cat "/proc/$(systemctl show -P MainPID hookjail.service)/attr/current")
+    [ "$confined" = 'hookjail-daemon (enforce)' ] || wrong "apparmor: the daemon is '$confined'"
+    HOME=/root hookjail status >unit.out 2>&1 || wrong "apparmor: no status"
+    sleep 600 & other=$!
+    for act in 'echo >/etc/of-hookjail' "kill -0 $other" "cat /proc/$other/root/etc/hostname" 'mount -t tmpfs t /mnt' 'echo 0 >/proc/sys/kernel/printk'; do
+      systemd-run --quiet --wait --pipe -- sh -c "$act" >act.out 2>&1 || wrong "apparmor, the control: $act"
+      systemd-run --quiet --wait --pipe -p AppArmorProfile=hookjail-daemon -- sh -c "$act" >act.out 2>&1 && wrong "apparmor: $act"
+      grep -Eqi 'permission denied|not permitted|cannot create' act.out || wrong "apparmor: $act: $(cat act.out)"
+    done
+    kill $other
+    if [ $failed = 0 ]; then echo "  apparmor: the daemon serves, and five acts are refused to it"; fi
+  fi
   systemctl stop hookjail.service hookjail.socket
   [ ! -d $delegated ] || wrong "unit: its cgroup is left"
   if [ $failed = 0 ]; then echo "  cgroups, the unit: as expected"; else cat unit.out; journalctl --no-pager -u hookjail.service; fi

@@ -26,7 +26,11 @@ pub const THIN: &str = "hookjail-run";
 /// A call that needs more than a daemon, such as a rehearsal or an invalid command line, is passed to the `hookjail`
 /// beside this program.
 pub fn stand_in(words: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let mut words: Vec<_> = words.into_iter().collect();
+    let words: Vec<_> = words.into_iter().collect();
+    hookjail_sys::with_stack(|| start(words.clone()))
+}
+
+fn start(mut words: Vec<OsString>) -> ExitCode {
     if let [_, word] = &words[..]
         && ["--version", "-V"].iter().any(|version| word == version)
     {

@@ -39,6 +39,6 @@ pub use self::{
     },
     shared::{
         Identity, Links, Reaped, WAITS, WaitStatus, file_size_limit, ignore_file_size_signal,
-        occupy_standard_fds, raise_descriptor_limit,
+        occupy_standard_fds, raise_descriptor_limit, with_stack,
     },
 };

@@ -1,6 +1,8 @@
 //! Items common to every system.
 
-use std::{ffi::CString, io, os::fd::AsRawFd, ptr, sync::Arc, time::Duration};
+use std::{
+    ffi::CString, io, os::fd::AsRawFd, panic::resume_unwind, ptr, sync::Arc, thread, time::Duration,
+};
 
 use nix::{
     fcntl::{OFlag, open},
@@ -17,6 +19,12 @@ pub const WAITS: u8 = 6;
 
 /// Limit on descriptors, above any daemon's needs: 16,384 hooks and 65,536 connections.
 const DESCRIPTORS: libc::rlim_t = 512 * 1024;
+
+/// The limit from which on the first stack is large enough, bytes.
+const LEAST_STACK: libc::rlim_t = 2 << 20;
+
+/// The size of the program's own stack where the first one is too small, bytes.
+const STACK_BYTES: usize = 8 << 20;
 
 /// Identity of the hook, where the daemon can choose.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -132,6 +140,26 @@ pub fn file_size_limit() -> usize {
     limit.map_or(usize::MAX, |(soft, _)| {
         usize::try_from(soft).unwrap_or(usize::MAX)
     })
+}
+
+/// Runs the program where its stack is large enough: on a thread with a stack of its own, where the limit leaves the first one less (`ulimit -s`).
+///
+/// Where no thread can be had, it runs on the first one nevertheless.
+pub fn with_stack<T: Send>(program: impl Fn() -> T + Sync) -> T {
+    let has_room = getrlimit(Resource::RLIMIT_STACK).map_or(true, |(soft, _)| soft >= LEAST_STACK);
+    if has_room {
+        return program();
+    }
+    let ended = thread::scope(|scope| {
+        let thread = thread::Builder::new().stack_size(STACK_BYTES);
+        let ended = thread.spawn_scoped(scope, &program).ok()?;
+        Some(ended.join())
+    });
+    match ended {
+        Some(Ok(ended)) => ended,
+        Some(Err(panic)) => resume_unwind(panic),
+        None => program(),
+    }
 }
 
 /// Ignores SIGXFSZ. A write beyond this process's own file size limit then fails with `EFBIG` instead of ending the process.
