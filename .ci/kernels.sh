@@ -25,15 +25,13 @@ pack() { # PROGRAM SPEC TOOL-PREFIX
   install -m 755 $env/kernel-test.sh "$payload/"
 }
 
-# Adds the daemon's AppArmor profile and its parser, which read the abstractions of the Debian package.
+# Adds the daemon's AppArmor profile and its parser, which needs the C library alone.
 with_apparmor() {
-  local library
   packages apparmor || fail "apparmor cannot be installed"
-  mkdir -p "$payload/apparmor/lib" "$payload/apparmor/etc/apparmor.d"
+  mkdir -p "$payload/apparmor/etc/apparmor.d"
   cp -r /etc/apparmor.d/abi /etc/apparmor.d/tunables "$payload/apparmor/etc/apparmor.d/"
   cp packaging/apparmor/hookjail-daemon "$payload/apparmor/etc/apparmor.d/"
   cp /usr/sbin/apparmor_parser "$payload/apparmor/"
-  for library in $(ldd /usr/sbin/apparmor_parser | awk '$3 ~ /^\// && $1 !~ /^libc\./ {print $3}'); do cp -L "$library" "$payload/apparmor/lib/"; done
 }
 
 # Adds the units, a program whose policy can be weakened, crun and runc, and what they need of libraries beside the C library: then

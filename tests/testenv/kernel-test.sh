@@ -133,7 +133,7 @@ if [ -e systemd ] && [ -d /run/systemd/system ]; then
   limited restarted
   # Under its AppArmor profile, which keeps from it what the same command does without.
   if [ -e apparmor ]; then
-    cp -r apparmor/etc/. /etc/; cp -n apparmor/lib/* /usr/lib/x86_64-linux-gnu/
+    cp -r apparmor/etc/. /etc/
     apparmor/apparmor_parser -r -T /etc/apparmor.d/hookjail-daemon || wrong "apparmor: the profile is not loaded"
     mkdir -p /etc/systemd/system/hookjail.service.d
     cp systemd/hookjail.service.d/apparmor.conf.example /etc/systemd/system/hookjail.service.d/apparmor.conf
@@ -147,7 +147,7 @@ if [ -e systemd ] && [ -d /run/systemd/system ]; then
     for act in 'echo >/etc/of-hookjail' "kill -0 $other" "cat /proc/$other/root/etc/hostname" 'mount -t tmpfs t /mnt' 'echo 0 >/proc/sys/kernel/printk'; do
       systemd-run --quiet --wait --pipe -- sh -c "$act" >act.out 2>&1 || wrong "apparmor, the control: $act"
       systemd-run --quiet --wait --pipe -p AppArmorProfile=hookjail-daemon -- sh -c "$act" >act.out 2>&1 && wrong "apparmor: $act"
-      grep -Eqi 'permission denied|not permitted|cannot create' act.out || wrong "apparmor: $act: $(cat act.out)"
+      grep -Eqi 'permission denied|not permitted|cannot (create|mount)' act.out || wrong "apparmor: $act: $(cat act.out)"
     done
     kill $other
     if [ $failed = 0 ]; then echo "  apparmor: the daemon serves, and five acts are refused to it"; fi
