@@ -294,6 +294,42 @@ pub(crate) fn limit_files(daemon: &Daemon, bytes: Option<usize>) {
     assert!(limited.unwrap().success());
 }
 
+#[tokio::test]
+async fn a_daemon_that_can_start_no_process_says_so_until_it_can() {
+    if nix::unistd::geteuid().is_root() {
+        println!("skipped: no limit on processes binds root");
+        return;
+    }
+    let daemon = Daemon::start().await;
+    daemon.run(hook(["/bin/true"])).await.unwrap();
+    assert_eq!(serving(&daemon).await, ServingStatus::Serving);
+    let prlimit = |words: &[&str]| {
+        let pid = format!("--pid={}", daemon.pid());
+        let output = Command::new("prlimit").arg(pid).args(words).output();
+        let output = output.unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let before = prlimit(&["--nproc", "--raw", "--noheadings", "--output=SOFT"]);
+    let limit_processes = |most: &str| prlimit(&[&format!("--nproc={most}:")]);
+
+    limit_processes("1");
+    let refusal = daemon.run(hook(["/bin/true"])).await.unwrap_err();
+    assert_eq!(reason(&refusal), "OVERLOADED");
+    until_it("the end of serving", async || {
+        serving(&daemon).await == ServingStatus::NotServing
+    })
+    .await;
+    assert!(daemon.log().contains("hooks cannot be started: "));
+
+    limit_processes(before.trim());
+    until_it("another attempt", async || {
+        serving(&daemon).await == ServingStatus::Serving
+    })
+    .await;
+    daemon.run(hook(["/bin/true"])).await.unwrap();
+}
+
 async fn serving(daemon: &Daemon) -> ServingStatus {
     let mut client = HealthClient::new(daemon.channel());
     let health = client.check(HealthCheckRequest::default()).await;

@@ -403,7 +403,7 @@ impl Levels<'_> {
             )?,
             level(
                 "serving",
-                "Whether hooks can run: records can be written, directories of runs made, and a profile is confirmed.",
+                "Whether hooks can run: records can be written, hooks started, and a profile is confirmed.",
                 f64::from(u8::from(self.is_serving)),
             )?,
             level(

@@ -69,6 +69,15 @@ impl LastAttempt {
         });
     }
 
+    /// Counts an act that succeeded as the last attempt, unless another is due or in work.
+    pub fn renew(&self) {
+        self.with(|attempt| {
+            if let Attempt::Ended(since) = attempt {
+                *since = Instant::now();
+            }
+        });
+    }
+
     /// Begins an attempt.
     pub fn begin(self: &Arc<Self>) -> AttemptInWork {
         self.with(|attempt| *attempt = Attempt::Working(Instant::now()));
@@ -134,6 +143,8 @@ mod tests {
         let last = Arc::<LastAttempt>::default();
         assert!(last.begin_where(|it| it.is_due(Instant::now())).is_none());
         last.doubt();
+        last.renew();
+        assert_eq!(last.get(), Attempt::Doubtful);
         let first = last.begin_where(|it| it.is_due(Instant::now())).unwrap();
         last.doubt();
         assert!(last.begin_where(|_| true).is_none());

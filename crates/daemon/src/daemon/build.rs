@@ -33,8 +33,8 @@ use crate::{
     consent::{ConsentRule, Operator, OwnSettings},
     metrics::Metrics,
     pipeline::{
-        Audit, Configuration, Directories, Gate, GateParts, Homes, Notifier, OperatorHook,
-        Pipeline, Rules, Runs, Sandbox,
+        Audit, Configuration, Gate, GateParts, Homes, Notifier, OperatorHook, Pipeline, Rules,
+        Runs, Sandbox, Starts,
     },
     traces::Tracer,
     wire::MAX_HANDSHAKES,
@@ -437,7 +437,7 @@ impl Assembly {
             audit,
             configuration: (config.file.as_ref())
                 .map(|file| file.canonicalize().unwrap_or_else(|_| file.clone())),
-            directories: Directories::default(),
+            starts: Starts::default(),
             notifier: Notifier::new(config.notices.clone(), Arc::clone(&metrics)),
             metrics,
             runs: Runs::default(),

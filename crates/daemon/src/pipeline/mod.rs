@@ -31,7 +31,7 @@ pub(crate) use self::{
     plan::Run,
     preview::{Admission, Preview},
     rates::{RateLimits, Spent},
-    readiness::Directories,
+    readiness::Starts,
     record::{About, Answer},
     runs::{NotFound, RunStage, RunSummary, Runs},
 };
@@ -63,8 +63,8 @@ pub struct Pipeline {
     pub(crate) audit: Audit,
     /// The configuration file, if there is one.
     pub(crate) configuration: Option<PathBuf>,
-    /// The directories of runs.
-    pub(crate) directories: Directories,
+    /// The steps of starts.
+    pub(crate) starts: Starts,
     /// The counts of what was done.
     pub(crate) metrics: Arc<Metrics>,
     /// The notifier of hooks.
@@ -92,6 +92,7 @@ impl Pipeline {
                 Ok(interpreted) => {
                     let (uid, cpu) = (interpreted.run.peer.uid, interpreted.summary().cpu());
                     self.gate.spend(uid, Spent::Cpu(cpu));
+                    self.started();
                     let recorded = self.audit.end(interpreted).await;
                     if let Answer::Outcome { at, .. } = recorded.answer() {
                         self.gate.spend(uid, Spent::Journal(at.bytes));

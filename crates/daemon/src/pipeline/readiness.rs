@@ -11,9 +11,9 @@ use hookjail_base::{
 
 use super::Pipeline;
 
-/// The directories of runs, as the last attempt to create one found them.
+/// The steps of every start beside its record, as the last attempt found them: a directory, and a process that is confined.
 #[derive(Clone, Debug)]
-pub(crate) struct Directories(Arc<Shared>);
+pub(crate) struct Starts(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
@@ -23,7 +23,7 @@ struct Shared {
     problem: watch::Sender<Option<String>>,
 }
 
-impl Default for Directories {
+impl Default for Starts {
     fn default() -> Self {
         Self(Arc::new(Shared {
             attempt: Arc::default(),
@@ -33,8 +33,8 @@ impl Default for Directories {
     }
 }
 
-impl Directories {
-    /// Returns the problem of the directories, as a value to watch.
+impl Starts {
+    /// Returns the problem of these steps, as a value to watch.
     pub(crate) fn problem(&self) -> watch::Receiver<Option<String>> {
         self.0.problem.subscribe()
     }
@@ -52,38 +52,40 @@ impl Directories {
         self.0.attempt.get() == Attempt::Doubtful || self.is_failing()
     }
 
+    /// Counts a run as an attempt that succeeded, unless another has failed since the last one.
+    fn succeeded(&self) {
+        self.0.attempt.renew();
+    }
+
     /// Tries again where the last attempt is old, failed, or is in doubt.
     async fn refresh(
         &self,
         now: Instant,
-        attempt: impl FnOnce() -> io::Result<()> + Send + 'static,
+        attempt: impl Future<Output = Result<(), String>> + Send + 'static,
     ) {
         let last = &self.0.attempt;
         let is_due = |last: Attempt| last.is_due(now) || self.is_failing();
         if let Some(work) = last.begin_where(is_due) {
-            let directories = self.clone();
-            let tried = spawn_blocking(move || {
-                let found = attempt().err().map(|error| error.to_string());
+            let starts = self.clone();
+            let tried = tokio::spawn(async move {
+                let found = attempt.await.err();
                 drop(work);
-                directories.publish(found);
+                starts.publish(found);
             });
             timeout(TRY_TIMEOUT, tried).await.ok();
         } else if last.get().hangs(now) {
-            self.publish(Some("their disk does not answer".to_owned()));
+            let why = "an attempt does not end; look at the disk of `paths.runtime`";
+            self.publish(Some(why.to_owned()));
         }
     }
 
     fn publish(&self, found: Option<String>) {
-        let found = found.map(|why| {
-            format!(
-                "directories of runs cannot be made; look at the disk of `paths.runtime`: {why}"
-            )
-        });
+        let found = found.map(|why| format!("hooks cannot be started: {why}"));
         self.0.problem.send_if_modified(|problem| {
             let changes = problem.is_some() != found.is_some();
             match &found {
                 Some(why) if changes => tracing::error!("{why}"),
-                None if changes => tracing::info!("directories of runs can be made again"),
+                None if changes => tracing::info!("hooks can be started again"),
                 Some(_) | None => {}
             }
             *problem = found;
@@ -97,7 +99,7 @@ impl Pipeline {
     pub(crate) fn problem(&self) -> Option<String> {
         let journal = self.audit.problem().borrow();
         let journal = journal.as_ref().map(|problem| problem.why.clone());
-        journal.or_else(|| self.directories.0.problem.borrow().clone())
+        journal.or_else(|| self.starts.0.problem.borrow().clone())
     }
 
     /// Returns whether hooks of any profile can run.
@@ -114,9 +116,7 @@ impl Pipeline {
     /// Where no profile is confirmed, some are tested: no run may come that would do so.
     pub(crate) async fn current_problem(self: &Arc<Self>) -> Option<String> {
         self.audit.writer.refresh().await;
-        self.directories
-            .refresh(Instant::now(), self.sandbox.directory_attempt())
-            .await;
+        self.try_start().await;
         let problem = self.problem();
         if problem.is_none() && !self.serves_any() {
             timeout(TRY_TIMEOUT, self.confirm_any()).await.ok();
@@ -124,9 +124,30 @@ impl Pipeline {
         problem
     }
 
+    /// Tries to create the directory of a run, and to start a confined process, where the last attempt is old, failed or is in doubt.
+    async fn try_start(self: &Arc<Self>) {
+        let pipeline = Arc::clone(self);
+        let directory = self.sandbox.directory_attempt();
+        let attempt = async move {
+            let made = spawn_blocking(directory).await.map_err(io::Error::from);
+            made.flatten().map_err(|error| {
+                format!(
+                    "directories of runs cannot be made; look at the disk of `paths.runtime`: {error}"
+                )
+            })?;
+            let rules = pipeline.gate.rules();
+            let mut profiles = rules.registry.iter();
+            match profiles.find(|policy| pipeline.sandbox.is_confirmed(policy)) {
+                Some(policy) => pipeline.sandbox.start_attempt(policy).await,
+                None => Ok(()),
+            }
+        };
+        self.starts.refresh(Instant::now(), attempt).await;
+    }
+
     /// Tests profiles until one is confirmed. Goes on where the returned future is dropped.
     async fn confirm_any(self: &Arc<Self>) {
-        let last = &self.directories.0.confirmation;
+        let last = &self.starts.0.confirmation;
         let Some(work) = last.begin_where(|it| it.is_due(Instant::now())) else {
             return;
         };
@@ -145,19 +166,22 @@ impl Pipeline {
     }
 
     /// Looks for steps that hang, and tries those that failed. To be called every few seconds.
-    pub(crate) async fn look(&self) {
+    pub(crate) async fn look(self: &Arc<Self>) {
         self.audit.writer.look();
-        if self.directories.is_doubtful() {
-            self.directories
-                .refresh(Instant::now(), self.sandbox.directory_attempt())
-                .await;
+        if self.starts.is_doubtful() {
+            self.try_start().await;
         }
     }
 
-    /// Doubts the directories of runs after a run that failed otherwise than by a decision.
+    /// Notes a run that reached its end.
+    pub(super) fn started(&self) {
+        self.starts.succeeded();
+    }
+
+    /// Doubts the steps of a start after a run that failed otherwise than by a decision.
     pub(super) fn doubt(&self, stop: &Stop) {
         if matches!(stop, Stop::Fault(_)) || stop.lacks_something() {
-            self.directories.doubt();
+            self.starts.doubt();
         }
     }
 }
@@ -166,45 +190,46 @@ impl Pipeline {
 mod tests {
     use std::time::Duration;
 
+    use tokio::sync::oneshot;
+
     use super::*;
 
-    fn denied() -> io::Result<()> {
-        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    async fn denied() -> Result<(), String> {
+        Err("read-only".to_owned())
     }
 
     #[tokio::test]
     async fn a_doubt_is_followed_by_attempts_until_one_succeeds() {
-        let directories = Directories::default();
-        let problem = directories.problem();
-        directories.refresh(Instant::now(), denied).await;
+        let starts = Starts::default();
+        let problem = starts.problem();
+        starts.refresh(Instant::now(), denied()).await;
         assert!(problem.borrow().is_none(), "the first attempt is recent");
 
-        directories.doubt();
-        directories.refresh(Instant::now(), denied).await;
+        starts.doubt();
+        starts.refresh(Instant::now(), denied()).await;
         let why = problem.borrow().clone().unwrap();
-        assert!(why.contains("`paths.runtime`: read-only"), "{why}");
-        assert!(directories.is_doubtful());
+        assert_eq!(why, "hooks cannot be started: read-only");
+        assert!(starts.is_doubtful());
 
-        directories.refresh(Instant::now(), || Ok(())).await;
-        assert!(problem.borrow().is_none() && !directories.is_doubtful());
+        starts.refresh(Instant::now(), async { Ok(()) }).await;
+        assert!(problem.borrow().is_none() && !starts.is_doubtful());
     }
 
     #[tokio::test]
     async fn an_attempt_that_hangs_is_a_problem_until_it_returns() {
-        let directories = Directories::default();
-        let (go, wait) = std::sync::mpsc::channel::<()>();
-        directories.doubt();
-        directories
-            .refresh(Instant::now(), move || {
-                wait.recv().ok();
-                Ok(())
-            })
-            .await;
+        let starts = Starts::default();
+        let (go, wait) = oneshot::channel::<()>();
+        starts.doubt();
+        let attempt = async move {
+            wait.await.ok();
+            Ok(())
+        };
+        starts.refresh(Instant::now(), attempt).await;
         let later = Instant::now() + Duration::from_secs(5);
-        directories.refresh(later, || Ok(())).await;
-        assert!(directories.0.problem.borrow().is_some());
+        starts.refresh(later, async { Ok(()) }).await;
+        assert!(starts.0.problem.borrow().is_some());
 
-        let mut problem = directories.problem();
+        let mut problem = starts.problem();
         drop(go);
         problem.wait_for(Option::is_none).await.unwrap();
     }

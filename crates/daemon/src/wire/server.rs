@@ -365,7 +365,7 @@ impl Draining {
     }
 }
 
-/// Updates the health by the journal and the directories of runs, and ends a daemon that can never record again.
+/// Updates the health by the journal and the steps of starts, and ends a daemon that can never record again.
 ///
 /// A supervisor can then start a new one.
 async fn watch(
@@ -374,13 +374,13 @@ async fn watch(
     health: Health,
     shutdown: CancellationToken,
 ) {
-    let mut directories = pipeline.directories.problem();
+    let mut starts = pipeline.starts.problem();
     loop {
         let problem = journal.borrow_and_update().clone();
         let is_final = problem
             .as_ref()
             .is_some_and(|it| it.kind == ProblemKind::Final);
-        directories.mark_unchanged();
+        starts.mark_unchanged();
         let serves = health.refresh().await;
         if is_final {
             shutdown.cancel();
@@ -388,7 +388,7 @@ async fn watch(
         }
         let changed = tokio::select! {
             changed = journal.changed() => changed,
-            changed = directories.changed() => changed,
+            changed = starts.changed() => changed,
             // A run may confirm a profile.
             () = sleep(REFRESH_INTERVAL), if !serves => Ok(()),
         };

@@ -413,6 +413,23 @@ impl Confinement {
         statuses
     }
 
+    /// Starts the self-test of a confirmed profile once more, on the first backend that is there. Keeps its earlier proof, whatever comes out.
+    ///
+    /// # Errors
+    ///
+    /// Returns why no process can be started that is confined by it.
+    pub async fn start_attempt(&self, policy: &Policy) -> Result<(), String> {
+        let mut there = self.backends_of(policy).filter(|it| it.probe().is_ok());
+        let prepared = there.find_map(|backend| Some((backend, backend.prepare(policy).ok()?)));
+        match prepared {
+            Some((backend, prepared)) if prepared.confines() => {
+                let proved = self.prove(backend, policy, &prepared).await;
+                proved.map(drop).map_err(|unconfirmed| unconfirmed.why)
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
     /// Returns whether a profile has been confirmed on one of its backends. Tests nothing.
     pub fn is_confirmed(&self, policy: &Policy) -> bool {
         let cells = self.confirmations.cells.lock();
