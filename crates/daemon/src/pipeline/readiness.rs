@@ -135,14 +135,25 @@ impl Pipeline {
                     "directories of runs cannot be made; look at the disk of `paths.runtime`: {error}"
                 )
             })?;
-            let rules = pipeline.gate.rules();
-            let mut profiles = rules.registry.iter();
-            match profiles.find(|policy| pipeline.sandbox.is_confirmed(policy)) {
-                Some(policy) => pipeline.sandbox.start_attempt(policy).await,
-                None => Ok(()),
-            }
+            pipeline.start_any().await
         };
         self.starts.refresh(Instant::now(), attempt).await;
+    }
+
+    /// Starts a process under one confirmed profile after the other until one does. Returns why the first did not.
+    async fn start_any(&self) -> Result<(), String> {
+        let rules = self.gate.rules();
+        let mut found = Ok(());
+        for policy in rules.registry.iter() {
+            if self.sandbox.is_confirmed(policy) {
+                let started = self.sandbox.start_attempt(policy).await;
+                if started.is_ok() {
+                    return started;
+                }
+                found = found.and(started);
+            }
+        }
+        found
     }
 
     /// Tests profiles until one is confirmed. Goes on where the returned future is dropped.
