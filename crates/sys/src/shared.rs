@@ -135,7 +135,12 @@ pub fn raise_descriptor_limit() -> io::Result<usize> {
 
 /// Returns the size that this process may give a file, bytes; the largest number where there is no limit, or none can be asked for.
 pub fn file_size_limit() -> usize {
-    let limit = getrlimit(Resource::RLIMIT_FSIZE);
+    limit_of(Resource::RLIMIT_FSIZE)
+}
+
+/// Returns a limit of this process; the largest number where there is none, or none can be asked for.
+pub(crate) fn limit_of(resource: Resource) -> usize {
+    let limit = getrlimit(resource);
     // A signed number on some systems.
     limit.map_or(usize::MAX, |(soft, _)| {
         usize::try_from(soft).unwrap_or(usize::MAX)

@@ -124,6 +124,9 @@ impl AssemblyError {
     }
 }
 
+/// The memory that the threads of a daemon without hooks take, with their stacks, bytes.
+const LEAST_ADDRESS_SPACE: usize = 96 << 20;
+
 impl Assembly {
     /// Prepares this process. Must be called once, before any thread is started.
     ///
@@ -136,6 +139,8 @@ impl Assembly {
         ))?;
         // Files made here are private unless a mode is given; a hook's umask is set in the child.
         nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o077));
+        check_address_space(sys::address_space_limit())
+            .map_err(AssemblyError::new("reserve memory"))?;
         sys::keep_little_memory();
         sys::switch_off_core_images().map_err(AssemblyError::new("switch off core images"))?;
         sys::ignore_file_size_signal().map_err(AssemblyError::new("ignore SIGXFSZ"))?;
@@ -445,6 +450,20 @@ impl Assembly {
             tracer: Tracer::default(),
         })
     }
+}
+
+/// Checks that this process may have the memory that its threads take, bytes.
+///
+/// # Errors
+///
+/// Fails where the limit is smaller: the process would end in the middle of something.
+fn check_address_space(limit: usize) -> Result<(), String> {
+    if limit >= LEAST_ADDRESS_SPACE {
+        return Ok(());
+    }
+    Err(format!(
+        "this process may have {limit} bytes of memory, and needs {LEAST_ADDRESS_SPACE}; raise the limit (`ulimit -v`, `LimitAS=`)"
+    ))
 }
 
 /// Checks that a file may become as large as the journal's files need, bytes.

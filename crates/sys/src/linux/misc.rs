@@ -17,6 +17,7 @@ use nix::{
     fcntl::{FallocateFlags, fallocate},
     sys::{
         prctl,
+        resource::Resource,
         signal::{SigSet, SigmaskHow, sigprocmask},
         statfs::{BTRFS_SUPER_MAGIC, EXT4_SUPER_MAGIC, fstatfs},
     },
@@ -24,6 +25,7 @@ use nix::{
 };
 
 use super::Listener;
+use crate::shared::limit_of;
 
 /// Command of `fcntl` that sets the signal for a waiting writer: `<asm-generic/fcntl.h>`. The C library's own binding lacks it.
 const F_SETSIG: libc::c_int = 10;
@@ -112,6 +114,11 @@ pub fn keep_writers_out(file: &File) -> io::Result<()> {
 pub fn stores_change_times(file: &File) -> bool {
     let of_blocks = [BTRFS_SUPER_MAGIC, EXT4_SUPER_MAGIC];
     fstatfs(file).is_ok_and(|found| of_blocks.contains(&found.filesystem_type()))
+}
+
+/// Returns the size that this process's memory may have, bytes; the largest number where there is no limit.
+pub fn address_space_limit() -> usize {
+    limit_of(Resource::RLIMIT_AS)
 }
 
 /// Drops the supplementary groups that a root daemon was started with. A thread that takes a caller's rights over files would

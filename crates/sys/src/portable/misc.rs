@@ -43,6 +43,11 @@ pub const fn drop_groups() -> io::Result<()> {
     Ok(())
 }
 
+/// Returns the largest number: macOS takes a limit on memory and does not keep it.
+pub const fn address_space_limit() -> usize {
+    usize::MAX
+}
+
 /// Reserves no space: these systems have no common call for it.
 ///
 /// # Errors

@@ -15,9 +15,9 @@ pub use self::{
     attempt::Attempt,
     launch::{Start, execute, inherited, kill_group, start},
     misc::{
-        FileRights, become_subreaper, drop_groups, give_memory_back, keep_little_memory,
-        keep_writers_out, peer_groups, reserve, stores_change_times, switch_off_core_images,
-        take_as_hooks, take_first, user_groups,
+        FileRights, address_space_limit, become_subreaper, drop_groups, give_memory_back,
+        keep_little_memory, keep_writers_out, peer_groups, reserve, stores_change_times,
+        switch_off_core_images, take_as_hooks, take_first, user_groups,
     },
     open::{BY_NAME, locate, name_of, open_beneath, open_in_root, pipe},
     wait::{
