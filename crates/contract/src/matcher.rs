@@ -43,7 +43,7 @@ pub enum Matcher {
 pub enum Expression {
     /// One without look-around and back references.
     Linear(Regex),
-    /// One with them, searched in at most [`MAX_STEPS`].
+    /// One with them, searched in at most `MAX_STEPS`.
     Stepped(fancy_regex::Regex),
 }
 

@@ -9,7 +9,6 @@ pub mod explain;
 pub mod forbidden;
 pub mod git_paths;
 pub mod hidden;
-#[cfg(target_os = "linux")]
 pub mod located;
 mod names;
 pub mod narrow;

@@ -210,7 +210,9 @@ fn measure(directory: &Path) -> DiskLevels {
     DiskLevels {
         oldest_record: oldest.map(|time| time.as_duration().as_secs_f64()),
         state_free: disk.map(|disk| {
-            let [blocks, size] = [disk.blocks_available(), disk.fragment_size()].map(u128::from);
+            // Of different sizes on some systems.
+            let blocks = u128::from(disk.blocks_available());
+            let size = u128::from(disk.fragment_size());
             u64::try_from(blocks.saturating_mul(size)).unwrap_or(u64::MAX)
         }),
     }
