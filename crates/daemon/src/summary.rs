@@ -31,14 +31,6 @@ pub(crate) struct RunSummary {
 }
 
 impl RunSummary {
-    /// Returns the processor time of the hook's first process and of the children that it waited for.
-    pub(crate) const fn cpu(&self) -> Duration {
-        let Usage {
-            system_us, user_us, ..
-        } = self.usage;
-        Duration::from_micros(system_us.saturating_add(user_us))
-    }
-
     /// Returns the time from release to end.
     pub(crate) const fn run_time(&self) -> Duration {
         Duration::from_micros(self.usage.run_us)

@@ -90,7 +90,7 @@ impl Pipeline {
         async move {
             let recorded = match interpreted.await {
                 Ok(interpreted) => {
-                    let (uid, cpu) = (interpreted.run.peer.uid, interpreted.summary().cpu());
+                    let (uid, cpu) = (interpreted.run.peer.uid, interpreted.cpu());
                     self.gate.spend(uid, Spent::Cpu(cpu));
                     self.started();
                     let recorded = self.audit.end(interpreted).await;

@@ -36,7 +36,7 @@ pub(crate) enum Spent {
     Journal(u64),
 }
 
-/// What each uid has spent of its amounts.
+/// The amounts that uids have spent.
 #[derive(Debug, Default)]
 pub(crate) struct Rates(Mutex<HashMap<u32, Accounts>>);
 

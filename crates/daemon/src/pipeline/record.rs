@@ -601,6 +601,15 @@ fn ended(interpreted: &Interpreted, redaction: &Redaction) -> record::Ended {
 }
 
 impl Interpreted {
+    /// Returns the processor time of the hook's first process and of the children that it waited for.
+    pub(super) fn cpu(&self) -> Duration {
+        let leader = match &self.hook.end {
+            End::Ran(ran) => ran.leader,
+            End::ExecFailed(_) => None,
+        };
+        leader.map_or(Duration::ZERO, |leader| leader.system + leader.user)
+    }
+
     /// Summarizes the run.
     pub(crate) fn summary(&self) -> RunSummary {
         let Self { hook, run, .. } = self;
