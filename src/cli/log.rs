@@ -122,6 +122,7 @@ fn other_journal(context: &Context) -> Option<String> {
 }
 
 /// A run in which confinement denied something.
+#[cfg(target_os = "linux")]
 pub(super) struct DeniedRun {
     pub(super) argv: Vec<OsString>,
     /// Whether the network was denied.
@@ -137,6 +138,7 @@ pub(super) struct DeniedRun {
 /// # Errors
 ///
 /// Fails where the journal cannot be read.
+#[cfg(target_os = "linux")]
 pub(super) fn last_denied(context: &Context) -> Result<Option<DeniedRun>, Failure> {
     let mut open = BTreeMap::new();
     let mut last = None;

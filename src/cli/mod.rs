@@ -16,6 +16,7 @@ mod install;
 mod interpret;
 #[cfg(target_os = "linux")]
 mod learn;
+#[cfg(target_os = "linux")]
 mod learned;
 mod log;
 #[cfg(target_os = "linux")]
@@ -23,6 +24,7 @@ mod observed;
 mod private_server;
 mod profile;
 mod progress;
+#[cfg(target_os = "linux")]
 mod proposal;
 mod ps;
 mod records;

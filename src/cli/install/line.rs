@@ -231,15 +231,6 @@ fn within_a_shell(command: &str) -> Option<String> {
     is_so.then(|| inner.clone())
 }
 
-/// Returns the profile that a confined line names, by whatever program it starts hookjail.
-pub(super) fn profile(line: &str) -> Option<String> {
-    let words = shlex::split(line)?;
-    let options = words.iter().take_while(|word| *word != "--");
-    let options = options.skip_while(|word| *word != "--as");
-    let mut options = options.skip_while(|word| *word != "--profile");
-    options.nth(1).cloned()
-}
-
 /// Returns the original of a confined line; `None` without `hookjail run --as`.
 pub(super) fn original(line: &str, variables: &[String]) -> Option<String> {
     if !is_confined(&shlex::split(line)?) {

@@ -12,6 +12,7 @@ mod report;
 mod settings;
 mod shared;
 mod sources;
+#[cfg(target_os = "linux")]
 mod switch;
 mod uninstall;
 mod unserved;
@@ -30,9 +31,10 @@ use hookjail_client::{Failure, on_demand, output, program::current_directory};
 use hookjail_contract::{Action, Registered, adopt::Adopted};
 use hookjail_sandbox::{Caches, Fetching};
 
+#[cfg(target_os = "linux")]
+pub(super) use self::switch::Placed;
 pub(super) use self::{
     allow::{AllowArgs, Here},
-    switch::Placed,
     uninstall::UninstallArgs,
 };
 use self::{
@@ -44,10 +46,11 @@ use self::{
     shared::{Absent, SharedProgram, Sharing},
     sources::{Elsewhere, Unread},
 };
+#[cfg(target_os = "linux")]
+use super::learn::LearnArgs;
 use super::{
     Context,
     consent::{self, Book},
-    learn::LearnArgs,
     profile,
     progress::Progress,
 };
@@ -275,6 +278,7 @@ impl InstallArgs {
     }
 
     /// Learns the needs of guards that their profile refuses something, after a question for each at a terminal.
+    #[cfg(target_os = "linux")]
     fn offer_to_learn(&self, context: &Context, planned: &[Planned]) -> Result<(), Failure> {
         let can_ask = !self.yes && !context.call.json && io::stdin().is_terminal();
         let steps = planned.iter().flat_map(|it| &it.steps);
@@ -293,6 +297,13 @@ impl InstallArgs {
                 }
             }
         }
+        Ok(())
+    }
+
+    /// Returns `Ok`: accesses cannot be observed here, so no need can be learnt.
+    #[cfg(not(target_os = "linux"))]
+    #[expect(clippy::unnecessary_wraps, reason = "learning can fail on Linux")]
+    fn offer_to_learn(&self, _: &Context, _: &[Planned]) -> Result<(), Failure> {
         Ok(())
     }
 

@@ -55,6 +55,10 @@ pub(super) struct Rehearsal<'a> {
 }
 
 /// A guard that its profile refuses something.
+#[cfg_attr(
+    not(target_os = "linux"),
+    expect(dead_code, reason = "needs are learnt on Linux")
+)]
 pub(super) struct Lacking {
     /// Its program and arguments.
     pub(super) argv: Vec<String>,
