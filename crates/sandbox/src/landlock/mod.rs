@@ -1,7 +1,7 @@
 //! The Landlock backend: confines files by Landlock and system calls by seccomp.
 
 mod attest;
-mod mounts;
+pub(crate) mod mounts;
 pub(crate) mod nesting;
 pub(crate) mod start;
 

@@ -1,6 +1,6 @@
 //! Mounts of a child: paths that stay read-only, scratch with a limit, a view of its own with files that last.
 
-use std::{collections::BTreeSet, io, os::fd::OwnedFd, path::Path, sync::Arc};
+use std::{collections::BTreeSet, fs::File, io, os::fd::OwnedFd, path::Path, sync::Arc};
 
 use hookjail_base::refusal::Fault;
 use hookjail_policy::{
@@ -8,8 +8,8 @@ use hookjail_policy::{
     rights::{FileRight, FileRights as GrantedRights, OF_FILES, Rights},
 };
 use hookjail_sys::{
-    Bind, BindKind, ClosedPaths, FileRights, Found, Mounts, OwnIds, Placed, Private, ReadOnly,
-    TerminalRights, Tmpfs, View,
+    Bind, BindKind, ClosedPaths, Entrance, FileRights, Found, Mounts, OwnIds, Placed, Private,
+    ReadOnly, TerminalRights, Tmpfs, View,
 };
 
 use crate::{
@@ -125,14 +125,35 @@ fn view_of(
     })
 }
 
-/// Returns what a view shows of the run itself.
-pub(super) fn of_run(runner: &Runner, task: &Task<'_>, scratch: &Arc<OwnedFd>) -> [OpenGrant; 2] {
+/// Returns what a view shows of the run itself, and of the mounts that it gets later.
+///
+/// # Errors
+///
+/// Returns the error of making what lies in the places of others.
+pub(super) fn of_run(
+    runner: &Runner,
+    task: &Task<'_>,
+    scratch: &Arc<OwnedFd>,
+) -> io::Result<Vec<OpenGrant>> {
     let scratch = OpenGrant {
         path: task.directory.scratch(),
         rights: Rights::Private,
         target: Arc::clone(scratch),
     };
-    [runner.granted_canary(), scratch]
+    let mut shown = vec![runner.granted_canary(), scratch];
+    let instead = [Instead::Directory, Instead::Empty, Instead::File];
+    for instead in instead.into_iter().filter(|_| task.waits) {
+        let (path, opened) = runner.closed.get(instead)?;
+        shown.push(OpenGrant {
+            path: path.clone(),
+            rights: match instead {
+                Instead::Directory | Instead::Empty => Rights::Directory(Access::Read),
+                Instead::File => Rights::File(Access::Read),
+            },
+            target: Arc::clone(opened),
+        });
+    }
+    Ok(shown)
 }
 
 /// Returns the scripts of a hook that are shown at their own paths.
@@ -214,10 +235,62 @@ impl Lasting {
     }
 }
 
+/// Keeps paths of a workspace in the view of a process that waits. Only those below a grant are kept: others are closed to it.
+///
+/// They are found from the root directory: a view covers directories that lead to them.
+///
+/// # Errors
+///
+/// Returns the error of a mount, also where a granted directory does not lie at its path any more.
+pub(crate) fn keep_in(
+    view: &Entrance,
+    kept: &Kept,
+    grants: &[OpenGrant],
+    closed: &Closed,
+) -> io::Result<()> {
+    let root = Path::new("/");
+    let places = kept.points.iter().filter_map(|(below, keep)| {
+        let place = kept.workspace.join(below);
+        let mut grants = grants.iter();
+        let is_granted = grants.any(|grant| place.starts_with(&grant.path));
+        is_granted.then_some((place, *keep))
+    });
+    let places: Vec<_> = places.collect();
+    let holding = grants.iter().filter(|grant| {
+        let mut places = places.iter();
+        places.any(|(place, _)| place.starts_with(&grant.path))
+    });
+    let held = holding.map(|grant| Found::of(&grant.path, &grant.target));
+    let held = held.collect::<io::Result<_>>()?;
+    let binds = places.iter().map(|(place, keep)| {
+        let below = place.strip_prefix(root).unwrap_or(place);
+        (below, *keep)
+    });
+    let workspace = Found::of(root, File::open(root)?)?;
+    let hides_directories = kept.hides_directories;
+    view.keep(&read_only(
+        binds,
+        (workspace, held),
+        (closed, hides_directories),
+    )?)
+}
+
 /// Returns the paths of a workspace that a child keeps.
 fn read_only_of(kept: &Kept, closed: &Closed) -> io::Result<ReadOnly> {
     let points = kept.points.iter();
-    let binds = points.map(|(below, keep)| {
+    let points = points.map(|(below, keep)| (&**below, *keep));
+    let workspace = Found::of(&kept.workspace, &kept.target)?;
+    let held = Vec::new();
+    read_only(points, (workspace, held), (closed, kept.hides_directories))
+}
+
+/// Returns the mounts that keep paths below a directory, in order.
+fn read_only<'a>(
+    points: impl Iterator<Item = (&'a Path, Keep)> + Clone,
+    (workspace, held): (Found, Vec<Found>),
+    (closed, hides_directories): (&Closed, bool),
+) -> io::Result<ReadOnly> {
+    let binds = points.clone().map(|(below, keep)| {
         Bind::new(
             below,
             match keep {
@@ -229,7 +302,7 @@ fn read_only_of(kept: &Kept, closed: &Closed) -> io::Result<ReadOnly> {
         )
     });
     let binds: Option<Vec<_>> = binds.collect();
-    let has = |keep: Keep| kept.points.values().any(|it| *it == keep);
+    let has = |keep: Keep| points.clone().any(|(_, it)| it == keep);
     let closed = |instead, is_needed: bool| {
         let entry = is_needed.then(|| closed.get(instead)).transpose()?;
         let found = entry.map(|(path, opened)| Found::of(path, opened));
@@ -238,10 +311,11 @@ fn read_only_of(kept: &Kept, closed: &Closed) -> io::Result<ReadOnly> {
     Ok(ReadOnly {
         binds: binds.ok_or(io::ErrorKind::InvalidInput)?,
         closed: ClosedPaths {
-            directory: closed(Instead::Directory, kept.hides_directories)?,
+            directory: closed(Instead::Directory, hides_directories)?,
             empty: closed(Instead::Empty, has(Keep::Empty))?,
             file: closed(Instead::File, has(Keep::Hidden))?,
         },
-        workspace: Found::of(&kept.workspace, &kept.target)?,
+        held,
+        workspace,
     })
 }

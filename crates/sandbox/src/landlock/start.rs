@@ -109,8 +109,8 @@ fn job(
 ) -> Result<Job, Stop> {
     let identity = task.identity.as_ref();
     let scratch = scratch_fd(task.directory)?;
-    let of_run = of_run(runner, &task, &scratch);
-    let lasting = Lasting::prepare(&task, &of_run);
+    let lasting = of_run(runner, &task, &scratch);
+    let lasting = lasting.and_then(|of_run| Lasting::prepare(&task, &of_run));
     let lasting = lasting.map_err(|e| Fault::new("cannot show files that last", e))?;
     let of_state = lasting.grants();
     let mounts = filters.map(|spec| mounts_of(runner, spec, &task, (&scratch, lasting)));

@@ -32,12 +32,52 @@ pub(crate) use self::{
 };
 
 use crate::{
-    Backend, BackendName, Controllers, Noop, OwnUids, Runner, Started, Task, rootfs::RootSpec,
+    Backend, BackendName, Controllers, Noop, OwnUids, Runner, Started, Task,
+    rootfs::RootSpec,
+    run::{grants::OpenGrant, read_only::Kept},
 };
 
 /// Filters of a hook; none on these systems.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum FilterSpec {}
+
+/// The view of a process that waits, which these systems do not have.
+#[derive(Debug)]
+pub(crate) struct WaitingView(Infallible);
+
+impl WaitingView {
+    /// Fails: there are no views on this system.
+    ///
+    /// # Errors
+    ///
+    /// Always.
+    pub(crate) fn open(_child: i32, _has_own_uid: bool) -> io::Result<Self> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Returns whether a mount of the view was added or removed.
+    ///
+    /// # Errors
+    ///
+    /// Never.
+    pub(crate) const fn has_changed(&self) -> io::Result<bool> {
+        match self.0 {}
+    }
+
+    /// Keeps paths of a workspace in the view.
+    ///
+    /// # Errors
+    ///
+    /// Never.
+    pub(crate) const fn keep(
+        &self,
+        _runner: &Runner,
+        _kept: &Kept,
+        _grants: &[OpenGrant],
+    ) -> io::Result<()> {
+        match self.0 {}
+    }
+}
 
 /// Starts an unconfined child.
 ///

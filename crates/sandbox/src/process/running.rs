@@ -277,6 +277,11 @@ impl Running {
         self
     }
 
+    /// Returns the id of the child.
+    pub const fn leader(&self) -> i32 {
+        self.group.leader.as_raw()
+    }
+
     /// Waits until a child that keeps its stdin for later writes a mark, the first of its output. Returns whether it did. It is
     /// killed at the deadline unless it begins before, or sooner where memory runs out: hooks that work are not.
     pub async fn waits(&mut self, mark: u8, deadline: Instant) -> io::Result<bool> {

@@ -7,7 +7,7 @@
 use std::{
     collections::{HashMap, VecDeque},
     io,
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError},
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 
 use hookjail_base::refusal::lacking;
 
-use crate::{host::Lease, resources::scratch::RunDir};
+use crate::{host::Lease, resources::scratch::RunDir, run::read_only::Placeholders};
 
 /// Limit on a caller's directories awaiting removal before its next hook has to wait.
 pub(crate) const BACKLOG: usize = 64;
@@ -75,6 +75,8 @@ pub(crate) struct RunResources {
     caller: u32,
     directory: RunDir,
     lease: Option<Lease>,
+    /// Of a run in a process that had waited.
+    placeholders: OnceLock<Arc<Placeholders>>,
     shared: Arc<Shared>,
 }
 
@@ -142,6 +144,7 @@ impl Litter {
             caller,
             directory,
             lease,
+            placeholders: OnceLock::new(),
             shared: Arc::clone(&self.shared),
         }
     }
@@ -210,6 +213,11 @@ impl RunResources {
     /// Returns the run's directory.
     pub(crate) const fn directory(&self) -> &RunDir {
         &self.directory
+    }
+
+    /// Holds the directories that take names in a workspace for as long as the run's processes last. Only the first ones are held.
+    pub(crate) fn hold(&self, placeholders: Arc<Placeholders>) {
+        self.placeholders.get_or_init(|| placeholders);
     }
 }
 

@@ -408,12 +408,29 @@ impl Copied {
     /// # Errors
     ///
     /// Returns the error of reading or writing.
-    pub fn fill(&self, mut file: &File) -> io::Result<()> {
-        let mut copy = File::options()
+    pub fn fill(&self, file: &File) -> io::Result<()> {
+        self.write(self.reserve()?, file)
+    }
+
+    /// Makes the copy, empty, and opens it for writing. The hook cannot change it.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of making it.
+    pub fn reserve(&self) -> io::Result<File> {
+        File::options()
             .write(true)
             .create_new(true)
             .mode(0o555)
-            .open(&self.path)?;
+            .open(&self.path)
+    }
+
+    /// Copies a file to the reserved copy.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of reading or writing.
+    pub fn write(&self, mut copy: File, mut file: &File) -> io::Result<()> {
         io::Seek::rewind(&mut file)?;
         io::copy(&mut file, &mut copy)?;
         copy.set_permissions(Permissions::from_mode(0o555))?;

@@ -2,6 +2,7 @@
 
 use std::{
     os::unix::fs::FileExt,
+    path::{Path, PathBuf},
     sync::{Arc, Weak},
     time::{Duration, Instant},
 };
@@ -17,11 +18,15 @@ use hookjail_base::{
 use hookjail_policy::{Access, Policy, environment::Variables};
 use hookjail_sys::WAITS;
 
-use super::{Begun, Confinement, Evidence, LOADING_TURN, SETUP_TURN, Start};
+use super::{BegunWithNotices, Confinement, Evidence, LOADING_TURN, SETUP_TURN, Start};
 use crate::{
     HookTask, Opened, Prepared,
+    host::WaitingView,
     program::Program,
-    run::child_spec::{Execution, own_directory, variables},
+    run::{
+        child_spec::{Execution, has_view, own_directory, variables},
+        notices::Notices,
+    },
     warm::{self, Key, LIFETIME, LOADING, Unfit, Waiting, WaitingLevels, memory},
 };
 
@@ -40,6 +45,8 @@ struct Template {
     policy: Policy,
     prepared: Prepared,
     program: Program,
+    session: String,
+    workspace: Option<PathBuf>,
 }
 
 /// Interpreters that are to be started. They count as being started; those that are not, when this is dropped, no more.
@@ -76,12 +83,15 @@ impl Refill {
                 environment: task.environment.clone(),
                 opened: Opened {
                     grants: task.opened.grants.clone(),
+                    // Of each run anew.
                     kept: None,
                     working_dir: task.opened.working_dir.clone(),
                 },
                 policy: task.policy.clone(),
                 prepared: task.prepared.clone(),
                 program,
+                session: task.session.to_owned(),
+                workspace: task.workspace.map(Path::to_owned),
             },
         }))
     }
@@ -166,13 +176,22 @@ impl Confinement {
     /// # Errors
     ///
     /// Refuses a script that has been rewritten since it was hashed: `DIGEST_MISMATCH`.
-    pub(super) fn begin_warm(&self, key: &Key, task: HookTask<'_>) -> Result<Option<Begun>, Stop> {
+    pub(super) fn begin_warm(
+        &self,
+        key: &Key,
+        task: HookTask<'_>,
+    ) -> Result<Option<BegunWithNotices>, Stop> {
         while let Some((since, mut waiting)) = self.warm.take(key) {
-            let begins = hand_over(&mut waiting, since, task);
+            let begins = self.hand_over(&mut waiting, since, task);
             if matches!(begins, Ok(true)) {
                 self.warm.count_run();
-                let Waiting { released, run, .. } = waiting;
-                return Ok(Some((released, run)));
+                let Waiting {
+                    notices,
+                    released,
+                    run,
+                    ..
+                } = waiting;
+                return Ok(Some(((released, run), notices)));
             }
             self.warm.discard([waiting]);
             begins?;
@@ -195,16 +214,16 @@ impl Confinement {
             policy: &refill.template.policy,
             prepared: &refill.template.prepared,
             program: &refill.template.program,
-            session: "",
+            session: &refill.template.session,
             stdin: &Bytes::new(),
-            workspace: None,
+            workspace: refill.template.workspace.as_deref(),
         };
         let caller = task.caller.uid;
         self.litter.room(caller).await;
         let mut turn = self.setups.turn(caller).await;
-        let mut places = Vec::new();
-        let set_up = self.set_up_with(task, true, |directory, _| {
-            let (mut execution, made) = Execution::ahead(task, directory)?;
+        let (mut notices, mut places) = (None, Vec::new());
+        let set_up = self.set_up_with(task, true, |directory, identity| {
+            let (mut execution, made) = Execution::ahead(task, directory, identity)?;
             let waiters = self.parts.instance.waiters();
             let fault = |e| Fault::new("cannot open the files that make processes wait", e);
             let granted = own_directory(waiters.clone(), Access::Read).map_err(fault)?;
@@ -213,6 +232,8 @@ impl Confinement {
             let waiter = refill.key.waiter;
             waiter.wait(&mut execution.environment, &waiters, &script);
             places = made;
+            notices = Notices::prepare(task, &mut execution, directory, identity)
+                .map_err(|e| Fault::new("cannot make the pipe of a run's notices", e))?;
             Ok(execution)
         });
         let loaded = turn.spend(SETUP_TURN, Box::pin(set_up)).await;
@@ -237,49 +258,102 @@ impl Confinement {
             Ok(_) => return Err(Unfit::Always),
             Err(_) => return Err(Unfit::Now),
         }
+        let view = has_view(task).then(|| WaitingView::open(child.leader(), self.switches_uid()));
+        let view = view.transpose().map_err(|error| {
+            tracing::debug!(%error, "the view of what waits cannot be opened");
+            Unfit::Always
+        })?;
         Ok(Waiting {
+            notices,
             places,
             released,
             run,
+            view,
         })
     }
-}
 
-/// Hands a hook's run over to what has waited since some time. Returns whether it begins there: what waits may not suit the run,
-/// or not wait any more.
-fn hand_over(waiting: &mut Waiting, since: Instant, task: HookTask<'_>) -> Result<bool, Stop> {
-    let Waiting {
-        places,
-        released,
-        run,
-    } = waiting;
-    let scripts = &task.program.scripts;
-    let mut suits = places.len() == scripts.len();
-    for (place, script) in places.iter().zip(scripts) {
-        suits = suits && place.suits(task, script)?;
+    /// Hands a hook's run over to what has waited since some time. Returns whether it begins there: what waits may not suit the
+    /// run, or not wait any more.
+    fn hand_over(
+        &self,
+        waiting: &mut Waiting,
+        since: Instant,
+        task: HookTask<'_>,
+    ) -> Result<bool, Stop> {
+        let Waiting {
+            notices,
+            places,
+            released,
+            run,
+            view,
+        } = waiting;
+        let scripts = &task.program.scripts;
+        let mut suits = places.len() == scripts.len();
+        for (place, script) in places.iter().zip(scripts) {
+            suits = suits && place.suits(task, script)?;
+        }
+        let kept = task.opened.kept.as_ref();
+        suits = suits
+            && match &view {
+                Some(view) => self.is_kept(view, task),
+                None => kept.is_none(),
+            };
+        let Start::Running(hook) = &mut released.start else {
+            return Ok(false);
+        };
+        let Some(child) = hook.as_waiting().filter(|_| suits) else {
+            return Ok(false);
+        };
+        let mut variables = variables(task, run.directory())?;
+        if notices.is_some() {
+            let named = Notices::name(&mut variables, run.directory());
+            named.map_err(|e| Fault::new("cannot name the pipe of a run's notices", e))?;
+        }
+        // By its path: what is mounted since may cover the directory in which the process waits.
+        let working_dir = kept.and(task.opened.working_dir.as_ref());
+        let mut input = warm::input(working_dir.map(|it| &*it.path), &variables);
+        input.extend_from_slice(task.stdin);
+        if !child.begin(input.into(), task.deadline) {
+            return Ok(false);
+        }
+        // Only now: what does not wait any more finds no script. It reads its input when the run is waited for.
+        for (place, script) in places.iter_mut().zip(scripts) {
+            place.fill(script)?;
+        }
+        if let Some(placeholders) = kept.and_then(|kept| kept.placeholders.clone()) {
+            run.hold(placeholders);
+        }
+        let now = Instant::now();
+        released.setup.released = now;
+        let read_only = kept.map(|_| Evidence {
+            check: "read_only",
+            observed: "mounted".to_owned(),
+        });
+        let warm = Evidence {
+            check: "warm",
+            observed: format!("waited {} ms", now.duration_since(since).as_millis()),
+        };
+        released.setup.evidence.extend(read_only);
+        released.setup.evidence.push(warm);
+        Ok(true)
     }
-    let Start::Running(hook) = &mut released.start else {
-        return Ok(false);
-    };
-    let Some(child) = hook.as_waiting().filter(|_| suits) else {
-        return Ok(false);
-    };
-    let mut input = warm::input(&variables(task, run.directory())?);
-    input.extend_from_slice(task.stdin);
-    if !child.begin(input.into(), task.deadline) {
-        return Ok(false);
+
+    /// Keeps paths of a workspace in the view of what waits. Returns whether the view is as it was made, and all are kept.
+    fn is_kept(&self, view: &WaitingView, task: HookTask<'_>) -> bool {
+        let kept = task.opened.kept.as_ref();
+        let keep = |kept| view.keep(&self.runner, kept, &task.opened.grants);
+        let is_as_made = view.has_changed().map(|has_changed| !has_changed);
+        let is_kept = is_as_made.and_then(|is_as_made| {
+            if is_as_made {
+                kept.map_or(Ok(()), keep)?;
+            }
+            Ok(is_as_made)
+        });
+        is_kept.unwrap_or_else(|error| {
+            tracing::debug!(%error, "nothing can be kept in the view of what waits");
+            false
+        })
     }
-    // Only now: what does not wait any more finds no script. It reads its input when the run is waited for.
-    for (place, script) in places.iter().zip(scripts) {
-        place.fill(script)?;
-    }
-    let now = Instant::now();
-    released.setup.released = now;
-    released.setup.evidence.push(Evidence {
-        check: "warm",
-        observed: format!("waited {} ms", now.duration_since(since).as_millis()),
-    });
-    Ok(true)
 }
 
 /// Returns the beginning of a program's first script; what of it cannot be read is left out.

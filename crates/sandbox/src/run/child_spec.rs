@@ -46,6 +46,7 @@ use hookjail_policy as policy;
 use crate::{
     BackendName,
     run::view::{Placement, TEMPORARY, covers},
+    warm,
 };
 #[cfg(target_os = "linux")]
 use hookjail_policy::HookView;
@@ -103,7 +104,7 @@ impl Execution {
                 placed.push(placement);
                 continue;
             }
-            let place = ScriptPlace::make(task, directory, index)?;
+            let mut place = ScriptPlace::make(task, directory, index)?;
             let file = place.fill(script)?;
             if !place.around.levels.is_empty() {
                 own.push(place.directory(directory, Access::Read)?);
@@ -120,14 +121,14 @@ impl Execution {
         Ok(execution)
     }
 
-    /// Returns whether [`Execution::ahead`] can build a hook's execution: all its scripts are copied.
+    /// Returns whether [`Execution::ahead`] can build a hook's execution: all its scripts are copied, or shown in a view.
     pub(crate) fn can_be_ahead(task: HookTask<'_>, has_own_uid: bool) -> bool {
         let mut scripts = task.program.scripts.iter();
-        !scripts.any(|script| stays(script, has_own_uid))
+        has_view(task) || !scripts.any(|script| stays(script, has_own_uid))
     }
 
-    /// Builds the same with the variables that matter at the start alone, and without the scripts: they are put into their
-    /// places when the run begins.
+    /// Builds the same with the variables that matter at the start alone, and without the contents of the scripts: they are put
+    /// into their places when the run begins.
     ///
     /// # Errors
     ///
@@ -135,20 +136,40 @@ impl Execution {
     pub(crate) fn ahead(
         task: HookTask<'_>,
         directory: &RunDir,
+        identity: Option<&Identity>,
     ) -> Result<(Self, Vec<ScriptPlace>), Stop> {
-        let places =
-            (0..task.program.scripts.len()).map(|index| ScriptPlace::make(task, directory, index));
-        let places = places.collect::<Result<Vec<_>, _>>()?;
-        // What is put into them later is in no rule of its own.
-        let own = places
-            .iter()
-            .map(|place| place.directory(directory, Access::Execute));
-        let own = own.collect::<Result<_, _>>()?;
-        let mut ahead = Self::with_scripts(task, directory, (own, copies_in(&places)))?;
+        let (mut own, mut copies, mut places) = (Vec::new(), Vec::new(), Vec::new());
+        #[cfg(target_os = "linux")]
+        let (mut placed, is_placed) = (Vec::new(), places_scripts(task, identity));
+        for (index, script) in task.program.scripts.iter().enumerate() {
+            #[cfg(target_os = "linux")]
+            if let Some(path) = is_placed.then(|| real_path(task, script)).flatten() {
+                let (place, placement) = ScriptPlace::shown(task, script, path, directory, index)?;
+                own.push(of_its_own(
+                    placement.copy_path.clone(),
+                    keep(&placement.copy, "script")?,
+                ));
+                placed.push(placement);
+                places.push(place);
+                continue;
+            }
+            if stays(script, identity.is_some()) {
+                let why = "its script is run where it is";
+                return Err(Fault::new("cannot start a hook ahead", why).into());
+            }
+            let place = ScriptPlace::make(task, directory, index)?;
+            // What is put into it later is in no rule of its own.
+            own.push(place.directory(directory, Access::Execute)?);
+            copies.push((index, place.copied.named.clone()));
+            places.push(place);
+        }
+        let mut ahead = Self::with_scripts(task, directory, (own, copies))?;
         ahead.environment.retain(|line| {
             let name = line.to_bytes().split(|byte| *byte == b'=').next();
             name.is_some_and(|name| matters_at_start(OsStr::from_bytes(name)))
         });
+        #[cfg(target_os = "linux")]
+        let ahead = Self { placed, ..ahead };
         Ok((ahead, places))
     }
 
@@ -188,21 +209,12 @@ impl Execution {
     }
 }
 
-/// Returns the paths by which the copies in these places are named.
-pub(crate) fn copies_in(places: &[ScriptPlace]) -> Vec<(usize, PathBuf)> {
-    let named = places.iter().map(|place| place.copied.named.clone());
-    named.enumerate().collect()
-}
-
 /// Returns a run's arguments, with the paths of its scripts' copies.
 ///
 /// # Errors
 ///
 /// Refuses a NUL byte.
-pub(crate) fn arguments(
-    program: &Program,
-    copies: Vec<(usize, PathBuf)>,
-) -> Result<Vec<CString>, Stop> {
+fn arguments(program: &Program, copies: Vec<(usize, PathBuf)>) -> Result<Vec<CString>, Stop> {
     let words = program.argv_with(copies).into_iter();
     words
         .map(|word| no_nul(word.into_vec(), "hook.argv"))
@@ -230,10 +242,8 @@ pub(crate) fn variables(task: HookTask<'_>, directory: &RunDir) -> Result<Vec<CS
 /// Returns the directory for temporary files: the scratch directory, or the place at which a view of its own shows it.
 #[cfg(target_os = "linux")]
 fn temporary(task: HookTask<'_>, scratch: PathBuf) -> PathBuf {
-    let has_view =
-        task.policy.view == HookView::Own && task.prepared.backend == BackendName::LANDLOCK;
     let granted = task.opened.grants.iter().map(|grant| &*grant.path);
-    match has_view && covers(Path::new(TEMPORARY), granted) {
+    match has_view(task) && covers(Path::new(TEMPORARY), granted) {
         true => TEMPORARY.into(),
         false => scratch,
     }
@@ -287,13 +297,23 @@ fn stays(script: &Script, has_own_uid: bool) -> bool {
         && only_roots(&script.path, &script.file).as_ref() == Some(&script.path)
 }
 
+/// Returns whether a hook has a view of its own.
+#[cfg(target_os = "linux")]
+pub(crate) fn has_view(task: HookTask<'_>) -> bool {
+    task.policy.view == HookView::Own && task.prepared.backend == BackendName::LANDLOCK
+}
+
+/// Returns `false`: there are no views on this system.
+#[cfg(not(target_os = "linux"))]
+pub(crate) const fn has_view(_task: HookTask<'_>) -> bool {
+    false
+}
+
 /// Returns whether scripts are shown at their own paths: in a view of its own, whose hook can reach what its caller can.
 #[cfg(target_os = "linux")]
 fn places_scripts(task: HookTask<'_>, identity: Option<&Identity>) -> bool {
     let is_callers = identity.is_none_or(|identity| identity.uid == task.caller.uid);
-    task.policy.view == HookView::Own
-        && task.prepared.backend == BackendName::LANDLOCK
-        && is_callers
+    has_view(task) && is_callers
 }
 
 /// Returns a script's path without links; `None` where it leads elsewhere by now, or the caller cannot follow it.
@@ -320,7 +340,7 @@ fn place(
     let kind = format!("script-{index}");
     let made = directory.frame(&place, &kind, &Around::default());
     let copied = made.map_err(|e| Fault::new("cannot make a script's directory", e))?;
-    let copy = fill(&copied, &kind, &script.file, &place, &script.sha256)?;
+    let copy = fill(&copied, None, &kind, &script.file, &place, &script.sha256)?;
     Ok(Placement {
         copy,
         copy_path: copied.path,
@@ -336,6 +356,22 @@ pub(crate) struct ScriptPlace {
     copied: Copied,
     /// The name of its directory in the run's.
     name: String,
+    /// Of a script that is shown at its own path.
+    #[cfg(target_os = "linux")]
+    shown: Option<Shown>,
+}
+
+/// A script that is shown at its own path, before it has its contents.
+#[cfg(target_os = "linux")]
+#[derive(Debug)]
+struct Shown {
+    /// Neighbours by whose names an interpreter finds other modules than its own.
+    beside: Vec<OsString>,
+    /// Device and inode of the original.
+    original: (u64, u64),
+    path: PathBuf,
+    /// The copy, empty and opened for writing; `None` once it is filled.
+    reserved: Option<File>,
 }
 
 impl ScriptPlace {
@@ -354,7 +390,46 @@ impl ScriptPlace {
             around,
             copied,
             name,
+            #[cfg(target_os = "linux")]
+            shown: None,
         })
+    }
+
+    /// Makes the place of a script that is shown at its own path: an empty file lies there until the run begins.
+    #[cfg(target_os = "linux")]
+    fn shown(
+        task: HookTask<'_>,
+        script: &Script,
+        path: PathBuf,
+        directory: &RunDir,
+        index: usize,
+    ) -> Result<(Self, Placement), Stop> {
+        let name = format!("script-{index}");
+        let copied = directory
+            .frame(&path, &name, &Around::default())
+            .map_err(|e| Fault::new("cannot make a script's directory", e))?;
+        let reserved = copied.reserve();
+        let reserved = reserved.map_err(|e| Fault::new("cannot make a script's copy", e))?;
+        let copy =
+            File::open(&copied.path).map_err(|e| Fault::new("cannot open the copied script", e))?;
+        let placement = Placement {
+            copy,
+            copy_path: copied.path.clone(),
+            original: keep(&script.file, "script")?,
+            place: path.clone(),
+        };
+        let place = Self {
+            around: Around::default(),
+            copied,
+            name,
+            shown: Some(Shown {
+                beside: shadowing(task, &path)?,
+                original: inode(&script.file)?,
+                path,
+                reserved: Some(reserved),
+            }),
+        };
+        Ok((place, placement))
     }
 
     /// Returns whether the same place would be made for a script now.
@@ -363,6 +438,12 @@ impl ScriptPlace {
     ///
     /// As for making it.
     pub(crate) fn suits(&self, task: HookTask<'_>, script: &Script) -> Result<bool, Stop> {
+        #[cfg(target_os = "linux")]
+        if let Some(shown) = &self.shown {
+            return Ok(inode(&script.file)? == shown.original
+                && real_path(task, script).as_ref() == Some(&shown.path)
+                && shadowing(task, &shown.path)? == shown.beside);
+        }
         Ok(around(task, &script.path, &script.file)? == self.around)
     }
 
@@ -371,9 +452,14 @@ impl ScriptPlace {
     /// # Errors
     ///
     /// Refuses a file whose owner has rewritten it since it was hashed: `DIGEST_MISMATCH`.
-    pub(crate) fn fill(&self, script: &Script) -> Result<File, Stop> {
+    pub(crate) fn fill(&mut self, script: &Script) -> Result<File, Stop> {
+        #[cfg(target_os = "linux")]
+        let reserved = self.shown.as_mut().and_then(|shown| shown.reserved.take());
+        #[cfg(not(target_os = "linux"))]
+        let reserved = None;
         fill(
             &self.copied,
+            reserved,
             &self.name,
             &script.file,
             &script.path,
@@ -411,19 +497,29 @@ fn copy_program(
 ) -> Result<(PathBuf, File), Stop> {
     let made = directory.frame(path, "program", &Around::default());
     let copied = made.map_err(|e| Fault::new("cannot make the program's directory", e))?;
-    let executable = fill(&copied, "program", file, path, sha256)?;
+    let executable = fill(&copied, None, "program", file, path, sha256)?;
     Ok((copied.path, executable))
 }
 
-/// Copies a file to its place and opens the copy.
+/// Copies a file to its place, which may be reserved, and opens the copy.
 ///
 /// # Errors
 ///
 /// Refuses a file whose owner has rewritten it since it was hashed: `DIGEST_MISMATCH`.
-fn fill(copied: &Copied, kind: &str, file: &File, path: &Path, sha256: &str) -> Result<File, Stop> {
+fn fill(
+    copied: &Copied,
+    reserved: Option<File>,
+    kind: &str,
+    file: &File,
+    path: &Path,
+    sha256: &str,
+) -> Result<File, Stop> {
     let is_large = file.metadata().is_ok_and(|found| found.len() > LARGE_BYTES);
     unblocked(is_large, || {
-        let filled = copied.fill(file);
+        let filled = match reserved {
+            Some(reserved) => copied.write(reserved, file),
+            None => copied.fill(file),
+        };
         filled.map_err(|e| Fault::new(format!("cannot copy the {kind}"), e))?;
         let copy = File::open(&copied.path)
             .map_err(|e| Fault::new(format!("cannot open the copied {kind}"), e))?;
@@ -535,6 +631,37 @@ fn around(task: HookTask<'_>, script: &Path, file: &File) -> Result<Around, Refu
 
 fn below(path: &Path, top: &Path) -> PathBuf {
     path.strip_prefix(top).unwrap_or(path).to_owned()
+}
+
+/// Returns the neighbours of a script by whose names an interpreter finds other modules than those that it loads ahead.
+///
+/// # Errors
+///
+/// Fails where the directory cannot be listed.
+#[cfg(target_os = "linux")]
+fn shadowing(task: HookTask<'_>, script: &Path) -> Result<Vec<OsString>, Fault> {
+    let peer = &task.caller;
+    let _as_peer = FileRights::of(peer.uid, peer.gid, &peer.groups);
+    let list = || -> io::Result<Vec<OsString>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(script.parent().unwrap_or(script))? {
+            let name = entry?.file_name();
+            if warm::shadows(&name) {
+                names.push(name);
+            }
+        }
+        names.sort_unstable();
+        Ok(names)
+    };
+    list().map_err(|e| Fault::new("cannot list a script's directory", e))
+}
+
+/// Returns device and inode of an open file.
+#[cfg(target_os = "linux")]
+fn inode(file: &File) -> Result<(u64, u64), Fault> {
+    let found = file.metadata();
+    let found = found.map_err(|e| Fault::new("cannot examine a script", e))?;
+    Ok((found.dev(), found.ino()))
 }
 
 /// Returns whether a path leads to an open file.

@@ -308,6 +308,9 @@ pub struct Released {
 /// A released hook, and what it holds.
 type Begun = (Released, Arc<RunResources>);
 
+/// The same with the pipe of its notices.
+type BegunWithNotices = (Begun, Option<Box<Notices>>);
+
 /// How a released child began.
 #[derive(Debug)]
 pub(crate) enum Start {
@@ -599,14 +602,10 @@ impl Confinement {
     }
 
     /// Hands a hook's run over to what waits for it, or starts it.
-    async fn begin(
-        &self,
-        key: Option<&Key>,
-        task: HookTask<'_>,
-    ) -> Result<(Begun, Option<Box<Notices>>), Stop> {
+    async fn begin(&self, key: Option<&Key>, task: HookTask<'_>) -> Result<BegunWithNotices, Stop> {
         let begun = key.map(|key| self.begin_warm(key, task)).transpose()?;
         match begun.flatten() {
-            Some(begun) => Ok((begun, None)),
+            Some(begun) => Ok(begun),
             None => self.set_up(task).await,
         }
     }
@@ -647,7 +646,7 @@ impl Confinement {
     }
 
     /// Creates a hook's resources and starts it on its backend.
-    async fn set_up(&self, hook: HookTask<'_>) -> Result<(Begun, Option<Box<Notices>>), Stop> {
+    async fn set_up(&self, hook: HookTask<'_>) -> Result<BegunWithNotices, Stop> {
         let mut notices = None;
         let execution = |directory: &RunDir, identity: Option<&Identity>| {
             let mut execution = Execution::of(hook, directory, identity)?;

@@ -24,14 +24,13 @@ use tokio::net::unix::pipe;
 
 use hookjail_base::model::variable::NOTICES;
 use hookjail_base::notices::{MOST_BYTES, PROGRAMS};
-use hookjail_policy::{Access, HookView, rights::Rights};
+use hookjail_policy::{Access, rights::Rights};
 use hookjail_sys::{Identity, Links};
 
 use crate::{
-    BackendName,
     resources::scratch::RunDir,
     run::{
-        child_spec::{Execution, own_directory},
+        child_spec::{Execution, has_view, own_directory},
         grants::{self, OpenGrant},
         task::HookTask,
     },
@@ -39,6 +38,12 @@ use crate::{
 
 /// The program behind each name.
 const PROGRAM: &str = include_str!("notice.sh");
+
+/// The pipe's directory in a run's.
+const PLACE: &str = "notices";
+
+/// The pipe's name.
+const PIPE: &str = "pipe";
 
 /// Number of bytes that are read at once.
 const AT_ONCE: usize = 4096;
@@ -72,7 +77,7 @@ pub(crate) struct Notices {
 impl Notices {
     /// Makes the pipe of a run, and gives its hook the programs: first in `PATH`, since those of the machine reach nothing.
     ///
-    /// Returns `None` where notices are not taken: a run without a view may begin in a process that has its rights already.
+    /// Returns `None` where notices are not taken: in a run without a view.
     ///
     /// # Errors
     ///
@@ -83,15 +88,13 @@ impl Notices {
         directory: &RunDir,
         identity: Option<&Identity>,
     ) -> io::Result<Option<Box<Self>>> {
-        let has_view =
-            task.policy.view == HookView::Own && task.prepared.backend == BackendName::LANDLOCK;
-        if !task.policy.notify || !has_view {
+        if !task.policy.notify || !has_view(task) {
             return Ok(None);
         }
-        let place = directory.named("notices");
+        let place = directory.named(PLACE);
         DirBuilder::new().mode(0o755).create(&place)?;
         fs::set_permissions(&place, Permissions::from_mode(0o755))?;
-        let path = place.join("pipe");
+        let path = place.join(PIPE);
         mkfifo(&path, Mode::S_IRUSR | Mode::S_IWUSR)?;
         // Open for writing, too: programs neither wait for a reader nor find the end of one.
         let flags = OFlag::O_RDWR | OFlag::O_NONBLOCK | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
@@ -101,19 +104,8 @@ impl Notices {
             chown(&path, Some(uid), Some(gid))?;
         }
         let (target, _) = grants::open(&path, Links::Refused)?;
+        Self::name(&mut execution.environment, directory)?;
         let programs = directory.programs();
-        set(
-            &mut execution.environment,
-            NOTICES,
-            path.as_os_str().as_bytes(),
-            b"",
-        )?;
-        set(
-            &mut execution.environment,
-            "PATH",
-            programs.as_os_str().as_bytes(),
-            b":",
-        )?;
         execution.own.push(OpenGrant {
             path,
             rights: Rights::File(Access::WriteFile),
@@ -127,6 +119,18 @@ impl Notices {
             calls: Vec::new(),
             pipe,
         })))
+    }
+
+    /// Names pipe and programs in a run's variables.
+    ///
+    /// # Errors
+    ///
+    /// Fails where a path holds a NUL byte.
+    pub(crate) fn name(environment: &mut Vec<CString>, directory: &RunDir) -> io::Result<()> {
+        let path = directory.named(PLACE).join(PIPE);
+        set(environment, NOTICES, path.as_os_str().as_bytes(), b"")?;
+        let programs = directory.programs();
+        set(environment, "PATH", programs.as_os_str().as_bytes(), b":")
     }
 
     /// Reads calls until a run has ended. Bytes beyond the most of a run are dropped, so that no program waits.

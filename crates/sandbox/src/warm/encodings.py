@@ -11,17 +11,23 @@ import sys
 def _can_wait():
     """Returns whether all that is loaded ahead can be changed by root alone, and no virtual environment says where it is."""
     beside = sys.executable.rpartition("/")[0]
-    for directory in beside, beside.rpartition("/")[0]:
+    prefix = beside.rpartition("/")[0]
+    for directory in beside, prefix:
         try:
             posix.stat(directory + "/pyvenv.cfg")
             return False
         except OSError:
             pass
+    # In a user namespace files of root look like those of others. hookjail has examined this directory then.
+    examined = prefix + "/lib/"
     for path in sys.path[1:]:
         while path:
             try:
                 found = posix.stat(path)
-                if found.st_uid != 0 or found.st_mode & 0o022:
+                way = path + "/"
+                is_examined = way.startswith(examined) or examined.startswith(way)
+                is_roots = found.st_uid == 0 or found.st_uid == 65534 and is_examined
+                if not is_roots or found.st_mode & 0o022:
                     return False
             except OSError:
                 pass
@@ -63,7 +69,9 @@ def _wait():
             data += piece
         return data
 
-    lines = read(int(read(16), 16)).split(b"\0")
+    directory, *lines = read(int(read(16), 16)).split(b"\0")
+    if directory:
+        os.chdir(directory)
     # All of them anew, so that their order is that of any other start.
     os.environb.clear()
     os.environb.update(line.split(b"=", 1) for line in lines if line)

@@ -67,7 +67,12 @@ impl<'a> Interpreter<'a> {
     /// Returns whether root alone can change what is executed before the script: a file that only has an interpreter's name
     /// could do anything.
     pub(super) fn is_roots(self, program: &Program, environment: &Environment) -> bool {
-        if only_roots(program.executable_path(), &program.executable).is_none() {
+        let executable = only_roots(program.executable_path(), &program.executable);
+        let is_roots = executable.is_some_and(|it| match self.waiter {
+            Waiter::Node => true,
+            Waiter::Python => is_library_roots(&it),
+        });
+        if !is_roots {
             return false;
         }
         let Some(searched) = self.searched else {
@@ -86,6 +91,25 @@ impl<'a> Interpreter<'a> {
                 roots_alone(&directory).is_some() && roots_alone(&named).is_some()
             })
     }
+}
+
+/// Returns whether root alone can change the standard library beside a Python, which loads nothing from elsewhere before it waits.
+fn is_library_roots(executable: &Path) -> bool {
+    let prefix = executable.parent().and_then(Path::parent);
+    let library = prefix.map(|prefix| prefix.join("lib"));
+    let Some(entries) = library.and_then(|library| library.read_dir().ok()) else {
+        return false;
+    };
+    let names = entries.flatten().map(|entry| entry.path());
+    let is_library = |path: &Path| {
+        let name = path.file_name().unwrap_or_default();
+        name.as_bytes().starts_with(b"python")
+    };
+    let mut libraries = names
+        .filter(|path| is_library(path))
+        .flat_map(|path| [path.join("lib-dynload"), path])
+        .filter(|path| path.exists());
+    libraries.all(|path| roots_alone(&path).is_some())
 }
 
 /// Returns the kind of an interpreter, by its file's name.

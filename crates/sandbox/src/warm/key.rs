@@ -11,11 +11,11 @@ use nix::{errno::Errno, sys::stat::fstat};
 
 use hookjail_base::model::{Peer, ProfileName};
 use hookjail_policy::{
-    HookView, Limits, Metadata, Network, Spawn, environment::matters_at_start, rights::Rights,
+    Limits, Metadata, Network, Spawn, environment::matters_at_start, rights::Rights,
 };
 
 use super::{Waiter, interpreter::Interpreter};
-use crate::{BackendName, HookTask};
+use crate::{BackendName, HookTask, run::child_spec::has_view};
 
 /// All that a process is given when it starts. What it is given with its run is no part of it: scripts, stdin, and the variables
 /// that no interpreter reads when it starts.
@@ -33,6 +33,8 @@ pub(crate) struct Key {
     network: Network,
     profile: (Vec<ProfileName>, String),
     spawn: Spawn,
+    /// The session and the workspace whose files a view shows.
+    state: Option<(String, Option<PathBuf>)>,
     umask: u32,
     working_dir: Option<(PathBuf, Inode)>,
 }
@@ -51,12 +53,13 @@ impl Key {
             policy,
             prepared,
             program,
-            session: _,
+            session,
             stdin: _,
-            workspace: _,
+            workspace,
         } = task;
-        // What is mounted must be what lies there when the hook runs, and a view is made with the run's scripts.
-        if opened.kept.is_some() || policy.view == HookView::Own {
+        let has_view = has_view(task);
+        // Mounts are made when the run begins, in a namespace that only a view has.
+        if opened.kept.is_some() && !has_view {
             return None;
         }
         let mut environment = environment.with_scratch(Path::new(""));
@@ -98,6 +101,7 @@ impl Key {
             network: policy.network,
             profile: (policy.line.to_vec(), policy.digest.clone()),
             spawn: policy.spawn,
+            state: has_view.then(|| (session.to_owned(), workspace.map(Path::to_owned))),
             umask: policy.umask,
             working_dir: working_dir.transpose().ok()?,
         })
@@ -136,6 +140,7 @@ impl Key {
             network: Network::None,
             profile: (Vec::new(), String::new()),
             spawn: Spawn::Threads,
+            state: None,
             umask: 0o077,
             working_dir: None,
         }

@@ -16,7 +16,7 @@ mod python_modules;
 use std::{
     ffi::CString,
     fs, io,
-    os::unix::fs::PermissionsExt,
+    os::unix::{ffi::OsStrExt, fs::PermissionsExt},
     path::Path,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -30,7 +30,14 @@ use tokio_util::sync::CancellationToken;
 
 use self::commands::Commands;
 pub(crate) use self::key::Key;
-use crate::{Released, resources::litter::RunResources, run::child_spec::ScriptPlace};
+#[cfg(target_os = "linux")]
+pub(crate) use self::python_modules::shadows;
+use crate::{
+    Released,
+    host::WaitingView,
+    resources::litter::RunResources,
+    run::{child_spec::ScriptPlace, notices::Notices},
+};
 
 /// How long an interpreter waits.
 pub(crate) const LIFETIME: Duration = Duration::from_secs(300);
@@ -94,13 +101,17 @@ impl Waiter {
     }
 }
 
-/// Returns what a warm interpreter reads before the event: the length of the variables in hexadecimal, and the variables.
-pub(crate) fn input(variables: &[CString]) -> Vec<u8> {
-    let length: usize = variables
+/// Returns what a warm interpreter reads before the event: a length in hexadecimal, the directory to change to, and the variables.
+pub(crate) fn input(working_dir: Option<&Path>, variables: &[CString]) -> Vec<u8> {
+    let working_dir = working_dir.map_or(&b""[..], |path| path.as_os_str().as_bytes());
+    let variables_length: usize = variables
         .iter()
         .map(|line| line.as_bytes_with_nul().len())
         .sum();
+    let length = working_dir.len() + 1 + variables_length;
     let mut input = format!("{length:016x}").into_bytes();
+    input.extend(working_dir);
+    input.push(0);
     for line in variables {
         input.extend(line.as_bytes_with_nul());
     }
@@ -110,10 +121,14 @@ pub(crate) fn input(variables: &[CString]) -> Vec<u8> {
 /// An interpreter that waits for a run. Dropping it kills it.
 #[derive(Debug)]
 pub(crate) struct Waiting {
+    /// The pipe of its notices.
+    pub(crate) notices: Option<Box<Notices>>,
     /// Where its scripts are to be put.
     pub(crate) places: Vec<ScriptPlace>,
     pub(crate) released: Released,
     pub(crate) run: Arc<RunResources>,
+    /// The view, where it has one of its own.
+    pub(crate) view: Option<WaitingView>,
 }
 
 /// What is read of the processes that wait for runs (`warm` of profiles).

@@ -18,7 +18,8 @@ if (isMainThread) {
     return data;
   };
   fs.writeSync(1, '\x06');
-  const lines = read(parseInt(read(16), 16)).toString().split('\0');
+  const [directory, ...lines] = read(parseInt(read(16), 16)).toString().split('\0');
+  if (directory) process.chdir(directory);
   // All of them anew, so that their order is that of any other start.
   for (const name of Object.keys(process.env)) delete process.env[name];
   for (const line of lines) {

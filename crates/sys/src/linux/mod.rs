@@ -10,6 +10,7 @@ compile_error!("hookjail's filters on Linux are for x86_64 and aarch64");
 
 mod attempt;
 mod child;
+mod entrance;
 mod handover;
 mod init;
 mod job;
@@ -30,6 +31,7 @@ pub(super) use self::keeper::watch_over;
 pub use self::spawn::TREE_CLONE_FLAGS;
 pub use self::{
     attempt::{Attempt, Described},
+    entrance::Entrance,
     handover::{exit, kill, peer, process, receive_fds, send_fds},
     init::Init,
     job::{

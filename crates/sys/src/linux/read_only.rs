@@ -19,6 +19,8 @@ pub struct ReadOnly {
     pub binds: Vec<Bind>,
     /// What lies in the places of others.
     pub closed: ClosedPaths,
+    /// Directories that must lie at their paths.
+    pub held: Vec<Found>,
     /// The workspace.
     pub workspace: Found,
 }
@@ -68,6 +70,9 @@ impl Bind {
 
 /// Makes the binds, in the child's own namespace, and verifies them.
 pub(super) fn make(read_only: &ReadOnly) -> Result<(), i32> {
+    for held in &read_only.held {
+        close(enter(held)?)?;
+    }
     let workspace = enter(&read_only.workspace)?;
     for bind in &read_only.binds {
         match bind.kind {

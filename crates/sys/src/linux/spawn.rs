@@ -109,7 +109,7 @@ impl Stack {
         Ok(stack)
     }
 
-    fn top(&mut self) -> *mut u8 {
+    pub(super) fn top(&mut self) -> *mut u8 {
         // SAFETY: one past the end of the mapping that `bottom` begins. Both sizes are multiples of 16, hence 16-byte aligned.
         unsafe { self.bottom.as_ptr().cast::<u8>().add(GUARD + SIZE) }
     }

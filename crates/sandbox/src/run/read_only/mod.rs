@@ -28,7 +28,7 @@ use hookjail_base::{
 use hookjail_policy::{Files, Keep, ReadOnly, git_paths, hidden::Unsearchable};
 use hookjail_sys::{BY_NAME, Links, open_beneath};
 
-use self::placeholder::{NotBegun, Placeholders, SHARED, in_parent, is_way, takes_name};
+use self::placeholder::{NotBegun, SHARED, in_parent, is_way, takes_name};
 
 #[cfg(target_os = "linux")]
 use hookjail_policy::{Access, rights::Rights};
@@ -40,6 +40,7 @@ use crate::run::{floor::Led, grants};
 
 #[cfg(target_os = "linux")]
 pub(crate) use self::closed::{Closed, Instead};
+pub(crate) use self::placeholder::Placeholders;
 
 /// A tree with paths that stay read-only, or are hidden.
 #[derive(Debug)]
