@@ -27,8 +27,8 @@ use crate::{
 const PYTHON: &str = "/usr/bin/python3";
 const NODE: &str = "/usr/bin/node";
 
-/// Returns a set-up with profiles under which processes wait: `warm`, and `warm-ro` and
-/// `warm-too`, which can read the workspace.
+/// Returns a set-up with profiles under which processes wait: `warm`, `warm-ro` and `warm-too`, which can read the workspace, and
+/// `warm-view`, which can write it and has a view of its own.
 fn setup(more: &str) -> Setup {
     let profile = |name: &str, parent: &str| {
         let text = format!(
@@ -41,6 +41,7 @@ fn setup(more: &str) -> Setup {
             profile("warm", "strict"),
             profile("warm-ro", "workspace-ro"),
             profile("warm-too", "workspace-ro"),
+            profile("warm-view", "workspace-rw"),
         ],
         env: vec![(
             "HOOKJAIL_LOG".to_owned(),
@@ -106,6 +107,13 @@ async fn cold_and_warm(
 fn in_workspace(daemon: &Daemon, mut request: pb::ExecuteRequest) -> pb::ExecuteRequest {
     request.profile = "warm-ro".to_owned();
     request.hook.as_mut().unwrap().workspace = daemon.workspace().display().to_string();
+    request
+}
+
+/// Has a request's hook write the workspace, in a view of its own.
+fn in_view(daemon: &Daemon, request: pb::ExecuteRequest) -> pb::ExecuteRequest {
+    let mut request = in_workspace(daemon, request);
+    request.profile = "warm-view".to_owned();
     request
 }
 
@@ -296,14 +304,19 @@ async fn every_attempt_fails(
 mod with_tools {
     use super::*;
 
-    async fn is_the_same(interpreter: &str, scripts: &[(&str, &str)]) {
+    async fn is_the_same(
+        interpreter: &str,
+        scripts: &[(&str, &str)],
+        place: fn(&Daemon, pb::ExecuteRequest) -> pb::ExecuteRequest,
+    ) {
         let daemon = Daemon::with(setup("")).await;
         for (name, text) in scripts {
             let file = match interpreter {
                 PYTHON => format!("{}.py", name.replace(' ', "_")),
                 _ => (*name).to_owned(),
             };
-            let mut request = script(&daemon, interpreter, &file, text);
+            let request = script(&daemon, interpreter, &file, text);
+            let mut request = place(&daemon, request);
             let variables = &mut request.hook.as_mut().unwrap().env;
             variables.insert("ASKED".to_owned(), "by the request".to_owned());
 
@@ -332,14 +345,28 @@ mod with_tools {
     #[ignore = "needs python3"]
     async fn a_python_script_cannot_tell_that_its_interpreter_waited() {
         needs_no_container();
-        is_the_same(PYTHON, &PYTHON_SCRIPTS).await;
+        is_the_same(PYTHON, &PYTHON_SCRIPTS, |_, request| request).await;
+    }
+
+    #[tokio::test]
+    #[ignore = "needs python3"]
+    async fn a_python_script_in_a_view_cannot_tell_that_its_interpreter_waited() {
+        needs_no_container();
+        is_the_same(PYTHON, &PYTHON_SCRIPTS, in_view).await;
+    }
+
+    #[tokio::test]
+    #[ignore = "needs node"]
+    async fn a_node_script_in_a_view_cannot_tell_that_its_interpreter_waited() {
+        needs_no_container();
+        is_the_same(NODE, &NODE_SCRIPTS, in_view).await;
     }
 
     #[tokio::test]
     #[ignore = "needs node"]
     async fn a_node_script_cannot_tell_that_its_interpreter_waited() {
         needs_no_container();
-        is_the_same(NODE, &NODE_SCRIPTS).await;
+        is_the_same(NODE, &NODE_SCRIPTS, |_, request| request).await;
     }
 
     #[tokio::test]
@@ -644,9 +671,193 @@ mod with_tools {
         assert_eq!(printed(&warm), printed(&cold));
     }
 
+    /// What a hook tries in the workspace: to write what is there, and to make what is missing.
+    const WRITES: &str = "import os
+for path in ['.claude/settings.json', '.git/config', '.git/hooks/pre-commit', '.claude/hooks/made', '.vscode/tasks.json', '.mcp.json', 'written']:
+    for path in path, os.path.join(os.environ['CLAUDE_PROJECT_DIR'], path):
+        try:
+            open(path, 'w').write('by the hook')
+            print(path, 'written')
+        except OSError as error:
+            print(path, error.strerror)
+    try:
+        os.rename(path, path + '-moved')
+        print(path, 'moved')
+    except OSError as error:
+        print(path, error.strerror)
+";
+
+    /// Lays a project with what a hook must not change, and returns a request for a script in it.
+    fn project(daemon: &Daemon, name: &str, text: &str) -> pb::ExecuteRequest {
+        let workspace = daemon.workspace();
+        for directory in [".claude/hooks", ".git/hooks"] {
+            fs::create_dir_all(workspace.join(directory)).unwrap();
+        }
+        for (file, text) in [(".claude/settings.json", "{}"), (".git/config", "")] {
+            fs::write(workspace.join(file), text).unwrap();
+        }
+        for path in ["", ".claude", ".claude/hooks", ".git", ".git/hooks"] {
+            let open = fs::Permissions::from_mode(0o777);
+            fs::set_permissions(workspace.join(path), open).unwrap();
+        }
+        for file in [".claude/settings.json", ".git/config"] {
+            let open = fs::Permissions::from_mode(0o666);
+            fs::set_permissions(workspace.join(file), open).unwrap();
+        }
+        let mut request = in_view(daemon, script(daemon, PYTHON, name, text));
+        let variables = &mut request.hook.as_mut().unwrap().env;
+        let place = workspace.display().to_string();
+        variables.insert("CLAUDE_PROJECT_DIR".to_owned(), place);
+        request
+    }
+
+    /// Returns the names in the workspace.
+    fn names(daemon: &Daemon) -> Vec<String> {
+        let entries = fs::read_dir(daemon.workspace()).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<_> = names.collect();
+        names.sort();
+        names
+    }
+
+    #[tokio::test]
+    #[ignore = "needs python3"]
+    async fn what_a_workspace_keeps_is_kept_where_the_interpreter_waited() {
+        needs_no_container();
+        let daemon = Daemon::with(setup("")).await;
+        let request = project(&daemon, "writes.py", WRITES);
+        let laid = names(&daemon);
+        let (cold, warm) = cold_and_warm(&daemon, &request).await;
+        assert_eq!(printed(&cold), printed(&warm));
+        let [text, _] = printed(&warm);
+        let written = text.lines().filter(|line| line.ends_with(" written"));
+        // By both paths: the working directory is that of the mounts, too.
+        assert_eq!(written.count(), 2, "{text}");
+        assert_eq!(
+            text.lines().filter(|line| line.ends_with(" moved")).count(),
+            1,
+            "{text}"
+        );
+        let settings = daemon.workspace().join(".claude/settings.json");
+        assert_eq!(fs::read_to_string(&settings).unwrap(), "{}");
+        // Nothing is made while a process waits, or stays after its run.
+        until_another_waits(&daemon, &request, 1).await;
+        let mut after = names(&daemon);
+        after.retain(|name| name != "written-moved");
+        assert_eq!(after, laid);
+    }
+
+    #[tokio::test]
+    #[ignore = "needs python3"]
+    async fn a_file_that_was_replaced_while_an_interpreter_waited_is_kept_as_well() {
+        needs_no_container();
+        let daemon = Daemon::with(setup("")).await;
+        let request = project(&daemon, "replaced.py", WRITES);
+        let (_, warm) = cold_and_warm(&daemon, &request).await;
+        for number in 1..4 {
+            until_another_waits(&daemon, &request, number).await;
+            // As editors and agents write their settings; then the directory, too.
+            let claude = daemon.workspace().join(".claude");
+            if number == 3 {
+                fs::rename(&claude, daemon.workspace().join("before")).unwrap();
+                fs::create_dir(&claude).unwrap();
+                let open = fs::Permissions::from_mode(0o777);
+                fs::set_permissions(&claude, open).unwrap();
+            }
+            let new = claude.join("new");
+            fs::write(&new, "new").unwrap();
+            fs::set_permissions(&new, fs::Permissions::from_mode(0o666)).unwrap();
+            fs::rename(&new, claude.join("settings.json")).unwrap();
+
+            let response = daemon.run(request.clone()).await.unwrap();
+
+            assert_eq!(printed(&response)[0], printed(&warm)[0], "{number}");
+            let settings = fs::read_to_string(claude.join("settings.json"));
+            assert_eq!(settings.unwrap(), "new");
+        }
+    }
+
+    #[tokio::test]
+    #[ignore = "needs python3"]
+    async fn a_script_in_a_view_that_was_changed_or_replaced_runs_as_it_is_now() {
+        needs_no_container();
+        let daemon = Daemon::with(setup("")).await;
+        let request = project(&daemon, "view.py", "print('before')");
+        cold_and_warm(&daemon, &request).await;
+        until_another_waits(&daemon, &request, 1).await;
+
+        let changed = script(&daemon, PYTHON, "view.py", "print('changed')");
+        let status = daemon.run(request.clone()).await.unwrap_err();
+        assert_eq!(reason(&status), "DIGEST_MISMATCH");
+        allow_under(&daemon, &changed, "warm-view");
+        let response = daemon.run(request.clone()).await.unwrap();
+        assert_eq!(printed(&response)[0], "changed\n");
+        assert!(
+            waited(&response).is_some(),
+            "the text is no part of what waits"
+        );
+
+        until_another_waits(&daemon, &request, 2).await;
+        let path = daemon.workspace().join("scripts/view.py");
+        fs::write(path.with_extension("new"), "print('replaced')").unwrap();
+        fs::rename(path.with_extension("new"), &path).unwrap();
+        allow_under(&daemon, &changed, "warm-view");
+        let response = daemon.run(request.clone()).await.unwrap();
+        assert_eq!(printed(&response)[0], "replaced\n");
+        assert_eq!(
+            waited(&response),
+            None,
+            "it was shown in the place of another file"
+        );
+    }
+
+    #[tokio::test]
+    #[ignore = "needs python3"]
+    async fn a_module_that_appears_beside_a_script_in_a_view_comes_before_one_of_pythons_own() {
+        needs_no_container();
+        let daemon = Daemon::with(setup("")).await;
+        let text = "import json; print(getattr(json, 'SAYS', 'own'))";
+        let request = project(&daemon, "beside-view.py", text);
+        let (_, warm) = cold_and_warm(&daemon, &request).await;
+        assert_eq!(printed(&warm)[0], "own\n");
+        until_another_waits(&daemon, &request, 1).await;
+        fs::write(daemon.workspace().join("scripts/json.py"), "SAYS = 'mine'").unwrap();
+        let response = daemon.run(request.clone()).await.unwrap();
+        assert_eq!(printed(&response)[0], "mine\n");
+    }
+
+    #[tokio::test]
+    #[ignore = "needs python3"]
+    async fn what_waits_in_a_view_finds_no_script_at_its_path() {
+        needs_no_container();
+        let daemon = Daemon::with(setup("")).await;
+        let request = project(&daemon, "unseen-in-view.py", "print('ran')");
+        cold_and_warm(&daemon, &request).await;
+        until_another_waits(&daemon, &request, 1).await;
+        let holds = |line: &str| line.contains("unseen-in-view.py");
+        let (pid, _) = processes_that(holds).next().unwrap();
+        let seen = |path: &Path| {
+            let seen = Path::new("/proc").join(pid.to_string()).join("root");
+            fs::read_to_string(seen.join(path.strip_prefix("/").unwrap()))
+        };
+        let script = daemon.workspace().join("scripts/unseen-in-view.py");
+        assert_eq!(seen(&script).unwrap(), "");
+        // The positive control: its view can be read, and others of the workspace are there.
+        let settings = daemon.workspace().join(".claude/settings.json");
+        assert_eq!(seen(&settings).unwrap(), "{}");
+        let response = daemon.run(request).await.unwrap();
+        assert_eq!(printed(&response)[0], "ran\n");
+        assert!(waited(&response).is_some());
+    }
+
     /// Allows a command as its files are now.
     fn allow(daemon: &Daemon, request: &pb::ExecuteRequest) {
-        let words = ["allow", "--profile", "warm", "--"].into_iter();
+        allow_under(daemon, request, "warm");
+    }
+
+    /// Allows a command under a profile as its files are now.
+    fn allow_under(daemon: &Daemon, request: &pb::ExecuteRequest, profile: &str) {
+        let words = ["allow", "--profile", profile, "--"].into_iter();
         let argv = &request.hook.as_ref().unwrap().argv;
         let words: Vec<_> = words.chain(argv.iter().map(|word| word.as_str())).collect();
         let done = hookjail(&daemon.path().join("hookjail.toml"), &words)
@@ -791,9 +1002,10 @@ mod with_tools {
     #[tokio::test]
     #[ignore = "needs python3"]
     async fn a_profile_without_warm_starts_nothing_ahead() {
-        let daemon = Daemon::with(setup("")).await;
-        let mut request = script(&daemon, PYTHON, "cold.py", "print('ran')");
-        request.profile = "strict".to_owned();
+        let mut setup = setup("");
+        setup.profiles[0].1 = setup.profiles[0].1.replace("warm = 1", "warm = 0");
+        let daemon = Daemon::with(setup).await;
+        let request = script(&daemon, PYTHON, "cold.py", "print('ran')");
         for _ in 0..4 {
             let response = daemon.run(request.clone()).await.unwrap();
             assert_eq!(waited(&response), None);

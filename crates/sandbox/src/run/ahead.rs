@@ -302,6 +302,7 @@ impl Confinement {
             return Ok(false);
         };
         let Some(child) = hook.as_waiting().filter(|_| suits) else {
+            tracing::debug!(suits, "a process waits for another run than this");
             return Ok(false);
         };
         let mut variables = variables(task, run.directory())?;
@@ -325,16 +326,18 @@ impl Confinement {
         }
         let now = Instant::now();
         released.setup.released = now;
-        let read_only = kept.map(|_| Evidence {
-            check: "read_only",
-            observed: "mounted".to_owned(),
-        });
-        let warm = Evidence {
+        let evidence = &mut released.setup.evidence;
+        if kept.is_some() {
+            let read_only = Evidence {
+                check: "read_only",
+                observed: "mounted".to_owned(),
+            };
+            evidence.insert(0, read_only);
+        }
+        evidence.push(Evidence {
             check: "warm",
             observed: format!("waited {} ms", now.duration_since(since).as_millis()),
-        };
-        released.setup.evidence.extend(read_only);
-        released.setup.evidence.push(warm);
+        });
         Ok(true)
     }
 

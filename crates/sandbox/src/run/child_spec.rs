@@ -37,6 +37,7 @@ use crate::{
     resources::scratch::{Around, Copied, Level, RunDir},
     run::{
         grants::{self, OpenGrant},
+        read_only::is_made_for_runs,
         task::HookTask,
     },
 };
@@ -671,7 +672,7 @@ fn leads_to(path: &Path, file: &File) -> bool {
     there.is_some() && there == file.metadata().map(identity).ok()
 }
 
-/// Lists a directory without names that lead to a script; empty above `most` names.
+/// Lists a directory without names that lead to a script, and without directories that are made for runs; empty above `most` names.
 fn names(
     directory: &Path,
     leading: impl Fn(&OsStr) -> bool,
@@ -679,8 +680,14 @@ fn names(
 ) -> io::Result<Vec<OsString>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(directory)? {
-        let name = entry?.file_name();
-        if !leading(&name) {
+        let entry = entry?;
+        let name = entry.file_name();
+        // All of them are in the places of settings, whose names begin so.
+        let is_made = name.as_bytes().starts_with(b".")
+            && entry
+                .metadata()
+                .is_ok_and(|found| is_made_for_runs(found.mode()));
+        if !is_made && !leading(&name) {
             names.push(name);
         }
         if names.len() > most {

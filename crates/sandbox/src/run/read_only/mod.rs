@@ -40,7 +40,7 @@ use crate::run::{floor::Led, grants};
 
 #[cfg(target_os = "linux")]
 pub(crate) use self::closed::{Closed, Instead};
-pub(crate) use self::placeholder::Placeholders;
+pub(crate) use self::placeholder::{Placeholders, is_made_for_runs};
 
 /// A tree with paths that stay read-only, or are hidden.
 #[derive(Debug)]
