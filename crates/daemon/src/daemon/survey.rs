@@ -1,0 +1,154 @@
+//! Confirms profiles side by side: those of requests that name none before the daemon listens, the others beside its work.
+
+use std::{
+    collections::BTreeSet,
+    mem,
+    num::NonZero,
+    sync::Arc,
+    thread::available_parallelism,
+};
+
+use tokio::{sync::Semaphore, task::JoinSet};
+
+use hookjail_base::{model::ProfileName, refusal::Refusal};
+use hookjail_contract::Mode;
+use hookjail_policy::Policy;
+use hookjail_sandbox::{BackendStatus, Confinement};
+
+use crate::pipeline::Pipeline;
+
+/// The most profiles that are tested at once. More would keep the runtime's threads from other work.
+const MAX_AT_ONCE: usize = 2;
+
+/// The survey of a daemon's profiles that goes on while it serves.
+#[derive(Debug)]
+pub(super) struct Survey {
+    /// The profiles still to be tested, in this order.
+    left: Vec<Arc<Policy>>,
+    pipeline: Arc<Pipeline>,
+    tested: usize,
+    /// How many of the tested profiles no backend serves.
+    unconfirmed: usize,
+}
+
+impl Survey {
+    /// Has the profiles tested of requests that name none. Where no backend serves any of these, has all others tested, too: the
+    /// daemon then listens with a profile that is served, or after it has logged that there is none.
+    ///
+    /// The profiles in `named` are the first of the others.
+    pub(super) async fn begin(pipeline: &Arc<Pipeline>, named: &BTreeSet<&str>) -> Self {
+        let rules = pipeline.gate.rules();
+        let all = || rules.registry.shared();
+        pipeline
+            .untested
+            .begin(all().map(|policy| policy.name.clone()));
+        let defaults = default_profiles();
+        let is_default = |policy: &Arc<Policy>| defaults.contains(policy.name.as_str());
+        let (first, mut left): (Vec<_>, Vec<_>) = all().cloned().partition(is_default);
+        left.sort_by_key(|policy| !named.contains(policy.name.as_str()));
+        let mut survey = Self {
+            left,
+            pipeline: Arc::clone(pipeline),
+            tested: 0,
+            unconfirmed: 0,
+        };
+        survey.test(&first).await;
+        if survey.unconfirmed == survey.tested {
+            survey.test_others().await;
+            if survey.unconfirmed == survey.tested {
+                warn_of_none();
+            }
+        }
+        survey
+    }
+
+    /// Has the other profiles tested.
+    pub(super) async fn finish(mut self) {
+        self.test_others().await;
+        self.pipeline.untested.end();
+        let Self {
+            tested,
+            unconfirmed,
+            ..
+        } = self;
+        let confirmed = tested.saturating_sub(unconfirmed);
+        tracing::info!("self-tests are over: {confirmed} profiles confirmed of {tested}");
+    }
+
+    async fn test_others(&mut self) {
+        let others = mem::take(&mut self.left);
+        self.test(&others).await;
+    }
+
+    /// Has profiles tested, and the metrics show all that were so far.
+    async fn test(&mut self, policies: &[Arc<Policy>]) {
+        let unconfirmed = confirm_all(&self.pipeline, policies).await;
+        self.tested += policies.len();
+        self.unconfirmed += unconfirmed.len();
+        let metrics = &self.pipeline.metrics;
+        metrics.surveyed(self.tested, self.unconfirmed);
+    }
+}
+
+/// Returns the profiles of requests that name none.
+fn default_profiles() -> BTreeSet<&'static str> {
+    let modes = Mode::ALL.into_iter();
+    modes.map(|mode| mode.defaults("").profile).collect()
+}
+
+/// Has profiles confirmed on each of their backends, as many at once as there are processors. Returns those that no backend serves.
+pub(super) async fn confirm_all(
+    pipeline: &Arc<Pipeline>,
+    policies: impl IntoIterator<Item = &Arc<Policy>>,
+) -> Vec<ProfileName> {
+    let processors = available_parallelism().map_or(1, NonZero::get);
+    let turns = Arc::new(Semaphore::new(processors.min(MAX_AT_ONCE)));
+    let mut tests = JoinSet::new();
+    for policy in policies {
+        // Before the task is spawned, so that the tests begin in this order. The semaphore is never closed.
+        let turn = Arc::clone(&turns).acquire_owned().await.ok();
+        let (pipeline, policy) = (Arc::clone(pipeline), Arc::clone(policy));
+        tests.spawn(async move {
+            let is_served = confirm(&pipeline.sandbox, &policy).await;
+            pipeline.untested.tested(&policy.name);
+            drop(turn);
+            (!is_served).then(|| policy.name.clone())
+        });
+    }
+    let mut unconfirmed: Vec<_> = tests.join_all().await.into_iter().flatten().collect();
+    unconfirmed.sort();
+    unconfirmed
+}
+
+/// Has a profile confirmed on each of its backends, and logs what does not serve it. Returns whether a backend does.
+async fn confirm(sandbox: &Confinement, policy: &Policy) -> bool {
+    // The workspace's own grants differ with each request; the means that enforce them do not.
+    let statuses = sandbox.survey(policy).await;
+    let chosen = statuses.iter().position(BackendStatus::serves);
+    for (index, status) in statuses.iter().enumerate() {
+        let BackendStatus::Skipped(passed_over) = status else {
+            continue;
+        };
+        let (profile, backend) = (&policy.name, passed_over.backend);
+        let Refusal {
+            message, reason, ..
+        } = &passed_over.refusal;
+        if chosen.is_some_and(|chosen| chosen < index) {
+            tracing::info!(%profile, %backend, %reason, "a backend that is not needed would not do: {message}");
+        } else {
+            tracing::warn!(%profile, %backend, %reason, "{message}");
+        }
+    }
+    if let Some(status) = chosen.map(|chosen| &statuses[chosen])
+        && !status.confines()
+    {
+        let backend = status.backend();
+        tracing::warn!(profile = %policy.name, %backend, "hooks under this profile run UNCONFINED");
+    }
+    chosen.is_some()
+}
+
+/// Logs that no profile of this daemon is served.
+pub(super) fn warn_of_none() {
+    tracing::error!("no profile is confirmed on this host: every request is refused");
+}
