@@ -17,8 +17,8 @@ use hookjail_contract::{self as contract, Mode};
 use hookjail_journal::{Redaction, append::Journal};
 use hookjail_policy::{Registry, WorkspaceRoots, forbidden::Forbidden};
 use hookjail_sandbox::{
-    BackendName, Identities, InstanceDir, OwnUids, RunAs, SandboxParts,
-    StateStore, backend, rootfs::Root,
+    BackendName, Identities, InstanceDir, OwnUids, RunAs, SandboxParts, StateStore, backend,
+    rootfs::Root,
 };
 use hookjail_sys::Keeper;
 

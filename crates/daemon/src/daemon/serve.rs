@@ -205,7 +205,10 @@ async fn run(
     let rules = pipeline.gate.rules();
     let (configured, _) = registered(&config, &source.environment.switches, &rules.registry)?;
     let of_hooks = configured.iter().map(Registered::runs_under);
-    let of_consents = allowlist.entries().iter().filter_map(|it| it.profile.as_deref());
+    let of_consents = allowlist
+        .entries()
+        .iter()
+        .filter_map(|it| it.profile.as_deref());
     let named = of_hooks.chain(of_consents).collect();
     let survey = Survey::begin(&pipeline, &named).await;
     pipeline.metrics.loaded();
@@ -305,6 +308,10 @@ async fn run(
         steering,
         valve: Arc::new(valve),
     };
+    manager.serving();
+    if let (Some(to_parent), Some(socket)) = (to_parent, &path) {
+        to_parent.tell(socket).map_err(DaemonError::Private)?;
+    }
     let surveyed = tokio::spawn({
         let manager = Arc::clone(&manager);
         async move {
@@ -312,10 +319,6 @@ async fn run(
             manager.look();
         }
     });
-    manager.serving();
-    if let (Some(to_parent), Some(socket)) = (to_parent, &path) {
-        to_parent.tell(socket).map_err(DaemonError::Private)?;
-    }
     let served = server.serve(incoming).await;
     drained.abort();
     surveyed.abort();

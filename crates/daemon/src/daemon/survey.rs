@@ -6,9 +6,10 @@ use std::{
     num::NonZero,
     sync::Arc,
     thread::available_parallelism,
+    time::{Duration, Instant},
 };
 
-use tokio::{sync::Semaphore, task::JoinSet};
+use tokio::{sync::Semaphore, task::JoinSet, time::sleep};
 
 use hookjail_base::{model::ProfileName, refusal::Refusal};
 use hookjail_contract::Mode;
@@ -19,6 +20,15 @@ use crate::pipeline::Pipeline;
 
 /// The most profiles that are tested at once. More would keep the runtime's threads from other work.
 const MAX_AT_ONCE: usize = 2;
+
+/// The pause before the tests beside the daemon's work: whoever started the daemon calls now.
+const HEAD_START: Duration = Duration::from_millis(20);
+
+/// The interval at which those tests look whether calls are in work.
+const LOOK_INTERVAL: Duration = Duration::from_millis(5);
+
+/// The time from which those tests wait for no call any more.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The survey of a daemon's profiles that goes on while it serves.
 #[derive(Debug)]
@@ -54,7 +64,8 @@ impl Survey {
         };
         survey.test(&first).await;
         if survey.unconfirmed == survey.tested {
-            survey.test_others().await;
+            let others = mem::take(&mut survey.left);
+            survey.test(&others).await;
             if survey.unconfirmed == survey.tested {
                 warn_of_none();
             }
@@ -62,9 +73,13 @@ impl Survey {
         survey
     }
 
-    /// Has the other profiles tested.
+    /// Has the other profiles tested, one after the other and after the calls that are in work: these would share the processors.
     pub(super) async fn finish(mut self) {
-        self.test_others().await;
+        let begun = Instant::now();
+        for policy in mem::take(&mut self.left) {
+            self.give_way(begun).await;
+            self.test(&[policy]).await;
+        }
         self.pipeline.untested.end();
         let Self {
             tested,
@@ -75,9 +90,14 @@ impl Survey {
         tracing::info!("self-tests are over: {confirmed} profiles confirmed of {tested}");
     }
 
-    async fn test_others(&mut self) {
-        let others = mem::take(&mut self.left);
-        self.test(&others).await;
+    /// Waits until no call is in work, or too long since the begin. Where the survey's end is waited for, it goes on at once.
+    async fn give_way(&self, begun: Instant) {
+        let Pipeline { gate, untested, .. } = &*self.pipeline;
+        let is_early = || begun.elapsed() < HEAD_START;
+        let is_busy = || gate.running() + gate.queued() > 0 && begun.elapsed() < PATIENCE;
+        while (is_early() || is_busy()) && !untested.is_awaited() {
+            sleep(LOOK_INTERVAL).await;
+        }
     }
 
     /// Has profiles tested, and the metrics show all that were so far.

@@ -51,6 +51,11 @@ impl Untested {
         self.0.subscribe().wait_for(|left| !left.goes_on).await.ok();
     }
 
+    /// Returns whether the survey's end is waited for.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.0.receiver_count() > 0
+    }
+
     /// Returns whether a profile is still to be tested.
     pub(crate) fn has(&self, profile: &ProfileName) -> bool {
         self.0.borrow().profiles.contains(profile)
@@ -83,10 +88,15 @@ mod tests {
         let name = |name| ProfileName::parse(name).unwrap();
         untested.begin(["one", "two"].map(name));
         let mut ended = pin!(untested.ended());
+        assert!(!untested.is_awaited());
         assert!(!is_over(&mut ended).await);
+        assert!(untested.is_awaited());
 
         untested.tested(&name("one"));
-        assert_eq!((untested.has(&name("one")), untested.has(&name("two"))), (false, true));
+        assert_eq!(
+            (untested.has(&name("one")), untested.has(&name("two"))),
+            (false, true)
+        );
         untested.tested(&name("two"));
         assert_eq!(untested.count(), 0);
         assert!(!is_over(&mut ended).await);

@@ -306,8 +306,7 @@ fn status_message(pipeline: &Pipeline, report: DaemonReport) -> pb::StatusRespon
     } = pipeline;
     let rules = gate.rules();
     // Nothing is said of a profile before its first test is over.
-    let is_tested =
-        |policy: &&Policy| sandbox.is_confirmed(policy) || !untested.has(&policy.name);
+    let is_tested = |policy: &&Policy| sandbox.is_confirmed(policy) || !untested.has(&policy.name);
     let path = |path: Option<PathBuf>| {
         path.map(|path| path.to_string_lossy().into_owned())
             .unwrap_or_default()
@@ -345,7 +344,12 @@ fn status_message(pipeline: &Pipeline, report: DaemonReport) -> pb::StatusRespon
             .unwrap_or_default(),
         network: places.network.map(network_status),
         pid: std::process::id(),
-        profiles: rules.registry.iter().filter(is_tested).map(confirmation).collect(),
+        profiles: rules
+            .registry
+            .iter()
+            .filter(is_tested)
+            .map(confirmation)
+            .collect(),
         questions: count(gate.consents().pending.count()),
         queued: count(gate.queued()),
         running: count(gate.running()),
