@@ -12,6 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use hookjail::pb;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -19,8 +20,8 @@ use crate::{
     fail_closed::demanding_nothing,
     metrics::{LISTENER, value},
     shutdown::{Manager, exit_status, terminate},
-    support::{Daemon, Setup, directory, hook, reason, sh},
-    witness::{compiled_once, hookjail, install, processes_with, until},
+    support::{Daemon, Setup, directory, reason, sh},
+    witness::{compiled_once, hookjail, install, processes_with, until, writing},
 };
 
 /// A container runtime that makes no container, and ends once there is a file `go` beside it.
@@ -121,7 +122,11 @@ async fn a_call_under_a_default_profile_is_served_while_others_are_still_tested(
     let held = Held::start(Vec::new()).await;
 
     for profile in ["", "strict", "workspace-ro"] {
-        let response = held.daemon.run(sh(profile, "echo ran")).await.unwrap();
+        let request = pb::ExecuteRequest {
+            profile: profile.to_owned(),
+            ..writing(&held.daemon, "echo ran")
+        };
+        let response = held.daemon.run(request).await.unwrap();
         assert_eq!(response.stdout, "ran\n");
         assert!(response.confinement.unwrap().confirmed);
     }
@@ -230,7 +235,9 @@ async fn a_daemon_that_ends_during_the_survey_leaves_nothing() {
         processes_with(&marker).is_empty()
     })
     .await;
-    assert_eq!(std::fs::read_dir(&marker).unwrap().count(), 0);
+    let left = std::fs::read_dir(&marker).unwrap();
+    let names: Vec<_> = left.map(|it| it.unwrap().file_name()).collect();
+    assert_eq!(names, ["lock"], "{}", held.daemon.log());
 }
 
 #[tokio::test]

@@ -321,7 +321,9 @@ async fn run(
     });
     let served = server.serve(incoming).await;
     drained.abort();
+    // Waited for: what a self-test has made is removed with the pipeline.
     surveyed.abort();
+    surveyed.await.ok();
     // Also where nothing ran, and the drain was over before it could be told.
     manager.draining();
     audited.audit.refusals().finish();

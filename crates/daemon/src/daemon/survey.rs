@@ -14,7 +14,7 @@ use tokio::{sync::Semaphore, task::JoinSet, time::sleep};
 use hookjail_base::{model::ProfileName, refusal::Refusal};
 use hookjail_contract::Mode;
 use hookjail_policy::Policy;
-use hookjail_sandbox::{BackendStatus, Confinement};
+use hookjail_sandbox::BackendStatus;
 
 use crate::pipeline::Pipeline;
 
@@ -78,7 +78,9 @@ impl Survey {
         let begun = Instant::now();
         for policy in mem::take(&mut self.left) {
             self.give_way(begun).await;
-            self.test(&[policy]).await;
+            // In this task, with which the test ends.
+            let is_served = confirm(&self.pipeline, &policy).await;
+            self.count(1, usize::from(!is_served));
         }
         self.pipeline.untested.end();
         let Self {
@@ -100,11 +102,16 @@ impl Survey {
         }
     }
 
-    /// Has profiles tested, and the metrics show all that were so far.
+    /// Has profiles tested side by side.
     async fn test(&mut self, policies: &[Arc<Policy>]) {
         let unconfirmed = confirm_all(&self.pipeline, policies).await;
-        self.tested += policies.len();
-        self.unconfirmed += unconfirmed.len();
+        self.count(policies.len(), unconfirmed.len());
+    }
+
+    /// Adds to the profiles that were tested, which the metrics show.
+    fn count(&mut self, tested: usize, unconfirmed: usize) {
+        self.tested += tested;
+        self.unconfirmed += unconfirmed;
         let metrics = &self.pipeline.metrics;
         metrics.surveyed(self.tested, self.unconfirmed);
     }
@@ -129,8 +136,7 @@ pub(super) async fn confirm_all(
         let turn = Arc::clone(&turns).acquire_owned().await.ok();
         let (pipeline, policy) = (Arc::clone(pipeline), Arc::clone(policy));
         tests.spawn(async move {
-            let is_served = confirm(&pipeline.sandbox, &policy).await;
-            pipeline.untested.tested(&policy.name);
+            let is_served = confirm(&pipeline, &policy).await;
             drop(turn);
             (!is_served).then(|| policy.name.clone())
         });
@@ -141,9 +147,10 @@ pub(super) async fn confirm_all(
 }
 
 /// Has a profile confirmed on each of its backends, and logs what does not serve it. Returns whether a backend does.
-async fn confirm(sandbox: &Confinement, policy: &Policy) -> bool {
+async fn confirm(pipeline: &Pipeline, policy: &Policy) -> bool {
     // The workspace's own grants differ with each request; the means that enforce them do not.
-    let statuses = sandbox.survey(policy).await;
+    let statuses = pipeline.sandbox.survey(policy).await;
+    pipeline.untested.tested(&policy.name);
     let chosen = statuses.iter().position(BackendStatus::serves);
     for (index, status) in statuses.iter().enumerate() {
         let BackendStatus::Skipped(passed_over) = status else {
