@@ -144,7 +144,7 @@ async fn a_call_under_a_profile_that_is_not_yet_tested_is_confirmed_first_or_ref
     let mut client = held.daemon.client();
     let refused = tokio::spawn(async move { client.execute(sh("a-slow", "true")).await });
 
-    // Its turn has not come: the call has it tested.
+    // The survey has not come to this profile: the call has it tested.
     let response = held.daemon.run(sh("pipeline", "echo ran")).await.unwrap();
 
     let confinement = response.confinement.unwrap();
@@ -164,7 +164,7 @@ async fn a_status_waits_for_the_survey_and_says_nothing_of_a_profile_that_is_not
 
     let status = output(held.begin(&["status", "--json"]));
 
-    // It did not wait forever.
+    // The wait is bounded.
     assert!(!held.is_over());
     assert_eq!(profiles(&status, true), ["strict", "workspace-ro"]);
     assert_eq!(profiles(&status, false), [""; 0]);

@@ -223,8 +223,7 @@ async fn run(
     let metrics = metrics(&config, &pipeline)?;
     let network = config.listener.as_ref().map(network::listen).transpose()?;
     let (network, network_place) = network.unzip();
-    // Nobody can connect before the profiles are loaded and the self-tests of the default ones have run. A run under another one
-    // waits for its own.
+    // The first connection comes after the self-tests of the default profiles. A run under another profile waits for that one's.
     let Sockets {
         admin,
         incoming,

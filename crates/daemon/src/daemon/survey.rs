@@ -21,7 +21,7 @@ use crate::pipeline::Pipeline;
 /// The most profiles that are tested at once. More would keep the runtime's threads from other work.
 const MAX_AT_ONCE: usize = 2;
 
-/// The pause before the tests beside the daemon's work: whoever started the daemon calls now.
+/// The pause before the tests beside the daemon's work, for the call that started the daemon.
 const HEAD_START: Duration = Duration::from_millis(20);
 
 /// The interval at which those tests look whether calls are in work.
@@ -42,8 +42,8 @@ pub(super) struct Survey {
 }
 
 impl Survey {
-    /// Has the profiles tested of requests that name none. Where no backend serves any of these, has all others tested, too: the
-    /// daemon then listens with a profile that is served, or after it has logged that there is none.
+    /// Has the profiles tested of requests that name none. Where no backend serves any of these, has all others tested, too. So the
+    /// daemon listens with a profile that is served, or after a line of the log that there is none.
     ///
     /// The profiles in `named` are the first of the others.
     pub(super) async fn begin(pipeline: &Arc<Pipeline>, named: &BTreeSet<&str>) -> Self {
@@ -92,7 +92,7 @@ impl Survey {
         tracing::info!("self-tests are over: {confirmed} profiles confirmed of {tested}");
     }
 
-    /// Waits until no call is in work, or too long since the begin. Where the survey's end is waited for, it goes on at once.
+    /// Waits until no call is in work, or until [`PATIENCE`] is over. A survey whose end is awaited goes on at once.
     async fn give_way(&self, begun: Instant) {
         let Pipeline { gate, untested, .. } = &*self.pipeline;
         let is_early = || begun.elapsed() < HEAD_START;
