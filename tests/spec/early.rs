@@ -13,7 +13,7 @@ use std::{
 };
 
 use hookjail::pb;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::{
@@ -21,7 +21,7 @@ use crate::{
     metrics::{LISTENER, value},
     shutdown::{Manager, exit_status, terminate},
     support::{Daemon, Setup, directory, reason, sh},
-    witness::{compiled_once, hookjail, install, processes_with, until, writing},
+    witness::{compiled_once, hookjail, install, json, processes_with, until, writing},
 };
 
 /// A container runtime that makes no container, and ends once there is a file `go` beside it.
@@ -105,9 +105,7 @@ fn counts(daemon: &Daemon) -> [f64; 2] {
 }
 
 fn output(command: Child) -> Value {
-    let output = command.wait_with_output().unwrap();
-    let text = String::from_utf8(output.stdout.clone()).unwrap();
-    serde_json::from_str(&text).unwrap_or_else(|_| panic!("{output:?}"))
+    json(&command.wait_with_output().unwrap())
 }
 
 /// Returns the profiles of a status, by whether they are confirmed.
@@ -201,7 +199,10 @@ async fn a_reload_waits_for_the_survey_and_its_numbers_stay() {
     assert_eq!(held.counts(), [2.0, 0.0]);
     held.release();
     let reloaded = output(reload);
-    assert_eq!(reloaded["unconfirmed"], json!(["a-slow", "b-slow"]));
+    assert_eq!(
+        reloaded["unconfirmed"],
+        serde_json::json!(["a-slow", "b-slow"])
+    );
     assert!(held.is_over());
     assert_eq!(held.counts(), [5.0, 2.0]);
 }
