@@ -33,6 +33,7 @@ mod day_two;
 
 mod denials;
 mod dispatch;
+mod early;
 mod explained;
 mod fail_closed;
 mod family;

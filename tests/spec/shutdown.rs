@@ -420,7 +420,7 @@ async fn whoever_only_has_the_number_of_a_group_that_was_left_is_not_ended() {
 }
 
 /// A service manager, as far as daemons tell it something.
-struct Manager {
+pub(crate) struct Manager {
     _directory: tempfile::TempDir,
     heard: Vec<String>,
     path: String,
@@ -428,7 +428,7 @@ struct Manager {
 }
 
 impl Manager {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("notify");
         let socket = UnixDatagram::bind(&path).unwrap();
@@ -441,7 +441,7 @@ impl Manager {
         }
     }
 
-    fn env(&self) -> (String, String) {
+    pub(crate) fn env(&self) -> (String, String) {
         ("NOTIFY_SOCKET".to_owned(), self.path.clone())
     }
 
@@ -457,7 +457,7 @@ impl Manager {
     }
 
     /// Waits for a message that has each of these lines, and forgets what came until then.
-    async fn hears(&mut self, lines: &[&str]) {
+    pub(crate) async fn hears(&mut self, lines: &[&str]) {
         let mut at = None;
         until(&format!("{lines:?} to the manager"), || {
             self.hear();
@@ -514,7 +514,8 @@ async fn a_daemon_tells_its_service_manager_what_it_does() {
     })
     .await;
     let serving = "STATUS=serving, 9 profiles confirmed of 9";
-    manager.hears(&["READY=1", serving]).await;
+    manager.hears(&["READY=1"]).await;
+    manager.hears(&[serving]).await;
 
     // A reload ends as it began, whether it is refused or not.
     let pid = Pid::from_raw(i32::try_from(daemon.pid()).unwrap());

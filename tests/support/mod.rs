@@ -58,7 +58,7 @@ pub(crate) struct Setup {
     /// Files with profiles: name and text.
     pub(crate) profiles: Vec<(String, String)>,
     /// Shipped profiles that requests name, beside `strict`, `pipeline`, `workspace-ro`, `workspace-rw` and those that `config`
-    /// names. The daemon proves each profile before it listens, so it has no others; with [`SHIPPED`] it has all, and those
+    /// names. The daemon proves each profile, so it has no others; with [`SHIPPED`] it has all, and those
     /// that are added later.
     pub(crate) shipped: &'static [&'static str],
     /// Do not accept hooks that nobody allowed.
@@ -69,6 +69,8 @@ pub(crate) struct Setup {
     pub(crate) wrapper: Vec<String>,
     /// Environment of the daemon.
     pub(crate) env: Vec<(String, String)>,
+    /// Whether the test begins while profiles may still be tested.
+    pub(crate) is_early: bool,
     /// The directory of another daemon, whose state and workspaces it has too.
     pub(crate) beside: Option<PathBuf>,
 }
@@ -191,16 +193,30 @@ impl Daemon {
         command.envs(setup.env.iter().map(|(name, value)| (name, value)));
         let mut child = command.spawn().unwrap();
         match connect(&root.join("sock"), &mut child).await {
-            Some(channel) => Ok(Self {
-                channel,
-                child,
-                directory,
-            }),
+            Some(channel) => {
+                let daemon = Self {
+                    channel,
+                    child,
+                    directory,
+                };
+                if !setup.is_early {
+                    daemon.tested().await;
+                }
+                Ok(daemon)
+            }
             None => {
                 child.kill().ok();
                 child.wait().unwrap();
                 Err(fs::read_to_string(root.join("log")).unwrap())
             }
+        }
+    }
+
+    /// Waits until each profile is tested, for some seconds: a log that goes elsewhere does not say so.
+    async fn tested(&self) {
+        let give_up = Instant::now() + Duration::from_secs(5);
+        while !self.log().contains("self-tests are over") && Instant::now() < give_up {
+            tokio::time::sleep(Duration::from_millis(2)).await;
         }
     }
 

@@ -20,7 +20,7 @@ use crate::{Context, Failure, thin};
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The interval of polling for the daemon's socket.
-const POLL_INTERVAL: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// The shown length of a failed daemon's log, bytes from its end.
 const LOG_TAIL_BYTES: u64 = 2048;

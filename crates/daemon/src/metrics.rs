@@ -291,17 +291,21 @@ impl Metrics {
     }
 
     /// Takes note of a configuration that is in force from now on.
-    pub(crate) fn loaded(&self, profiles: usize, unconfirmed: usize) {
+    pub(crate) fn loaded(&self) {
+        self.loaded.set(now());
+        self.loaded_last.set(1);
+    }
+
+    /// Sets how many profiles were tested, and how many of these no backend serves.
+    pub(crate) fn surveyed(&self, tested: usize, unconfirmed: usize) {
         let states = [
-            ("confirmed", profiles.saturating_sub(unconfirmed)),
+            ("confirmed", tested.saturating_sub(unconfirmed)),
             ("unconfirmed", unconfirmed),
         ];
         for (state, count) in states {
             let count = i64::try_from(count).unwrap_or(i64::MAX);
             self.profiles.with_label_values(&[state]).set(count);
         }
-        self.loaded.set(now());
-        self.loaded_last.set(1);
     }
 
     /// Counts a refused reload.
@@ -588,7 +592,8 @@ mod tests {
         metrics.failed();
         metrics.dispatched(Decision::Ask);
         metrics.not_loaded();
-        metrics.loaded(9, 2);
+        metrics.loaded();
+        metrics.surveyed(9, 2);
 
         let after = samples(&metrics);
 
@@ -675,7 +680,8 @@ hookjail_unconfined_runs_total 1"
     fn each_metric_is_explained_once_and_named_as_its_type_is() {
         let metrics = Metrics::new().unwrap();
         count(&metrics, OutcomeKind::Exited, "strict", 1);
-        metrics.loaded(1, 0);
+        metrics.loaded();
+        metrics.surveyed(1, 0);
         let text = metrics.text(&Levels {
             disk: DiskLevels {
                 oldest_record: Some(7.0),
@@ -752,7 +758,8 @@ hookjail_unconfined_runs_total 1"
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations.md");
         let metrics = Metrics::new().unwrap();
         count(&metrics, OutcomeKind::Exited, "strict", 1);
-        metrics.loaded(1, 0);
+        metrics.loaded();
+        metrics.surveyed(1, 0);
         let text = metrics.text(&Levels {
             disk: DiskLevels {
                 oldest_record: Some(7.0),

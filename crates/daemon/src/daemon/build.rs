@@ -11,15 +11,14 @@ use std::{
 use hookjail_base::{
     model::{ProfileName, command_line},
     redact::{Redactor, secret::Registration},
-    refusal::Refusal,
     util::user_paths::UserPaths,
 };
 use hookjail_contract::{self as contract, Mode};
 use hookjail_journal::{Redaction, append::Journal};
 use hookjail_policy::{Registry, WorkspaceRoots, forbidden::Forbidden};
 use hookjail_sandbox::{
-    BackendName, BackendStatus, Confinement, Identities, InstanceDir, OwnUids, RunAs, SandboxParts,
-    StateStore, backend, rootfs::Root,
+    BackendName, Identities, InstanceDir, OwnUids, RunAs, SandboxParts, StateStore, backend,
+    rootfs::Root,
 };
 use hookjail_sys::Keeper;
 
@@ -34,7 +33,7 @@ use crate::{
     metrics::Metrics,
     pipeline::{
         Audit, Configuration, Gate, GateParts, Homes, Notifier, OperatorHook, Pipeline, Rules,
-        Runs, Sandbox, Starts,
+        Runs, Sandbox, Starts, Untested,
     },
     traces::Tracer,
     wire::MAX_HANDSHAKES,
@@ -448,6 +447,7 @@ impl Assembly {
             runs: Runs::default(),
             sandbox,
             tracer: Tracer::default(),
+            untested: Untested::default(),
         })
     }
 }
@@ -562,42 +562,6 @@ pub(super) fn make_cache(path: Option<&Path>) {
     if let Err(error) = made {
         tracing::warn!(%error, path = %path.display(), "the cache of hooks cannot be made");
     }
-}
-
-/// Has every profile of a registry confirmed on each of its backends. Returns those that none serves, each with the reason.
-pub(super) async fn confirm_all(sandbox: &Confinement, registry: &Registry) -> Vec<ProfileName> {
-    let mut unconfirmed = Vec::new();
-    for policy in registry.iter() {
-        // The workspace's own grants differ with each request; the means that enforce them do not.
-        let statuses = sandbox.survey(policy).await;
-        let chosen = statuses.iter().position(BackendStatus::serves);
-        for (index, status) in statuses.iter().enumerate() {
-            let BackendStatus::Skipped(passed_over) = status else {
-                continue;
-            };
-            let (profile, backend) = (&policy.name, passed_over.backend);
-            let Refusal {
-                message, reason, ..
-            } = &passed_over.refusal;
-            if chosen.is_some_and(|chosen| chosen < index) {
-                tracing::info!(%profile, %backend, %reason, "a backend that is not needed would not do: {message}");
-            } else {
-                tracing::warn!(%profile, %backend, %reason, "{message}");
-            }
-        }
-        match chosen.map(|chosen| &statuses[chosen]) {
-            Some(status) if !status.confines() => {
-                let backend = status.backend();
-                tracing::warn!(profile = %policy.name, %backend, "hooks under this profile run UNCONFINED");
-            }
-            Some(_) => {}
-            None => unconfirmed.push(policy.name.clone()),
-        }
-    }
-    if unconfirmed.len() == registry.iter().count() {
-        tracing::error!("no profile is confirmed on this host: every request is refused");
-    }
-    unconfirmed
 }
 
 #[cfg(test)]

@@ -131,12 +131,19 @@ impl Manager {
             (0, false) => Err(refused(
                 "no profile is confirmed on this host (`hookjail doctor` says why)",
             )),
-            (confirmed, false) => Ok(format!(
-                "serving, {confirmed} profiles confirmed of {profiles}"
-            )),
-            (confirmed, true) => Ok(format!(
-                "serving, {confirmed} profiles confirmed of {profiles}; hooks of the backend `noop` are UNCONFINED"
-            )),
+            (confirmed, is_unconfined) => {
+                let tests = match self.pipeline.untested.count() {
+                    0 => String::new(),
+                    left => format!(", {left} still to be tested"),
+                };
+                let unconfined = match is_unconfined {
+                    true => "; hooks of the backend `noop` are UNCONFINED",
+                    false => "",
+                };
+                Ok(format!(
+                    "serving, {confirmed} profiles confirmed of {profiles}{tests}{unconfined}"
+                ))
+            }
         }
     }
 }

@@ -9,6 +9,7 @@ mod network;
 mod private;
 mod reload;
 mod serve;
+mod survey;
 mod traces;
 
 pub use self::build::Assembly;

@@ -16,9 +16,10 @@ use hookjail_contract::hook_file::Switches;
 use hookjail_policy::Registry;
 
 use super::{
-    build::{Assembly, confirm_all},
+    build::Assembly,
     manager::Manager,
     network,
+    survey::{confirm_all, warn_of_none},
 };
 use crate::{
     config::{Config, ConfigSource},
@@ -65,11 +66,14 @@ impl Control for Reloader {
         // One at a time, so that the manager hears of each begin and end.
         let mut in_force = self.in_force.lock().await;
         self.manager.reloading();
+        // Its numbers would come after those of this reload.
+        self.pipeline.untested.ended().await;
         let reloaded = self.take_over(&mut in_force).await;
         let metrics = &self.pipeline.metrics;
         match &reloaded {
             Ok(all) => {
-                metrics.loaded(all.profiles.len(), all.unconfirmed.len());
+                metrics.loaded();
+                metrics.surveyed(all.profiles.len(), all.unconfirmed.len());
                 *self.loads() = Loads::now();
             }
             Err(refusal) => {
@@ -130,11 +134,13 @@ impl Reloader {
         let identities = config.listener.as_ref().map(network::identities);
         let identities = identities.transpose().map_err(|error| refused(&error))?;
 
-        let sandbox = &self.pipeline.sandbox;
         for policy in rules.registry.iter() {
-            sandbox.forget(&policy.digest);
+            self.pipeline.sandbox.forget(&policy.digest);
         }
-        let unconfirmed = confirm_all(sandbox, &rules.registry).await;
+        let unconfirmed = confirm_all(&self.pipeline, rules.registry.shared()).await;
+        if unconfirmed.len() == rules.registry.iter().count() {
+            warn_of_none();
+        }
         let profiles = rules.registry.iter().map(|policy| policy.name.clone());
         let reloaded = Reloaded {
             hooks: count,

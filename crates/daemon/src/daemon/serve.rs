@@ -24,7 +24,7 @@ use hookjail_base::{
 use hookjail_sys::Keeper;
 
 use super::{
-    build::{Assembly, AssemblyError, confirm_all, make_cache, operator},
+    build::{Assembly, AssemblyError, make_cache, operator},
     disks::Disks,
     log::{self, LogError, LogFormat, LogRedaction},
     manager::Manager,
@@ -32,12 +32,13 @@ use super::{
     network::{self, NetworkError},
     private::{Parent, PrivateDirectory},
     reload::{Loads, Reloader, registered},
+    survey::Survey,
     traces::TracesThread,
 };
 use crate::{
     config::{Config, ConfigError, ConfigSource},
     consent::allowlist::{Allowlist, AllowlistError},
-    hooks::{load::LoadError, valve::Valve},
+    hooks::{Registered, load::LoadError, valve::Valve},
     pipeline::Pipeline,
     wire::{
         DaemonPlaces, Incoming, ServeError, Server, ServerError, Steering, TracesPlace, WireLimits,
@@ -193,7 +194,7 @@ async fn run(
         tracing::warn!("HOOKJAIL_ACCEPT_HOOKS=1: hooks that nobody allowed are recorded and run");
     }
     // An unusable allowlist allows nothing: fail at start instead of with every request.
-    Allowlist::load(&config.allowlist())?;
+    let allowlist = Allowlist::load(&config.allowlist())?;
     let consent = operator(&config, &source.environment);
     let mut pipeline = assembly.pipeline(&config, consent)?;
     let traces = export_traces(&config, &mut pipeline)?;
@@ -203,9 +204,14 @@ async fn run(
     pipeline.gate.consents().allowed().ok();
     let rules = pipeline.gate.rules();
     let (configured, _) = registered(&config, &source.environment.switches, &rules.registry)?;
-    let unconfirmed = confirm_all(&pipeline.sandbox, &rules.registry).await;
-    let profiles = rules.registry.iter().count();
-    pipeline.metrics.loaded(profiles, unconfirmed.len());
+    let of_hooks = configured.iter().map(Registered::runs_under);
+    let of_consents = allowlist
+        .entries()
+        .iter()
+        .filter_map(|it| it.profile.as_deref());
+    let named = of_hooks.chain(of_consents).collect();
+    let survey = Survey::begin(&pipeline, &named).await;
+    pipeline.metrics.loaded();
     let (shutdown, hurry) = (CancellationToken::new(), CancellationToken::new());
     end_at_signals([shutdown.clone(), hurry.clone()])?;
     let is_private = parent.is_some();
@@ -217,7 +223,7 @@ async fn run(
     let metrics = metrics(&config, &pipeline)?;
     let network = config.listener.as_ref().map(network::listen).transpose()?;
     let (network, network_place) = network.unzip();
-    // Nobody can connect before the profiles are loaded and the self-test has run.
+    // The first connection comes after the self-tests of the default profiles. A run under another profile waits for that one's.
     let Sockets {
         admin,
         incoming,
@@ -305,8 +311,18 @@ async fn run(
     if let (Some(to_parent), Some(socket)) = (to_parent, &path) {
         to_parent.tell(socket).map_err(DaemonError::Private)?;
     }
+    let surveyed = tokio::spawn({
+        let manager = Arc::clone(&manager);
+        async move {
+            survey.finish().await;
+            manager.look();
+        }
+    });
     let served = server.serve(incoming).await;
     drained.abort();
+    // Waited for: what a self-test has made is removed with the pipeline.
+    surveyed.abort();
+    surveyed.await.ok();
     // Also where nothing ran, and the drain was over before it could be told.
     manager.draining();
     audited.audit.refusals().finish();

@@ -15,6 +15,7 @@ mod record;
 mod refusal_log;
 mod run;
 mod runs;
+mod untested;
 
 use hookjail_base::{
     refusal::{Refusal, Stop},
@@ -34,6 +35,7 @@ pub(crate) use self::{
     readiness::Starts,
     record::{About, Answer},
     runs::{NotFound, RunStage, RunSummary, Runs},
+    untested::Untested,
 };
 pub use self::{
     announce::Announced,
@@ -75,6 +77,8 @@ pub struct Pipeline {
     pub(crate) sandbox: Sandbox,
     /// The traces of calls.
     pub(crate) tracer: Tracer,
+    /// The profiles that are still to be tested for the first time.
+    pub(crate) untested: Untested,
 }
 
 impl Pipeline {

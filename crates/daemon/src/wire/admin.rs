@@ -32,6 +32,9 @@ use crate::{
 /// How long a killed run may take to end before that is reported.
 const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// The longest wait of a status for the end of the first survey.
+const SURVEY_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// The least of an id that names a run: all ids begin alike.
 const LEAST_ID_BYTES: usize = 4;
 
@@ -214,8 +217,10 @@ impl AdminService for Admin {
         request: Request<pb::StatusRequest>,
     ) -> Result<Response<pb::StatusResponse>, Status> {
         self.admit(&request)?;
-        // The report has what the attempts find.
+        // The report has what the attempts find, and the first survey.
         self.pipeline.current_problem().await;
+        let survey = self.pipeline.untested.ended();
+        timeout(SURVEY_TIMEOUT, survey).await.ok();
         let report = self.control.report();
         Ok(Response::new(status_message(&self.pipeline, report)))
     }
@@ -296,8 +301,12 @@ fn status_message(pipeline: &Pipeline, report: DaemonReport) -> pb::StatusRespon
         gate,
         metrics,
         sandbox,
+        untested,
         ..
     } = pipeline;
+    let rules = gate.rules();
+    // Nothing is said of a profile before its first test is over.
+    let is_tested = |policy: &&Policy| sandbox.is_confirmed(policy) || !untested.has(&policy.name);
     let path = |path: Option<PathBuf>| {
         path.map(|path| path.to_string_lossy().into_owned())
             .unwrap_or_default()
@@ -335,7 +344,12 @@ fn status_message(pipeline: &Pipeline, report: DaemonReport) -> pb::StatusRespon
             .unwrap_or_default(),
         network: places.network.map(network_status),
         pid: std::process::id(),
-        profiles: gate.rules().registry.iter().map(confirmation).collect(),
+        profiles: rules
+            .registry
+            .iter()
+            .filter(is_tested)
+            .map(confirmation)
+            .collect(),
         questions: count(gate.consents().pending.count()),
         queued: count(gate.queued()),
         running: count(gate.running()),

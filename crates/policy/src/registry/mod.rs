@@ -190,6 +190,11 @@ impl Registry {
     pub fn iter(&self) -> impl Iterator<Item = &Policy> {
         self.profiles.values().map(Arc::as_ref)
     }
+
+    /// Returns the profiles like [`Registry::iter`], to be shared.
+    pub fn shared(&self) -> impl Iterator<Item = &Arc<Policy>> {
+        self.profiles.values()
+    }
 }
 
 /// Error of loading a profile.
