@@ -168,7 +168,7 @@ impl Metrics {
         }
         let profiles = of.gauges(
             "profiles",
-            "Profiles, by whether a backend confirmed them on this host.",
+            "Profiles, by whether a backend confirmed them on this host. Those that are still to be tested after a start are in neither.",
             &["state"],
         )?;
         let build = of.gauges("build_info", "The version of the daemon.", &["version"])?;
