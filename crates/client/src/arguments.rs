@@ -15,7 +15,7 @@ use hookjail_contract::is_spelled;
 use hookjail_proto as pb;
 
 use crate::{
-    Context, Everywhere, Failure, connect,
+    Context, Everywhere, Failure, Local, connect,
     program::{NOT_EXECUTABLE, NOT_FOUND, current_directory, resolve_program},
     run_as,
     server::SIGNALED,
@@ -220,7 +220,7 @@ impl RunArgs {
         let named = self.connect.as_deref();
         let named = named.and_then(|address| connect::socket(&context.paths, address));
         let is_remote = named.is_some_and(|address| connect::url(&address).is_some());
-        (!self.place.rehearse && !is_remote).then(|| run_as::run(self, runtime, context))
+        (!self.place.rehearse && !is_remote).then(|| run_as::run(self, runtime, context, &Local))
     }
 }
 

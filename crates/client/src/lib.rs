@@ -12,6 +12,7 @@ pub mod arguments;
 pub mod connect;
 mod context;
 mod failure;
+mod local;
 pub mod offered;
 pub mod on_demand;
 pub mod output;
@@ -26,5 +27,6 @@ pub use self::{
     arguments::{RunArgs, RunArguments},
     context::{Context, Everywhere},
     failure::{FAILED, Failure},
+    local::Local,
     thin::stand_in,
 };
