@@ -21,6 +21,9 @@ use crate::{
     server::SIGNALED,
 };
 
+/// The contract of a command line that names none.
+pub(crate) const DEFAULT_CONTRACT: &str = "observe";
+
 /// The exit code of a run that exceeded its timeout.
 const TIMED_OUT: u8 = 124;
 /// The arguments of `run` alone. To make all the other subcommands' options takes longer than what a hook's run adds otherwise.
@@ -94,7 +97,7 @@ pub struct RunArgs {
     #[command(flatten)]
     pub place: RunAsOptions,
     /// The contract, which defines stdin, exit codes and stdout: observe, reyn, basecoat, loom, …
-    #[arg(long, default_value = "observe")]
+    #[arg(long, default_value = DEFAULT_CONTRACT)]
     pub contract: String,
     /// The contract's mode, for example shell_push
     #[arg(long, default_value = "", hide_default_value = true)]

@@ -22,6 +22,7 @@ pub mod server;
 pub mod shell_prefix;
 pub mod thin;
 pub mod times;
+mod usual;
 
 pub use self::{
     arguments::{RunArgs, RunArguments},

@@ -361,12 +361,7 @@ impl StdinPayload {
 /// Runs a hook, and ends as the hook did.
 ///
 /// Without an end of the hook the answer is a block at a gate, and elsewhere one that decides nothing.
-pub fn run(
-    run: &RunArgs,
-    runtime: Option<Adopted>,
-    context: &Context,
-    way: &dyn Way,
-) -> ExitCode {
+pub fn run(run: &RunArgs, runtime: Option<Adopted>, context: &Context, way: &dyn Way) -> ExitCode {
     let mut post = ReplacedHook::from_arguments(run, runtime);
     let payload = StdinPayload::read(&mut post);
     let hook = match StandInHook::new(&post, run) {
