@@ -1,6 +1,6 @@
 //! `hookjail-run` is `hookjail run --as RUNTIME`, started in a fraction of the time.
 
-use std::{fs, io::Read, path::Path};
+use std::{fs, io::Read, path::Path, process::Command};
 
 use crate::{
     adopt::{CASES, assert_is_no, ended, in_place, places, told, written},
@@ -107,6 +107,36 @@ async fn what_it_does_not_do_is_done_by_the_program_beside_it_and_is_a_no_withou
     words[0] = &alone;
     let output = ended(&here, &words, CASES[0].harmless);
     assert!(output.status.success(), "{output:?}");
+}
+
+/// Returns whether a program's file contains a text.
+fn contains(program: &Path, text: &str) -> bool {
+    let bytes = fs::read(program).unwrap();
+    bytes
+        .windows(text.len())
+        .any(|part| part == text.as_bytes())
+}
+
+/// A panic's place names the file, so a program that links a part of a library has the paths of its files.
+#[test]
+fn it_holds_no_asynchronous_runtime() {
+    for part in ["src/runtime/scheduler", "hyper-util-"] {
+        assert!(!contains(&thin(), part), "{part}");
+        // The control.
+        assert!(contains(&program(), part), "{part}");
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn it_loads_no_library_for_what_the_compiler_has_an_archive_for() {
+    let printed = Command::new("cc")
+        .arg("-print-file-name=libgcc_eh.a")
+        .output();
+    let path = printed.map(|printed| String::from_utf8(printed.stdout).unwrap());
+    if path.is_ok_and(|path| Path::new(path.trim()).is_absolute()) {
+        assert!(!contains(&thin(), "libgcc_s.so"));
+    }
 }
 
 /// Returns whether a program starts without a loader, which opens files first.

@@ -385,3 +385,75 @@ impl Body for Reply {
 fn broken(error: h2::Error) -> Status {
     Status::unavailable(format!("the connection to the daemon broke: {error}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{os::unix::net::UnixListener, thread, time::Duration};
+
+    use super::*;
+
+    /// Calls a process that does something with the connection, and returns why that fails.
+    fn failure(until: Option<Instant>, serve: impl FnOnce(UnixStream) + Send + 'static) -> String {
+        let directory = tempfile::tempdir().unwrap();
+        let socket = directory.path().join("socket");
+        let listener = UnixListener::bind(&socket).unwrap();
+        let served = thread::spawn(move || serve(listener.accept().unwrap().0));
+        let request = pb::ExecuteRequest::default();
+        let failure = Local.execute(&socket, request, until).unwrap_err();
+        served.join().unwrap();
+        failure.message
+    }
+
+    #[test]
+    fn a_daemon_that_does_not_answer_is_waited_for_no_longer_than_there_is_time() {
+        let since = Instant::now();
+        let time = Duration::from_millis(50);
+        // The connection ends with the call.
+        let silent = |mut stream: UnixStream| {
+            io::copy(&mut stream, &mut io::sink()).unwrap();
+        };
+        assert_eq!(failure(Some(since + time), silent), run_as::late().message);
+        assert!(since.elapsed() >= time);
+    }
+
+    #[test]
+    fn a_connection_that_ends_or_breaks_is_a_failure_at_once() {
+        type Serve = fn(UnixStream);
+        let cases: [(&str, Serve); 3] = [
+            ("closed", drop),
+            ("after a request", |mut stream| {
+                let mut some = [0; 24];
+                stream.read_exact(&mut some).unwrap();
+            }),
+            ("no protocol", |mut stream| {
+                stream
+                    .write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+                    .unwrap();
+                let mut some = [0; 24];
+                stream.read_exact(&mut some).unwrap();
+            }),
+        ];
+        for (case, serve) in cases {
+            let message = failure(None, serve);
+            assert!(
+                message.contains("the connection to the daemon broke"),
+                "{case}: {message}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_socket_at_which_none_listens_is_named() {
+        let request = pb::ExecuteRequest::default();
+        let failure = Local.execute(Path::new("/nowhere/socket"), request, None);
+        let message = failure.unwrap_err().message;
+        assert!(
+            message.starts_with("cannot reach the daemon at `/nowhere/socket`: "),
+            "{message}"
+        );
+        assert!(
+            message.ends_with("; start one: `hookjail serve`"),
+            "{message}"
+        );
+    }
+}
