@@ -55,10 +55,9 @@ fn start(mut words: Vec<OsString>) -> ExitCode {
     }
     if post.is_some()
         && let Some((run, everywhere)) = parsed(&words, own)
+        && let Some(ended) = run.stand_in(&Context::new(everywhere))
     {
-        if let Some(ended) = run.stand_in(&Context::new(everywhere)) {
-            return ended;
-        }
+        return ended;
     }
     let error = become_whole(&words[own..]);
     let message = format!("cannot start `{WHOLE}`, which is to lie beside `{THIN}`: {error}");
