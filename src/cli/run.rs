@@ -6,6 +6,7 @@ use std::{
     os::fd::AsFd,
     path::{Path, PathBuf},
     process::ExitCode,
+    time::Instant,
 };
 
 use nix::poll::{PollFd, PollFlags, poll};
@@ -14,9 +15,11 @@ use uuid::Uuid;
 
 use hookjail_base::model::{Consent, plain};
 use hookjail_client::{
-    FAILED, Failure, RunArgs,
+    FAILED, Failure, Local, RunArgs,
     arguments::{as_typed, contract, exit_code, with_place},
-    connect, output, run_as, server,
+    connect, output,
+    run_as::{self, Way},
+    server,
 };
 use hookjail_policy::WorkspaceRoots;
 use hookjail_proto::{self as pb, hook_service_client::HookServiceClient};
@@ -43,7 +46,7 @@ pub(super) fn run(arguments: &RunArgs, context: &Context) -> Result<ExitCode, Fa
             Ok(runtime) if arguments.place.rehearse => {
                 rehearse::in_place(arguments, runtime, context)
             }
-            Ok(runtime) => run_as::run(arguments, runtime, &context.call),
+            Ok(runtime) => run_as::run(arguments, runtime, &context.call, &AnyAddress),
             Err(names) => run_as::refuse(arguments, &names),
         });
     }
@@ -93,6 +96,44 @@ pub(super) fn run(arguments: &RunArgs, context: &Context) -> Result<ExitCode, Fa
         });
     }
     Ok(ExitCode::from(exit_code(&response)))
+}
+
+/// Calls in a hook's place, over the network too.
+struct AnyAddress;
+
+impl Way for AnyAddress {
+    fn execute(
+        &self,
+        daemon: &Path,
+        request: pb::ExecuteRequest,
+        until: Option<Instant>,
+    ) -> Result<pb::ExecuteResponse, Failure> {
+        if connect::url(daemon).is_none() {
+            return Local.execute(daemon, request, until);
+        }
+        server::by_daemon(daemon, request, async |channel, request| {
+            let answer = run_as::call(HookServiceClient::new(channel), request, until);
+            match until {
+                None => answer.await,
+                Some(until) => tokio::time::timeout_at(until.into(), answer)
+                    .await
+                    .unwrap_or_else(|_| Err(run_as::late())),
+            }
+        })
+    }
+
+    fn preview(
+        &self,
+        daemon: &Path,
+        request: pb::PreviewRequest,
+    ) -> Result<pb::PreviewResponse, Failure> {
+        if connect::url(daemon).is_none() {
+            return Local.preview(daemon, request);
+        }
+        server::by_daemon(daemon, request, async |channel, request| {
+            run_as::preview(HookServiceClient::new(channel), request).await
+        })
+    }
 }
 
 /// Calls a daemon, or a private server.

@@ -29,7 +29,7 @@ const PYTHON: &str = "/usr/bin/python3";
 const NODE: &str = "/usr/bin/node";
 
 /// Returns a set-up with profiles under which processes wait: `warm`, `warm-ro` and `warm-too`, which can read the workspace,
-/// `warm-closed`, which can read it in a view of its own, and `warm-view`, which can write it there.
+/// `warm-closed`, which can read it in a view of its own, `cold-closed`, the same without, and `warm-view`, which can write it there.
 fn setup(more: &str) -> Setup {
     let profile = |name: &str, parent: &str| {
         let text = format!(
@@ -39,10 +39,12 @@ fn setup(more: &str) -> Setup {
     };
     let (name, closed) = profile("warm-closed", "workspace-ro");
     let closed = closed.replace("warm = 1", "warm = 1\nview = \"own\"");
+    let without = closed.replace("warm = 1", "warm = 0");
     Setup {
         profiles: vec![
             profile("warm", "strict"),
             (name, closed),
+            ("cold-closed".to_owned(), without),
             profile("warm-ro", "workspace-ro"),
             profile("warm-too", "workspace-ro"),
             profile("warm-view", "workspace-rw"),
@@ -237,10 +239,12 @@ async fn a_number_beyond_the_most_is_refused() {
     assert!(message.contains("`warm` is 9; set 0 to 8"), "{message}");
 }
 
-/// Makes every attempt in a run for which a process has waited: each must fail, and works without confinement.
+/// Makes every attempt in a run for which a process has waited: each must fail, and works without confinement. One that also works
+/// under `cold_profile`, under which none waits, is left out.
 async fn every_attempt_fails(
     daemon: &Daemon,
     probe: &Probe,
+    cold_profile: Option<&str>,
     request: impl Fn(Vec<String>) -> pb::ExecuteRequest,
 ) {
     // A user of the pool that comes again in none of so many runs is given up for one that does.
@@ -295,7 +299,18 @@ async fn every_attempt_fails(
         };
         taken += 1;
         let after = ground.look();
-        if let Some(fault) = attempt.fault(&confined, (&before, &after)) {
+        let mut is_same_without = false;
+        if let Some(profile) = cold_profile
+            && attempt.fault(&confined, (&before, &after)).is_some()
+        {
+            let mut request = asked(&ground);
+            request.profile = profile.to_owned();
+            let response = daemon.run(request).await.unwrap();
+            assert_eq!(waited(&response), None);
+            let alone = result(response);
+            is_same_without = (&alone.code, &alone.said) == (&confined.code, &confined.said);
+        }
+        if let Some(fault) = attempt.fault(&confined, (&before, &after)).filter(|_| !is_same_without) {
             faults.push(format!("{} {:?}: {fault}", attempt.row, attempt.words));
             ground = lay(user);
         }
@@ -1145,7 +1160,8 @@ for path in ['.claude/settings.json', '.git/config', '.git/hooks/pre-commit', '.
             "import json, os, sys\nwords = json.load(sys.stdin)\nos.execv(words[0], words)\n";
         let mut request = script(&daemon, PYTHON, "tries.py", wrapper);
         request.profile = profile.to_owned();
-        every_attempt_fails(&daemon, &probe, |words| {
+        let cold = (profile == "warm-closed").then_some("cold-closed");
+        every_attempt_fails(&daemon, &probe, cold, |words| {
             let words = serde_json::to_vec(&words).unwrap();
             pb::ExecuteRequest {
                 event: event(words),

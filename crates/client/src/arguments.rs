@@ -15,11 +15,14 @@ use hookjail_contract::is_spelled;
 use hookjail_proto as pb;
 
 use crate::{
-    Context, Everywhere, Failure, connect,
+    Context, Everywhere, Failure, Local, connect,
     program::{NOT_EXECUTABLE, NOT_FOUND, current_directory, resolve_program},
     run_as,
     server::SIGNALED,
 };
+
+/// The contract of a command line that names none.
+pub(crate) const DEFAULT_CONTRACT: &str = "observe";
 
 /// The exit code of a run that exceeded its timeout.
 const TIMED_OUT: u8 = 124;
@@ -94,7 +97,7 @@ pub struct RunArgs {
     #[command(flatten)]
     pub place: RunAsOptions,
     /// The contract, which defines stdin, exit codes and stdout: observe, reyn, basecoat, loom, …
-    #[arg(long, default_value = "observe")]
+    #[arg(long, default_value = DEFAULT_CONTRACT)]
     pub contract: String,
     /// The contract's mode, for example shell_push
     #[arg(long, default_value = "", hide_default_value = true)]
@@ -220,7 +223,7 @@ impl RunArgs {
         let named = self.connect.as_deref();
         let named = named.and_then(|address| connect::socket(&context.paths, address));
         let is_remote = named.is_some_and(|address| connect::url(&address).is_some());
-        (!self.place.rehearse && !is_remote).then(|| run_as::run(self, runtime, context))
+        (!self.place.rehearse && !is_remote).then(|| run_as::run(self, runtime, context, &Local))
     }
 }
 

@@ -1,7 +1,9 @@
 //! The client of a daemon.
 
 use std::{
-    env, io,
+    env,
+    error::Error,
+    io,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     pin::{Pin, pin},
@@ -13,6 +15,8 @@ use nix::unistd::geteuid;
 use tokio::{net::UnixStream, runtime::Runtime};
 use tonic::{
     Code, Response, Status,
+    client::GrpcService,
+    codegen::{Body, Bytes, StdError},
     metadata::MetadataValue,
     transport::{Channel, Endpoint},
 };
@@ -96,14 +100,17 @@ pub async fn connect(socket: &Path) -> Result<Channel, Failure> {
     let channel = Endpoint::from_static("http://localhost")
         .connect_with_connector(connect)
         .await;
-    channel.map_err(|error| {
-        Failure::new(format!(
-            "cannot reach the daemon at `{}`: {}{}",
-            socket.display(),
-            chain(&error),
-            hint(socket, socket.exists())
-        ))
-    })
+    channel.map_err(|error| unreachable(socket, &error))
+}
+
+/// Returns the failure of a call to a daemon that cannot be reached.
+pub(crate) fn unreachable(socket: &Path, error: &dyn Error) -> Failure {
+    Failure::new(format!(
+        "cannot reach the daemon at `{}`: {}{}",
+        socket.display(),
+        chain(error),
+        hint(socket, socket.exists())
+    ))
 }
 
 /// Returns a hint for a daemon that cannot be reached.
@@ -120,7 +127,7 @@ fn hint(socket: &Path, is_there: bool) -> &'static str {
 /// Refuses a daemon that is neither this user's own nor root's, before anything is sent.
 ///
 /// Such a daemon would get the event, and its answer would be trusted.
-fn trusted(server: u32, own: u32) -> io::Result<()> {
+pub(crate) fn trusted(server: u32, own: u32) -> io::Result<()> {
     if server == own || server == 0 {
         return Ok(());
     }
@@ -130,6 +137,25 @@ fn trusted(server: u32, own: u32) -> io::Result<()> {
             "uid {server} listens there, and uid {own} believes a daemon of its own or of root alone"
         ),
     ))
+}
+
+/// A way to send requests and to get their replies.
+pub trait Transport:
+    GrpcService<
+        tonic::body::Body,
+        Error: Into<StdError>,
+        ResponseBody: Body<Data = Bytes, Error: Into<StdError> + Send> + Send + 'static,
+    >
+{
+}
+
+impl<T> Transport for T where
+    T: GrpcService<
+            tonic::body::Body,
+            Error: Into<StdError>,
+            ResponseBody: Body<Data = Bytes, Error: Into<StdError> + Send> + Send + 'static,
+        >
+{
 }
 
 /// Makes a request in the trace of this process, as its environment has it, for a daemon with the configuration that is expected.
@@ -179,8 +205,8 @@ async fn answer<Q, R>(
 /// # Errors
 ///
 /// Returns the daemon's refusal, and an error for the answer to another request.
-pub async fn execute(
-    service: &mut HookServiceClient<Channel>,
+pub async fn execute<T: Transport>(
+    service: &mut HookServiceClient<T>,
     request: tonic::Request<pb::ExecuteRequest>,
 ) -> Result<Response<pb::ExecuteResponse>, Status> {
     let call = async |request| service.execute(request).await;

@@ -16,7 +16,7 @@ use hookjail_base::{
 use crate::Failure;
 
 /// Options of every subcommand.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub struct Everywhere {
     /// The configuration file [default: /etc/hookjail/hookjail.toml for root, else $XDG_CONFIG_HOME/hookjail/hookjail.toml]
     #[arg(long, global = true, value_name = "FILE")]

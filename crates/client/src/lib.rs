@@ -12,6 +12,7 @@ pub mod arguments;
 pub mod connect;
 mod context;
 mod failure;
+mod local;
 pub mod offered;
 pub mod on_demand;
 pub mod output;
@@ -21,10 +22,12 @@ pub mod server;
 pub mod shell_prefix;
 pub mod thin;
 pub mod times;
+mod usual;
 
 pub use self::{
     arguments::{RunArgs, RunArguments},
     context::{Context, Everywhere},
     failure::{FAILED, Failure},
+    local::Local,
     thin::stand_in,
 };

@@ -42,11 +42,10 @@ fn parted(
     variables: impl Iterator<Item = (String, String)>,
 ) -> (BTreeMap<String, String>, Vec<String>) {
     let (mut admitted, mut others) = (BTreeMap::new(), Vec::new());
+    let patterns: Vec<_> = ADMITTED.lines().collect();
     for (name, value) in variables {
-        if ADMITTED
-            .lines()
-            .any(|pattern| variable::matches(pattern, &name))
-        {
+        let is_admitted = |pattern: &&str| variable::matches(pattern, &name);
+        if patterns.iter().any(is_admitted) {
             admitted.insert(name, value);
         } else if !variable::is_closed_to_requests(&name) {
             others.push(name);

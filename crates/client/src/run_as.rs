@@ -15,7 +15,6 @@ use std::{
 
 use clap::CommandFactory;
 use nix::unistd::geteuid;
-use tonic::transport::Channel;
 
 use hookjail_base::{
     model::{Event, plain},
@@ -34,7 +33,7 @@ use hookjail_sys::{
 use crate::{
     Context, Failure, RunArgs, RunArguments,
     arguments::{contract, exit_code, with_place},
-    connect,
+    connect::{self, Transport},
     offered::{self, ServerPlace},
     on_demand, output,
     program::current_directory,
@@ -362,7 +361,7 @@ impl StdinPayload {
 /// Runs a hook, and ends as the hook did.
 ///
 /// Without an end of the hook the answer is a block at a gate, and elsewhere one that decides nothing.
-pub fn run(run: &RunArgs, runtime: Option<Adopted>, context: &Context) -> ExitCode {
+pub fn run(run: &RunArgs, runtime: Option<Adopted>, context: &Context, way: &dyn Way) -> ExitCode {
     let mut post = ReplacedHook::from_arguments(run, runtime);
     let payload = StdinPayload::read(&mut post);
     let hook = match StandInHook::new(&post, run) {
@@ -372,11 +371,11 @@ pub fn run(run: &RunArgs, runtime: Option<Adopted>, context: &Context) -> ExitCo
     let read = payload.read.map_err(Failure::from);
     let read = read.and_then(|()| context.check_config());
     if env::var_os(PREVIEW).is_some() {
-        let refusal = read.and_then(|()| hook.preview(context, payload.bytes));
+        let refusal = read.and_then(|()| hook.preview(context, payload.bytes, way));
         return post.say(&previewed(refusal));
     }
     let session = hook.session(&payload.bytes);
-    let response = read.and_then(|()| hook.ask(context, payload.bytes));
+    let response = read.and_then(|()| hook.ask(context, payload.bytes, way));
     post.say(&hook.reply(context, session.as_deref(), response))
 }
 
@@ -533,27 +532,29 @@ impl<'a> StandInHook<'a> {
     }
 
     /// Returns why the daemon would refuse the hook; `None` where it would run.
-    fn preview(&self, context: &Context, payload: Vec<u8>) -> Result<Option<String>, Failure> {
+    fn preview(
+        &self,
+        context: &Context,
+        payload: Vec<u8>,
+        way: &dyn Way,
+    ) -> Result<Option<String>, Failure> {
         let (socket, request) = self.prepare(context, payload)?;
-        let response = server::by_daemon(&socket, request, async |channel, request| {
-            let mut service = HookServiceClient::new(channel);
-            let request = pb::PreviewRequest {
-                request: Some(request),
-            };
-            let request = connect::in_trace(request);
-            let answer = service.preview(request).await.map_err(connect::refused)?;
-            Ok(answer.into_inner())
-        })?;
+        let request = Some(request);
+        let response = way.preview(&socket, pb::PreviewRequest { request })?;
         let refusal = response.refusal;
         Ok(refusal.map(|it| format!("{}: {}", it.reason, it.message)))
     }
 
     /// Runs the hook by a daemon.
-    fn ask(&self, context: &Context, payload: Vec<u8>) -> Result<pb::ExecuteResponse, Failure> {
+    fn ask(
+        &self,
+        context: &Context,
+        payload: Vec<u8>,
+        way: &dyn Way,
+    ) -> Result<pb::ExecuteResponse, Failure> {
         let (socket, request) = self.prepare(context, payload)?;
-        server::by_daemon(&socket, request, async |channel, request| {
-            call(channel, request, self.post.left()).await
-        })
+        let until = self.post.left().map(|left| Instant::now() + left);
+        way.execute(&socket, request, until)
     }
 
     /// Returns the daemon's socket, and the request for the hook.
@@ -769,48 +770,89 @@ fn complaint(stderr: &[u8]) -> String {
     }
 }
 
+/// A way to call a daemon.
+pub trait Way {
+    /// Runs a hook by the daemon at an address.
+    ///
+    /// # Errors
+    ///
+    /// Returns the daemon's refusal, and an error where it does not answer in time.
+    fn execute(
+        &self,
+        daemon: &Path,
+        request: pb::ExecuteRequest,
+        until: Option<Instant>,
+    ) -> Result<pb::ExecuteResponse, Failure>;
+
+    /// Previews a hook by the daemon at an address.
+    ///
+    /// # Errors
+    ///
+    /// Returns the daemon's refusal, and an error where it does not answer.
+    fn preview(
+        &self,
+        daemon: &Path,
+        request: pb::PreviewRequest,
+    ) -> Result<pb::PreviewResponse, Failure>;
+}
+
+/// Returns the failure of a call whose answer does not come in time.
+pub fn late() -> Failure {
+    Failure::new("the daemon did not answer in time")
+}
+
+/// Previews a hook.
+///
+/// # Errors
+///
+/// Returns the daemon's refusal.
+pub async fn preview<T: Transport>(
+    mut service: HookServiceClient<T>,
+    request: pb::PreviewRequest,
+) -> Result<pb::PreviewResponse, Failure> {
+    let answer = service.preview(connect::in_trace(request)).await;
+    let answer = answer.map_err(connect::refused)?;
+    Ok(answer.into_inner())
+}
+
 /// Calls, and once more with the values that the daemon's profile admits beside those of shipped profiles.
-pub async fn call(
-    channel: Channel,
+///
+/// The daemon learns when the answer is due; who waits for it looks at the time.
+///
+/// # Errors
+///
+/// Returns the daemon's refusal, and an error for the answer to another request.
+pub async fn call<T: Transport>(
+    service: HookServiceClient<T>,
     mut request: pb::ExecuteRequest,
-    left: Option<Duration>,
+    until: Option<Instant>,
 ) -> Result<pb::ExecuteResponse, Failure> {
-    let since = Instant::now();
-    let response = call_once(channel.clone(), request.clone(), left).await?;
+    let largest = usize::try_from(2 * MAX_REPLY_BYTES).unwrap_or(usize::MAX);
+    let mut service = service.max_decoding_message_size(largest);
+    let response = call_once(&mut service, request.clone(), until).await?;
     let wanted = &response.wanted_variables;
     if wanted.is_empty() {
         return Ok(response);
     }
     let offer = request.offer.get_or_insert_default();
     offered::add(offer, wanted, |name| env::var(name).ok());
-    let left = left.map(|left| left.saturating_sub(since.elapsed()));
-    call_once(channel, request, left).await
+    call_once(&mut service, request, until).await
 }
 
 /// Calls with the remaining time as the timeout.
 ///
 /// The daemon then starts no hook that would end too late, and waits no longer for a consent.
-async fn call_once(
-    channel: Channel,
+async fn call_once<T: Transport>(
+    service: &mut HookServiceClient<T>,
     request: pb::ExecuteRequest,
-    left: Option<Duration>,
+    until: Option<Instant>,
 ) -> Result<pb::ExecuteResponse, Failure> {
-    let largest = usize::try_from(2 * MAX_REPLY_BYTES).unwrap_or(usize::MAX);
-    let mut service = HookServiceClient::new(channel).max_decoding_message_size(largest);
     let mut request = connect::in_trace(request);
-    if let Some(left) = left {
-        request.set_timeout(left);
+    if let Some(until) = until {
+        request.set_timeout(until.saturating_duration_since(Instant::now()));
     }
-    let answer = async {
-        let answered = connect::execute(&mut service, request).await;
-        answered
-            .map(tonic::Response::into_inner)
-            .map_err(connect::refused)
-    };
-    match left {
-        None => answer.await,
-        Some(left) => tokio::time::timeout(left, answer)
-            .await
-            .unwrap_or_else(|_| Err(Failure::new("the daemon did not answer in time"))),
-    }
+    let answered = connect::execute(service, request).await;
+    answered
+        .map(tonic::Response::into_inner)
+        .map_err(connect::refused)
 }

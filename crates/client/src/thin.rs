@@ -14,7 +14,10 @@ use clap::Parser;
 
 use hookjail_sys::{give_last_answer_after, hold_no_signals};
 
-use crate::{Context, FAILED, RunArguments, output, run_as, shell_prefix::ShellLine};
+use crate::{
+    Context, Everywhere, FAILED, RunArgs, RunArguments, output, run_as, shell_prefix::ShellLine,
+    usual,
+};
 
 /// The name of the full program.
 pub const WHOLE: &str = "hookjail";
@@ -50,12 +53,11 @@ fn start(mut words: Vec<OsString>) -> ExitCode {
     {
         return ended;
     }
-    let parsed = RunArguments::try_parse_from(&words);
-    if let (Ok(arguments), Some(_)) = (parsed, &post) {
-        let (run, everywhere) = arguments.into_parts();
-        if let Some(ended) = run.stand_in(&Context::new(everywhere)) {
-            return ended;
-        }
+    if post.is_some()
+        && let Some((run, everywhere)) = parsed(&words, own)
+        && let Some(ended) = run.stand_in(&Context::new(everywhere))
+    {
+        return ended;
     }
     let error = become_whole(&words[own..]);
     let message = format!("cannot start `{WHOLE}`, which is to lie beside `{THIN}`: {error}");
@@ -66,6 +68,16 @@ fn start(mut words: Vec<OsString>) -> ExitCode {
             ExitCode::from(FAILED)
         }
     }
+}
+
+/// Parses the words of a program that begin with its name, if there is one, and `run`; `None` where they are invalid.
+fn parsed(words: &[OsString], own: usize) -> Option<(Box<RunArgs>, Everywhere)> {
+    let usual = words.get(own + 1..).and_then(usual::read);
+    if let Some(run) = usual {
+        return Some((Box::new(run), Everywhere::default()));
+    }
+    let arguments = RunArguments::try_parse_from(words);
+    arguments.ok().map(RunArguments::into_parts)
 }
 
 /// Returns the full program: this one, or the one beside the thin one.

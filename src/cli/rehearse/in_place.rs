@@ -114,7 +114,8 @@ pub(super) fn privately<T>(
         let mut all = Vec::new();
         for request in requests {
             // No runtime's timer runs here, only the hook's own.
-            let response = call(Channel::clone(&channel), request, None).await?;
+            let service = HookServiceClient::new(Channel::clone(&channel));
+            let response = call(service, request, None).await?;
             let refused = watched.as_ref().and_then(Watched::refused);
             let end = hook.end(&response);
             let end = ConfinedEnd {
