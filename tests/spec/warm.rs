@@ -310,7 +310,10 @@ async fn every_attempt_fails(
             let alone = result(response);
             is_same_without = (&alone.code, &alone.said) == (&confined.code, &confined.said);
         }
-        if let Some(fault) = attempt.fault(&confined, (&before, &after)).filter(|_| !is_same_without) {
+        if let Some(fault) = attempt
+            .fault(&confined, (&before, &after))
+            .filter(|_| !is_same_without)
+        {
             faults.push(format!("{} {:?}: {fault}", attempt.row, attempt.words));
             ground = lay(user);
         }
