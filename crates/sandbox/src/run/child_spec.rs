@@ -20,6 +20,7 @@ use bytes::Bytes;
 use nix::{
     errno::Errno,
     fcntl::{FcntlArg, OFlag, fcntl},
+    sys::stat::lstat,
     unistd::write,
 };
 use tokio::{net::unix::pipe, task::block_in_place};
@@ -684,9 +685,7 @@ fn names(
         let name = entry.file_name();
         // All of them are in the places of settings, whose names begin so.
         let is_made = name.as_bytes().starts_with(b".")
-            && entry
-                .metadata()
-                .is_ok_and(|found| is_made_for_runs(found.mode()));
+            && lstat(&entry.path()).is_ok_and(|found| is_made_for_runs(&found));
         if !is_made && !leading(&name) {
             names.push(name);
         }

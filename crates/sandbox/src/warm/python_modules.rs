@@ -1,7 +1,5 @@
 //! The modules that a Python script imports, as far as they can be loaded before its run.
 
-use std::ffi::OsStr;
-
 /// Modules of Python's own that look at nothing of a run when they are loaded: not at its variables, the time or the working
 /// directory. So `logging` is not among them, which notes when it was loaded.
 const LOADED_AHEAD: [&str; 46] = [
@@ -67,7 +65,8 @@ pub(super) fn imported(script: &[u8]) -> Vec<&'static str> {
 }
 
 /// Returns whether Python takes a file or directory of this name for a module in the place of one that may be loaded ahead.
-pub(crate) fn shadows(name: &OsStr) -> bool {
+#[cfg(target_os = "linux")]
+pub(crate) fn shadows(name: &std::ffi::OsStr) -> bool {
     let stem = name.to_str().and_then(|name| name.split('.').next());
     let modules = LOADED_AHEAD.into_iter();
     let mut outermost = modules.filter_map(|module| module.split('.').next());
@@ -89,6 +88,7 @@ mod tests {
         assert!(imported(b"").is_empty());
     }
 
+    #[cfg(target_os = "linux")]
     #[test]
     fn a_neighbour_shadows_by_the_name_before_its_first_dot() {
         for name in [
@@ -97,10 +97,10 @@ mod tests {
             "json.cpython-313-x86_64-linux-gnu.so",
             "urllib",
         ] {
-            assert!(shadows(OsStr::new(name)), "{name}");
+            assert!(shadows(std::ffi::OsStr::new(name)), "{name}");
         }
         for name in ["jsonschema.py", "guard.py", ".json", "os.py", ""] {
-            assert!(!shadows(OsStr::new(name)), "{name}");
+            assert!(!shadows(std::ffi::OsStr::new(name)), "{name}");
         }
     }
 

@@ -72,10 +72,9 @@ pub(super) const fn is_way(mode: mode_t) -> bool {
     mode & 0o1200 == 0o1200
 }
 
-/// Returns whether a directory was made for runs, by its mode.
-pub(crate) fn is_made_for_runs(mode: u32) -> bool {
-    // The type of a mode differs between systems.
-    let mode = mode as mode_t;
+/// Returns whether something is a directory that was made for runs.
+pub(crate) const fn is_made_for_runs(status: &FileStat) -> bool {
+    let mode = status.st_mode;
     mode & libc::S_IFMT == libc::S_IFDIR && (takes_name(mode) || is_way(mode))
 }
 
