@@ -235,13 +235,15 @@ impl Lasting {
     }
 }
 
-/// Keeps paths of a workspace in the view of a process that waits. Only those below a grant are kept: others are closed to it.
+/// Keeps paths of a workspace in the view of a process that waits.
 ///
-/// They are found from the root directory: a view covers directories that lead to them.
+/// They are found from the root directory: a view covers directories that lead to them. None is left out for lying below no grant:
+/// the path of a grant may be a link.
 ///
 /// # Errors
 ///
-/// Returns the error of a mount, also where a granted directory does not lie at its path any more.
+/// Returns the error of a mount, also for a path that the view does not show, and where a granted directory does not lie at its path
+/// any more.
 pub(crate) fn keep_in(
     view: &Entrance,
     kept: &Kept,
@@ -249,12 +251,8 @@ pub(crate) fn keep_in(
     closed: &Closed,
 ) -> io::Result<()> {
     let root = Path::new("/");
-    let places = kept.points.iter().filter_map(|(below, keep)| {
-        let place = kept.workspace.join(below);
-        let mut grants = grants.iter();
-        let is_granted = grants.any(|grant| place.starts_with(&grant.path));
-        is_granted.then_some((place, *keep))
-    });
+    let points = kept.points.iter();
+    let places = points.map(|(below, keep)| (kept.workspace.join(below), *keep));
     let places: Vec<_> = places.collect();
     let holding = grants.iter().filter(|grant| {
         let mut places = places.iter();

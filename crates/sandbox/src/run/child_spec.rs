@@ -160,7 +160,7 @@ impl Execution {
                 return Err(Fault::new("cannot start a hook ahead", why).into());
             }
             let place = ScriptPlace::make(task, directory, index)?;
-            // What is put into it later is in no rule of its own.
+            // The script is put there later, and has no rule of its own.
             own.push(place.directory(directory, Access::Execute)?);
             copies.push((index, place.copied.named.clone()));
             places.push(place);
