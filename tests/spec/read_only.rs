@@ -8,6 +8,7 @@
 use std::{
     collections::HashMap,
     fs,
+    io::ErrorKind,
     os::unix::fs::{MetadataExt, PermissionsExt, symlink},
     path::{Path, PathBuf},
     process::Command,
@@ -15,6 +16,7 @@ use std::{
 
 use hookjail::pb;
 use nix::{
+    fcntl::{Flock, FlockArg},
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
@@ -23,9 +25,13 @@ use tonic_types::StatusExt;
 use crate::{
     attempts::{self, Probe},
     fail_closed::FakeKernel,
+    shutdown::{exit_status, terminate},
     support::{Daemon, Setup, contained, directory, hook, reason},
     witness::{a_minute, keeper_of, processes_with, until, until_gone},
 };
+
+/// The directory that runs in a workspace share.
+const SHARED: &str = ".hookjail-run";
 
 /// A profile of an operator who leaves it all writable.
 pub(crate) const WITHOUT: &str = r#"
@@ -890,7 +896,12 @@ fn obeyed(workspace: &Path) -> Vec<String> {
     let mut seen = Vec::new();
     for entry in fs::read_dir(workspace).unwrap() {
         let entry = entry.unwrap();
-        if entry.file_name().as_encoded_bytes().starts_with(b".") && entry.file_name() != ".git" {
+        let is_obeyed = entry.file_name().as_encoded_bytes().starts_with(b".");
+        if is_obeyed
+            && ![".git", SHARED]
+                .iter()
+                .any(|name| entry.file_name() == *name)
+        {
             look(&entry.path(), &mut seen);
         }
     }
@@ -898,13 +909,47 @@ fn obeyed(workspace: &Path) -> Vec<String> {
     seen
 }
 
-/// Waits until what a run has made for itself in a workspace is gone.
+/// Waits until no run is in a workspace.
 async fn until_left(workspace: &Path) -> Vec<String> {
-    until("the end of what takes names", || {
-        !workspace.join(".hookjail-run").exists()
-    })
-    .await;
+    let lock = || match fs::File::open(workspace.join(SHARED)) {
+        Ok(shared) => Flock::lock(shared, FlockArg::LockExclusiveNonblock).is_ok(),
+        Err(error) => error.kind() == ErrorKind::NotFound,
+    };
+    until("the end of what takes names", lock).await;
     obeyed(workspace)
+}
+
+#[tokio::test]
+async fn names_are_free_when_the_answer_comes_and_directories_lie_ready_for_seconds() {
+    let daemon = daemon().await;
+    let workspace = of_an_agent(&daemon, "free");
+    let before = obeyed(&workspace);
+    let request = |script| in_workspace("workspace-rw", script, &workspace);
+    let taken = "test -d .envrc && test -d .github/copilot && echo taken";
+    for _ in 0..3 {
+        let seen = run(&daemon, request(taken)).await;
+        assert_eq!((seen.0, seen.1.as_str()), (Some(0), "taken\n"), "{seen:?}");
+        assert_eq!(obeyed(&workspace), before);
+    }
+    let ready = || fs::read_dir(workspace.join(SHARED)).map(Iterator::count);
+    assert!(ready().unwrap() > 20, "{:?}", ready());
+    // A hook sees an empty directory there.
+    let seen = run(&daemon, request("ls -A .hookjail-run | wc -l")).await;
+    assert_eq!(seen.1.trim(), "0", "{seen:?}");
+    until("the removal of what lies ready", || ready().is_err()).await;
+    assert_eq!(obeyed(&workspace), before);
+}
+
+#[tokio::test]
+async fn what_lies_ready_is_removed_when_the_daemon_ends() {
+    let mut daemon = daemon().await;
+    let workspace = of_an_agent(&daemon, "ends");
+    let seen = run(&daemon, in_workspace("workspace-rw", ":", &workspace)).await;
+    assert_eq!(seen.0, Some(0), "{seen:?}");
+    assert!(workspace.join(SHARED).exists());
+    terminate(&daemon);
+    assert_eq!(exit_status(&mut daemon).await.code(), Some(0));
+    assert!(!workspace.join(SHARED).exists());
 }
 
 #[tokio::test]

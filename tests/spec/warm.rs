@@ -8,7 +8,7 @@
 
 use std::{
     fs,
-    os::unix::fs::PermissionsExt,
+    os::unix::fs::{PermissionsExt, symlink},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -736,11 +736,11 @@ for path in ['.claude/settings.json', '.git/config', '.git/hooks/pre-commit', '.
         request
     }
 
-    /// Returns the names in the workspace.
+    /// Returns the names in the workspace, without the directory that runs share.
     fn names(daemon: &Daemon) -> Vec<String> {
         let entries = fs::read_dir(daemon.workspace()).unwrap();
         let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-        let mut names: Vec<_> = names.collect();
+        let mut names: Vec<_> = names.filter(|name| name != ".hookjail-run").collect();
         names.sort();
         names
     }
@@ -800,6 +800,59 @@ for path in ['.claude/settings.json', '.git/config', '.git/hooks/pre-commit', '.
             let settings = fs::read_to_string(claude.join("settings.json"));
             assert_eq!(settings.unwrap(), "new");
         }
+    }
+
+    #[tokio::test]
+    #[ignore = "needs python3"]
+    async fn what_is_hidden_behind_a_grant_by_a_link_is_hidden_where_the_interpreter_waited() {
+        needs_no_container();
+        let elsewhere = tempfile::tempdir().unwrap();
+        let shared = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(elsewhere.path(), shared).unwrap();
+        let link = elsewhere.path().canonicalize().unwrap().join("link");
+        let profile = |kept: &str| {
+            format!(
+                "description = \"A workspace by a link.\"\nextends = \"pipeline\"\nview = \"own\"\nwarm = 1\nworking_dir = \"scratch\"\n
+                [files]\nsystem = [{{ path = {link:?}, access = \"read\" }}]\n{kept}"
+            )
+        };
+        let kept = "hidden = [\"secret.txt\"]";
+        let set_up = setup("");
+        let profiles = [("linked", profile(kept)), ("open", profile(""))];
+        let profiles = profiles.map(|(name, text)| (name.to_owned(), text));
+        let daemon = Daemon::with(Setup {
+            profiles: set_up.profiles.into_iter().chain(profiles).collect(),
+            ..set_up
+        })
+        .await;
+        symlink(daemon.workspace(), &link).unwrap();
+        let secret = daemon.workspace().join("secret.txt");
+        fs::write(&secret, "the secret").unwrap();
+        let open_to_all = fs::Permissions::from_mode(0o644);
+        fs::set_permissions(&secret, open_to_all).unwrap();
+        let text = format!(
+            "for path in [{:?}, {secret:?}]:
+    try:
+        print(open(path).read())
+    except OSError as error:
+        print(error.strerror)",
+            link.join("secret.txt"),
+        );
+        let mut request = project(&daemon, "linked.py", &text);
+        request.profile = "linked".to_owned();
+        for number in 0..4 {
+            let response = daemon.run(request.clone()).await.unwrap();
+            assert!(!printed(&response)[0].contains("the secret"), "{number}");
+            // What waits shows it by the link, where nothing could hide it any more.
+            assert_eq!(waited(&response), None);
+            if number > 0 {
+                until_another_waits(&daemon, &request, number - 1).await;
+            }
+        }
+        // The positive control: the link leads there, and nothing else hides the file.
+        request.profile = "open".to_owned();
+        let open = daemon.run(request).await.unwrap();
+        assert!(printed(&open)[0].contains("the secret"), "{open:?}");
     }
 
     #[tokio::test]

@@ -18,9 +18,13 @@ use hookjail_base::util::listing::{entries, open_directory};
 
 use super::{Files, NamePattern};
 
-/// Directories of dependencies and of builds, in which no name is hidden.
-const UNSEARCHED: [&str; 7] = [
+/// The directory whose lock the runs in a workspace share.
+pub const RUNS_SHARE: &str = ".hookjail-run";
+
+/// Directories of dependencies, of builds and of runs, in which no name is hidden.
+const UNSEARCHED: [&str; 8] = [
     ".git",
+    RUNS_SHARE,
     ".venv",
     "__pycache__",
     "node_modules",

@@ -1,6 +1,6 @@
 //! Linux: platform items that the rest of confinement uses.
 
-use std::io;
+use std::{io, path::PathBuf};
 
 use hookjail_base::refusal::Stop;
 
@@ -20,7 +20,7 @@ use crate::{
     container::{Container, Runtime},
     landlock::{Landlock, mounts::keep_in, start::start},
     mutants,
-    run::{grants::OpenGrant, read_only::Kept},
+    run::{grants::OpenGrant, places::real, read_only::Kept},
 };
 use hookjail_sys::Entrance;
 
@@ -35,16 +35,30 @@ pub(crate) const LACKING: &[&str] = &[];
 
 /// The view of a process that waits, which gets the mounts of its run's workspace when the run begins.
 #[derive(Debug)]
-pub(crate) struct WaitingView(Entrance);
+pub(crate) struct WaitingView {
+    entrance: Entrance,
+    /// Directories that the view shows at the path of a link to them. What is mounted in them later does not show there.
+    linked: Vec<PathBuf>,
+}
 
 impl WaitingView {
-    /// Opens the view of a child that waits.
+    /// Opens the view of a child that waits, with the grants that it shows.
     ///
     /// # Errors
     ///
-    /// Returns the error of opening its namespaces.
-    pub(crate) fn open(child: i32, has_own_uid: bool) -> io::Result<Self> {
-        Entrance::open(child, !has_own_uid).map(Self)
+    /// Returns the error of opening its namespaces, or of examining a grant.
+    pub(crate) fn open(child: i32, has_own_uid: bool, grants: &[OpenGrant]) -> io::Result<Self> {
+        let mut linked = Vec::new();
+        for grant in grants {
+            let found = real(&grant.target, &grant.path)?;
+            if found != grant.path {
+                linked.push(found);
+            }
+        }
+        Ok(Self {
+            entrance: Entrance::open(child, !has_own_uid)?,
+            linked,
+        })
     }
 
     /// Returns whether a mount of the view was added or removed since it was opened.
@@ -53,14 +67,14 @@ impl WaitingView {
     ///
     /// Returns the error of examining it.
     pub(crate) fn has_changed(&self) -> io::Result<bool> {
-        self.0.has_changed()
+        self.entrance.has_changed()
     }
 
     /// Keeps paths of a workspace in the view.
     ///
     /// # Errors
     ///
-    /// Returns the error of a mount. The process must not begin a run then.
+    /// Returns the error of a mount, also where the view shows one of the paths by a link, too. The process must not begin a run then.
     pub(crate) fn keep(
         &self,
         runner: &Runner,
@@ -70,7 +84,11 @@ impl WaitingView {
         if mutants::lacks("set-up", "read-only") {
             return Ok(());
         }
-        keep_in(&self.0, kept, grants, &runner.closed)
+        let mut paths = kept.points.keys().map(|below| kept.workspace.join(below));
+        if paths.any(|path| self.linked.iter().any(|linked| path.starts_with(linked))) {
+            return Err(io::Error::other("a kept path is shown by a link, too"));
+        }
+        keep_in(&self.entrance, kept, grants, &runner.closed)
     }
 }
 

@@ -4,6 +4,7 @@ use std::{
     io,
     net::SocketAddr,
     os::unix::net::UnixListener,
+    panic::resume_unwind,
     path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, Instant},
@@ -318,7 +319,9 @@ async fn run(
             manager.look();
         }
     });
-    let served = server.serve(incoming).await;
+    // As a task: a connection is then accepted, and served, by the worker that the kernel woke for it.
+    let served = tokio::spawn(server.serve(incoming)).await;
+    let served = served.unwrap_or_else(|ended| resume_unwind(ended.into_panic()));
     drained.abort();
     // Waited for: what a self-test has made is removed with the pipeline.
     surveyed.abort();

@@ -51,7 +51,7 @@ impl WaitingView {
     /// # Errors
     ///
     /// Always.
-    pub(crate) fn open(_child: i32, _has_own_uid: bool) -> io::Result<Self> {
+    pub(crate) fn open(_child: i32, _has_own_uid: bool, _grants: &[OpenGrant]) -> io::Result<Self> {
         Err(io::ErrorKind::Unsupported.into())
     }
 

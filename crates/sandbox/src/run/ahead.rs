@@ -258,7 +258,10 @@ impl Confinement {
             Ok(_) => return Err(Unfit::Always),
             Err(_) => return Err(Unfit::Now),
         }
-        let view = has_view(task).then(|| WaitingView::open(child.leader(), self.switches_uid()));
+        let view = has_view(task).then(|| {
+            let grants = &task.opened.grants;
+            WaitingView::open(child.leader(), self.switches_uid(), grants)
+        });
         let view = view.transpose().map_err(|error| {
             tracing::debug!(%error, "the view of what waits cannot be opened");
             Unfit::Always

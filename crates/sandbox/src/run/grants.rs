@@ -36,7 +36,7 @@ use crate::{
     run::{
         floor::Led,
         places::{KnownPlaces, real},
-        read_only::{Kept, Making, NotKept},
+        read_only::{Kept, Making, NotKept, Spares},
         task::WorkingDir,
     },
 };
@@ -86,7 +86,8 @@ impl Opened {
                     let _as_caller = asked.rights();
                     known.floor().homes(asked.peer)
                 };
-                let kept = asked.kept(workspace, &policy.files, &homes).await?;
+                let files = (&policy.files, known.spares());
+                let kept = asked.kept(workspace, files, &homes).await?;
                 let _as_caller = asked.rights();
                 let led = known.floor().led_into(&homes, workspace);
                 let led = led.map_err(|error| {
@@ -176,13 +177,14 @@ impl GrantRequest<'_> {
     async fn kept(
         &self,
         workspace: &Path,
-        files: &Files,
+        (files, spares): (&Files, &Arc<Spares>),
         homes: &[PathBuf],
     ) -> Result<Option<Kept>, Refusal> {
         let making = Making {
             caller: self.peer,
             open: self.open,
             makes: self.creates,
+            spares: Some(spares),
         };
         let until = self.deadline.min(Instant::now() + LOCKED_FOR);
         loop {

@@ -32,6 +32,7 @@ use hookjail_sys::Links;
 use super::{
     floor::Floor,
     grants::{open, open_in},
+    read_only::Spares,
 };
 use crate::rootfs::Root;
 
@@ -43,6 +44,7 @@ pub struct KnownPlaces {
     listings: Listings,
     mounts: MountEvents,
     root: Option<Root>,
+    spares: Arc<Spares>,
 }
 
 /// Device and inode number, whose types differ between systems.
@@ -96,14 +98,14 @@ impl Place {
 
 /// Returns the path without links of an opened file or directory.
 #[cfg(target_os = "linux")]
-pub(super) fn real(target: &OwnedFd, _path: &Path) -> Result<PathBuf, Errno> {
+pub(crate) fn real(target: &OwnedFd, _path: &Path) -> Result<PathBuf, Errno> {
     let link = format!("/proc/self/fd/{}", target.as_raw_fd());
     nix::fcntl::readlink(&*link).map(PathBuf::from)
 }
 
 /// Returns the path without links of what was opened at a path.
 #[cfg(not(target_os = "linux"))]
-pub(super) fn real(_target: &OwnedFd, path: &Path) -> Result<PathBuf, Errno> {
+pub(crate) fn real(_target: &OwnedFd, path: &Path) -> Result<PathBuf, Errno> {
     path.canonicalize().map_err(|_| Errno::ENOENT)
 }
 
@@ -122,6 +124,7 @@ impl KnownPlaces {
             listings: Listings::default(),
             mounts: MountEvents::new(),
             root,
+            spares: Arc::default(),
         }
     }
 
@@ -133,6 +136,11 @@ impl KnownPlaces {
     /// Returns what no grant leads to.
     pub(super) const fn floor(&self) -> &Floor {
         &self.floor
+    }
+
+    /// Returns the directories that lie ready in workspaces.
+    pub(super) const fn spares(&self) -> &Arc<Spares> {
+        &self.spares
     }
 
     /// Returns the entries of a directory of the system; none where it cannot be listed.

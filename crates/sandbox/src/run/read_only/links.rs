@@ -49,8 +49,10 @@ impl Kept {
     /// Refuses where a hook could change what a link leads to, and files that have another name too (`POLICY_UNENFORCEABLE`).
     pub(super) fn keep_linked(&mut self, files: &Files) -> Result<(), Refusal> {
         let unchanged = |(below, keep): (&PathBuf, &Keep)| {
-            let is_unchanged = *keep == Keep::Unchanged;
-            is_unchanged.then(|| below.clone())
+            let made = self.placeholders.as_ref();
+            let is_empty = made.is_some_and(|made| made.has_untouched(below));
+            let is_listed = *keep == Keep::Unchanged && !is_empty;
+            is_listed.then(|| below.clone())
         };
         let mut left: Vec<_> = self.points.iter().filter_map(unchanged).collect();
         let mut looked_at = 0;

@@ -4,6 +4,7 @@
 mod closed;
 mod links;
 mod placeholder;
+mod spares;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,10 +26,13 @@ use hookjail_base::{
     refusal::{Fact, Reason, Refusal},
     util::way::Way,
 };
-use hookjail_policy::{Files, Keep, ReadOnly, git_paths, hidden::Unsearchable};
+use hookjail_policy::{
+    Files, Keep, ReadOnly, git_paths,
+    hidden::{RUNS_SHARE, Unsearchable},
+};
 use hookjail_sys::{BY_NAME, Links, open_beneath};
 
-use self::placeholder::{NotBegun, SHARED, in_parent, is_way, takes_name};
+use self::placeholder::{NotBegun, in_parent, is_way, takes_name};
 
 #[cfg(target_os = "linux")]
 use hookjail_policy::{Access, rights::Rights};
@@ -40,7 +44,10 @@ use crate::run::{floor::Led, grants};
 
 #[cfg(target_os = "linux")]
 pub(crate) use self::closed::{Closed, Instead};
-pub(crate) use self::placeholder::{Placeholders, is_made_for_runs};
+pub(crate) use self::{
+    placeholder::{Placeholders, is_made_for_runs},
+    spares::Spares,
+};
 
 /// A tree with paths that stay read-only, or are hidden.
 #[derive(Debug)]
@@ -66,6 +73,8 @@ pub(crate) struct Making<'a> {
     pub open: &'a [&'a str],
     /// Whether any is made; not in a dry run.
     pub makes: bool,
+    /// Where those that are made lie ready for the next run; `None` = they are removed at the end of this one.
+    pub spares: Option<&'a Arc<Spares>>,
 }
 
 impl Making<'_> {
@@ -121,6 +130,8 @@ impl Kept {
         making: Making<'_>,
     ) -> Result<Option<Self>, NotKept> {
         let mut kept = Self::unchanged(workspace, &files.read_only)?;
+        // Before directories are made, which it would look into.
+        kept.hide(files)?;
         let mut list = files.unchanged.iter().chain(more).peekable();
         let made = match making.makes && list.peek().is_some() {
             true => kept.begin(making)?,
@@ -128,7 +139,6 @@ impl Kept {
         };
         kept.keep_missing(list, making, made)?;
         kept.keep_linked(files)?;
-        kept.hide(files)?;
         Ok(kept.or_none())
     }
 
@@ -196,16 +206,16 @@ impl Kept {
 
     /// Begins to make directories where names are missing; `None` where hooks make nothing at the top of the workspace either.
     fn begin(&mut self, making: Making<'_>) -> Result<Option<Placeholders>, NotKept> {
-        let shared = self.workspace.join(SHARED);
-        match Placeholders::begin(&self.workspace, &self.target, making.caller) {
+        let shared = self.workspace.join(RUNS_SHARE);
+        match Placeholders::begin(&self.workspace, &self.target, making.caller, making.spares) {
             Ok(begun) => {
-                raise(&mut self.points, Path::new(SHARED), Keep::Empty);
+                raise(&mut self.points, Path::new(RUNS_SHARE), Keep::Empty);
                 Ok(Some(begun))
             }
             Err(NotBegun::Busy) => Err(NotKept::Busy(busy(&shared))),
             Err(NotBegun::Unshared(errno)) => Err(unshared(&shared, errno).into()),
             Err(NotBegun::Closed(errno)) => {
-                self.closed(making, Path::new(SHARED), errno)?;
+                self.closed(making, Path::new(RUNS_SHARE), errno)?;
                 Ok(None)
             }
         }
@@ -282,14 +292,23 @@ impl Kept {
                             && depth == 1
                             && making.open.iter().any(|name| below == Path::new(name));
                         let taken = match made {
-                            Some(made) => made.make(&self.target, below, leads),
-                            None => can_be_made(&self.target, below),
+                            Some(made) => made.make(&self.target, below, leads).map(Some),
+                            None => can_be_made(&self.target, below).map(|()| None),
                         };
                         match taken {
-                            Ok(()) if made.is_none() => {
+                            Ok(None) => {
                                 return Err(unkept(&path, &asked_to_keep(kept), MISSING));
                             }
-                            Ok(()) => {}
+                            Ok(Some(true)) => {
+                                let keep = if leads { Keep::Name } else { Keep::Unchanged };
+                                raise(&mut self.points, below, keep);
+                                if !leads {
+                                    break;
+                                }
+                                depth += 1;
+                            }
+                            // Another program was faster.
+                            Ok(Some(false)) => {}
                             // The directory that led there is gone.
                             Err(Errno::ENOENT) => {
                                 self.points.retain(|point, _| !below.starts_with(point));

@@ -1,36 +1,49 @@
 //! Directories that take names in a workspace while runs last, so that no hook can make anything there.
 //!
 //! An empty directory is what git and editors overlook. Runs in a workspace share them, in whatever daemon they are, by a lock on
-//! one more directory; the last run removes all. What a killed daemon leaves is taken over by the next run.
+//! one more directory. The last run moves all into that, where they lie ready for the next one, or removes them. What a killed daemon
+//! leaves is taken over by the next run.
 
 use std::{
     collections::BTreeMap,
+    ffi::OsString,
     fs::File,
-    os::fd::OwnedFd,
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::ffi::{OsStrExt, OsStringExt},
+    },
     path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
 };
 
 use libc::mode_t;
 use nix::{
+    dir::Dir,
     errno::Errno,
-    fcntl::{Flock, FlockArg, OFlag},
-    sys::stat::{FileStat, Mode, fchmod, fstat, mkdirat},
+    fcntl::{Flock, FlockArg, OFlag, renameat},
+    sys::{
+        stat::{FileStat, Mode, fchmod, fstat, futimens, mkdirat},
+        time::TimeSpec,
+    },
     unistd::{UnlinkatFlags, unlinkat},
 };
 
 use hookjail_base::model::Peer;
+use hookjail_policy::hidden::RUNS_SHARE;
 use hookjail_sys::{BY_NAME, FileRights, Links, open_beneath};
 
+use super::spares::Spares;
 use crate::run::grants;
-
-/// The directory whose lock runs share.
-pub(super) const SHARED: &str = ".hookjail-run";
 
 /// Permissions by which a directory is known as one that takes a name: no user's has them.
 const TAKEN: mode_t = 0o1555;
 
 /// Permission by which a directory is known as one that leads to others, beside those of the directory that holds it: hooks may fill it.
 const WAY: mode_t = 0o1000;
+
+/// Permissions of the shared directory and of those that lie ready in it: a directory that its owner cannot write to can be moved into none.
+const SPARE: mode_t = 0o1755;
 
 /// Device and inode number, whose types differ between systems.
 type Inode = (libc::dev_t, libc::ino_t);
@@ -45,10 +58,20 @@ pub(crate) struct Placeholders {
     /// Whose rights make and remove them.
     caller: Peer,
     lock: Flock<File>,
-    made: BTreeMap<PathBuf, Inode>,
+    made: BTreeMap<PathBuf, Made>,
     /// Whether permissions tell them from a user's directories: some file systems keep none.
     marks: bool,
+    /// Where they lie ready for the next run; `None` = they are removed at once.
+    spares: Option<Arc<Spares>>,
     workspace: PathBuf,
+}
+
+/// A directory that a run removes.
+#[derive(Clone, Copy, Debug)]
+struct Made {
+    inode: Inode,
+    /// Whether nothing was ever put into it.
+    is_untouched: bool,
 }
 
 /// Why no directories can be made in a workspace.
@@ -65,6 +88,11 @@ pub(super) enum NotBegun {
 /// Returns whether a directory only takes a name.
 pub(super) const fn takes_name(mode: mode_t) -> bool {
     mode & 0o1222 == 0o1000
+}
+
+/// Returns whether nothing was put into a directory since it was made to take a name: that would have changed its time.
+const fn is_untouched(status: &FileStat) -> bool {
+    status.st_mtime == 0 && status.st_mtime_nsec == 0
 }
 
 /// Returns whether a directory was made to lead to others.
@@ -84,9 +112,14 @@ impl Placeholders {
     /// # Errors
     ///
     /// Returns why the directory that is shared cannot be made, opened or locked. It waits for no other run.
-    pub(super) fn begin(workspace: &Path, tree: &OwnedFd, caller: &Peer) -> Result<Self, NotBegun> {
-        let shared = Path::new(SHARED);
-        let mode = Mode::from_bits_truncate(TAKEN);
+    pub(super) fn begin(
+        workspace: &Path,
+        tree: &OwnedFd,
+        caller: &Peer,
+        spares: Option<&Arc<Spares>>,
+    ) -> Result<Self, NotBegun> {
+        let shared = Path::new(RUNS_SHARE);
+        let mode = Mode::from_bits_truncate(SPARE);
         let is_made = match mkdirat(tree, shared, mode) {
             Ok(()) => true,
             Err(Errno::EEXIST) => false,
@@ -100,7 +133,7 @@ impl Placeholders {
             // In spite of the umask: runs of other users share it.
             fchmod(&opened, mode).map_err(NotBegun::Unshared)?;
         }
-        let marks = fstat(&opened).map(|status| takes_name(status.st_mode));
+        let marks = fstat(&opened).map(|status| is_made_for_runs(&status));
         let marks = marks.map_err(NotBegun::Unshared)?;
         let lock = match Flock::lock(File::from(opened), FlockArg::LockSharedNonblock) {
             Err((_, Errno::EWOULDBLOCK)) => return Err(NotBegun::Busy),
@@ -111,6 +144,7 @@ impl Placeholders {
             lock,
             made: BTreeMap::new(),
             marks,
+            spares: spares.cloned(),
             workspace: workspace.to_owned(),
         };
         match begun.is_in(tree).map_err(NotBegun::Unshared)? {
@@ -119,12 +153,21 @@ impl Placeholders {
         }
     }
 
-    /// Takes a missing name, or makes a directory that leads to others, unless something is there.
+    /// Takes a missing name, or makes a directory that leads to others. Returns false where something is there.
     ///
     /// # Errors
     ///
     /// Returns the error of making it.
-    pub(super) fn make(&mut self, tree: &OwnedFd, below: &Path, leads: bool) -> Result<(), Errno> {
+    pub(super) fn make(
+        &mut self,
+        tree: &OwnedFd,
+        below: &Path,
+        leads: bool,
+    ) -> Result<bool, Errno> {
+        if !leads && let Ok(taken) = self.take_spare(tree, below) {
+            self.removes(below, &taken);
+            return Ok(true);
+        }
         // A hook with another uid makes in it what it could make around it.
         let mode = match leads {
             true => fstat(tree)?.st_mode & 0o777 | 0o700 | WAY,
@@ -132,19 +175,73 @@ impl Placeholders {
         };
         let mode = Mode::from_bits_truncate(mode);
         match in_parent(tree, below, |parent, name| mkdirat(parent, name, mode)) {
-            Err(Errno::EEXIST) => return Ok(()),
+            Err(Errno::EEXIST) => return Ok(false),
             made => made?,
         }
         // In spite of the umask: whoever lists the workspace comes by.
         let opened = open_beneath(tree, below, DIRECTORY, Mode::empty(), Links::Refused)?;
         fchmod(&opened, mode)?;
+        if !leads {
+            futimens(
+                &opened,
+                &TimeSpec::UTIME_OMIT,
+                &TimeSpec::from_duration(Duration::ZERO),
+            )?;
+        }
         self.removes(below, &fstat(&opened)?);
-        Ok(())
+        Ok(true)
+    }
+
+    /// Moves a directory that lies ready to a missing name.
+    fn take_spare(&self, tree: &OwnedFd, below: &Path) -> Result<FileStat, Errno> {
+        let spare = spare_name(below).ok_or(Errno::EINVAL)?;
+        let opened = open_beneath(
+            &*self.lock,
+            &spare,
+            DIRECTORY,
+            Mode::empty(),
+            Links::Refused,
+        )?;
+        if !is_made_for_runs(&fstat(&opened)?) {
+            return Err(Errno::ENOTDIR);
+        }
+        in_parent(tree, below, |parent, name| {
+            renameat(&*self.lock, &spare, parent, name)
+        })?;
+        fchmod(&opened, Mode::from_bits_truncate(TAKEN))?;
+        fstat(&opened)
+    }
+
+    /// Moves a directory that took a name to those that lie ready, unless something lies in it.
+    fn set_aside(&self, tree: &OwnedFd, below: &Path, made: Inode) -> Result<(), Errno> {
+        let spare = spare_name(below).ok_or(Errno::EINVAL)?;
+        let opened = open_beneath(tree, below, DIRECTORY, Mode::empty(), Links::Refused)?;
+        let found = fstat(&opened)?;
+        if inode(&found) != made || !takes_name(found.st_mode) {
+            return Err(Errno::ENOTDIR);
+        }
+        fchmod(&opened, Mode::from_bits_truncate(SPARE))?;
+        in_parent(tree, below, |parent, name| {
+            renameat(parent, name, &*self.lock, &spare)
+        })?;
+        match is_untouched(&fstat(&opened)?) || is_empty(&mut Dir::from_fd(opened)?)? {
+            true => Ok(()),
+            false => put_back(&*self.lock, &spare, tree),
+        }
     }
 
     /// Has a directory removed at the end.
     pub(super) fn removes(&mut self, below: &Path, status: &FileStat) {
-        self.made.insert(below.to_owned(), inode(status));
+        let made = Made {
+            inode: inode(status),
+            is_untouched: is_untouched(status),
+        };
+        self.made.insert(below.to_owned(), made);
+    }
+
+    /// Returns whether a path is a directory that takes a name, into which nothing was put before this run.
+    pub(super) fn has_untouched(&self, below: &Path) -> bool {
+        self.made.get(below).is_some_and(|made| made.is_untouched)
     }
 
     /// Removes a directory that was made for runs, unless something lies in it or it is no such directory any more.
@@ -170,7 +267,7 @@ impl Placeholders {
 
     /// Returns whether the shared directory is in its place in a workspace.
     fn is_in(&self, tree: &OwnedFd) -> Result<bool, Errno> {
-        let shared = Path::new(SHARED);
+        let shared = Path::new(RUNS_SHARE);
         match open_beneath(tree, shared, BY_NAME, Mode::empty(), Links::Refused) {
             Ok(found) => Ok(inode(&fstat(&found)?) == inode(&fstat(&*self.lock)?)),
             Err(Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP) => Ok(false),
@@ -195,10 +292,100 @@ impl Drop for Placeholders {
         };
         // What lies below others first, and what is shared last.
         for (below, made) in self.made.iter().rev() {
-            self.remove(&tree, below, *made);
+            let inode = made.inode;
+            let lies_ready = self.spares.is_some() && self.set_aside(&tree, below, inode).is_ok();
+            if !lies_ready {
+                self.remove(&tree, below, inode);
+            }
         }
-        self.remove(&tree, Path::new(SHARED), inode(&shared));
+        match &self.spares {
+            Some(spares) => spares.keep(&self.workspace, &self.caller),
+            None => self.remove(&tree, Path::new(RUNS_SHARE), inode(&shared)),
+        }
     }
+}
+
+/// Whether directories that lay ready are removed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Cleared {
+    /// A run is in the workspace.
+    Busy,
+    /// They are, as far as the caller can remove them, or the workspace is gone.
+    Done,
+}
+
+/// Removes the directories that lie ready in a workspace, with a caller's rights.
+pub(super) fn clear(workspace: &Path, caller: &Peer) -> Cleared {
+    let _as_caller = FileRights::of(caller.uid, caller.gid, &caller.groups);
+    clear_with(workspace).unwrap_or_else(|errno| {
+        tracing::debug!(%errno, workspace = %workspace.display(), "directories that lay ready are not removed");
+        Cleared::Done
+    })
+}
+
+fn clear_with(workspace: &Path) -> Result<Cleared, Errno> {
+    let (tree, _) = grants::open(workspace, Links::Refused)?;
+    let shared = Path::new(RUNS_SHARE);
+    let opened = open_beneath(&tree, shared, DIRECTORY, Mode::empty(), Links::Refused)?;
+    if !is_made_for_runs(&fstat(&opened)?) {
+        return Ok(Cleared::Done);
+    }
+    let Ok(lock) = Flock::lock(opened, FlockArg::LockExclusiveNonblock) else {
+        return Ok(Cleared::Busy);
+    };
+    let mut listed = Dir::openat(&*lock, ".", DIRECTORY, Mode::empty())?;
+    let names = listed.iter().map(|entry| {
+        let name = entry?.file_name().to_bytes().to_vec();
+        Ok::<_, Errno>(PathBuf::from(OsString::from_vec(name)))
+    });
+    let names = names.collect::<Result<Vec<_>, _>>()?;
+    // Without `.` and `..`.
+    let names = names.iter().filter(|name| name.file_name().is_some());
+    for spare in names {
+        match unlinkat(&*lock, spare, UnlinkatFlags::RemoveDir) {
+            Err(Errno::ENOTEMPTY | Errno::EEXIST) => put_back(&*lock, spare, &tree)?,
+            Ok(()) | Err(_) => {}
+        }
+    }
+    unlinkat(&tree, shared, UnlinkatFlags::RemoveDir)?;
+    Ok(Cleared::Done)
+}
+
+/// Returns the name under which a directory lies ready; `None` where that would not lead back to its place.
+fn spare_name(below: &Path) -> Option<PathBuf> {
+    let mut name = below.as_os_str().as_bytes().to_vec();
+    if name.contains(&SEPARATOR) {
+        return None;
+    }
+    name.iter_mut()
+        .filter(|byte| **byte == b'/')
+        .for_each(|byte| *byte = SEPARATOR);
+    Some(OsString::from_vec(name).into())
+}
+
+/// Moves a directory that lay ready, and in which something lies, back to its place.
+fn put_back(shared: impl AsFd, spare: &Path, tree: &OwnedFd) -> Result<(), Errno> {
+    let mut below = spare.as_os_str().as_bytes().to_vec();
+    below
+        .iter_mut()
+        .filter(|byte| **byte == SEPARATOR)
+        .for_each(|byte| *byte = b'/');
+    let below = PathBuf::from(OsString::from_vec(below));
+    in_parent(tree, &below, |parent, name| {
+        renameat(&shared, spare, parent, name)
+    })
+}
+
+/// Stands for `/` in the name of a directory that lies ready.
+const SEPARATOR: u8 = b'\\';
+
+fn is_empty(directory: &mut Dir) -> Result<bool, Errno> {
+    for entry in directory.iter() {
+        if !matches!(entry?.file_name().to_bytes(), b"." | b"..") {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 const fn inode(status: &FileStat) -> Inode {

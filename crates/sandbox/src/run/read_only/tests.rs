@@ -17,7 +17,10 @@ use nix::{
 use hookjail_policy::NamePattern;
 use hookjail_sys::FileRights;
 
-use super::*;
+use super::{
+    placeholder::{Cleared, clear},
+    *,
+};
 
 /// The user of these tests.
 static CALLER: LazyLock<Peer> = LazyLock::new(|| peer(geteuid().as_raw(), getegid().as_raw()));
@@ -37,6 +40,7 @@ fn making() -> Making<'static> {
         caller: &CALLER,
         open: &[],
         makes: true,
+        spares: None,
     }
 }
 
@@ -277,7 +281,7 @@ fn runs_that_begin_and_end_at_the_same_time_all_have_the_name() {
 fn a_lock_of_another_program_keeps_no_thread_waiting() {
     let workspace = tempfile::tempdir().unwrap();
     let find = || Kept::find(workspace.path(), &unchanged(&[".a"]), &[], making());
-    let shared = workspace.path().join(SHARED);
+    let shared = workspace.path().join(RUNS_SHARE);
     let run = find().unwrap();
     let lock = Flock::lock(
         File::open(&shared).unwrap(),
@@ -334,7 +338,7 @@ fn something_else_in_the_place_of_what_runs_share_is_refused_by_name() {
             continue;
         }
         let workspace = tempfile::tempdir().unwrap();
-        let shared = workspace.path().join(SHARED);
+        let shared = workspace.path().join(RUNS_SHARE);
         put(&shared);
         let kept = Kept::find(workspace.path(), &unchanged(&[".a"]), &[], making());
         let refusal = Refusal::from(kept.unwrap_err());
@@ -358,8 +362,8 @@ fn what_runs_share_can_be_opened_by_runs_of_other_users() {
         Kept::find(workspace.path(), &unchanged(&[".a"]), &[], making()).unwrap()
     };
     let _kept = std::thread::scope(|scope| scope.spawn(find).join().unwrap());
-    let shared = workspace.path().join(SHARED);
-    assert_eq!(shared.metadata().unwrap().mode() & 0o7777, 0o1555);
+    let shared = workspace.path().join(RUNS_SHARE);
+    assert_eq!(shared.metadata().unwrap().mode() & 0o7777, 0o1755);
 }
 
 #[test]
@@ -389,8 +393,8 @@ fn nothing_is_removed_but_what_was_made() {
     // The shared directory lies elsewhere at the end.
     let kept = find();
     let theirs = taken(elsewhere.join(".a"));
-    mode(&workspace.join(SHARED), 0o755);
-    fs::rename(workspace.join(SHARED), elsewhere.join(SHARED)).unwrap();
+    mode(&workspace.join(RUNS_SHARE), 0o755);
+    fs::rename(workspace.join(RUNS_SHARE), elsewhere.join(RUNS_SHARE)).unwrap();
     drop(kept);
     assert!(theirs.is_dir() && workspace.join(".a").is_dir());
     // The next run takes over what was left.
@@ -421,6 +425,7 @@ fn a_directory_that_its_owners_hooks_can_open_is_not_taken_for_closed() {
             caller: &caller,
             makes,
             open: &[],
+            spares: None,
         };
         let _as_caller = FileRights::of(uid, gid, &[]);
         Kept::find(workspace.path(), &unchanged(&[".a/b"]), &[], making).map_err(Refusal::from)
@@ -453,4 +458,75 @@ fn a_directory_that_its_owners_hooks_can_open_is_not_taken_for_closed() {
         std::os::unix::fs::chown(path(".a"), Some(0), Some(0)).unwrap();
         assert!(find(true).is_ok());
     }
+}
+
+#[test]
+fn directories_lie_ready_for_the_next_run_and_are_removed_at_the_end() {
+    let workspace = tempfile::tempdir().unwrap();
+    let path = |below: &str| workspace.path().join(below);
+    fs::create_dir(path(".b")).unwrap();
+    let spares = Arc::default();
+    let making = Making {
+        spares: Some(&spares),
+        ..making()
+    };
+    let files = unchanged(&[".a", ".b/c", ".b/d\\e"]);
+    let find = || Kept::find(workspace.path(), &files, &[], making).unwrap();
+    let state = |below: &str| {
+        let found = path(below).symlink_metadata().unwrap();
+        (found.ino(), found.mode() & 0o7777)
+    };
+
+    let run = find();
+    let made = [".a", ".b/c"].map(state);
+    assert!(made.iter().all(|(_, mode)| *mode == 0o1555), "{made:?}");
+    drop(run);
+    let names = |below: &str| {
+        let listed = fs::read_dir(path(below)).unwrap();
+        let names = listed.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        BTreeSet::from_iter(names)
+    };
+    assert_eq!(names(""), [".b", RUNS_SHARE].map(str::to_owned).into());
+    assert_eq!(names(".b"), [].into());
+    assert_eq!(names(RUNS_SHARE), [".a", ".b\\c"].map(str::to_owned).into());
+
+    let run = find();
+    assert_eq!([".a", ".b/c"].map(state), made, "others were made");
+    assert!(clear(workspace.path(), &CALLER) == Cleared::Busy);
+    assert!(path(".a").is_dir(), "removed in spite of the run");
+    drop(run);
+    drop(spares);
+    assert_eq!(names(""), [".b".to_owned()].into());
+}
+
+#[test]
+fn what_is_put_into_a_directory_that_takes_a_name_stays_there() {
+    let workspace = tempfile::tempdir().unwrap();
+    let path = |below: &str| workspace.path().join(below);
+    let spares = Arc::default();
+    let making = Making {
+        spares: Some(&spares),
+        ..making()
+    };
+    let find = || Kept::find(workspace.path(), &unchanged(&[".a", ".b"]), &[], making).unwrap();
+    // The permissions that root, or whoever has the right over all files, needs none of.
+    let put = |below: &str| {
+        let directory = path(below);
+        let before = directory.metadata().unwrap().permissions();
+        mode(&directory, 0o1755);
+        fs::write(directory.join("file"), "").unwrap();
+        fs::set_permissions(directory, before).unwrap();
+    };
+
+    let run = find();
+    put(".a");
+    drop(run);
+    assert!(path(".a/file").exists(), "moved from its place");
+    assert!(!path(".b").exists());
+
+    // While it lies ready.
+    put(&format!("{RUNS_SHARE}/.b"));
+    drop(spares);
+    assert!(path(".b/file").exists(), "lost");
+    assert!(!path(RUNS_SHARE).exists());
 }
