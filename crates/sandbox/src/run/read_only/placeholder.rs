@@ -342,9 +342,9 @@ fn clear_with(workspace: &Path) -> Result<Cleared, Errno> {
     // Without `.` and `..`.
     let names = names.iter().filter(|name| name.file_name().is_some());
     for spare in names {
-        match unlinkat(&*lock, spare, UnlinkatFlags::RemoveDir) {
-            Err(Errno::ENOTEMPTY | Errno::EEXIST) => put_back(&*lock, spare, &tree)?,
-            Ok(()) | Err(_) => {}
+        let removed = unlinkat(&*lock, spare, UnlinkatFlags::RemoveDir);
+        if matches!(removed, Err(Errno::ENOTEMPTY | Errno::EEXIST)) {
+            put_back(&*lock, spare, &tree)?;
         }
     }
     unlinkat(&tree, shared, UnlinkatFlags::RemoveDir)?;
