@@ -1,36 +1,42 @@
 //! `hookjail explain`: shows a profile's decision on an operation, computed without running anything.
 
 use std::{
+    collections::BTreeMap,
+    ffi::OsString,
     fs,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     process::ExitCode,
+    sync::atomic::AtomicBool,
 };
 
 use clap::{
     Args, Subcommand,
     builder::{PossibleValuesParser, TypedValueParser},
 };
-use nix::errno::Errno;
+use nix::{errno::Errno, unistd::geteuid};
 use serde_json::json;
 
-use hookjail_base::model::Narrow;
+use hookjail_base::model::{Command, Hook, Narrow, command_line};
 use hookjail_base::util::nearest::did_you_mean;
 use hookjail_client::{
     Failure,
     output::{self, Style},
-    program::current_directory,
+    program::{current_directory, resolve_name, resolve_script},
 };
 use hookjail_policy::{
-    GrantPlace, GrantSpec, GrantedBy, Policy, WorkspaceRoots,
+    GrantPlace, GrantSpec, GrantedBy, HookView, Policy, WorkspaceRoots,
+    environment::Variables,
     explain::{FileKind, Operation, Reach, Target},
     forbidden::Forbidden,
     narrow::{Bindings, narrow},
 };
 use hookjail_sandbox::{
-    Backend, BackendName, Cache, Caches, OwnUids,
+    Backend, BackendName, Cache, Caches, NeverWaits, OwnUids, Waiter, Wanted,
     explain::{self as kernel, Enforcer, Explanation, Transport, Verdict, number, parse_arguments},
     landlock::{Landlock, NEWEST_ABI},
+    program::{OpenedFor, Program, digest::DigestCache},
+    rootfs::View,
     seccomp::FilterSpec,
 };
 
@@ -85,6 +91,12 @@ enum ExplainQuestion {
         /// HOST:PORT, with the address of an IPv6 host in brackets
         #[arg(value_parser = host_and_port)]
         address: String,
+    },
+    /// Whether an interpreter waits for a command's runs, started ahead, and why none does
+    Warm {
+        /// The interpreter, the script and their arguments
+        #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
+        command: Vec<OsString>,
     },
     /// A system call, by name or number, with as many of its arguments as matter
     Syscall {
@@ -143,6 +155,15 @@ impl ExplainArgs {
                 (format!("{name} to {address}"), answer)
             }
             ExplainQuestion::Syscall { name, arguments } => system_call(&spec, name, arguments)?,
+            ExplainQuestion::Warm { command } => {
+                let keeps = workspace.is_some() && policy.files.keep();
+                let waiter = waiter_of(&policy, keeps, command.clone())?;
+                match context.call.json {
+                    true => output::json_line(&waiter_as_json(&policy, command, &waiter)),
+                    false => describe_waiter(&policy, command, &waiter).print(),
+                }
+                return Ok(success(waiter.is_ok()));
+            }
         };
         answer.notes.extend(notes);
         if context.call.json {
@@ -216,6 +237,90 @@ impl ExplainArgs {
         Ok(reach.with_view(policy)?)
     }
 }
+
+/// Returns the interpreter that waits for the runs of a command under a policy.
+fn waiter_of(
+    policy: &Policy,
+    keeps: bool,
+    command: Vec<OsString>,
+) -> Result<Result<Waiter, NeverWaits>, Failure> {
+    let mut argv = resolve_name(command)?;
+    let view = View::of(None, &policy.files);
+    let path = Program::find(&argv, &policy.environment.path, view)?;
+    argv[0] = path.clone().into_os_string();
+    let directory = current_directory()?;
+    let argv = resolve_script(argv, &directory);
+    let opened = Program::open(path, &argv, &[], Some(&directory), OpenedFor::Oneself, view)?;
+    let program = opened.hash(&DigestCache::default(), &AtomicBool::new(false))?;
+    let hook = Hook {
+        at_workspace: false,
+        base: None,
+        command: Command::Argv(argv),
+        configured_env: BTreeMap::new(),
+        env: BTreeMap::new(),
+        name: String::new(),
+        source: None,
+        umask: None,
+        working_dir: None,
+        workspace: None,
+    };
+    let variables = Variables::resolve(policy, &hook, 0)?;
+    let wanted = Wanted {
+        environment: &variables.with_scratch(Path::new(SCRATCH)),
+        has_own_uid: geteuid().is_root(),
+        has_view: policy.view == HookView::Own,
+        keeps,
+        program: &program,
+        warm: policy.warm,
+    };
+    Ok(wanted.waiter())
+}
+
+fn waiter_as_json(
+    policy: &Policy,
+    command: &[OsString],
+    waiter: &Result<Waiter, NeverWaits>,
+) -> serde_json::Value {
+    json!({
+        "asked": format!("warm {}", shown(command)),
+        "because": waiter.as_ref().err().map(ToString::to_string),
+        "interpreter": waiter.as_ref().ok().map(|waiter| waiter.name()),
+        "profile": policy.name.as_str(),
+        "profileDigest": policy.digest,
+        "waits": waiter.is_ok(),
+    })
+}
+
+fn describe_waiter(
+    policy: &Policy,
+    command: &[OsString],
+    waiter: &Result<Waiter, NeverWaits>,
+) -> Rows {
+    let style = Style::of_stdout();
+    let mut rows = Rows::strong(style);
+    let answer = match waiter {
+        Ok(waiter) => style.good(&format!("{} waits, from the third run on", waiter.name())),
+        Err(_) => style.warn("no interpreter waits"),
+    };
+    rows.line(format!(
+        "{} under profile {}: {answer}",
+        shown(command),
+        policy.name
+    ));
+    match waiter {
+        Ok(_) => rows.row("note", WAITS_WHILE),
+        Err(why) => rows.row("because", why.to_string()),
+    }
+    rows
+}
+
+/// Returns a command as one text.
+fn shown(command: &[OsString]) -> String {
+    command_line(command).unwrap_or_else(|| format!("{command:?}"))
+}
+
+/// Until when an interpreter waits.
+const WAITS_WHILE: &str = "it ends after 5 minutes without a run, and while memory is short; `hookjail status` counts what waits";
 
 /// Answers a question about a system call.
 fn system_call(

@@ -1,6 +1,6 @@
 //! `hookjail status`: whether the daemon serves, and how it is.
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 use clap::Args;
 use jiff::Timestamp;
@@ -104,6 +104,10 @@ fn rows(status: &pb::StatusResponse, here: Result<&Here, &Failure>, troubles: &T
         ("profiles", profiles(&status.profiles)),
         ("hooks", hooks),
         (
+            "interpreters",
+            waiting(&status.waiting.clone().unwrap_or_default()),
+        ),
+        (
             "journal",
             journal(&status.journal.clone().unwrap_or_default()),
         ),
@@ -149,6 +153,21 @@ fn traces(traces: Option<&pb::TracesStatus>) -> String {
         (at, problem) => format!("last export failed {}: {problem}", time(*at)),
     };
     format!("{endpoint}, {dropped} spans dropped, {last}")
+}
+
+/// Returns how many interpreters wait, and what that has saved.
+fn waiting(waiting: &pb::WaitingStatus) -> String {
+    let pb::WaitingStatus {
+        discarded,
+        processes,
+        runs,
+        saved,
+    } = waiting;
+    let saved = saved.and_then(|saved| Duration::try_from(saved).ok());
+    let saved = saved.unwrap_or_default().as_secs_f64();
+    format!(
+        "{processes} waiting, {runs} runs began in one and saved {saved:.1} s, {discarded} ended unused"
+    )
 }
 
 fn backends(backends: &[pb::BackendStatus]) -> String {

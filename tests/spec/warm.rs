@@ -491,6 +491,20 @@ mod with_tools {
         needs_no_container();
         let daemon = Daemon::with(setup("")).await;
         let (python, _) = virtual_environment(&daemon, "");
+        // Its library lies where others than root could change it.
+        let base = daemon.workspace().join("base");
+        fs::create_dir_all(base.join("bin")).unwrap();
+        fs::create_dir(base.join("lib")).unwrap();
+        symlink(PYTHON, base.join("bin/python3")).unwrap();
+        for entry in fs::read_dir("/usr/lib").unwrap() {
+            let library = entry.unwrap().path();
+            let name = library.file_name().unwrap();
+            if name.as_encoded_bytes().starts_with(b"python3.") {
+                symlink(&library, base.join("lib").join(name)).unwrap();
+            }
+        }
+        let named = daemon.workspace().join(".venv/pyvenv.cfg");
+        fs::write(named, format!("home = {}\n", base.join("bin").display())).unwrap();
         let text = "import sys; print(len(sys.stdin.read()), sys.prefix != sys.base_prefix)";
         let request = in_workspace(&daemon, script(&daemon, &python, "alone.py", text));
         for run in 0..4 {
@@ -504,6 +518,87 @@ mod with_tools {
             assert_eq!(printed(&response), expected);
         }
         until("none of them is left", || waiting("alone.py") == 0).await;
+    }
+
+    #[tokio::test]
+    #[ignore = "needs python3"]
+    async fn the_interpreter_of_a_virtual_environment_waits_as_long_as_that_is_the_same() {
+        needs_no_container();
+        let daemon = Daemon::with(setup("")).await;
+        let (python, _) = virtual_environment(&daemon, "");
+        let text =
+            "import sys, json; print(sys.prefix, sys.base_prefix, sys.path[1:], json.__file__)";
+        let makes: [fn(&Daemon, pb::ExecuteRequest) -> pb::ExecuteRequest; 2] =
+            [in_workspace, in_view];
+        for (number, make) in makes.into_iter().enumerate() {
+            let name = format!("venv-{number}.py");
+            let request = make(&daemon, script(&daemon, &python, &name, text));
+            let (cold, warm) = cold_and_warm(&daemon, &request).await;
+            assert!(printed(&cold)[0].contains("/.venv "), "{cold:?}");
+            assert_eq!(printed(&warm), printed(&cold));
+            until_another_waits(&daemon, &request, 1).await;
+            let named = daemon.workspace().join(".venv/pyvenv.cfg");
+            let text = fs::read_to_string(&named).unwrap();
+            fs::write(&named, text + "# changed\n").unwrap();
+            let changed = daemon.run(request).await.unwrap();
+            assert_eq!(waited(&changed), None);
+            assert_eq!(printed(&changed), printed(&cold));
+        }
+    }
+
+    #[tokio::test]
+    #[ignore = "needs python3"]
+    async fn explain_and_status_say_what_waits_and_why_nothing_does() {
+        needs_no_container();
+        let daemon = Daemon::with(setup("")).await;
+        let configuration = daemon.path().join("hookjail.toml");
+        let waits = in_view(&daemon, script(&daemon, PYTHON, "waits.py", "print(1)"));
+        let path = daemon.workspace().join("scripts/waits.py");
+        let path = path.to_str().unwrap();
+        let explain = |profile: &str, words: &[&str]| {
+            let own = ["explain", "--json", "--profile", profile, "warm", "--"];
+            let words: Vec<_> = own.iter().chain(words).copied().collect();
+            let mut command = hookjail(&configuration, &words);
+            let done = command.current_dir(daemon.workspace()).output().unwrap();
+            let answer: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
+            let waits = answer["waits"] == true;
+            assert_eq!(done.status.code(), Some(i32::from(!waits)), "{done:?}");
+            let because = answer["because"].as_str().unwrap_or_default().to_owned();
+            assert_eq!(because.is_empty(), waits, "{answer}");
+            because
+        };
+        let copied = daemon.workspace().join("python3");
+        fs::copy(fs::canonicalize(PYTHON).unwrap(), &copied).unwrap();
+        let copied = copied.to_str().unwrap();
+        assert_eq!(explain("warm-view", &[PYTHON, path]), "");
+        for (profile, words, part) in [
+            ("cold-closed", &[PYTHON, path][..], "`warm = 0`; set"),
+            ("warm-view", &["/bin/sh", path], "`/bin/sh` is neither"),
+            ("warm-view", &[PYTHON, "-I", path], "the option `-I`"),
+            ("warm-view", &[PYTHON, "-c", "pass"], "no word is a script"),
+            (
+                "warm-view",
+                &[PYTHON, "-m", "json.tool"],
+                "no word is a script",
+            ),
+            (
+                "warm-view",
+                &[copied, path],
+                "can be changed by others than root",
+            ),
+        ] {
+            let because = explain(profile, words);
+            assert!(because.contains(part), "{words:?}: {because}");
+        }
+        // It is as it says.
+        cold_and_warm(&daemon, &waits).await;
+        until_another_waits(&daemon, &waits, 1).await;
+        let status = hookjail(&configuration, &["status"]).output().unwrap();
+        let status = String::from_utf8(status.stdout).unwrap();
+        assert!(
+            status.contains("1 waiting, 1 runs began in one and saved "),
+            "{status}"
+        );
     }
 
     /// Runs a hook until something may wait for it, changes what it loads, and returns what it printed before and after.

@@ -8,8 +8,8 @@
 use std::time::{Duration, SystemTime};
 
 use prometheus::{
-    Gauge, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
-    Registry, TextEncoder, core::Collector,
+    Counter, Gauge, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec,
+    Opts, Registry, TextEncoder, core::Collector,
 };
 
 use hookjail_base::{
@@ -349,6 +349,11 @@ impl Levels<'_> {
             counter.inc_by(value);
             Ok::<_, MetricsError>(Box::new(counter) as Box<dyn Collector>)
         };
+        let seconds = |name, help, value: f64| {
+            let counter = Counter::with_opts(opts(&format!("{name}_total"), help))?;
+            counter.inc_by(value);
+            Ok::<_, MetricsError>(Box::new(counter) as Box<dyn Collector>)
+        };
         let level = |name, help, value: f64| {
             let gauge = Gauge::with_opts(opts(name, help))?;
             gauge.set(value);
@@ -419,6 +424,11 @@ impl Levels<'_> {
                 "waiting_processes_runs",
                 "Runs that began in a process that waited.",
                 self.waiting.runs,
+            )?,
+            seconds(
+                "waiting_processes_saved_seconds",
+                "Time that the starts of these processes took, before their runs.",
+                self.waiting.saved.as_secs_f64(),
             )?,
             count(
                 "warm_discarded",
@@ -520,6 +530,7 @@ mod tests {
                 discarded: 7,
                 processes: 5,
                 runs: 6,
+                saved: Duration::from_millis(1500),
             },
         });
         let text = text.unwrap();
@@ -570,6 +581,7 @@ mod tests {
             "hookjail_state_free_bytes 8",
             "hookjail_waiting_processes 5",
             "hookjail_waiting_processes_runs_total 6",
+            "hookjail_waiting_processes_saved_seconds_total 1.5",
             "hookjail_warm_discarded_total 7",
             "hookjail_run_seconds_bucket{le=\"+Inf\"} 0",
         ] {

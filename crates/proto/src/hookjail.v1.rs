@@ -4432,6 +4432,25 @@ pub struct StatusResponse {
     /// Where it exports traces to; absent where it does not.
     #[prost(message, optional, tag = "17")]
     pub traces: ::core::option::Option<TracesStatus>,
+    /// The processes that wait for runs, as profiles with `warm` have them.
+    #[prost(message, optional, tag = "18")]
+    pub waiting: ::core::option::Option<WaitingStatus>,
+}
+/// The processes that wait for runs.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct WaitingStatus {
+    /// Their number.
+    #[prost(uint32, tag = "1")]
+    pub processes: u32,
+    /// The runs that began in one since the daemon's start.
+    #[prost(uint64, tag = "2")]
+    pub runs: u64,
+    /// The time that the starts of these took, before the runs.
+    #[prost(message, optional, tag = "3")]
+    pub saved: ::core::option::Option<::prost_types::Duration>,
+    /// Those that ended unused since the daemon's start.
+    #[prost(uint64, tag = "4")]
+    pub discarded: u64,
 }
 /// Whether a profile can be used.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -65,7 +65,7 @@ pub use self::{
         task::HookTask,
     },
     selftest::{AxisProof, BackendStatus, Confirmation, ProbeResult, Selected, Skipped},
-    warm::WaitingLevels,
+    warm::{NeverWaits, Waiter, WaitingLevels, Wanted},
 };
 pub use self::{
     backend::{BackendName, Claims, Prepared},

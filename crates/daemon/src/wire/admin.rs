@@ -20,6 +20,7 @@ use hookjail_base::{
 };
 use hookjail_policy::Policy;
 use hookjail_proto::{self as pb, admin_service_server::AdminService};
+use hookjail_sandbox::WaitingLevels;
 
 use super::{
     Identities, Incoming, NetworkPlace, backend_statuses, health::Health, service::peer, status,
@@ -366,8 +367,24 @@ fn status_message(pipeline: &Pipeline, report: DaemonReport) -> pb::StatusRespon
                 problem: clean(&problem.flatten().unwrap_or_default()),
             }
         }),
+        waiting: Some(waiting_status(sandbox.waiting())),
         uptime: prost_types::Duration::try_from(started.elapsed()).ok(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
+    }
+}
+
+fn waiting_status(levels: WaitingLevels) -> pb::WaitingStatus {
+    let WaitingLevels {
+        discarded,
+        processes,
+        runs,
+        saved,
+    } = levels;
+    pb::WaitingStatus {
+        discarded,
+        processes: count(processes),
+        runs,
+        saved: prost_types::Duration::try_from(saved).ok(),
     }
 }
 

@@ -27,7 +27,7 @@ use crate::{
         child_spec::{Execution, has_view, own_directory, variables},
         notices::Notices,
     },
-    warm::{self, Key, LIFETIME, LOADING, Unfit, Waiting, WaitingLevels, memory},
+    warm::{self, Key, LIFETIME, LOADING, Unfit, Waiting, WaitingLevels, Wanted, memory},
 };
 
 /// How long after a run its successors are started: its answer comes first.
@@ -154,21 +154,31 @@ impl Confinement {
 
     /// Returns the key of a hook for whose next runs something is to wait.
     pub(super) fn warm_key(&self, task: HookTask<'_>) -> Option<Key> {
-        let is_asked = task.policy.warm > 0;
-        let backend = is_asked
-            .then(|| self.backend(task.prepared.backend).ok())
-            .flatten()?;
+        let backend = self.backend(task.prepared.backend).ok()?;
+        if task.policy.warm == 0 || !backend.lets_wait() {
+            return None;
+        }
         #[cfg(target_os = "linux")]
         if self.parts.observer.is_some() {
             return None;
         }
-        let can = backend.lets_wait() && Execution::can_be_ahead(task, self.switches_uid());
-        let key = can.then(|| Key::of(task)).flatten();
-        if key.is_none() {
-            let argv = &task.program.argv;
-            tracing::debug!(?argv, "no process waits: no interpreter that can");
+        let environment = task.environment.with_scratch(Path::new(""));
+        let wanted = Wanted {
+            environment: &environment,
+            has_own_uid: self.switches_uid(),
+            has_view: has_view(task),
+            keeps: task.opened.kept.is_some(),
+            program: task.program,
+            warm: task.policy.warm,
+        };
+        match wanted.waiter() {
+            Ok(waiter) => Key::of(task, environment, waiter),
+            Err(why) => {
+                let argv = &task.program.argv;
+                tracing::debug!(?argv, %why, "no process waits: no interpreter that can");
+                None
+            }
         }
-        key
     }
 
     /// Hands a hook's run over to what waits for it, if anything does.
@@ -184,7 +194,7 @@ impl Confinement {
         while let Some((since, mut waiting)) = self.warm.take(key) {
             let begins = self.hand_over(&mut waiting, since, task);
             if matches!(begins, Ok(true)) {
-                self.warm.count_run();
+                self.warm.count_run(waiting.loaded_in);
                 let Waiting {
                     notices,
                     released,
@@ -221,6 +231,7 @@ impl Confinement {
         let caller = task.caller.uid;
         self.litter.room(caller).await;
         let mut turn = self.setups.turn(caller).await;
+        let started = Instant::now();
         let (mut notices, mut places) = (None, Vec::new());
         let set_up = self.set_up_with(task, true, |directory, identity| {
             let (mut execution, made) = Execution::ahead(task, directory, identity)?;
@@ -230,7 +241,10 @@ impl Confinement {
             execution.own.push(granted);
             let script = start_of(&refill.template.program);
             let waiter = refill.key.waiter;
-            waiter.wait(&mut execution.environment, &waiters, &script);
+            let executable = refill.template.program.executable_path().canonicalize();
+            let libraries = executable.ok().and_then(|it| warm::libraries(&it));
+            let loads = (&*script, &*libraries.unwrap_or_default());
+            waiter.wait(&mut execution.environment, &waiters, loads);
             places = made;
             notices = Notices::prepare(task, &mut execution, directory, identity)
                 .map_err(|e| Fault::new("cannot make the pipe of a run's notices", e))?;
@@ -267,6 +281,7 @@ impl Confinement {
             Unfit::Always
         })?;
         Ok(Waiting {
+            loaded_in: started.elapsed(),
             notices,
             places,
             released,
@@ -289,6 +304,7 @@ impl Confinement {
             released,
             run,
             view,
+            ..
         } = waiting;
         let scripts = &task.program.scripts;
         let mut suits = places.len() == scripts.len();

@@ -123,12 +123,6 @@ impl Execution {
         Ok(execution)
     }
 
-    /// Returns whether [`Execution::ahead`] can build a hook's execution: all its scripts are copied, or shown in a view.
-    pub(crate) fn can_be_ahead(task: HookTask<'_>, has_own_uid: bool) -> bool {
-        let mut scripts = task.program.scripts.iter();
-        has_view(task) || !scripts.any(|script| stays(script, has_own_uid))
-    }
-
     /// Builds the same with the variables that matter at the start alone, and without the contents of the scripts: they are put
     /// into their places when the run begins.
     ///
@@ -293,7 +287,7 @@ fn keep(file: &File, kind: &str) -> Result<File, Fault> {
 ///
 /// TOCTOU: an interpreter opens its script by a path, which another user may have renamed or re-linked by then. So the path
 /// is that of a copy, unless only root can change what it leads to. A hook with its own uid may not reach the original.
-fn stays(script: &Script, has_own_uid: bool) -> bool {
+pub(crate) fn stays(script: &Script, has_own_uid: bool) -> bool {
     !has_own_uid
         && script.kept != ContentGuard::Copy
         && only_roots(&script.path, &script.file).as_ref() == Some(&script.path)

@@ -9,17 +9,9 @@ import sys
 
 
 def _can_wait():
-    """Returns whether all that is loaded ahead can be changed by root alone, and no virtual environment says where it is."""
-    beside = sys.executable.rpartition("/")[0]
-    prefix = beside.rpartition("/")[0]
-    for directory in beside, prefix:
-        try:
-            posix.stat(directory + "/pyvenv.cfg")
-            return False
-        except OSError:
-            pass
-    # In a user namespace files of root look like those of others. hookjail has examined this directory then.
-    examined = prefix + "/lib/"
+    """Returns whether all that is loaded ahead can be changed by root alone, wherever a virtual environment says that it is."""
+    # In a user namespace files of root look like those of others. hookjail has examined this directory.
+    examined = posix.environ.get(b"HOOKJAIL_EXAMINED", b"").decode() + "/"
     for path in sys.path[1:]:
         while path:
             try:

@@ -1,14 +1,19 @@
 //! The interpreters that can wait: they execute nothing of a hook or of its user until they are released.
+//!
+//! Each of these decisions has its own [`NeverWaits`], for `hookjail explain warm` and for the log.
 
 use std::{
     collections::BTreeMap,
     ffi::{OsStr, OsString},
     os::unix::ffi::OsStrExt,
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use super::Waiter;
-use crate::program::{Program, only_roots, roots_alone};
+use crate::{
+    program::{Program, only_roots, roots_alone},
+    run::child_spec::stays,
+};
 
 /// Beginnings of the variables by which an interpreter, or a library of it, loads something when it starts.
 const LOADING: [&str; 4] = ["NODE_", "OPENSSL_", "PYTHON", "SSL_"];
@@ -36,47 +41,153 @@ const PYTHON_LETTERS: &[u8] = b"BOPbqsu";
 
 type Environment = BTreeMap<OsString, OsString>;
 
+/// Why no interpreter waits for the runs of a command.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum NeverWaits {
+    /// Others than root can change the interpreter, or its library.
+    #[error("`{}` can be changed by others than root; run an interpreter of the system, as `/usr/bin/python3`", .0.display())]
+    Changeable(PathBuf),
+    /// The profile keeps paths of the workspace by mounts, which only a view can get later.
+    #[error(
+        "the profile keeps files of the workspace, and has no view; set `view = \"own\"` in it"
+    )]
+    NoView,
+    /// The words name no script, or in a word with others.
+    #[error(
+        "no word is a script, as in shell lines and after `-c` and `-m`; name the interpreter and the script as words of the command"
+    )]
+    NoScript,
+    /// Neither Python nor Node.js runs the script.
+    #[error("`{}` is neither Python nor Node.js; run the script by one of them", .0.display())]
+    Other(PathBuf),
+    /// An option has the interpreter load something, or may.
+    #[error("the option `{}` may have the interpreter load something; leave it out", .0.display())]
+    Option(OsString),
+    /// The profile lets none wait.
+    #[error("the profile has `warm = 0`; set `warm = 1` in it")]
+    Profile,
+    /// `env` may find another interpreter.
+    #[error("`env` may find another `{}`; name the interpreter by its path", .0.display())]
+    Searched(OsString),
+    /// Root's script is run where it lies.
+    #[error("`{}` is run where it lies, and the profile has no view; set `view = \"own\"` in it", .0.display())]
+    Stays(PathBuf),
+    /// A variable is not UTF-8, which Node.js requires.
+    #[error("the variable `{}` is not UTF-8; set it to text", .0.display())]
+    Text(OsString),
+    /// A variable has the interpreter load something, or may.
+    #[error("the variable `{}` may have the interpreter load something; take it from the profile", .0.display())]
+    Variable(OsString),
+}
+
+/// What decides whether an interpreter waits for the runs of a command.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'a> {
+    /// The variables of a run.
+    pub environment: &'a BTreeMap<OsString, OsString>,
+    /// Whether a hook has a uid of its own, and so copies of its scripts.
+    pub has_own_uid: bool,
+    /// Whether the run has a view of its own.
+    pub has_view: bool,
+    /// Whether paths of a workspace are kept, or hidden.
+    pub keeps: bool,
+    /// The program.
+    pub program: &'a Program,
+    /// How many the profile has wait.
+    pub warm: u32,
+}
+
+impl Wanted<'_> {
+    /// Returns the interpreter that waits for the command's runs, as long as memory and descriptors suffice.
+    ///
+    /// # Errors
+    ///
+    /// Returns why none does.
+    pub fn waiter(self) -> Result<Waiter, NeverWaits> {
+        let Self {
+            environment,
+            has_own_uid,
+            has_view,
+            keeps,
+            program,
+            warm,
+        } = self;
+        if warm == 0 {
+            return Err(NeverWaits::Profile);
+        }
+        // Mounts are made when the run begins, in a namespace that only a view has.
+        if keeps && !has_view {
+            return Err(NeverWaits::NoView);
+        }
+        let words = program.words_before_script().ok_or(NeverWaits::NoScript)?;
+        let interpreter = Interpreter::of(words, environment)?;
+        interpreter.is_roots(program, environment)?;
+        let mut scripts = program.scripts.iter();
+        match scripts.find(|script| !has_view && stays(script, has_own_uid)) {
+            Some(script) => return Err(NeverWaits::Stays(script.path.clone())),
+            None => {}
+        }
+        let mut variables = environment.iter();
+        match variables.find(|(_, value)| value.to_str().is_none()) {
+            Some((name, _)) if interpreter.waiter == Waiter::Node => {
+                Err(NeverWaits::Text(name.clone()))
+            }
+            Some(_) | None => Ok(interpreter.waiter),
+        }
+    }
+}
+
 /// An interpreter of a command's script that loads nothing of the hook's before it waits.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Interpreter<'a> {
+struct Interpreter<'a> {
     /// The word by which `env` searches for it.
     searched: Option<&'a OsStr>,
-    pub(super) waiter: Waiter,
+    waiter: Waiter,
 }
 
 impl<'a> Interpreter<'a> {
-    /// Returns the interpreter that the words before a command's script name; `None` where it cannot wait, or an option or a
-    /// variable has it load something before the script.
-    pub(super) fn of(words: &'a [OsString], environment: &Environment) -> Option<Self> {
-        let (first, mut rest) = words.split_first()?;
+    /// Returns the interpreter that the words before a command's script name.
+    ///
+    /// # Errors
+    ///
+    /// Returns why it cannot wait: also where an option or a variable has it load something before the script.
+    fn of(words: &'a [OsString], environment: &Environment) -> Result<Self, NeverWaits> {
+        let (first, mut rest) = words.split_first().ok_or(NeverWaits::NoScript)?;
         let mut searched = None;
-        if Path::new(first).file_name()? == "env" {
+        if Path::new(first)
+            .file_name()
+            .is_some_and(|name| name == "env")
+        {
             rest = rest.strip_prefix(&[OsString::from("-S")]).unwrap_or(rest);
-            let (name, options) = rest.split_first()?;
+            let (name, options) = rest.split_first().ok_or(NeverWaits::NoScript)?;
             (searched, rest) = (Some(&**name), options);
         }
-        let waiter = kind(Path::new(searched.unwrap_or(first)))?;
-        let loads_nothing = rest.iter().all(|option| match waiter {
-            Waiter::Node => NODE_OPTIONS.iter().any(|known| option == known),
-            Waiter::Python => is_letters(option),
+        let named = Path::new(searched.unwrap_or(first));
+        let waiter = kind(named).ok_or_else(|| NeverWaits::Other(named.to_owned()))?;
+        let loading = rest.iter().find(|option| match waiter {
+            Waiter::Node => !NODE_OPTIONS.iter().any(|known| *option == known),
+            Waiter::Python => !is_letters(option),
         });
-        let mut variables = environment.keys();
-        (loads_nothing && !variables.any(|name| loads(name))).then_some(Self { searched, waiter })
+        if let Some(option) = loading {
+            return Err(NeverWaits::Option(option.clone()));
+        }
+        match environment.keys().find(|name| loads(name)) {
+            Some(name) => Err(NeverWaits::Variable(name.clone())),
+            None => Ok(Self { searched, waiter }),
+        }
     }
 
-    /// Returns whether root alone can change what is executed before the script: a file that only has an interpreter's name
-    /// could do anything.
-    pub(super) fn is_roots(self, program: &Program, environment: &Environment) -> bool {
-        let executable = only_roots(program.executable_path(), &program.executable);
-        let is_roots = executable.is_some_and(|it| match self.waiter {
-            Waiter::Node => true,
-            Waiter::Python => is_library_roots(&it),
-        });
-        if !is_roots {
-            return false;
+    /// Checks that root alone can change what is executed before the script: a file that only has an interpreter's name could do
+    /// anything.
+    fn is_roots(self, program: &Program, environment: &Environment) -> Result<(), NeverWaits> {
+        let named = program.executable_path();
+        let executable = only_roots(named, &program.executable);
+        let executable = executable.ok_or_else(|| NeverWaits::Changeable(named.to_owned()))?;
+        if self.waiter == Waiter::Python {
+            is_library_roots(&executable)?;
         }
         let Some(searched) = self.searched else {
-            return true;
+            return Ok(());
         };
         let path = environment.get(OsStr::new("PATH"));
         let directories = path.into_iter().flat_map(std::env::split_paths);
@@ -85,21 +196,29 @@ impl<'a> Interpreter<'a> {
             .filter(|it| it.join(searched).exists())
             .peekable();
         let is_found = found.peek().is_some();
-        is_found
+        let is_roots = is_found
             && found.all(|directory| {
                 let named = directory.join(searched);
                 roots_alone(&directory).is_some() && roots_alone(&named).is_some()
-            })
+            });
+        match is_roots {
+            true => Ok(()),
+            false => Err(NeverWaits::Searched(searched.to_owned())),
+        }
     }
 }
 
-/// Returns whether root alone can change the standard library beside a Python, which loads nothing from elsewhere before it waits.
-fn is_library_roots(executable: &Path) -> bool {
-    let prefix = executable.parent().and_then(Path::parent);
-    let library = prefix.map(|prefix| prefix.join("lib"));
-    let Some(entries) = library.and_then(|library| library.read_dir().ok()) else {
-        return false;
-    };
+/// Returns the directory in which the standard library beside a Python lies.
+pub(crate) fn libraries(executable: &Path) -> Option<PathBuf> {
+    let prefix = executable.parent().and_then(Path::parent)?;
+    Some(prefix.join("lib"))
+}
+
+/// Checks that root alone can change the standard library beside a Python, which loads nothing from elsewhere before it waits.
+fn is_library_roots(executable: &Path) -> Result<(), NeverWaits> {
+    let changeable = || NeverWaits::Changeable(executable.to_owned());
+    let library = libraries(executable).ok_or_else(changeable)?;
+    let entries = library.read_dir().map_err(|_| changeable())?;
     let names = entries.flatten().map(|entry| entry.path());
     let is_library = |path: &Path| {
         let name = path.file_name().unwrap_or_default();
@@ -109,7 +228,10 @@ fn is_library_roots(executable: &Path) -> bool {
         .filter(|path| is_library(path))
         .flat_map(|path| [path.join("lib-dynload"), path])
         .filter(|path| path.exists());
-    libraries.all(|path| roots_alone(&path).is_some())
+    match libraries.find(|path| roots_alone(path).is_none()) {
+        Some(path) => Err(NeverWaits::Changeable(path)),
+        None => Ok(()),
+    }
 }
 
 /// Returns the kind of an interpreter, by its file's name.
@@ -143,7 +265,8 @@ mod tests {
     fn waiter(words: &[&str], variables: &[&str]) -> Option<Waiter> {
         let words: Vec<_> = words.iter().map(OsString::from).collect();
         let variables = variables.iter().map(|name| (name.into(), "x".into()));
-        Interpreter::of(&words, &variables.collect()).map(|it| it.waiter)
+        let interpreter = Interpreter::of(&words, &variables.collect());
+        interpreter.ok().map(|it| it.waiter)
     }
 
     #[test]

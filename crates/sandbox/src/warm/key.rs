@@ -5,16 +5,23 @@ use std::{
     ffi::OsString,
     os::fd::AsFd,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
-use nix::{errno::Errno, sys::stat::fstat};
+use nix::{
+    errno::Errno,
+    sys::stat::{fstat, stat},
+};
 
-use hookjail_base::model::{Peer, ProfileName};
+use hookjail_base::{
+    model::{Peer, ProfileName},
+    util::listing::change_time,
+};
 use hookjail_policy::{
     Limits, Metadata, Network, Spawn, environment::matters_at_start, rights::Rights,
 };
 
-use super::{Waiter, interpreter::Interpreter};
+use super::Waiter;
 use crate::{BackendName, HookTask, run::child_spec::has_view};
 
 /// All that a process is given when it starts. What it is given with its run is no part of it: scripts, stdin, and the variables
@@ -36,19 +43,25 @@ pub(crate) struct Key {
     /// The session and the workspace whose files a view shows.
     state: Option<(String, Option<PathBuf>)>,
     umask: u32,
+    /// The files by which a virtual environment names its Python: beside the interpreter's name, and above it.
+    virtual_environment: [Option<(Inode, Duration)>; 2],
     working_dir: Option<(PathBuf, Inode)>,
 }
 
 type Inode = (libc::dev_t, libc::ino_t);
 
 impl Key {
-    /// Returns the key of a hook; `None` where nothing can wait for it.
-    pub(crate) fn of(task: HookTask<'_>) -> Option<Self> {
+    /// Returns the key of a hook with these variables, for which an interpreter waits; `None` where it cannot be examined.
+    pub(crate) fn of(
+        task: HookTask<'_>,
+        mut environment: BTreeMap<OsString, OsString>,
+        waiter: Waiter,
+    ) -> Option<Self> {
         let HookTask {
             caller,
             cancel: _,
             deadline: _,
-            environment,
+            environment: _,
             opened,
             policy,
             prepared,
@@ -57,20 +70,6 @@ impl Key {
             stdin: _,
             workspace,
         } = task;
-        let has_view = has_view(task);
-        // Mounts are made when the run begins, in a namespace that only a view has.
-        if opened.kept.is_some() && !has_view {
-            return None;
-        }
-        let mut environment = environment.with_scratch(Path::new(""));
-        let words = program.words_before_script();
-        let interpreter = words.and_then(|words| Interpreter::of(words, &environment));
-        let interpreter = interpreter.filter(|it| it.is_roots(program, &environment));
-        let waiter = interpreter?.waiter;
-        // Node.js reads text alone.
-        if waiter == Waiter::Node && environment.values().any(|it| it.to_str().is_none()) {
-            return None;
-        }
         environment.retain(|name, _| matters_at_start(name));
         let grants = opened.grants.iter();
         let grants = grants.map(|it| Ok((it.path.clone(), it.rights, inode(&it.target)?)));
@@ -101,8 +100,9 @@ impl Key {
             network: policy.network,
             profile: (policy.line.to_vec(), policy.digest.clone()),
             spawn: policy.spawn,
-            state: has_view.then(|| (session.to_owned(), workspace.map(Path::to_owned))),
+            state: has_view(task).then(|| (session.to_owned(), workspace.map(Path::to_owned))),
             umask: policy.umask,
+            virtual_environment: virtual_environment(program.executable_path()),
             working_dir: working_dir.transpose().ok()?,
         })
     }
@@ -142,9 +142,19 @@ impl Key {
             spawn: Spawn::Threads,
             state: None,
             umask: 0o077,
+            virtual_environment: [None; 2],
             working_dir: None,
         }
     }
+}
+
+/// Returns the state of the files in which Python looks for its virtual environment.
+fn virtual_environment(executable: &Path) -> [Option<(Inode, Duration)>; 2] {
+    let mut above = executable.ancestors().skip(1);
+    [above.next(), above.next()].map(|directory| {
+        let found = stat(&directory?.join("pyvenv.cfg")).ok()?;
+        Some(((found.st_dev, found.st_ino), change_time(&found)))
+    })
 }
 
 fn inode(file: impl AsFd) -> Result<Inode, Errno> {

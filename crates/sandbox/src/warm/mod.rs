@@ -29,6 +29,8 @@ use nix::sys::resource::{Resource, getrlimit};
 use tokio_util::sync::CancellationToken;
 
 use self::commands::Commands;
+pub(crate) use self::interpreter::libraries;
+pub use self::interpreter::{NeverWaits, Wanted};
 pub(crate) use self::key::Key;
 #[cfg(target_os = "linux")]
 pub(crate) use self::python_modules::shadows;
@@ -75,7 +77,7 @@ pub(crate) fn write_waiters(directory: &Path) -> io::Result<()> {
 
 /// What waits for a run.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Waiter {
+pub enum Waiter {
     /// Node.js, loaded.
     Node,
     /// Python, loaded.
@@ -83,8 +85,22 @@ pub(crate) enum Waiter {
 }
 
 impl Waiter {
-    /// Sets the variables by which an interpreter reads the file that makes it wait, and what that file loads ahead.
-    pub(crate) fn wait(self, environment: &mut Vec<CString>, directory: &Path, script: &[u8]) {
+    /// Returns the interpreter's name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Node => "Node.js",
+            Self::Python => "Python",
+        }
+    }
+
+    /// Sets the variables by which an interpreter reads the file that makes it wait, what that file loads ahead, and the directory
+    /// of libraries that root alone can change.
+    pub(crate) fn wait(
+        self,
+        environment: &mut Vec<CString>,
+        directory: &Path,
+        (script, libraries): (&[u8], &Path),
+    ) {
         let line = match self {
             Self::Node => {
                 let file = directory.join("wait.cjs").display().to_string();
@@ -94,6 +110,8 @@ impl Waiter {
             Self::Python => {
                 let names = python_modules::imported(script).join(" ");
                 environment.extend(CString::new(format!("HOOKJAIL_WARM={names}")));
+                let examined = libraries.as_os_str().as_bytes();
+                environment.extend(CString::new([b"HOOKJAIL_EXAMINED=", examined].concat()));
                 format!("PYTHONPATH={}", directory.display())
             }
         };
@@ -123,6 +141,8 @@ pub(crate) fn input(working_dir: Option<&Path>, variables: &[CString]) -> Vec<u8
 pub(crate) struct Waiting {
     /// The pipe of its notices.
     pub(crate) notices: Option<Box<Notices>>,
+    /// The time from its start until it waited.
+    pub(crate) loaded_in: Duration,
     /// Where its scripts are to be put.
     pub(crate) places: Vec<ScriptPlace>,
     pub(crate) released: Released,
@@ -140,6 +160,8 @@ pub struct WaitingLevels {
     pub processes: usize,
     /// The runs that began in one since the daemon's start.
     pub runs: u64,
+    /// The time that those runs' interpreters took to start, before the runs.
+    pub saved: Duration,
 }
 
 /// The warm interpreters.
@@ -150,6 +172,8 @@ pub(crate) struct Warm {
     discarded: AtomicU64,
     /// The runs that began in one.
     runs: AtomicU64,
+    /// The time that their starts took, µs.
+    saved: AtomicU64,
     want: Mutex<Want>,
 }
 
@@ -173,6 +197,7 @@ impl Warm {
             commands: Mutex::new(Commands::new()),
             discarded: AtomicU64::new(0),
             runs: AtomicU64::new(0),
+            saved: AtomicU64::new(0),
             want: Mutex::new(Want {
                 kills: memory::kills(),
                 ..Want::default()
@@ -185,9 +210,11 @@ impl Warm {
         self.lock().take(key)
     }
 
-    /// Counts a run that began in what waited.
-    pub(crate) fn count_run(&self) {
+    /// Counts a run that began in what waited, and the time that its start took.
+    pub(crate) fn count_run(&self, loaded_in: Duration) {
+        let saved = u64::try_from(loaded_in.as_micros()).unwrap_or(u64::MAX);
         self.runs.fetch_add(1, Relaxed);
+        self.saved.fetch_add(saved, Relaxed);
     }
 
     /// Kills what waited, and counts that no run began in it.
@@ -196,12 +223,13 @@ impl Warm {
         self.discarded.fetch_add(discarded as u64, Relaxed);
     }
 
-    /// Returns how many wait, how many runs began in one, and how many were thrown away.
+    /// Returns how many wait, how many runs began in one and what that saved, and how many were thrown away.
     pub(crate) fn levels(&self) -> WaitingLevels {
         WaitingLevels {
             discarded: self.discarded.load(Relaxed),
             processes: self.lock().waiting(),
             runs: self.runs.load(Relaxed),
+            saved: Duration::from_micros(self.saved.load(Relaxed)),
         }
     }
 
@@ -367,13 +395,19 @@ mod tests {
     fn an_interpreter_reads_the_file_that_makes_it_wait() {
         let set = |waiter: Waiter| {
             let mut environment = vec![CString::new("A=b").unwrap()];
-            waiter.wait(&mut environment, Path::new("/run/a \"b\""), b"import json");
+            let script = (&b"import json"[..], Path::new("/usr/lib"));
+            waiter.wait(&mut environment, Path::new("/run/a \"b\""), script);
             let text = environment
                 .iter()
                 .map(|line| line.to_str().unwrap().to_owned());
             text.collect::<Vec<_>>()
         };
-        let python = ["A=b", "HOOKJAIL_WARM=json", "PYTHONPATH=/run/a \"b\""];
+        let python = [
+            "A=b",
+            "HOOKJAIL_WARM=json",
+            "HOOKJAIL_EXAMINED=/usr/lib",
+            "PYTHONPATH=/run/a \"b\"",
+        ];
         assert_eq!(set(Waiter::Python), python);
         let node = "NODE_OPTIONS=--require \"/run/a \\\"b\\\"/wait.cjs\"";
         assert_eq!(set(Waiter::Node), ["A=b", node]);

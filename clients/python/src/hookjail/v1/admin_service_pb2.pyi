@@ -108,7 +108,7 @@ class StatusRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class StatusResponse(_message.Message):
-    __slots__ = ("serving", "summary", "version", "pid", "uptime", "socket", "admin_socket", "metrics", "backends", "profiles", "running", "queued", "questions", "journal", "configuration", "network", "traces")
+    __slots__ = ("serving", "summary", "version", "pid", "uptime", "socket", "admin_socket", "metrics", "backends", "profiles", "running", "queued", "questions", "journal", "configuration", "network", "traces", "waiting")
     SERVING_FIELD_NUMBER: _ClassVar[int]
     SUMMARY_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -126,6 +126,7 @@ class StatusResponse(_message.Message):
     CONFIGURATION_FIELD_NUMBER: _ClassVar[int]
     NETWORK_FIELD_NUMBER: _ClassVar[int]
     TRACES_FIELD_NUMBER: _ClassVar[int]
+    WAITING_FIELD_NUMBER: _ClassVar[int]
     serving: bool
     summary: str
     version: str
@@ -143,7 +144,20 @@ class StatusResponse(_message.Message):
     configuration: ConfigurationStatus
     network: NetworkStatus
     traces: TracesStatus
-    def __init__(self, serving: bool = ..., summary: _Optional[str] = ..., version: _Optional[str] = ..., pid: _Optional[int] = ..., uptime: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., socket: _Optional[str] = ..., admin_socket: _Optional[str] = ..., metrics: _Optional[str] = ..., backends: _Optional[_Iterable[_Union[_sandbox_service_pb2.BackendStatus, _Mapping]]] = ..., profiles: _Optional[_Iterable[_Union[ProfileConfirmation, _Mapping]]] = ..., running: _Optional[int] = ..., queued: _Optional[int] = ..., questions: _Optional[int] = ..., journal: _Optional[_Union[JournalStatus, _Mapping]] = ..., configuration: _Optional[_Union[ConfigurationStatus, _Mapping]] = ..., network: _Optional[_Union[NetworkStatus, _Mapping]] = ..., traces: _Optional[_Union[TracesStatus, _Mapping]] = ...) -> None: ...
+    waiting: WaitingStatus
+    def __init__(self, serving: bool = ..., summary: _Optional[str] = ..., version: _Optional[str] = ..., pid: _Optional[int] = ..., uptime: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., socket: _Optional[str] = ..., admin_socket: _Optional[str] = ..., metrics: _Optional[str] = ..., backends: _Optional[_Iterable[_Union[_sandbox_service_pb2.BackendStatus, _Mapping]]] = ..., profiles: _Optional[_Iterable[_Union[ProfileConfirmation, _Mapping]]] = ..., running: _Optional[int] = ..., queued: _Optional[int] = ..., questions: _Optional[int] = ..., journal: _Optional[_Union[JournalStatus, _Mapping]] = ..., configuration: _Optional[_Union[ConfigurationStatus, _Mapping]] = ..., network: _Optional[_Union[NetworkStatus, _Mapping]] = ..., traces: _Optional[_Union[TracesStatus, _Mapping]] = ..., waiting: _Optional[_Union[WaitingStatus, _Mapping]] = ...) -> None: ...
+
+class WaitingStatus(_message.Message):
+    __slots__ = ("processes", "runs", "saved", "discarded")
+    PROCESSES_FIELD_NUMBER: _ClassVar[int]
+    RUNS_FIELD_NUMBER: _ClassVar[int]
+    SAVED_FIELD_NUMBER: _ClassVar[int]
+    DISCARDED_FIELD_NUMBER: _ClassVar[int]
+    processes: int
+    runs: int
+    saved: _duration_pb2.Duration
+    discarded: int
+    def __init__(self, processes: _Optional[int] = ..., runs: _Optional[int] = ..., saved: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., discarded: _Optional[int] = ...) -> None: ...
 
 class ProfileConfirmation(_message.Message):
     __slots__ = ("name", "confirmed")

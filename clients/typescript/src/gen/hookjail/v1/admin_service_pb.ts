@@ -16,7 +16,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file hookjail/v1/admin_service.proto.
  */
 export const file_hookjail_v1_admin_service: GenFile = /*@__PURE__*/
-  fileDesc("Ch9ob29ramFpbC92MS9hZG1pbl9zZXJ2aWNlLnByb3RvEgtob29ramFpbC52MSIPCg1SZWxvYWRSZXF1ZXN0IkYKDlJlbG9hZFJlc3BvbnNlEhAKCHByb2ZpbGVzGAEgAygJEhMKC3VuY29uZmlybWVkGAIgAygJEg0KBWhvb2tzGAMgASgNIjkKDERyYWluUmVxdWVzdBIpCgZ3aXRoaW4YASABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24iIAoNRHJhaW5SZXNwb25zZRIPCgdydW5uaW5nGAEgASgNIhEKD0xpc3RSdW5zUmVxdWVzdCI4ChBMaXN0UnVuc1Jlc3BvbnNlEiQKBHJ1bnMYASADKAsyFi5ob29ramFpbC52MS5SdW5Jbldvcmsi0AIKCVJ1bkluV29yaxIOCgZydW5faWQYASABKAkSJAoFc3RhdGUYAiABKA4yFS5ob29ramFpbC52MS5SdW5TdGF0ZRImCgNhZ2UYAyABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SJwoEbGVmdBgEIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIPCgdwcm9maWxlGAUgASgJEhAKCGNvbnRyYWN0GAYgASgJEg0KBXBvaW50GAcgASgJEhUKCHBlZXJfdWlkGAggASgNSACIAQESFQoIcGVlcl9waWQYCSABKAVIAYgBARIMCgRob29rGAogASgJEgwKBGFyZ3YYCyADKAkSEgoKcmVxdWVzdF9pZBgMIAEoCRISCgpzZXNzaW9uX2lkGA0gASgJQgsKCV9wZWVyX3VpZEILCglfcGVlcl9waWQiIAoOS2lsbFJ1blJlcXVlc3QSDgoGcnVuX2lkGAEgASgJIkMKD0tpbGxSdW5SZXNwb25zZRIjCgNydW4YASABKAsyFi5ob29ramFpbC52MS5SdW5JbldvcmsSCwoDZW5kGAIgASgJIg8KDVN0YXR1c1JlcXVlc3QihgQKDlN0YXR1c1Jlc3BvbnNlEg8KB3NlcnZpbmcYASABKAgSDwoHc3VtbWFyeRgCIAEoCRIPCgd2ZXJzaW9uGAMgASgJEgsKA3BpZBgEIAEoDRIpCgZ1cHRpbWUYBSABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SDgoGc29ja2V0GAYgASgJEhQKDGFkbWluX3NvY2tldBgHIAEoCRIPCgdtZXRyaWNzGAggASgJEiwKCGJhY2tlbmRzGAkgAygLMhouaG9va2phaWwudjEuQmFja2VuZFN0YXR1cxIyCghwcm9maWxlcxgKIAMoCzIgLmhvb2tqYWlsLnYxLlByb2ZpbGVDb25maXJtYXRpb24SDwoHcnVubmluZxgLIAEoDRIOCgZxdWV1ZWQYDCABKA0SEQoJcXVlc3Rpb25zGA0gASgNEisKB2pvdXJuYWwYDiABKAsyGi5ob29ramFpbC52MS5Kb3VybmFsU3RhdHVzEjcKDWNvbmZpZ3VyYXRpb24YDyABKAsyIC5ob29ramFpbC52MS5Db25maWd1cmF0aW9uU3RhdHVzEisKB25ldHdvcmsYECABKAsyGi5ob29ramFpbC52MS5OZXR3b3JrU3RhdHVzEikKBnRyYWNlcxgRIAEoCzIZLmhvb2tqYWlsLnYxLlRyYWNlc1N0YXR1cyI2ChNQcm9maWxlQ29uZmlybWF0aW9uEgwKBG5hbWUYASABKAkSEQoJY29uZmlybWVkGAIgASgIIogBCg1Kb3VybmFsU3RhdHVzEhEKCWRpcmVjdG9yeRgBIAEoCRIPCgdyZWNvcmRzGAIgASgEEhAKCGZhaWx1cmVzGAMgASgEEjAKDGxhc3RfZmFpbHVyZRgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDwoHcHJvYmxlbRgFIAEoCSJuCg1OZXR3b3JrU3RhdHVzEg8KB2FkZHJlc3MYASABKAkSDwoHY2xpZW50cxgCIAEoDRINCgV1c2VycxgDIAEoDRIaCg1wbGFpbnRleHRfdWlkGAQgASgNSACIAQFCEAoOX3BsYWludGV4dF91aWQicwoMVHJhY2VzU3RhdHVzEhAKCGVuZHBvaW50GAEgASgJEi8KC2xhc3RfZXhwb3J0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIPCgdwcm9ibGVtGAMgASgJEg8KB2Ryb3BwZWQYBCABKAQifwoTQ29uZmlndXJhdGlvblN0YXR1cxIqCgZsb2FkZWQYASABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEisKB3JlZnVzZWQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg8KB3JlZnVzYWwYAyABKAkqgAEKCFJ1blN0YXRlEhkKFVJVTl9TVEFURV9VTlNQRUNJRklFRBAAEhQKEFJVTl9TVEFURV9RVUVVRUQQARIUChBSVU5fU1RBVEVfQVNLSU5HEAISFgoSUlVOX1NUQVRFX1NUQVJUSU5HEAMSFQoRUlVOX1NUQVRFX1JVTk5JTkcQBDLjAgoMQWRtaW5TZXJ2aWNlEkEKBlJlbG9hZBIaLmhvb2tqYWlsLnYxLlJlbG9hZFJlcXVlc3QaGy5ob29ramFpbC52MS5SZWxvYWRSZXNwb25zZRI+CgVEcmFpbhIZLmhvb2tqYWlsLnYxLkRyYWluUmVxdWVzdBoaLmhvb2tqYWlsLnYxLkRyYWluUmVzcG9uc2USRwoITGlzdFJ1bnMSHC5ob29ramFpbC52MS5MaXN0UnVuc1JlcXVlc3QaHS5ob29ramFpbC52MS5MaXN0UnVuc1Jlc3BvbnNlEkQKB0tpbGxSdW4SGy5ob29ramFpbC52MS5LaWxsUnVuUmVxdWVzdBocLmhvb2tqYWlsLnYxLktpbGxSdW5SZXNwb25zZRJBCgZTdGF0dXMSGi5ob29ramFpbC52MS5TdGF0dXNSZXF1ZXN0GhsuaG9va2phaWwudjEuU3RhdHVzUmVzcG9uc2VCNFoyZ2l0aHViLmNvbS9ob29ramFpbC9ob29ramFpbC9jbGllbnRzL2dvL2hvb2tqYWlscGJiBnByb3RvMw", [file_google_protobuf_duration, file_google_protobuf_timestamp, file_hookjail_v1_sandbox_service]);
+  fileDesc("Ch9ob29ramFpbC92MS9hZG1pbl9zZXJ2aWNlLnByb3RvEgtob29ramFpbC52MSIPCg1SZWxvYWRSZXF1ZXN0IkYKDlJlbG9hZFJlc3BvbnNlEhAKCHByb2ZpbGVzGAEgAygJEhMKC3VuY29uZmlybWVkGAIgAygJEg0KBWhvb2tzGAMgASgNIjkKDERyYWluUmVxdWVzdBIpCgZ3aXRoaW4YASABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24iIAoNRHJhaW5SZXNwb25zZRIPCgdydW5uaW5nGAEgASgNIhEKD0xpc3RSdW5zUmVxdWVzdCI4ChBMaXN0UnVuc1Jlc3BvbnNlEiQKBHJ1bnMYASADKAsyFi5ob29ramFpbC52MS5SdW5Jbldvcmsi0AIKCVJ1bkluV29yaxIOCgZydW5faWQYASABKAkSJAoFc3RhdGUYAiABKA4yFS5ob29ramFpbC52MS5SdW5TdGF0ZRImCgNhZ2UYAyABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SJwoEbGVmdBgEIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIPCgdwcm9maWxlGAUgASgJEhAKCGNvbnRyYWN0GAYgASgJEg0KBXBvaW50GAcgASgJEhUKCHBlZXJfdWlkGAggASgNSACIAQESFQoIcGVlcl9waWQYCSABKAVIAYgBARIMCgRob29rGAogASgJEgwKBGFyZ3YYCyADKAkSEgoKcmVxdWVzdF9pZBgMIAEoCRISCgpzZXNzaW9uX2lkGA0gASgJQgsKCV9wZWVyX3VpZEILCglfcGVlcl9waWQiIAoOS2lsbFJ1blJlcXVlc3QSDgoGcnVuX2lkGAEgASgJIkMKD0tpbGxSdW5SZXNwb25zZRIjCgNydW4YASABKAsyFi5ob29ramFpbC52MS5SdW5JbldvcmsSCwoDZW5kGAIgASgJIg8KDVN0YXR1c1JlcXVlc3QiswQKDlN0YXR1c1Jlc3BvbnNlEg8KB3NlcnZpbmcYASABKAgSDwoHc3VtbWFyeRgCIAEoCRIPCgd2ZXJzaW9uGAMgASgJEgsKA3BpZBgEIAEoDRIpCgZ1cHRpbWUYBSABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SDgoGc29ja2V0GAYgASgJEhQKDGFkbWluX3NvY2tldBgHIAEoCRIPCgdtZXRyaWNzGAggASgJEiwKCGJhY2tlbmRzGAkgAygLMhouaG9va2phaWwudjEuQmFja2VuZFN0YXR1cxIyCghwcm9maWxlcxgKIAMoCzIgLmhvb2tqYWlsLnYxLlByb2ZpbGVDb25maXJtYXRpb24SDwoHcnVubmluZxgLIAEoDRIOCgZxdWV1ZWQYDCABKA0SEQoJcXVlc3Rpb25zGA0gASgNEisKB2pvdXJuYWwYDiABKAsyGi5ob29ramFpbC52MS5Kb3VybmFsU3RhdHVzEjcKDWNvbmZpZ3VyYXRpb24YDyABKAsyIC5ob29ramFpbC52MS5Db25maWd1cmF0aW9uU3RhdHVzEisKB25ldHdvcmsYECABKAsyGi5ob29ramFpbC52MS5OZXR3b3JrU3RhdHVzEikKBnRyYWNlcxgRIAEoCzIZLmhvb2tqYWlsLnYxLlRyYWNlc1N0YXR1cxIrCgd3YWl0aW5nGBIgASgLMhouaG9va2phaWwudjEuV2FpdGluZ1N0YXR1cyJtCg1XYWl0aW5nU3RhdHVzEhEKCXByb2Nlc3NlcxgBIAEoDRIMCgRydW5zGAIgASgEEigKBXNhdmVkGAMgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEhEKCWRpc2NhcmRlZBgEIAEoBCI2ChNQcm9maWxlQ29uZmlybWF0aW9uEgwKBG5hbWUYASABKAkSEQoJY29uZmlybWVkGAIgASgIIogBCg1Kb3VybmFsU3RhdHVzEhEKCWRpcmVjdG9yeRgBIAEoCRIPCgdyZWNvcmRzGAIgASgEEhAKCGZhaWx1cmVzGAMgASgEEjAKDGxhc3RfZmFpbHVyZRgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDwoHcHJvYmxlbRgFIAEoCSJuCg1OZXR3b3JrU3RhdHVzEg8KB2FkZHJlc3MYASABKAkSDwoHY2xpZW50cxgCIAEoDRINCgV1c2VycxgDIAEoDRIaCg1wbGFpbnRleHRfdWlkGAQgASgNSACIAQFCEAoOX3BsYWludGV4dF91aWQicwoMVHJhY2VzU3RhdHVzEhAKCGVuZHBvaW50GAEgASgJEi8KC2xhc3RfZXhwb3J0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIPCgdwcm9ibGVtGAMgASgJEg8KB2Ryb3BwZWQYBCABKAQifwoTQ29uZmlndXJhdGlvblN0YXR1cxIqCgZsb2FkZWQYASABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEisKB3JlZnVzZWQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg8KB3JlZnVzYWwYAyABKAkqgAEKCFJ1blN0YXRlEhkKFVJVTl9TVEFURV9VTlNQRUNJRklFRBAAEhQKEFJVTl9TVEFURV9RVUVVRUQQARIUChBSVU5fU1RBVEVfQVNLSU5HEAISFgoSUlVOX1NUQVRFX1NUQVJUSU5HEAMSFQoRUlVOX1NUQVRFX1JVTk5JTkcQBDLjAgoMQWRtaW5TZXJ2aWNlEkEKBlJlbG9hZBIaLmhvb2tqYWlsLnYxLlJlbG9hZFJlcXVlc3QaGy5ob29ramFpbC52MS5SZWxvYWRSZXNwb25zZRI+CgVEcmFpbhIZLmhvb2tqYWlsLnYxLkRyYWluUmVxdWVzdBoaLmhvb2tqYWlsLnYxLkRyYWluUmVzcG9uc2USRwoITGlzdFJ1bnMSHC5ob29ramFpbC52MS5MaXN0UnVuc1JlcXVlc3QaHS5ob29ramFpbC52MS5MaXN0UnVuc1Jlc3BvbnNlEkQKB0tpbGxSdW4SGy5ob29ramFpbC52MS5LaWxsUnVuUmVxdWVzdBocLmhvb2tqYWlsLnYxLktpbGxSdW5SZXNwb25zZRJBCgZTdGF0dXMSGi5ob29ramFpbC52MS5TdGF0dXNSZXF1ZXN0GhsuaG9va2phaWwudjEuU3RhdHVzUmVzcG9uc2VCNFoyZ2l0aHViLmNvbS9ob29ramFpbC9ob29ramFpbC9jbGllbnRzL2dvL2hvb2tqYWlscGJiBnByb3RvMw", [file_google_protobuf_duration, file_google_protobuf_timestamp, file_hookjail_v1_sandbox_service]);
 
 /**
  * Asks for a reload.
@@ -440,6 +440,13 @@ export type StatusResponse = Message<"hookjail.v1.StatusResponse"> & {
    * @generated from field: hookjail.v1.TracesStatus traces = 17;
    */
   traces?: TracesStatus | undefined;
+
+  /**
+   * The processes that wait for runs, as profiles with `warm` have them.
+   *
+   * @generated from field: hookjail.v1.WaitingStatus waiting = 18;
+   */
+  waiting?: WaitingStatus | undefined;
 };
 
 /**
@@ -448,6 +455,48 @@ export type StatusResponse = Message<"hookjail.v1.StatusResponse"> & {
  */
 export const StatusResponseSchema: GenMessage<StatusResponse> = /*@__PURE__*/
   messageDesc(file_hookjail_v1_admin_service, 10);
+
+/**
+ * The processes that wait for runs.
+ *
+ * @generated from message hookjail.v1.WaitingStatus
+ */
+export type WaitingStatus = Message<"hookjail.v1.WaitingStatus"> & {
+  /**
+   * Their number.
+   *
+   * @generated from field: uint32 processes = 1;
+   */
+  processes: number;
+
+  /**
+   * The runs that began in one since the daemon's start.
+   *
+   * @generated from field: uint64 runs = 2;
+   */
+  runs: bigint;
+
+  /**
+   * The time that the starts of these took, before the runs.
+   *
+   * @generated from field: google.protobuf.Duration saved = 3;
+   */
+  saved?: Duration | undefined;
+
+  /**
+   * Those that ended unused since the daemon's start.
+   *
+   * @generated from field: uint64 discarded = 4;
+   */
+  discarded: bigint;
+};
+
+/**
+ * Describes the message hookjail.v1.WaitingStatus.
+ * Use `create(WaitingStatusSchema)` to create a new message.
+ */
+export const WaitingStatusSchema: GenMessage<WaitingStatus> = /*@__PURE__*/
+  messageDesc(file_hookjail_v1_admin_service, 11);
 
 /**
  * Whether a profile can be used.
@@ -475,7 +524,7 @@ export type ProfileConfirmation = Message<"hookjail.v1.ProfileConfirmation"> & {
  * Use `create(ProfileConfirmationSchema)` to create a new message.
  */
 export const ProfileConfirmationSchema: GenMessage<ProfileConfirmation> = /*@__PURE__*/
-  messageDesc(file_hookjail_v1_admin_service, 11);
+  messageDesc(file_hookjail_v1_admin_service, 12);
 
 /**
  * The status of the journal.
@@ -524,7 +573,7 @@ export type JournalStatus = Message<"hookjail.v1.JournalStatus"> & {
  * Use `create(JournalStatusSchema)` to create a new message.
  */
 export const JournalStatusSchema: GenMessage<JournalStatus> = /*@__PURE__*/
-  messageDesc(file_hookjail_v1_admin_service, 12);
+  messageDesc(file_hookjail_v1_admin_service, 13);
 
 /**
  * The status of the listener over the network.
@@ -566,7 +615,7 @@ export type NetworkStatus = Message<"hookjail.v1.NetworkStatus"> & {
  * Use `create(NetworkStatusSchema)` to create a new message.
  */
 export const NetworkStatusSchema: GenMessage<NetworkStatus> = /*@__PURE__*/
-  messageDesc(file_hookjail_v1_admin_service, 13);
+  messageDesc(file_hookjail_v1_admin_service, 14);
 
 /**
  * The status of the exporter of traces.
@@ -608,7 +657,7 @@ export type TracesStatus = Message<"hookjail.v1.TracesStatus"> & {
  * Use `create(TracesStatusSchema)` to create a new message.
  */
 export const TracesStatusSchema: GenMessage<TracesStatus> = /*@__PURE__*/
-  messageDesc(file_hookjail_v1_admin_service, 14);
+  messageDesc(file_hookjail_v1_admin_service, 15);
 
 /**
  * The status of the configuration.
@@ -643,7 +692,7 @@ export type ConfigurationStatus = Message<"hookjail.v1.ConfigurationStatus"> & {
  * Use `create(ConfigurationStatusSchema)` to create a new message.
  */
 export const ConfigurationStatusSchema: GenMessage<ConfigurationStatus> = /*@__PURE__*/
-  messageDesc(file_hookjail_v1_admin_service, 15);
+  messageDesc(file_hookjail_v1_admin_service, 16);
 
 /**
  * How far a run in work has come.
