@@ -75,6 +75,7 @@ fn main() -> ExitCode {
     }
 }
 
+mod guards;
 #[path = "../lane/mod.rs"]
 #[expect(dead_code, reason = "shared with other benchmarks, which need more")]
 mod lane;

@@ -12,20 +12,20 @@ use std::{
 use serde_json::json;
 use tokio::runtime::Runtime;
 
-use super::{Case, Connected, Outcome, Raw, interleave, quantile};
+use super::{Case, Connected, Outcome, Raw, guards, interleave, quantile};
 
 /// A way to run a command: its name, and the words before the command's.
-type Way = (&'static str, Vec<String>);
+pub(super) type Way = (&'static str, Vec<String>);
 
 /// Medians of one case as multiples of the raw start.
-struct Row {
-    name: &'static str,
-    profile: &'static str,
-    raw: Duration,
-    ratios: Vec<(&'static str, f64)>,
+pub(super) struct Row {
+    pub(super) name: &'static str,
+    pub(super) profile: &'static str,
+    pub(super) raw: Duration,
+    pub(super) ratios: Vec<(&'static str, f64)>,
 }
 
-/// Measures every case but the smallest, and writes `table.md` and `plot.svg`.
+/// Measures every case but the smallest, and writes `table.md` and `plot.svg`; and of guards `guards-table.md` and `guards-plot.svg`.
 pub(super) fn write(
     client: &Runtime,
     daemon: &Connected,
@@ -64,10 +64,14 @@ pub(super) fn write(
             ratios,
         });
     }
-    let table = table(&rows, &machine());
-    fs::write(to.join("table.md"), &table)?;
-    fs::write(to.join("plot.svg"), plot(&rows))?;
-    print!("{table}");
+    let machine = machine();
+    let guards = guards::measure(iterations)?;
+    for (rows, name) in [(&rows, ""), (&guards, "guards-")] {
+        let table = table(rows, &machine);
+        fs::write(to.join(format!("{name}table.md")), &table)?;
+        fs::write(to.join(format!("{name}plot.svg")), plot(rows))?;
+        println!("{table}");
+    }
     Ok(())
 }
 
@@ -150,7 +154,7 @@ fn ways(daemon: &Connected, case: &Case) -> Outcome<Vec<Way>> {
     Ok(ways)
 }
 
-fn installed(name: &str) -> Option<String> {
+pub(super) fn installed(name: &str) -> Option<String> {
     let path = env::var_os("PATH")?;
     let found: Option<PathBuf> = env::split_paths(&path)
         .map(|directory| directory.join(name))

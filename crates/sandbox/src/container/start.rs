@@ -209,7 +209,7 @@ impl Call<'_> {
         };
         lay(&home, &bundle).map_err(fault)?;
         let order = self.order(task, &bundle).map_err(fault)?;
-        let group = (self.runner).cgroup(&task.policy.limits, inside::TASKS)?;
+        let group = (self.runner).cgroup(task.caller, &task.policy.limits, inside::TASKS)?;
         let command = Command::of(&spec.runtime, &home, &id)?;
         let runtime = self.call(command, task).await?;
         let exit = match runtime.watch() {

@@ -67,7 +67,7 @@ pub(crate) async fn start(
     };
     let until = task.until.clone();
     let group = match filters {
-        Some(_) => runner.cgroup(&task.policy.limits, 0)?,
+        Some(_) => runner.cgroup(task.caller, &task.policy.limits, 0)?,
         // Unconfined runs have no limits.
         None => None,
     };

@@ -82,14 +82,19 @@ impl Runner {
         })
     }
 
-    /// Returns a cgroup with a run's limits, if runs have any. `own_tasks` is how many tasks of hookjail's are in it.
+    /// Returns a cgroup with a run's limits, in that of its caller, if runs have any. `own_tasks` is how many tasks of hookjail's are in it.
     ///
     /// # Errors
     ///
     /// Refuses where it cannot be made or does not take the limits.
     #[cfg(target_os = "linux")]
-    pub(crate) fn cgroup(&self, limits: &Limits, own_tasks: u64) -> Result<Option<Group>, Refusal> {
-        let lease = |cgroups: &Arc<Cgroups>| cgroups.lease(limits, own_tasks);
+    pub(crate) fn cgroup(
+        &self,
+        caller: u32,
+        limits: &Limits,
+        own_tasks: u64,
+    ) -> Result<Option<Group>, Refusal> {
+        let lease = |cgroups: &Arc<Cgroups>| cgroups.lease(caller, limits, own_tasks);
         let leased = self.cgroups.as_ref().map(lease).transpose();
         leased.map_err(|error| {
             Refusal::failed(

@@ -161,12 +161,13 @@ impl Group {
         Ok(self.evidence.iter().cloned().chain([entered]).collect())
     }
 
-    /// Returns its name below the daemon's, and the daemon's.
+    /// Returns its name, with those of its caller's and of the daemon's above it.
     fn name(&self) -> String {
-        let parts = [self.path.parent(), Some(&self.path)];
+        let mut above = self.path.ancestors();
+        let parts = [above.next(), above.next(), above.next()];
         let names = parts.map(|path| path.and_then(Path::file_name).unwrap_or_default());
-        let [parent, own] = names.map(|name| name.display());
-        format!("/{parent}/{own}")
+        let [own, caller, daemon] = names.map(|name| name.display());
+        format!("/{daemon}/{caller}/{own}")
     }
 
     /// Returns whether the kernel killed a process in it at the memory limit.

@@ -1,6 +1,7 @@
 //! Pool of empty cgroups: makes them ahead and removes used ones, on a thread off the path.
 
 use std::{
+    collections::BTreeMap,
     fs::{self, File},
     io,
     path::{Path, PathBuf},
@@ -15,6 +16,7 @@ use std::{
 use nix::{
     fcntl::{Flock, FlockArg},
     sys::statfs::{CGROUP2_SUPER_MAGIC, statfs},
+    unistd::geteuid,
 };
 use uuid::Uuid;
 
@@ -39,7 +41,10 @@ const CPU: &str = "cpu";
 /// Name prefix of daemons' own cgroups.
 const PREFIX: &str = "hookjail-";
 
-/// Largest number of cgroups that are made ahead.
+/// Name prefix of callers' cgroups below that of a daemon.
+const CALLER: &str = "caller-";
+
+/// Largest number of a caller's cgroups that are made ahead.
 const MOST_READY: usize = 32;
 
 /// Interval of the retries of a cgroup's removal while processes in it end, and the time limit.
@@ -65,20 +70,38 @@ pub(super) struct Shared {
     _lock: Flock<File>,
     /// Number of cgroups that were made; the name of the next.
     made: AtomicU64,
-    /// The daemon's cgroup, below which are those of its runs.
+    /// The daemon's cgroup, below which are those of callers, with those of their runs.
     path: PathBuf,
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
+    /// By uid.
+    callers: BTreeMap<u32, Ahead>,
     closed: bool,
-    /// Empty cgroups without limits.
-    ready: Vec<PathBuf>,
     /// Cgroups to be removed.
     used: Vec<PathBuf>,
+}
+
+/// Cgroups that are made ahead for a caller.
+#[derive(Debug, Default)]
+struct Ahead {
+    /// Empty cgroups without limits.
+    ready: Vec<PathBuf>,
     /// Number of cgroups to have ready: twice as many each time that there is none.
     wanted: usize,
+}
+
+impl State {
+    /// Returns a caller that lacks cgroups, with their number.
+    fn lacking(&self) -> Option<(u32, usize)> {
+        let mut missing = self.callers.iter().map(|(uid, ahead)| {
+            let missing = ahead.wanted.saturating_sub(ahead.ready.len());
+            (*uid, missing)
+        });
+        missing.find(|(_, missing)| *missing > 0)
+    }
 }
 
 impl Cgroups {
@@ -126,10 +149,7 @@ impl Cgroups {
             _lock: lock,
             made: AtomicU64::new(0),
             path,
-            state: Mutex::new(State {
-                wanted: 1,
-                ..State::default()
-            }),
+            state: Mutex::default(),
         });
         let serving = Arc::clone(&shared);
         let thread = thread::Builder::new()
@@ -157,15 +177,16 @@ impl Cgroups {
         &self.shared.path
     }
 
-    /// Returns a cgroup with a run's limits. `own_tasks` is how many tasks of hookjail's are in it beside the hook's.
+    /// Returns a cgroup with a run's limits, in that of its caller. `own_tasks` is how many tasks of hookjail's are in it beside the
+    /// hook's.
     ///
     /// # Errors
     ///
     /// Returns the error of making it or of setting a limit.
-    pub(crate) fn lease(&self, limits: &Limits, own_tasks: u64) -> io::Result<Group> {
-        let path = match self.shared.take() {
+    pub(crate) fn lease(&self, caller: u32, limits: &Limits, own_tasks: u64) -> io::Result<Group> {
+        let path = match self.shared.take(caller) {
             Some(path) => path,
-            None => self.shared.create()?,
+            None => self.shared.create(caller)?,
         };
         Group::limited(path, Arc::clone(&self.shared), limits, own_tasks)
     }
@@ -177,7 +198,7 @@ impl Cgroups {
     ///
     /// Returns the error of making the cgroup or the process.
     pub(crate) fn lets_use(&self, limits: &Limits, bytes: usize) -> io::Result<Option<bool>> {
-        let group = self.lease(limits, 0)?;
+        let group = self.lease(geteuid().as_raw(), limits, 0)?;
         let status = sys::use_memory_in(&group.processes()?, bytes)?;
         Ok(match (status, group.ran_out_of_memory()) {
             (WaitStatus::Exited(0), _) => Some(true),
@@ -216,12 +237,13 @@ impl Shared {
         self.has_clone3
     }
 
-    /// Takes a cgroup that was made ahead.
-    fn take(&self) -> Option<PathBuf> {
+    /// Takes a cgroup that was made ahead for a caller.
+    fn take(&self, caller: u32) -> Option<PathBuf> {
         let mut state = self.lock();
-        let taken = state.ready.pop();
+        let ahead = state.callers.entry(caller).or_default();
+        let taken = ahead.ready.pop();
         if taken.is_none() {
-            state.wanted = (state.wanted * 2).clamp(1, MOST_READY);
+            ahead.wanted = (ahead.wanted * 2).clamp(1, MOST_READY);
         }
         drop(state);
         self.changed.notify_one();
@@ -234,10 +256,21 @@ impl Shared {
         self.changed.notify_one();
     }
 
-    /// Makes an empty cgroup.
-    fn create(&self) -> io::Result<PathBuf> {
+    /// Makes an empty cgroup in that of a caller. All callers' have the same weight: they share processors alike, however many hooks
+    /// each runs.
+    fn create(&self, caller: u32) -> io::Result<PathBuf> {
         let number = self.made.fetch_add(1, Ordering::Relaxed);
-        let path = self.path.join(number.to_string());
+        let above = self.path.join(format!("{CALLER}{caller}"));
+        match fs::create_dir(&above) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            Ok(()) | Err(_) => {}
+        }
+        set(
+            &above,
+            "cgroup.subtree_control",
+            &self.controllers.enabling(),
+        )?;
+        let path = above.join(number.to_string());
         fs::create_dir(&path)?;
         // All or none: a hook that continues without one of its processes could give a wrong answer.
         if let Err(error) = set(&path, "memory.oom.group", "1") {
@@ -254,7 +287,7 @@ impl Shared {
         loop {
             let (used, missing, closed) = {
                 let mut state = self.lock();
-                while !state.closed && state.used.is_empty() && state.ready.len() >= state.wanted {
+                while !state.closed && state.used.is_empty() && state.lacking().is_none() {
                     let waited = match removing.is_empty() {
                         true => (self.changed.wait(state)).unwrap_or_else(PoisonError::into_inner),
                         false => {
@@ -266,8 +299,7 @@ impl Shared {
                     state = waited;
                 }
                 let used = std::mem::take(&mut state.used);
-                let missing = state.wanted.saturating_sub(state.ready.len());
-                (used, missing, state.closed)
+                (used, state.lacking(), state.closed)
             };
             let give_up = Instant::now() + limit;
             removing.extend(used.into_iter().map(|path| (path, give_up)));
@@ -275,13 +307,19 @@ impl Shared {
             if closed {
                 break;
             }
+            let Some((caller, missing)) = missing else {
+                continue;
+            };
             for _ in 0..missing {
-                match self.create() {
-                    Ok(path) => self.lock().ready.push(path),
+                let made = self.create(caller);
+                let mut state = self.lock();
+                let ahead = state.callers.entry(caller).or_default();
+                match made {
+                    Ok(path) => ahead.ready.push(path),
                     Err(error) => {
                         // The next run makes its own, or says why it cannot.
                         tracing::warn!(%error, path = %self.path.display(), "no cgroup can be made ahead");
-                        self.lock().wanted = 0;
+                        ahead.wanted = 0;
                         break;
                     }
                 }
