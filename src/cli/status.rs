@@ -105,7 +105,7 @@ fn rows(status: &pb::StatusResponse, here: Result<&Here, &Failure>, troubles: &T
         ("hooks", hooks),
         (
             "interpreters",
-            waiting(&status.waiting.clone().unwrap_or_default()),
+            waiting(&status.waiting.unwrap_or_default()),
         ),
         (
             "journal",

@@ -123,9 +123,8 @@ impl Wanted<'_> {
         let interpreter = Interpreter::of(words, environment)?;
         interpreter.is_roots(program, environment)?;
         let mut scripts = program.scripts.iter();
-        match scripts.find(|script| !has_view && stays(script, has_own_uid)) {
-            Some(script) => return Err(NeverWaits::Stays(script.path.clone())),
-            None => {}
+        if let Some(script) = scripts.find(|script| !has_view && stays(script, has_own_uid)) {
+            return Err(NeverWaits::Stays(script.path.clone()));
         }
         let mut variables = environment.iter();
         match variables.find(|(_, value)| value.to_str().is_none()) {
