@@ -103,10 +103,7 @@ fn rows(status: &pb::StatusResponse, here: Result<&Here, &Failure>, troubles: &T
         ("backends", backends(&status.backends)),
         ("profiles", profiles(&status.profiles)),
         ("hooks", hooks),
-        (
-            "interpreters",
-            waiting(&status.waiting.unwrap_or_default()),
-        ),
+        ("interpreters", waiting(&status.waiting.unwrap_or_default())),
         (
             "journal",
             journal(&status.journal.clone().unwrap_or_default()),

@@ -3,7 +3,7 @@
 use std::{ffi::OsStr, fmt, os::unix::ffi::OsStrExt};
 
 /// A file name, in which one `*` may stand for any letters.
-#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct NamePattern {
     /// The letters after the `*`; `None` = there is no `*`.
     end: Option<String>,

@@ -2,11 +2,13 @@
 
 use std::{io, path::Path};
 
+use nix::unistd::geteuid;
+
 use super::{
     How, Reach,
     operation::{FileKind, Operation, Target},
 };
-use crate::{Files, Keep, located::Located};
+use crate::{Files, Keep, hidden::Searched, located::Located};
 
 /// A path in the workspace that is a mount point, because something there is read-only or hidden.
 #[derive(Clone, Debug)]
@@ -51,7 +53,9 @@ pub(super) fn mounts(files: &Files, workspace: Option<&Path>) -> io::Result<Vec<
             }
         }
     }
-    let hidden = files.hidden_in(workspace).map_err(io::Error::other)?;
+    let searched = (&Searched::default(), geteuid().as_raw());
+    let hidden = files.hidden_in(workspace, searched);
+    let hidden = hidden.map_err(io::Error::other)?;
     for below in &hidden {
         let way = below.ancestors();
         for way in way.filter(|way| !way.as_os_str().is_empty()) {

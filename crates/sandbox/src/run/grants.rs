@@ -36,7 +36,7 @@ use crate::{
     run::{
         floor::Led,
         places::{KnownPlaces, real},
-        read_only::{Kept, Making, NotKept, Spares},
+        read_only::{Kept, Making, NotKept},
         task::WorkingDir,
     },
 };
@@ -86,8 +86,9 @@ impl Opened {
                     let _as_caller = asked.rights();
                     known.floor().homes(asked.peer)
                 };
-                let files = (&policy.files, known.spares());
-                let kept = asked.kept(workspace, files, &homes).await?;
+                let kept = asked
+                    .kept(known, workspace, (&policy.files, &homes))
+                    .await?;
                 let _as_caller = asked.rights();
                 let led = known.floor().led_into(&homes, workspace);
                 let led = led.map_err(|error| {
@@ -176,15 +177,16 @@ impl GrantRequest<'_> {
     /// Finds the paths to keep, as soon as runs that end in the workspace have removed their directories.
     async fn kept(
         &self,
+        known: &KnownPlaces,
         workspace: &Path,
-        (files, spares): (&Files, &Arc<Spares>),
-        homes: &[PathBuf],
+        (files, homes): (&Files, &[PathBuf]),
     ) -> Result<Option<Kept>, Refusal> {
         let making = Making {
             caller: self.peer,
             open: self.open,
             makes: self.creates,
-            spares: Some(spares),
+            searched: Some(known.searched()),
+            spares: Some(known.spares()),
         };
         let until = self.deadline.min(Instant::now() + LOCKED_FOR);
         loop {

@@ -1,4 +1,4 @@
-//! Paths of the system that stay open between runs: every profile grants the same hundreds.
+//! Paths of the system that stay open between runs, as every profile grants the same hundreds, and what is remembered of workspaces.
 //!
 //! A kept descriptor is used again only while its path leads to the same inode. As the inode is held open, its number cannot be
 //! reused. Most paths need no call of their own: a name leads to the same inode while its directory's change time is the same,
@@ -27,6 +27,7 @@ use nix::{
 };
 
 use hookjail_base::util::listing::{Entries, Listings, change_time, is_settled, shows_changes};
+use hookjail_policy::hidden::Searched;
 use hookjail_sys::Links;
 
 use super::{
@@ -44,6 +45,9 @@ pub struct KnownPlaces {
     listings: Listings,
     mounts: MountEvents,
     root: Option<Root>,
+    /// Directories of workspaces.
+    searched: Searched,
+    /// Directories that lie ready in workspaces.
     spares: Arc<Spares>,
 }
 
@@ -124,6 +128,7 @@ impl KnownPlaces {
             listings: Listings::default(),
             mounts: MountEvents::new(),
             root,
+            searched: Searched::default(),
             spares: Arc::default(),
         }
     }
@@ -136,6 +141,11 @@ impl KnownPlaces {
     /// Returns what no grant leads to.
     pub(super) const fn floor(&self) -> &Floor {
         &self.floor
+    }
+
+    /// Returns the directories of workspaces that were searched for what is hidden.
+    pub(super) const fn searched(&self) -> &Searched {
+        &self.searched
     }
 
     /// Returns the directories that lie ready in workspaces.

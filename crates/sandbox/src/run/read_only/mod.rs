@@ -28,7 +28,7 @@ use hookjail_base::{
 };
 use hookjail_policy::{
     Files, Keep, ReadOnly, git_paths,
-    hidden::{RUNS_SHARE, Unsearchable},
+    hidden::{RUNS_SHARE, Searched, Unsearchable},
 };
 use hookjail_sys::{BY_NAME, Links, open_beneath};
 
@@ -73,6 +73,8 @@ pub(crate) struct Making<'a> {
     pub open: &'a [&'a str],
     /// Whether any is made; not in a dry run.
     pub makes: bool,
+    /// Directories that were searched for what is hidden, and need no listing; `None` = all are listed.
+    pub searched: Option<&'a Searched>,
     /// Where those that are made lie ready for the next run; `None` = they are removed at the end of this one.
     pub spares: Option<&'a Arc<Spares>>,
 }
@@ -131,7 +133,7 @@ impl Kept {
     ) -> Result<Option<Self>, NotKept> {
         let mut kept = Self::unchanged(workspace, &files.read_only)?;
         // Before directories are made, which it would look into.
-        kept.hide(files)?;
+        kept.hide(files, making)?;
         let mut list = files.unchanged.iter().chain(more).peekable();
         let made = match making.makes && list.peek().is_some() {
             true => kept.begin(making)?,
@@ -345,8 +347,10 @@ impl Kept {
     }
 
     /// Adds the paths that are hidden, and the directories that lead to them.
-    fn hide(&mut self, files: &Files) -> Result<(), Refusal> {
-        let found = files.hidden_in(&self.workspace);
+    fn hide(&mut self, files: &Files, making: Making<'_>) -> Result<(), Refusal> {
+        let anew = Searched::default();
+        let searched = making.searched.unwrap_or(&anew);
+        let found = files.hidden_in(&self.workspace, (searched, making.caller.uid));
         for below in found.map_err(|why| unsearchable(&self.workspace, &why))? {
             let path = self.workspace.join(&below);
             match find(&self.target, &below) {

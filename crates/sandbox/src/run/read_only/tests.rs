@@ -40,6 +40,7 @@ fn making() -> Making<'static> {
         caller: &CALLER,
         open: &[],
         makes: true,
+        searched: None,
         spares: None,
     }
 }
@@ -425,6 +426,7 @@ fn a_directory_that_its_owners_hooks_can_open_is_not_taken_for_closed() {
             caller: &caller,
             makes,
             open: &[],
+            searched: None,
             spares: None,
         };
         let _as_caller = FileRights::of(uid, gid, &[]);
