@@ -1,6 +1,7 @@
 //! The places of a home that no grant leads to by the name of another.
 
 use std::{
+    collections::BTreeSet,
     ffi::OsStr,
     io,
     os::unix::ffi::OsStrExt,
@@ -108,8 +109,24 @@ impl Floor {
             .collect();
         homes.dedup();
         for home in homes {
+            // Most are missing, which one listing shows. Where the home cannot be listed, each is looked at.
+            let opened = open_directory(AT_FDCWD, &home);
+            let listed = opened
+                .and_then(|opened| self.listings.entries(&opened))
+                .ok();
+            let names = listed.as_ref().map(|listed| {
+                let names = listed.iter().map(|(name, _)| name.to_bytes());
+                names.collect::<BTreeSet<_>>()
+            });
+            let is_there = |below: &Path| {
+                let top = below.iter().next().unwrap_or_default();
+                let mut names = names.iter();
+                names.all(|names| names.contains(top.as_bytes()))
+            };
             for (below, is_secret) in References::kept() {
-                looked.place(&home.join(below), is_secret)?;
+                if is_there(Path::new(below)) {
+                    looked.place(&home.join(below), is_secret)?;
+                }
             }
         }
         Ok(looked.found)
