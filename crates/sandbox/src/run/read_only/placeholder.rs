@@ -144,7 +144,8 @@ impl Placeholders {
             lock,
             made: BTreeMap::new(),
             marks,
-            spares: spares.cloned(),
+            // Those that lie ready are known by their permissions.
+            spares: spares.filter(|_| marks).cloned(),
             workspace: workspace.to_owned(),
         };
         match begun.is_in(tree).map_err(NotBegun::Unshared)? {

@@ -502,6 +502,22 @@ fn directories_lie_ready_for_the_next_run_and_are_removed_at_the_end() {
 }
 
 #[test]
+fn none_lies_ready_where_permissions_do_not_tell_it_from_a_users() {
+    let workspace = tempfile::tempdir().unwrap();
+    let spares = Arc::default();
+    let making = Making {
+        spares: Some(&spares),
+        ..making()
+    };
+    // As of a file system that keeps none.
+    fs::create_dir(workspace.path().join(RUNS_SHARE)).unwrap();
+    let run = Kept::find(workspace.path(), &unchanged(&[".a"]), &[], making).unwrap();
+    assert!(workspace.path().join(".a").exists());
+    drop(run);
+    assert_eq!(fs::read_dir(workspace.path()).unwrap().count(), 0);
+}
+
+#[test]
 fn what_is_put_into_a_directory_that_takes_a_name_stays_there() {
     let workspace = tempfile::tempdir().unwrap();
     let path = |below: &str| workspace.path().join(below);
