@@ -19,7 +19,7 @@ const KEPT_FOR: Duration = Duration::from_secs(10);
 
 /// Workspaces in which directories lie ready. Those that are left are removed when this is dropped.
 #[derive(Debug, Default)]
-pub(crate) struct Spares(Mutex<State>);
+pub(crate) struct Spares(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -37,8 +37,8 @@ struct Waiting {
 
 impl Spares {
     /// Has the directories of a workspace removed after [`KEPT_FOR`], with the rights of a caller.
-    pub(super) fn keep(self: &Arc<Self>, workspace: &Path, caller: &Peer) {
-        let mut state = self.lock();
+    pub(super) fn keep(&self, workspace: &Path, caller: &Peer) {
+        let mut state = lock(&self.0);
         let key = (workspace.to_owned(), caller.uid);
         let waiting = Waiting {
             caller: caller.clone(),
@@ -48,7 +48,7 @@ impl Spares {
         if state.is_served {
             return;
         }
-        let spares = Arc::downgrade(self);
+        let spares = Arc::downgrade(&self.0);
         let thread = thread::Builder::new()
             .name("spares".to_owned())
             .stack_size(256 * 1024);
@@ -60,51 +60,49 @@ impl Spares {
             }
         }
     }
-
-    /// Removes what is due. Returns when more is; `None` where nothing is left.
-    fn remove_due(&self) -> Option<Instant> {
-        let now = Instant::now();
-        let due = {
-            let mut state = self.lock();
-            let due = state
-                .waiting
-                .extract_if(.., |_, waiting| waiting.due <= now);
-            due.collect::<Vec<_>>()
-        };
-        for ((workspace, uid), mut waiting) in due {
-            if clear(&workspace, &waiting.caller) == Cleared::Busy {
-                waiting.due = now + KEPT_FOR;
-                // A run that has ended meanwhile has put it there again.
-                self.lock()
-                    .waiting
-                    .entry((workspace, uid))
-                    .or_insert(waiting);
-            }
-        }
-        let mut state = self.lock();
-        let next = state.waiting.values().map(|waiting| waiting.due).min();
-        state.is_served = next.is_some();
-        next
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // The guarded state is consistent between any two changes.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Drop for Spares {
     fn drop(&mut self) {
-        let state = self.0.get_mut().unwrap_or_else(PoisonError::into_inner);
-        for ((workspace, _), waiting) in std::mem::take(&mut state.waiting) {
+        let waiting = std::mem::take(&mut lock(&self.0).waiting);
+        for ((workspace, _), waiting) in waiting {
             clear(&workspace, &waiting.caller);
         }
     }
 }
 
 /// Removes what is due, until nothing is left.
-fn serve(spares: &Weak<Spares>) {
-    while let Some(next) = spares.upgrade().and_then(|spares| spares.remove_due()) {
+fn serve(spares: &Weak<Mutex<State>>) {
+    while let Some(next) = spares.upgrade().and_then(|state| remove_due(&state)) {
         thread::sleep(next.saturating_duration_since(Instant::now()));
     }
+}
+
+/// Removes what is due. Returns when more is; `None` where nothing is left.
+fn remove_due(state: &Mutex<State>) -> Option<Instant> {
+    let now = Instant::now();
+    let due = {
+        let mut state = lock(state);
+        let due = state
+            .waiting
+            .extract_if(.., |_, waiting| waiting.due <= now);
+        due.collect::<Vec<_>>()
+    };
+    for ((workspace, uid), mut waiting) in due {
+        if clear(&workspace, &waiting.caller) == Cleared::Busy {
+            waiting.due = now + KEPT_FOR;
+            // A run that has ended meanwhile has put it there again.
+            let mut state = lock(state);
+            state.waiting.entry((workspace, uid)).or_insert(waiting);
+        }
+    }
+    let mut state = lock(state);
+    let next = state.waiting.values().map(|waiting| waiting.due).min();
+    state.is_served = next.is_some();
+    next
+}
+
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    // The guarded state is consistent between any two changes.
+    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
