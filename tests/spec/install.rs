@@ -11,6 +11,8 @@ use std::{
     },
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
+    thread,
+    time::{Duration, Instant},
 };
 
 use nix::{
@@ -23,7 +25,7 @@ use tempfile::TempDir;
 use crate::{
     fail_closed::FakeKernel,
     support::{directory, program, thin},
-    witness::{json, processes_that, until},
+    witness::{SOON, json, processes_that, until},
 };
 
 /// Whose home it is where the tests are root's, which has no daemon of its own to start.
@@ -1934,6 +1936,11 @@ fn the_settings_of_all_runtimes_in_one_home_are_changed_once_and_come_back_byte_
     assert_eq!(home.tree(&OWN), installed);
 
     install_all(&home, &settings, &["--uninstall", "--yes"]);
+    // Of the daemon's last run there, for ten seconds.
+    let give_up = Instant::now() + SOON;
+    while home.path("p/.hookjail-run").exists() && Instant::now() < give_up {
+        thread::sleep(Duration::from_millis(50));
+    }
     assert_eq!(home.tree(&OWN), before);
 }
 

@@ -216,6 +216,9 @@ async fn run(
     let (shutdown, hurry) = (CancellationToken::new(), CancellationToken::new());
     end_at_signals([shutdown.clone(), hurry.clone()])?;
     let is_private = parent.is_some();
+    if !is_private {
+        pipeline.sandbox.places().keep_ready();
+    }
     let parent = parent.map(|parent| parent.watch(shutdown.clone()));
     let to_parent = parent.transpose().map_err(DaemonError::Private)?;
     // Before readiness is announced: without a handler, SIGHUP ends the process.

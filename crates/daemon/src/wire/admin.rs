@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use tokio::{sync::Notify, time::timeout};
+use tokio::{sync::Notify, task::spawn_blocking, time::timeout};
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
 
@@ -207,6 +207,12 @@ impl AdminService for Admin {
         let running = self.pipeline.gate.running();
         // Immediately, not when the server polls the shutdown: nothing is admitted once this call is answered.
         self.pipeline.gate.drain();
+        // Whoever drains the daemon may remove a workspace next.
+        let pipeline = Arc::clone(&self.pipeline);
+        let removed = spawn_blocking(move || pipeline.sandbox.places().remove_ready()).await;
+        if let Err(error) = removed {
+            tracing::error!(%error, "directories in workspaces are not removed yet");
+        }
         self.drain.shutdown.cancel();
         Ok(Response::new(pb::DrainResponse {
             running: count(running),

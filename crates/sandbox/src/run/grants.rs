@@ -186,7 +186,7 @@ impl GrantRequest<'_> {
             open: self.open,
             makes: self.creates,
             searched: Some(known.searched()),
-            spares: Some(known.spares()),
+            spares: known.spares(),
         };
         let until = self.deadline.min(Instant::now() + LOCKED_FOR);
         loop {

@@ -8,7 +8,7 @@ use std::{
     collections::HashMap,
     os::fd::OwnedFd,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     time::{Duration, SystemTime},
 };
 
@@ -47,8 +47,8 @@ pub struct KnownPlaces {
     root: Option<Root>,
     /// Directories of workspaces.
     searched: Searched,
-    /// Directories that lie ready in workspaces.
-    spares: Arc<Spares>,
+    /// Directories that lie ready in workspaces, where they do.
+    spares: OnceLock<Arc<Spares>>,
 }
 
 /// Device and inode number, whose types differ between systems.
@@ -129,7 +129,7 @@ impl KnownPlaces {
             mounts: MountEvents::new(),
             root,
             searched: Searched::default(),
-            spares: Arc::default(),
+            spares: OnceLock::new(),
         }
     }
 
@@ -148,9 +148,21 @@ impl KnownPlaces {
         &self.searched
     }
 
-    /// Returns the directories that lie ready in workspaces.
-    pub(super) const fn spares(&self) -> &Arc<Spares> {
-        &self.spares
+    /// Has directories that took names in a workspace lie ready there for its next run: for a daemon that serves many.
+    pub fn keep_ready(&self) {
+        self.spares.get_or_init(Arc::default);
+    }
+
+    /// Removes the directories that lie ready in workspaces now. Blocks.
+    pub fn remove_ready(&self) {
+        if let Some(spares) = self.spares.get() {
+            spares.remove_all();
+        }
+    }
+
+    /// Returns the directories that lie ready in workspaces; `None` where they are removed after each run.
+    pub(super) fn spares(&self) -> Option<&Arc<Spares>> {
+        self.spares.get()
     }
 
     /// Returns the entries of a directory of the system; none where it cannot be listed.

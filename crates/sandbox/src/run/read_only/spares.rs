@@ -60,14 +60,19 @@ impl Spares {
             }
         }
     }
-}
 
-impl Drop for Spares {
-    fn drop(&mut self) {
+    /// Removes all that lie ready now. Blocks.
+    pub(crate) fn remove_all(&self) {
         let waiting = std::mem::take(&mut lock(&self.0).waiting);
         for ((workspace, _), waiting) in waiting {
             clear(&workspace, &waiting.caller);
         }
+    }
+}
+
+impl Drop for Spares {
+    fn drop(&mut self) {
+        self.remove_all();
     }
 }
 
