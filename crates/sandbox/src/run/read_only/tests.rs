@@ -253,29 +253,35 @@ fn a_missing_name_is_taken_for_as_long_as_any_run_lasts_and_in_no_dry_run() {
 #[test]
 fn runs_that_begin_and_end_at_the_same_time_all_have_the_name() {
     let workspace = tempfile::tempdir().unwrap();
-    let files = unchanged(&[".a/b"]);
-    let making = Making {
-        open: &[".a"],
-        ..making()
-    };
-    std::thread::scope(|scope| {
-        for _ in 0..4 {
-            scope.spawn(|| {
-                for _ in 0..200 {
-                    let kept = loop {
-                        match Kept::find(workspace.path(), &files, &[], making) {
-                            Err(NotKept::Busy(_)) => std::thread::yield_now(),
-                            kept => break kept.unwrap().unwrap(),
+    let files = unchanged(&[".a/b", ".c"]);
+    for spares in [None, Some(Arc::default())] {
+        let making = Making {
+            open: &[".a"],
+            spares: spares.as_ref(),
+            ..making()
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..200 {
+                        let kept = loop {
+                            match Kept::find(workspace.path(), &files, &[], making) {
+                                Err(NotKept::Busy(_)) => std::thread::yield_now(),
+                                kept => break kept.unwrap().unwrap(),
+                            }
+                        };
+                        for below in [".a/b", ".c"] {
+                            let keep = kept.points.get(Path::new(below));
+                            assert_eq!(keep, Some(&Keep::Unchanged));
+                            assert!(workspace.path().join(below).is_dir());
                         }
-                    };
-                    let keep = kept.points.get(Path::new(".a/b"));
-                    assert_eq!(keep, Some(&Keep::Unchanged));
-                    assert!(workspace.path().join(".a/b").is_dir());
-                }
-            });
-        }
-    });
-    assert_eq!(fs::read_dir(workspace.path()).unwrap().count(), 0);
+                    }
+                });
+            }
+        });
+        drop(spares);
+        assert_eq!(fs::read_dir(workspace.path()).unwrap().count(), 0);
+    }
 }
 
 #[test]
