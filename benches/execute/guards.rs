@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::{
     BETWEEN_WARM, Daemon, Outcome, Raw, WARM_ROUNDS, WARM_UP, directory, quantile,
-    report::{Row, Way, installed},
+    report::{Row, Way, installed, words},
 };
 
 /// The answer of every guard.
@@ -210,10 +210,6 @@ fn runs_in_waiting(configuration: &Path) -> Outcome<u64> {
 
 /// Returns the ways to run a guard that are to be had on this host.
 fn ways(socket: &Path) -> Vec<Way> {
-    let words = |words: &[&str]| {
-        let words = words.iter().map(|&word| word.to_owned());
-        words.collect::<Vec<_>>()
-    };
     let socket = socket.display().to_string();
     let client = |profile| {
         let program = env!("CARGO_BIN_EXE_hookjail-run");

@@ -78,12 +78,6 @@ pub(super) fn write(
 /// Returns the other ways that are to be had on this host. Warm cases are compared with the raw start alone.
 fn ways(daemon: &Connected, case: &Case) -> Outcome<Vec<Way>> {
     let mut ways = Vec::new();
-    let words = |words: &[&str]| {
-        words
-            .iter()
-            .map(|&word| word.to_owned())
-            .collect::<Vec<_>>()
-    };
     let socket = daemon.daemon.socket().display().to_string();
     let program = env!("CARGO_BIN_EXE_hookjail");
     let by_client = [
@@ -152,6 +146,11 @@ fn ways(daemon: &Connected, case: &Case) -> Outcome<Vec<Way>> {
         ways.push(("crun", words(&["/bin/sh", "-c", &script])));
     }
     Ok(ways)
+}
+
+/// Returns words of its own.
+pub(super) fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|&word| word.to_owned()).collect()
 }
 
 pub(super) fn installed(name: &str) -> Option<String> {

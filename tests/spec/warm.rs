@@ -599,6 +599,13 @@ mod with_tools {
             status.contains("1 waiting, 1 runs began in one and saved "),
             "{status}"
         );
+        let status = hookjail(&configuration, &["status", "--json"])
+            .output()
+            .unwrap();
+        let status: serde_json::Value = serde_json::from_slice(&status.stdout).unwrap();
+        let saved = status["waiting"]["saved"].as_str().unwrap();
+        let saved: f64 = saved.trim_end_matches('s').parse().unwrap();
+        assert!(saved > 0.001, "the start of an interpreter took {saved} s");
     }
 
     /// Runs a hook until something may wait for it, changes what it loads, and returns what it printed before and after.

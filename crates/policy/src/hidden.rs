@@ -75,7 +75,7 @@ struct Names {
 
 impl Searched {
     /// Returns what is remembered for a user and a list.
-    fn by(&self, uid: u32, hidden: &[NamePattern]) -> Remembered {
+    fn list(&self, uid: u32, hidden: &[NamePattern]) -> Remembered {
         let mut lists = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (uid, hidden.to_vec());
         if lists.len() >= MOST_LISTS && !lists.contains_key(&key) {
@@ -153,7 +153,7 @@ impl Files {
             files: self,
             found: Vec::new(),
             looked_at: 0,
-            remembered: searched.by(uid, &self.hidden),
+            remembered: searched.list(uid, &self.hidden),
             workspace,
         };
         let top = Place {
@@ -400,7 +400,7 @@ mod tests {
         let outside = tempfile::tempdir().unwrap();
         let workspace = tempfile::tempdir().unwrap();
         let path = workspace.path().canonicalize().unwrap();
-        // Whatever is written by a link to it is written there.
+        // Writes through a link to it stay in a directory of this test's own.
         let led_to = outside.path().join("file");
         let (searched, files) = (Searched::default(), files());
         let mut state = 1_u64;
@@ -437,7 +437,7 @@ mod tests {
                 found
             };
             assert_eq!(find(&searched), find(&Searched::default()), "round {round}");
-            remembered += searched.by(0, &files.hidden).lock().unwrap().len();
+            remembered += searched.list(0, &files.hidden).lock().unwrap().len();
         }
         assert!(remembered > 100, "nothing was remembered");
     }

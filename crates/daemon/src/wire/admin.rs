@@ -207,7 +207,7 @@ impl AdminService for Admin {
         let running = self.pipeline.gate.running();
         // Immediately, not when the server polls the shutdown: nothing is admitted once this call is answered.
         self.pipeline.gate.drain();
-        // Whoever drains the daemon may remove a workspace next.
+        // A workspace may be removed once its daemon drains.
         let pipeline = Arc::clone(&self.pipeline);
         let removed = spawn_blocking(move || pipeline.sandbox.places().remove_ready()).await;
         if let Err(error) = removed {

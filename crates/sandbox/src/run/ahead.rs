@@ -172,7 +172,7 @@ impl Confinement {
             warm: task.policy.warm,
         };
         match wanted.waiter() {
-            Ok(waiter) => Key::of(task, environment, waiter),
+            Ok(waiter) => Key::new(task, environment, waiter),
             Err(why) => {
                 let argv = &task.program.argv;
                 tracing::debug!(?argv, %why, "no process waits: no interpreter that can");

@@ -80,7 +80,7 @@ pub enum NeverWaits {
     Variable(OsString),
 }
 
-/// What decides whether an interpreter waits for the runs of a command.
+/// The facts that decide whether an interpreter waits for the runs of a command.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted<'a> {
     /// The variables of a run.
@@ -120,7 +120,7 @@ impl Wanted<'_> {
             return Err(NeverWaits::NoView);
         }
         let words = program.words_before_script().ok_or(NeverWaits::NoScript)?;
-        let interpreter = Interpreter::of(words, environment)?;
+        let interpreter = Interpreter::find(words, environment)?;
         interpreter.is_roots(program, environment)?;
         let mut scripts = program.scripts.iter();
         if let Some(script) = scripts.find(|script| !has_view && stays(script, has_own_uid)) {
@@ -150,7 +150,7 @@ impl<'a> Interpreter<'a> {
     /// # Errors
     ///
     /// Returns why it cannot wait: also where an option or a variable has it load something before the script.
-    fn of(words: &'a [OsString], environment: &Environment) -> Result<Self, NeverWaits> {
+    fn find(words: &'a [OsString], environment: &Environment) -> Result<Self, NeverWaits> {
         let (first, mut rest) = words.split_first().ok_or(NeverWaits::NoScript)?;
         let mut searched = None;
         if Path::new(first)
@@ -264,7 +264,7 @@ mod tests {
     fn waiter(words: &[&str], variables: &[&str]) -> Option<Waiter> {
         let words: Vec<_> = words.iter().map(OsString::from).collect();
         let variables = variables.iter().map(|name| (name.into(), "x".into()));
-        let interpreter = Interpreter::of(&words, &variables.collect());
+        let interpreter = Interpreter::find(&words, &variables.collect());
         interpreter.ok().map(|it| it.waiter)
     }
 

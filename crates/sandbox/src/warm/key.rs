@@ -52,7 +52,7 @@ type Inode = (libc::dev_t, libc::ino_t);
 
 impl Key {
     /// Returns the key of a hook with these variables, for which an interpreter waits; `None` where it cannot be examined.
-    pub(crate) fn of(
+    pub(crate) fn new(
         task: HookTask<'_>,
         mut environment: BTreeMap<OsString, OsString>,
         waiter: Waiter,

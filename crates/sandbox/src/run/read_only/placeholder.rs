@@ -354,24 +354,20 @@ fn clear_with(workspace: &Path) -> Result<Cleared, Errno> {
 
 /// Returns the name under which a directory lies ready; `None` where that would not lead back to its place.
 fn spare_name(below: &Path) -> Option<PathBuf> {
-    let mut name = below.as_os_str().as_bytes().to_vec();
-    if name.contains(&SEPARATOR) {
-        return None;
-    }
-    name.iter_mut()
-        .filter(|byte| **byte == b'/')
-        .for_each(|byte| *byte = SEPARATOR);
-    Some(OsString::from_vec(name).into())
+    let is_plain = !below.as_os_str().as_bytes().contains(&SEPARATOR);
+    is_plain.then(|| with(below, b'/', SEPARATOR))
+}
+
+/// Returns a path with another byte in the place of one.
+fn with(path: &Path, from: u8, into: u8) -> PathBuf {
+    let bytes = path.as_os_str().as_bytes().iter();
+    let replaced = bytes.map(|byte| if *byte == from { into } else { *byte });
+    OsString::from_vec(replaced.collect()).into()
 }
 
 /// Moves a directory that lay ready, and in which something lies, back to its place.
 fn put_back(shared: impl AsFd, spare: &Path, tree: &OwnedFd) -> Result<(), Errno> {
-    let mut below = spare.as_os_str().as_bytes().to_vec();
-    below
-        .iter_mut()
-        .filter(|byte| **byte == SEPARATOR)
-        .for_each(|byte| *byte = b'/');
-    let below = PathBuf::from(OsString::from_vec(below));
+    let below = with(spare, SEPARATOR, b'/');
     in_parent(tree, &below, |parent, name| {
         renameat(&shared, spare, parent, name)
     })
