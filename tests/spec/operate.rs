@@ -53,7 +53,7 @@ pub(crate) fn status_line(daemon: &Daemon, name: &str) -> String {
     line.unwrap().trim().to_owned()
 }
 
-fn command(daemon: &Daemon, words: &[&str]) -> Output {
+pub(crate) fn command(daemon: &Daemon, words: &[&str]) -> Output {
     let mut command = hookjail(&daemon.path().join("hookjail.toml"), words);
     command.env("HOME", daemon.path()).output().unwrap()
 }

@@ -25,6 +25,7 @@ use tonic_types::StatusExt;
 use crate::{
     attempts::{self, Probe},
     fail_closed::FakeKernel,
+    operate::command,
     shutdown::{exit_status, terminate},
     support::{Daemon, Setup, contained, directory, hook, reason},
     witness::{a_minute, keeper_of, processes_with, until, until_gone},
@@ -950,6 +951,26 @@ async fn what_lies_ready_is_removed_when_the_daemon_ends() {
     terminate(&daemon);
     assert_eq!(exit_status(&mut daemon).await.code(), Some(0));
     assert!(!workspace.join(SHARED).exists());
+}
+
+#[tokio::test]
+async fn what_lies_ready_is_removed_when_the_daemon_drains_though_a_hook_still_runs() {
+    let daemon = daemon().await;
+    let [workspace, other] = ["drains", "runs-on"].map(|name| of_an_agent(&daemon, name));
+    let long = "touch runs; until test -e go; do sleep 0.02; done";
+    let mut client = daemon.client();
+    let long = in_workspace("workspace-rw", long, &other);
+    let call = tokio::spawn(async move { client.execute(long).await });
+    until("the long hook", || other.join("runs").exists()).await;
+    let seen = run(&daemon, in_workspace("workspace-rw", ":", &workspace)).await;
+    assert_eq!(seen.0, Some(0), "{seen:?}");
+    assert!(workspace.join(SHARED).exists());
+    let drained = command(&daemon, &["drain"]);
+    assert_eq!(drained.status.code(), Some(0), "{drained:?}");
+    assert!(!workspace.join(SHARED).exists());
+    assert!(other.join(SHARED).exists(), "a run has the names there");
+    fs::write(other.join("go"), "").unwrap();
+    call.await.unwrap().unwrap();
 }
 
 #[tokio::test]

@@ -27,6 +27,7 @@ use crate::{
 
 const PYTHON: &str = "/usr/bin/python3";
 const NODE: &str = "/usr/bin/node";
+const BASH: &str = "/usr/bin/bash";
 
 /// Returns a set-up with profiles under which processes wait: `warm`, `warm-ro` and `warm-too`, which can read the workspace,
 /// `warm-closed`, which can read it in a view of its own, `cold-closed`, the same without, and `warm-view`, which can write it there.
@@ -225,6 +226,41 @@ const NODE_SCRIPTS: [(&str, &str); 9] = [
     ),
 ];
 
+const BASH_SCRIPTS: [(&str, &str); 12] = [
+    (
+        "arguments.sh",
+        "printf '%s\\n' \"$0\" \"$@\" \"$-\" \"$?\" \"$_\" \"${BASH_SOURCE[@]}\" \"$LINENO\" \"$SECONDS\"",
+    ),
+    (
+        "variables.sh",
+        // What differs between any two runs, and what bash notes of the file that it read before.
+        "differs='^declare -[-a-z]+ (BASH_ARG[CV]|BASHPID|EPOCH|EUID|HOSTNAME|PPID|RANDOM|SECONDS|SRANDOM|TMPDIR|UID)'\n\
+         declare -p | while IFS= read -r line; do [[ $line =~ $differs ]] || printf '%s\\n' \"$line\"; done",
+    ),
+    (
+        "environment.sh",
+        "env | sort; declare -F; trap; hash; jobs; set -o; shopt",
+    ),
+    ("places.sh", "pwd; pwd -P; cd /; cd -; dirs"),
+    (
+        "stdin.sh",
+        "read -r line; printf '%s|' \"$line\"; cat; ls /proc/self/fd | head -n 3",
+    ),
+    ("code.sh", "exit 7"),
+    ("last.sh", "echo last; false"),
+    ("signal.sh", "kill -TERM $$"),
+    ("syntax.sh", "echo before\nif then\n"),
+    (
+        "trap.sh",
+        "trap 'echo at exit $?' EXIT; f() { return 3; }; set -e; f; echo never",
+    ),
+    ("unset.sh", "set -u; echo \"$nothing\""),
+    (
+        "children.sh",
+        "bash -c 'echo \"$0 $SHLVL ${BASH_ENV-none}\"' child & wait; cat <<< here; (echo sub $BASH_SUBSHELL)",
+    ),
+];
+
 #[tokio::test]
 async fn a_number_beyond_the_most_is_refused() {
     let mut setup = setup("");
@@ -343,7 +379,9 @@ mod with_tools {
             let request = script(&daemon, interpreter, &file, text);
             let mut request = place(&daemon, request);
             let variables = &mut request.hook.as_mut().unwrap().env;
-            variables.insert("ASKED".to_owned(), "by the request".to_owned());
+            // Of all kinds that a variable may have.
+            let asked = "by the request: 'x' \\ \"$HOME\" `id` !! ä\u{1}\u{7f}\n\t*";
+            variables.insert("ASKED".to_owned(), asked.to_owned());
 
             let (cold, warm) = cold_and_warm(&daemon, &request).await;
 
@@ -352,7 +390,14 @@ mod with_tools {
             let said = printed(&cold).concat();
             assert_eq!(
                 said.is_empty(),
-                ["a_code.py", "a_signal.py", "signal.js"].contains(&&*file),
+                [
+                    "a_code.py",
+                    "a_signal.py",
+                    "code.sh",
+                    "signal.js",
+                    "signal.sh"
+                ]
+                .contains(&&*file),
                 "{name}: {said}"
             );
             let checks = |response: &pb::ExecuteResponse| {
@@ -378,6 +423,52 @@ mod with_tools {
     async fn a_python_script_in_a_view_cannot_tell_that_its_interpreter_waited() {
         needs_no_container();
         is_the_same(PYTHON, &PYTHON_SCRIPTS, in_view).await;
+    }
+
+    #[tokio::test]
+    #[ignore = "needs bash"]
+    async fn a_bash_script_cannot_tell_that_its_interpreter_waited() {
+        needs_no_container();
+        is_the_same(BASH, &BASH_SCRIPTS, |_, request| request).await;
+    }
+
+    #[tokio::test]
+    #[ignore = "needs bash"]
+    async fn the_seconds_of_a_bash_script_count_from_its_run() {
+        needs_no_container();
+        let daemon = Daemon::with(setup("")).await;
+        let request = script(&daemon, BASH, "seconds.sh", "echo $SECONDS");
+        cold_and_warm(&daemon, &request).await;
+        until_another_waits(&daemon, &request, 1).await;
+        tokio::time::sleep(Duration::from_millis(2100)).await;
+        let warm = daemon.run(request).await.unwrap();
+        assert!(waited(&warm).is_some_and(|it| it > "waited 2"), "{warm:?}");
+        let seconds: u64 = printed(&warm)[0].trim().parse().unwrap();
+        assert!(seconds < 2, "{seconds}");
+    }
+
+    #[tokio::test]
+    #[ignore = "needs bash"]
+    async fn what_a_workspace_keeps_is_kept_where_bash_waited() {
+        needs_no_container();
+        let daemon = Daemon::with(setup("")).await;
+        let text = "cd \"$CLAUDE_PROJECT_DIR\" && for file in .claude/settings.json .git/config .mcp.json made; do\n\
+                    if (echo changed > $file) 2> /dev/null; then echo $file written; else echo $file kept; fi; done";
+        let request = project(&daemon, BASH, "writes.sh", text);
+        let (cold, warm) = cold_and_warm(&daemon, &request).await;
+        assert_eq!(printed(&cold), printed(&warm));
+        let expected =
+            ".claude/settings.json kept\n.git/config kept\n.mcp.json kept\nmade written\n";
+        assert_eq!(printed(&warm)[0], expected);
+        let settings = daemon.workspace().join(".claude/settings.json");
+        assert_eq!(fs::read_to_string(&settings).unwrap(), "{}");
+    }
+
+    #[tokio::test]
+    #[ignore = "needs bash"]
+    async fn a_bash_script_in_a_view_cannot_tell_that_its_interpreter_waited() {
+        needs_no_container();
+        is_the_same(BASH, &BASH_SCRIPTS, in_view).await;
     }
 
     #[tokio::test]
@@ -573,7 +664,7 @@ mod with_tools {
         assert_eq!(explain("warm-view", &[PYTHON, path]), "");
         for (profile, words, part) in [
             ("cold-closed", &[PYTHON, path][..], "`warm = 0`; set"),
-            ("warm-view", &["/bin/sh", path], "`/bin/sh` is neither"),
+            ("warm-view", &["/bin/sh", path], "`/bin/sh` is not bash"),
             ("warm-view", &[PYTHON, "-I", path], "the option `-I`"),
             ("warm-view", &[PYTHON, "-c", "pass"], "no word is a script"),
             (
@@ -815,7 +906,7 @@ for path in ['.claude/settings.json', '.git/config', '.git/hooks/pre-commit', '.
 ";
 
     /// Lays a project with what a hook must not change, and returns a request for a script in it.
-    fn project(daemon: &Daemon, name: &str, text: &str) -> pb::ExecuteRequest {
+    fn project(daemon: &Daemon, interpreter: &str, name: &str, text: &str) -> pb::ExecuteRequest {
         let workspace = daemon.workspace();
         for directory in [".claude/hooks", ".git/hooks"] {
             fs::create_dir_all(workspace.join(directory)).unwrap();
@@ -831,7 +922,7 @@ for path in ['.claude/settings.json', '.git/config', '.git/hooks/pre-commit', '.
             let open = fs::Permissions::from_mode(0o666);
             fs::set_permissions(workspace.join(file), open).unwrap();
         }
-        let mut request = in_view(daemon, script(daemon, PYTHON, name, text));
+        let mut request = in_view(daemon, script(daemon, interpreter, name, text));
         let variables = &mut request.hook.as_mut().unwrap().env;
         let place = workspace.display().to_string();
         variables.insert("CLAUDE_PROJECT_DIR".to_owned(), place);
@@ -852,7 +943,7 @@ for path in ['.claude/settings.json', '.git/config', '.git/hooks/pre-commit', '.
     async fn what_a_workspace_keeps_is_kept_where_the_interpreter_waited() {
         needs_no_container();
         let daemon = Daemon::with(setup("")).await;
-        let request = project(&daemon, "writes.py", WRITES);
+        let request = project(&daemon, PYTHON, "writes.py", WRITES);
         let laid = names(&daemon);
         let (cold, warm) = cold_and_warm(&daemon, &request).await;
         assert_eq!(printed(&cold), printed(&warm));
@@ -879,7 +970,7 @@ for path in ['.claude/settings.json', '.git/config', '.git/hooks/pre-commit', '.
     async fn a_file_that_was_replaced_while_an_interpreter_waited_is_kept_as_well() {
         needs_no_container();
         let daemon = Daemon::with(setup("")).await;
-        let request = project(&daemon, "replaced.py", WRITES);
+        let request = project(&daemon, PYTHON, "replaced.py", WRITES);
         let (_, warm) = cold_and_warm(&daemon, &request).await;
         for number in 1..4 {
             until_another_waits(&daemon, &request, number).await;
@@ -940,7 +1031,7 @@ for path in ['.claude/settings.json', '.git/config', '.git/hooks/pre-commit', '.
         print(error.strerror)",
             link.join("secret.txt"),
         );
-        let mut request = project(&daemon, "linked.py", &text);
+        let mut request = project(&daemon, PYTHON, "linked.py", &text);
         request.profile = "linked".to_owned();
         for number in 0..4 {
             let response = daemon.run(request.clone()).await.unwrap();
@@ -962,7 +1053,7 @@ for path in ['.claude/settings.json', '.git/config', '.git/hooks/pre-commit', '.
     async fn a_script_in_a_view_that_was_changed_or_replaced_runs_as_it_is_now() {
         needs_no_container();
         let daemon = Daemon::with(setup("")).await;
-        let request = project(&daemon, "view.py", "print('before')");
+        let request = project(&daemon, PYTHON, "view.py", "print('before')");
         cold_and_warm(&daemon, &request).await;
         until_another_waits(&daemon, &request, 1).await;
 
@@ -994,7 +1085,7 @@ for path in ['.claude/settings.json', '.git/config', '.git/hooks/pre-commit', '.
         needs_no_container();
         let daemon = Daemon::with(setup("")).await;
         let text = "import json; print(getattr(json, 'SAYS', 'own'))";
-        let request = project(&daemon, "beside-view.py", text);
+        let request = project(&daemon, PYTHON, "beside-view.py", text);
         let (_, warm) = cold_and_warm(&daemon, &request).await;
         assert_eq!(printed(&warm)[0], "own\n");
         until_another_waits(&daemon, &request, 1).await;
@@ -1012,7 +1103,7 @@ for path in ['.claude/settings.json', '.git/config', '.git/hooks/pre-commit', '.
             return;
         }
         let daemon = Daemon::with(setup("")).await;
-        let request = project(&daemon, "unseen-in-view.py", "print('ran')");
+        let request = project(&daemon, PYTHON, "unseen-in-view.py", "print('ran')");
         cold_and_warm(&daemon, &request).await;
         until_another_waits(&daemon, &request, 1).await;
         let holds = |line: &str| line.contains("unseen-in-view.py");

@@ -71,7 +71,7 @@ pub struct ProfileFile {
     // Left out where it is the machine's, so that profiles without it keep their digests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     view: Option<HookView>,
-    /// The number of interpreters, started and confined ahead, that wait for the next runs of a Python or Node.js command.
+    /// The number of interpreters, started and confined ahead, that wait for the next runs of a bash, Python or Node.js command.
     // Left out where it is 0, so that the digests of profiles without it stay the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     warm: Option<u32>,

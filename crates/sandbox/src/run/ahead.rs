@@ -27,7 +27,7 @@ use crate::{
         child_spec::{Execution, has_view, own_directory, variables},
         notices::Notices,
     },
-    warm::{self, Key, LIFETIME, LOADING, Unfit, Waiting, WaitingLevels, Wanted, memory},
+    warm::{self, Key, LIFETIME, LOADING, Unfit, Waiter, Waiting, WaitingLevels, Wanted, memory},
 };
 
 /// How long after a run its successors are started: its answer comes first.
@@ -192,7 +192,7 @@ impl Confinement {
         task: HookTask<'_>,
     ) -> Result<Option<BegunWithNotices>, Stop> {
         while let Some((since, mut waiting)) = self.warm.take(key) {
-            let begins = self.hand_over(&mut waiting, since, task);
+            let begins = self.hand_over(key.waiter, &mut waiting, since, task);
             if matches!(begins, Ok(true)) {
                 self.warm.count_run(waiting.loaded_in);
                 let Waiting {
@@ -294,6 +294,7 @@ impl Confinement {
     /// run, or not wait any more.
     fn hand_over(
         &self,
+        waiter: Waiter,
         waiting: &mut Waiting,
         since: Instant,
         task: HookTask<'_>,
@@ -331,7 +332,7 @@ impl Confinement {
         }
         // By its path: what is mounted since may cover the directory in which the process waits.
         let working_dir = kept.and(task.opened.working_dir.as_ref());
-        let mut input = warm::input(working_dir.map(|it| &*it.path), &variables);
+        let mut input = waiter.input(working_dir.map(|it| &*it.path), &variables);
         input.extend_from_slice(task.stdin);
         if !child.begin(input.into(), task.deadline) {
             return Ok(false);

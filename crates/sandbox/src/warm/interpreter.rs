@@ -33,6 +33,46 @@ const LOADING_NOTHING: [&str; 11] = [
     "PYTHONUTF8",
 ];
 
+/// Beginnings of the variables that bash sets by itself, or heeds when it starts or when they are assigned.
+const BASHS_OWN: [&str; 30] = [
+    "BASH",
+    "COMP_",
+    "DIRSTACK",
+    "EPOCH",
+    "EUID",
+    "EXECIGNORE",
+    "FIGNORE",
+    "FUNCNAME",
+    "FUNCNEST",
+    "GLOBIGNORE",
+    "GLOBSORT",
+    "GROUPS",
+    "HIST",
+    "HOSTTYPE",
+    "IFS",
+    "IGNOREEOF",
+    "LINENO",
+    "MACHTYPE",
+    "OLDPWD",
+    "OPT",
+    "OSTYPE",
+    "PIPESTATUS",
+    "POSIX",
+    "PPID",
+    "PWD",
+    "RANDOM",
+    "REPLY",
+    "SECONDS",
+    "SHELLOPTS",
+    "SHLVL",
+];
+
+/// Others, whole.
+const BASHS_OWN_WHOLE: [&str; 4] = ["SRANDOM", "TMOUT", "UID", "_"];
+
+/// Letters of bash's options that load and print nothing.
+const BASH_LETTERS: &[u8] = b"eu";
+
 /// Options of Node.js that load nothing.
 const NODE_OPTIONS: [&str; 2] = ["--no-deprecation", "--no-warnings"];
 
@@ -57,8 +97,8 @@ pub enum NeverWaits {
         "no word is a script, as in shell lines and after `-c` and `-m`; name the interpreter and the script as words of the command"
     )]
     NoScript,
-    /// Neither Python nor Node.js runs the script.
-    #[error("`{}` is neither Python nor Node.js; run the script by one of them", .0.display())]
+    /// Neither bash, Python nor Node.js runs the script.
+    #[error("`{}` is not bash, Python or Node.js; run the script by one of them", .0.display())]
     Other(PathBuf),
     /// An option has the interpreter load something, or may.
     #[error("the option `{}` may have the interpreter load something; leave it out", .0.display())]
@@ -75,8 +115,8 @@ pub enum NeverWaits {
     /// A variable is not UTF-8, which Node.js requires.
     #[error("the variable `{}` is not UTF-8; set it to text", .0.display())]
     Text(OsString),
-    /// A variable has the interpreter load something, or may.
-    #[error("the variable `{}` may have the interpreter load something; take it from the profile", .0.display())]
+    /// A variable has the interpreter load something, or start in another way, or may.
+    #[error("the variable `{}` may change how the interpreter starts; take it from the profile", .0.display())]
     Variable(OsString),
 }
 
@@ -164,13 +204,18 @@ impl<'a> Interpreter<'a> {
         let named = Path::new(searched.unwrap_or(first));
         let waiter = kind(named).ok_or_else(|| NeverWaits::Other(named.to_owned()))?;
         let loading = rest.iter().find(|option| match waiter {
+            Waiter::Bash => !is_letters(option, BASH_LETTERS),
             Waiter::Node => !NODE_OPTIONS.iter().any(|known| *option == known),
-            Waiter::Python => !is_letters(option),
+            Waiter::Python => !is_letters(option, PYTHON_LETTERS),
         });
         if let Some(option) = loading {
             return Err(NeverWaits::Option(option.clone()));
         }
-        match environment.keys().find(|name| loads(name)) {
+        let changes = |name: &&OsString| match waiter {
+            Waiter::Bash => is_bashs_own(name),
+            Waiter::Node | Waiter::Python => loads(name),
+        };
+        match environment.keys().find(changes) {
             Some(name) => Err(NeverWaits::Variable(name.clone())),
             None => Ok(Self { searched, waiter }),
         }
@@ -236,6 +281,7 @@ fn is_library_roots(executable: &Path) -> Result<(), NeverWaits> {
 /// Returns the kind of an interpreter, by its file's name.
 fn kind(path: &Path) -> Option<Waiter> {
     match path.file_name()?.to_str()? {
+        "bash" => Some(Waiter::Bash),
         "node" | "nodejs" => Some(Waiter::Node),
         name => {
             let version = name.strip_prefix("python")?;
@@ -245,10 +291,20 @@ fn kind(path: &Path) -> Option<Waiter> {
     }
 }
 
-/// Returns whether a word is options of Python that load nothing.
-fn is_letters(word: &OsStr) -> bool {
+/// Returns whether a word is options of these letters.
+fn is_letters(word: &OsStr, known: &[u8]) -> bool {
     let letters = word.as_bytes().strip_prefix(b"-").unwrap_or_default();
-    !letters.is_empty() && letters.iter().all(|letter| PYTHON_LETTERS.contains(letter))
+    !letters.is_empty() && letters.iter().all(|letter| known.contains(letter))
+}
+
+/// Returns whether bash could not take a variable by an assignment as it takes it when it starts.
+fn is_bashs_own(name: &OsStr) -> bool {
+    let is_letter = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+    let bytes = name.as_bytes();
+    let begins_well = bytes.first().is_some_and(|byte| !byte.is_ascii_digit());
+    let is_name = begins_well && bytes.iter().all(is_letter);
+    let begins = |beginning: &&str| bytes.starts_with(beginning.as_bytes());
+    !is_name || BASHS_OWN.iter().any(begins) || BASHS_OWN_WHOLE.iter().any(|it| name == *it)
 }
 
 /// Returns whether a variable has an interpreter load something when it starts.
@@ -291,8 +347,10 @@ mod tests {
             Some(Waiter::Node)
         );
         assert_eq!(waiter(&["/usr/bin/nodejs"], &[]), Some(Waiter::Node));
+        assert_eq!(waiter(&["/bin/bash", "-eu"], &[]), Some(Waiter::Bash));
         for other in [
             "/bin/sh",
+            "bashful",
             "python3-config",
             "nodemon",
             "/usr/bin/env",
@@ -316,6 +374,9 @@ mod tests {
         for loads in ["--require=./x", "-r", "--import", "--env-file=.env", "-u"] {
             assert_eq!(waiter(&["node", loads], &[]), None, "{loads}");
         }
+        for loads in ["-i", "-l", "-p", "-x", "-o", "+B", "--posix", "--"] {
+            assert_eq!(waiter(&["bash", loads], &[]), None, "{loads}");
+        }
         assert_eq!(waiter(&["env", "-i", "node"], &[]), None);
         assert_eq!(waiter(&["env", "A=b", "node"], &[]), None);
     }
@@ -337,6 +398,20 @@ mod tests {
             for interpreter in ["node", "python3"] {
                 assert_eq!(waiter(&[interpreter], &["PATH", loads]), None, "{loads}");
             }
+        }
+        let harmless = ["HOME", "LC_ALL", "PATH", "PYTHONPATH", "_A1"];
+        assert_eq!(waiter(&["bash"], &harmless), Some(Waiter::Bash));
+        for taken in [
+            "BASH_ENV",
+            "BASH_FUNC_f%%",
+            "A-B",
+            "1A",
+            "",
+            "IFS",
+            "PWD",
+            "_",
+        ] {
+            assert_eq!(waiter(&["bash"], &["PATH", taken]), None, "{taken}");
         }
     }
 }

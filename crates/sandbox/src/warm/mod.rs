@@ -51,8 +51,9 @@ pub(crate) const LOADING: Duration = Duration::from_secs(20);
 const HOLD_OFF: Duration = LIFETIME;
 
 /// The files that make interpreters wait.
-const WAITERS: [(&str, &str); 2] = [
+const WAITERS: [(&str, &str); 3] = [
     ("encodings/__init__.py", include_str!("encodings.py")),
+    ("wait.bash", include_str!("wait.bash")),
     ("wait.cjs", include_str!("wait.cjs")),
 ];
 
@@ -78,6 +79,8 @@ pub(crate) fn write_waiters(directory: &Path) -> io::Result<()> {
 /// What waits for a run.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Waiter {
+    /// bash, started.
+    Bash,
     /// Node.js, loaded.
     Node,
     /// Python, loaded.
@@ -88,6 +91,7 @@ impl Waiter {
     /// Returns the interpreter's name.
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Bash => "bash",
             Self::Node => "Node.js",
             Self::Python => "Python",
         }
@@ -102,6 +106,15 @@ impl Waiter {
         (script, libraries): (&[u8], &Path),
     ) {
         let line = match self {
+            Self::Bash => {
+                let file = directory.join("wait.bash").display().to_string();
+                // bash expands the value as in double quotes.
+                let special = |c| ['\\', '"', '$', '`'].contains(&c);
+                let escaped = file
+                    .chars()
+                    .flat_map(|c| special(c).then_some('\\').into_iter().chain([c]));
+                format!("BASH_ENV={}", escaped.collect::<String>())
+            }
             Self::Node => {
                 let file = directory.join("wait.cjs").display().to_string();
                 let quoted = file.replace('\\', "\\\\").replace('"', "\\\"");
@@ -117,23 +130,55 @@ impl Waiter {
         };
         environment.extend(CString::new(line));
     }
+
+    /// Returns what it reads before the event: a length in hexadecimal, the directory to change to, and the variables.
+    pub(crate) fn input(self, working_dir: Option<&Path>, variables: &[CString]) -> Vec<u8> {
+        let working_dir = working_dir.map_or(&b""[..], |path| path.as_os_str().as_bytes());
+        let text = match self {
+            Self::Bash => bash_lines(working_dir, variables),
+            Self::Node | Self::Python => {
+                let mut text = [working_dir, b"\0"].concat();
+                let lines = variables.iter().flat_map(|it| it.as_bytes_with_nul());
+                text.extend(lines);
+                text
+            }
+        };
+        [format!("{:016x}", text.len()).as_bytes(), &text].concat()
+    }
 }
 
-/// Returns what a warm interpreter reads before the event: a length in hexadecimal, the directory to change to, and the variables.
-pub(crate) fn input(working_dir: Option<&Path>, variables: &[CString]) -> Vec<u8> {
-    let working_dir = working_dir.map_or(&b""[..], |path| path.as_os_str().as_bytes());
-    let variables_length: usize = variables
-        .iter()
-        .map(|line| line.as_bytes_with_nul().len())
-        .sum();
-    let length = working_dir.len() + 1 + variables_length;
-    let mut input = format!("{length:016x}").into_bytes();
-    input.extend(working_dir);
-    input.push(0);
-    for line in variables {
-        input.extend(line.as_bytes_with_nul());
+/// Returns the lines by which bash changes to a directory, if any is named, and takes variables: in ASCII, as it counts characters.
+fn bash_lines(working_dir: &[u8], variables: &[CString]) -> Vec<u8> {
+    let mut lines = Vec::new();
+    if !working_dir.is_empty() {
+        lines.extend(b"cd -P -- ");
+        quote(working_dir, &mut lines);
+        // As at any other start.
+        lines.extend(b"; unset OLDPWD; export OLDPWD\n");
     }
-    input
+    for line in variables {
+        let line = line.as_bytes();
+        if let Some(middle) = line.iter().position(|byte| *byte == b'=') {
+            lines.extend(b"export ");
+            lines.extend(&line[..=middle]);
+            quote(&line[middle + 1..], &mut lines);
+            lines.push(b'\n');
+        }
+    }
+    lines
+}
+
+/// Adds bytes as a word of bash.
+fn quote(bytes: &[u8], line: &mut Vec<u8>) {
+    line.extend(b"$'");
+    for byte in bytes {
+        match byte {
+            b'\'' | b'\\' => line.extend([b'\\', *byte]),
+            b' '..=b'~' => line.push(*byte),
+            _ => line.extend(format!("\\{byte:03o}").bytes()),
+        }
+    }
+    line.push(b'\'');
 }
 
 /// An interpreter that waits for a run. Dropping it kills it.
@@ -409,6 +454,8 @@ mod tests {
             "PYTHONPATH=/run/a \"b\"",
         ];
         assert_eq!(set(Waiter::Python), python);
+        let bash = "BASH_ENV=/run/a \\\"b\\\"/wait.bash";
+        assert_eq!(set(Waiter::Bash), ["A=b", bash]);
         let node = "NODE_OPTIONS=--require \"/run/a \\\"b\\\"/wait.cjs\"";
         assert_eq!(set(Waiter::Node), ["A=b", node]);
     }
