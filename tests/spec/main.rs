@@ -34,6 +34,7 @@ mod day_two;
 mod denials;
 mod dispatch;
 mod early;
+mod egress;
 mod explained;
 mod fail_closed;
 mod family;

@@ -183,6 +183,12 @@ pub struct Ended {
     /// Denied system calls, as far as they were observed, without the incidental ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub denied: Vec<String>,
+    /// Connections to the hosts of its profile, and attempts: the first 64.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub egress: Vec<EgressLine>,
+    /// The number of connections beyond these; absent: none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub more_egress: usize,
     /// Denied system calls that C libraries and shells make on their own, and go on without.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub incidental: Vec<String>,
@@ -191,6 +197,30 @@ pub struct Ended {
     pub refused_lines: usize,
     /// Resources that it used.
     pub usage: Usage,
+}
+
+/// A connection that a run made or tried.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct EgressLine {
+    /// The host, as the hook named it.
+    pub host: String,
+    /// The port.
+    pub port: u16,
+    /// The address that was connected to, or would have been; absent: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
+    /// Why the profile refused it; absent: allowed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub denied: Option<String>,
+    /// The network's error, where it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<String>,
+    /// Bytes that were sent.
+    pub sent_bytes: u64,
+    /// Bytes that were received.
+    pub received_bytes: u64,
+    /// From its beginning to its end, milliseconds.
+    pub ms: u64,
 }
 
 /// A run that was not started, with the reason.

@@ -130,12 +130,14 @@ impl Record {
                 let record::Ended {
                     confirmed: _,
                     denied,
+                    egress,
                     event,
                     evidence,
                     exit_code: _,
                     incidental,
                     killed_by: _,
                     measures,
+                    more_egress: _,
                     outcome: _,
                     refused_lines: _,
                     released: _,
@@ -150,6 +152,23 @@ impl Record {
                 } = &mut **ended;
                 let texts = denied.iter_mut().chain(incidental).chain(evidence);
                 texts.for_each(&mut act);
+                for record::EgressLine {
+                    address: _,
+                    denied,
+                    failed,
+                    host,
+                    ms: _,
+                    port: _,
+                    received_bytes: _,
+                    sent_bytes: _,
+                } in egress
+                {
+                    [host]
+                        .into_iter()
+                        .chain(denied)
+                        .chain(failed)
+                        .for_each(&mut act);
+                }
                 let fields = event.iter_mut().flat_map(|event| event.fields.values_mut());
                 let values = fields.chain(measures.values_mut());
                 values.for_each(|value| each_string(value, &mut act));

@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod egress;
 mod entries;
 pub mod environment;
 pub mod explain;
@@ -53,6 +54,8 @@ pub struct Policy {
     pub digest: String,
     /// The demand on each axis.
     pub demands: Axes<Demand>,
+    /// The hosts that the hook can reach, where its network is [`Network::Named`].
+    pub egress: Arc<EgressRules>,
     /// The hook's environment.
     pub environment: Arc<Environment>,
     /// The files that the hook can reach.
@@ -445,6 +448,8 @@ impl Metadata {
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Network {
+    /// Outbound TCP to the hosts of `egress`, by connections that the daemon makes.
+    Named,
     /// No connection to anything.
     None,
     /// Outbound IPv4 and IPv6; no listening, no other family.
@@ -455,8 +460,38 @@ impl Network {
     /// Returns its name as profiles spell it.
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Named => "named",
             Self::None => "none",
             Self::Outbound => "outbound",
+        }
+    }
+
+    /// Returns whether a hook can send something to another host.
+    pub const fn sends(self) -> bool {
+        match self {
+            Self::Named | Self::Outbound => true,
+            Self::None => false,
+        }
+    }
+}
+
+/// The hosts that a hook can reach, and limits of its connections.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct EgressRules {
+    /// The hosts.
+    pub allowed: Vec<egress::Egress>,
+    /// The bytes that a run sends at most; `None` = no limit.
+    pub bytes: Option<u64>,
+    /// The connections of a run at most.
+    pub connections: u32,
+}
+
+impl Default for EgressRules {
+    fn default() -> Self {
+        Self {
+            allowed: Vec::new(),
+            bytes: None,
+            connections: 256,
         }
     }
 }

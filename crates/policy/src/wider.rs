@@ -1,9 +1,10 @@
 //! Compares a profile with the one that was approved: whether a hook may do more under it.
 
 use super::{
-    Access, Environment, Files, GrantPlace, GrantSpec, Limits, Metadata, Network, Policy, Spawn,
-    Time,
+    Access, EgressRules, Environment, Files, GrantPlace, GrantSpec, Limits, Metadata, Network,
+    Policy, Spawn, Time,
 };
+use crate::egress::Egress;
 use hookjail_base::model::axis::Demand;
 
 impl Policy {
@@ -16,6 +17,7 @@ impl Policy {
             description: _,
             digest: _,
             demands,
+            egress,
             environment,
             files,
             granted_by: _,
@@ -43,7 +45,7 @@ impl Policy {
             }
         };
         note(
-            *network == Network::Outbound && approved.network == Network::None,
+            *network == Network::Outbound && approved.network != Network::Outbound,
             "connections to other hosts",
         );
         note(
@@ -73,11 +75,41 @@ impl Policy {
                 *demand == Demand::Wanted && *approved.demands.of(axis) == Demand::Required;
             note(is_wider, &format!("`{}` unenforced", axis.name()));
         }
+        if *network == Network::Named {
+            found.extend(egress.wider_than(&approved.egress, approved.network));
+        }
         found.extend(files.wider_than(&approved.files));
         found.extend(environment.wider_than(&approved.environment));
         found.extend(limits.wider_than(&approved.limits));
         if time.is_longer_than(&approved.time) {
             found.push("more time".to_owned());
+        }
+        found
+    }
+}
+
+impl EgressRules {
+    fn wider_than(&self, approved: &Self, network: Network) -> Vec<String> {
+        let Self {
+            allowed,
+            bytes,
+            connections,
+        } = self;
+        let is_within = |it: &&Egress| approved.allowed.iter().any(|wider| it.is_within(wider));
+        let new: Vec<_> = match network {
+            Network::Outbound => return Vec::new(),
+            Network::None => allowed.iter().collect(),
+            Network::Named => allowed.iter().filter(|it| !is_within(it)).collect(),
+        };
+        let mut found: Vec<_> = new
+            .into_iter()
+            .map(|it| format!("connections to {it}"))
+            .collect();
+        if network == Network::Named {
+            let most = |bytes: &Option<u64>| bytes.unwrap_or(u64::MAX);
+            if most(bytes) > most(&approved.bytes) || connections > &approved.connections {
+                found.push("more connections".to_owned());
+            }
         }
         found
     }
@@ -275,9 +307,14 @@ mod tests {
         assert!(!grant(Access::Read, "/a").covers(&grant(Access::Execute, "/a")));
         assert!(!grant(Access::Write, "/a/b").covers(&grant(Access::Read, "/a")));
         assert!(!grant(Access::WriteFile, "/a").covers(&grant(Access::Write, "/a")));
-        let cases: [(&str, Change); 14] = [
+        let cases: [(&str, Change); 15] = [
             ("connections to other hosts", |it| {
                 it.network = Network::Outbound
+            }),
+            ("connections to a.example.org:443", |it| {
+                it.network = Network::Named;
+                let egress = Arc::make_mut(&mut it.egress);
+                egress.allowed.push("a.example.org:443".parse().unwrap());
             }),
             ("notices for the user", |it| it.notify = true),
             ("another view of the machine", |it| {
@@ -342,6 +379,35 @@ mod tests {
             ..approved.clone()
         };
         assert_eq!(narrower.wider_than(&approved), [""; 0]);
+    }
+
+    #[test]
+    fn hosts_that_were_not_approved_are_named_and_those_within_a_wildcard_are_not() {
+        let named = |hosts: &[&str], connections| Policy {
+            egress: Arc::new(EgressRules {
+                allowed: hosts.iter().map(|it| it.parse().unwrap()).collect(),
+                connections,
+                ..EgressRules::default()
+            }),
+            network: Network::Named,
+            ..shipped("develop")
+        };
+        let approved = named(&["*.example.org:443"], 8);
+        assert_eq!(
+            named(&["a.example.org:443"], 8).wider_than(&approved),
+            [""; 0]
+        );
+        let wider = named(&["a.example.org:443", "b.net:443"], 9).wider_than(&approved);
+        assert_eq!(wider, ["connections to b.net:443", "more connections"]);
+        let outbound = Policy {
+            network: Network::Outbound,
+            ..approved.clone()
+        };
+        assert_eq!(approved.wider_than(&outbound), [""; 0]);
+        assert_eq!(
+            outbound.wider_than(&approved),
+            ["connections to other hosts"]
+        );
     }
 
     #[test]

@@ -13,6 +13,8 @@ mod by_profile;
 #[cfg(target_os = "linux")]
 pub mod container;
 #[cfg(target_os = "linux")]
+mod egress;
+#[cfg(target_os = "linux")]
 pub mod explain;
 #[cfg(target_os = "linux")]
 pub mod landlock;
@@ -60,6 +62,7 @@ pub use self::{
     },
     run::{
         End, EndedHook, Evidence, Released, RunAs, SandboxParts, Setup, Started, StartedHook,
+        connection::{Connection, ConnectionEnd, Connections},
         grants::{GrantRequest, Opened},
         runner::Runner,
         task::HookTask,

@@ -31,7 +31,7 @@ use hookjail_client::{
     server,
 };
 use hookjail_contract::Mode;
-use hookjail_policy::{GrantPlace, HookView, Network, Policy, Registry, git_paths};
+use hookjail_policy::{GrantPlace, HookView, Policy, Registry, git_paths};
 use hookjail_sandbox::{
     program::{OpenedFor, Program, Script, digest::DigestCache},
     rootfs::{Root, View},
@@ -209,7 +209,7 @@ impl BoundConsent {
     /// Returns whether the profile has a network, and whether it shows notices.
     pub(super) fn serves(&self) -> Serves {
         Serves {
-            network: self.policy.network == Network::Outbound,
+            network: self.policy.network.sends(),
             notices: self.policy.notify,
         }
     }

@@ -272,7 +272,7 @@ impl Draft {
     const fn base(&self) -> &'static str {
         match (self.network, self.workspace, self.spawn) {
             (Network::None, Workspace::Write, _) if !self.keeps => "pipeline",
-            (Network::Outbound, _, _) => "network",
+            (Network::Named | Network::Outbound, _, _) => "network",
             (Network::None, Workspace::None, Spawn::Threads) => "strict",
             (Network::None, Workspace::None, Spawn::Processes) => "pipeline",
             (Network::None, Workspace::Execute, _) => "workspace-ro",

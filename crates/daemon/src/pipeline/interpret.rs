@@ -146,7 +146,7 @@ fn bearing(run: &Run, hook: &EndedHook, outcome: record::OutcomeKind) -> Bearing
         Bearing::Unknown
     } else if hook.denied.is_denied_a_process() {
         Bearing::ProcessDenied
-    } else if hook.denied.is_denied() || outcome == record::OutcomeKind::EscapeAttempt {
+    } else if hook.is_denied() || outcome == record::OutcomeKind::EscapeAttempt {
         Bearing::Denied
     } else {
         Bearing::Confined

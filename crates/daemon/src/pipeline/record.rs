@@ -23,7 +23,7 @@ use hookjail_journal::{
     record::{self, Record},
     writer::{RefusalRecorded, Tally, Writer},
 };
-use hookjail_sandbox::{End, EndedHook};
+use hookjail_sandbox::{Connection, ConnectionEnd, End, EndedHook};
 
 use super::{
     Call, Interpreted,
@@ -539,6 +539,7 @@ pub(super) fn known(peer: &Peer) -> record::PeerLine {
 fn ended(interpreted: &Interpreted, redaction: &Redaction) -> record::Ended {
     let Interpreted { hook, run, .. } = interpreted;
     let EndedHook {
+        connections,
         denied,
         end,
         notices: _,
@@ -555,7 +556,9 @@ fn ended(interpreted: &Interpreted, redaction: &Redaction) -> record::Ended {
     record::Ended {
         confirmed: setup.confirmed,
         denied: denied.names(),
+        egress: connections.described.iter().map(egress).collect(),
         incidental: denied.incidental_names(),
+        more_egress: usize::try_from(connections.more).unwrap_or(usize::MAX),
         refused_lines: interpreted.refused_lines,
         evidence: setup
             .evidence
@@ -597,6 +600,24 @@ fn ended(interpreted: &Interpreted, redaction: &Redaction) -> record::Ended {
             updated_output_sha256: digest(verdict.updated_output.as_ref()),
             warnings: verdict.warnings.len(),
         }),
+    }
+}
+
+/// Builds the record's description of a connection.
+fn egress(connection: &Connection) -> record::EgressLine {
+    let failed = match &connection.end {
+        ConnectionEnd::Failed(why) => Some(why.clone()),
+        ConnectionEnd::Denied(_) | ConnectionEnd::Done | ConnectionEnd::Unlisted => None,
+    };
+    record::EgressLine {
+        address: connection.address.map(|address| address.to_string()),
+        denied: connection.end.refusal().map(str::to_owned),
+        failed,
+        host: connection.host.clone(),
+        ms: connection.millis,
+        port: connection.port,
+        received_bytes: connection.received,
+        sent_bytes: connection.sent,
     }
 }
 

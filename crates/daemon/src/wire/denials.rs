@@ -2,9 +2,10 @@
 
 use hookjail_proto as pb;
 
+use hookjail_base::model::axis::Axis;
 use hookjail_journal::record::OutcomeKind;
 use hookjail_sandbox::{
-    BackendName, explain,
+    BackendName, ConnectionEnd, explain,
     seccomp::{FilterSpec, rules},
 };
 
@@ -14,6 +15,9 @@ use hookjail_sandbox as sandbox;
 
 /// The most text in the denials of a reply. It is half of what is kept free for all but output.
 const MAX_DENIALS_BYTES: usize = ReplyBudget::ENVELOPE / 2;
+
+/// The source of denied connections.
+pub(super) const RELAY: &str = "relay";
 
 pub(super) fn denials(interpreted: &Interpreted) -> Vec<pb::Denial> {
     // In a container no seccomp user notifications are answered.
@@ -36,7 +40,8 @@ pub(super) fn denials(interpreted: &Interpreted) -> Vec<pb::Denial> {
     let calls = interpreted.hook.denied.calls.iter();
     let all = killed
         .into_iter()
-        .chain(calls.map(|denied| of_call(&spec, denied)));
+        .chain(calls.map(|denied| of_call(&spec, denied)))
+        .chain(of_connections(interpreted));
 
     let mut room = MAX_DENIALS_BYTES;
     let fits = |denial: &pb::Denial| {
@@ -61,6 +66,34 @@ pub(super) fn denials(interpreted: &Interpreted) -> Vec<pb::Denial> {
         }
     }
     reported
+}
+
+/// Returns the denials of connections, one for each destination and reason.
+fn of_connections(interpreted: &Interpreted) -> Vec<pb::Denial> {
+    let profile = &interpreted.run.policy.name;
+    let mut denials: Vec<pb::Denial> = Vec::new();
+    for (connection, why) in interpreted.hook.connections.denied() {
+        let target = format!("{}:{}", connection.host, connection.port);
+        let rule = format!("`{target}` {why}");
+        match denials.iter_mut().find(|it| it.rule == rule) {
+            Some(known) => known.times += 1,
+            None => denials.push(pb::Denial {
+                axis: axis_message(Axis::Network).into(),
+                confidence: "certain".to_owned(),
+                operation: "connect".to_owned(),
+                rule,
+                source: RELAY.to_owned(),
+                suggestion: match connection.end == ConnectionEnd::Unlisted {
+                    true => format!("add \"{target}\" to `egress` of profile `{profile}`"),
+                    false => String::new(),
+                },
+                target,
+                times: 1,
+                ..pb::Denial::default()
+            }),
+        }
+    }
+    denials
 }
 
 fn of_call(spec: &FilterSpec, denied: &sandbox::Denied) -> pb::Denial {

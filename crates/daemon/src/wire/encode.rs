@@ -13,9 +13,13 @@ use hookjail_contract::{
     BlockedBy, ContractEvent, Decision, Json, Lifetime, Push, Reminder, Verdict,
 };
 use hookjail_journal::record::{OutcomeKind, Usage};
+use hookjail_policy::Network;
 use hookjail_sandbox::EndedHook;
 
-use super::{denials::denials, status};
+use super::{
+    denials::{RELAY, denials},
+    status,
+};
 use crate::pipeline::{Answer, Interpreted, Recorded, Redacted, Run};
 use hookjail_sandbox as sandbox;
 
@@ -91,7 +95,7 @@ fn response(interpreted: &Interpreted, audit: pb::AuditReference) -> pb::Execute
         usage: Some(usage_message(interpreted.summary().usage)),
         verdict: Some(verdict_message(
             verdict,
-            hook.denied.is_denied() || interpreted.outcome == OutcomeKind::EscapeAttempt,
+            hook.is_denied() || interpreted.outcome == OutcomeKind::EscapeAttempt,
             request.contract.context_lifetime(&request.event.point),
         )),
         wanted_variables: Vec::new(),
@@ -102,7 +106,8 @@ fn response(interpreted: &Interpreted, audit: pb::AuditReference) -> pb::Execute
 fn denial_sources(run: &Run, hook: &EndedHook) -> Vec<String> {
     let calls = hook.setup.asks.then_some("seccomp");
     let killed = run.prepared.filters.map(|_| "sigsys");
-    let sources = calls.into_iter().chain(killed);
+    let relay = (run.policy.network == Network::Named).then_some(RELAY);
+    let sources = calls.into_iter().chain(killed).chain(relay);
     sources.map(str::to_owned).collect()
 }
 

@@ -186,9 +186,10 @@ impl FilesSection {
         references: &References,
         network: Option<Network>,
     ) -> Result<Files, ProfileCause> {
-        let mut hidden = self.hidden()?.unwrap_or_else(|| match network {
-            Some(Network::Outbound) => hidden_online(),
-            Some(Network::None) | None => Vec::new(),
+        let sends = network.is_some_and(Network::sends);
+        let mut hidden = self.hidden()?.unwrap_or_else(|| match sends {
+            true => hidden_online(),
+            false => Vec::new(),
         });
         hidden.sort();
         let named = self.named.into_iter();
@@ -220,16 +221,15 @@ impl FilesSection {
             return Err(broken("files.state", rule));
         }
         // Transcripts hold secrets that were pasted or printed, and a network could send them.
-        let is_offline = network != Some(Network::Outbound);
         let bound = |places: &[String]| {
             let bound = places.iter().filter_map(|place| references.bind(place));
             let bound: BTreeSet<PathBuf> = bound.map(PathBuf::from).collect();
             bound.into_iter().collect::<Vec<_>>()
         };
         let tokens = bound(&self.tokens);
-        let transcripts = match is_offline {
-            true => bound(&self.transcripts),
-            false => Vec::new(),
+        let transcripts = match sends {
+            true => Vec::new(),
+            false => bound(&self.transcripts),
         };
         let is_cache = |grant: &GrantSpec| {
             let cache = references.cache.as_deref();
@@ -276,8 +276,7 @@ fn hidden_online() -> Vec<NamePattern> {
 impl FilesSection {
     /// Spells resolved files as a section of a profile with a network or without.
     pub(super) fn spelled(files: &Files, network: Network) -> Self {
-        let is_default =
-            files.hidden.is_empty() && (network == Network::None || !files.reach_workspace());
+        let is_default = files.hidden.is_empty() && (!network.sends() || !files.reach_workspace());
         let hidden = files.hidden.iter().map(ToString::to_string);
         Self {
             hidden: (!is_default).then(|| hidden.collect()),

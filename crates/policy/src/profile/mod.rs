@@ -29,13 +29,15 @@ use hookjail_base::{
     },
 };
 
+use crate::egress::Egress;
+
 use self::{
     grants::{FilesSection, absolute},
     references::References,
 };
 use super::{
-    Environment, GrantPlace, GrantedBy, HookView, Limits, Metadata, Network, Policy, ScratchLimits,
-    Spawn, StateScope, Time, WorkingDir,
+    EgressRules, Environment, GrantPlace, GrantedBy, HookView, Limits, Metadata, Network, Policy,
+    ScratchLimits, Spawn, StateScope, Time, WorkingDir,
 };
 
 /// A profile file, as written. One that extends nothing must have every key that has no default.
@@ -45,6 +47,11 @@ use super::{
 pub struct ProfileFile {
     /// In one line, what it is for.
     description: String,
+    /// The hosts that a hook can reach under `network = "named"`, each with a port: `example.org:443` (TLS), `*.example.org:443`,
+    /// `127.0.0.1:4318 http`, `git.example.org:22 any`.
+    // Left out where it is empty, so that the digests of profiles without it stay the same.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    egress: Vec<Egress>,
     /// The base profile, and the parts that are added to it.
     #[serde(skip_serializing_if = "Option::is_none")]
     extends: Option<Extends>,
@@ -154,6 +161,7 @@ impl ProfileFile {
         Self {
             axes: self.axes.over(parent.axes),
             description: self.description,
+            egress: [parent.egress, self.egress].concat(),
             environment: self.environment.over(parent.environment),
             extends: None,
             files: self.files.over(parent.files),
@@ -198,10 +206,13 @@ impl ProfileFile {
         };
         let demands = self.axes.resolve()?;
         let metadata = self.metadata.ok_or(ProfileCause::Missing("metadata"))?;
+        let network = self.network.ok_or(ProfileCause::Missing("network"))?;
+        let egress = egress_rules(self.egress, network, &self.limits)?;
         let mut policy = Policy {
             demands,
             description,
             digest: String::new(),
+            egress: Arc::new(egress),
             environment: Arc::new(self.environment.resolve(references, self.network)?),
             files: self.files.resolve(references, self.network)?,
             granted_by: self.granted_by.ok_or(ProfileCause::Missing("granted_by"))?,
@@ -209,7 +220,7 @@ impl ProfileFile {
             line: [name.clone()].into(),
             metadata,
             name,
-            network: self.network.ok_or(ProfileCause::Missing("network"))?,
+            network,
             notify: self.notify.unwrap_or(false),
             redact_output: self.output.redact.unwrap_or(false),
             spawn: self.spawn.ok_or(ProfileCause::Missing("spawn"))?,
@@ -263,12 +274,14 @@ impl From<&Policy> for ProfileFile {
                 .collect()
         };
         let path = |dir: &PathBuf| dir.display().to_string();
+        let is_named = policy.network == Network::Named;
         Self {
             axes: AxesSection {
                 required: of(Demand::Required),
                 wanted: of(Demand::Wanted),
             },
             description: policy.description.clone(),
+            egress: policy.egress.allowed.clone(),
             environment: EnvironmentSection {
                 allow: policy.environment.allow.clone(),
                 caller_path: policy.environment.caller_path.then_some(true),
@@ -284,6 +297,8 @@ impl From<&Policy> for ProfileFile {
             limits: LimitsSection {
                 address_space: Some(OptionalSize::from_bytes(policy.limits.address_space)),
                 cpus: policy.limits.cpus.map(|cpus| OptionalCpus(Some(cpus))),
+                egress_bytes: is_named.then(|| OptionalSize::from_bytes(policy.egress.bytes)),
+                egress_connections: is_named.then_some(policy.egress.connections),
                 file_size: Some(Size(policy.limits.file_size)),
                 memory: Some(OptionalSize::from_bytes(policy.limits.memory)),
                 on_limit: Some(policy.limits.on_output_limit),
@@ -613,6 +628,11 @@ impl EnvironmentSection {
                 self.set.entry(name).or_insert(value);
             }
         }
+        if network == Some(Network::Named) {
+            // Names are resolved by TCP, as they are written.
+            let options = "use-vc ndots:0".to_owned();
+            self.set.entry("RES_OPTIONS".to_owned()).or_insert(options);
+        }
         for pattern in &self.allow {
             let stem = pattern.strip_suffix('*').unwrap_or(pattern);
             if !variable::is_name(stem) {
@@ -689,6 +709,12 @@ struct LimitsSection {
     // Left out where it is empty, so that the digests of profiles without it stay the same.
     #[serde(skip_serializing_if = "Option::is_none")]
     cpus: Option<OptionalCpus>,
+    /// The bytes that a run sends to the hosts of `egress` at most, all connections together. Default: no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    egress_bytes: Option<OptionalSize>,
+    /// The connections that a run makes to the hosts of `egress` at most, refused ones included: 1 to 4096. Default: 256.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    egress_connections: Option<u32>,
     /// `RLIMIT_FSIZE`.
     file_size: Option<Size>,
     /// The memory of all processes of the run together, where a cgroup can be had.
@@ -715,6 +741,8 @@ impl LimitsSection {
         Self {
             address_space: self.address_space.or(parent.address_space),
             cpus: self.cpus.or(parent.cpus),
+            egress_bytes: self.egress_bytes.or(parent.egress_bytes),
+            egress_connections: self.egress_connections.or(parent.egress_connections),
             file_size: self.file_size.or(parent.file_size),
             memory: self.memory.or(parent.memory),
             on_limit: self.on_limit.or(parent.on_limit),
@@ -777,6 +805,48 @@ impl LimitsSection {
         }
         Ok(limits)
     }
+}
+
+/// Returns the hosts of `egress` and the limits of connections. Without `network = "named"` there are none.
+fn egress_rules(
+    mut allowed: Vec<Egress>,
+    network: Network,
+    limits: &LimitsSection,
+) -> Result<EgressRules, ProfileCause> {
+    if network != Network::Named {
+        return match allowed.is_empty() {
+            true => Ok(EgressRules::default()),
+            false => Err(broken(
+                "egress",
+                format!(
+                    "names hosts, and `network` is \"{}\"; set `network = \"named\"`",
+                    network.name()
+                ),
+            )),
+        };
+    }
+    if allowed.is_empty() {
+        let rule = "names no host, and `network` is \"named\"; name one, as \"example.org:443\", or set `network = \"none\"`";
+        return Err(broken("egress", rule));
+    }
+    allowed.sort();
+    allowed.dedup();
+    if allowed.len() > MOST_EGRESS {
+        let rule = format!("has {} rules; name at most {MOST_EGRESS}", allowed.len());
+        return Err(broken("egress", rule));
+    }
+    let connections = limits
+        .egress_connections
+        .unwrap_or(EgressRules::default().connections);
+    if !(1..=MOST_CONNECTIONS).contains(&connections) {
+        let rule = format!("is {connections}; set 1 to {MOST_CONNECTIONS}");
+        return Err(broken("limits.egress_connections", rule));
+    }
+    Ok(EgressRules {
+        allowed,
+        bytes: limits.egress_bytes.and_then(OptionalSize::bytes),
+        connections,
+    })
 }
 
 /// Returns the limits on a scratch directory, if there are any.
@@ -884,6 +954,10 @@ fn broken(key: impl Into<String>, rule: impl Into<String>) -> ProfileCause {
 }
 
 const MIN_OPEN_FILES: u64 = 16;
+
+/// The most rules of `egress`, and connections of a run.
+const MOST_EGRESS: usize = 512;
+const MOST_CONNECTIONS: u32 = 4096;
 
 /// The most interpreters that wait for one command.
 const MOST_WARM: u32 = 8;

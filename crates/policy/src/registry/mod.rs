@@ -490,7 +490,7 @@ const MAX_FILE: u64 = 1 << 20;
 const NOT_A_FILE: &str = "it is not a regular file, or a link to one; put the file itself there";
 /// The shipped profile that extends nothing.
 const BASE: &str = "strict";
-const SHIPPED: [(&str, &str); 18] = [
+const SHIPPED: [(&str, &str); 19] = [
     (
         "agents-home",
         include_str!("../../../../sandbox-profiles/agents-home.toml"),
@@ -498,6 +498,10 @@ const SHIPPED: [(&str, &str); 18] = [
     (
         "caches",
         include_str!("../../../../sandbox-profiles/caches.toml"),
+    ),
+    (
+        "certificates",
+        include_str!("../../../../sandbox-profiles/certificates.toml"),
     ),
     (
         "claude-code-home",

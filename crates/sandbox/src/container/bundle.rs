@@ -159,7 +159,7 @@ impl Bundle<'_> {
     fn linux(&self) -> Value {
         let mut namespaces = vec!["ipc", "mount", "pid", "uts"];
         match self.network {
-            Network::None => namespaces.push("network"),
+            Network::Named | Network::None => namespaces.push("network"),
             // The host's own network, which the filters restrict to the profile's.
             Network::Outbound => {}
         }

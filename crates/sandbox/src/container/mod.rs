@@ -135,6 +135,10 @@ impl Container {
                 Metadata::Change => enforced("mount namespace"),
             },
             network: match policy.network {
+                Network::Named => Coverage::Degraded {
+                    by: "network namespace, seccomp",
+                    gap: "hosts by name are reached under the backend `landlock` alone",
+                },
                 Network::None => enforced("network namespace, seccomp"),
                 Network::Outbound => enforced("seccomp"),
             },

@@ -149,7 +149,11 @@ pub(crate) async fn start(
         Outcome::Released { errno, evidence } => (errno, evidence),
     };
     // A container's filters send no user notifications.
-    let notes = runner.launcher.pools.denials.of(contained.runtime.pid);
+    let notes = runner
+        .launcher
+        .pools
+        .denials
+        .of(contained.runtime.pid, None);
     let start = if errno == 0 {
         let running = contained
             .watch(pipes)
@@ -848,7 +852,7 @@ fn look_at_container(
         return Err("NoNewPrivs is 0".to_owned());
     }
     let mut wanted = vec!["ipc", "mnt", "pid", "uts"];
-    if network == Network::None {
+    if network != Network::Outbound {
         wanted.push("net");
     }
     if identity.is_none() {

@@ -147,10 +147,11 @@ impl Landlock {
                 },
                 Metadata::Change => Coverage::Ignored,
             },
-            network: if abi >= 4 {
-                enforced("seccomp, landlock")
-            } else {
-                enforced("seccomp")
+            network: match (abi >= 4, policy.network) {
+                (true, Network::Named) => enforced("seccomp, landlock, relay"),
+                (false, Network::Named) => enforced("seccomp, relay"),
+                (true, Network::None | Network::Outbound) => enforced("seccomp, landlock"),
+                (false, Network::None | Network::Outbound) => enforced("seccomp"),
             },
             pids: pids(policy, self.own_uids.of(policy), self.controllers),
             read: enforced("landlock"),
@@ -258,7 +259,7 @@ pub fn ruleset(spec: &FilterSpec, grants: &[Grant<'_>]) -> Result<OwnedFd, Rules
         .set_compatibility(CompatLevel::HardRequirement)
         .handle_access(files)?;
     let network = match spec.network {
-        Network::None => AccessNet::from_all(abi),
+        Network::Named | Network::None => AccessNet::from_all(abi),
         Network::Outbound => AccessNet::from_all(abi) & AccessNet::BindTcp,
     };
     let network: BitFlags<AccessNet> = kept(network.iter());

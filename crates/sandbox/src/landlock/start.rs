@@ -13,7 +13,7 @@ use hookjail_base::{
     model::axis::Axis,
     refusal::{Fact, Fault, Reason, Refusal, Stop, lacking},
 };
-use hookjail_policy::HookView;
+use hookjail_policy::{HookView, Network};
 use hookjail_sys::{Attempt, Canaries, Job, JobParts, Step, View};
 
 use super::{
@@ -22,6 +22,7 @@ use super::{
 };
 use crate::{
     BackendName, Evidence, Released, Runner, Setup, Started, Task,
+    egress::Registered,
     landlock::{Grant, ruleset, without_log},
     launch::{
         Launched, has_executed, launch, limits, note, step_failed, stopped, too_late, unseen,
@@ -66,6 +67,11 @@ pub(crate) async fn start(
         state: filters.and(task.state.as_ref()).map(|state| state.scope),
     };
     let until = task.until.clone();
+    let egress = match filters {
+        Some(_) => egress_of(runner, &task, &pool, &hold)?,
+        // Unconfined runs connect by themselves.
+        None => None,
+    };
     let group = match filters {
         Some(_) => runner.cgroup(task.caller, &task.policy.limits, 0)?,
         // Unconfined runs have no limits.
@@ -82,7 +88,7 @@ pub(crate) async fn start(
         until,
     };
     // Also for a self-test, whose many denials are dropped with the notes.
-    let notes = (runner.launcher.pools.denials).of(launched.init.unwrap_or(child.pid));
+    let notes = (runner.launcher.pools.denials).of(launched.init.unwrap_or(child.pid), egress);
     if is_probe {
         return child.results(launched, pipes).await.map(Started::Probed);
     }
@@ -97,6 +103,32 @@ pub(crate) async fn start(
         },
         start,
     }))
+}
+
+/// Makes the hosts of a task's profile known to the listener, before anything of it can connect.
+///
+/// # Errors
+///
+/// Refuses where the filters report no calls: nothing could connect, and the axis `network` would not be as the profile has it.
+fn egress_of(
+    runner: &Runner,
+    task: &Task<'_>,
+    pool: &LoadedPool,
+    hold: &Hold,
+) -> Result<Option<Registered>, Stop> {
+    if task.policy.network != Network::Named {
+        return Ok(None);
+    }
+    if !pool.asks {
+        let message = "`network = \"named\"` needs a filter that reports to the daemon, and this one is under a filter with a listener; run it \
+                       outside of that sandbox, or set `network = \"none\"`";
+        let refusal = Refusal::new(Reason::PolicyUnenforceable, message);
+        return Err(refusal.with(Fact::Axis(Axis::Network)).into());
+    }
+    let relays = &runner.launcher.pools.denials.relays;
+    let registered = relays.register(hold.entry(), &task.policy.egress);
+    let registered = registered.map_err(|e| Fault::new("cannot make the relay's sockets", e))?;
+    Ok(Some(registered))
 }
 
 /// Prepares the job: the child's confinement and its action.

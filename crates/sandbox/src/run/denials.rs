@@ -19,7 +19,8 @@ use hookjail_base::model::axis::Axis;
 use hookjail_sys::{Keeper, Listener, Notification};
 
 use crate::{
-    run::{membership::Membership, observe::Observer},
+    egress::{Registered, Relays},
+    run::{connection::Connections, membership::Membership, observe::Observer},
     seccomp::{
         Passing, rules,
         syscalls::{self, nr},
@@ -77,6 +78,8 @@ impl Known {
 pub struct Denied {
     /// Arguments of the first call.
     pub arguments: [u64; 6],
+    /// Whether its run reaches hosts by name, whose addresses programs look at with sockets of UDP.
+    pub has_egress: bool,
     /// The system call's number.
     pub number: u32,
     /// Number of denials.
@@ -96,7 +99,10 @@ impl Denied {
     #[must_use]
     pub fn is_incidental(&self) -> bool {
         match self.number {
-            nr::socket => is_socket_of_libc(self.arguments),
+            nr::socket => {
+                is_socket_of_libc(self.arguments)
+                    || self.has_egress && is_socket_of_resolver(self.arguments)
+            }
             // On a socket of its own: C libraries look for the name service cache so, tsx for its parent.
             nr::connect => true,
             // bash queries a pipe's capacity, and writes here-documents to a file where that fails.
@@ -130,10 +136,20 @@ fn is_socket_of_libc([domain, kind, protocol, ..]: [u64; 6]) -> bool {
             && protocol == u64::from(libc::NETLINK_ROUTE.cast_unsigned())
 }
 
+/// Returns whether programs create such a socket to learn which addresses of a name they can use: the GNU C library sorts them, and
+/// curl looks for IPv6. Names resolve without.
+fn is_socket_of_resolver([domain, kind, protocol, ..]: [u64; 6]) -> bool {
+    let is_internet = [libc::AF_INET, libc::AF_INET6].contains(&word(domain).cast_signed());
+    let kind = word(kind).cast_signed() & !libc::SOCK_CLOEXEC;
+    is_internet && kind == libc::SOCK_DGRAM && word(protocol) == 0
+}
+
 /// Denials of the running hooks, by the group by which each run is known.
 #[derive(Debug)]
 pub(crate) struct Denials {
     members: Membership,
+    /// Egress of runs whose profile names hosts.
+    pub(crate) relays: Arc<Relays>,
     observer: Option<Arc<Observer>>,
     runs: Mutex<HashMap<i32, Known>>,
 }
@@ -142,6 +158,7 @@ impl Denials {
     pub(crate) fn new(keeper: Arc<Keeper>, observer: Option<Arc<Observer>>) -> Self {
         Self {
             members: Membership::new(keeper),
+            relays: Arc::default(),
             observer,
             runs: Mutex::default(),
         }
@@ -179,10 +196,11 @@ impl Denials {
         self.members.run_of(pid).is_some()
     }
 
-    /// Returns the notes of a run that has begun.
-    pub(crate) fn of(self: &Arc<Self>, group: i32) -> Notes {
+    /// Returns the notes of a run that has begun, with its egress.
+    pub(crate) fn of(self: &Arc<Self>, group: i32, egress: Option<Registered>) -> Notes {
         Notes {
             denials: Arc::clone(self),
+            egress,
             group,
         }
     }
@@ -193,7 +211,7 @@ impl Denials {
         self.lock().is_empty()
     }
 
-    fn note(&self, group: i32, asked: &Notification) {
+    fn note(&self, group: i32, asked: &Notification, has_egress: bool) {
         // With the lock held, so that a run cannot be removed between lookup and count.
         let mut runs = self.lock();
         let known = match runs.entry(group) {
@@ -201,7 +219,7 @@ impl Denials {
             Entry::Vacant(none) if self.members.watches(group) => none.insert(Known::default()),
             Entry::Vacant(_) => return,
         };
-        count(&mut known.calls, asked);
+        count(&mut known.calls, asked, has_egress);
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<i32, Known>> {
@@ -214,13 +232,15 @@ impl Denials {
 #[derive(Debug)]
 pub(crate) struct Notes {
     denials: Arc<Denials>,
+    egress: Option<Registered>,
     group: i32,
 }
 
 impl Notes {
-    /// Returns the denials of a run whose process tree is dead.
-    pub(crate) fn take(self) -> Known {
-        self.remove()
+    /// Returns the denials and the connections of a run whose process tree is dead.
+    pub(crate) fn take(mut self) -> (Known, Connections) {
+        let connections = self.egress.take().map(Registered::take);
+        (self.remove(), connections.unwrap_or_default())
     }
 
     fn remove(&self) -> Known {
@@ -235,9 +255,10 @@ impl Drop for Notes {
 }
 
 /// Adds a call to the known ones.
-fn count(known: &mut Vec<Denied>, asked: &Notification) {
+fn count(known: &mut Vec<Denied>, asked: &Notification, has_egress: bool) {
     let new = Denied {
         arguments: asked.arguments,
+        has_egress,
         number: asked.number,
         times: 1,
     };
@@ -293,10 +314,16 @@ fn answer(denials: &Denials, listener: &Listener, passing: Option<&Passing>) -> 
             }
             return listener.proceed(&asked);
         }
+        let egress = group.and_then(|group| denials.relays.of_group(group));
+        if let Some(egress) = &egress
+            && asked.number == nr::connect
+        {
+            return denials.relays.answer(egress, listener, &asked);
+        }
         if let Some(group) = group
             && listener.still_waits(&asked)
         {
-            denials.note(group, &asked);
+            denials.note(group, &asked, egress.is_some());
         }
         listener.refuse(&asked, libc::EPERM)
     });
@@ -316,6 +343,7 @@ mod tests {
             let words = [family, kind | libc::SOCK_CLOEXEC, protocol, 0, 0, 0];
             let call = Denied {
                 arguments: words.map(|word| u64::from(word.cast_unsigned())),
+                has_egress: false,
                 number: nr::socket,
                 times: 1,
             };
@@ -344,6 +372,7 @@ mod tests {
         let is_denied = |number: u32, request: u64| {
             let call = Denied {
                 arguments: [3, request, 4, 0, 0, 0],
+                has_egress: false,
                 number,
                 times: 1,
             };

@@ -2,6 +2,7 @@
 
 mod ahead;
 pub(crate) mod child_spec;
+pub(crate) mod connection;
 #[cfg(target_os = "linux")]
 pub(crate) mod denials;
 pub(crate) mod floor;
@@ -65,6 +66,7 @@ use crate::{
     run::{
         ahead::Refill,
         child_spec::Execution,
+        connection::Connections,
         notices::Notices,
         places::KnownPlaces,
         runner::Runner,
@@ -352,6 +354,8 @@ impl RunningHook for process::Running {
 /// The end of a hook.
 #[derive(Debug)]
 pub struct EndedHook {
+    /// Connections to the hosts of its profile, and attempts.
+    pub connections: Connections,
     /// Denials, as far as they are known.
     pub denied: Known,
     /// How it ended.
@@ -360,6 +364,13 @@ pub struct EndedHook {
     pub notices: Vec<u8>,
     /// Times and evidence of the set-up.
     pub setup: Setup,
+}
+
+impl EndedHook {
+    /// Returns whether something that concerns the hook itself is known to have been denied.
+    pub fn is_denied(&self) -> bool {
+        self.denied.is_denied() || self.connections.denied().next().is_some()
+    }
 }
 
 /// How a released hook ended.
@@ -451,8 +462,10 @@ impl StartedHook {
             if let Some(refill) = refill {
                 refill.start();
             }
+            let (denied, connections) = notes.take();
             Ok(EndedHook {
-                denied: notes.take(),
+                connections,
+                denied,
                 end: end?,
                 notices: notices.map(|notices| notices.calls()).unwrap_or_default(),
                 setup,

@@ -163,7 +163,7 @@ pub(crate) fn closed(network: Network, spawn: Spawn) -> Section {
         .with_errno("ENOSYS"),
     ];
     match network {
-        Network::None => {
+        Network::Named | Network::None => {
             rules.push(Rule::deny(
                 &[Operation::MachLookup, Operation::Network],
                 Vec::new(),

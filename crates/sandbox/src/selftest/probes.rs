@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use nix::unistd;
 
 use hookjail_base::model::axis::{Axes, Axis, Coverage};
-use hookjail_policy::{HookView, Metadata, Network, Policy, Spawn};
+use hookjail_policy::{HookView, Metadata, Policy, Spawn};
 use hookjail_sys::Attempt;
 
 use super::fixture::{Fixture, HIDDEN_FILE, KEPT_DIRECTORY, KEPT_FILE, WORKSPACE};
@@ -270,7 +270,7 @@ impl Fixture {
 }
 
 fn networking(policy: &Policy) -> Vec<Probe> {
-    let inet = policy.network == Network::Outbound;
+    let inet = policy.network.sends();
     let stream = |what, domain| {
         let socket = Attempt::socket(domain, libc::SOCK_STREAM, 0);
         Probe::new(Axis::Network, what, socket)

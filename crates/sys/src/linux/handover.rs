@@ -96,6 +96,22 @@ pub fn process(pid: i32) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
+/// Returns a descriptor of the file that a process has open under a number.
+///
+/// # Errors
+///
+/// Returns the error of the kernel: `EPERM` where this process may not trace that one, `EBADF` where the number is free.
+pub fn file_of(process: BorrowedFd<'_>, number: i32) -> io::Result<OwnedFd> {
+    let arguments = [process.as_raw_fd() as usize, number as usize, 0, 0, 0, 0];
+    // SAFETY: pidfd_getfd takes three integers.
+    let fd = unsafe { raw::syscall(libc::SYS_pidfd_getfd, arguments) };
+    if fd < 0 {
+        return Err(Errno::from_raw(fd.unsigned_abs() as i32).into());
+    }
+    // SAFETY: the call above has just made it, for nobody else.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
 /// Kills a process.
 ///
 /// # Errors

@@ -308,34 +308,37 @@ pub fn load_filters(
     let mut listener = None;
     for (index, program) in programs.iter().enumerate() {
         let asks = asking == Some(index);
-        let flags = if asks {
-            libc::SECCOMP_FILTER_FLAG_NEW_LISTENER
-        } else {
-            0
+        let loaded = match asks {
+            // Once a call is received, signals wait for its answer (Linux 5.19).
+            true => load(program, LISTENS | SIGNALS_WAIT).or_else(|error| match error {
+                Errno::EINVAL => load(program, LISTENS),
+                other => Err(other),
+            })?,
+            false => load(program, 0)?,
         };
-        let length = u16::try_from(program.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
-        let filter = libc::sock_fprog {
-            len: length,
-            filter: program.as_ptr().cast_mut(),
-        };
-        // SAFETY: seccomp(SECCOMP_SET_MODE_FILTER, flags, &sock_fprog) reads `length` instructions from the slice and does
-        // not write to it.
-        let loaded = unsafe {
-            libc::syscall(
-                libc::SYS_seccomp,
-                libc::SECCOMP_SET_MODE_FILTER,
-                flags,
-                &raw const filter,
-            )
-        };
-        match i32::try_from(loaded) {
+        match loaded {
             // SAFETY: with this flag the kernel returns a new descriptor, which nothing else knows; 0 to 2 are never new.
-            Ok(fd) if asks && fd > 2 => listener = Some(unsafe { Listener::from_raw(fd) }),
-            Ok(0) if !asks => {}
-            _ => return Err(io::Error::last_os_error()),
+            fd if asks && fd > 2 => listener = Some(unsafe { Listener::from_raw(fd) }),
+            0 if !asks => {}
+            _ => return Err(io::ErrorKind::InvalidData.into()),
         }
     }
     Ok(listener)
+}
+
+/// Flags of filters: a listener is returned; fatal signals alone interrupt a call that the listener has received.
+const LISTENS: libc::c_ulong = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER;
+const SIGNALS_WAIT: libc::c_ulong = 1 << 5;
+
+fn load(program: &[libc::sock_filter], flags: libc::c_ulong) -> nix::Result<i32> {
+    let filter = libc::sock_fprog {
+        len: u16::try_from(program.len()).map_err(|_| Errno::EINVAL)?,
+        filter: program.as_ptr().cast_mut(),
+    };
+    let mode = libc::SECCOMP_SET_MODE_FILTER;
+    // SAFETY: seccomp(SECCOMP_SET_MODE_FILTER, flags, &sock_fprog) reads `len` instructions from the slice and does not write to it.
+    let loaded = unsafe { libc::syscall(libc::SYS_seccomp, mode, flags, &raw const filter) };
+    i32::try_from(Errno::result(loaded)?).map_err(|_| Errno::EOVERFLOW)
 }
 
 /// Returns the kernel's Landlock ABI, at least 1.

@@ -32,7 +32,7 @@ pub use self::spawn::TREE_CLONE_FLAGS;
 pub use self::{
     attempt::{Attempt, Described},
     entrance::Entrance,
-    handover::{exit, kill, peer, process, receive_fds, send_fds},
+    handover::{exit, file_of, kill, peer, process, receive_fds, send_fds},
     init::Init,
     job::{
         Action, Canaries, Closing, IntoCgroup, Job, JobParts, Report, Step, take_as_hooks,

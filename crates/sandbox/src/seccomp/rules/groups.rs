@@ -214,6 +214,14 @@ pub(super) const NETWORK_OPTIONS: [libc::c_int; 9] = [
     libc::SO_ZEROCOPY,     // QUIC, gRPC
 ];
 
+/// Options that are not open where the daemon connects: they connect by the way, or have a socket take no port before.
+pub(super) const NOT_NAMED: [(libc::c_int, libc::c_int); 4] = [
+    (libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT),
+    (libc::SOL_SOCKET, libc::SO_BINDTODEVICE),
+    (libc::IPPROTO_TCP, libc::TCP_FASTOPEN),
+    (libc::IPPROTO_TCP, libc::TCP_FASTOPEN_CONNECT),
+];
+
 /// Options of IPv4.
 pub(super) const IP_OPTIONS: [libc::c_int; 14] = [
     libc::IP_ADD_MEMBERSHIP,       // mDNS of Node, Java and avahi

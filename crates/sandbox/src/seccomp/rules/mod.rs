@@ -11,7 +11,7 @@ use hookjail_policy::{HookView, Metadata, Network, Policy, Spawn};
 
 use self::groups::{
     FCNTL_COMMANDS, GROUPS, IOCTL_REQUESTS, IP_OPTIONS, IPV6_OPTIONS, KILLED, METADATA, MISSING,
-    NETWORK_OPTIONS, OUTBOUND, PATHS, PRCTL_OPTIONS, SOCKET_OPTIONS, TCP_OPTIONS,
+    NETWORK_OPTIONS, NOT_NAMED, OUTBOUND, PATHS, PRCTL_OPTIONS, SOCKET_OPTIONS, TCP_OPTIONS,
     TERMINAL_REQUESTS, UDP_OPTIONS, WATCHES, XATTR_READS,
 };
 use crate::{
@@ -202,12 +202,21 @@ fn specified(spec: &FilterSpec, nr: u32) -> Rule {
         nr::sendto if spec.network == Network::None && !has_own_sockets(spec) => {
             Rule::when(vec![vec![ArgTest::null(4)]])
         }
+        // What is not connected is connected by the daemon alone: no address, and no connection made by the way.
+        nr::sendto if spec.network == Network::Named => {
+            Rule::when(vec![vec![ArgTest::null(4), no_fast_open(3)]])
+        }
+        nr::sendmsg if spec.network == Network::Named => Rule::when(vec![vec![no_fast_open(2)]]),
+        nr::sendmmsg if spec.network == Network::Named => Rule::when(vec![vec![no_fast_open(3)]]),
+        nr::recvmmsg if spec.network == Network::Named => Rule::Allow,
         nr::sendto => Rule::Allow,
         // `timeout`, shells with job control, daemons of build tools. In a tree of its own nothing leaves by it.
         nr::setpgid | nr::setsid => {
             allow_if(spec.view == HookView::Own && spec.spawn == Spawn::Processes)
         }
         nr::socket if spec.network == Network::Outbound => Rule::when(internet_sockets()),
+        // Not UDP: each call on it could name another address, behind a pointer.
+        nr::socket if spec.network == Network::Named => Rule::when(internet_streams()),
         nr::socket if has_own_sockets(spec) => Rule::when(own_sockets()),
         // tsx, Node's and Python's servers for their own children; C libraries that list network interfaces.
         nr::accept | nr::accept4 | nr::bind | nr::listen => allow_if(has_own_sockets(spec)),
@@ -414,15 +423,28 @@ fn own_sockets() -> Vec<Vec<ArgTest>> {
     ]
 }
 
+/// Returns the test that a call opens no connection with its first bytes.
+const fn no_fast_open(flags: u8) -> ArgTest {
+    ArgTest::bits(flags, libc::MSG_FASTOPEN as u64, 0)
+}
+
+/// Returns the ways to make a socket for TCP.
+fn internet_streams() -> Vec<Vec<ArgTest>> {
+    internet_sockets_of(&[(libc::SOCK_STREAM, libc::IPPROTO_TCP)])
+}
+
 /// Returns the ways to make a socket for TCP or UDP only. Not MPTCP, which Landlock does not see, and not ICMP.
 fn internet_sockets() -> Vec<Vec<ArgTest>> {
-    let kinds = [
+    internet_sockets_of(&[
         (libc::SOCK_STREAM, libc::IPPROTO_TCP),
         (libc::SOCK_DGRAM, libc::IPPROTO_UDP),
-    ];
+    ])
+}
+
+fn internet_sockets_of(kinds: &[(libc::c_int, libc::c_int)]) -> Vec<Vec<ArgTest>> {
     let mut ways = Vec::new();
     for domain in [libc::AF_INET, libc::AF_INET6] {
-        for (kind, own_protocol) in kinds {
+        for &(kind, own_protocol) in kinds {
             for protocol in [0, own_protocol] {
                 ways.push(vec![int(0, domain), socket_type(kind), int(2, protocol)]);
             }
@@ -434,8 +456,15 @@ fn internet_sockets() -> Vec<Vec<ArgTest>> {
 /// Returns the ways to set an option of a socket.
 fn socket_options(network: Network) -> Vec<Vec<ArgTest>> {
     let every: &[(_, &[_])] = &[(libc::SOL_SOCKET, &SOCKET_OPTIONS)];
+    let is_open = |way: &(_, _)| network != Network::Named || !NOT_NAMED.contains(way);
     let outbound: &[(_, &[_])] = match network {
         Network::None => &[],
+        Network::Named => &[
+            (libc::SOL_SOCKET, &NETWORK_OPTIONS),
+            (libc::IPPROTO_IP, &IP_OPTIONS),
+            (libc::IPPROTO_IPV6, &IPV6_OPTIONS),
+            (libc::IPPROTO_TCP, &TCP_OPTIONS),
+        ],
         Network::Outbound => &[
             (libc::SOL_SOCKET, &NETWORK_OPTIONS),
             (libc::IPPROTO_IP, &IP_OPTIONS),
@@ -447,9 +476,11 @@ fn socket_options(network: Network) -> Vec<Vec<ArgTest>> {
     let levels = every.iter().chain(outbound);
     let ways = levels.flat_map(|&(level, options)| {
         let options = options.iter();
-        options.map(move |&option| vec![int(1, level), int(2, option)])
+        options.map(move |&option| (level, option))
     });
-    ways.collect()
+    let ways = ways.filter(is_open);
+    ways.map(|(level, option)| vec![int(1, level), int(2, option)])
+        .collect()
 }
 
 const fn socket_type(kind: libc::c_int) -> ArgTest {

@@ -1,0 +1,619 @@
+//! The hosts that a hook reaches under `network = "named"`: rules as profiles spell them, and decisions about destinations.
+
+use std::{
+    borrow::Cow,
+    fmt,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    str::FromStr,
+};
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
+
+/// The length limit of a name, and of one of its labels (RFC 1035).
+const LONGEST_NAME: usize = 253;
+const LONGEST_LABEL: usize = 63;
+
+/// A rule of `egress`: hosts, a port, and what is spoken there.
+#[derive(Clone, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct Egress {
+    hosts: Hosts,
+    port: u16,
+    /// What is spoken there.
+    pub speaks: Speaks,
+}
+
+/// What a connection speaks, and so what of it is compared with the rule.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum Speaks {
+    /// Anything: nothing is compared.
+    Any,
+    /// HTTP/1.1 in the clear: each request's host is the rule's.
+    Http,
+    /// TLS: its server name is the rule's.
+    Tls,
+}
+
+impl Speaks {
+    /// Returns the word of a rule.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Any => "any",
+            Self::Http => "http",
+            Self::Tls => "tls",
+        }
+    }
+}
+
+/// The hosts of a rule.
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+enum Hosts {
+    /// Addresses that begin with the bits of one.
+    Addresses { first: IpAddr, bits: u8 },
+    /// All names below one.
+    Below(HostName),
+    /// One name.
+    Name(HostName),
+}
+
+/// A host's name: lower case, without a dot at its end.
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct HostName(String);
+
+impl HostName {
+    /// Returns a name as it is compared; `None` where it is none.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let text = text.strip_suffix('.').unwrap_or(text);
+        let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+        let is_label = |label: &str| {
+            (1..=LONGEST_LABEL).contains(&label.len())
+                && label.bytes().all(is_letter)
+                && !label.starts_with('-')
+                && !label.ends_with('-')
+        };
+        let is_name = text.len() <= LONGEST_NAME && text.split('.').all(is_label);
+        // `inet_aton` takes a name that ends with a number for an address.
+        let last = text.rsplit('.').next().unwrap_or_default();
+        let ends_with_number =
+            last.bytes().all(|byte| byte.is_ascii_digit()) || last.starts_with("0x");
+        (is_name && !ends_with_number).then(|| Self(text.to_ascii_lowercase()))
+    }
+
+    /// Returns the text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for HostName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Why a rule cannot be read.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum EgressProblem {
+    /// An address has no server name.
+    #[error("names an address, which TLS has no server name for; add ` any` or ` http`")]
+    AddressOfTls,
+    /// The host is no name and no address.
+    #[error(
+        "names no host; write a name, `*.` and a name, an address, or one with `/` and a number of bits"
+    )]
+    Host,
+    /// A name is not ASCII.
+    #[error("has a name that is not ASCII; write it as DNS has it (`xn--…`)")]
+    NotAscii,
+    /// There is no port, or no such.
+    #[error("has no port from 1 to 65535; write it behind a colon, as in `example.org:443`")]
+    Port,
+    /// The protocol is not known.
+    #[error("speaks `{0}`; write `tls`, `http` or `any`")]
+    Speaks(String),
+    /// A wildcard covers names of many owners.
+    #[error("covers all names below `{0}`; name at least two labels behind `*.`")]
+    Wide(String),
+}
+
+impl FromStr for Egress {
+    type Err = EgressProblem;
+
+    fn from_str(text: &str) -> Result<Self, EgressProblem> {
+        let (place, speaks) = match text.split_once(' ') {
+            None => (text, Speaks::Tls),
+            Some((place, "any")) => (place, Speaks::Any),
+            Some((place, "http")) => (place, Speaks::Http),
+            Some((place, "tls")) => (place, Speaks::Tls),
+            Some((_, other)) => return Err(EgressProblem::Speaks(other.to_owned())),
+        };
+        let (host, port) = place.rsplit_once(':').ok_or(EgressProblem::Port)?;
+        let is_number = port.bytes().all(|byte| byte.is_ascii_digit());
+        let port = port.parse().ok().filter(|port| *port > 0 && is_number);
+        let hosts = Hosts::parse(host)?;
+        if speaks == Speaks::Tls && matches!(hosts, Hosts::Addresses { .. }) {
+            return Err(EgressProblem::AddressOfTls);
+        }
+        let port = port.ok_or(EgressProblem::Port)?;
+        Ok(Self {
+            hosts,
+            port,
+            speaks,
+        })
+    }
+}
+
+impl Hosts {
+    fn parse(text: &str) -> Result<Self, EgressProblem> {
+        if !text.is_ascii() {
+            return Err(EgressProblem::NotAscii);
+        }
+        if let Some(parent) = text.strip_prefix("*.") {
+            let parent = HostName::parse(parent).ok_or(EgressProblem::Host)?;
+            return match parent.as_str().contains('.') {
+                true => Ok(Self::Below(parent)),
+                false => Err(EgressProblem::Wide(parent.0)),
+            };
+        }
+        let (address, bits) = match text.split_once('/') {
+            Some((address, bits)) => (address, Some(bits)),
+            None => (text, None),
+        };
+        let address = match address.strip_prefix('[') {
+            Some(rest) => {
+                let rest = rest.strip_suffix(']').ok_or(EgressProblem::Host)?;
+                rest.parse().ok().map(IpAddr::V6)
+            }
+            None => address.parse().ok().map(IpAddr::V4),
+        };
+        let Some(first) = address.map(|it: IpAddr| it.to_canonical()) else {
+            let name = HostName::parse(text).filter(|_| bits.is_none());
+            return name.map(Self::Name).ok_or(EgressProblem::Host);
+        };
+        let most = match first {
+            IpAddr::V4(_) => 32,
+            IpAddr::V6(_) => 128,
+        };
+        let bits = bits.map_or(Some(most), |bits| bits.parse().ok());
+        let bits = bits.filter(|bits| (1..=most).contains(bits));
+        bits.map(|bits| Self::Addresses { first, bits })
+            .ok_or(EgressProblem::Host)
+    }
+}
+
+impl fmt::Display for Egress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            hosts,
+            port,
+            speaks,
+        } = self;
+        match hosts {
+            Hosts::Addresses { first, bits } => {
+                let most = if first.is_ipv4() { 32 } else { 128 };
+                let bits = (*bits < most).then(|| format!("/{bits}"));
+                let bits = bits.unwrap_or_default();
+                match first {
+                    IpAddr::V4(first) => write!(f, "{first}{bits}")?,
+                    IpAddr::V6(first) => write!(f, "[{first}]{bits}")?,
+                }
+            }
+            Hosts::Below(parent) => write!(f, "*.{parent}")?,
+            Hosts::Name(name) => write!(f, "{name}")?,
+        }
+        write!(f, ":{port}")?;
+        match speaks {
+            Speaks::Tls => Ok(()),
+            Speaks::Any | Speaks::Http => write!(f, " {}", speaks.name()),
+        }
+    }
+}
+
+impl From<Egress> for String {
+    fn from(rule: Egress) -> Self {
+        rule.to_string()
+    }
+}
+
+impl TryFrom<String> for Egress {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+            .map_err(|problem| format!("`{text}` {problem}"))
+    }
+}
+
+impl JsonSchema for Egress {
+    fn schema_name() -> Cow<'static, str> {
+        "Egress".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "Hosts, a port and what is spoken there: `example.org:443`, `*.example.org:443`, `git.example.org:22 any`, \
+                `10.1.0.0/16:5432 any`.",
+            "type": "string",
+        })
+    }
+}
+
+impl Egress {
+    /// Returns the one name of the rule, if it names one.
+    #[must_use]
+    pub const fn exact_name(&self) -> Option<&HostName> {
+        match &self.hosts {
+            Hosts::Name(name) => Some(name),
+            Hosts::Addresses { .. } | Hosts::Below(_) => None,
+        }
+    }
+
+    /// Returns whether a name at a port is among the rule's.
+    #[must_use]
+    pub fn covers_name(&self, name: &HostName, port: u16) -> bool {
+        let is_named = match &self.hosts {
+            Hosts::Addresses { .. } => false,
+            Hosts::Below(parent) => {
+                let below = name.0.strip_suffix(&parent.0);
+                below.is_some_and(|below| below.len() > 1 && below.ends_with('.'))
+            }
+            Hosts::Name(own) => own == name,
+        };
+        is_named && self.port == port
+    }
+
+    /// Returns whether an address at a port is among the rule's.
+    #[must_use]
+    pub fn covers_address(&self, address: IpAddr, port: u16) -> bool {
+        let bits_of = |address| match address {
+            IpAddr::V4(it) => (u128::from(u32::from(it)) << 96, 32),
+            IpAddr::V6(it) => (u128::from(it), 128),
+        };
+        let Hosts::Addresses { first, bits } = &self.hosts else {
+            return false;
+        };
+        let ((own, kind), (other, other_kind)) = (bits_of(*first), bits_of(address.to_canonical()));
+        let rest = 128 - u32::from(*bits);
+        self.port == port && kind == other_kind && own >> rest == other >> rest
+    }
+
+    /// Returns whether another rule allows all that this one does.
+    #[must_use]
+    pub fn is_within(&self, other: &Self) -> bool {
+        let speaks = other.speaks == Speaks::Any || other.speaks == self.speaks;
+        let hosts = match &self.hosts {
+            Hosts::Addresses { first, bits } => match &other.hosts {
+                Hosts::Addresses { bits: wider, .. } => {
+                    wider <= bits && other.covers_address(*first, self.port)
+                }
+                Hosts::Below(_) | Hosts::Name(_) => false,
+            },
+            Hosts::Below(parent) => match &other.hosts {
+                Hosts::Below(wider) => parent == wider || other.covers_name(parent, self.port),
+                Hosts::Addresses { .. } | Hosts::Name(_) => false,
+            },
+            Hosts::Name(name) => other.covers_name(name, self.port),
+        };
+        speaks && hosts && self.port == other.port
+    }
+}
+
+/// Returns the rule for a name at a port, the one that speaks anything first.
+#[must_use]
+pub fn rule_of_name<'a>(rules: &'a [Egress], name: &HostName, port: u16) -> Option<&'a Egress> {
+    let covering = rules.iter().filter(|it| it.covers_name(name, port));
+    covering.min_by_key(|it| it.speaks)
+}
+
+/// Returns the rule for an address at a port, the one that speaks anything first.
+#[must_use]
+pub fn rule_of_address(rules: &[Egress], address: IpAddr, port: u16) -> Option<&Egress> {
+    let covering = rules.iter().filter(|it| it.covers_address(address, port));
+    covering.min_by_key(|it| it.speaks)
+}
+
+/// Returns whether a connection for a name may go to an address that the name resolves to: a public one, or one that a rule names.
+#[must_use]
+pub fn may_resolve_to(rules: &[Egress], address: IpAddr, port: u16) -> bool {
+    is_public(address) || rule_of_address(rules, address, port).is_some()
+}
+
+/// Returns whether an address is one of the public internet: no private, loopback, link-local, metadata or reserved one, and none
+/// that leads to such by translation (IANA's registries of special purposes).
+#[must_use]
+pub fn is_public(address: IpAddr) -> bool {
+    match address.to_canonical() {
+        IpAddr::V4(address) => is_public_v4(address),
+        IpAddr::V6(address) => is_public_v6(address),
+    }
+}
+
+/// Ranges of IPv4 that are not public.
+const CLOSED_V4: [(Ipv4Addr, u32); 16] = [
+    (Ipv4Addr::new(0, 0, 0, 0), 8),
+    (Ipv4Addr::new(10, 0, 0, 0), 8),
+    // Of carriers, and of some clouds' metadata.
+    (Ipv4Addr::new(100, 64, 0, 0), 10),
+    (Ipv4Addr::new(127, 0, 0, 0), 8),
+    (Ipv4Addr::new(168, 63, 129, 16), 32),
+    (Ipv4Addr::new(169, 254, 0, 0), 16),
+    (Ipv4Addr::new(172, 16, 0, 0), 12),
+    (Ipv4Addr::new(192, 0, 0, 0), 24),
+    (Ipv4Addr::new(192, 0, 2, 0), 24),
+    (Ipv4Addr::new(192, 88, 99, 0), 24),
+    (Ipv4Addr::new(192, 168, 0, 0), 16),
+    (Ipv4Addr::new(198, 18, 0, 0), 15),
+    (Ipv4Addr::new(198, 51, 100, 0), 24),
+    (Ipv4Addr::new(203, 0, 113, 0), 24),
+    (Ipv4Addr::new(224, 0, 0, 0), 4),
+    (Ipv4Addr::new(240, 0, 0, 0), 4),
+];
+
+fn is_public_v4(address: Ipv4Addr) -> bool {
+    let bits = u32::from(address);
+    let mut closed = CLOSED_V4.iter();
+    !closed.any(|(first, length)| bits >> (32 - length) == u32::from(*first) >> (32 - length))
+}
+
+fn is_public_v6(address: Ipv6Addr) -> bool {
+    let [a, b, c, d, e, f, g, h] = address.segments();
+    let embedded = |high: u16, low: u16| {
+        let bits = u32::from(high) << 16 | u32::from(low);
+        is_public_v4(Ipv4Addr::from(bits))
+    };
+    match (a, b) {
+        // NAT64: an IPv4 address is at its end.
+        (0x64, 0xff9b) if [c, d, e, f] == [0; 4] => embedded(g, h),
+        // 6to4: one is at its beginning.
+        (0x2002, _) => embedded(b, c),
+        // Teredo, ORCHID, benchmarks; documentation.
+        (0x2001, 0..=0x01ff | 0xdb8) | (0x3fff, 0..=0x0fff) => false,
+        (0x2000..=0x3fff, _) => true,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule(text: &str) -> Egress {
+        text.parse().unwrap()
+    }
+
+    fn name(text: &str) -> HostName {
+        HostName::parse(text).unwrap()
+    }
+
+    #[test]
+    fn rules_are_written_as_they_are_read() {
+        for text in [
+            "hooks.slack.com:443",
+            "*.registry.example:443",
+            "git.example.org:22 any",
+            "127.0.0.1:4318 http",
+            "10.1.0.0/16:5432 any",
+            "[2001:db8::1]:80 http",
+            "[fd00::]/8:22 any",
+        ] {
+            assert_eq!(rule(text).to_string(), text);
+        }
+        assert_eq!(
+            rule("HOOKS.Slack.com.:443 tls").to_string(),
+            "hooks.slack.com:443"
+        );
+        assert_eq!(
+            rule("[::ffff:10.0.0.1]:1 any").to_string(),
+            "10.0.0.1:1 any"
+        );
+    }
+
+    #[test]
+    fn a_rule_that_cannot_be_read_has_its_reason() {
+        use EgressProblem::{AddressOfTls, Host, NotAscii, Port};
+        for (text, problem) in [
+            ("example.org", Port),
+            ("example.org:", Port),
+            ("example.org:0", Port),
+            ("example.org:+1", Port),
+            ("example.org:65536", Port),
+            (":443", Host),
+            ("*:443", Host),
+            ("a..b:443", Host),
+            ("-a.org:443", Host),
+            ("exam ple:443", EgressProblem::Speaks("ple:443".to_owned())),
+            ("https://example.org:443", Host),
+            ("1.2.3:443", Host),
+            ("0x7f000001:443 any", Host),
+            ("10.0.0.0/33:1 any", Host),
+            ("10.0.0.0/0:1 any", Host),
+            ("example.org/8:1 any", Host),
+            ("::1:80 any", Host),
+            ("münchen.de:443", NotAscii),
+            ("10.0.0.1:443", AddressOfTls),
+            ("*.com:443", EgressProblem::Wide("com".to_owned())),
+            (
+                "example.org:443 quic",
+                EgressProblem::Speaks("quic".to_owned()),
+            ),
+        ] {
+            assert_eq!(text.parse::<Egress>(), Err(problem), "{text}");
+        }
+        let long = format!("{}.org:443", "a".repeat(64));
+        assert_eq!(long.parse::<Egress>(), Err(Host));
+    }
+
+    #[test]
+    fn names_are_compared_without_case_and_a_wildcard_covers_what_is_below_alone() {
+        let rules = [rule("Api.example.org:443"), rule("*.cdn.example.org:443")];
+        let covers = |host: &str, port| rule_of_name(&rules, &name(host), port).is_some();
+        for host in [
+            "api.example.org",
+            "API.EXAMPLE.ORG.",
+            "a.cdn.example.org",
+            "a.b.cdn.example.org",
+        ] {
+            assert!(covers(host, 443), "{host}");
+            assert!(!covers(host, 444), "{host}");
+        }
+        for host in [
+            "example.org",
+            "cdn.example.org",
+            "xcdn.example.org",
+            "api.example.org.evil.net",
+            "x.api.example.org",
+        ] {
+            assert!(!covers(host, 443), "{host}");
+        }
+        assert!(HostName::parse(".cdn.example.org").is_none());
+    }
+
+    #[test]
+    fn the_rule_that_speaks_anything_comes_first() {
+        let rules = [
+            rule("a.org:80"),
+            rule("a.org:80 http"),
+            rule("a.org:80 any"),
+        ];
+        assert_eq!(rule_of_name(&rules, &name("a.org"), 80), Some(&rules[2]));
+        assert_eq!(
+            rule_of_name(&rules[..2], &name("a.org"), 80),
+            Some(&rules[1])
+        );
+    }
+
+    #[test]
+    fn addresses_are_compared_by_their_bits_and_family() {
+        let rules = [
+            rule("10.1.0.0/16:5432 any"),
+            rule("[fd00::]/8:22 any"),
+            rule("127.0.0.1:4318 http"),
+        ];
+        let covers =
+            |address: &str, port| rule_of_address(&rules, address.parse().unwrap(), port).is_some();
+        for (address, port) in [
+            ("10.1.255.1", 5432),
+            ("::ffff:10.1.0.9", 5432),
+            ("fdff::1", 22),
+            ("127.0.0.1", 4318),
+        ] {
+            assert!(covers(address, port), "{address}");
+            assert!(!covers(address, port + 1), "{address}");
+        }
+        for (address, port) in [
+            ("10.2.0.1", 5432),
+            ("fe80::1", 22),
+            ("127.0.0.2", 4318),
+            ("a01::", 5432),
+            ("::1", 4318),
+        ] {
+            assert!(!covers(address, port), "{address}");
+        }
+    }
+
+    #[test]
+    fn no_address_that_a_machine_or_its_network_keeps_to_itself_is_public() {
+        for address in [
+            "0.0.0.0",
+            "10.0.0.1",
+            "100.64.0.1",
+            "100.100.100.200",
+            "127.0.0.1",
+            "127.255.255.255",
+            "168.63.129.16",
+            "169.254.169.254",
+            "172.16.0.1",
+            "172.31.255.255",
+            "192.0.0.192",
+            "192.0.2.1",
+            "192.168.0.1",
+            "198.18.0.1",
+            "198.19.255.255",
+            "198.51.100.1",
+            "203.0.113.7",
+            "224.0.0.1",
+            "239.255.255.255",
+            "255.255.255.255",
+            "::",
+            "::1",
+            "::7f00:1",
+            "::ffff:127.0.0.1",
+            "::ffff:169.254.169.254",
+            "64:ff9b::7f00:1",
+            "64:ff9b::a9fe:a9fe",
+            "64:ff9b:1::1",
+            "2002:7f00:1::",
+            "2002:a9fe:a9fe::",
+            "2002:0a00:0001::1",
+            "2001::1",
+            "2001:db8::1",
+            "3fff::1",
+            "fc00::1",
+            "fd00:ec2::254",
+            "fe80::1",
+            "fec0::1",
+            "ff02::1",
+            "100::1",
+        ] {
+            assert!(!is_public(address.parse().unwrap()), "{address}");
+        }
+        for address in [
+            "1.1.1.1",
+            "9.255.255.255",
+            "11.0.0.0",
+            "100.63.255.255",
+            "100.128.0.0",
+            "172.15.255.255",
+            "172.32.0.0",
+            "192.167.255.255",
+            "223.255.255.255",
+            "::ffff:8.8.8.8",
+            "64:ff9b::808:808",
+            "2002:808:808::",
+            "2001:4860:4860::8888",
+            "2606:4700::1111",
+            "2a00::1",
+        ] {
+            assert!(is_public(address.parse().unwrap()), "{address}");
+        }
+    }
+
+    #[test]
+    fn a_name_may_resolve_to_a_private_address_where_a_rule_names_it() {
+        let rules = [
+            rule("db.example.org:5432 any"),
+            rule("10.1.0.0/16:5432 any"),
+        ];
+        let may = |address: &str, port| may_resolve_to(&rules, address.parse().unwrap(), port);
+        assert!(may("10.1.2.3", 5432) && may("8.8.8.8", 5432));
+        assert!(!may("10.2.2.3", 5432) && !may("10.1.2.3", 22));
+    }
+
+    #[test]
+    fn a_rule_is_within_one_that_allows_as_much() {
+        for (inner, outer) in [
+            ("a.b.org:443", "a.b.org:443"),
+            ("a.b.org:443", "*.b.org:443"),
+            ("*.a.b.org:443", "*.b.org:443"),
+            ("a.b.org:443", "a.b.org:443 any"),
+            ("10.1.2.0/24:1 any", "10.1.0.0/16:1 any"),
+        ] {
+            assert!(rule(inner).is_within(&rule(outer)), "{inner} {outer}");
+        }
+        for (inner, outer) in [
+            ("a.b.org:443", "a.b.org:80"),
+            ("a.b.org:443 any", "a.b.org:443"),
+            ("*.b.org:443", "a.b.org:443"),
+            ("b.org:443", "*.b.org:443"),
+            ("*.b.org:443", "*.a.b.org:443"),
+            ("10.1.0.0/16:1 any", "10.1.2.0/24:1 any"),
+            ("a.b.org:1 any", "10.1.2.0/24:1 any"),
+        ] {
+            assert!(!rule(inner).is_within(&rule(outer)), "{inner} {outer}");
+        }
+    }
+}

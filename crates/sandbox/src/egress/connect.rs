@@ -1,0 +1,295 @@
+//! A hook's `connect`: its socket is taken as it is, and connected to the relay.
+
+use std::{
+    collections::hash_map::Entry,
+    fs,
+    io::{self, IoSliceMut},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6},
+    os::fd::{AsFd, OwnedFd},
+    sync::Arc,
+};
+
+use nix::{
+    errno::Errno,
+    sys::uio::{RemoteIoVec, process_vm_readv},
+    unistd::Pid,
+};
+use socket2::{Domain, Protocol, SockRef, Type};
+
+use hookjail_sys::{self as sys, Listener, Notification};
+
+use super::{Expected, Relay, RunEgress, Target, lock};
+use crate::run::connection::ConnectionEnd;
+
+/// The longest address that is read, bytes: more than any of the internet's.
+const LONGEST_ADDRESS: usize = 128;
+
+/// Connects a hook's socket to the relay, for the address that it names.
+///
+/// # Errors
+///
+/// Returns the errno of its `connect`.
+pub(super) fn connect(
+    relay: &Relay,
+    run: &Arc<RunEgress>,
+    listener: &Listener,
+    asked: &Notification,
+) -> Result<(), Errno> {
+    let [number, address, length, ..] = asked.arguments;
+    let address = named_address(asked.task, address, length)?;
+    let socket = socket_of(asked.task, number)?;
+    // What was read and taken is of the task that waits, not of another with its number.
+    if !listener.still_waits(asked) {
+        return Err(Errno::EINTR);
+    }
+    let kind = Socket::examine(&socket)?;
+    let target = match run.target(address.ip(), address.port()) {
+        Ok(target) => target,
+        Err(host) => {
+            run.refuse(&host, address.port(), ConnectionEnd::Unlisted);
+            return Err(Errno::EACCES);
+        }
+    };
+    let relay_address = kind.relay(relay)?;
+    let own = match kind.own {
+        Some(own) => own,
+        None => kind.bind(&socket)?,
+    };
+    expect(relay, own, run, &target)?;
+    let connected = SockRef::from(&socket).connect(&relay_address.into());
+    match connected.map_err(|error| errno_of(&error)) {
+        Ok(()) => Ok(()),
+        // A signal interrupted the call behind its effect, and it was made again.
+        Err(Errno::EISCONN) if is_of(relay, own, run, &target) => Ok(()),
+        Err(Errno::EINPROGRESS) => Err(Errno::EINPROGRESS),
+        Err(errno) => {
+            lock(&relay.expected).remove(&own);
+            Err(errno)
+        }
+    }
+}
+
+/// Notes what the connection from an address is for. A connection that is not over keeps its address.
+fn expect(
+    relay: &Relay,
+    own: SocketAddr,
+    run: &Arc<RunEgress>,
+    target: &Target,
+) -> Result<(), Errno> {
+    let mut expected = lock(&relay.expected);
+    if expected.values().filter(|it| !it.is_accepted).count() >= relay.most_waiting {
+        return Err(Errno::EAGAIN);
+    }
+    match expected.entry(own) {
+        Entry::Occupied(known) if is_same(known.get(), run, target) => Ok(()),
+        Entry::Occupied(_) => Err(Errno::EISCONN),
+        Entry::Vacant(place) => {
+            if let Target::Host(destination) = target
+                && !run.counts()
+            {
+                let why = format!(
+                    "is beyond the {} connections of a run (`limits.egress_connections`)",
+                    run.rules.connections
+                );
+                run.refuse(
+                    &destination.host,
+                    destination.port,
+                    ConnectionEnd::Denied(why),
+                );
+                return Err(Errno::EACCES);
+            }
+            place.insert(Expected {
+                is_accepted: false,
+                run: Arc::clone(run),
+                target: target.clone(),
+            });
+            Ok(())
+        }
+    }
+}
+
+fn is_of(relay: &Relay, own: SocketAddr, run: &Arc<RunEgress>, target: &Target) -> bool {
+    let expected = lock(&relay.expected);
+    expected
+        .get(&own)
+        .is_some_and(|it| is_same(it, run, target))
+}
+
+fn is_same(known: &Expected, run: &Arc<RunEgress>, target: &Target) -> bool {
+    let is_same_target = match (&known.target, target) {
+        (Target::Names, Target::Names) => true,
+        (Target::Host(known), Target::Host(asked)) => {
+            known.host == asked.host && known.port == asked.port
+        }
+        (Target::Host(_), Target::Names) | (Target::Names, Target::Host(_)) => false,
+    };
+    is_same_target && Arc::ptr_eq(&known.run, run)
+}
+
+/// Reads the address that a task's call names.
+fn named_address(task: i32, place: u64, length: u64) -> Result<SocketAddr, Errno> {
+    let length = usize::try_from(length & 0xffff_ffff).unwrap_or(usize::MAX);
+    if !(2..=LONGEST_ADDRESS).contains(&length) {
+        return Err(Errno::EINVAL);
+    }
+    let mut bytes = vec![0; length];
+    let remote = RemoteIoVec {
+        base: usize::try_from(place).map_err(|_| Errno::EFAULT)?,
+        len: length,
+    };
+    let read = process_vm_readv(
+        Pid::from_raw(task),
+        &mut [IoSliceMut::new(&mut bytes)],
+        &[remote],
+    );
+    match read {
+        Ok(read) if read == length => parse(&bytes),
+        Ok(_) | Err(Errno::EFAULT) => Err(Errno::EFAULT),
+        Err(error) => {
+            tracing::warn!(%error, "a hook's connection is refused: its memory cannot be read");
+            Err(Errno::EACCES)
+        }
+    }
+}
+
+/// Returns an address of the internet. Those of other families are refused.
+fn parse(bytes: &[u8]) -> Result<SocketAddr, Errno> {
+    let [low, high, rest @ ..] = bytes else {
+        return Err(Errno::EINVAL);
+    };
+    let port = |rest: &[u8]| Some(u16::from_be_bytes(rest.get(..2)?.try_into().ok()?));
+    let port = || port(rest).ok_or(Errno::EINVAL);
+    match i32::from(u16::from_ne_bytes([*low, *high])) {
+        libc::AF_INET => {
+            let octets: [u8; 4] = rest
+                .get(2..6)
+                .and_then(|it| it.try_into().ok())
+                .ok_or(Errno::EINVAL)?;
+            Ok(SocketAddr::new(Ipv4Addr::from(octets).into(), port()?))
+        }
+        libc::AF_INET6 => {
+            let octets: [u8; 16] = rest
+                .get(6..22)
+                .and_then(|it| it.try_into().ok())
+                .ok_or(Errno::EINVAL)?;
+            Ok(SocketAddr::new(Ipv6Addr::from(octets).into(), port()?))
+        }
+        _ => Err(Errno::EPERM),
+    }
+}
+
+/// Takes a copy of a task's descriptor.
+fn socket_of(task: i32, number: u64) -> Result<OwnedFd, Errno> {
+    let number = i32::try_from(number & 0xffff_ffff).map_err(|_| Errno::EBADF)?;
+    let status = fs::read_to_string(format!("/proc/{task}/status")).map_err(|_| Errno::EACCES)?;
+    let process = status.lines().find_map(|line| line.strip_prefix("Tgid:"));
+    let process = process
+        .and_then(|it| it.trim().parse().ok())
+        .ok_or(Errno::EACCES)?;
+    let taken = sys::process(process).and_then(|process| sys::file_of(process.as_fd(), number));
+    taken.map_err(|error| match error.raw_os_error() {
+        Some(libc::EBADF) => Errno::EBADF,
+        _ => {
+            tracing::warn!(%error, "a hook's connection is refused: its socket cannot be taken");
+            Errno::EACCES
+        }
+    })
+}
+
+/// What decides how a socket reaches the relay.
+#[derive(Debug)]
+struct Socket {
+    is_v6: bool,
+    /// Whether it takes no IPv4 addresses.
+    is_v6_only: bool,
+    /// Its own address, where it has a port.
+    own: Option<SocketAddr>,
+}
+
+impl Socket {
+    /// Examines a socket of TCP.
+    fn examine(socket: &OwnedFd) -> Result<Self, Errno> {
+        let socket = SockRef::from(socket);
+        let domain = socket.domain().map_err(|_| Errno::ENOTSOCK)?;
+        let is_v6 = domain == Domain::IPV6;
+        let is_tcp = || {
+            Ok::<_, io::Error>(
+                (socket.r#type()?, socket.protocol()?) == (Type::STREAM, Some(Protocol::TCP)),
+            )
+        };
+        if !is_v6 && domain != Domain::IPV4 || !is_tcp().map_err(|error| errno_of(&error))? {
+            return Err(Errno::EPERM);
+        }
+        let examine = || {
+            let own = socket.local_addr()?.as_socket();
+            Ok(Self {
+                is_v6,
+                is_v6_only: is_v6 && socket.only_v6()?,
+                own: own.filter(|own| own.port() != 0).map(canonical),
+            })
+        };
+        examine().map_err(|error: io::Error| errno_of(&error))
+    }
+
+    /// Returns the address of the relay, as the socket can name it.
+    fn relay(&self, relay: &Relay) -> Result<SocketAddr, Errno> {
+        match (self.is_v6, self.is_v6_only) {
+            (false, _) => Ok(relay.v4),
+            (true, true) => relay.v6.ok_or(Errno::ENETUNREACH),
+            (true, false) => Ok(mapped(relay.v4)),
+        }
+    }
+
+    /// Binds the socket to a port of loopback, by which the relay recognises it. Returns its address.
+    fn bind(&self, socket: &OwnedFd) -> Result<SocketAddr, Errno> {
+        let any_port = match (self.is_v6, self.is_v6_only) {
+            (false, _) => SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            (true, true) => SocketAddr::from((Ipv6Addr::LOCALHOST, 0)),
+            (true, false) => mapped(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))),
+        };
+        let bound = SockRef::from(socket).bind(&any_port.into());
+        bound.map_err(|error| errno_of(&error))?;
+        Self::examine(socket)?.own.ok_or(Errno::EADDRNOTAVAIL)
+    }
+}
+
+fn errno_of(error: &io::Error) -> Errno {
+    error.raw_os_error().map_or(Errno::EIO, Errno::from_raw)
+}
+
+/// Returns an address as the relay sees it.
+fn canonical(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
+}
+
+/// Returns an IPv4 address as sockets of IPv6 name it.
+fn mapped(address: SocketAddr) -> SocketAddr {
+    match address.ip() {
+        IpAddr::V4(ip) => SocketAddrV6::new(ip.to_ipv6_mapped(), address.port(), 0, 0).into(),
+        IpAddr::V6(_) => address,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_the_internet_are_read_and_no_others() {
+        let v4 = [2, 0, 0x01, 0xbb, 198, 18, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0];
+        assert_eq!(parse(&v4), Ok("198.18.0.1:443".parse().unwrap()));
+        assert_eq!(parse(&v4[..8]), Ok("198.18.0.1:443".parse().unwrap()));
+        let mut v6 = [0; 28];
+        (v6[0], v6[3], v6[23]) = (10, 80, 1);
+        assert_eq!(parse(&v6), Ok("[::1]:80".parse().unwrap()));
+        for (bytes, errno) in [
+            (&v4[..7], Errno::EINVAL),
+            (&v6[..23], Errno::EINVAL),
+            (&[1, 0, b'/', b'a'], Errno::EPERM),
+            (&[0, 0, 0, 0], Errno::EPERM),
+            (&[16, 0, 0, 0], Errno::EPERM),
+        ] {
+            assert_eq!(parse(bytes), Err(errno), "{bytes:?}");
+        }
+    }
+}

@@ -1,0 +1,327 @@
+//! The relay: accepts hooks' connections on loopback, compares what they speak with their rule, and connects them to their hosts.
+
+use std::{
+    collections::HashMap,
+    io,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    pin::Pin,
+    sync::{Arc, Mutex, atomic::Ordering::Relaxed},
+    task::{Context, Poll, ready},
+};
+
+use nix::sys::socket::{Backlog, listen};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf, copy_bidirectional},
+    net::{TcpListener, TcpStream, lookup_host},
+    time::timeout,
+};
+
+use hookjail_policy::egress::{Speaks, may_resolve_to};
+
+use super::{
+    Destination, Expected, Host, Live, PATIENCE, Relay, RunEgress, Target,
+    hello::{self, Hello},
+    lock, names,
+};
+use crate::run::connection::ConnectionEnd;
+
+/// The most connections of all runs that wait to be accepted.
+const MOST_WAITING: i32 = 1024;
+
+/// Makes the sockets and accepts in the background, for as long as this process lives.
+pub(super) fn start() -> io::Result<Relay> {
+    let expected = Arc::new(Mutex::default());
+    let accept = |address: IpAddr| {
+        let listener = std::net::TcpListener::bind((address, 0))?;
+        listen(&listener, Backlog::new(MOST_WAITING)?)?;
+        listener.set_nonblocking(true)?;
+        let own = listener.local_addr()?;
+        let listener = TcpListener::from_std(listener)?;
+        tokio::spawn(serve(listener, Arc::clone(&expected)));
+        Ok::<_, io::Error>(own)
+    };
+    let v4 = accept(Ipv4Addr::LOCALHOST.into())?;
+    // A machine may have no IPv6.
+    let v6 = accept(Ipv6Addr::LOCALHOST.into()).ok();
+    Ok(Relay {
+        most_waiting: most_waiting(),
+        v4,
+        v6,
+        expected,
+    })
+}
+
+/// Returns how many connections the kernel keeps until they are accepted.
+fn most_waiting() -> usize {
+    let text = std::fs::read_to_string("/proc/sys/net/core/somaxconn");
+    let limit = text.ok().and_then(|text| text.trim().parse().ok());
+    limit
+        .unwrap_or(128)
+        .min(MOST_WAITING.unsigned_abs() as usize)
+}
+
+async fn serve(listener: TcpListener, expected: Arc<Mutex<HashMap<SocketAddr, Expected>>>) {
+    loop {
+        let (stream, peer) = match listener.accept().await {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                // For want of descriptors: the connections wait.
+                tracing::warn!(%error, "no connection of a hook can be accepted");
+                tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+                continue;
+            }
+        };
+        let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
+        let known = lock(&expected).get_mut(&peer).and_then(|it| {
+            let is_first = !std::mem::replace(&mut it.is_accepted, true);
+            is_first.then(|| (Arc::clone(&it.run), it.target.clone()))
+        });
+        let Some((run, target)) = known else {
+            // Of another process of the machine.
+            reset(stream);
+            continue;
+        };
+        let expected = Arc::clone(&expected);
+        tokio::spawn(async move {
+            let over = run.over.clone();
+            tokio::select! {
+                () = converse(&run, &target, stream) => {}
+                () = over.cancelled() => {}
+            }
+            lock(&expected).remove(&peer);
+        });
+    }
+}
+
+/// Ends a connection so that its hook sees an error, not an end.
+fn reset(stream: TcpStream) {
+    // The error would be of a socket that is gone, which this is to achieve.
+    let _gone = stream.set_zero_linger();
+}
+
+/// Serves a hook's connection to its end, and records it.
+async fn converse(run: &Arc<RunEgress>, target: &Target, stream: TcpStream) {
+    match target {
+        Target::Names => answer_names(run, stream).await,
+        Target::Host(destination) => {
+            let flow = Flow {
+                live: run.begin(destination.host.text(), destination.port),
+                run,
+            };
+            flow.serve(destination, stream).await;
+        }
+    }
+}
+
+/// Answers questions for names, each behind its length.
+async fn answer_names(run: &RunEgress, mut stream: TcpStream) {
+    let mut question = vec![0; names::LONGEST];
+    while let Ok(Ok(length)) = timeout(PATIENCE, stream.read_u16()).await {
+        let Some(question) = question.get_mut(..usize::from(length)) else {
+            return;
+        };
+        if !matches!(
+            timeout(PATIENCE, stream.read_exact(question)).await,
+            Ok(Ok(_))
+        ) {
+            return;
+        }
+        let Some(answer) = names::answer(question, |name| run.address_of(name)) else {
+            return;
+        };
+        let length = u16::try_from(answer.len()).unwrap_or(u16::MAX);
+        let answer = [&length.to_be_bytes()[..], &answer].concat();
+        if stream.write_all(&answer).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// A connection in work.
+struct Flow<'a> {
+    live: Arc<Live>,
+    run: &'a RunEgress,
+}
+
+impl Flow<'_> {
+    async fn serve(&self, destination: &Destination, mut stream: TcpStream) {
+        let relayed = async {
+            let first = self.first_bytes(destination, &mut stream).await?;
+            let host = self.reach(destination).await?;
+            self.copy(&first, &mut stream, host).await
+        };
+        match relayed.await {
+            Ok(()) => self.live.end(ConnectionEnd::Done),
+            Err(end) => {
+                self.live.end(end);
+                reset(stream);
+            }
+        }
+    }
+
+    /// Reads what decides whether the connection speaks as its rule has it.
+    async fn first_bytes(
+        &self,
+        destination: &Destination,
+        stream: &mut TcpStream,
+    ) -> Result<Vec<u8>, ConnectionEnd> {
+        match destination.rule.speaks {
+            Speaks::Any => return Ok(Vec::new()),
+            Speaks::Http => return Err(denied("speaks `http`, which is not relayed yet")),
+            Speaks::Tls => {}
+        }
+        let mut first = Vec::new();
+        loop {
+            match hello::read(&first) {
+                Hello::Names(Some(name)) if Host::Name(name.clone()) == destination.host => {
+                    return Ok(first);
+                }
+                Hello::Names(Some(name)) => {
+                    return Err(denied(format!("was asked for by the server name `{name}`")));
+                }
+                Hello::Names(None) => return Err(denied("was asked for by no server name")),
+                Hello::Other(why) => return Err(denied(why)),
+                Hello::Incomplete if first.len() > 2 * hello::LONGEST => {
+                    return Err(denied("got a first message that is too long"));
+                }
+                Hello::Incomplete => {}
+            }
+            match timeout(PATIENCE, stream.read_buf(&mut first)).await {
+                Ok(Ok(0)) => return Err(failed("ended before its first message was whole")),
+                Ok(Ok(_)) => {}
+                Ok(Err(error)) => return Err(failed(error)),
+                Err(_) => return Err(failed("got no whole first message in time")),
+            }
+        }
+    }
+
+    /// Connects to the host: by the first of its addresses that is allowed and answers.
+    async fn reach(&self, destination: &Destination) -> Result<TcpStream, ConnectionEnd> {
+        let port = destination.port;
+        let rules = &self.run.rules.allowed;
+        let addresses = match &destination.host {
+            Host::Address(address) => vec![SocketAddr::new(*address, port)],
+            Host::Name(name) => {
+                let found = match timeout(PATIENCE, lookup_host((name.as_str(), port))).await {
+                    Ok(found) => {
+                        found.map_err(|error| failed(format!("has no address: {error}")))?
+                    }
+                    Err(_) => return Err(failed("has no address: no answer in time")),
+                };
+                let found: Vec<_> = found.collect();
+                let may = |it: &&SocketAddr| may_resolve_to(rules, it.ip(), port);
+                let allowed: Vec<_> = found.iter().filter(may).copied().collect();
+                if let (true, Some(first)) = (allowed.is_empty(), found.first()) {
+                    self.live.reaches(first.ip());
+                    return Err(denied(format!(
+                        "resolves to {}, which is not public and not in `egress`",
+                        first.ip()
+                    )));
+                }
+                allowed
+            }
+        };
+        let mut last = "has no address".to_owned();
+        for address in addresses {
+            self.live.reaches(address.ip());
+            match timeout(PATIENCE, TcpStream::connect(address)).await {
+                Ok(Ok(stream)) => return Ok(stream),
+                Ok(Err(error)) => last = format!("cannot be reached: {error}"),
+                Err(_) => last = "cannot be reached: no answer in time".to_owned(),
+            }
+        }
+        Err(failed(last))
+    }
+
+    /// Copies both ways until both have ended.
+    async fn copy(
+        &self,
+        first: &[u8],
+        stream: &mut TcpStream,
+        mut host: TcpStream,
+    ) -> Result<(), ConnectionEnd> {
+        let run = self.run;
+        let limit = || {
+            denied(format!(
+                "would get more than the run may send (`limits.egress_bytes`, {} bytes)",
+                run.rules.bytes.unwrap_or_default()
+            ))
+        };
+        let length = first.len() as u64;
+        if !run.sends(length) {
+            return Err(limit());
+        }
+        self.live.sent.fetch_add(length, Relaxed);
+        host.write_all(first).await.map_err(failed)?;
+        let mut counted = Counted {
+            is_over: false,
+            live: &self.live,
+            run,
+            stream,
+        };
+        let copied = copy_bidirectional(&mut counted, &mut host).await;
+        match copied {
+            Err(_) if counted.is_over => Err(limit()),
+            // Either end may reset a connection.
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+}
+
+fn denied(why: impl ToString) -> ConnectionEnd {
+    ConnectionEnd::Denied(why.to_string())
+}
+
+fn failed(why: impl ToString) -> ConnectionEnd {
+    ConnectionEnd::Failed(why.to_string())
+}
+
+/// A hook's end of a connection, whose bytes are counted.
+struct Counted<'a> {
+    /// Whether the limit of the run was met.
+    is_over: bool,
+    live: &'a Live,
+    run: &'a RunEgress,
+    stream: &'a mut TcpStream,
+}
+
+impl AsyncRead for Counted<'_> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut *this.stream).poll_read(context, buffer))?;
+        let read = (buffer.filled().len() - before) as u64;
+        if !this.run.sends(read) {
+            this.is_over = true;
+            buffer.set_filled(before);
+            return Poll::Ready(Err(io::ErrorKind::QuotaExceeded.into()));
+        }
+        this.live.sent.fetch_add(read, Relaxed);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Counted<'_> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let written = ready!(Pin::new(&mut *this.stream).poll_write(context, bytes))?;
+        this.live.received.fetch_add(written as u64, Relaxed);
+        Poll::Ready(Ok(written))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut *self.get_mut().stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut *self.get_mut().stream).poll_shutdown(context)
+    }
+}

@@ -1,0 +1,640 @@
+//! Under `network = "named"` a hook reaches the hosts of its profile, and nothing else, without its help.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests start clients, never a hook"
+)]
+
+use std::{
+    io::{Read, Write},
+    net::{Ipv6Addr, TcpListener},
+    process::Command,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+};
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use hookjail::pb;
+use rcgen::{CertifiedKey, generate_simple_self_signed};
+use rustls::{
+    ServerConfig, ServerConnection, Stream,
+    pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer},
+};
+use serde_json::{Value, json};
+
+use crate::support::{Daemon, Setup, hook, needs_no_container};
+
+const PYTHON: &str = "/usr/bin/python3";
+
+/// A server on loopback that returns what it gets, and counts who came.
+struct Server {
+    came: Arc<AtomicUsize>,
+    port: u16,
+}
+
+impl Server {
+    fn start() -> Self {
+        Self::serving("127.0.0.1", |mut stream| {
+            let mut bytes = [0; 4096];
+            while let Ok(read @ 1..) = stream.read(&mut bytes) {
+                if stream.write_all(&bytes[..read]).is_err() {
+                    return;
+                }
+            }
+        })
+    }
+
+    /// One that speaks TLS, with its certificate as PEM for these names.
+    fn of_tls(names: &[&str]) -> (Self, String) {
+        let names: Vec<_> = names.iter().map(|&name| name.to_owned()).collect();
+        let CertifiedKey { cert, signing_key } = generate_simple_self_signed(names).unwrap();
+        let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(signing_key.serialize_der()));
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![cert.der().clone()], key)
+            .unwrap();
+        let config = Arc::new(config);
+        let server = Self::serving("127.0.0.1", move |mut stream| {
+            let Ok(mut connection) = ServerConnection::new(Arc::clone(&config)) else {
+                return;
+            };
+            let mut tls = Stream::new(&mut connection, &mut stream);
+            let mut bytes = [0; 4096];
+            while let Ok(read @ 1..) = tls.read(&mut bytes) {
+                if tls.write_all(&bytes[..read]).is_err() {
+                    return;
+                }
+            }
+        });
+        let encoded = BASE64_STANDARD.encode(cert.der());
+        let pem = format!("-----BEGIN CERTIFICATE-----\n{encoded}\n-----END CERTIFICATE-----\n");
+        (server, pem)
+    }
+
+    fn serving(
+        address: &str,
+        serve: impl Fn(std::net::TcpStream) + Clone + Send + 'static,
+    ) -> Self {
+        let listener = TcpListener::bind((address, 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let came = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&came);
+        thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                count.fetch_add(1, Ordering::SeqCst);
+                let serve = serve.clone();
+                thread::spawn(move || serve(stream));
+            }
+        });
+        Self { came, port }
+    }
+
+    fn came(&self) -> usize {
+        self.came.load(Ordering::SeqCst)
+    }
+}
+
+/// Returns a daemon with the profile `named`, which reaches these hosts.
+async fn daemon(egress: &[String], more: &str) -> Daemon {
+    let egress = egress
+        .iter()
+        .map(|it| format!("{it:?}"))
+        .collect::<Vec<_>>();
+    let text = format!(
+        "description = \"Named hosts.\"\nextends = [\"pipeline\", \"certificates\"]\nnetwork = \"named\"\nwarm = 0\negress = [{}]\n{more}",
+        egress.join(", ")
+    );
+    Daemon::with(Setup {
+        profiles: vec![("named".to_owned(), text)],
+        ..Setup::default()
+    })
+    .await
+}
+
+/// What every client of these tests has.
+const PRELUDE: &str = r#"
+import errno, json, os, signal, socket, ssl, struct, sys, threading, time
+def to(address, family=socket.AF_INET, kind=socket.SOCK_STREAM):
+    try:
+        s = socket.socket(family, kind)
+        s.settimeout(20)
+        s.connect(address)
+        s.sendall(b"ping")
+        got = s.recv(100)
+        return got.decode() or "closed"
+    except OSError as e:
+        return errno.errorcode.get(e.errno, str(e))
+def name(host, port):
+    try:
+        return to(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][4])
+    except socket.gaierror as e:
+        return "gaierror"
+"#;
+
+fn python(script: &str) -> pb::ExecuteRequest {
+    let text = format!("{PRELUDE}\n{script}");
+    let mut request = hook([PYTHON, "-c", &text]);
+    request.profile = "named".to_owned();
+    request
+}
+
+async fn printed(daemon: &Daemon, script: &str) -> (Value, pb::ExecuteResponse) {
+    let response = daemon.run(python(script)).await.unwrap();
+    let text = String::from_utf8_lossy(&response.stdout).into_owned();
+    let stderr = String::from_utf8_lossy(&response.stderr).into_owned();
+    let value = serde_json::from_str(&text);
+    (
+        value.unwrap_or_else(|_| panic!("{text} {stderr}")),
+        response,
+    )
+}
+
+/// Returns what an unconfined client prints.
+fn bare(script: &str) -> Value {
+    let text = format!("{PRELUDE}\n{script}");
+    let done = Command::new(PYTHON).args(["-c", &text]).output().unwrap();
+    serde_json::from_slice(&done.stdout).unwrap_or_else(|_| panic!("{done:?}"))
+}
+
+/// Returns the end record's connections of the last run, without times.
+fn recorded(daemon: &Daemon) -> Vec<Value> {
+    let ended = daemon
+        .journal()
+        .into_iter()
+        .rfind(|it| it["record"] == "ended");
+    let mut lines = ended.unwrap()["egress"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
+    for line in &mut lines {
+        line.as_object_mut().unwrap().remove("ms");
+    }
+    lines
+}
+
+#[tokio::test]
+async fn rules_that_are_none_and_networks_that_need_them_are_refused_with_a_fix() {
+    for (network, egress, part) in [
+        ("named", "", "`egress` names no host"),
+        ("none", "\"a.org:443\"", "set `network = \"named\"`"),
+        ("named", "\"a.org\"", "has no port"),
+        ("named", "\"*.org:443\"", "at least two labels"),
+        ("named", "\"10.0.0.1:443\"", "add ` any` or ` http`"),
+    ] {
+        let text = format!(
+            "description = \"x\"\nextends = \"strict\"\nnetwork = {network:?}\negress = [{egress}]\n"
+        );
+        let daemon = Daemon::with(Setup {
+            profiles: vec![("named".to_owned(), text)],
+            ..Setup::default()
+        })
+        .await;
+        let mut request = hook(["/bin/true"]);
+        request.profile = "named".to_owned();
+        let error = daemon.run(request).await.unwrap_err();
+        assert!(error.message().contains(part), "{part}: {error}");
+    }
+}
+
+mod with_tools {
+    use super::*;
+
+    #[tokio::test]
+    #[ignore = "needs python3"]
+    async fn a_hook_reaches_the_hosts_of_its_profile_and_no_others() {
+        needs_no_container();
+        let (allowed, other) = (Server::start(), Server::start());
+        let (port, closed) = (allowed.port, other.port);
+        let rules = [
+            format!("localhost:{port} any"),
+            format!("127.0.0.1:{port} any"),
+        ];
+        let daemon = daemon(&rules, "").await;
+        let script = format!(
+            "print(json.dumps([name('localhost', {port}), to(('127.0.0.1', {port})), name('LOCALHOST.', {port}), \
+             to(('::ffff:127.0.0.1', {port}), socket.AF_INET6), \
+             name('localhost', {closed}), to(('127.0.0.1', {closed})), to(('::ffff:127.0.0.1', {closed}), socket.AF_INET6), \
+             to(('::1', {port}), socket.AF_INET6), name('paste.example', {port}), to(('169.254.169.254', 80)), to(('198.18.9.9', {port})), \
+             to(('0.0.0.0', {closed})), to(('127.0.0.2', {port}))]))"
+        );
+        let (seen, response) = printed(&daemon, &script).await;
+        let refused = ["EACCES"; 9].map(Value::from);
+        let expected = [&["ping"; 4].map(Value::from)[..], &refused].concat();
+        assert_eq!(seen, Value::from(expected));
+        assert_eq!((allowed.came(), other.came()), (4, 0));
+
+        let denied = |target: &str| {
+            let denials = response.denials.iter();
+            denials
+                .clone()
+                .find(|it| it.target == target && !it.incidental)
+                .cloned()
+        };
+        let denial = denied(&format!("paste.example:{port}")).unwrap();
+        assert_eq!((&*denial.operation, &*denial.source), ("connect", "relay"));
+        assert_eq!(denial.axis(), pb::Axis::Network);
+        let line = format!("add \"paste.example:{port}\" to `egress` of profile `named`");
+        assert_eq!(denial.suggestion, line);
+        assert_eq!(denied(&format!("127.0.0.1:{closed}")).unwrap().times, 2);
+        assert!(response.verdict.unwrap().sandbox_denied);
+        let lines = recorded(&daemon);
+        assert_eq!(lines.len(), 13);
+        let first = json!({
+            "host": "localhost", "port": port, "address": "127.0.0.1", "sent_bytes": 4, "received_bytes": 4,
+        });
+        assert_eq!(lines[0], first);
+        assert_eq!(lines[8]["denied"], "is not in `egress`");
+        // The control: without confinement the same client reaches both.
+        let script =
+            format!("print(json.dumps([name('localhost', {port}), name('localhost', {closed})]))");
+        assert_eq!(bare(&script), json!(["ping", "ping"]));
+    }
+
+    #[tokio::test]
+    #[ignore = "needs python3"]
+    async fn a_name_that_leads_to_an_address_that_is_not_public_is_refused_unless_that_is_written()
+    {
+        needs_no_container();
+        let server = Server::start();
+        let port = server.port;
+        let daemon = daemon(&[format!("localhost:{port} any")], "").await;
+        let script = format!("print(json.dumps(name('localhost', {port})))");
+        let (seen, response) = printed(&daemon, &script).await;
+        assert_eq!((seen, server.came()), (json!("ECONNRESET"), 0));
+        let denials: Vec<_> = response
+            .denials
+            .iter()
+            .filter(|it| !it.incidental)
+            .collect();
+        let rule = "resolves to 127.0.0.1, which is not public and not in `egress`";
+        assert!(denials[0].rule.ends_with(rule), "{denials:?}");
+        assert_eq!(denials[0].suggestion, "");
+        assert_eq!(bare(&script), json!("ping"));
+    }
+
+    #[tokio::test]
+    #[ignore = "needs python3"]
+    async fn a_server_name_other_than_the_rules_reaches_nothing() {
+        needs_no_container();
+        let (server, certificate) = Server::of_tls(&["localhost", "evil.example"]);
+        let port = server.port;
+        // The address is one that names may lead to, and no hook may connect to by itself.
+        let rules = [
+            format!("localhost:{port}"),
+            format!("127.0.0.0/8:{port} http"),
+        ];
+        let daemon = daemon(&rules, "").await;
+        let script = format!(
+            r#"
+def tls(server_name, pieces=None):
+    try:
+        address = socket.getaddrinfo("localhost", {port}, type=socket.SOCK_STREAM)[0][4]
+        raw = socket.create_connection(address, 20)
+        context = ssl.create_default_context(cadata={certificate:?})
+        context.check_hostname = False
+        if pieces is None:
+            s = context.wrap_socket(raw, server_hostname=server_name)
+        else:
+            into, out = ssl.MemoryBIO(), ssl.MemoryBIO()
+            o = context.wrap_bio(into, out, server_hostname=server_name)
+            while True:
+                try:
+                    o.do_handshake()
+                    break
+                except ssl.SSLWantReadError:
+                    data = out.read()
+                    for at in range(0, len(data), pieces):
+                        raw.sendall(data[at:at + pieces]); time.sleep(0.001)
+                    into.write(raw.recv(65536))
+            raw.sendall(out.read())
+            return "whole"
+        s.sendall(b"ping")
+        return s.recv(100).decode()
+    except OSError as e:
+        return errno.errorcode.get(e.errno, type(e).__name__)
+def plain():
+    address = socket.getaddrinfo("localhost", {port}, type=socket.SOCK_STREAM)[0][4]
+    return to(address)
+print(json.dumps([tls("localhost"), tls("LocalHost"), tls("localhost", 7), tls("evil.example"), tls(None), plain()]))
+"#
+        );
+        let (seen, response) = printed(&daemon, &script).await;
+        let seen: Vec<_> = seen
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|it| it.as_str().unwrap())
+            .collect();
+        assert_eq!(seen[..3], ["ping", "ping", "whole"]);
+        for refused in &seen[3..] {
+            assert!(
+                ["ECONNRESET", "SSLEOFError", "EPIPE"].contains(refused),
+                "{seen:?}"
+            );
+        }
+        assert_eq!(server.came(), 3);
+        let rules: Vec<_> = response
+            .denials
+            .iter()
+            .filter(|it| !it.incidental)
+            .map(|it| &*it.rule)
+            .collect();
+        let expected = [
+            "was asked for by the server name `evil.example`",
+            "was asked for by no server name",
+            "got no TLS; write ` any` behind the port where it speaks something else",
+        ];
+        assert_eq!(
+            rules,
+            expected.map(|why| format!("`localhost:{port}` {why}"))
+        );
+        // The control: the server itself takes any name.
+        assert_eq!(bare(&script).as_array().unwrap()[3], "ping");
+    }
+
+    #[tokio::test]
+    #[ignore = "needs python3"]
+    async fn no_other_way_of_sending_leads_past_the_relay() {
+        needs_no_container();
+        let (allowed, other) = (Server::start(), Server::start());
+        let (port, closed) = (allowed.port, other.port);
+        let datagrams = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        datagrams.set_nonblocking(true).unwrap();
+        let udp = datagrams.local_addr().unwrap().port();
+        let daemon = daemon(&[format!("127.0.0.1:{port} any")], "").await;
+        let script = format!(
+            r#"
+FAST = 0x20000000
+def tried(act):
+    try:
+        return act() or "done"
+    except OSError as e:
+        return errno.errorcode.get(e.errno, str(e))
+there = ("127.0.0.1", {closed})
+def stream(): return socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+def option(level, name, value):
+    s = stream(); s.setsockopt(level, name, value); s.connect(there); s.send(b"x")
+def reconnect():
+    s = stream(); s.connect(("127.0.0.1", {port}))
+    try: s.connect(there)
+    except OSError as e:
+        if e.errno not in (errno.EISCONN, errno.EACCES): raise
+    s.sendall(b"ping"); return s.recv(9).decode()
+def duplicate():
+    s = stream(); d = s.dup(); s.connect(("127.0.0.1", {port})); d.sendall(b"ping"); return d.recv(9).decode()
+def passed():
+    a, b = socket.socketpair()
+    s = stream(); socket.send_fds(a, [b"x"], [s.fileno()])
+    _, fds, _, _ = socket.recv_fds(b, 1, 1)
+    t = socket.socket(fileno=fds[0]); t.connect(there)
+print(json.dumps(dict(
+    sendto=tried(lambda: stream().sendto(b"x", FAST, there) and None),
+    sendmsg=tried(lambda: stream().sendmsg([b"x"], [], FAST, there) and None),
+    fast_connect=tried(lambda: option(socket.IPPROTO_TCP, 30, 1)),
+    device=tried(lambda: option(socket.SOL_SOCKET, 25, b"lo")),
+    mptcp=tried(lambda: socket.socket(socket.AF_INET, socket.SOCK_STREAM, 262).connect(there)),
+    udp=tried(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"x", ("127.0.0.1", {udp})) and None),
+    udp6=tried(lambda: socket.socket(socket.AF_INET6, socket.SOCK_DGRAM).sendto(b"x", ("::1", {udp})) and None),
+    raw=tried(lambda: socket.socket(socket.AF_INET, socket.SOCK_RAW, 1) and None),
+    ping=tried(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM, 1) and None),
+    packet=tried(lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 3) and None),
+    vsock=tried(lambda: socket.socket(socket.AF_VSOCK, socket.SOCK_STREAM) and None),
+    unix=tried(lambda: socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) and None),
+    bind=tried(lambda: stream().bind(("127.0.0.1", 0))),
+    passed=tried(passed),
+    reconnect=tried(reconnect),
+    duplicate=tried(duplicate),
+)))
+"#
+        );
+        let (seen, _) = printed(&daemon, &script).await;
+        for (what, seen) in seen.as_object().unwrap() {
+            let expected = match &**what {
+                "reconnect" | "duplicate" => "ping",
+                "passed" => "EACCES",
+                _ => "EPERM",
+            };
+            assert_eq!(seen, expected, "{what}");
+        }
+        assert_eq!(other.came(), 0);
+        assert!(datagrams.recv(&mut [0; 9]).is_err());
+        let seen = bare(&script);
+        for what in ["sendto", "sendmsg", "udp", "bind", "passed", "unix"] {
+            assert_eq!(seen[what], "done", "the control: {what}");
+        }
+        assert!(other.came() >= 3);
+    }
+
+    #[tokio::test]
+    #[ignore = "needs python3"]
+    async fn an_address_or_a_descriptor_that_changes_meanwhile_counts_as_it_was_copied() {
+        needs_no_container();
+        let (allowed, other) = (Server::start(), Server::start());
+        let (port, closed) = (allowed.port, other.port);
+        let more = "[limits]\negress_connections = 4096\n";
+        let daemon = daemon(&[format!("127.0.0.1:{port} any")], more).await;
+        let script = format!(
+            r#"
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+address = (ctypes.c_ubyte * 16)(*struct.pack("=H", 2), *struct.pack("!H", {port}), 127, 0, 0, 1)
+ports = struct.pack("!H", {port}), struct.pack("!H", {closed})
+over = False
+def flip():
+    at = 0
+    while not over:
+        at ^= 1
+        address[2], address[3] = ports[at]
+thread = threading.Thread(target=flip); thread.start()
+counts = {{}}
+for _ in range(1500):
+    s = socket.socket()
+    if libc.connect(s.fileno(), address, 16) < 0:
+        end = errno.errorcode[ctypes.get_errno()]
+    else:
+        end = "connected"
+    counts[end] = counts.get(end, 0) + 1
+    s.close()
+over = True; thread.join()
+print(json.dumps(counts))
+"#
+        );
+        let (seen, _) = printed(&daemon, &script).await;
+        let counts = seen.as_object().unwrap();
+        let count = |end: &str| counts.get(end).and_then(Value::as_u64).unwrap_or(0);
+        assert_eq!(count("connected") + count("EACCES"), 1500, "{seen}");
+        assert!(count("connected") > 0 && count("EACCES") > 0, "{seen}");
+        assert_eq!(other.came(), 0);
+    }
+
+    #[tokio::test]
+    #[ignore = "needs python3"]
+    async fn many_connections_at_once_work_while_signals_come() {
+        needs_no_container();
+        let server = Server::start();
+        let port = server.port;
+        let more = "[limits]\negress_connections = 2000\ntasks = 512\n";
+        let daemon = daemon(
+            &[
+                format!("localhost:{port} any"),
+                format!("127.0.0.1:{port} any"),
+            ],
+            more,
+        )
+        .await;
+        let script = format!(
+            r#"
+# As Go has them: a call is made again.
+signal.signal(signal.SIGALRM, lambda *_: None)
+signal.siginterrupt(signal.SIGALRM, False)
+signal.setitimer(signal.ITIMER_REAL, 0.002, 0.002)
+counts = {{}}
+lock = threading.Lock()
+def work():
+    for _ in range(10):
+        end = name("localhost", {port})
+        with lock: counts[end] = counts.get(end, 0) + 1
+threads = [threading.Thread(target=work) for _ in range(60)]
+for t in threads: t.start()
+for t in threads: t.join()
+# Of the main thread, which gets the signals.
+for _ in range(100):
+    end = name("localhost", {port})
+    counts[end] = counts.get(end, 0) + 1
+signal.setitimer(signal.ITIMER_REAL, 0)
+print(json.dumps(counts))
+"#
+        );
+        let (seen, _) = printed(&daemon, &script).await;
+        assert_eq!(seen, json!({"ping": 700}));
+        let ended = daemon
+            .journal()
+            .into_iter()
+            .rfind(|it| it["record"] == "ended");
+        assert_eq!(ended.unwrap()["more_egress"], 700 - 64);
+    }
+
+    #[tokio::test]
+    #[ignore = "needs python3"]
+    async fn a_run_is_held_to_its_connections_and_bytes() {
+        needs_no_container();
+        let server = Server::start();
+        let port = server.port;
+        let more = "[limits]\negress_connections = 3\negress_bytes = \"1KiB\"\n";
+        let daemon = daemon(&[format!("127.0.0.1:{port} any")], more).await;
+        let script = format!(
+            r#"
+def sends(count):
+    try:
+        s = socket.create_connection(("127.0.0.1", {port}), 20)
+        s.sendall(b"x" * count)
+        got = 0
+        while got < count:
+            data = s.recv(65536)
+            if not data: break
+            got += len(data)
+        return got
+    except OSError as e:
+        return errno.errorcode[e.errno]
+print(json.dumps([sends(1000), sends(24), sends(1), sends(1)]))
+"#
+        );
+        let (seen, response) = printed(&daemon, &script).await;
+        assert_eq!(seen, json!([1000, 24, "ECONNRESET", "EACCES"]));
+        let rules: Vec<_> = response.denials.iter().map(|it| &*it.rule).collect();
+        for (rule, key) in rules
+            .iter()
+            .zip(["limits.egress_bytes", "limits.egress_connections"])
+        {
+            assert!(rule.contains(key), "{rules:?}");
+        }
+    }
+
+    #[tokio::test]
+    #[ignore = "needs python3"]
+    async fn either_end_may_close_its_half_first_and_both_ends_without_waiting() {
+        needs_no_container();
+        let server = Server::serving("127.0.0.1", |mut stream| {
+            let mut all = Vec::new();
+            if stream.read_to_end(&mut all).is_ok() {
+                let _gone = stream.write_all(format!("{} bytes", all.len()).as_bytes());
+            }
+        });
+        let port = server.port;
+        let daemon = daemon(&[format!("127.0.0.1:{port} any")], "").await;
+        let script = format!(
+            r#"
+s = socket.socket(); s.setblocking(False)
+try: s.connect(("127.0.0.1", {port})); begun = "at once"
+except BlockingIOError: begun = "in progress"
+import select
+select.select([], [s], [], 20)
+s.setblocking(True); s.settimeout(20)
+s.sendall(b"x" * 100000); s.shutdown(socket.SHUT_WR)
+print(json.dumps([s.recv(100).decode(), s.recv(100).decode(), s.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)]))
+"#
+        );
+        let (seen, _) = printed(&daemon, &script).await;
+        assert_eq!(seen, json!(["100000 bytes", "", 0]));
+    }
+
+    #[tokio::test]
+    #[ignore = "needs python3"]
+    async fn two_runs_share_no_name_and_no_address() {
+        needs_no_container();
+        let server = Server::start();
+        let port = server.port;
+        let daemon = daemon(
+            &[
+                format!("localhost:{port} any"),
+                format!("127.0.0.0/8:{port} any"),
+            ],
+            "",
+        )
+        .await;
+        // The first holds an address that was made up for it until the second has tried it.
+        let workspace = daemon.workspace();
+        let first = format!(
+            "address = socket.getaddrinfo('localhost', {port})[0][4][0]\nprint(json.dumps([address, to((address, {port}))]))"
+        );
+        let (seen, _) = printed(&daemon, &first).await;
+        assert_eq!(seen, json!(["198.18.0.1", "ping"]));
+        let second = format!(
+            "early = to(('198.18.0.1', {port}))\nother = socket.getaddrinfo('other.example', {port})[0][4][0]\n\
+             print(json.dumps([early, other, to((other, {port}))]))"
+        );
+        let (seen, _) = printed(&daemon, &second).await;
+        assert_eq!(seen, json!(["EACCES", "198.18.0.1", "EACCES"]));
+        assert_eq!(server.came(), 1);
+        drop(workspace);
+    }
+
+    #[tokio::test]
+    #[ignore = "needs python3"]
+    async fn a_client_that_takes_ipv6_alone_is_served() {
+        needs_no_container();
+        if TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_err() {
+            println!("left out: this machine has no IPv6");
+            return;
+        }
+        let server = Server::serving("::1", |mut stream| {
+            let mut bytes = [0; 100];
+            if let Ok(read) = stream.read(&mut bytes) {
+                let _gone = stream.write_all(&bytes[..read]);
+            }
+        });
+        let port = server.port;
+        let daemon = daemon(&[format!("[::1]:{port} any")], "").await;
+        let script = format!(
+            "s = socket.socket(socket.AF_INET6); s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)\n\
+             s.connect(('::1', {port})); s.sendall(b'ping')\nprint(json.dumps(s.recv(9).decode()))"
+        );
+        assert_eq!(printed(&daemon, &script).await.0, json!("ping"));
+    }
+}
