@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use nix::unistd;
 
 use hookjail_base::model::axis::{Axes, Axis, Coverage};
+#[cfg(target_os = "linux")]
+use hookjail_policy::Network;
 use hookjail_policy::{HookView, Metadata, Policy, Spawn};
 use hookjail_sys::Attempt;
 
@@ -280,6 +282,16 @@ fn networking(policy: &Policy) -> Vec<Probe> {
         stream("make an IPv4 socket", libc::AF_INET).granted(inet),
         Probe::new(Axis::Network, what, kernel),
     ];
+    #[cfg(target_os = "linux")]
+    if policy.network == Network::Named {
+        // Nothing listens at port 0, which no rule names; and at that of name servers perhaps.
+        let connect = |what, port| {
+            let probe = Probe::new(Axis::Network, what, Attempt::connect(port));
+            probe.or_reaching(libc::ECONNREFUSED)
+        };
+        probes.push(connect("connect to an address of no rule", 0));
+        probes.push(connect("connect to the daemon's name server", 53).granted(true));
+    }
     // With a view of its own a hook may listen on one, but on some backends only.
     if inet || policy.view == HookView::Machine {
         let unix = stream("make a Unix socket", libc::AF_UNIX);

@@ -3,6 +3,7 @@
 use std::{
     ffi::CString,
     ffi::OsStr,
+    net::Ipv4Addr,
     os::fd::{AsRawFd, BorrowedFd},
     sync::atomic::{AtomicIsize, Ordering},
 };
@@ -32,6 +33,8 @@ pub struct Attempt {
 enum After {
     /// Close the descriptor it returned.
     Close,
+    /// Connect the socket it returned to a port of loopback, which is the result, and close it.
+    Connect(u16),
     /// Reserve so many bytes for the file it opened, which is the result, and close it.
     Fill(u64),
     /// Nothing.
@@ -145,6 +148,19 @@ impl Attempt {
             [domain as usize, kind as usize, protocol as usize, 0, 0, 0],
             After::Close,
         )
+    }
+
+    /// Connects a socket of TCP to a port of loopback.
+    pub fn connect(port: u16) -> Self {
+        let arguments = [
+            libc::AF_INET as usize,
+            libc::SOCK_STREAM as usize,
+            0,
+            0,
+            0,
+            0,
+        ];
+        Self::call(libc::SYS_socket, arguments, After::Connect(port))
     }
 
     /// Makes a socket to the kernel itself. Returns the attempt's name on this system, too.
@@ -281,6 +297,23 @@ impl Attempt {
                 // SAFETY: closes the descriptor that the call above just made in this child's own table.
                 unsafe { raw::syscall(libc::SYS_close, [result as usize, 0, 0, 0, 0, 0]) };
             }
+            After::Connect(port) if result >= 0 => {
+                let opened = result as usize;
+                let there = libc::sockaddr_in {
+                    sin_addr: libc::in_addr {
+                        s_addr: u32::from(Ipv4Addr::LOCALHOST).to_be(),
+                    },
+                    sin_family: libc::AF_INET as libc::sa_family_t,
+                    sin_port: port.to_be(),
+                    sin_zero: [0; 8],
+                };
+                let place = (&raw const there).addr();
+                let arguments = [opened, place, size_of_val(&there), 0, 0, 0];
+                // SAFETY: connect reads a local of the kernel's type, of the length that is named.
+                result = unsafe { raw::syscall(libc::SYS_connect, arguments) };
+                // SAFETY: closes that descriptor in this child's own table.
+                unsafe { raw::syscall(libc::SYS_close, [opened, 0, 0, 0, 0, 0]) };
+            }
             After::Fill(bytes) if result >= 0 => {
                 let opened = result as usize;
                 // SAFETY: reserves space for the file that the call above opened; no pointers.
@@ -297,6 +330,7 @@ impl Attempt {
                 unsafe { raw::syscall(libc::SYS_munmap, mapped) };
             }
             After::Close
+            | After::Connect(_)
             | After::Fill(_)
             | After::Leave
             | After::Reap
