@@ -25,7 +25,7 @@ use rustls::{
 };
 use serde_json::{Value, json};
 
-use crate::support::{Daemon, Setup, hook, needs_no_container};
+use crate::support::{Daemon, Setup, hook, needs_no_container, needs_root, without};
 
 const PYTHON: &str = "/usr/bin/python3";
 
@@ -102,6 +102,11 @@ impl Server {
 
 /// Returns a daemon with the profile `named`, which reaches these hosts.
 async fn daemon(egress: &[String], more: &str) -> Daemon {
+    daemon_behind(Vec::new(), egress, more).await
+}
+
+/// Returns one behind the words of another program.
+async fn daemon_behind(wrapper: Vec<String>, egress: &[String], more: &str) -> Daemon {
     let egress = egress
         .iter()
         .map(|it| format!("{it:?}"))
@@ -112,6 +117,7 @@ async fn daemon(egress: &[String], more: &str) -> Daemon {
     );
     Daemon::with(Setup {
         profiles: vec![("named".to_owned(), text)],
+        wrapper,
         ..Setup::default()
     })
     .await
@@ -636,5 +642,33 @@ print(json.dumps([s.recv(100).decode(), s.recv(100).decode(), s.getsockopt(socke
              s.connect(('::1', {port})); s.sendall(b'ping')\nprint(json.dumps(s.recv(9).decode()))"
         );
         assert_eq!(printed(&daemon, &script).await.0, json!("ping"));
+    }
+}
+
+mod as_root {
+    use super::*;
+
+    #[tokio::test]
+    #[ignore = "needs root"]
+    async fn a_daemon_that_may_trace_no_other_user_connects_hooks_all_the_same() {
+        needs_root();
+        let (allowed, other) = (Server::start(), Server::start());
+        let (port, closed) = (allowed.port, other.port);
+        let rules = [format!("127.0.0.1:{port} any")];
+        let daemon = daemon_behind(without("-sys_ptrace"), &rules, "").await;
+        // The control: without that right it cannot see the memory of another user's process.
+        let status = std::fs::read_to_string(format!("/proc/{}/status", daemon.pid())).unwrap();
+        let effective = status
+            .lines()
+            .find_map(|line| line.strip_prefix("CapEff:"))
+            .unwrap();
+        let effective = u64::from_str_radix(effective.trim(), 16).unwrap();
+        assert_eq!(effective >> 19 & 1, 0, "{effective:x}");
+        let script = format!(
+            "print(json.dumps([to(('127.0.0.1', {port})), to(('127.0.0.1', {closed})), name('a.example', 80)]))"
+        );
+        let (seen, _) = printed(&daemon, &script).await;
+        assert_eq!(seen, json!(["ping", "EACCES", "EACCES"]));
+        assert_eq!((allowed.came(), other.came()), (1, 0));
     }
 }

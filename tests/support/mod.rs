@@ -417,12 +417,17 @@ pub(crate) fn needs_no_container() {
 
 /// The words before a daemon of root that may not mount.
 pub(crate) fn without_sys_admin() -> Vec<String> {
+    without("-sys_admin")
+}
+
+/// The words before a daemon of root without a capability, which is named behind a minus.
+pub(crate) fn without(capability: &str) -> Vec<String> {
     let words = [
         "setpriv",
         "--bounding-set",
-        "-sys_admin",
+        capability,
         "--inh-caps",
-        "-sys_admin",
+        capability,
     ];
     words.map(str::to_owned).into()
 }

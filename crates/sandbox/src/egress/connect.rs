@@ -12,7 +12,7 @@ use std::{
 use nix::{
     errno::Errno,
     sys::uio::{RemoteIoVec, process_vm_readv},
-    unistd::Pid,
+    unistd::{Pid, geteuid},
 };
 use socket2::{Domain, Protocol, SockRef, Type};
 
@@ -35,9 +35,7 @@ pub(super) fn connect(
     listener: &Listener,
     asked: &Notification,
 ) -> Result<(), Errno> {
-    let [number, address, length, ..] = asked.arguments;
-    let address = named_address(asked.task, address, length)?;
-    let socket = socket_of(asked.task, number)?;
+    let (address, socket) = Call::of(asked)?.copy()?;
     // What was read and taken is of the task that waits, not of another with its number.
     if !listener.still_waits(asked) {
         return Err(Errno::EINTR);
@@ -126,29 +124,80 @@ fn is_same(known: &Expected, run: &Arc<RunEgress>, target: &Target) -> bool {
     is_same_target && Arc::ptr_eq(&known.run, run)
 }
 
-/// Reads the address that a task's call names.
-fn named_address(task: i32, place: u64, length: u64) -> Result<SocketAddr, Errno> {
-    let length = usize::try_from(length & 0xffff_ffff).unwrap_or(usize::MAX);
-    if !(2..=LONGEST_ADDRESS).contains(&length) {
-        return Err(Errno::EINVAL);
-    }
-    let mut bytes = vec![0; length];
-    let remote = RemoteIoVec {
-        base: usize::try_from(place).map_err(|_| Errno::EFAULT)?,
-        len: length,
-    };
-    let read = process_vm_readv(
-        Pid::from_raw(task),
-        &mut [IoSliceMut::new(&mut bytes)],
-        &[remote],
-    );
-    match read {
-        Ok(read) if read == length => parse(&bytes),
-        Ok(_) | Err(Errno::EFAULT) => Err(Errno::EFAULT),
-        Err(error) => {
-            tracing::warn!(%error, "a hook's connection is refused: its memory cannot be read");
-            Err(Errno::EACCES)
+/// A hook's call, as far as it decides the connection.
+#[derive(Clone, Copy, Debug)]
+struct Call {
+    /// User and group of the process.
+    ids: (u32, u32),
+    length: usize,
+    /// The number of the socket.
+    number: i32,
+    place: usize,
+    process: i32,
+    task: i32,
+}
+
+impl Call {
+    /// Returns a call whose task still waits, or is gone.
+    fn of(asked: &Notification) -> Result<Self, Errno> {
+        let [number, place, length, ..] = asked.arguments;
+        let length = usize::try_from(length & 0xffff_ffff).unwrap_or(usize::MAX);
+        if !(2..=LONGEST_ADDRESS).contains(&length) {
+            return Err(Errno::EINVAL);
         }
+        let status = fs::read_to_string(format!("/proc/{}/status", asked.task));
+        let status = status.map_err(|_| Errno::EACCES)?;
+        let first = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name));
+            line.and_then(|line| line.split_ascii_whitespace().next()?.parse::<u32>().ok())
+        };
+        let process = first("Tgid:").and_then(|it| i32::try_from(it).ok());
+        let ids = first("Uid:").zip(first("Gid:"));
+        Ok(Self {
+            ids: ids.ok_or(Errno::EACCES)?,
+            length,
+            number: i32::try_from(number & 0xffff_ffff).map_err(|_| Errno::EBADF)?,
+            place: usize::try_from(place).map_err(|_| Errno::EFAULT)?,
+            process: process.ok_or(Errno::EACCES)?,
+            task: asked.task,
+        })
+    }
+
+    /// Copies the address and the descriptor that it names.
+    fn copy(self) -> Result<(SocketAddr, OwnedFd), Errno> {
+        let copied = match self.try_copy() {
+            // A daemon of root that may not trace others reads as the hook's user.
+            Err(Errno::EPERM) if geteuid().is_root() && self.ids.0 != 0 => {
+                let (uid, gid) = self.ids;
+                let copied = sys::act_as(uid, gid, || self.try_copy());
+                copied.unwrap_or_else(|error| Err(errno_of(&error)))
+            }
+            copied => copied,
+        };
+        let (bytes, socket) = copied.map_err(|errno| match errno {
+            Errno::EBADF | Errno::EFAULT => errno,
+            _ => {
+                tracing::warn!(%errno, "a hook's connection is refused: its call cannot be examined");
+                Errno::EACCES
+            }
+        })?;
+        Ok((parse(&bytes)?, socket))
+    }
+
+    fn try_copy(self) -> Result<(Vec<u8>, OwnedFd), Errno> {
+        let mut bytes = vec![0; self.length];
+        let remote = RemoteIoVec {
+            base: self.place,
+            len: self.length,
+        };
+        let task = Pid::from_raw(self.task);
+        let read = process_vm_readv(task, &mut [IoSliceMut::new(&mut bytes)], &[remote])?;
+        if read != self.length {
+            return Err(Errno::EFAULT);
+        }
+        let process = sys::process(self.process);
+        let socket = process.and_then(|process| sys::file_of(process.as_fd(), self.number));
+        Ok((bytes, socket.map_err(|error| errno_of(&error))?))
     }
 }
 
@@ -176,24 +225,6 @@ fn parse(bytes: &[u8]) -> Result<SocketAddr, Errno> {
         }
         _ => Err(Errno::EPERM),
     }
-}
-
-/// Takes a copy of a task's descriptor.
-fn socket_of(task: i32, number: u64) -> Result<OwnedFd, Errno> {
-    let number = i32::try_from(number & 0xffff_ffff).map_err(|_| Errno::EBADF)?;
-    let status = fs::read_to_string(format!("/proc/{task}/status")).map_err(|_| Errno::EACCES)?;
-    let process = status.lines().find_map(|line| line.strip_prefix("Tgid:"));
-    let process = process
-        .and_then(|it| it.trim().parse().ok())
-        .ok_or(Errno::EACCES)?;
-    let taken = sys::process(process).and_then(|process| sys::file_of(process.as_fd(), number));
-    taken.map_err(|error| match error.raw_os_error() {
-        Some(libc::EBADF) => Errno::EBADF,
-        _ => {
-            tracing::warn!(%error, "a hook's connection is refused: its socket cannot be taken");
-            Errno::EACCES
-        }
-    })
 }
 
 /// What decides how a socket reaches the relay.

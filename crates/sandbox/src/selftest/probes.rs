@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use nix::unistd;
 
+#[cfg(target_os = "linux")]
+use crate::run::proc_status::Status;
 use hookjail_base::model::axis::{Axes, Axis, Coverage};
 #[cfg(target_os = "linux")]
 use hookjail_policy::Network;
@@ -142,7 +144,7 @@ impl Fixture {
             self.writing(),
             self.keeping(policy),
             self.executing(),
-            networking(policy),
+            networking(policy, own_uid),
             spawning(policy),
             communicating(own_uid),
             self.metadata(policy, axes),
@@ -271,7 +273,15 @@ impl Fixture {
     }
 }
 
-fn networking(policy: &Policy) -> Vec<Probe> {
+/// CAP_SYS_PTRACE.
+#[cfg(target_os = "linux")]
+const MAY_TRACE: u64 = 1 << 19;
+
+#[cfg_attr(
+    not(target_os = "linux"),
+    expect(unused_variables, reason = "hosts by name are of Linux")
+)]
+fn networking(policy: &Policy, own_uid: bool) -> Vec<Probe> {
     let inet = policy.network.sends();
     let stream = |what, domain| {
         let socket = Attempt::socket(domain, libc::SOCK_STREAM, 0);
@@ -284,13 +294,17 @@ fn networking(policy: &Policy) -> Vec<Probe> {
     ];
     #[cfg(target_os = "linux")]
     if policy.network == Network::Named {
-        // Nothing listens at port 0, which no rule names; and at that of name servers perhaps.
+        // Nothing listens at port 0, which no rule names; perhaps at that of name servers.
         let connect = |what, port| {
             let probe = Probe::new(Axis::Network, what, Attempt::connect(port));
             probe.or_reaching(libc::ECONNREFUSED)
         };
         probes.push(connect("connect to an address of no rule", 0));
-        probes.push(connect("connect to the daemon's name server", 53).granted(true));
+        // Before it executes a program a child of another user can be examined by a daemon alone that may trace any.
+        let status = Status::own();
+        if !own_uid || status.is_ok_and(|own| own.effective_capabilities & MAY_TRACE != 0) {
+            probes.push(connect("connect to the daemon's name server", 53).granted(true));
+        }
     }
     // With a view of its own a hook may listen on one, but on some backends only.
     if inet || policy.view == HookView::Machine {

@@ -10,6 +10,7 @@ use std::{
     },
     path::Path,
     sync::Arc,
+    thread,
 };
 
 use nix::{
@@ -24,7 +25,7 @@ use nix::{
     unistd::{Gid, Uid, geteuid, getgrouplist, setfsgid, setfsuid, setgroups},
 };
 
-use super::Listener;
+use super::{Listener, raw};
 use crate::shared::limit_of;
 
 /// Command of `fcntl` that sets the signal for a waiting writer: `<asm-generic/fcntl.h>`. The C library's own binding lacks it.
@@ -326,6 +327,30 @@ pub fn load_filters(
     Ok(listener)
 }
 
+/// Acts as a user, on a thread of its own that ends then. Other threads stay as they are.
+///
+/// # Errors
+///
+/// Fails where the thread cannot be started, or may not become that user.
+pub fn act_as<T: Send>(uid: u32, gid: u32, act: impl FnOnce() -> T + Send) -> io::Result<T> {
+    let become_user = move || {
+        for (call, id) in [(libc::SYS_setresgid, gid), (libc::SYS_setresuid, uid)] {
+            let id = id as usize;
+            // SAFETY: both take three integers. By the raw call they change this thread alone, which ends with it.
+            let changed = unsafe { raw::syscall(call, [id, id, id, 0, 0, 0]) };
+            if changed < 0 {
+                return Err(io::Error::from_raw_os_error(changed.unsigned_abs() as i32));
+            }
+        }
+        Ok(act())
+    };
+    thread::scope(|scope| {
+        let started = thread::Builder::new().name("as-hook".to_owned());
+        let ended = started.spawn_scoped(scope, become_user)?.join();
+        ended.unwrap_or_else(|_| Err(io::Error::other("the thread panicked")))
+    })
+}
+
 /// Flags of filters: a listener is returned; fatal signals alone interrupt a call that the listener has received.
 const LISTENS: libc::c_ulong = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER;
 const SIGNALS_WAIT: libc::c_ulong = 1 << 5;
@@ -362,7 +387,7 @@ pub fn landlock_abi() -> Result<u32, i32> {
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
     #[cfg(target_env = "gnu")]
-    use std::{fs, thread};
+    use std::fs;
 
     use super::*;
 

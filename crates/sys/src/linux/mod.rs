@@ -41,7 +41,7 @@ pub use self::{
     listener::{Listener, Notification},
     memory::use_memory_in,
     misc::{
-        FileRights, address_space_limit, become_subreaper, block_all_signals, drop_groups,
+        FileRights, act_as, address_space_limit, become_subreaper, block_all_signals, drop_groups,
         empty_bounding_set, give_memory_back, is_marked, keep_little_memory, keep_writers_out,
         load_filters, peer_groups, reserve, stores_change_times, switch_off_core_images,
         user_groups,
