@@ -6,9 +6,9 @@
 )]
 
 use std::{
-    io::{Read, Write},
+    io::{BufRead, BufReader, Read, Write},
     net::{Ipv6Addr, TcpListener},
-    process::Command,
+    process::{Child, Command, Stdio},
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -362,6 +362,143 @@ print(json.dumps([tls("localhost"), tls("LocalHost"), tls("localhost", 7), tls("
         );
         // The control: the server itself takes any name.
         assert_eq!(bare(&script).as_array().unwrap()[3], "ping");
+    }
+
+    /// A server of HTTP/1.1 that answers with what it was sent. Ends when dropped.
+    struct HttpServer {
+        child: Child,
+        port: u16,
+    }
+
+    impl HttpServer {
+        fn start() -> Self {
+            let text = r#"
+import http.server, json
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def do_GET(self):
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        while self.headers.get("Transfer-Encoding") == "chunked":
+            size = int(self.rfile.readline(), 16); body += self.rfile.read(size); self.rfile.readline()
+            if not size: break
+        answer = json.dumps([self.command, self.path, self.headers.get_all("Host"), len(body)]).encode()
+        self.send_response(200); self.send_header("Content-Length", str(len(answer))); self.end_headers(); self.wfile.write(answer)
+    do_POST = do_GET
+    def log_message(self, *_): pass
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+print(server.server_port, flush=True)
+server.serve_forever()
+"#;
+            let mut child = Command::new(PYTHON)
+                .args(["-c", text])
+                .stdout(Stdio::piped())
+                .spawn()
+                .unwrap();
+            let mut line = String::new();
+            let stdout = child.stdout.take().unwrap();
+            BufReader::new(stdout).read_line(&mut line).unwrap();
+            Self {
+                child,
+                port: line.trim().parse().unwrap(),
+            }
+        }
+    }
+
+    impl Drop for HttpServer {
+        fn drop(&mut self) {
+            self.child.kill().unwrap();
+            self.child.wait().unwrap();
+        }
+    }
+
+    #[tokio::test]
+    #[ignore = "needs python3"]
+    async fn each_request_of_a_connection_is_for_the_host_of_its_rule() {
+        needs_no_container();
+        let server = HttpServer::start();
+        let port = server.port;
+        let rules = [
+            format!("localhost:{port} http"),
+            format!("127.0.0.1:{port} http"),
+        ];
+        let daemon = daemon(&rules, "").await;
+        let script = format!(
+            r#"
+import http.client
+def raw(text):
+    s = socket.create_connection(("127.0.0.1", {port}), 20)
+    s.sendall(text.replace("\n", "\r\n").encode())
+    if text.startswith("SSH"): s.shutdown(socket.SHUT_WR)
+    got = b""
+    while b"\r\n\r\n" not in got:
+        data = s.recv(65536)
+        if not data: break
+        got += data
+    return got.split(b"\r\n")[0].decode()
+c = http.client.HTTPConnection("localhost", {port}, timeout=20)
+def asked(method, path, body=None, headers={{}}):
+    try:
+        c.request(method, path, body, headers, encode_chunked="Transfer-Encoding" in headers)
+        r = c.getresponse(); text = r.read().decode()
+        return json.loads(text) if r.status == 200 else [r.status, text]
+    except Exception as e:
+        return repr(e)
+seen = dict(
+    get=asked("GET", "/a?b"),
+    again=asked("POST", "/c", b"x" * 70000),
+    chunked=asked("POST", "/d", iter([b"one", b"two"]), {{"Transfer-Encoding": "chunked"}}),
+    other=asked("GET", "/", None, {{"Host": "evil.example"}}),
+)
+host = "Host: 127.0.0.1:{port}\n"
+seen.update(
+    address=raw("GET / HTTP/1.1\n" + host + "\n"),
+    absolute=raw("GET http://127.0.0.1:{port}/x HTTP/1.1\n" + host + "\n"),
+    absolute_other=raw("GET http://evil.example/x HTTP/1.1\n" + host + "\n"),
+    two=raw("GET / HTTP/1.1\n" + host + "Host: evil.example\n\n"),
+    none=raw("GET / HTTP/1.1\n\n"),
+    empty=raw("GET / HTTP/1.1\nHost:\n\n"),
+    port=raw("GET / HTTP/1.1\nHost: 127.0.0.1:1\n\n"),
+    user=raw("GET / HTTP/1.1\nHost: a@127.0.0.1:{port}\n\n"),
+    upgrade=raw("GET / HTTP/1.1\n" + host + "Connection: upgrade\nUpgrade: websocket\n\n"),
+    connect=raw("CONNECT evil.example:443 HTTP/1.1\n" + host + "\n"),
+    smuggled=raw("POST / HTTP/1.1\n" + host + "Content-Length: 4\nTransfer-Encoding: chunked\n\n0\n\nGET /evil HTTP/1.1\nHost: evil.example\n\n"),
+    other_protocol=raw("SSH-2.0-x\n"),
+)
+print(json.dumps(seen))
+"#
+        );
+        let (seen, response) = printed(&daemon, &script).await;
+        let own = format!("localhost:{port}");
+        assert_eq!(seen["get"], json!(["GET", "/a?b", [own], 0]));
+        assert_eq!(seen["again"], json!(["POST", "/c", [own], 70000]));
+        assert_eq!(seen["chunked"], json!(["POST", "/d", [own], 6]));
+        let text = format!("localhost:{port} was sent a request for another host\n");
+        assert_eq!(seen["other"], json!([403, text]));
+        for allowed in ["address", "absolute"] {
+            assert_eq!(seen[allowed], "HTTP/1.1 200 OK", "{allowed}");
+        }
+        for refused in [
+            "absolute_other",
+            "two",
+            "none",
+            "empty",
+            "port",
+            "user",
+            "upgrade",
+            "connect",
+        ] {
+            assert_eq!(seen[refused], "HTTP/1.1 403 Forbidden", "{refused}");
+        }
+        let smuggled = seen["smuggled"].as_str().unwrap();
+        assert!(
+            smuggled.contains(" 400 ") || smuggled.contains(" 200 "),
+            "{smuggled}"
+        );
+        let other = seen["other_protocol"].as_str().unwrap();
+        assert!(other.contains(" 400 "), "{other}");
+        assert!(response.verdict.unwrap().sandbox_denied);
+        // The control: the server itself takes any host.
+        assert_eq!(bare(&script)["other"][2], json!(["evil.example"]));
     }
 
     #[tokio::test]

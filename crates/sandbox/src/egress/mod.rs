@@ -7,6 +7,7 @@
 
 mod connect;
 mod hello;
+mod http;
 mod names;
 mod relay;
 

@@ -21,7 +21,7 @@ use hookjail_policy::egress::{Speaks, may_resolve_to};
 use super::{
     Destination, Expected, Host, Live, PATIENCE, Relay, RunEgress, Target,
     hello::{self, Hello},
-    lock, names,
+    http, lock, names,
 };
 use crate::run::connection::ConnectionEnd;
 
@@ -146,6 +146,15 @@ struct Flow<'a> {
 impl Flow<'_> {
     async fn serve(&self, destination: &Destination, mut stream: TcpStream) {
         let relayed = async {
+            if destination.rule.speaks == Speaks::Http {
+                let mut counted = self.counted(&mut stream);
+                let relayed =
+                    http::relay(&mut counted, destination, || self.reach(destination)).await;
+                return match counted.is_over {
+                    true => Err(self.beyond_bytes()),
+                    false => relayed,
+                };
+            }
             let first = self.first_bytes(destination, &mut stream).await?;
             let host = self.reach(destination).await?;
             self.copy(&first, &mut stream, host).await
@@ -166,8 +175,7 @@ impl Flow<'_> {
         stream: &mut TcpStream,
     ) -> Result<Vec<u8>, ConnectionEnd> {
         match destination.rule.speaks {
-            Speaks::Any => return Ok(Vec::new()),
-            Speaks::Http => return Err(denied("speaks `http`, which is not relayed yet")),
+            Speaks::Any | Speaks::Http => return Ok(Vec::new()),
             Speaks::Tls => {}
         }
         let mut first = Vec::new();
@@ -240,31 +248,35 @@ impl Flow<'_> {
         stream: &mut TcpStream,
         mut host: TcpStream,
     ) -> Result<(), ConnectionEnd> {
-        let run = self.run;
-        let limit = || {
-            denied(format!(
-                "would get more than the run may send (`limits.egress_bytes`, {} bytes)",
-                run.rules.bytes.unwrap_or_default()
-            ))
-        };
         let length = first.len() as u64;
-        if !run.sends(length) {
-            return Err(limit());
+        if !self.run.sends(length) {
+            return Err(self.beyond_bytes());
         }
         self.live.sent.fetch_add(length, Relaxed);
         host.write_all(first).await.map_err(failed)?;
-        let mut counted = Counted {
-            is_over: false,
-            live: &self.live,
-            run,
-            stream,
-        };
+        let mut counted = self.counted(stream);
         let copied = copy_bidirectional(&mut counted, &mut host).await;
         match copied {
-            Err(_) if counted.is_over => Err(limit()),
+            Err(_) if counted.is_over => Err(self.beyond_bytes()),
             // Either end may reset a connection.
             Ok(_) | Err(_) => Ok(()),
         }
+    }
+
+    fn counted<'a>(&'a self, stream: &'a mut TcpStream) -> Counted<'a> {
+        Counted {
+            is_over: false,
+            live: &self.live,
+            run: self.run,
+            stream,
+        }
+    }
+
+    fn beyond_bytes(&self) -> ConnectionEnd {
+        denied(format!(
+            "would get more than the run may send (`limits.egress_bytes`, {} bytes)",
+            self.run.rules.bytes.unwrap_or_default()
+        ))
     }
 }
 
@@ -277,7 +289,7 @@ fn failed(why: impl ToString) -> ConnectionEnd {
 }
 
 /// A hook's end of a connection, whose bytes are counted.
-struct Counted<'a> {
+pub(super) struct Counted<'a> {
     /// Whether the limit of the run was met.
     is_over: bool,
     live: &'a Live,

@@ -1,0 +1,155 @@
+//! Relays HTTP/1.1 in the clear: each request of a connection is for its host.
+
+use std::{convert::Infallible, net::IpAddr, sync::OnceLock};
+
+use bytes::Bytes;
+use http_body_util::{Either, Full};
+use hyper::{
+    Method, Request, Response, StatusCode,
+    body::Incoming,
+    client::conn::http1::{SendRequest, handshake},
+    header::{CONNECTION, CONTENT_TYPE, HOST, HeaderValue, UPGRADE},
+    http::uri::Authority,
+    server::conn::http1,
+    service::service_fn,
+};
+use hyper_util::rt::TokioIo;
+use tokio::{net::TcpStream, sync::Mutex, task::JoinSet};
+
+use super::{Destination, Host, relay::Counted};
+use crate::run::connection::ConnectionEnd;
+
+use hookjail_policy::egress::HostName;
+
+type Body = Either<Incoming, Full<Bytes>>;
+
+/// The way to the host, made with the first request.
+#[derive(Default)]
+struct Way {
+    /// Drives the connection, which ends when this is dropped.
+    driver: JoinSet<()>,
+    sender: Option<SendRequest<Incoming>>,
+}
+
+/// Relays a connection's requests to the host that `reach` connects to.
+///
+/// # Errors
+///
+/// Returns why the first one failed that was refused or not answered.
+pub(super) async fn relay<F>(
+    stream: &mut Counted<'_>,
+    destination: &Destination,
+    reach: impl Fn() -> F,
+) -> Result<(), ConnectionEnd>
+where
+    F: Future<Output = Result<TcpStream, ConnectionEnd>>,
+{
+    let (way, end) = (Mutex::new(Way::default()), OnceLock::new());
+    let service = service_fn(|request| {
+        let (way, end, reach) = (&way, &end, &reach);
+        async move {
+            let sent = match is_for(&request, destination) {
+                Ok(()) => send(&mut *way.lock().await, request, reach).await,
+                Err(why) => Err(ConnectionEnd::Denied(why.to_owned())),
+            };
+            Ok::<_, Infallible>(match sent {
+                Ok(response) => response.map(Either::Left),
+                Err(why) => {
+                    let answer = refusal(destination, &why);
+                    end.get_or_init(|| why);
+                    answer
+                }
+            })
+        }
+    });
+    let served = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+    let served = served.await;
+    match (end.into_inner(), served) {
+        (Some(end), _) => Err(end),
+        (None, Err(error)) if error.is_parse() => {
+            let why =
+                "got no HTTP/1.1; write ` any` behind the port where it speaks something else";
+            Err(ConnectionEnd::Denied(why.to_owned()))
+        }
+        // Either end may break a connection.
+        (None, Ok(()) | Err(_)) => Ok(()),
+    }
+}
+
+async fn send<F>(
+    way: &mut Way,
+    request: Request<Incoming>,
+    reach: impl Fn() -> F,
+) -> Result<Response<Incoming>, ConnectionEnd>
+where
+    F: Future<Output = Result<TcpStream, ConnectionEnd>>,
+{
+    let failed = |error: hyper::Error| ConnectionEnd::Failed(error.to_string());
+    let is_open = way.sender.as_ref().is_some_and(|it| !it.is_closed());
+    if !is_open {
+        let host = TokioIo::new(reach().await?);
+        let (sender, connection) = handshake(host).await.map_err(failed)?;
+        way.driver.spawn(async {
+            // Its requests have the error.
+            let _ended = connection.await;
+        });
+        way.sender = Some(sender);
+    }
+    let Some(sender) = &mut way.sender else {
+        return Err(ConnectionEnd::Failed("has no connection".to_owned()));
+    };
+    sender.ready().await.map_err(failed)?;
+    sender.send_request(request).await.map_err(failed)
+}
+
+/// Checks that a request is for the host of its connection, and for nothing but an answer.
+fn is_for(request: &Request<Incoming>, destination: &Destination) -> Result<(), &'static str> {
+    if request.method() == Method::CONNECT || request.headers().contains_key(UPGRADE) {
+        return Err("was asked for another protocol than HTTP; write ` any` behind the port");
+    }
+    let mut hosts = request.headers().get_all(HOST).iter();
+    let (Some(host), None) = (hosts.next(), hosts.next()) else {
+        return Err("was sent a request without a host, or with two");
+    };
+    let named = host.to_str().ok().and_then(|host| host.parse().ok());
+    let mut named = named.iter().chain(request.uri().authority());
+    match named.all(|named| is_of(named, destination))
+        && host.to_str().is_ok_and(|it| !it.is_empty())
+    {
+        true => Ok(()),
+        false => Err("was sent a request for another host"),
+    }
+}
+
+/// Returns whether an authority names a host at its port, or at none.
+fn is_of(named: &Authority, destination: &Destination) -> bool {
+    let host = named.host();
+    let is_host = match &destination.host {
+        Host::Name(name) => HostName::parse(host).as_ref() == Some(name),
+        Host::Address(address) => {
+            let bare = host.trim_start_matches('[').trim_end_matches(']');
+            bare.parse::<IpAddr>()
+                .is_ok_and(|it| it.to_canonical() == *address)
+        }
+    };
+    let is_port = named.port_u16().is_none_or(|port| port == destination.port);
+    // No user's name stands before it.
+    is_host && is_port && !named.as_str().contains('@')
+}
+
+/// Returns the answer to a request that is not relayed, behind which the connection ends.
+fn refusal(destination: &Destination, why: &ConnectionEnd) -> Response<Body> {
+    let (status, why) = match why {
+        ConnectionEnd::Failed(why) => (StatusCode::BAD_GATEWAY, why.as_str()),
+        ConnectionEnd::Denied(_) | ConnectionEnd::Done | ConnectionEnd::Unlisted => {
+            (StatusCode::FORBIDDEN, why.refusal().unwrap_or_default())
+        }
+    };
+    let text = format!("{}:{} {why}\n", destination.host.text(), destination.port);
+    let mut response = Response::new(Either::Right(Full::new(Bytes::from(text))));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONNECTION, HeaderValue::from_static("close"));
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
+    response
+}
