@@ -1284,7 +1284,9 @@ fn ended(run: &str) -> Record {
         truncated: false,
     };
     Record::Ended(Box::new(Ended {
+        egress: Vec::new(),
         measures: serde_json::Map::new(),
+        more_egress: 0,
         run_id: run.into(),
         released: true,
         outcome: OutcomeKind::Exited,

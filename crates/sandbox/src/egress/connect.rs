@@ -174,12 +174,12 @@ impl Call {
             }
             copied => copied,
         };
-        let (bytes, socket) = copied.map_err(|errno| match errno {
-            Errno::EBADF | Errno::EFAULT => errno,
-            _ => {
-                tracing::warn!(%errno, "a hook's connection is refused: its call cannot be examined");
-                Errno::EACCES
+        let (bytes, socket) = copied.map_err(|errno| {
+            if [Errno::EBADF, Errno::EFAULT].contains(&errno) {
+                return errno;
             }
+            tracing::warn!(%errno, "a hook's connection is refused: its call cannot be examined");
+            Errno::EACCES
         })?;
         Ok((parse(&bytes)?, socket))
     }

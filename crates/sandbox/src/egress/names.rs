@@ -10,6 +10,9 @@ pub(super) const LONGEST: usize = 4096;
 /// Length of a message's header, bytes.
 const HEADER: usize = 12;
 
+/// Where the name of the question lies.
+const NAME_OF_QUESTION: u16 = 12;
+
 /// Seconds for which an answer may be kept.
 const LIFETIME: u32 = 300;
 
@@ -121,8 +124,7 @@ fn reply(
     let mut bytes: Vec<u8> = words.flat_map(u16::to_be_bytes).collect();
     bytes.extend(question.unwrap_or_default());
     if let Some(address) = address {
-        // The name is that of the question, behind the header.
-        let words = [0xc000 | HEADER as u16, TYPE_A, CLASS_IN];
+        let words = [0xc000 | NAME_OF_QUESTION, TYPE_A, CLASS_IN];
         bytes.extend(words.into_iter().flat_map(u16::to_be_bytes));
         bytes.extend(LIFETIME.to_be_bytes());
         bytes.extend(4_u16.to_be_bytes());

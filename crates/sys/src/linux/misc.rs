@@ -311,10 +311,10 @@ pub fn load_filters(
         let asks = asking == Some(index);
         let loaded = match asks {
             // Once a call is received, signals wait for its answer (Linux 5.19).
-            true => load(program, LISTENS | SIGNALS_WAIT).or_else(|error| match error {
-                Errno::EINVAL => load(program, LISTENS),
-                other => Err(other),
-            })?,
+            true => match load(program, LISTENS | SIGNALS_WAIT) {
+                Err(Errno::EINVAL) => load(program, LISTENS)?,
+                loaded => loaded?,
+            },
             false => load(program, 0)?,
         };
         match loaded {
