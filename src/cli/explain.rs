@@ -33,7 +33,10 @@ use hookjail_policy::{
 };
 use hookjail_sandbox::{
     Backend, BackendName, Cache, Caches, NeverWaits, OwnUids, Waiter, Wanted,
-    explain::{self as kernel, Enforcer, Explanation, Transport, Verdict, number, parse_arguments},
+    explain::{
+        self as kernel, Destination, Enforcer, Explanation, Transport, Verdict, number,
+        parse_arguments,
+    },
     landlock::{Landlock, NEWEST_ABI},
     program::{OpenedFor, Program, digest::DigestCache},
     rootfs::View,
@@ -89,8 +92,8 @@ enum ExplainQuestion {
         #[arg(long)]
         udp: bool,
         /// HOST:PORT, with the address of an IPv6 host in brackets
-        #[arg(value_parser = host_and_port)]
-        address: String,
+        #[arg(value_name = "HOST:PORT")]
+        address: Destination,
     },
     /// Whether an interpreter waits for a command's runs, started ahead, and why none does
     Warm {
@@ -151,7 +154,8 @@ impl ExplainArgs {
                     true => (Transport::Udp, "udp"),
                     false => (Transport::Tcp, "tcp"),
                 };
-                let answer = kernel::host(&spec, transport);
+                let allowed = &policy.egress.allowed;
+                let answer = kernel::host(&spec, allowed, transport, address);
                 (format!("{name} to {address}"), answer)
             }
             ExplainQuestion::Syscall { name, arguments } => system_call(&spec, name, arguments)?,
@@ -455,18 +459,6 @@ fn operation(name: String) -> Operation {
     let mut named = known.filter(|operation| operation.name() == name);
     // An earlier parser accepts only these names.
     named.next().unwrap_or(Operation::Read)
-}
-
-fn host_and_port(text: &str) -> Result<String, String> {
-    let parts = text.rsplit_once(':').filter(|(host, port)| {
-        let bracketed = host.starts_with('[') && host.ends_with(']');
-        !host.is_empty()
-            && (bracketed || !host.contains(':'))
-            && port.parse::<u16>().is_ok_and(|port| port > 0)
-    });
-    parts
-        .map(|_| text.to_owned())
-        .ok_or_else(|| "it is not HOST:PORT or [IPV6]:PORT".to_owned())
 }
 
 fn errno_name(errno: i32) -> String {

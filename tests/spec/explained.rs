@@ -801,36 +801,46 @@ async fn the_kernel_answers_system_calls_as_explain_says() {
 #[tokio::test]
 async fn the_kernel_lets_through_the_hosts_that_explain_says() {
     let probe = Probe::build();
+    let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+    let named =
+        |port: u16| format!("{OUTBOUND}network = \"named\"\negress = [\"127.0.0.1:{port} any\"]\n");
+    let own = tcp.local_addr().unwrap().port();
     let daemon = Daemon::with(Setup {
-        profiles: vec![("outbound".to_owned(), OUTBOUND.to_owned())],
+        profiles: vec![
+            ("outbound".to_owned(), OUTBOUND.to_owned()),
+            ("named".to_owned(), named(own)),
+            ("named-other".to_owned(), named(own ^ 1)),
+        ],
         ..Setup::default()
     })
     .await;
     let abi = landlock_abi(&daemon).await;
-    let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
     let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
     let port = |address: std::net::SocketAddr| address.port().to_string();
     let workspace = daemon.workspace();
 
     let mut verdicts = Vec::new();
-    for profile in ["strict", "pipeline", "outbound"] {
-        let spec = FilterSpec::of(&bound(&daemon, profile, &workspace), abi);
+    for profile in ["strict", "pipeline", "outbound", "named", "named-other"] {
+        let policy = bound(&daemon, profile, &workspace);
+        let spec = FilterSpec::of(&policy, abi);
         for (transport, words) in [
             (Transport::Tcp, ["tcp", &port(tcp.local_addr().unwrap())]),
             (Transport::Udp, ["udp", &port(udp.local_addr().unwrap())]),
         ] {
-            let told = explain::host(&spec, transport).verdict;
+            let destination = format!("127.0.0.1:{}", words[1]).parse().unwrap();
+            let egress = &policy.egress.allowed;
+            let told = explain::host(&spec, egress, transport, &destination).verdict;
             let seen = probe.confined(&daemon, profile, &words).await;
             assert_eq!(seen.code, Some(expected(told)), "{profile} {words:?}");
             verdicts.push(told);
         }
     }
     let refused = Verdict::Refused(libc::EPERM);
+    let not_named = Verdict::Refused(libc::EACCES);
     let allowed = Verdict::Allowed;
-    assert_eq!(
-        verdicts,
-        [refused, refused, refused, refused, allowed, allowed]
-    );
+    assert_eq!(verdicts[..4], [refused; 4]);
+    let rest = [allowed, allowed, allowed, refused, not_named, refused];
+    assert_eq!(verdicts[4..], rest);
 }
 
 /// Asks what would become of a request.

@@ -5,9 +5,15 @@
 
 mod names;
 
-use std::fmt;
+use std::{
+    fmt,
+    net::{IpAddr, SocketAddr},
+    str::FromStr,
+};
 
 use hookjail_policy::{
+    Network,
+    egress::{Egress, HostName, Speaks, rule_of_address, rule_of_name},
     explain::{FileKind, GrantDecision, How, Operation, Reach, Remedy, Target},
     forbidden::Forbidden,
     rights::FileRights,
@@ -51,6 +57,8 @@ pub enum Enforcer {
     Seccomp,
     /// The hook's mounts.
     Mounts,
+    /// The relay to named hosts.
+    Relay,
 }
 
 impl fmt::Display for Enforcer {
@@ -59,6 +67,7 @@ impl fmt::Display for Enforcer {
             Self::Landlock => "landlock",
             Self::Seccomp => "seccomp",
             Self::Mounts => "mounts",
+            Self::Relay => "relay",
         })
     }
 }
@@ -163,8 +172,92 @@ pub enum Transport {
     Udp,
 }
 
+/// A host and a port.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Destination {
+    /// The host, by name or by address.
+    pub host: Result<HostName, IpAddr>,
+    /// The port.
+    pub port: u16,
+}
+
+impl FromStr for Destination {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, &'static str> {
+        const NONE: &str = "it is not HOST:PORT or [IPV6]:PORT";
+        let (host, port) = text.rsplit_once(':').ok_or(NONE)?;
+        let bracketed = host.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
+        let address = match bracketed {
+            Some(address) => address.parse().ok().map(IpAddr::V6),
+            None => host.parse().ok().map(IpAddr::V4),
+        };
+        let name = || HostName::parse(host).ok_or(NONE);
+        let host = address.map_or_else(|| name().map(Ok), |it| Ok(Err(it.to_canonical())))?;
+        let port = port.parse().ok().filter(|port| *port > 0).ok_or(NONE)?;
+        Ok(Self { host, port })
+    }
+}
+
+impl fmt::Display for Destination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.host {
+            Ok(name) => write!(f, "{name}:{}", self.port),
+            Err(address) => write!(f, "{}", SocketAddr::new(*address, self.port)),
+        }
+    }
+}
+
 /// Explains a connection attempt to another host.
-pub fn host(spec: &FilterSpec, transport: Transport) -> Explanation {
+pub fn host(
+    spec: &FilterSpec,
+    egress: &[Egress],
+    transport: Transport,
+    destination: &Destination,
+) -> Explanation {
+    match spec.network {
+        Network::Named => named_host(egress, transport, destination),
+        Network::None | Network::Outbound => any_host(spec, transport),
+    }
+}
+
+/// Explains a connection attempt where hosts are named, by the rules that the relay has.
+fn named_host(egress: &[Egress], transport: Transport, destination: &Destination) -> Explanation {
+    if transport == Transport::Udp {
+        let verdict = Verdict::Refused(libc::EPERM);
+        let rule = "the profile has `network = \"named\"`: no socket but those of TCP";
+        return Explanation::new(Enforcer::Seccomp, verdict, rule)
+            .with_remedy(Remedy::Setting("network", "outbound"));
+    }
+    let port = destination.port;
+    let found = match &destination.host {
+        Ok(name) => rule_of_name(egress, name, port),
+        Err(address) => rule_of_address(egress, *address, port),
+    };
+    let Some(found) = found else {
+        let remedy = match &destination.host {
+            Ok(_) => destination.to_string(),
+            Err(_) => format!("{destination} any"),
+        };
+        let verdict = Verdict::Refused(libc::EACCES);
+        let rule = format!("`{destination}` is not in `egress`");
+        return Explanation::new(Enforcer::Relay, verdict, rule)
+            .with_remedy(Remedy::Egress(remedy));
+    };
+    let rule = format!("`egress` has `{found}`");
+    let answer = Explanation::new(Enforcer::Relay, Verdict::Allowed, rule);
+    let answer = match found.speaks {
+        Speaks::Any => answer,
+        Speaks::Http => answer.noting("HTTP/1.1 alone, and each request for this host"),
+        Speaks::Tls => answer.noting("TLS alone, and with the server name of this host"),
+    };
+    match destination.host {
+        Ok(_) => answer.noting("the name has to lead to a public address, or to one in `egress`"),
+        Err(_) => answer,
+    }
+}
+
+fn any_host(spec: &FilterSpec, transport: Transport) -> Explanation {
     let (kind, words) = match transport {
         Transport::Tcp => (libc::SOCK_STREAM, "TCP"),
         Transport::Udp => (libc::SOCK_DGRAM, "UDP"),
@@ -248,6 +341,11 @@ pub fn called(spec: &FilterSpec, number: u32, arguments: &Arguments) -> CallDeci
 
 /// Explains a system call.
 pub fn call(spec: &FilterSpec, number: u32, arguments: &Arguments) -> Explanation {
+    if spec.network == Network::Named && number == nr::connect {
+        let rule = "the daemon connects sockets of TCP to the hosts of `egress`, and no others";
+        return Explanation::new(Enforcer::Relay, Verdict::Depends, rule)
+            .noting("ask for the host");
+    }
     let CallDecision { verdict, ways } = called(spec, number, arguments);
     let name = syscalls::name(number).map_or_else(|| number.to_string(), str::to_owned);
     let all = match rule(spec, number) {
