@@ -508,24 +508,3 @@ fn describe(asked: &str, policy: &Policy, spec: &FilterSpec, answer: &Explanatio
     rows.each("note", &answer.notes);
     rows
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_address_is_a_host_and_a_port() {
-        for good in ["example.org:443", "192.0.2.1:53", "[2001:db8::1]:80"] {
-            assert!(host_and_port(good).is_ok(), "{good}");
-        }
-        for bad in [
-            "example.org",
-            ":80",
-            "example.org:0",
-            "example.org:65536",
-            "2001:db8::1:80",
-        ] {
-            assert!(host_and_port(bad).is_err(), "{bad}");
-        }
-    }
-}

@@ -899,7 +899,8 @@ type Denial struct {
 	Target string `protobuf:"bytes,3,opt,name=target,proto3" json:"target,omitempty"`
 	// The rule that refused it.
 	Rule string `protobuf:"bytes,4,opt,name=rule,proto3" json:"rule,omitempty"`
-	// Where this is known from: `seccomp` (the filters ask the daemon) or `sigsys` (how the hook ended).
+	// Where this is known from: `seccomp` (the filters ask the daemon), `sigsys` (how the hook ended) or `relay` (connections to
+	// named hosts).
 	Source string `protobuf:"bytes,5,opt,name=source,proto3" json:"source,omitempty"`
 	// `certain` or `likely`.
 	Confidence string `protobuf:"bytes,6,opt,name=confidence,proto3" json:"confidence,omitempty"`

@@ -90,7 +90,8 @@ pub struct Denial {
     /// The rule that refused it.
     #[prost(string, tag = "4")]
     pub rule: ::prost::alloc::string::String,
-    /// Where this is known from: `seccomp` (the filters ask the daemon) or `sigsys` (how the hook ended).
+    /// Where this is known from: `seccomp` (the filters ask the daemon), `sigsys` (how the hook ended) or `relay` (connections to
+    /// named hosts).
     #[prost(string, tag = "5")]
     pub source: ::prost::alloc::string::String,
     /// `certain` or `likely`.
@@ -2331,6 +2332,9 @@ pub struct PendingConsent {
     /// What it is called with, as JSON.
     #[prost(string, tag = "15")]
     pub tool_input_json: ::prost::alloc::string::String,
+    /// The hosts that the profile lets it reach, as its `egress` spells them; empty = none, or any.
+    #[prost(string, repeated, tag = "16")]
+    pub egress: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 /// A pending request is over.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

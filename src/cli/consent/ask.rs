@@ -335,6 +335,7 @@ fn described(pending: &pb::PendingConsent) -> String {
         let description = &pending.profile_description;
         rows.row("profile", format!("{}: {description}", pending.profile));
     }
+    rows.each("reaches", &pending.egress);
     let axes = pending.axes.iter();
     rows.each("", axes.map(|axis| axis_words(axis, style)));
     for digest in &pending.digests {

@@ -440,11 +440,13 @@ fn tell(context: &Context, profile: &str, bound: &BoundConsent) {
         entry,
         git,
         given,
-        policy: _,
+        policy,
         scripts: _,
         unbound,
     } = bound;
     let command = &entry.command;
+    let egress = policy.egress.allowed.iter().map(ToString::to_string);
+    let egress: Vec<_> = egress.collect();
     if context.call.json {
         let digests: Vec<_> = entry
             .digests
@@ -456,6 +458,7 @@ fn tell(context: &Context, profile: &str, bound: &BoundConsent) {
             "data": entry.data,
             "digests": digests,
             "displaced": displaced,
+            "egress": egress,
             "git": git,
             "profile": profile,
             "profile_digest": entry.profile_digest,
@@ -475,6 +478,7 @@ fn tell(context: &Context, profile: &str, bound: &BoundConsent) {
         };
         rows.row(digest.role.name(), format!("{content}  {}", digest.path));
     }
+    rows.each("reaches", &egress);
     rows.each("not bound", unbound);
     for script in displaced {
         rows.line(displaced_script(script, profile));

@@ -108,6 +108,9 @@ impl Operators {
             command: command.clone(),
             diff: diff.clone(),
             digests: digests.iter().map(digest_message).collect(),
+            egress: (policy.egress.allowed.iter())
+                .map(ToString::to_string)
+                .collect(),
             profile: policy.name.to_string(),
             profile_description: policy.description.clone(),
             ..pending

@@ -440,7 +440,7 @@ impl WriterState {
 
     /// Syncs the current file before the writer switches to the next one.
     ///
-    /// It does so whatever [`Fsync`] says: after a power cut a file system may have the new name of a file without its end.
+    /// It does so whatever `Fsync` says: after a power cut a file system may have the new name of a file without its end.
     fn leave(&self) -> Result<(), JournalError> {
         let synced = self.at.file.sync_data();
         synced.map_err(|error| self.at.unusable("sync", error))

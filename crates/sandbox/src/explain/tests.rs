@@ -196,11 +196,88 @@ fn arguments_that_are_none_are_refused() {
 
 #[test]
 fn hosts_are_for_profiles_with_a_network() {
+    let there = "a.example.org:443".parse().unwrap();
     for transport in [Transport::Tcp, Transport::Udp] {
         assert_eq!(
-            host(&STRICT, transport).verdict,
+            host(&STRICT, &[], transport, &there).verdict,
             Verdict::Refused(libc::EPERM)
         );
-        assert_eq!(host(&OPEN, transport).verdict, Verdict::Allowed);
+        assert_eq!(
+            host(&OPEN, &[], transport, &there).verdict,
+            Verdict::Allowed
+        );
     }
+}
+
+#[test]
+fn a_destination_is_a_host_and_a_port() {
+    for good in ["example.org:443", "192.0.2.1:53", "[2001:db8::1]:80"] {
+        let read = good.parse::<Destination>().map(|it| it.to_string());
+        assert_eq!(read.as_deref(), Ok(good));
+    }
+    for bad in [
+        "example.org",
+        ":80",
+        "example.org:0",
+        "example.org:65536",
+        "2001:db8::1:80",
+    ] {
+        assert!(bad.parse::<Destination>().is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn a_named_host_is_explained_by_its_rule() {
+    let egress: Vec<Egress> = ["a.org:443", "10.0.0.0/8:22 any"]
+        .iter()
+        .map(|it| it.parse().unwrap())
+        .collect();
+    let spec = FilterSpec {
+        network: Network::Named,
+        ..STRICT
+    };
+    let answer = |transport, to: &str| host(&spec, &egress, transport, &to.parse().unwrap());
+    let allowed = answer(Transport::Tcp, "A.org:443");
+    assert_eq!(
+        (allowed.verdict, allowed.by),
+        (Verdict::Allowed, Enforcer::Relay)
+    );
+    for (transport, to, errno, remedy) in [
+        (
+            Transport::Tcp,
+            "b.org:443",
+            libc::EACCES,
+            "egress = [\"b.org:443\"]",
+        ),
+        (
+            Transport::Tcp,
+            "a.org:80",
+            libc::EACCES,
+            "egress = [\"a.org:80\"]",
+        ),
+        (
+            Transport::Tcp,
+            "10.0.0.1:80",
+            libc::EACCES,
+            "egress = [\"10.0.0.1:80 any\"]",
+        ),
+        (
+            Transport::Udp,
+            "a.org:443",
+            libc::EPERM,
+            "network = \"outbound\"",
+        ),
+    ] {
+        let refused = answer(transport, to);
+        assert_eq!(refused.verdict, Verdict::Refused(errno), "{to}");
+        assert_eq!(refused.remedy.unwrap().to_string(), remedy);
+    }
+    assert_eq!(
+        answer(Transport::Tcp, "10.9.9.9:22").verdict,
+        Verdict::Allowed
+    );
+    assert_eq!(
+        call(&spec, nr::connect, &Arguments::default()).verdict,
+        Verdict::Depends
+    );
 }

@@ -41,6 +41,7 @@ use crate::{
     run::{
         Probed, Start,
         child_spec::{Execution, pipes, scratch_fd},
+        connection::Connections,
         grants::OpenGrant,
         read_only::Kept,
         task::Action,
@@ -68,9 +69,9 @@ pub(crate) struct Launcher {
 pub(crate) struct Notes(());
 
 impl Notes {
-    /// Returns the known denials of a run: none.
-    pub(crate) const fn take(self) -> Known {
-        Known
+    /// Returns the known denials and connections of a run: none.
+    pub(crate) fn take(self) -> (Known, Connections) {
+        (Known, Connections::default())
     }
 }
 

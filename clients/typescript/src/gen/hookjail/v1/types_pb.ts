@@ -247,7 +247,8 @@ export type Denial = Message<"hookjail.v1.Denial"> & {
   rule: string;
 
   /**
-   * Where this is known from: `seccomp` (the filters ask the daemon) or `sigsys` (how the hook ended).
+   * Where this is known from: `seccomp` (the filters ask the daemon), `sigsys` (how the hook ended) or `relay` (connections to
+   * named hosts).
    *
    * @generated from field: string source = 5;
    */
