@@ -9,15 +9,12 @@ use hookjail_sandbox::{
     seccomp::{FilterSpec, rules},
 };
 
-use super::encode::{ReplyBudget, axis_message};
+use super::encode::{RELAY, ReplyBudget, axis_message};
 use crate::pipeline::Interpreted;
 use hookjail_sandbox as sandbox;
 
 /// The most text in the denials of a reply. It is half of what is kept free for all but output.
 const MAX_DENIALS_BYTES: usize = ReplyBudget::ENVELOPE / 2;
-
-/// The source of denied connections.
-pub(super) const RELAY: &str = "relay";
 
 pub(super) fn denials(interpreted: &Interpreted) -> Vec<pb::Denial> {
     // In a container no seccomp user notifications are answered.

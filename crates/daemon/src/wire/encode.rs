@@ -16,10 +16,7 @@ use hookjail_journal::record::{OutcomeKind, Usage};
 use hookjail_policy::Network;
 use hookjail_sandbox::EndedHook;
 
-use super::{
-    denials::{RELAY, denials},
-    status,
-};
+use super::{denials::denials, status};
 use crate::pipeline::{Answer, Interpreted, Recorded, Redacted, Run};
 use hookjail_sandbox as sandbox;
 
@@ -101,6 +98,9 @@ fn response(interpreted: &Interpreted, audit: pb::AuditReference) -> pb::Execute
         wanted_variables: Vec::new(),
     }
 }
+
+/// The source of denied connections.
+pub(super) const RELAY: &str = "relay";
 
 /// Returns the sources of a run's denials.
 fn denial_sources(run: &Run, hook: &EndedHook) -> Vec<String> {

@@ -712,7 +712,7 @@ struct LimitsSection {
     /// The bytes that a run sends to the hosts of `egress` at most, all connections together. Default: no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     egress_bytes: Option<OptionalSize>,
-    /// The connections that a run makes to the hosts of `egress` at most, refused ones included: 1 to 4096. Default: 256.
+    /// The connections that a run makes to the hosts of `egress` at most: 1 to 4096. Default: 256.
     #[serde(skip_serializing_if = "Option::is_none")]
     egress_connections: Option<u32>,
     /// `RLIMIT_FSIZE`.
