@@ -727,6 +727,30 @@ print(json.dumps([s.recv(100).decode(), s.recv(100).decode(), s.getsockopt(socke
 
     #[tokio::test]
     #[ignore = "needs python3"]
+    async fn programs_that_read_tables_of_names_find_those_of_the_run_in_a_view() {
+        needs_no_container();
+        let server = Server::start();
+        let port = server.port;
+        let rules = [
+            format!("127.0.0.1:{port} any"),
+            format!("localhost:{port} any"),
+            "a.example:443".to_owned(),
+        ];
+        let daemon = daemon(&rules, "view = \"own\"\n").await;
+        let script = format!(
+            "tables = [open('/etc/' + it).read() for it in ('hosts', 'resolv.conf')]\n\
+             print(json.dumps([*tables, name('localhost', {port}), name('a.example', {port})]))"
+        );
+        let (seen, _) = printed(&daemon, &script).await;
+        let hosts = "198.18.0.1 a.example\n198.18.0.2 localhost\n";
+        let name_servers = "nameserver 127.0.0.1\noptions use-vc ndots:0\n";
+        assert_eq!(seen, json!([hosts, name_servers, "ping", "EACCES"]));
+        // The machine has others.
+        assert_ne!(std::fs::read_to_string("/etc/hosts").unwrap(), hosts);
+    }
+
+    #[tokio::test]
+    #[ignore = "needs python3"]
     async fn two_runs_share_no_name_and_no_address() {
         needs_no_container();
         let server = Server::start();
@@ -742,16 +766,16 @@ print(json.dumps([s.recv(100).decode(), s.recv(100).decode(), s.getsockopt(socke
         // The first holds an address that was made up for it until the second has tried it.
         let workspace = daemon.workspace();
         let first = format!(
-            "address = socket.getaddrinfo('localhost', {port})[0][4][0]\nprint(json.dumps([address, to((address, {port}))]))"
+            "socket.getaddrinfo('another.example', {port})\naddress = socket.getaddrinfo('localhost', {port})[0][4][0]\nprint(json.dumps([address, to((address, {port})), to(('198.18.0.2', {port}))]))"
         );
         let (seen, _) = printed(&daemon, &first).await;
-        assert_eq!(seen, json!(["198.18.0.1", "ping"]));
+        assert_eq!(seen, json!(["198.18.0.1", "ping", "EACCES"]));
         let second = format!(
-            "early = to(('198.18.0.1', {port}))\nother = socket.getaddrinfo('other.example', {port})[0][4][0]\n\
+            "early = to(('198.18.0.2', {port}))\nother = socket.getaddrinfo('other.example', {port})[0][4][0]\n\
              print(json.dumps([early, other, to((other, {port}))]))"
         );
         let (seen, _) = printed(&daemon, &second).await;
-        assert_eq!(seen, json!(["EACCES", "198.18.0.1", "EACCES"]));
+        assert_eq!(seen, json!(["EACCES", "198.18.0.2", "EACCES"]));
         assert_eq!(server.came(), 1);
         drop(workspace);
     }

@@ -10,6 +10,7 @@ mod hello;
 mod http;
 mod names;
 mod relay;
+pub(crate) mod tables;
 
 use std::{
     collections::HashMap,
@@ -90,15 +91,21 @@ pub(crate) struct RunEgress {
 /// The names of a run, by their addresses.
 #[derive(Debug, Default)]
 struct Names {
-    addresses: HashMap<HostName, u32>,
+    /// The place of each name.
+    addresses: HashMap<HostName, usize>,
     names: Vec<HostName>,
 }
 
 impl RunEgress {
     fn new(rules: Arc<EgressRules>) -> Self {
+        let names = tables::exact_names(&rules);
+        let numbered = names.iter().cloned().zip(0..);
         Self {
             connections: AtomicU32::new(0),
-            names: Mutex::default(),
+            names: Mutex::new(Names {
+                addresses: numbered.collect(),
+                names,
+            }),
             over: CancellationToken::new(),
             record: Mutex::default(),
             rules,
@@ -114,13 +121,13 @@ impl RunEgress {
             Some(index) => index,
             None if names.names.len() >= MOST_NAMES => return None,
             None => {
+                let index = names.names.len();
                 names.names.push(name.clone());
-                let index = u32::try_from(names.names.len()).ok()?;
                 names.addresses.insert(name.clone(), index);
                 index
             }
         };
-        Some(Ipv4Addr::from(u32::from(MADE_UP) + index))
+        Some(made_up(index))
     }
 
     /// Returns the name for which an address was made up.
@@ -304,6 +311,13 @@ struct Relay {
     v4: SocketAddr,
     /// `None` where the machine has no IPv6.
     v6: Option<SocketAddr>,
+}
+
+/// Returns the address of a run's name, by its place among the run's names.
+fn made_up(index: usize) -> Ipv4Addr {
+    // No run has so many names.
+    let index = u32::try_from(index).unwrap_or(u32::MAX / 2);
+    Ipv4Addr::from(u32::from(MADE_UP).wrapping_add(1 + index))
 }
 
 /// A connection to the relay, by the hook's end of it.

@@ -47,11 +47,12 @@ use hookjail_policy as policy;
 #[cfg(target_os = "linux")]
 use crate::{
     BackendName,
+    egress::tables,
     run::view::{Placement, TEMPORARY, covers},
     warm,
 };
 #[cfg(target_os = "linux")]
-use hookjail_policy::HookView;
+use hookjail_policy::{HookView, Network};
 
 /// The program of a child, with argv and environment.
 #[derive(Debug)]
@@ -114,6 +115,8 @@ impl Execution {
             copies.push((index, place.copied.named));
             own.push(of_its_own(place.copied.path, file));
         }
+        #[cfg(target_os = "linux")]
+        place_tables(task, directory, (&mut own, &mut placed))?;
         let execution = Self::with_scripts(task, directory, (own, copies))?;
         #[cfg(target_os = "linux")]
         let execution = Self {
@@ -159,6 +162,8 @@ impl Execution {
             copies.push((index, place.copied.named.clone()));
             places.push(place);
         }
+        #[cfg(target_os = "linux")]
+        place_tables(task, directory, (&mut own, &mut placed))?;
         let mut ahead = Self::with_scripts(task, directory, (own, copies))?;
         ahead.environment.retain(|line| {
             let name = line.to_bytes().split(|byte| *byte == b'=').next();
@@ -303,6 +308,28 @@ pub(crate) fn has_view(task: HookTask<'_>) -> bool {
 #[cfg(not(target_os = "linux"))]
 pub(crate) const fn has_view(_task: HookTask<'_>) -> bool {
     false
+}
+
+/// Shows tables of names in the place of the machine's, where the profile names hosts and the run has a view of its own.
+#[cfg(target_os = "linux")]
+fn place_tables(
+    task: HookTask<'_>,
+    directory: &RunDir,
+    (own, placed): (&mut Vec<OpenGrant>, &mut Vec<Placement>),
+) -> Result<(), Stop> {
+    if task.policy.network != Network::Named || !has_view(task) {
+        return Ok(());
+    }
+    let made = tables::make(&task.policy.egress, directory);
+    for table in made.map_err(|e| Fault::new("cannot make a table of names", e))? {
+        let copy = keep(&table.copy, "table of names")?;
+        own.push(OpenGrant {
+            rights: Rights::File(Access::Read),
+            ..of_its_own(table.copy_path.clone(), copy)
+        });
+        placed.push(table);
+    }
+    Ok(())
 }
 
 /// Returns whether scripts are shown at their own paths: in a view of its own, whose hook can reach what its caller can.
