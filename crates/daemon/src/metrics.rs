@@ -19,7 +19,7 @@ use hookjail_base::{
 use hookjail_contract::Decision;
 
 use hookjail_journal::{record::Usage, writer::Tally};
-use hookjail_sandbox::WaitingLevels;
+use hookjail_sandbox::{ConnectionEnd, Connections, WaitingLevels};
 
 use crate::summary::RunSummary;
 
@@ -74,12 +74,25 @@ impl NoticeOutcome {
     }
 }
 
+/// Outcomes of connections to named hosts. Of a run with more than some thousand the rest is `unknown`.
+const ALLOWED: &str = "allowed";
+const DENIED: &str = "denied";
+const FAILED: &str = "failed";
+const UNKNOWN: &str = "unknown";
+const EGRESS_OUTCOMES: [&str; 4] = [ALLOWED, DENIED, FAILED, UNKNOWN];
+
+/// Directions of their bytes.
+const SENT: &str = "sent";
+const RECEIVED: &str = "received";
+
 /// The counts of a daemon since its start.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     axes: Axes<AxisCounters>,
     denials_of_no_axis: IntCounter,
     dispatches: IntCounterVec,
+    egress_bytes: IntCounterVec,
+    egress_connections: IntCounterVec,
     faults: IntCounter,
     loaded: IntGauge,
     loaded_last: IntGauge,
@@ -158,6 +171,22 @@ impl Metrics {
         for decision in DECISIONS {
             dispatches.with_label_values(&[decision.as_str()]);
         }
+        let egress_bytes = of.counters(
+            "egress_bytes",
+            "Bytes of hooks' connections to named hosts, by direction.",
+            &["direction"],
+        )?;
+        for direction in [SENT, RECEIVED] {
+            egress_bytes.with_label_values(&[direction]);
+        }
+        let egress_connections = of.counters(
+            "egress_connections",
+            "Connections of hooks to named hosts, and attempts, by outcome.",
+            &["outcome"],
+        )?;
+        for outcome in EGRESS_OUTCOMES {
+            egress_connections.with_label_values(&[outcome]);
+        }
         let notices = of.counters("notices", "Notices of hooks, by outcome.", &["outcome"])?;
         for outcome in NoticeOutcome::ALL {
             notices.with_label_values(&[outcome.as_str()]);
@@ -182,6 +211,8 @@ impl Metrics {
             axes: Axes::from_fn(|axis| AxisCounters::of(axis, &coverage, &denials)),
             denials_of_no_axis: denials.with_label_values(&[OTHER]),
             dispatches,
+            egress_bytes,
+            egress_connections,
             faults: of.counter("faults", "Requests at which hookjail itself failed.")?,
             loaded: of.gauge(
                 "last_reload_timestamp_seconds",
@@ -254,6 +285,27 @@ impl Metrics {
             let of_axis = axis.map(|axis| &self.axes.of(axis).denials);
             of_axis.unwrap_or(&self.denials_of_no_axis).inc_by(times);
         }
+    }
+
+    /// Counts the connections of a run.
+    pub(crate) fn connected(&self, connections: &Connections) {
+        for connection in &connections.described {
+            let outcome = match connection.end {
+                ConnectionEnd::Done => ALLOWED,
+                ConnectionEnd::Failed(_) => FAILED,
+                ConnectionEnd::Denied(_) | ConnectionEnd::Unlisted => DENIED,
+            };
+            self.egress_connections.with_label_values(&[outcome]).inc();
+            let bytes = [(SENT, connection.sent), (RECEIVED, connection.received)];
+            for (direction, bytes) in bytes {
+                self.egress_bytes
+                    .with_label_values(&[direction])
+                    .inc_by(bytes);
+            }
+        }
+        self.egress_connections
+            .with_label_values(&[UNKNOWN])
+            .inc_by(connections.more);
     }
 
     /// Counts refusals of one reason.
@@ -507,6 +559,8 @@ const fn precise(count: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use hookjail_sandbox::Connection;
+
     use std::{env, fs};
 
     use hookjail_journal::record::OutcomeKind;
@@ -549,6 +603,42 @@ mod tests {
         let summary = RunSummary::for_test(profile, outcome, Duration::from_millis(milliseconds));
         let denials = [(Some(Axis::Spawn), 3), (None, 1)];
         metrics.ended(&summary, &axes, denials.into_iter());
+    }
+
+    #[test]
+    fn connections_are_counted_by_outcome_and_their_bytes_by_direction() {
+        let metrics = Metrics::new().unwrap();
+        let connection = |end| Connection {
+            address: None,
+            end,
+            host: "a.example".to_owned(),
+            millis: 1,
+            port: 443,
+            received: 20,
+            sent: 10,
+        };
+        let ends = [
+            ConnectionEnd::Done,
+            ConnectionEnd::Denied(String::new()),
+            ConnectionEnd::Unlisted,
+            ConnectionEnd::Failed(String::new()),
+        ];
+        metrics.connected(&Connections {
+            described: ends.map(connection).into(),
+            more: 5,
+        });
+        let samples = samples(&metrics);
+        for expected in [
+            "connections_total{outcome=\"allowed\"} 1",
+            "connections_total{outcome=\"denied\"} 2",
+            "connections_total{outcome=\"failed\"} 1",
+            "connections_total{outcome=\"unknown\"} 5",
+            "bytes_total{direction=\"sent\"} 40",
+            "bytes_total{direction=\"received\"} 80",
+        ] {
+            let expected = format!("hookjail_egress_{expected}");
+            assert!(samples.contains(&expected), "{expected}: {samples:#?}");
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::{
 use tokio::{sync::watch, time::timeout};
 
 use hookjail_base::{
-    model::{Captured, Command, Peer},
+    model::{Captured, Command, Peer, axis::Axis},
     refusal::{Fact, Reason, Refusal, Stop, chain},
     util::heavy,
 };
@@ -367,7 +367,11 @@ impl Audit {
         let Interpreted { hook, run, .. } = interpreted;
         let summary = interpreted.summary();
         let axes = run.prepared.axes();
-        self.metrics.ended(&summary, axes, hook.denied.by_axis());
+        let denied = hook.connections.denied().count() as u64;
+        let denials = hook.denied.by_axis();
+        let denials = denials.chain([(Some(Axis::Network), denied)]);
+        self.metrics.ended(&summary, axes, denials);
+        self.metrics.connected(&hook.connections);
         let trace = run.trace.as_ref();
         traces::reach(trace, Stage::Record);
         let trace = trace.filter(|trace| trace.is_recorded())?;
@@ -556,9 +560,14 @@ fn ended(interpreted: &Interpreted, redaction: &Redaction) -> record::Ended {
     record::Ended {
         confirmed: setup.confirmed,
         denied: denied.names(),
-        egress: connections.described.iter().map(egress).collect(),
+        egress: (connections.described.iter().take(MOST_CONNECTIONS))
+            .map(egress)
+            .collect(),
         incidental: denied.incidental_names(),
-        more_egress: usize::try_from(connections.more).unwrap_or(usize::MAX),
+        more_egress: {
+            let others = connections.described.len().saturating_sub(MOST_CONNECTIONS);
+            others.saturating_add(usize::try_from(connections.more).unwrap_or(usize::MAX))
+        },
         refused_lines: interpreted.refused_lines,
         evidence: setup
             .evidence
@@ -602,6 +611,9 @@ fn ended(interpreted: &Interpreted, redaction: &Redaction) -> record::Ended {
         }),
     }
 }
+
+/// The connections that a record describes.
+const MOST_CONNECTIONS: usize = 64;
 
 /// Builds the record's description of a connection.
 fn egress(connection: &Connection) -> record::EgressLine {

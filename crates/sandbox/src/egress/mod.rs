@@ -39,8 +39,8 @@ const MADE_UP: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 0);
 /// The names of a run at most.
 const MOST_NAMES: usize = 4096;
 
-/// The connections of a run that its record describes; others are counted.
-const MOST_DESCRIBED: usize = 64;
+/// The connections of a run that are described; others are counted.
+const MOST_DESCRIBED: usize = 2048;
 
 /// The port of name servers.
 const NAME_SERVER: u16 = 53;

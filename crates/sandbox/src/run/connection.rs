@@ -49,7 +49,7 @@ impl ConnectionEnd {
 /// The connections of a run.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Connections {
-    /// The first, at most 64.
+    /// The first, at most 2048.
     pub described: Vec<Connection>,
     /// The number of those beyond.
     pub more: u64,
