@@ -15,12 +15,13 @@ use hookjail::{
     },
     model::{OnFailure, event::parse_event},
     pb::ExecuteRequest,
-    policy::profile::ProfileFile,
+    policy::{egress::Egress, profile::ProfileFile},
 };
 use hookjail_daemon::testing::{
     config::{Config, ProcessEnv},
     wire,
 };
+use hookjail_sandbox::testing::{name_answer, server_name};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Version};
 use http_body_util::BodyExt;
 use prost::Message;
@@ -32,15 +33,36 @@ use serde_json::Value;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const TARGETS: [Target; 7] = [
+pub const TARGETS: [Target; 8] = [
     ("config", config),
     ("directive", directive),
+    ("egress", egress),
     ("event", event),
     ("hook_file", hook_file),
     ("json", json),
     ("profile", profile),
     ("request", request),
 ];
+
+/// Reads what a hook sends to the relay: a first message of TLS, and a question for a name; and a rule of a profile.
+pub fn egress(bytes: &[u8]) {
+    if let Some(name) = server_name(bytes) {
+        // What follows does not change the name.
+        let more = [bytes, b"\x16\x03\x01\x00\x01\x01"].concat();
+        assert_eq!(server_name(&more), Some(name));
+    }
+    if let Some(answer) = name_answer(bytes) {
+        assert!(answer.len() <= bytes.len() + 16, "{}", answer.len());
+        assert_eq!(answer[..2], bytes[..2]);
+    }
+    let rule = str::from_utf8(bytes)
+        .ok()
+        .and_then(|it| it.parse::<Egress>().ok());
+    if let Some(rule) = rule {
+        assert_eq!(rule.to_string().parse(), Ok(rule.clone()));
+        assert!(rule.is_within(&rule));
+    }
+}
 
 /// Parses a configuration as operators write them.
 pub fn config(bytes: &[u8]) {

@@ -377,7 +377,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         while self.headers.get("Transfer-Encoding") == "chunked":
-            size = int(self.rfile.readline(), 16); body += self.rfile.read(size); self.rfile.readline()
+            size = int(self.rfile.readline() or b"0", 16); body += self.rfile.read(size); self.rfile.readline()
             if not size: break
         answer = json.dumps([self.command, self.path, self.headers.get_all("Host"), len(body)]).encode()
         self.send_response(200); self.send_header("Content-Length", str(len(answer))); self.end_headers(); self.wfile.write(answer)

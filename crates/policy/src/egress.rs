@@ -237,6 +237,7 @@ impl JsonSchema for Egress {
         json_schema!({
             "description": "Hosts, a port and what is spoken there: `example.org:443`, `*.example.org:443`, `git.example.org:22 any`, \
                 `10.1.0.0/16:5432 any`.",
+            "pattern": r"^((\*\.)?[A-Za-z0-9_.-]+(/[0-9]+)?|\[[0-9A-Fa-f:.]+\](/[0-9]+)?):[0-9]{1,5}( (any|http|tls))?$",
             "type": "string",
         })
     }

@@ -40,6 +40,13 @@ mod selftest;
 mod tests;
 mod warm;
 
+/// Parsers of what hooks send, for fuzzing.
+#[cfg(target_os = "linux")]
+#[doc(hidden)]
+pub mod testing {
+    pub use crate::egress::testing::{name_answer, server_name};
+}
+
 use std::ops::RangeInclusive;
 
 #[cfg(target_os = "linux")]

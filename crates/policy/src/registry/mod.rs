@@ -490,7 +490,7 @@ const MAX_FILE: u64 = 1 << 20;
 const NOT_A_FILE: &str = "it is not a regular file, or a link to one; put the file itself there";
 /// The shipped profile that extends nothing.
 const BASE: &str = "strict";
-const SHIPPED: [(&str, &str); 19] = [
+const SHIPPED: [(&str, &str); 21] = [
     (
         "agents-home",
         include_str!("../../../../sandbox-profiles/agents-home.toml"),
@@ -520,6 +520,10 @@ const SHIPPED: [(&str, &str); 19] = [
         include_str!("../../../../sandbox-profiles/develop-open-git.toml"),
     ),
     (
+        "github",
+        include_str!("../../../../sandbox-profiles/github.toml"),
+    ),
+    (
         "git-identity",
         include_str!("../../../../sandbox-profiles/git-identity.toml"),
     ),
@@ -534,6 +538,10 @@ const SHIPPED: [(&str, &str); 19] = [
     (
         "online",
         include_str!("../../../../sandbox-profiles/online.toml"),
+    ),
+    (
+        "otel-local",
+        include_str!("../../../../sandbox-profiles/otel-local.toml"),
     ),
     (
         "pipeline",

@@ -376,6 +376,38 @@ fn parts_are_put_on_top_of_the_profile_that_is_named_before_them() {
 }
 
 #[test]
+fn parts_with_hosts_add_up_and_replace_no_network() {
+    let dir = Dir::new();
+    dir.write(
+        "posts.toml",
+        "description = \"d\"\nextends = [\"develop\", \"certificates\", \"github\", \"otel-local\"]\ngranted_by = \"operator\"\n\
+         egress = [\"hooks.slack.com:443\"]",
+    );
+    let policy = find(&dir.load().unwrap(), "posts");
+    assert_eq!(policy.network, Network::Named);
+    let egress: Vec<_> = policy
+        .egress
+        .allowed
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    for host in [
+        "hooks.slack.com:443",
+        "api.github.com:443",
+        "127.0.0.1:4318 http",
+    ] {
+        assert!(egress.iter().any(|it| it == host), "{host}: {egress:?}");
+    }
+    assert_eq!(egress.len(), 14);
+    let options = policy.environment.set.get("RES_OPTIONS");
+    assert_eq!(options.map(String::as_str), Some("use-vc ndots:0"));
+    // What is hidden and closed is as with any network.
+    let online = find(&dir.load().unwrap(), "develop-online");
+    assert_eq!(policy.files.hidden, online.files.hidden);
+    assert!(policy.files.transcripts.is_empty());
+}
+
+#[test]
 fn parts_and_profiles_that_stand_where_they_cannot_are_refused() {
     let part = "description = \"d\"\npart = true";
     for (file, text, expected) in [

@@ -1,16 +1,16 @@
 //! A hook's `connect`: its socket is taken as it is, and connected to the relay.
 
 use std::{
-    collections::hash_map::Entry,
     fs,
     io::{self, IoSliceMut},
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6},
     os::fd::{AsFd, OwnedFd},
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
 };
 
 use nix::{
     errno::Errno,
+    poll::{PollFd, PollFlags, PollTimeout, poll},
     sys::uio::{RemoteIoVec, process_vm_readv},
     unistd::{Pid, geteuid},
 };
@@ -23,6 +23,9 @@ use crate::run::connection::ConnectionEnd;
 
 /// The longest address that is read, bytes: more than any of the internet's.
 const LONGEST_ADDRESS: usize = 128;
+
+/// How long a connection to the relay may take, milliseconds.
+const SOON: u8 = 250;
 
 /// Connects a hook's socket to the relay, for the address that it names.
 ///
@@ -49,28 +52,61 @@ pub(super) fn connect(
         }
     };
     let relay_address = kind.relay(relay)?;
-    let own = match kind.own {
-        Some(own) => own,
-        None => kind.bind(&socket)?,
+    let (own, is_new) = match kind.own {
+        Some(own) => (own, false),
+        None => (kind.bind(&socket)?, true),
     };
-    expect(relay, own, run, &target)?;
-    let connected = SockRef::from(&socket).connect(&relay_address.into());
-    match connected.map_err(|error| errno_of(&error)) {
+    expect(relay, (own, is_new), run, &target)?;
+    match connect_soon(&socket, relay_address) {
         Ok(()) => Ok(()),
         // A signal interrupted the call behind its effect, and it was made again.
         Err(Errno::EISCONN) if is_of(relay, own, run, &target) => Ok(()),
         Err(Errno::EINPROGRESS) => Err(Errno::EINPROGRESS),
         Err(errno) => {
-            lock(&relay.expected).remove(&own);
+            if let Some(gone) = lock(&relay.expected).remove(&own) {
+                gone.over();
+            }
             Err(errno)
         }
     }
 }
 
-/// Notes what the connection from an address is for. A connection that is not over keeps its address.
+/// Connects a socket, and does not wait for long: other processes of the machine could have filled the relay's queue.
+fn connect_soon(socket: &OwnedFd, address: SocketAddr) -> Result<(), Errno> {
+    let socket = SockRef::from(socket);
+    let attempt = || {
+        let waits = !socket.nonblocking()?;
+        if waits {
+            socket.set_nonblocking(true)?;
+        }
+        let connected = match socket.connect(&address.into()) {
+            Err(error) if waits && error.raw_os_error() == Some(libc::EINPROGRESS) => {
+                finish(&socket)
+            }
+            connected => connected,
+        };
+        if waits {
+            socket.set_nonblocking(false)?;
+        }
+        connected
+    };
+    attempt().map_err(|error: io::Error| errno_of(&error))
+}
+
+/// Waits until a connection is made.
+fn finish(socket: &SockRef<'_>) -> io::Result<()> {
+    let mut ready = [PollFd::new(socket.as_fd(), PollFlags::POLLOUT)];
+    match poll(&mut ready, PollTimeout::from(SOON))? {
+        0 => Err(io::Error::from_raw_os_error(libc::ETIMEDOUT)),
+        _ => socket.take_error()?.map_or(Ok(()), Err),
+    }
+}
+
+/// Notes what the connection from an address is for. A connection that is not over keeps its address. A socket whose address
+/// is new has one that no other socket of the machine has, so that a connection that was accepted from there is over.
 fn expect(
     relay: &Relay,
-    own: SocketAddr,
+    (own, is_new): (SocketAddr, bool),
     run: &Arc<RunEgress>,
     target: &Target,
 ) -> Result<(), Errno> {
@@ -78,32 +114,36 @@ fn expect(
     if expected.values().filter(|it| !it.is_accepted).count() >= relay.most_waiting {
         return Err(Errno::EAGAIN);
     }
-    match expected.entry(own) {
-        Entry::Occupied(known) if is_same(known.get(), run, target) => Ok(()),
-        Entry::Occupied(_) => Err(Errno::EISCONN),
-        Entry::Vacant(place) => {
-            if let Target::Host(destination) = target
-                && !run.counts()
-            {
-                let why = format!(
-                    "is beyond the {} connections of a run (`limits.egress_connections`)",
-                    run.rules.connections
-                );
-                run.refuse(
-                    &destination.host,
-                    destination.port,
-                    ConnectionEnd::Denied(why),
-                );
-                return Err(Errno::EACCES);
-            }
-            place.insert(Expected {
-                is_accepted: false,
-                run: Arc::clone(run),
-                target: target.clone(),
-            });
-            Ok(())
-        }
+    match expected.get(&own) {
+        Some(known) if is_new && known.is_accepted => {}
+        Some(known) if is_same(known, run, target) => return Ok(()),
+        Some(_) => return Err(Errno::EISCONN),
+        None => {}
     }
+    match target {
+        Target::Names if !run.asks() => return Err(Errno::EAGAIN),
+        Target::Host(destination) if !run.counts() => {
+            let why = format!(
+                "is beyond the {} connections of a run (`limits.egress_connections`)",
+                run.rules.connections
+            );
+            run.refuse(
+                &destination.host,
+                destination.port,
+                ConnectionEnd::Denied(why),
+            );
+            return Err(Errno::EACCES);
+        }
+        Target::Host(_) | Target::Names => {}
+    }
+    let entry = Expected {
+        id: relay.next.fetch_add(1, Ordering::Relaxed),
+        is_accepted: false,
+        run: Arc::clone(run),
+        target: target.clone(),
+    };
+    expected.insert(own, entry);
+    Ok(())
 }
 
 fn is_of(relay: &Relay, own: SocketAddr, run: &Arc<RunEgress>, target: &Target) -> bool {

@@ -42,6 +42,9 @@ const MOST_NAMES: usize = 4096;
 /// The connections of a run that are described; others are counted.
 const MOST_DESCRIBED: usize = 2048;
 
+/// The connections of a run that ask for names at one time.
+const MOST_ASKING: u32 = 64;
+
 /// The port of name servers.
 const NAME_SERVER: u16 = 53;
 
@@ -80,6 +83,8 @@ enum Target {
 /// The egress of one run.
 #[derive(Debug)]
 pub(crate) struct RunEgress {
+    /// Connections that ask for names, at this time.
+    asking: AtomicU32,
     connections: AtomicU32,
     names: Mutex<Names>,
     over: CancellationToken,
@@ -101,6 +106,7 @@ impl RunEgress {
         let names = tables::exact_names(&rules);
         let numbered = names.iter().cloned().zip(0..);
         Self {
+            asking: AtomicU32::new(0),
             connections: AtomicU32::new(0),
             names: Mutex::new(Names {
                 addresses: numbered.collect(),
@@ -176,6 +182,16 @@ impl RunEgress {
     fn counts(&self) -> bool {
         let before = self.connections.fetch_add(1, Ordering::Relaxed);
         before < self.rules.connections
+    }
+
+    /// Counts a connection that asks for names. Returns whether the run may have it beside its others.
+    fn asks(&self) -> bool {
+        let before = self.asking.fetch_add(1, Ordering::Relaxed);
+        let may = before < MOST_ASKING;
+        if !may {
+            self.asking.fetch_sub(1, Ordering::Relaxed);
+        }
+        may
     }
 
     /// Counts bytes that are to be sent. Returns whether the run may send them.
@@ -282,8 +298,12 @@ impl Registered {
 impl Drop for Registered {
     fn drop(&mut self) {
         self.egress.over.cancel();
-        let mut runs = lock(&self.relays.runs);
-        runs.retain(|run| !Arc::ptr_eq(&run.egress, &self.egress));
+        lock(&self.relays.runs).retain(|run| !Arc::ptr_eq(&run.egress, &self.egress));
+        if let Some(relay) = self.relays.relay.get() {
+            // Those that are accepted end by themselves.
+            let is_open = |it: &Expected| it.is_accepted || !Arc::ptr_eq(&it.run, &self.egress);
+            lock(&relay.expected).retain(|_, it| is_open(it));
+        }
     }
 }
 
@@ -308,6 +328,7 @@ struct Relay {
     expected: Arc<Mutex<HashMap<SocketAddr, Expected>>>,
     /// The most connections that wait to be accepted: no `connect` of the daemon may wait.
     most_waiting: usize,
+    next: AtomicU64,
     v4: SocketAddr,
     /// `None` where the machine has no IPv6.
     v6: Option<SocketAddr>,
@@ -323,9 +344,20 @@ fn made_up(index: usize) -> Ipv4Addr {
 /// A connection to the relay, by the hook's end of it.
 #[derive(Debug)]
 struct Expected {
+    /// Tells it from a later one of the same address.
+    id: u64,
     is_accepted: bool,
     run: Arc<RunEgress>,
     target: Target,
+}
+
+impl Expected {
+    /// Counts that it has ended.
+    fn over(&self) {
+        if matches!(self.target, Target::Names) {
+            self.run.asking.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
 }
 
 impl Relays {
@@ -381,6 +413,29 @@ impl Relays {
             Ok(()) => listener.succeed(asked),
             Err(errno) => listener.refuse(asked, errno as i32),
         }
+    }
+}
+
+/// Parsers of what hooks send.
+#[doc(hidden)]
+pub(crate) mod testing {
+    use std::net::Ipv4Addr;
+
+    use super::{hello, names};
+
+    /// Returns the server name of a TLS client's first message; `None` where the message is incomplete, has none or is none.
+    #[must_use]
+    pub fn server_name(bytes: &[u8]) -> Option<String> {
+        match hello::read(bytes) {
+            hello::Hello::Names(name) => name.map(|name| name.to_string()),
+            hello::Hello::Incomplete | hello::Hello::Other(_) => None,
+        }
+    }
+
+    /// Returns the answer to a question for a name.
+    #[must_use]
+    pub fn name_answer(bytes: &[u8]) -> Option<Vec<u8>> {
+        names::answer(bytes, |_| Some(Ipv4Addr::new(198, 18, 0, 1)))
     }
 }
 

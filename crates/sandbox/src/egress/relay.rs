@@ -5,15 +5,19 @@ use std::{
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     pin::Pin,
-    sync::{Arc, Mutex, atomic::Ordering::Relaxed},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
     task::{Context, Poll, ready},
+    time::Duration,
 };
 
 use nix::sys::socket::{Backlog, listen};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf, copy_bidirectional},
     net::{TcpListener, TcpStream, lookup_host},
-    time::timeout,
+    time::{sleep, timeout},
 };
 
 use hookjail_policy::egress::{Speaks, may_resolve_to};
@@ -27,6 +31,9 @@ use crate::run::connection::ConnectionEnd;
 
 /// The most connections of all runs that wait to be accepted.
 const MOST_WAITING: i32 = 1024;
+
+/// How long after a want of descriptors the same is asked for again.
+const AGAIN: Duration = Duration::from_millis(50);
 
 /// Makes the sockets and accepts in the background, for as long as this process lives.
 pub(super) fn start() -> io::Result<Relay> {
@@ -45,6 +52,7 @@ pub(super) fn start() -> io::Result<Relay> {
     let v6 = accept(Ipv6Addr::LOCALHOST.into()).ok();
     Ok(Relay {
         most_waiting: most_waiting(),
+        next: AtomicU64::new(0),
         v4,
         v6,
         expected,
@@ -61,22 +69,26 @@ fn most_waiting() -> usize {
 }
 
 async fn serve(listener: TcpListener, expected: Arc<Mutex<HashMap<SocketAddr, Expected>>>) {
+    let mut is_lacking = false;
     loop {
         let (stream, peer) = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(error) => {
                 // For want of descriptors: the connections wait.
-                tracing::warn!(%error, "no connection of a hook can be accepted");
-                tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+                if !std::mem::replace(&mut is_lacking, true) {
+                    tracing::warn!(%error, "no connection of a hook can be accepted");
+                }
+                sleep(AGAIN).await;
                 continue;
             }
         };
+        is_lacking = false;
         let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
         let known = lock(&expected).get_mut(&peer).and_then(|it| {
             let is_first = !std::mem::replace(&mut it.is_accepted, true);
-            is_first.then(|| (Arc::clone(&it.run), it.target.clone()))
+            is_first.then(|| (it.id, Arc::clone(&it.run), it.target.clone()))
         });
-        let Some((run, target)) = known else {
+        let Some((id, run, target)) = known else {
             // Of another process of the machine.
             reset(stream);
             continue;
@@ -88,7 +100,15 @@ async fn serve(listener: TcpListener, expected: Arc<Mutex<HashMap<SocketAddr, Ex
                 () = converse(&run, &target, stream) => {}
                 () = over.cancelled() => {}
             }
-            lock(&expected).remove(&peer);
+            let mut expected = lock(&expected);
+            // Its address may have been given to another connection since.
+            if expected.get(&peer).is_some_and(|it| it.id == id) {
+                expected.remove(&peer);
+            }
+            drop(expected);
+            if matches!(target, Target::Names) {
+                run.asking.fetch_sub(1, Relaxed);
+            }
         });
     }
 }
