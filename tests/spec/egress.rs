@@ -372,13 +372,16 @@ print(json.dumps([tls("localhost"), tls("LocalHost"), tls("localhost", 7), tls("
         fn start() -> Self {
             let text = r#"
 import http.server, json
+hosts = []
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     def do_GET(self):
+        hosts.extend(self.headers.get_all("Host") or ["none"])
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        while self.headers.get("Transfer-Encoding") == "chunked":
+        while "Content-Length" not in self.headers and self.headers.get("Transfer-Encoding") == "chunked":
             size = int(self.rfile.readline() or b"0", 16); body += self.rfile.read(size); self.rfile.readline()
             if not size: break
+        if self.path == "/hosts": self.path = hosts
         answer = json.dumps([self.command, self.path, self.headers.get_all("Host"), len(body)]).encode()
         self.send_response(200); self.send_header("Content-Length", str(len(answer))); self.end_headers(); self.wfile.write(answer)
     do_POST = do_GET
@@ -460,8 +463,11 @@ seen.update(
     upgrade=raw("GET / HTTP/1.1\n" + host + "Connection: upgrade\nUpgrade: websocket\n\n"),
     connect=raw("CONNECT evil.example:443 HTTP/1.1\n" + host + "\n"),
     smuggled=raw("POST / HTTP/1.1\n" + host + "Content-Length: 4\nTransfer-Encoding: chunked\n\n0\n\nGET /evil HTTP/1.1\nHost: evil.example\n\n"),
+    hidden=raw("POST / HTTP/1.1\n" + host + "Content-Length: 4\nTransfer-Encoding: chunked\n\n2a\nGET /evil HTTP/1.1\nHost: evil.example\n\n\n0\n\n"),
     other_protocol=raw("SSH-2.0-x\n"),
 )
+c = http.client.HTTPConnection("localhost", {port}, timeout=20)
+seen["hosts"] = sorted(set(asked("GET", "/hosts")[1]))
 print(json.dumps(seen))
 "#
         );
@@ -487,6 +493,9 @@ print(json.dumps(seen))
         ] {
             assert_eq!(seen[refused], "HTTP/1.1 403 Forbidden", "{refused}");
         }
+        // As two readers of one body see it, no request for another host came.
+        let own = [format!("127.0.0.1:{port}"), format!("localhost:{port}")];
+        assert_eq!(seen["hosts"], json!(own));
         let smuggled = seen["smuggled"].as_str().unwrap();
         assert!(
             smuggled.contains(" 400 ") || smuggled.contains(" 200 "),
