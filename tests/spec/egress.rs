@@ -536,6 +536,14 @@ def reconnect():
     except OSError as e:
         if e.errno not in (errno.EISCONN, errno.EACCES): raise
     s.sendall(b"ping"); return s.recv(9).decode()
+def ended():
+    # A connection that is over, on a socket that is still open.
+    s = stream(); s.connect(("127.0.0.1", {port})); s.shutdown(socket.SHUT_RDWR); time.sleep(0.3)
+    try: s.connect(("127.0.0.1", {port}))
+    except OSError as e:
+        if e.errno != errno.EISCONN: raise
+        return "refused"
+    s.sendall(b"ping"); return "refused" if s.recv(9) == b"ping" else "dead"
 def duplicate():
     s = stream(); d = s.dup(); s.connect(("127.0.0.1", {port})); d.sendall(b"ping"); return d.recv(9).decode()
 def passed():
@@ -558,6 +566,7 @@ print(json.dumps(dict(
     unix=tried(lambda: socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) and None),
     bind=tried(lambda: stream().bind(("127.0.0.1", 0))),
     passed=tried(passed),
+    ended=tried(ended),
     reconnect=tried(reconnect),
     duplicate=tried(duplicate),
 )))
@@ -567,6 +576,7 @@ print(json.dumps(dict(
         for (what, seen) in seen.as_object().unwrap() {
             let expected = match &**what {
                 "reconnect" | "duplicate" => "ping",
+                "ended" => "refused",
                 "passed" => "EACCES",
                 _ => "EPERM",
             };

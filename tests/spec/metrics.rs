@@ -345,10 +345,13 @@ fn closed(text: &str) {
             }
             "coverage" => ["degraded", "enforced", "ignored"].contains(&value),
             "decision" => ["ALLOW", "ASK", "BLOCK", "DENY", "NONE"].contains(&value),
+            "direction" => ["received", "sent"].contains(&value),
             "le" => value == "+Inf" || value.parse::<f64>().is_ok(),
             "outcome" => {
                 let of_notices = ["failed", "limited", "shown", "unserved"];
+                let of_connections = ["allowed", "denied", "failed", "unknown"];
                 of_notices.contains(&value)
+                    || of_connections.contains(&value)
                     || OutcomeKind::from_str_name(&format!("OUTCOME_KIND_{}", value.to_uppercase()))
                         .is_some()
             }

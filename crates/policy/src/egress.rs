@@ -14,17 +14,17 @@ use serde::{Deserialize, Serialize};
 const LONGEST_NAME: usize = 253;
 const LONGEST_LABEL: usize = 63;
 
-/// A rule of `egress`: hosts, a port, and what is spoken there.
+/// A rule of `egress`: hosts, a port, and the protocol there.
 #[derive(Clone, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Egress {
     hosts: Hosts,
     port: u16,
-    /// What is spoken there.
+    /// The protocol there.
     pub speaks: Speaks,
 }
 
-/// What a connection speaks, and so what of it is compared with the rule.
+/// The protocol of a connection, by which the relay compares it with the rule.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Speaks {
     /// Anything: nothing is compared.

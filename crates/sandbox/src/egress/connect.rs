@@ -56,13 +56,14 @@ pub(super) fn connect(
         Some(own) => (own, false),
         None => (kind.bind(&socket)?, true),
     };
-    expect(relay, (own, is_new), run, &target)?;
-    match connect_soon(&socket, relay_address) {
-        Ok(()) => Ok(()),
+    let is_first = expect(relay, (own, is_new), run, &target)?;
+    match (connect_soon(&socket, relay_address), is_first) {
+        (Ok(()), _) => Ok(()),
         // A signal interrupted the call behind its effect, and it was made again.
-        Err(Errno::EISCONN) if is_of(relay, own, run, &target) => Ok(()),
-        Err(Errno::EINPROGRESS) => Err(Errno::EINPROGRESS),
-        Err(errno) => {
+        (Err(Errno::EISCONN), false) => Ok(()),
+        (Err(Errno::EINPROGRESS), _) => Err(Errno::EINPROGRESS),
+        (Err(errno), false) => Err(errno),
+        (Err(errno), true) => {
             if let Some(gone) = lock(&relay.expected).remove(&own) {
                 gone.over();
             }
@@ -102,21 +103,23 @@ fn finish(socket: &SockRef<'_>) -> io::Result<()> {
     }
 }
 
-/// Notes what the connection from an address is for. A connection that is not over keeps its address. A socket whose address
-/// is new has one that no other socket of the machine has, so that a connection that was accepted from there is over.
+/// Notes what the connection from an address is for. Returns whether that was not noted before.
+///
+/// A connection that is not over keeps its address. A socket whose address is new has one that no other socket of the machine
+/// has, so that a connection that was accepted from there is over.
 fn expect(
     relay: &Relay,
     (own, is_new): (SocketAddr, bool),
     run: &Arc<RunEgress>,
     target: &Target,
-) -> Result<(), Errno> {
+) -> Result<bool, Errno> {
     let mut expected = lock(&relay.expected);
     if expected.values().filter(|it| !it.is_accepted).count() >= relay.most_waiting {
         return Err(Errno::EAGAIN);
     }
     match expected.get(&own) {
         Some(known) if is_new && known.is_accepted => {}
-        Some(known) if is_same(known, run, target) => return Ok(()),
+        Some(known) if is_same(known, run, target) => return Ok(false),
         Some(_) => return Err(Errno::EISCONN),
         None => {}
     }
@@ -143,14 +146,7 @@ fn expect(
         target: target.clone(),
     };
     expected.insert(own, entry);
-    Ok(())
-}
-
-fn is_of(relay: &Relay, own: SocketAddr, run: &Arc<RunEgress>, target: &Target) -> bool {
-    let expected = lock(&relay.expected);
-    expected
-        .get(&own)
-        .is_some_and(|it| is_same(it, run, target))
+    Ok(true)
 }
 
 fn is_same(known: &Expected, run: &Arc<RunEgress>, target: &Target) -> bool {
@@ -267,7 +263,7 @@ fn parse(bytes: &[u8]) -> Result<SocketAddr, Errno> {
     }
 }
 
-/// What decides how a socket reaches the relay.
+/// The properties of a socket by which it reaches the relay.
 #[derive(Debug)]
 struct Socket {
     is_v6: bool,

@@ -14,7 +14,7 @@ const SERVER_NAME: u16 = 0;
 const HOST_NAME: u8 = 0;
 const ENCRYPTED_CLIENT_HELLO: u16 = 0xfe0d;
 
-/// What the first bytes of a connection are.
+/// The kind of a connection's first bytes.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum Hello {
     /// The beginning of a client's first message.
