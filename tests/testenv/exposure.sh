@@ -19,4 +19,4 @@ with workspaces.conf.example >"$copy/hookjail.service"
 at_most "$copy/hookjail.service" 39
 # Of a user's unit it counts root and every capability as given, which no user has: the copy says so.
 sed 's/^\[Service\]$/&\nUser=someone\nCapabilityBoundingSet=/' "$units/user/hookjail.service" >"$copy/hookjail.service"
-at_most "$copy/hookjail.service" 43
+at_most "$copy/hookjail.service" 45
