@@ -195,7 +195,8 @@ pub(super) fn denied(
             };
             let change = denial.suggestion.as_str();
             let is_vain = change.is_empty() || change.starts_with("nothing");
-            match is_vain || !HAS_LEARN {
+            // Hosts are written into the profile, and not learned.
+            match is_vain || !HAS_LEARN || denial.source == "relay" {
                 true => denial_words(denial),
                 false => format!("{} ({})", denial_words(denial), learn(options)),
             }
