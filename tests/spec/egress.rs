@@ -25,7 +25,10 @@ use rustls::{
 };
 use serde_json::{Value, json};
 
-use crate::support::{Daemon, Setup, hook, needs_no_container, needs_root, without};
+use crate::{
+    fail_closed::FakeKernel,
+    support::{Daemon, Setup, hook, needs_no_container, needs_root, reason, without},
+};
 
 const PYTHON: &str = "/usr/bin/python3";
 
@@ -204,6 +207,24 @@ async fn rules_that_are_none_and_networks_that_need_them_are_refused_with_a_fix(
         let error = daemon.run(request).await.unwrap_err();
         assert!(error.message().contains(part), "{part}: {error}");
     }
+}
+
+#[tokio::test]
+async fn where_another_filter_listens_a_profile_that_names_hosts_is_refused() {
+    needs_no_container();
+    let kernel = FakeKernel::build();
+    // An older Landlock is faked by a filter with a listener.
+    let wrapper = kernel.wrapper(&["--landlock", "6"]);
+    let daemon = daemon_behind(wrapper, &["127.0.0.1:1 any".to_owned()], "").await;
+    let mut request = hook(["/bin/true"]);
+    // The control: others are served.
+    let served = daemon.run(request.clone()).await.unwrap();
+    assert_eq!(served.outcome.unwrap().exit_code, Some(0));
+    request.profile = "named".to_owned();
+    let error = daemon.run(request).await.unwrap_err();
+    assert_eq!(reason(&error), "BACKEND_UNCONFIRMED");
+    let part = "`network = \"named\"` needs a filter that reports to the daemon";
+    assert!(error.message().contains(part), "{error}");
 }
 
 mod with_tools {
