@@ -268,6 +268,8 @@ mod with_tools {
         assert_eq!(denial.suggestion, line);
         assert_eq!(denied(&format!("127.0.0.1:{closed}")).unwrap().times, 2);
         assert!(response.verdict.unwrap().sandbox_denied);
+        let ended = daemon.journal().pop().unwrap();
+        assert_eq!(ended["denied"], json!(["connect"]));
         let lines = recorded(&daemon);
         assert_eq!(lines.len(), 13);
         let first = json!({

@@ -559,7 +559,10 @@ fn ended(interpreted: &Interpreted, redaction: &Redaction) -> record::Ended {
     let verdict = &interpreted.verdict;
     record::Ended {
         confirmed: setup.confirmed,
-        denied: denied.names(),
+        denied: {
+            let connect = connections.denied().next().map(|_| "connect".to_owned());
+            denied.names().into_iter().chain(connect).collect()
+        },
         egress: (connections.described.iter().take(MOST_CONNECTIONS))
             .map(egress)
             .collect(),
