@@ -495,10 +495,10 @@ print(json.dumps(seen))
 "#
         );
         let (seen, response) = printed(&daemon, &script).await;
-        let own = format!("localhost:{port}");
-        assert_eq!(seen["get"], json!(["GET", "/a?b", [own], 0]));
-        assert_eq!(seen["again"], json!(["POST", "/c", [own], 70000]));
-        assert_eq!(seen["chunked"], json!(["POST", "/d", [own], 6]));
+        let host = format!("localhost:{port}");
+        assert_eq!(seen["get"], json!(["GET", "/a?b", [host], 0]));
+        assert_eq!(seen["again"], json!(["POST", "/c", [host], 70000]));
+        assert_eq!(seen["chunked"], json!(["POST", "/d", [host], 6]));
         let text = format!("localhost:{port} was sent a request for another host\n");
         assert_eq!(seen["other"], json!([403, text]));
         for allowed in ["address", "absolute"] {
@@ -517,8 +517,8 @@ print(json.dumps(seen))
             assert_eq!(seen[refused], "HTTP/1.1 403 Forbidden", "{refused}");
         }
         // As two readers of one body see it, no request for another host came.
-        let own = [format!("127.0.0.1:{port}"), format!("localhost:{port}")];
-        assert_eq!(seen["hosts"], json!(own));
+        let hosts = [format!("127.0.0.1:{port}"), format!("localhost:{port}")];
+        assert_eq!(seen["hosts"], json!(hosts));
         let smuggled = seen["smuggled"].as_str().unwrap();
         assert!(
             smuggled.contains(" 400 ") || smuggled.contains(" 200 "),

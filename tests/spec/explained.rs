@@ -804,12 +804,12 @@ async fn the_kernel_lets_through_the_hosts_that_explain_says() {
     let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
     let named =
         |port: u16| format!("{OUTBOUND}network = \"named\"\negress = [\"127.0.0.1:{port} any\"]\n");
-    let own = tcp.local_addr().unwrap().port();
+    let listens = tcp.local_addr().unwrap().port();
     let daemon = Daemon::with(Setup {
         profiles: vec![
             ("outbound".to_owned(), OUTBOUND.to_owned()),
-            ("named".to_owned(), named(own)),
-            ("named-other".to_owned(), named(own ^ 1)),
+            ("named".to_owned(), named(listens)),
+            ("named-other".to_owned(), named(listens ^ 1)),
         ],
         ..Setup::default()
     })

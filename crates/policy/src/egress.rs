@@ -262,7 +262,7 @@ impl Egress {
                 let below = name.0.strip_suffix(&parent.0);
                 below.is_some_and(|below| below.len() > 1 && below.ends_with('.'))
             }
-            Hosts::Name(own) => own == name,
+            Hosts::Name(named) => named == name,
         };
         is_named && self.port == port
     }
@@ -277,9 +277,10 @@ impl Egress {
         let Hosts::Addresses { first, bits } = &self.hosts else {
             return false;
         };
-        let ((own, kind), (other, other_kind)) = (bits_of(*first), bits_of(address.to_canonical()));
+        let (first, kind) = bits_of(*first);
+        let (other, other_kind) = bits_of(address.to_canonical());
         let rest = 128 - u32::from(*bits);
-        self.port == port && kind == other_kind && own >> rest == other >> rest
+        self.port == port && kind == other_kind && first >> rest == other >> rest
     }
 
     /// Returns whether another rule allows all that this one does.

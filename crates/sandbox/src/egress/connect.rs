@@ -38,7 +38,7 @@ pub(super) fn connect(
     listener: &Listener,
     asked: &Notification,
 ) -> Result<(), Errno> {
-    let (address, socket) = Call::of(asked)?.copy()?;
+    let (address, socket) = Call::examine(asked)?.copy()?;
     // What was read and taken is of the task that waits, not of another with its number.
     if !listener.still_waits(asked) {
         return Err(Errno::EINTR);
@@ -52,11 +52,11 @@ pub(super) fn connect(
         }
     };
     let relay_address = kind.relay(relay)?;
-    let (own, is_new) = match kind.own {
-        Some(own) => (own, false),
+    let (local, is_new) = match kind.local {
+        Some(local) => (local, false),
         None => (kind.bind(&socket)?, true),
     };
-    let is_first = expect(relay, (own, is_new), run, &target)?;
+    let is_first = expect(relay, (local, is_new), run, &target)?;
     match (connect_soon(&socket, relay_address), is_first) {
         (Ok(()), _) => Ok(()),
         // A signal interrupted the call behind its effect, and it was made again.
@@ -64,7 +64,7 @@ pub(super) fn connect(
         (Err(Errno::EINPROGRESS), _) => Err(Errno::EINPROGRESS),
         (Err(errno), false) => Err(errno),
         (Err(errno), true) => {
-            if let Some(gone) = lock(&relay.expected).remove(&own) {
+            if let Some(gone) = lock(&relay.expected).remove(&local) {
                 gone.over();
             }
             Err(errno)
@@ -109,7 +109,7 @@ fn finish(socket: &SockRef<'_>) -> io::Result<()> {
 /// has, so that a connection that was accepted from there is over.
 fn expect(
     relay: &Relay,
-    (own, is_new): (SocketAddr, bool),
+    (local, is_new): (SocketAddr, bool),
     run: &Arc<RunEgress>,
     target: &Target,
 ) -> Result<bool, Errno> {
@@ -117,7 +117,7 @@ fn expect(
     if expected.values().filter(|it| !it.is_accepted).count() >= relay.most_waiting {
         return Err(Errno::EAGAIN);
     }
-    match expected.get(&own) {
+    match expected.get(&local) {
         Some(known) if is_new && known.is_accepted => {}
         Some(known) if is_same(known, run, target) => return Ok(false),
         Some(_) => return Err(Errno::EISCONN),
@@ -145,7 +145,7 @@ fn expect(
         run: Arc::clone(run),
         target: target.clone(),
     };
-    expected.insert(own, entry);
+    expected.insert(local, entry);
     Ok(true)
 }
 
@@ -175,7 +175,7 @@ struct Call {
 
 impl Call {
     /// Returns a call whose task still waits, or is gone.
-    fn of(asked: &Notification) -> Result<Self, Errno> {
+    fn examine(asked: &Notification) -> Result<Self, Errno> {
         let [number, place, length, ..] = asked.arguments;
         let length = usize::try_from(length & 0xffff_ffff).unwrap_or(usize::MAX);
         if !(2..=LONGEST_ADDRESS).contains(&length) {
@@ -269,8 +269,8 @@ struct Socket {
     is_v6: bool,
     /// Whether it takes no IPv4 addresses.
     is_v6_only: bool,
-    /// Its own address, where it has a port.
-    own: Option<SocketAddr>,
+    /// Its address, where it has a port.
+    local: Option<SocketAddr>,
 }
 
 impl Socket {
@@ -288,11 +288,11 @@ impl Socket {
             return Err(Errno::EPERM);
         }
         let examine = || {
-            let own = socket.local_addr()?.as_socket();
+            let local = socket.local_addr()?.as_socket();
             Ok(Self {
                 is_v6,
                 is_v6_only: is_v6 && socket.only_v6()?,
-                own: own.filter(|own| own.port() != 0).map(canonical),
+                local: local.filter(|local| local.port() != 0).map(canonical),
             })
         };
         examine().map_err(|error: io::Error| errno_of(&error))
@@ -316,7 +316,7 @@ impl Socket {
         };
         let bound = SockRef::from(socket).bind(&any_port.into());
         bound.map_err(|error| errno_of(&error))?;
-        Self::examine(socket)?.own.ok_or(Errno::EADDRNOTAVAIL)
+        Self::examine(socket)?.local.ok_or(Errno::EADDRNOTAVAIL)
     }
 }
 

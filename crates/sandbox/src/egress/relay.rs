@@ -42,10 +42,10 @@ pub(super) fn start() -> io::Result<Relay> {
         let listener = std::net::TcpListener::bind((address, 0))?;
         listen(&listener, Backlog::new(MOST_WAITING)?)?;
         listener.set_nonblocking(true)?;
-        let own = listener.local_addr()?;
+        let address = listener.local_addr()?;
         let listener = TcpListener::from_std(listener)?;
         tokio::spawn(serve(listener, Arc::clone(&expected)));
-        Ok::<_, io::Error>(own)
+        Ok::<_, io::Error>(address)
     };
     let v4 = accept(Ipv4Addr::LOCALHOST.into())?;
     // A machine may have no IPv6.

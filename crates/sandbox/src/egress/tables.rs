@@ -60,13 +60,13 @@ pub(crate) fn make(rules: &EgressRules, directory: &RunDir) -> io::Result<Vec<Pl
 /// Returns the table of hosts: the names that rules spell out, and this machine unless it is one of them.
 fn hosts(rules: &EgressRules) -> String {
     let names = exact_names(rules);
-    let own = match names.iter().any(|name| name.as_str() == "localhost") {
+    let machine = match names.iter().any(|name| name.as_str() == "localhost") {
         true => "",
         false => "127.0.0.1 localhost\n::1 localhost\n",
     };
     let named = names.iter().enumerate();
     let lines = named.map(|(index, name)| format!("{} {name}\n", made_up(index)));
-    lines.fold(own.to_owned(), |text, line| text + &line)
+    lines.fold(machine.to_owned(), |text, line| text + &line)
 }
 
 #[cfg(test)]
