@@ -401,7 +401,7 @@ fn parts_with_hosts_add_up_and_replace_no_network() {
     assert_eq!(egress.len(), 14);
     let options = policy.environment.set.get("RES_OPTIONS");
     assert_eq!(options.map(String::as_str), Some("use-vc ndots:0"));
-    // What is hidden and closed is as with any network.
+    // Hidden names and closed transcripts are those of any network.
     let online = find(&dir.load().unwrap(), "develop-online");
     assert_eq!(policy.files.hidden, online.files.hidden);
     assert!(policy.files.transcripts.is_empty());

@@ -153,7 +153,7 @@ pub(crate) async fn start(
         .launcher
         .pools
         .denials
-        .of(contained.runtime.pid, None);
+        .notes(contained.runtime.pid, None);
     let start = if errno == 0 {
         let running = contained
             .watch(pipes)

@@ -19,7 +19,7 @@ use socket2::{Domain, Protocol, SockRef, Type};
 use hookjail_sys::{self as sys, Listener, Notification};
 
 use super::{Expected, Relay, RunEgress, Target, lock};
-use crate::run::connection::ConnectionEnd;
+use crate::run::{connection::ConnectionEnd, proc_status::Status};
 
 /// The longest address that is read, bytes: more than any of the internet's.
 const LONGEST_ADDRESS: usize = 128;
@@ -39,7 +39,7 @@ pub(super) fn connect(
     asked: &Notification,
 ) -> Result<(), Errno> {
     let (address, socket) = Call::examine(asked)?.copy()?;
-    // What was read and taken is of the task that waits, not of another with its number.
+    // The copies are the waiting task's: its number cannot name another while it waits.
     if !listener.still_waits(asked) {
         return Err(Errno::EINTR);
     }
@@ -65,7 +65,7 @@ pub(super) fn connect(
         (Err(errno), false) => Err(errno),
         (Err(errno), true) => {
             if let Some(gone) = lock(&relay.expected).remove(&local) {
-                gone.over();
+                gone.run.ended(&gone.target);
             }
             Err(errno)
         }
@@ -163,8 +163,6 @@ fn is_same(known: &Expected, run: &Arc<RunEgress>, target: &Target) -> bool {
 /// A hook's call, as far as it decides the connection.
 #[derive(Clone, Copy, Debug)]
 struct Call {
-    /// User and group of the process.
-    ids: (u32, u32),
     length: usize,
     /// The number of the socket.
     number: i32,
@@ -183,14 +181,9 @@ impl Call {
         }
         let status = fs::read_to_string(format!("/proc/{}/status", asked.task));
         let status = status.map_err(|_| Errno::EACCES)?;
-        let first = |name: &str| {
-            let line = status.lines().find_map(|line| line.strip_prefix(name));
-            line.and_then(|line| line.split_ascii_whitespace().next()?.parse::<u32>().ok())
-        };
-        let process = first("Tgid:").and_then(|it| i32::try_from(it).ok());
-        let ids = first("Uid:").zip(first("Gid:"));
+        let process = status.lines().find_map(|line| line.strip_prefix("Tgid:"));
+        let process = process.and_then(|it| it.trim().parse().ok());
         Ok(Self {
-            ids: ids.ok_or(Errno::EACCES)?,
             length,
             number: i32::try_from(number & 0xffff_ffff).map_err(|_| Errno::EBADF)?,
             place: usize::try_from(place).map_err(|_| Errno::EFAULT)?,
@@ -203,9 +196,11 @@ impl Call {
     fn copy(self) -> Result<(SocketAddr, OwnedFd), Errno> {
         let copied = match self.try_copy() {
             // A daemon of root that may not trace others reads as the hook's user.
-            Err(Errno::EPERM) if geteuid().is_root() && self.ids.0 != 0 => {
-                let (uid, gid) = self.ids;
-                let copied = sys::act_as(uid, gid, || self.try_copy());
+            Err(Errno::EPERM) if geteuid().is_root() => {
+                let copied = Status::of(self.task).and_then(|status| {
+                    let ([uid, ..], [gid, ..]) = (status.uids, status.gids);
+                    sys::act_as(uid, gid, || self.try_copy())
+                });
                 copied.unwrap_or_else(|error| Err(errno_of(&error)))
             }
             copied => copied,

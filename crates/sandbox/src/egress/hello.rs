@@ -2,8 +2,8 @@
 
 use hookjail_policy::egress::HostName;
 
-/// The longest first message that is read, bytes.
-pub(super) const LONGEST: usize = 64 * 1024;
+/// The longest first message that is read, bytes: it is read anew with each piece that comes, and clients send some 2,000.
+pub(super) const LONGEST: usize = 16 * 1024;
 
 /// The longest fragment of a record (RFC 8446, 5.1).
 const LONGEST_FRAGMENT: usize = 1 << 14;

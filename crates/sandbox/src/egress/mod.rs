@@ -194,6 +194,13 @@ impl RunEgress {
         may
     }
 
+    /// Counts that a connection has ended.
+    fn ended(&self, target: &Target) {
+        if matches!(target, Target::Names) {
+            self.asking.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
     /// Counts bytes that are to be sent. Returns whether the run may send them.
     fn sends(&self, bytes: u64) -> bool {
         let before = self.sent.fetch_add(bytes, Ordering::Relaxed);
@@ -336,7 +343,7 @@ struct Relay {
 
 /// Returns the address of a run's name, by its place among the run's names.
 fn made_up(index: usize) -> Ipv4Addr {
-    // No run has so many names.
+    // MOST_NAMES is far less.
     let index = u32::try_from(index).unwrap_or(u32::MAX / 2);
     Ipv4Addr::from(u32::from(MADE_UP).wrapping_add(1 + index))
 }
@@ -349,15 +356,6 @@ struct Expected {
     is_accepted: bool,
     run: Arc<RunEgress>,
     target: Target,
-}
-
-impl Expected {
-    /// Counts that it has ended.
-    fn over(&self) {
-        if matches!(self.target, Target::Names) {
-            self.run.asking.fetch_sub(1, Ordering::Relaxed);
-        }
-    }
 }
 
 impl Relays {

@@ -106,9 +106,7 @@ async fn serve(listener: TcpListener, expected: Arc<Mutex<HashMap<SocketAddr, Ex
                 expected.remove(&peer);
             }
             drop(expected);
-            if matches!(target, Target::Names) {
-                run.asking.fetch_sub(1, Relaxed);
-            }
+            run.ended(&target);
         });
     }
 }

@@ -88,7 +88,7 @@ pub(crate) async fn start(
         until,
     };
     // Also for a self-test, whose many denials are dropped with the notes.
-    let notes = (runner.launcher.pools.denials).of(launched.init.unwrap_or(child.pid), egress);
+    let notes = (runner.launcher.pools.denials).notes(launched.init.unwrap_or(child.pid), egress);
     if is_probe {
         return child.results(launched, pipes).await.map(Started::Probed);
     }

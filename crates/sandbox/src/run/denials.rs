@@ -197,7 +197,7 @@ impl Denials {
     }
 
     /// Returns the notes of a run that has begun, with its egress.
-    pub(crate) fn of(self: &Arc<Self>, group: i32, egress: Option<Registered>) -> Notes {
+    pub(crate) fn notes(self: &Arc<Self>, group: i32, egress: Option<Registered>) -> Notes {
         Notes {
             denials: Arc::clone(self),
             egress,

@@ -202,7 +202,7 @@ fn specified(spec: &FilterSpec, nr: u32) -> Rule {
         nr::sendto if spec.network == Network::None && !has_own_sockets(spec) => {
             Rule::when(vec![vec![ArgTest::null(4)]])
         }
-        // What is not connected is connected by the daemon alone: no address, and no connection made by the way.
+        // The daemon alone connects a socket: a send names no address and opens no connection.
         nr::sendto if spec.network == Network::Named => {
             Rule::when(vec![vec![ArgTest::null(4), no_fast_open(3)]])
         }
