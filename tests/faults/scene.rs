@@ -174,7 +174,9 @@ impl Scene {
             tokio::time::sleep(Duration::from_millis(5)).await;
         };
         if status.and_then(|status| status.code()) != Some(0) {
-            self.wrong(format!("the daemon ends with {status:?}"));
+            let log = self.daemon().log();
+            let last = log.lines().last().unwrap_or_default();
+            self.wrong(format!("the daemon ends with {status:?}: {last}"));
         }
     }
 

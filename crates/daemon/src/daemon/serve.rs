@@ -335,13 +335,24 @@ async fn run(
     drop(audited);
     drop(metrics);
     drop(traces);
-    for socket in made {
+    let looked_after = leave(missed, made).await;
+    served?;
+    looked_after
+}
+
+/// Ends the daemon's periodic work and removes the sockets; returns the reason for which the work ended the daemon, if it did.
+async fn leave(
+    work: JoinHandle<Result<(), DaemonError>>,
+    sockets: Vec<Presence>,
+) -> Result<(), DaemonError> {
+    // First: the work takes a socket that is gone for a loss.
+    let end = end_of(work).await;
+    for socket in sockets {
         if let Err(error) = socket.remove_file() {
             tracing::warn!(%error, socket = %socket.path().display(), "socket cannot be removed");
         }
     }
-    served?;
-    end_of(missed).await
+    end
 }
 
 /// Ends the daemon's periodic work; returns the reason for which that ended the daemon, if it did.
@@ -583,6 +594,33 @@ mod tests {
         let (end, ()) = tokio::join!(end_of(work), async { asked.send(()).unwrap() });
 
         assert_eq!(end.unwrap_err().to_string(), lost().to_string());
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn sockets_that_the_daemon_removes_at_its_end_are_no_loss() {
+        const SOCKETS: usize = 500;
+        let directory = tempfile::tempdir().unwrap();
+        let sockets: Vec<_> = (0..SOCKETS)
+            .map(|number| {
+                let path = directory.path().join(number.to_string());
+                std::fs::write(&path, "").unwrap();
+                Presence::of(&path).unwrap()
+            })
+            .collect();
+        let first = sockets[0].clone();
+        let (start, started) = tokio::sync::oneshot::channel();
+        let work = tokio::spawn(async move {
+            start.send(()).unwrap();
+            while first.is_there().unwrap() {
+                tokio::task::yield_now().await;
+            }
+            Err(lost())
+        });
+        started.await.unwrap();
+
+        leave(work, sockets).await.unwrap();
+
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
     }
 
     #[tokio::test]
