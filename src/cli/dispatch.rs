@@ -344,8 +344,7 @@ fn causes(rows: &mut Rows, hook: &pb::DispatchedHook) {
     let last = lines.len().saturating_sub(shown);
     rows.each("  stderr", &lines[last..]);
     if failed {
-        let learn = |options: &str| format!("hookjail learn {options}-- CMD");
-        rows.each("  denied", denied(ran, learn));
+        rows.each("  denied", denied(ran, "hookjail learn -- CMD"));
     }
 }
 

@@ -26,6 +26,7 @@ use hookjail_client::{
 };
 use hookjail_policy::{
     GrantPlace, GrantSpec, GrantedBy, HookView, Policy, WorkspaceRoots,
+    egress::Destination,
     environment::Variables,
     explain::{FileKind, Operation, Reach, Target},
     forbidden::Forbidden,
@@ -33,10 +34,7 @@ use hookjail_policy::{
 };
 use hookjail_sandbox::{
     Backend, BackendName, Cache, Caches, NeverWaits, OwnUids, Waiter, Wanted,
-    explain::{
-        self as kernel, Destination, Enforcer, Explanation, Transport, Verdict, number,
-        parse_arguments,
-    },
+    explain::{self as kernel, Enforcer, Explanation, Transport, Verdict, number, parse_arguments},
     landlock::{Landlock, NEWEST_ABI},
     program::{OpenedFor, Program, digest::DigestCache},
     rootfs::View,

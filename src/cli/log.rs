@@ -125,8 +125,6 @@ fn other_journal(context: &Context) -> Option<String> {
 #[cfg(target_os = "linux")]
 pub(super) struct DeniedRun {
     pub(super) argv: Vec<OsString>,
-    /// Whether the network was denied.
-    pub(super) network: bool,
     pub(super) point: String,
     pub(super) profile: String,
     pub(super) runtime: Option<Adopted>,
@@ -151,16 +149,14 @@ pub(super) fn last_denied(context: &Context) -> Result<Option<DeniedRun>, Failur
         let command = ended.as_ref().and_then(|begun| begun.command.as_ref());
         let is_whole = command.is_some_and(|it| !it.lossy && it.whole.is_none());
         if let Some(begun) = ended.filter(|it| is_whole && !it.is_trial && is_denied(fields)) {
-            let network = fields.denied.iter().any(|call| call == "socket");
-            last = Some((begun, network));
+            last = Some(begun);
         }
         true
     })?;
-    Ok(last.map(|(begun, network)| {
+    Ok(last.map(|begun| {
         let argv = begun.command.map(|command| command.argv);
         DeniedRun {
             argv: argv.into_iter().flatten().map(Into::into).collect(),
-            network,
             point: begun.point,
             profile: begun.profile.unwrap_or_default(),
             runtime: runtime(&begun.contract),
@@ -609,7 +605,6 @@ impl Log {
         if command.lossy || command.whole.is_some() {
             return None;
         }
-        let network = fields.denied.iter().any(|call| call == "socket");
         let current = env::current_dir().unwrap_or_default();
         let workspace = begun.workspace.as_ref();
         let workspace = workspace.filter(|workspace| Path::new(workspace) != current);
@@ -617,7 +612,6 @@ impl Log {
         if let Some(runtime) = runtime(&begun.contract) {
             words.extend(["--as".into(), runtime.name.into()]);
         }
-        words.extend(network.then(|| "--network".into()));
         words.extend(workspace.map(|workspace| format!("--workspace={workspace}").into()));
         words.push("--".into());
         words.extend(command.argv.iter().map(Into::into));

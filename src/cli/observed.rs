@@ -158,7 +158,7 @@ fn is_incidental(wanted: &Use) -> bool {
 }
 
 /// Returns whether an access is a lookup of names of users, which many programs can do without.
-fn is_of_names(wanted: &Use) -> bool {
+pub(in crate::cli) fn is_of_names(wanted: &Use) -> bool {
     let files = ["/etc/group", "/etc/nsswitch.conf", "/etc/passwd"];
     let path = wanted.target.path();
     files.iter().any(|known| path == Path::new(known))

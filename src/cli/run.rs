@@ -91,9 +91,8 @@ pub(super) fn run(arguments: &RunArgs, context: &Context) -> Result<ExitCode, Fa
         mirror(&response);
     } else {
         let command = shell_line(&arguments.command);
-        show(&response, (&served_by, arguments.verbose), |options| {
-            format!("hookjail learn {options}-- {command}")
-        });
+        let learn = format!("hookjail learn -- {command}");
+        show(&response, (&served_by, arguments.verbose), &learn);
     }
     Ok(ExitCode::from(exit_code(&response)))
 }

@@ -15,12 +15,12 @@ use super::rows::{Rows, quoted};
 
 /// Prints a response and its server, for people: its end, output, meaning and denials, and one line about the sandbox.
 ///
-/// Where `is_verbose`, also how far each axis is covered, evidence, times and record. `learn` returns the `hookjail learn`
-/// command line for its hook, with more options.
+/// Where `is_verbose`, also how far each axis is covered, evidence, times and record. `learn` is the `hookjail learn` command
+/// line for its hook.
 pub(super) fn show(
     response: &pb::ExecuteResponse,
     (served_by, is_verbose): (&str, bool),
-    learn: impl Fn(&str) -> String,
+    learn: &str,
 ) {
     let style = Style::of_stdout();
     let mut rows = Rows::strong(style);
@@ -182,30 +182,22 @@ fn may_be_hindered(response: &pb::ExecuteResponse) -> bool {
 /// Returns a line for each known denial of a run, with the command that proposes a profile for it.
 ///
 /// Where the hook failed, and that may be why, another line explains how to see denied files.
-pub(super) fn denied(
-    response: &pb::ExecuteResponse,
-    learn: impl Fn(&str) -> String,
-) -> Vec<String> {
+pub(super) fn denied(response: &pb::ExecuteResponse, learn: &str) -> Vec<String> {
     let denials = response.denials.iter().filter(|denial| !denial.incidental);
     let mut lines: Vec<_> = denials
         .map(|denial| {
-            let options = match denial.suggestion.contains("network =") {
-                true => "--network ",
-                false => "",
-            };
             let change = denial.suggestion.as_str();
             let is_vain = change.is_empty() || change.starts_with("nothing");
-            // Hosts are written into the profile, and not learned.
-            match is_vain || !HAS_LEARN || denial.source == "relay" {
+            match is_vain || !HAS_LEARN {
                 true => denial_words(denial),
-                false => format!("{} ({})", denial_words(denial), learn(options)),
+                false => format!("{} ({learn})", denial_words(denial)),
             }
         })
         .collect();
     let confines = response.confinement.iter().filter(|it| !it.unconfined);
     for confinement in confines.filter(|_| may_be_hindered(response)) {
         let seen = match HAS_LEARN {
-            true => format!("see them: {}; ", learn("")),
+            true => format!("see them: {learn}; "),
             false => String::new(),
         };
         lines.push(format!(

@@ -264,7 +264,7 @@ mod with_tools {
         let denial = denied(&format!("paste.example:{port}")).unwrap();
         assert_eq!((&*denial.operation, &*denial.source), ("connect", "relay"));
         assert_eq!(denial.axis(), pb::Axis::Network);
-        let line = format!("add \"paste.example:{port}\" to `egress` of profile `named`");
+        let line = format!("add \"paste.example:{port} any\" to `egress` of profile `named`");
         assert_eq!(denial.suggestion, line);
         assert_eq!(denied(&format!("127.0.0.1:{closed}")).unwrap().times, 2);
         assert!(response.verdict.unwrap().sandbox_denied);
@@ -301,7 +301,8 @@ mod with_tools {
             .collect();
         let rule = "resolves to 127.0.0.1, which is not public and not in `egress`";
         assert!(denials[0].rule.ends_with(rule), "{denials:?}");
-        assert_eq!(denials[0].suggestion, "");
+        let line = format!("add \"127.0.0.1:{port} any\" to `egress` of profile `named`");
+        assert_eq!(denials[0].suggestion, line);
         assert_eq!(bare(&script), json!("ping"));
     }
 

@@ -387,14 +387,6 @@ fn the_network_is_granted_where_it_was_asked_for_and_used() {
     let command = [hook.as_str(), port.as_str()];
     assert_ne!(home.run_under("pipeline", &command), Some(0));
 
-    let without = home.learn(&[], &command);
-    let remedy = without["refused"][0]["remedy"].as_str().unwrap();
-    assert_eq!(
-        remedy,
-        format!("to allow it: hookjail learn --network -- {hook} {port}")
-    );
-    assert_eq!(without["toml"], Value::Null, "{without}");
-
     let learned = home.learn(&["--network"], &command);
     let toml = learned["toml"].as_str().unwrap();
     let head = "description = \"what hook.sh needs, by hookjail learn\"\n";
@@ -410,6 +402,77 @@ fn the_network_is_granted_where_it_was_asked_for_and_used() {
     home.write("p/hook.sh", "#!/bin/bash\n:\n");
     let unused = home.learn(&["--network"], &command);
     assert!(!unused["toml"].as_str().unwrap().contains("network"));
+}
+
+#[test]
+fn the_hosts_that_a_hook_seeks_are_named_and_granted_one_by_one() {
+    let home = Home::new();
+    home.write(
+        "p/hook.sh",
+        "#!/bin/bash\nexec 3<>/dev/tcp/127.0.0.1/$1\nread -r line <&3 && echo $line >got\n",
+    );
+    let hook = home.path("p/hook.sh").display().to_string();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port().to_string();
+    let command = [hook.as_str(), port.as_str()];
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            stream.unwrap().write_all(b"served\n").unwrap();
+        }
+    });
+    assert_ne!(home.run_under("pipeline", &command), Some(0));
+
+    let without = home.learn(&[], &command);
+    let egress = format!("--egress=127.0.0.1:{port} any");
+    let refused = &without["refused"][0];
+    assert_eq!(refused["what"], format!("connect 127.0.0.1:{port}"));
+    assert_eq!(
+        refused["remedy"],
+        format!("to allow it: hookjail learn '{egress}' -- {hook} {port}")
+    );
+    assert_eq!(without["toml"], Value::Null, "{without}");
+    assert!(!home.path("p/got").exists());
+
+    let learned = home.learn(&[&egress], &command);
+    assert_eq!(learned["green"], true, "{learned}");
+    let toml = learned["toml"].as_str().unwrap();
+    let expected = format!("\nnetwork = \"named\"\negress = [\"127.0.0.1:{port} any\"]\n");
+    assert!(toml.contains(&expected), "{toml}");
+    home.write("profiles/learned.toml", toml);
+    home.write("p/got", "");
+    assert_eq!(home.run_under("learned", &command), Some(0), "{learned}");
+    assert_eq!(fs::read_to_string(home.path("p/got")).unwrap(), "served\n");
+    // Another port of the host is not granted with it.
+    assert_ne!(home.run_under("learned", &[&hook, "1"]), Some(0));
+    // A host is not granted where the hook reaches none.
+    home.write("p/hook.sh", "#!/bin/bash\n:\n");
+    let unused = home.learn(&[&egress], &command);
+    assert!(!unused["toml"].as_str().unwrap().contains("network"));
+}
+
+#[test]
+fn what_a_hook_lacks_is_put_in_force_with_the_hosts_that_it_seeks() {
+    let home = Home::new();
+    let hook = home.path("p/hook.sh").display().to_string();
+    home.write(
+        "p/hook.sh",
+        "#!/bin/bash\n(exec 3<>/dev/tcp/collector.example.org/80) 2>/dev/null || :\n",
+    );
+
+    let output = home.hookjail(&["learn", "--yes", "--", &hook], "{}");
+
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        printed.contains("+ reach collector.example.org:80 http"),
+        "{printed}"
+    );
+    let written = fs::read_to_string(home.path(".config/hookjail/profiles/hook.toml")).unwrap();
+    assert!(
+        written.contains("egress = [\"collector.example.org:80 http\"]"),
+        "{written}"
+    );
+    assert!(!written.contains("invalid"), "{written}");
 }
 
 #[test]

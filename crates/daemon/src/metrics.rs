@@ -293,7 +293,9 @@ impl Metrics {
             let outcome = match connection.end {
                 ConnectionEnd::Done => ALLOWED,
                 ConnectionEnd::Failed(_) => FAILED,
-                ConnectionEnd::Denied(_) | ConnectionEnd::Unlisted => DENIED,
+                ConnectionEnd::Denied(_)
+                | ConnectionEnd::NotPublic(_)
+                | ConnectionEnd::Unlisted => DENIED,
             };
             self.egress_connections.with_label_values(&[outcome]).inc();
             let bytes = [(SENT, connection.sent), (RECEIVED, connection.received)];
@@ -611,9 +613,8 @@ mod tests {
         let connection = |end| Connection {
             address: None,
             end,
-            host: "a.example".to_owned(),
+            destination: "a.example:443".parse().unwrap(),
             millis: 1,
-            port: 443,
             received: 20,
             sent: 10,
         };

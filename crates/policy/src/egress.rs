@@ -3,7 +3,7 @@
 use std::{
     borrow::Cow,
     fmt,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     str::FromStr,
 };
 
@@ -13,6 +13,9 @@ use serde::{Deserialize, Serialize};
 /// The length limit of a name, and of one of its labels (RFC 1035).
 const LONGEST_NAME: usize = 253;
 const LONGEST_LABEL: usize = 63;
+
+/// The machine's tables of names: of hosts, and of name servers. A view shows tables of the run in their places.
+pub const NAME_TABLES: [&str; 2] = ["/etc/hosts", "/etc/resolv.conf"];
 
 /// A rule of `egress`: hosts, a port, and the protocol there.
 #[derive(Clone, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
@@ -95,6 +98,82 @@ impl fmt::Display for HostName {
     }
 }
 
+/// A host, as a program names it.
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Host {
+    /// By an address.
+    Address(IpAddr),
+    /// By a name.
+    Name(HostName),
+}
+
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(IpAddr::V4(address)) => write!(f, "{address}"),
+            Self::Address(IpAddr::V6(address)) => write!(f, "[{address}]"),
+            Self::Name(name) => write!(f, "{name}"),
+        }
+    }
+}
+
+/// A host and a port: `HOST:PORT`, `[IPV6]:PORT`.
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub struct Destination {
+    /// The host.
+    pub host: Host,
+    /// The port.
+    pub port: u16,
+}
+
+impl Destination {
+    /// Returns the rule that programs usually need there: TLS or HTTP by the port, and anything elsewhere.
+    #[must_use]
+    pub fn usual_rule(&self) -> Egress {
+        let (hosts, speaks) = match (&self.host, self.port) {
+            (Host::Name(name), 443 | 8443) => (Hosts::Name(name.clone()), Speaks::Tls),
+            (Host::Name(name), 80 | 8080) => (Hosts::Name(name.clone()), Speaks::Http),
+            (Host::Name(name), _) => (Hosts::Name(name.clone()), Speaks::Any),
+            (Host::Address(first), _) => {
+                let (first, bits) = (*first, address_bits(*first));
+                (Hosts::Addresses { first, bits }, Speaks::Any)
+            }
+        };
+        Egress {
+            hosts,
+            port: self.port,
+            speaks,
+        }
+    }
+}
+
+impl FromStr for Destination {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, &'static str> {
+        const NONE: &str = "is not HOST:PORT or [IPV6]:PORT";
+        let (host, port) = text.rsplit_once(':').ok_or(NONE)?;
+        let bracketed = host.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
+        let address = match bracketed {
+            Some(address) => address.parse().ok().map(IpAddr::V6),
+            None => host.parse().ok().map(IpAddr::V4),
+        };
+        let name = || HostName::parse(host).map(Host::Name).ok_or(NONE);
+        let host = address.map_or_else(name, |it| Ok(Host::Address(it.to_canonical())))?;
+        let port = port.parse().ok().filter(|port| *port > 0).ok_or(NONE)?;
+        Ok(Self { host, port })
+    }
+}
+
+impl fmt::Display for Destination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.host {
+            Host::Name(name) => write!(f, "{name}:{}", self.port),
+            Host::Address(address) => write!(f, "{}", SocketAddr::new(*address, self.port)),
+        }
+    }
+}
+
 /// Why a rule cannot be read.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum EgressProblem {
@@ -174,14 +253,19 @@ impl Hosts {
             let name = HostName::parse(text).filter(|_| bits.is_none());
             return name.map(Self::Name).ok_or(EgressProblem::Host);
         };
-        let most = match first {
-            IpAddr::V4(_) => 32,
-            IpAddr::V6(_) => 128,
-        };
+        let most = address_bits(first);
         let bits = bits.map_or(Some(most), |bits| bits.parse().ok());
         let bits = bits.filter(|bits| (1..=most).contains(bits));
         bits.map(|bits| Self::Addresses { first, bits })
             .ok_or(EgressProblem::Host)
+    }
+}
+
+/// Returns the number of bits of an address.
+const fn address_bits(address: IpAddr) -> u8 {
+    match address {
+        IpAddr::V4(_) => 32,
+        IpAddr::V6(_) => 128,
     }
 }
 
@@ -194,8 +278,7 @@ impl fmt::Display for Egress {
         } = self;
         match hosts {
             Hosts::Addresses { first, bits } => {
-                let most = if first.is_ipv4() { 32 } else { 128 };
-                let bits = (*bits < most).then(|| format!("/{bits}"));
+                let bits = (*bits < address_bits(*first)).then(|| format!("/{bits}"));
                 let bits = bits.unwrap_or_default();
                 match first {
                     IpAddr::V4(first) => write!(f, "{first}{bits}")?,
@@ -616,6 +699,37 @@ mod tests {
             ("a.b.org:1 any", "10.1.2.0/24:1 any"),
         ] {
             assert!(!rule(inner).is_within(&rule(outer)), "{inner} {outer}");
+        }
+    }
+
+    #[test]
+    fn a_destination_is_a_host_and_a_port() {
+        for good in ["example.org:443", "192.0.2.1:53", "[2001:db8::1]:80"] {
+            let read = good.parse::<Destination>().map(|it| it.to_string());
+            assert_eq!(read.as_deref(), Ok(good));
+        }
+        for bad in [
+            "example.org",
+            ":80",
+            "example.org:0",
+            "example.org:65536",
+            "2001:db8::1:80",
+        ] {
+            assert!(bad.parse::<Destination>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_usual_rule_of_a_destination_goes_by_its_port() {
+        for (destination, expected) in [
+            ("a.org:443", "a.org:443"),
+            ("a.org:80", "a.org:80 http"),
+            ("a.org:22", "a.org:22 any"),
+            ("127.0.0.1:443", "127.0.0.1:443 any"),
+            ("[2001:db8::1]:80", "[2001:db8::1]:80 any"),
+        ] {
+            let destination: Destination = destination.parse().unwrap();
+            assert_eq!(destination.usual_rule(), rule(expected));
         }
     }
 }

@@ -291,7 +291,7 @@ impl InstallArgs {
                 step.before
             );
             if agreed(&question)? {
-                let learn = LearnArgs::for_hook(&lacking.argv, lacking.network);
+                let learn = LearnArgs::for_hook(&lacking.argv);
                 if let Err(failure) = learn.run(context) {
                     output::stderr(&format!("not learnt: {}", failure.message));
                 }
@@ -612,7 +612,6 @@ impl InstallArgs {
             Ok(report) => {
                 step.lacking = report.is_refused.then(|| Lacking {
                     argv: change.argv.clone(),
-                    network: report.needs_network,
                 });
                 (report.left, report.remarks)
             }

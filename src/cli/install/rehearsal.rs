@@ -62,8 +62,6 @@ pub(super) struct Rehearsal<'a> {
 pub(super) struct Lacking {
     /// Its program and arguments.
     pub(super) argv: Vec<String>,
-    /// Whether the profile refuses it the network.
-    pub(super) network: bool,
 }
 
 /// The result of a guard's rehearsal.
@@ -73,8 +71,6 @@ pub(super) struct RehearsalReport {
     pub(super) is_refused: bool,
     /// Why the guard is left as it is.
     pub(super) left: Option<String>,
-    /// Whether the profile refuses it the network.
-    pub(super) needs_network: bool,
     pub(super) remarks: Vec<String>,
 }
 
@@ -163,7 +159,7 @@ impl Rehearsal<'_> {
         if !self.is_compared {
             let mut report = alone(&samples, &runs, self.profile);
             if report.is_refused {
-                let learn = self.learn(report.needs_network);
+                let learn = self.learn();
                 let learn = format!("to give it that: {learn}");
                 match &mut report.left {
                     Some(why) => *why = format!("{why}; {learn}"),
@@ -263,9 +259,8 @@ impl Rehearsal<'_> {
     }
 
     /// Returns the command that gives the guard a profile of its own.
-    fn learn(&self, network: bool) -> String {
-        let network = if network { "--network " } else { "" };
-        format!("hookjail learn {network}-- {}", shell_line(self.argv))
+    fn learn(&self) -> String {
+        format!("hookjail learn -- {}", shell_line(self.argv))
     }
 
     /// Returns what the runtime writes to the guard's stdin for an event.
@@ -390,7 +385,6 @@ fn alone(samples: &[Value], runs: &[Comparison], profile: &str) -> RehearsalRepo
         );
         return RehearsalReport {
             is_refused: true,
-            needs_network: true,
             ..RehearsalReport::leaving(why)
         };
     }
@@ -404,7 +398,6 @@ fn alone(samples: &[Value], runs: &[Comparison], profile: &str) -> RehearsalRepo
     RehearsalReport {
         is_refused,
         left: None,
-        needs_network: false,
         remarks: remarks.chain(denials(runs)).collect(),
     }
 }
@@ -541,7 +534,7 @@ mod tests {
             ..run(stops, &[])
         };
         let report = judge(&[asking(true), asking(true)]);
-        assert!(report.is_refused && report.needs_network);
+        assert!(report.is_refused);
         assert_eq!(
             report.left.unwrap(),
             "in the sandbox of profile develop it has no network, and stops 2 of 2 events"

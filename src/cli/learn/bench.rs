@@ -27,7 +27,9 @@ use hookjail_daemon::{
     daemon::{Assembly, own_places},
 };
 use hookjail_policy::{
-    Access, GrantSpec, Network, Policy, References, SHARED, environment,
+    Access, GrantSpec, Network, Policy, References, SHARED,
+    egress::Egress,
+    environment,
     explain::{GrantDecision, Operation, Remedy},
     forbidden::Forbidden,
 };
@@ -37,13 +39,13 @@ use hookjail_sandbox::{Observer, Seen};
 use super::{
     super::{
         Context,
-        learned::{Draft, Needs, Site, Under},
-        observed::{find_profile, is_read_only, landlock_abi, needs, refusals, under},
+        learned::{CERTIFICATES, Draft, Needs, Site, Under},
+        observed::{find_profile, is_of_names, is_read_only, landlock_abi, needs, refusals, under},
         private_server::PrivateServer,
         run::event,
         show::outcome_words,
     },
-    LearnArgs, NAMED, TRIAL,
+    LearnArgs, NAMED, NO_HOST, TRIAL,
 };
 
 /// The exit code of what could not be run.
@@ -70,13 +72,13 @@ pub(super) struct Unmet {
 /// The grants that would allow a refused access.
 #[derive(Default)]
 pub(super) struct Wish {
+    pub(super) egress: Vec<Egress>,
     pub(super) grants: Vec<(PathBuf, Access)>,
-    pub(super) network: bool,
 }
 
 impl Wish {
     pub(super) fn is_empty(&self) -> bool {
-        self.grants.is_empty() && !self.network
+        self.grants.is_empty() && self.egress.is_empty()
     }
 
     /// Returns what is added, a line for each grant.
@@ -90,8 +92,8 @@ impl Wish {
             };
             format!("+ {verb} {}", path.display())
         });
-        let network = self.network.then(|| "+ connect to other hosts".to_owned());
-        grants.chain(network)
+        let egress = self.egress.iter();
+        grants.chain(egress.map(|rule| format!("+ reach {rule}")))
     }
 }
 
@@ -273,25 +275,28 @@ impl Bench {
         &self,
         learn: &LearnArgs,
         config: &Config,
+        egress: &[Egress],
         description: &str,
     ) -> Result<String, Failure> {
         let registry = Assembly::registry(config)?;
         let widest = find_profile(&registry, &learn.profile)?;
         let description = toml::Value::String(description.to_owned());
-        let mut text = format!(
-            "description = {description}\nextends = \"{}\"\ngranted_by = \"operator\"\n",
-            widest.name
-        );
-        let mut system = Vec::new();
+        let mut extends = vec![widest.name.as_str()];
+        let mut network = String::new();
         if learn.network {
-            text.push_str("network = \"outbound\"\n");
-            let known = |grant: &&GrantSpec| {
-                let mut all = widest.files.system.iter().chain(&widest.files.named);
-                all.all(|it| it.place != grant.place)
-            };
-            let network = find_profile(&registry, "network")?;
-            system.extend(network.files.system.iter().filter(known).cloned());
+            extends.push("online");
+        } else if !egress.is_empty() {
+            extends.push(CERTIFICATES);
+            let egress: Vec<_> = egress.iter().map(|rule| format!("\"{rule}\"")).collect();
+            network = format!("network = \"named\"\negress = [{}]\n", egress.join(", "));
         }
+        let extends = match extends.as_slice() {
+            [one] => format!("\"{one}\""),
+            all => format!("[\"{}\"]", all.join("\", \"")),
+        };
+        let mut text = format!(
+            "description = {description}\nextends = {extends}\ngranted_by = \"operator\"\n{network}"
+        );
         text.push_str("\n[files]\nnamed = [\n");
         for (path, access) in &learn.grant {
             let never = self.floor.never(path, access.is_read_only());
@@ -312,19 +317,6 @@ impl Bench {
             ));
         }
         text.push_str("]\n");
-        if !system.is_empty() {
-            text.push_str("system = [\n");
-        }
-        for grant in &system {
-            let path = toml::Value::String(grant.place.to_string());
-            let (access, optional) = (grant.access, grant.optional);
-            text.push_str(&format!(
-                "    {{ path = {path}, access = \"{access}\", optional = {optional} }},\n"
-            ));
-        }
-        if !system.is_empty() {
-            text.push_str("]\n");
-        }
         Ok(text)
     }
 
@@ -420,7 +412,10 @@ impl Bench {
     ) -> Result<(Under, Needs), Failure> {
         let widest = find_profile(&Assembly::registry(config)?, TRIAL)?;
         let widest = under(widest, &self.workspace, &trial.files, self.abi)?;
-        let needs = needs(&trial.seen, &trial.files, &config.paths.runtime);
+        let mut needs = needs(&trial.seen, &trial.files, &config.paths.runtime);
+        let egress = widest.policy.egress.allowed.iter();
+        let egress = egress.filter(|rule| rule.to_string() != NO_HOST);
+        needs.egress = egress.cloned().collect();
         Ok((widest, needs))
     }
 
@@ -466,6 +461,14 @@ impl Bench {
         Ok(draft.to_string())
     }
 
+    /// Returns whether a run was refused the network because its profile has none.
+    pub(super) fn lacks_network(&self, config: &Config, trial: &Trial) -> Result<bool, Failure> {
+        let widest = find_profile(&Assembly::registry(config)?, TRIAL)?;
+        let mut denials = trial.ends.iter().flat_map(|end| &end.denials);
+        Ok(widest.network == Network::None
+            && denials.any(|it| !it.incidental && it.suggestion.contains("network =")))
+    }
+
     /// Returns the denials of a run under the widest profile, with remedies.
     pub(super) fn refused(
         &self,
@@ -478,22 +481,21 @@ impl Bench {
         let denials = trial.ends.iter().flat_map(|end| &end.denials);
         let of_calls = denials.filter(|it| !it.incidental);
         for denial in of_calls {
-            let is_network =
-                denial.suggestion.contains("network =") && widest.policy.network == Network::None;
+            let egress = missing_rule(denial);
             refused.push(Unmet {
-                remedy: match (is_network, denial.suggestion.as_str()) {
-                    (true, _) => {
-                        format!("to allow it: {}", learn.with(&["--network".to_owned()]))
+                remedy: match (&egress, denial.suggestion.as_str()) {
+                    (Some(rule), _) => {
+                        format!("to allow it: {}", learn.with(&[egress_option(rule)]))
                     }
-                    (false, "") => denial.rule.clone(),
-                    (false, change) => format!("{}; {change}", denial.rule),
+                    (None, "") => denial.rule.clone(),
+                    (None, change) => format!("{}; {change}", denial.rule),
                 },
                 what: format!("{} {}", denial.operation, denial.target)
                     .trim_end()
                     .to_owned(),
                 wish: Wish {
+                    egress: egress.into_iter().collect(),
                     grants: Vec::new(),
-                    network: is_network,
                 },
             });
         }
@@ -539,8 +541,8 @@ impl Bench {
                     wanted.target.path().display()
                 ),
                 wish: Wish {
+                    egress: Vec::new(),
                     grants,
-                    network: false,
                 },
             });
         }
@@ -594,7 +596,10 @@ impl Bench {
         let uses = needs(&learned.seen, &learned.files, &config.paths.runtime)
             .uses
             .into_iter();
-        let uses = uses.filter(|it| it.is_allowed(&widest.reach) && !it.is_allowed(&narrow.reach));
+        let uses = uses.filter(|it| {
+            let is_kept = it.is_allowed(&widest.reach) && !it.is_allowed(&narrow.reach);
+            is_kept && !is_of_names(it)
+        });
         let kept = uses.map(|it| {
             let operation = it.operation.name();
             format!("it is refused {operation} {}", it.target.path().display())
@@ -609,6 +614,17 @@ fn usual_gate(runtime: Adopted) -> Option<String> {
     let mut points = runtime.mode.facts().points.iter();
     let gate = points.find(|point| point.stop == Stop::Call)?;
     Some(gate.name.to_owned())
+}
+
+/// Returns the rule that would have allowed a connection, as the suggestion quotes it.
+fn missing_rule(denial: &pb::Denial) -> Option<Egress> {
+    let is_of_relay = denial.source == "relay";
+    let quoted = denial.suggestion.split('"').nth(1);
+    quoted.filter(|_| is_of_relay)?.parse().ok()
+}
+
+pub(super) fn egress_option(rule: &Egress) -> String {
+    format!("--egress={rule}")
 }
 
 pub(super) fn grant_option(path: &Path, access: Access) -> String {

@@ -26,15 +26,19 @@ use hookjail_base::{
 };
 use hookjail_client::{Failure, arguments::parse_span, connect, output, run_as};
 use hookjail_contract::adopt::Adopted;
-use hookjail_policy::{Access, GrantPlace, Registry, grantable};
+use hookjail_policy::{
+    Access, GrantPlace, Network, Registry,
+    egress::{Egress, EgressProblem},
+    grantable,
+};
 use hookjail_proto as pb;
 use hookjail_sandbox::{BriefState, Observer};
 
-use self::bench::{Bench, Trial, Unmet, Wish, grant_option};
+use self::bench::{Bench, Trial, Unmet, Wish, egress_option, grant_option};
 use super::{
     Context,
     install::{Placed, agreed},
-    learned::PARTS,
+    learned::{CERTIFICATES, PARTS},
     log,
     observed::find_profile,
     private_server::runtime,
@@ -51,6 +55,9 @@ const PROFILE: &str = "develop";
 
 /// The profile of the first run.
 const TRIAL: &str = "learn-trial";
+
+/// The rule of a run whose names are answered and which reaches no host: the name is one that no host can have (RFC 6761).
+const NO_HOST: &str = "none.invalid:443";
 
 /// The difference of a hook that did not end alike.
 const OTHER_END: &str = "it ends otherwise";
@@ -82,9 +89,12 @@ pub(super) struct LearnArgs {
         hide_default_value = true
     )]
     profile: String,
-    /// Let it speak to other hosts too
-    #[arg(long)]
+    /// Let it reach every host [default: no host]
+    #[arg(long, conflicts_with = "egress")]
     network: bool,
+    /// Let it reach a host too, by TLS; \"HOST:PORT http\" or \"HOST:PORT any\" for another protocol
+    #[arg(long, value_name = "HOST:PORT")]
+    egress: Vec<Egress>,
     /// Grant a path too: PATH=read, PATH=execute, PATH=write or PATH=write-file
     #[arg(long, value_name = "PATH=ACCESS", value_parser = grant)]
     grant: Vec<(PathBuf, Access)>,
@@ -140,14 +150,15 @@ struct Learned {
 
 impl LearnArgs {
     /// Learns a command of settings, after questions.
-    pub(super) fn for_hook(argv: &[String], network: bool) -> Self {
+    pub(super) fn for_hook(argv: &[String]) -> Self {
         Self {
             command: argv.iter().map(OsString::from).collect(),
+            egress: Vec::new(),
             event: None,
             grant: Vec::new(),
             last: false,
             name: None,
-            network,
+            network: false,
             output: None,
             point: String::new(),
             profile: String::new(),
@@ -191,8 +202,8 @@ impl LearnArgs {
         }
         let had_effect = bench.had_effect(&config, &trial);
         if is_applied {
-            let text =
-                bench.profile_text(&self, &config, &format!("{} with more", self.profile))?;
+            let description = format!("{} with more", self.profile);
+            let text = bench.profile_text(&self, &config, &self.egress, &description)?;
             return self.apply(context, (&name, &text), (had_effect, &refused), &placed);
         }
         let draft = bench.draft(&config, &trial, &name)?;
@@ -222,11 +233,10 @@ impl LearnArgs {
         under: &dyn Fn(&Config, &str) -> Result<Trial, Failure>,
     ) -> Result<(Trial, Vec<Unmet>), Failure> {
         let mut rounds = 0;
+        let mut has_names = false;
         loop {
             rounds += 1;
-            let text = bench.profile_text(self, config, "the first run of hookjail learn")?;
-            config.proposed_profiles = vec![(TRIAL.to_owned(), text)];
-            let trial = under(config, TRIAL)?;
+            let trial = self.tried(bench, config, under, &mut has_names)?;
             let refused = bench.refused(self, config, &trial)?;
             let has_more = refused.iter().any(|it| !it.wish.is_empty());
             if !is_applied || !has_more || rounds == ROUNDS {
@@ -236,11 +246,35 @@ impl LearnArgs {
                 return Err(Failure::new("nothing was written"));
             }
             for Unmet { wish, .. } in refused {
-                self.network |= wish.network;
+                self.egress.extend(wish.egress);
                 for grant in wish.grants {
                     self.add(grant);
                 }
             }
+        }
+    }
+
+    /// Runs the hook under the widest profile; where it seeks hosts, once more with names answered, so that its denials name them.
+    fn tried(
+        &self,
+        bench: &Bench,
+        config: &mut Config,
+        under: &dyn Fn(&Config, &str) -> Result<Trial, Failure>,
+        has_names: &mut bool,
+    ) -> Result<Trial, Failure> {
+        loop {
+            let egress = match (*has_names, self.egress.as_slice()) {
+                (true, []) => vec![no_host()?],
+                (true | false, egress) => egress.to_vec(),
+            };
+            let description = "the first run of hookjail learn";
+            let text = bench.profile_text(self, config, &egress, description)?;
+            config.proposed_profiles = vec![(TRIAL.to_owned(), text)];
+            let trial = under(config, TRIAL)?;
+            if *has_names || !bench.lacks_network(config, &trial)? {
+                return Ok(trial);
+            }
+            *has_names = true;
         }
     }
 
@@ -277,7 +311,6 @@ impl LearnArgs {
             plain(&shell_line(&denied.argv))
         ));
         self.command = denied.argv;
-        self.network |= denied.network;
         self.runtime = self.runtime.or(denied.runtime);
         self.workspace = self.workspace.take().or(denied.workspace);
         if self.point.is_empty() {
@@ -322,7 +355,7 @@ impl LearnArgs {
     fn named(&mut self, config: &Config) -> Result<ProfileName, Failure> {
         let shipped = Registry::builtin()?;
         let is_free = |name: &ProfileName| {
-            let taken = [TRIAL].into_iter().chain(PARTS);
+            let taken = [CERTIFICATES, TRIAL].into_iter().chain(PARTS);
             shipped.find(name).is_none() && !taken.into_iter().any(|taken| taken == name.as_str())
         };
         let name = match &self.name {
@@ -352,7 +385,11 @@ impl LearnArgs {
                     | GrantPlace::Source { .. }
                     | GrantPlace::Workspace { .. } => None,
                 }));
-            self.network |= present.network != parent.network;
+            self.network |=
+                present.network == Network::Outbound && parent.network != present.network;
+            let more = present.egress.allowed.iter();
+            let more = more.filter(|rule| !parent.egress.allowed.contains(rule));
+            self.egress.extend(more.cloned());
             self.profile = parent.name.to_string();
         }
         Ok(name)
@@ -430,10 +467,11 @@ impl LearnArgs {
         placed: &[Placed],
     ) -> Result<ExitCode, Failure> {
         let wish = Wish {
+            egress: self.egress.clone(),
             grants: self.grant.clone(),
-            network: self.network,
         };
-        let more = Self::additions([&wish].into_iter());
+        let mut more = Self::additions([&wish].into_iter());
+        more.extend(self.network.then(|| "+ reach every host".to_owned()));
         let mut rows = Rows::plain("", 12);
         rows.each("refused", refused.iter().map(Unmet::words));
         rows.each("note", note(had_effect));
@@ -568,9 +606,10 @@ impl LearnArgs {
             ends.into_iter().collect::<Vec<_>>().join("; ")
         };
         let mut rows = Rows::plain("", 12);
-        let wide = match (self.network, self.grant.is_empty()) {
-            (false, true) => self.profile.clone(),
-            _ => format!("{} and what was granted with it", self.profile),
+        let has_more = self.network || !self.grant.is_empty() || !self.egress.is_empty();
+        let wide = match has_more {
+            false => self.profile.clone(),
+            true => format!("{} and what was granted with it", self.profile),
         };
         rows.row("tried", format!("{} under {wide}", ends(&learned.trial)));
         rows.each("refused", learned.refused.iter().map(Unmet::words));
@@ -602,6 +641,7 @@ impl LearnArgs {
         if self.network {
             words.push("--network".to_owned());
         }
+        words.extend(self.egress.iter().map(egress_option));
         let grants = self.grant.iter();
         words.extend(grants.map(|(path, access)| grant_option(path, *access)));
         words.extend_from_slice(more);
@@ -636,6 +676,11 @@ fn differences(first: &[pb::ExecuteResponse], second: &[pb::ExecuteResponse]) ->
         }
     }
     differ.into_iter().collect()
+}
+
+fn no_host() -> Result<Egress, Failure> {
+    let rule = NO_HOST.parse();
+    rule.map_err(|problem: EgressProblem| Failure::new(format!("`{NO_HOST}` {problem}")))
 }
 
 fn write_new(path: &Path, text: &str) -> Result<(), Failure> {

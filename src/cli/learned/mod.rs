@@ -13,6 +13,7 @@ use std::{
 use hookjail_policy::{
     Access, GrantPlace, GrantSpec, HookView, Metadata, Network, Policy, ReadOnly, References,
     SHARED, Spawn, StateScope,
+    egress::Egress,
     explain::{GrantDecision, Grantor, Operation, Reach, Use},
     forbidden::Forbidden,
 };
@@ -27,8 +28,11 @@ pub(in crate::cli) const PARTS: [&str; 6] = [
     MACHINE,
 ];
 
-/// The part for files of the machine; the others are for files of the user.
+/// The part for files of the machine.
 const MACHINE: &str = "machine";
+
+/// The part for files of the machine that programs read before they reach hosts by name; the others are for files of the user.
+pub(in crate::cli) const CERTIFICATES: &str = "certificates";
 
 /// A hook's needs, beside its own files.
 #[expect(
@@ -37,6 +41,8 @@ const MACHINE: &str = "machine";
 )]
 #[derive(Clone, Debug, Default)]
 pub(in crate::cli) struct Needs {
+    /// The hosts that it may reach, where they are named.
+    pub(in crate::cli) egress: Vec<Egress>,
     /// The existing paths that it looked at.
     pub(in crate::cli) looks: BTreeSet<PathBuf>,
     /// Whether it changed modes, owners or times.
@@ -90,6 +96,8 @@ enum Workspace {
 pub(in crate::cli) struct Draft {
     caller_path: bool,
     description: String,
+    /// The hosts, where `network` is that of named ones.
+    egress: Vec<Egress>,
     /// Grants that no part has, those that follow links last.
     grants: [BTreeSet<GrantSpec>; 2],
     home: bool,
@@ -130,9 +138,15 @@ impl Draft {
             .iter()
             .filter(|wanted| wanted.is_allowed(&widest.reach))
             .collect();
+        let network = match (needs.network, widest.policy.network) {
+            (false, _) => Network::None,
+            (true, Network::Named) if needs.egress.is_empty() => Network::None,
+            (true, network) => network,
+        };
         let mut draft = Self {
             caller_path: false,
             description: description.to_owned(),
+            egress: needs.egress.clone(),
             grants: Default::default(),
             home: false,
             keeps: widest.policy.files.keep_unchanged(),
@@ -140,10 +154,7 @@ impl Draft {
                 true => widest.policy.metadata,
                 false => Metadata::Keep,
             },
-            network: match needs.network {
-                true => widest.policy.network,
-                false => Network::None,
-            },
+            network,
             notify: needs.notices && widest.policy.notify,
             parts: Vec::new(),
             read_only: Vec::new(),
@@ -187,12 +198,13 @@ impl Draft {
                 && (wanted.is_below(site.references.home.as_deref())
                     || wanted.is_below(site.references.cache.as_deref()))
         };
-        for part in PARTS {
+        let of_hosts = (network == Network::Named).then_some(CERTIFICATES);
+        for part in of_hosts.into_iter().chain(PARTS) {
             let without = under(&draft)?;
             draft.parts.push(part);
             let with = under(&draft)?;
             let is_needed = wanted.iter().any(|wanted| {
-                (part == MACHINE || of_user(wanted))
+                ([CERTIFICATES, MACHINE].contains(&part) || of_user(wanted))
                     && !wanted.is_allowed(&without.reach)
                     && wanted.is_allowed(&with.reach)
             });
@@ -271,12 +283,14 @@ impl Draft {
     /// Returns the shipped profile that it starts from.
     const fn base(&self) -> &'static str {
         match (self.network, self.workspace, self.spawn) {
-            (Network::None, Workspace::Write, _) if !self.keeps => "pipeline",
-            (Network::Named | Network::Outbound, _, _) => "network",
-            (Network::None, Workspace::None, Spawn::Threads) => "strict",
-            (Network::None, Workspace::None, Spawn::Processes) => "pipeline",
-            (Network::None, Workspace::Execute, _) => "workspace-ro",
-            (Network::None, Workspace::Write, _) => "workspace-rw",
+            (Network::Outbound, _, _) => "network",
+            (Network::Named | Network::None, workspace, spawn) => match (workspace, spawn) {
+                (Workspace::Write, _) if !self.keeps => "pipeline",
+                (Workspace::None, Spawn::Threads) => "strict",
+                (Workspace::None, Spawn::Processes) => "pipeline",
+                (Workspace::Execute, _) => "workspace-ro",
+                (Workspace::Write, _) => "workspace-rw",
+            },
         }
     }
 }
@@ -320,6 +334,11 @@ impl fmt::Display for Draft {
         };
         if self.metadata != base {
             writeln!(f, "metadata = \"{}\"", self.metadata.name())?;
+        }
+        if self.network == Network::Named {
+            let egress = self.egress.iter().map(|rule| format!("\"{rule}\""));
+            let egress: Vec<_> = egress.collect();
+            writeln!(f, "network = \"named\"\negress = [{}]", egress.join(", "))?;
         }
         if self.notify {
             writeln!(f, "notify = true")?;

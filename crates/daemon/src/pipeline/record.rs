@@ -1,6 +1,7 @@
 //! Recording: writes the end of a run, or its refusal, before the answer.
 
 use std::{
+    borrow::Cow,
     io,
     path::Path,
     sync::Arc,
@@ -622,15 +623,18 @@ const MOST_CONNECTIONS: usize = 64;
 fn egress(connection: &Connection) -> record::EgressLine {
     let failed = match &connection.end {
         ConnectionEnd::Failed(why) => Some(why.clone()),
-        ConnectionEnd::Denied(_) | ConnectionEnd::Done | ConnectionEnd::Unlisted => None,
+        ConnectionEnd::Denied(_)
+        | ConnectionEnd::Done
+        | ConnectionEnd::NotPublic(_)
+        | ConnectionEnd::Unlisted => None,
     };
     record::EgressLine {
         address: connection.address.map(|address| address.to_string()),
-        denied: connection.end.refusal().map(str::to_owned),
+        denied: connection.end.refusal().map(Cow::into_owned),
         failed,
-        host: connection.host.clone(),
+        host: connection.destination.host.to_string(),
         ms: connection.millis,
-        port: connection.port,
+        port: connection.destination.port,
         received_bytes: connection.received,
         sent_bytes: connection.sent,
     }

@@ -5,7 +5,7 @@ use hookjail_proto as pb;
 use hookjail_base::model::axis::Axis;
 use hookjail_journal::record::OutcomeKind;
 use hookjail_sandbox::{
-    BackendName, ConnectionEnd, explain,
+    BackendName, explain,
     seccomp::{FilterSpec, rules},
 };
 
@@ -70,7 +70,7 @@ fn of_connections(interpreted: &Interpreted) -> Vec<pb::Denial> {
     let profile = &interpreted.run.policy.name;
     let mut denials: Vec<pb::Denial> = Vec::new();
     for (connection, why) in interpreted.hook.connections.denied() {
-        let target = format!("{}:{}", connection.host, connection.port);
+        let target = connection.destination.to_string();
         let rule = format!("`{target}` {why}");
         match denials.iter_mut().find(|it| it.rule == rule) {
             Some(known) => known.times += 1,
@@ -80,10 +80,9 @@ fn of_connections(interpreted: &Interpreted) -> Vec<pb::Denial> {
                 operation: "connect".to_owned(),
                 rule,
                 source: RELAY.to_owned(),
-                suggestion: match connection.end == ConnectionEnd::Unlisted {
-                    true => format!("add \"{target}\" to `egress` of profile `{profile}`"),
-                    false => String::new(),
-                },
+                suggestion: connection.missing_rule().map_or_else(String::new, |rule| {
+                    format!("add \"{rule}\" to `egress` of profile `{profile}`")
+                }),
                 target,
                 times: 1,
                 ..pb::Denial::default()

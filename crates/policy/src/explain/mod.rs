@@ -26,7 +26,8 @@ pub use self::{
     uses::Use,
 };
 use super::{
-    Access, Files, GrantPlace, GrantSpec, HookView, Policy, SHARED,
+    Access, Files, GrantPlace, GrantSpec, HookView, Network, Policy, SHARED,
+    egress::NAME_TABLES,
     forbidden::Forbidden,
     located::Located,
     rights::{FileRight, FileRights, OF_FILES, Rights},
@@ -164,8 +165,8 @@ impl Reach {
         self
     }
 
-    /// Adds the places that a policy's view brings: directories for temporary files that exist and are not granted, `/proc`, and
-    /// those of files that last. Everything else must be added before.
+    /// Adds the places that a policy's view brings: directories for temporary files that exist and are not granted, `/proc`, tables
+    /// of names, and those of files that last. Everything else must be added before.
     ///
     /// # Errors
     ///
@@ -193,6 +194,18 @@ impl Reach {
                     place,
                     rights,
                 });
+            }
+        }
+        if policy.network == Network::Named {
+            for path in NAME_TABLES {
+                let place = Located::find(Path::new(path))?;
+                if place.exists() {
+                    self.granted.push(GrantedPath {
+                        by: Grantor::View,
+                        place,
+                        rights: Rights::File(Access::Read),
+                    });
+                }
             }
         }
         if policy.state.is_some() {

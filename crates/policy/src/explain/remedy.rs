@@ -9,6 +9,7 @@ use super::{
 };
 use crate::{
     Access, GrantPlace, GrantSpec,
+    egress::Egress,
     forbidden::Forbidden,
     located::Located,
     profile::grants::ungrantable,
@@ -18,8 +19,8 @@ use crate::{
 /// The smallest change of a profile that would allow a refused operation.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Remedy {
-    /// This destination under `egress`.
-    Egress(String),
+    /// This rule under `egress`.
+    Egress(Egress),
     /// These grants under `files.named`.
     Grants(Vec<GrantSpec>),
     /// No change can, for this reason.
@@ -31,7 +32,7 @@ pub enum Remedy {
 impl fmt::Display for Remedy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Egress(destination) => write!(f, "egress = [\"{destination}\"]"),
+            Self::Egress(rule) => write!(f, "egress = [\"{rule}\"]"),
             Self::Grants(grants) => {
                 let entry = |grant: &GrantSpec| grant.entry(&grant.place.to_string());
                 let grants: Vec<_> = grants.iter().map(entry).collect();

@@ -46,8 +46,8 @@ pub(super) fn connect(
     let kind = Socket::examine(&socket)?;
     let target = match run.target(address.ip(), address.port()) {
         Ok(target) => target,
-        Err(host) => {
-            run.refuse(&host, address.port(), ConnectionEnd::Unlisted);
+        Err(destination) => {
+            run.refuse(destination, ConnectionEnd::Unlisted);
             return Err(Errno::EACCES);
         }
     };
@@ -125,16 +125,12 @@ fn expect(
     }
     match target {
         Target::Names if !run.asks() => return Err(Errno::EAGAIN),
-        Target::Host(destination) if !run.counts() => {
+        Target::Host(granted) if !run.counts() => {
             let why = format!(
                 "is beyond the {} connections of a run (`limits.egress_connections`)",
                 run.rules.connections
             );
-            run.refuse(
-                &destination.host,
-                destination.port,
-                ConnectionEnd::Denied(why),
-            );
+            run.refuse(granted.destination.clone(), ConnectionEnd::Denied(why));
             return Err(Errno::EACCES);
         }
         Target::Host(_) | Target::Names => {}
@@ -152,9 +148,7 @@ fn expect(
 fn is_same(known: &Expected, run: &Arc<RunEgress>, target: &Target) -> bool {
     let is_same_target = match (&known.target, target) {
         (Target::Names, Target::Names) => true,
-        (Target::Host(known), Target::Host(asked)) => {
-            known.host == asked.host && known.port == asked.port
-        }
+        (Target::Host(known), Target::Host(asked)) => known.destination == asked.destination,
         (Target::Host(_), Target::Names) | (Target::Names, Target::Host(_)) => false,
     };
     is_same_target && Arc::ptr_eq(&known.run, run)

@@ -16,10 +16,10 @@ use hyper::{
 use hyper_util::rt::TokioIo;
 use tokio::{net::TcpStream, sync::Mutex, task::JoinSet};
 
-use super::{Destination, Host, relay::Counted};
+use super::relay::Counted;
 use crate::run::connection::ConnectionEnd;
 
-use hookjail_policy::egress::HostName;
+use hookjail_policy::egress::{Destination, Host, HostName};
 
 type Body = Either<Incoming, Full<Bytes>>;
 
@@ -140,12 +140,13 @@ fn is_of(named: &Authority, destination: &Destination) -> bool {
 /// Returns the answer to a request that is not relayed, behind which the connection ends.
 fn refusal(destination: &Destination, why: &ConnectionEnd) -> Response<Body> {
     let (status, why) = match why {
-        ConnectionEnd::Failed(why) => (StatusCode::BAD_GATEWAY, why.as_str()),
-        ConnectionEnd::Denied(_) | ConnectionEnd::Done | ConnectionEnd::Unlisted => {
-            (StatusCode::FORBIDDEN, why.refusal().unwrap_or_default())
-        }
+        ConnectionEnd::Failed(why) => (StatusCode::BAD_GATEWAY, why.into()),
+        ConnectionEnd::Denied(_)
+        | ConnectionEnd::Done
+        | ConnectionEnd::NotPublic(_)
+        | ConnectionEnd::Unlisted => (StatusCode::FORBIDDEN, why.refusal().unwrap_or_default()),
     };
-    let text = format!("{}:{} {why}\n", destination.host.text(), destination.port);
+    let text = format!("{destination} {why}\n");
     let mut response = Response::new(Either::Right(Full::new(Bytes::from(text))));
     *response.status_mut() = status;
     let headers = response.headers_mut();

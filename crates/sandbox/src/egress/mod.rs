@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 
 use hookjail_policy::{
     EgressRules,
-    egress::{Egress, HostName, rule_of_address, rule_of_name},
+    egress::{Destination, Egress, Host, HostName, rule_of_address, rule_of_name},
 };
 use hookjail_sys::{Listener, Notification};
 
@@ -48,35 +48,17 @@ const MOST_ASKING: u32 = 64;
 /// The port of name servers.
 const NAME_SERVER: u16 = 53;
 
-/// The host of a connection, and the rule that allows it.
+/// The destination of a connection, and the rule that allows it.
 #[derive(Clone, Debug)]
-struct Destination {
-    host: Host,
-    port: u16,
+struct Granted {
+    destination: Destination,
     rule: Egress,
-}
-
-/// How a hook named a host.
-#[derive(Clone, Debug, Eq, PartialEq)]
-enum Host {
-    Address(IpAddr),
-    Name(HostName),
-}
-
-impl Host {
-    fn text(&self) -> String {
-        match self {
-            Self::Address(IpAddr::V6(address)) => format!("[{address}]"),
-            Self::Address(IpAddr::V4(address)) => address.to_string(),
-            Self::Name(name) => name.to_string(),
-        }
-    }
 }
 
 /// The end of a hook's connection.
 #[derive(Clone, Debug)]
 enum Target {
-    Host(Destination),
+    Host(Granted),
     Names,
 }
 
@@ -147,34 +129,33 @@ impl RunEgress {
     ///
     /// # Errors
     ///
-    /// Returns the host that no rule names.
-    fn target(&self, address: IpAddr, port: u16) -> Result<Target, Host> {
+    /// Returns the destination that no rule names.
+    fn target(&self, address: IpAddr, port: u16) -> Result<Target, Destination> {
         let address = address.to_canonical();
         let rules = &self.rules.allowed;
-        if let Some(rule) = rule_of_address(rules, address, port) {
-            return Ok(Target::Host(Destination {
-                host: Host::Address(address),
-                port,
-                rule: rule.clone(),
-            }));
-        }
-        if port == NAME_SERVER {
+        let by_address = rule_of_address(rules, address, port);
+        if by_address.is_none() && port == NAME_SERVER {
             return Ok(Target::Names);
         }
         let name = match address {
             IpAddr::V4(address) => self.name_of(address),
             IpAddr::V6(_) => None,
         };
-        let Some(name) = name else {
-            return Err(Host::Address(address));
+        let (host, rule) = match (by_address, name) {
+            (Some(rule), _) => (Host::Address(address), Some(rule)),
+            (None, None) => (Host::Address(address), None),
+            (None, Some(name)) => {
+                let rule = rule_of_name(rules, &name, port);
+                (Host::Name(name), rule)
+            }
         };
-        match rule_of_name(rules, &name, port) {
-            Some(rule) => Ok(Target::Host(Destination {
-                host: Host::Name(name),
-                port,
+        let destination = Destination { host, port };
+        match rule {
+            Some(rule) => Ok(Target::Host(Granted {
+                destination,
                 rule: rule.clone(),
             })),
-            None => Err(Host::Name(name)),
+            None => Err(destination),
         }
     }
 
@@ -209,11 +190,10 @@ impl RunEgress {
     }
 
     /// Records a connection that begins.
-    fn begin(&self, host: String, port: u16) -> Arc<Live> {
+    fn begin(&self, destination: Destination) -> Arc<Live> {
         let live = Arc::new(Live {
             began: Instant::now(),
-            host,
-            port,
+            destination,
             progress: Mutex::default(),
             received: AtomicU64::new(0),
             sent: AtomicU64::new(0),
@@ -228,8 +208,8 @@ impl RunEgress {
     }
 
     /// Records a connection that is refused at once.
-    fn refuse(&self, host: &Host, port: u16, end: ConnectionEnd) {
-        self.begin(host.text(), port).end(end);
+    fn refuse(&self, destination: Destination, end: ConnectionEnd) {
+        self.begin(destination).end(end);
     }
 }
 
@@ -244,8 +224,7 @@ struct Record {
 #[derive(Debug)]
 struct Live {
     began: Instant,
-    host: String,
-    port: u16,
+    destination: Destination,
     progress: Mutex<Progress>,
     received: AtomicU64,
     sent: AtomicU64,
@@ -273,10 +252,9 @@ impl Live {
         let (end, lasted) = progress.end.clone().unwrap_or_else(in_work);
         Connection {
             address: progress.address,
+            destination: self.destination.clone(),
             end,
-            host: self.host.clone(),
             millis: u64::try_from(lasted.as_millis()).unwrap_or(u64::MAX),
-            port: self.port,
             received: self.received.load(Ordering::Relaxed),
             sent: self.sent.load(Ordering::Relaxed),
         }

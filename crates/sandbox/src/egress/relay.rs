@@ -20,10 +20,10 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use hookjail_policy::egress::{Speaks, may_resolve_to};
+use hookjail_policy::egress::{Destination, Host, Speaks, may_resolve_to};
 
 use super::{
-    Destination, Expected, Host, Live, PATIENCE, Relay, RunEgress, Target,
+    Expected, Granted, Live, PATIENCE, Relay, RunEgress, Target,
     hello::{self, Hello},
     http, lock, names,
 };
@@ -121,12 +121,12 @@ fn reset(stream: TcpStream) {
 async fn converse(run: &Arc<RunEgress>, target: &Target, stream: TcpStream) {
     match target {
         Target::Names => answer_names(run, stream).await,
-        Target::Host(destination) => {
+        Target::Host(granted) => {
             let flow = Flow {
-                live: run.begin(destination.host.text(), destination.port),
+                live: run.begin(granted.destination.clone()),
                 run,
             };
-            flow.serve(destination, stream).await;
+            flow.serve(granted, stream).await;
         }
     }
 }
@@ -162,9 +162,10 @@ struct Flow<'a> {
 }
 
 impl Flow<'_> {
-    async fn serve(&self, destination: &Destination, mut stream: TcpStream) {
+    async fn serve(&self, granted: &Granted, mut stream: TcpStream) {
         let relayed = async {
-            if destination.rule.speaks == Speaks::Http {
+            let destination = &granted.destination;
+            if granted.rule.speaks == Speaks::Http {
                 let mut counted = self.counted(&mut stream);
                 let relayed =
                     http::relay(&mut counted, destination, || self.reach(destination)).await;
@@ -173,7 +174,7 @@ impl Flow<'_> {
                     false => relayed,
                 };
             }
-            let first = self.first_bytes(destination, &mut stream).await?;
+            let first = self.first_bytes(granted, &mut stream).await?;
             let host = self.reach(destination).await?;
             self.copy(&first, &mut stream, host).await
         };
@@ -189,17 +190,19 @@ impl Flow<'_> {
     /// Reads what decides whether the connection speaks as its rule has it.
     async fn first_bytes(
         &self,
-        destination: &Destination,
+        granted: &Granted,
         stream: &mut TcpStream,
     ) -> Result<Vec<u8>, ConnectionEnd> {
-        match destination.rule.speaks {
+        match granted.rule.speaks {
             Speaks::Any | Speaks::Http => return Ok(Vec::new()),
             Speaks::Tls => {}
         }
         let mut first = Vec::new();
         loop {
             match hello::read(&first) {
-                Hello::Names(Some(name)) if Host::Name(name.clone()) == destination.host => {
+                Hello::Names(Some(name))
+                    if Host::Name(name.clone()) == granted.destination.host =>
+                {
                     return Ok(first);
                 }
                 Hello::Names(Some(name)) => {
@@ -239,10 +242,7 @@ impl Flow<'_> {
                 let allowed: Vec<_> = found.iter().filter(may).copied().collect();
                 if let (true, Some(first)) = (allowed.is_empty(), found.first()) {
                     self.live.reaches(first.ip());
-                    return Err(denied(format!(
-                        "resolves to {}, which is not public and not in `egress`",
-                        first.ip()
-                    )));
+                    return Err(ConnectionEnd::NotPublic(first.ip()));
                 }
                 allowed
             }

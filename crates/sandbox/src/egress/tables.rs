@@ -7,16 +7,16 @@ use std::{
     path::Path,
 };
 
-use hookjail_policy::{EgressRules, egress::HostName};
+use hookjail_policy::{
+    EgressRules,
+    egress::{HostName, NAME_TABLES},
+};
 
 use super::made_up;
 use crate::{
     resources::scratch::{Around, RunDir},
     run::view::Placement,
 };
-
-const HOSTS: &str = "/etc/hosts";
-const NAME_SERVERS: &str = "/etc/resolv.conf";
 
 /// Returns the names that rules spell out, in the order of their addresses.
 pub(super) fn exact_names(rules: &EgressRules) -> Vec<HostName> {
@@ -33,12 +33,9 @@ pub(super) fn exact_names(rules: &EgressRules) -> Vec<HostName> {
 /// Returns the error of making one. A table that the machine does not have is left out.
 pub(crate) fn make(rules: &EgressRules, directory: &RunDir) -> io::Result<Vec<Placement>> {
     let name_servers = "nameserver 127.0.0.1\noptions use-vc ndots:0\n".to_owned();
-    let tables = [
-        (HOSTS, "hosts", hosts(rules)),
-        (NAME_SERVERS, "name-servers", name_servers),
-    ];
+    let tables = [("hosts", hosts(rules)), ("name-servers", name_servers)];
     let mut made = Vec::new();
-    for (path, kind, text) in tables {
+    for (path, (kind, text)) in NAME_TABLES.into_iter().zip(tables) {
         let Ok(place) = fs::canonicalize(path) else {
             continue;
         };

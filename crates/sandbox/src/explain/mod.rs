@@ -5,15 +5,11 @@
 
 mod names;
 
-use std::{
-    fmt,
-    net::{IpAddr, SocketAddr},
-    str::FromStr,
-};
+use std::fmt;
 
 use hookjail_policy::{
     Network,
-    egress::{Egress, HostName, Speaks, rule_of_address, rule_of_name},
+    egress::{Destination, Egress, Host, Speaks, rule_of_address, rule_of_name},
     explain::{FileKind, GrantDecision, How, Operation, Reach, Remedy, Target},
     forbidden::Forbidden,
     rights::FileRights,
@@ -172,42 +168,6 @@ pub enum Transport {
     Udp,
 }
 
-/// A host and a port.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Destination {
-    /// The host, by name or by address.
-    pub host: Result<HostName, IpAddr>,
-    /// The port.
-    pub port: u16,
-}
-
-impl FromStr for Destination {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, &'static str> {
-        const NONE: &str = "it is not HOST:PORT or [IPV6]:PORT";
-        let (host, port) = text.rsplit_once(':').ok_or(NONE)?;
-        let bracketed = host.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
-        let address = match bracketed {
-            Some(address) => address.parse().ok().map(IpAddr::V6),
-            None => host.parse().ok().map(IpAddr::V4),
-        };
-        let name = || HostName::parse(host).ok_or(NONE);
-        let host = address.map_or_else(|| name().map(Ok), |it| Ok(Err(it.to_canonical())))?;
-        let port = port.parse().ok().filter(|port| *port > 0).ok_or(NONE)?;
-        Ok(Self { host, port })
-    }
-}
-
-impl fmt::Display for Destination {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.host {
-            Ok(name) => write!(f, "{name}:{}", self.port),
-            Err(address) => write!(f, "{}", SocketAddr::new(*address, self.port)),
-        }
-    }
-}
-
 /// Explains a connection attempt to another host.
 pub fn host(
     spec: &FilterSpec,
@@ -231,18 +191,14 @@ fn named_host(egress: &[Egress], transport: Transport, destination: &Destination
     }
     let port = destination.port;
     let found = match &destination.host {
-        Ok(name) => rule_of_name(egress, name, port),
-        Err(address) => rule_of_address(egress, *address, port),
+        Host::Name(name) => rule_of_name(egress, name, port),
+        Host::Address(address) => rule_of_address(egress, *address, port),
     };
     let Some(found) = found else {
-        let remedy = match &destination.host {
-            Ok(_) => destination.to_string(),
-            Err(_) => format!("{destination} any"),
-        };
         let verdict = Verdict::Refused(libc::EACCES);
         let rule = format!("`{destination}` is not in `egress`");
         return Explanation::new(Enforcer::Relay, verdict, rule)
-            .with_remedy(Remedy::Egress(remedy));
+            .with_remedy(Remedy::Egress(destination.usual_rule()));
     };
     let rule = format!("`egress` has `{found}`");
     let answer = Explanation::new(Enforcer::Relay, Verdict::Allowed, rule);
@@ -252,8 +208,10 @@ fn named_host(egress: &[Egress], transport: Transport, destination: &Destination
         Speaks::Tls => answer.noting("TLS alone, and with the server name of this host"),
     };
     match destination.host {
-        Ok(_) => answer.noting("the name has to lead to a public address, or to one in `egress`"),
-        Err(_) => answer,
+        Host::Name(_) => {
+            answer.noting("the name has to lead to a public address, or to one in `egress`")
+        }
+        Host::Address(_) => answer,
     }
 }
 

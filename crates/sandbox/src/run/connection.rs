@@ -1,20 +1,20 @@
 //! Connections to other hosts that a run made or tried, as its record describes them.
 
-use std::net::IpAddr;
+use std::{borrow::Cow, net::IpAddr};
+
+use hookjail_policy::egress::{Destination, Egress, Host};
 
 /// A connection that a run made or tried.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Connection {
     /// The address that was connected to, or would have been; `None` where there was none.
     pub address: Option<IpAddr>,
+    /// The host, as the hook named it, and the port.
+    pub destination: Destination,
     /// How it ended.
     pub end: ConnectionEnd,
-    /// The host, as the hook named it.
-    pub host: String,
     /// From its beginning to its end, milliseconds.
     pub millis: u64,
-    /// The port.
-    pub port: u16,
     /// Bytes that were received.
     pub received: u64,
     /// Bytes that were sent.
@@ -30,6 +30,8 @@ pub enum ConnectionEnd {
     Done,
     /// Not made, or broken: the network's answer.
     Failed(String),
+    /// Refused, because the name leads to this address, which is neither public nor in a rule.
+    NotPublic(IpAddr),
     /// Refused, because no rule names the destination.
     Unlisted,
 }
@@ -37,11 +39,30 @@ pub enum ConnectionEnd {
 impl ConnectionEnd {
     /// Returns why the profile refused it; `None` = it did not.
     #[must_use]
-    pub fn refusal(&self) -> Option<&str> {
+    pub fn refusal(&self) -> Option<Cow<'_, str>> {
         match self {
-            Self::Denied(why) => Some(why),
+            Self::Denied(why) => Some(why.into()),
             Self::Done | Self::Failed(_) => None,
-            Self::Unlisted => Some("is not in `egress`"),
+            Self::NotPublic(address) => Some(
+                format!("resolves to {address}, which is not public and not in `egress`").into(),
+            ),
+            Self::Unlisted => Some("is not in `egress`".into()),
+        }
+    }
+}
+
+impl Connection {
+    /// Returns the rule that would have allowed it, as far as a rule can.
+    #[must_use]
+    pub fn missing_rule(&self) -> Option<Egress> {
+        let port = self.destination.port;
+        match self.end {
+            ConnectionEnd::Denied(_) | ConnectionEnd::Done | ConnectionEnd::Failed(_) => None,
+            ConnectionEnd::NotPublic(address) => {
+                let host = Host::Address(address);
+                Some(Destination { host, port }.usual_rule())
+            }
+            ConnectionEnd::Unlisted => Some(self.destination.usual_rule()),
         }
     }
 }
@@ -57,7 +78,7 @@ pub struct Connections {
 
 impl Connections {
     /// Returns those that the profile refused, each with the reason.
-    pub fn denied(&self) -> impl Iterator<Item = (&Connection, &str)> {
+    pub fn denied(&self) -> impl Iterator<Item = (&Connection, Cow<'_, str>)> {
         let described = self.described.iter();
         described.filter_map(|it| Some((it, it.end.refusal()?)))
     }
