@@ -27,7 +27,7 @@ use serde_json::{Value, json};
 
 use crate::{
     fail_closed::FakeKernel,
-    support::{Daemon, Setup, hook, needs_no_container, needs_root, reason, without},
+    support::{Daemon, Setup, contained, hook, needs_no_container, needs_root, reason, without},
 };
 
 const PYTHON: &str = "/usr/bin/python3";
@@ -227,8 +227,85 @@ async fn where_another_filter_listens_a_profile_that_names_hosts_is_refused() {
     assert!(error.message().contains(part), "{error}");
 }
 
+#[tokio::test]
+async fn a_profile_beyond_the_hosts_that_the_operator_allows_is_not_served() {
+    let profile = |host: &str| {
+        format!(
+            "description = \"x\"\nextends = \"strict\"\nnetwork = \"named\"\negress = [\"{host}\"]\n"
+        )
+    };
+    let daemon = Daemon::with(Setup {
+        config: "[egress]\nallow = [\"*.corp.example:443\"]\n".to_owned(),
+        profiles: vec![
+            ("inside".to_owned(), profile("a.corp.example:443")),
+            ("outside".to_owned(), profile("b.example:443")),
+            (
+                "every".to_owned(),
+                "description = \"x\"\nextends = \"strict\"\nnetwork = \"outbound\"\n".to_owned(),
+            ),
+        ],
+        ..Setup::default()
+    })
+    .await;
+    let run = |profile: &str| {
+        let mut request = hook(["/bin/true"]);
+        request.profile = profile.to_owned();
+        daemon.run(request)
+    };
+    if !contained() {
+        let served = run("inside").await.unwrap();
+        assert_eq!(served.outcome.unwrap().exit_code, Some(0));
+    }
+    for (profile, part) in [
+        ("outside", "it reaches `b.example:443`, and `egress.allow`"),
+        ("every", "it reaches every host, and `egress.allow`"),
+    ] {
+        let error = run(profile).await.unwrap_err();
+        assert_eq!(reason(&error), "PROFILE_UNKNOWN");
+        assert!(error.message().contains(part), "{error}");
+    }
+}
+
 mod with_tools {
     use super::*;
+
+    #[tokio::test]
+    #[ignore = "needs python3"]
+    async fn a_request_narrows_a_profile_to_some_of_its_hosts() {
+        needs_no_container();
+        let (kept, other) = (Server::start(), Server::start());
+        let rules = [&kept, &other].map(|server| format!("127.0.0.1:{} any", server.port));
+        let daemon = daemon(&rules, "").await;
+        let script = format!(
+            "print(json.dumps([to(('127.0.0.1', port)) for port in ({}, {})]))",
+            kept.port, other.port
+        );
+        // The control.
+        let (seen, _) = printed(&daemon, &script).await;
+        assert_eq!(seen, json!(["ping", "ping"]));
+
+        let mut request = python(&script);
+        let narrow = |egress: &str| {
+            Some(pb::Narrow {
+                egress: vec![egress.to_owned()],
+                ..pb::Narrow::default()
+            })
+        };
+        request.narrow = narrow(&rules[0]);
+        let response = daemon.run(request.clone()).await.unwrap();
+        let seen: Value = serde_json::from_slice(&response.stdout).unwrap();
+        assert_eq!(seen, json!(["ping", "EACCES"]));
+        assert_eq!((kept.came(), other.came()), (2, 1));
+
+        for (egress, expected) in [
+            ("127.0.0.2:1 any", "PROFILE_WIDENED"),
+            ("127.0.0.1", "INVALID_REQUEST"),
+        ] {
+            request.narrow = narrow(egress);
+            let error = daemon.run(request.clone()).await.unwrap_err();
+            assert_eq!(reason(&error), expected, "{error}");
+        }
+    }
 
     #[tokio::test]
     #[ignore = "needs python3"]

@@ -366,6 +366,13 @@ impl Egress {
         self.port == port && kind == other_kind && first >> rest == other >> rest
     }
 
+    /// Returns whether it names a host that none can be (`.invalid`, RFC 6761).
+    #[must_use]
+    pub fn is_of_no_host(&self) -> bool {
+        let name = self.exact_name().map(HostName::as_str);
+        name.is_some_and(|name| name.ends_with(".invalid"))
+    }
+
     /// Returns whether another rule allows all that this one does.
     #[must_use]
     pub fn is_within(&self, other: &Self) -> bool {

@@ -733,6 +733,9 @@ pub struct Narrow {
     /// No named read or write grants at all.
     #[prost(bool, tag = "6")]
     pub without_named_grants: bool,
+    /// Instead of the profile's `egress`: rules inside it, as a profile spells them. Empty = all of it.
+    #[prost(string, repeated, tag = "7")]
+    pub egress: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 /// One hook to run.
 #[derive(Clone, PartialEq, ::prost::Message)]

@@ -43,6 +43,8 @@ pub enum OnFailure {
 /// A request's restrictions of its profile.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Narrow {
+    /// Replaces the hosts; rules of `egress` as a profile spells them, inside the profile's.
+    pub egress: Vec<String>,
     /// No named read or write grants at all.
     pub without_named_grants: bool,
     /// No network.

@@ -13,6 +13,7 @@ use hookjail_base::{
 };
 use hookjail_contract::{WrittenLists, hook_file::contracts};
 use hookjail_journal::append::{Fsync, Settings};
+use hookjail_policy::egress::Egress;
 use hookjail_sandbox::{
     BackendName, CgroupPlace, DEFAULT_UID_RANGE, HookUsers, RunAs, RuntimeKind,
 };
@@ -40,6 +41,8 @@ pub struct ConfigFile {
     pub(crate) hook: Vec<HookEntry>,
     /// Settings of all hooks.
     pub hooks: HooksEntry,
+    /// The hosts of all profiles.
+    pub egress: EgressEntry,
     /// Egress allowlist of hooks that are posted to a URL.
     pub(crate) http: HttpEntry,
     /// Allowlists of infer's hooks.
@@ -608,6 +611,14 @@ impl ProfilesEntry {
     pub fn dirs(&self) -> &[PathBuf] {
         self.dirs.as_deref().unwrap_or_default()
     }
+}
+
+/// The hosts that hooks of any profile may reach.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct EgressEntry {
+    /// Rules of `egress`, inside which each rule of a profile must lie. Default: any host.
+    pub allow: Option<Vec<Egress>>,
 }
 
 /// Calls without a daemon.

@@ -14,6 +14,7 @@ use toml::{Table, Value};
 use hookjail_base::util::trusted_file::{self, Untrusted};
 use hookjail_base::util::units::{Size, Span};
 use hookjail_contract::Url;
+use hookjail_policy::egress::Egress;
 
 use super::{ConfigError, ConfigProblem, deserialize, read_table};
 
@@ -33,15 +34,18 @@ enum Rule {
     Within,
     /// A list of URLs, each at or below one of these.
     Below,
+    /// A list of rules of `egress`, each inside one of these.
+    Hosts,
 }
 
 /// The keys that can be managed.
-const RULES: [(&str, Rule); 19] = [
+const RULES: [(&str, Rule); 20] = [
     ("audit.readers", Rule::Within),
     ("backends.order", Rule::Within),
     ("consent.accept_hooks", Rule::Kept(false)),
     ("consent.operators", Rule::Within),
     ("consent.runtime", Rule::Kept(false)),
+    ("egress.allow", Rule::Hosts),
     ("hooks.calls_per_minute", Rule::AtMost),
     ("hooks.cpu_per_minute", Rule::AtMost),
     ("hooks.disabled", Rule::Kept(true)),
@@ -162,8 +166,18 @@ impl Rule {
                     url(item).is_some_and(|item| limits.iter().any(|limit| item.is_within(limit)))
                 })
             }),
+            Self::Hosts => list().is_some_and(|(own, limit)| {
+                let limits: Vec<_> = limit.iter().filter_map(host).collect();
+                own.iter().all(|item| {
+                    host(item).is_some_and(|item| limits.iter().any(|limit| item.is_within(limit)))
+                })
+            }),
         }
     }
+}
+
+fn host(value: &Value) -> Option<Egress> {
+    value.as_str()?.parse().ok()
 }
 
 fn url(value: &Value) -> Option<Url> {
@@ -256,6 +270,12 @@ mod tests {
             ("consent.accept_hooks", "true", "false", ""),
             ("consent.operators", "[]", "[]", "[0]"),
             ("consent.runtime", "false", "false", "true"),
+            (
+                "egress.allow",
+                "[\"*.a.example:443\"]",
+                "[\"b.a.example:443\"]",
+                "[\"a.example:443\"]",
+            ),
             ("hooks.calls_per_minute", "600", "599", "601"),
             ("hooks.cpu_per_minute", "\"30s\"", "\"29s\"", "\"1m\""),
             ("hooks.disabled", "true", "true", "false"),

@@ -91,7 +91,7 @@ pub struct Config {
     /// What makes containers.
     pub(crate) container_runtime: Option<Runtime>,
     /// Which hooks may be posted to a URL.
-    pub(crate) egress: Egress,
+    pub(crate) http_egress: Egress,
     /// The file it was read from.
     pub file: Option<PathBuf>,
     /// The directory of hooks' files that last, where it is not the usual one below `paths.state`.
@@ -257,7 +257,9 @@ impl Config {
             });
         }
         let mut loaded = load::load(&self.hooks_files, switches)?;
-        decide(&mut loaded, &self.egress, |name| std::env::var_os(name));
+        decide(&mut loaded, &self.http_egress, |name| {
+            std::env::var_os(name)
+        });
         loaded.hooks.splice(0..0, self.registered.iter().cloned());
         Ok(loaded)
     }
@@ -347,7 +349,7 @@ impl Config {
             },
             commands,
             container_runtime,
-            egress: self::http::read(file.http.clone(), &secrets)?,
+            http_egress: self::http::read(file.http.clone(), &secrets)?,
             file: None,
             hook_state: None,
             hooks_files,

@@ -323,6 +323,9 @@ impl Assembly {
             let kept = registry.keep(allowed);
             kept.map_err(|unknown| not_there("profiles.allow", unknown))?;
         }
+        if let Some(bound) = &config.egress.allow {
+            registry.keep_within(bound);
+        }
         let of_backends = config.backends.profiles.keys();
         let of_users = config.hooks.run_as_profiles.keys();
         let of_hooks = config.commands.iter().flat_map(|hook| &hook.profiles);

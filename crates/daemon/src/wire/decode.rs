@@ -34,6 +34,9 @@ const ARGUMENTS_BYTES: usize = 2 * 1024 * 1024 - 256 * 1024;
 /// The most paths to which a request may narrow its profile.
 const NARROWED_PATHS: usize = 32;
 
+/// The most rules of `narrow.egress`: as many as a profile has.
+const NARROWED_HOSTS: usize = 512;
+
 /// The refusal of a request for a hook without a process.
 pub(super) const NO_PROCESS: &str =
     "such a hook is no process: what it says is the runtime's to get, and `Interpret` reads it";
@@ -389,6 +392,11 @@ fn narrow(message: pb::Narrow) -> Result<Narrow, InvalidField> {
         );
         return Err(InvalidField::new("narrow", problem));
     }
+    let hosts = message.egress.len();
+    if hosts > NARROWED_HOSTS {
+        let problem = format!("names {hosts} hosts; name at most {NARROWED_HOSTS}");
+        return Err(InvalidField::new("narrow.egress", problem));
+    }
     let paths = |field: &str, texts: Vec<String>| {
         let numbered = texts.into_iter().enumerate();
         numbered
@@ -396,6 +404,7 @@ fn narrow(message: pb::Narrow) -> Result<Narrow, InvalidField> {
             .collect::<Result<Vec<_>, _>>()
     };
     Ok(Narrow {
+        egress: message.egress,
         output_bytes: message.output_bytes,
         read: paths("narrow.read", message.read)?,
         without_named_grants: message.without_named_grants,

@@ -13,8 +13,10 @@ use hookjail_base::{
 };
 
 use super::{
-    Access, Files, GrantPlace, GrantSpec, Network, Policy, Spawn, WorkingDir,
-    profile::grants::ungrantable, transcripts,
+    Access, EgressRules, Files, GrantPlace, GrantSpec, Network, Policy, Spawn, WorkingDir,
+    egress::{Egress, EgressProblem},
+    profile::grants::ungrantable,
+    transcripts,
 };
 
 /// The values of a request's references.
@@ -131,6 +133,9 @@ pub fn narrow(policy: &Policy, bound: Bindings<'_>, narrow: &Narrow) -> Result<P
         }
         narrowed.limits.output_bytes = asked;
     }
+    if !narrow.egress.is_empty() {
+        narrowed.egress = Arc::new(kept_hosts(policy, &narrow.egress)?);
+    }
     if narrow.without_network {
         narrowed.network = Network::None;
     }
@@ -158,6 +163,33 @@ pub fn narrow(policy: &Policy, bound: Bindings<'_>, narrow: &Narrow) -> Result<P
         bind_cache(&mut narrowed, all, cache);
     }
     Ok(narrowed)
+}
+
+/// Returns the rules of a request, each of which lies inside one of the policy's.
+fn kept_hosts(policy: &Policy, asked: &[String]) -> Result<EgressRules, Widened> {
+    let kept = asked.iter().enumerate().map(|(index, text)| {
+        let rule: Egress = text.parse().map_err(|problem| Widened::NoRule {
+            field: format!("narrow.egress[{index}]"),
+            problem,
+            text: text.clone(),
+        })?;
+        let is_inside = policy.egress.allowed.iter().any(|it| rule.is_within(it));
+        match is_inside {
+            true => Ok(rule),
+            false => Err(Widened::Host {
+                field: format!("narrow.egress[{index}]"),
+                profile: policy.name.clone(),
+                rule,
+            }),
+        }
+    });
+    let mut allowed = kept.collect::<Result<Vec<_>, _>>()?;
+    allowed.sort();
+    allowed.dedup();
+    Ok(EgressRules {
+        allowed,
+        ..EgressRules::clone(&policy.egress)
+    })
 }
 
 /// Makes the grants and the variables that name the directory of all caches name one of them.
@@ -207,6 +239,26 @@ pub enum Widened {
         /// The writable one.
         outer: String,
     },
+    /// No rule of the profile covers a host.
+    #[error("`{field}` is `{rule}`, and no rule in `egress` of profile `{profile}` covers it")]
+    Host {
+        /// The field of the request.
+        field: String,
+        /// The profile.
+        profile: ProfileName,
+        /// The rule in the request.
+        rule: Egress,
+    },
+    /// The text is no rule of `egress`. Not a widening, but found here.
+    #[error("`{field}`, `{text}`, {problem}")]
+    NoRule {
+        /// The field of the request.
+        field: String,
+        /// The problem.
+        problem: EgressProblem,
+        /// The text in the request.
+        text: String,
+    },
     /// The request asks for a larger output limit.
     #[error(
         "`narrow.output_bytes` asks for {asked}, and profile `{profile}` allows {allowed} (`limits.output`)"
@@ -247,10 +299,11 @@ impl Widened {
     /// Returns the stable reason: a directory that is missing or wrong is not a widening.
     pub const fn reason(&self) -> Reason {
         match self {
-            Self::BelowWritable { .. } | Self::Output { .. } | Self::Path { .. } => {
-                Reason::ProfileWidened
-            }
-            Self::Unbound { .. } => Reason::InvalidRequest,
+            Self::BelowWritable { .. }
+            | Self::Host { .. }
+            | Self::Output { .. }
+            | Self::Path { .. } => Reason::ProfileWidened,
+            Self::NoRule { .. } | Self::Unbound { .. } => Reason::InvalidRequest,
         }
     }
 
@@ -259,7 +312,9 @@ impl Widened {
         match self {
             Self::BelowWritable { field, .. } | Self::Unbound { field, .. } => field,
             Self::Output { .. } => "narrow.output_bytes",
-            Self::Path { field, .. } => field,
+            Self::Host { field, .. } | Self::NoRule { field, .. } | Self::Path { field, .. } => {
+                field
+            }
         }
     }
 }

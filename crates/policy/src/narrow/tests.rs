@@ -295,6 +295,78 @@ fn network_spawn_and_named_grants_can_be_taken_away() {
 }
 
 #[test]
+fn hosts_can_be_narrowed_to_those_inside_the_profiles() {
+    let rules = |texts: &[&str]| -> Vec<Egress> {
+        texts.iter().map(|text| text.parse().unwrap()).collect()
+    };
+    let named = Policy {
+        egress: Arc::new(EgressRules {
+            allowed: rules(&["*.example.org:443", "10.0.0.0/8:22 any"]),
+            bytes: Some(7),
+            connections: 3,
+        }),
+        network: Network::Named,
+        ..profile("network")
+    };
+    let ask = |policy: &Policy, egress: &[&str]| {
+        let egress = egress.iter().map(|&text| text.to_owned()).collect();
+        let narrow_to = Narrow {
+            egress,
+            ..Narrow::default()
+        };
+        narrow(
+            policy,
+            Bindings::workspace(Some(Path::new("/w"))),
+            &narrow_to,
+        )
+    };
+    let kept = |egress: &[&str]| ask(&named, egress).unwrap().egress;
+
+    assert_eq!(kept(&[]), named.egress);
+    assert_eq!(
+        *kept(&[
+            "b.example.org:443",
+            "a.example.org:443",
+            "10.1.1.1:22 any",
+            "a.example.org:443"
+        ]),
+        EgressRules {
+            allowed: rules(&["10.1.1.1:22 any", "a.example.org:443", "b.example.org:443"]),
+            bytes: Some(7),
+            connections: 3,
+        }
+    );
+    for wider in [
+        "example.org:443",
+        "a.example.org:80",
+        "a.example.org:443 any",
+        "11.1.1.1:22 any",
+    ] {
+        let error = ask(&named, &["a.example.org:443", wider]).unwrap_err();
+        assert_eq!(error.reason(), Reason::ProfileWidened, "{wider}");
+        assert_eq!(error.field(), "narrow.egress[1]");
+        assert_eq!(
+            error.to_string(),
+            format!(
+                "`narrow.egress[1]` is `{wider}`, and no rule in `egress` of profile `network` covers it"
+            )
+        );
+    }
+    let error = ask(&named, &["a.example.org"]).unwrap_err();
+    assert_eq!(error.reason(), Reason::InvalidRequest);
+    // A profile with every host, or none, names none.
+    for network in [Network::Outbound, Network::None] {
+        let other = Policy {
+            egress: Arc::default(),
+            network,
+            ..named.clone()
+        };
+        let error = ask(&other, &["a.example.org:443"]).unwrap_err();
+        assert_eq!(error.reason(), Reason::ProfileWidened);
+    }
+}
+
+#[test]
 fn a_cache_is_bound_in_grants_and_variables_and_by_no_other_path() {
     let references = References {
         cache: Some("/all".into()),
@@ -509,6 +581,7 @@ fn any_narrow() -> impl Strategy<Value = Narrow> {
                 (without_network, without_spawn, without_named_grants),
                 output_bytes,
             )| Narrow {
+                egress: Vec::new(),
                 output_bytes,
                 read,
                 without_named_grants,

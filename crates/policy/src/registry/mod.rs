@@ -15,16 +15,19 @@ use nix::unistd::Uid;
 use hookjail_base::{model::ProfileName, util::nearest::did_you_mean};
 
 use super::{
-    GrantPlace, Policy,
+    GrantPlace, Network, Policy,
+    egress::Egress,
     forbidden::Forbidden,
     profile::{ProfileCause, ProfileFile, references::References},
 };
 
 /// The profiles, resolved.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Registry {
     /// The reasons why profiles of directories cannot be loaded, by their files' names.
     broken: BTreeMap<String, Arc<str>>,
+    /// The reasons why profiles are not served that could be, by their names.
+    excluded: BTreeMap<String, Arc<str>>,
     profiles: BTreeMap<ProfileName, Arc<Policy>>,
 }
 
@@ -138,8 +141,11 @@ impl Registry {
         }
         let mut errors = errors;
         errors.extend(unresolved);
-        let broken = BTreeMap::new();
-        Ok((Self { broken, profiles }, errors))
+        let registry = Self {
+            profiles,
+            ..Self::default()
+        };
+        Ok((registry, errors))
     }
 
     /// Leaves these profiles alone.
@@ -159,9 +165,23 @@ impl Registry {
         }
     }
 
-    /// Returns whether there is a profile of this name, even one that cannot be loaded.
+    /// Leaves alone the profiles whose hosts lie inside these rules; [`Registry::absence`] names the rule that does not.
+    pub fn keep_within(&mut self, bound: &[Egress]) {
+        let excluded = &mut self.excluded;
+        self.profiles.retain(|name, policy| {
+            let why = beyond(policy, bound);
+            let is_kept = why.is_none();
+            excluded.extend(why.map(|why| (name.to_string(), why)));
+            is_kept
+        });
+    }
+
+    /// Returns whether there is a profile of this name, even one that cannot be used.
     pub fn has(&self, name: &ProfileName) -> bool {
-        self.find(name).is_some() || self.broken.contains_key(name.as_str())
+        let name_text = name.as_str();
+        self.find(name).is_some()
+            || self.broken.contains_key(name_text)
+            || self.excluded.contains_key(name_text)
     }
 
     /// Iterates over the names of the files that cannot be loaded, each with file, line and cause in one line.
@@ -171,7 +191,7 @@ impl Registry {
 
     /// Returns in one line why there is no profile of this name.
     pub fn absence(&self, name: &str) -> String {
-        match self.broken.get(name) {
+        match self.broken.get(name).or_else(|| self.excluded.get(name)) {
             Some(why) => format!("profile `{name}` cannot be used: {why}"),
             None => {
                 let names = self.profiles.keys().map(ProfileName::as_str);
@@ -194,6 +214,24 @@ impl Registry {
     /// Returns the profiles like [`Registry::iter`], to be shared.
     pub fn shared(&self) -> impl Iterator<Item = &Arc<Policy>> {
         self.profiles.values()
+    }
+}
+
+/// Returns why a policy reaches more than these hosts, if it does.
+fn beyond(policy: &Policy, bound: &[Egress]) -> Option<Arc<str>> {
+    match policy.network {
+        Network::None => None,
+        Network::Outbound => Some(
+            "it reaches every host, and `egress.allow` names hosts; set `network = \"named\"`"
+                .into(),
+        ),
+        Network::Named => {
+            let is_within = |rule: &Egress| {
+                rule.is_of_no_host() || bound.iter().any(|outer| rule.is_within(outer))
+            };
+            let rule = policy.egress.allowed.iter().find(|it| !is_within(it))?;
+            Some(format!("it reaches `{rule}`, and `egress.allow` does not cover that; take it out of `egress`").into())
+        }
     }
 }
 

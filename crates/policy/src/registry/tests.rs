@@ -11,6 +11,42 @@ use super::*;
 use crate::{Access, Files, GrantSpec, GrantedBy, HookView, Metadata, Network, Spawn, WorkingDir};
 
 #[test]
+fn profiles_beyond_the_hosts_that_are_allowed_are_not_served_and_say_so() {
+    let dir = Dir::new();
+    for (name, egress) in [
+        ("inside", "a.corp.example:443"),
+        ("outside", "b.example:443"),
+        ("trial", "none.invalid:443"),
+    ] {
+        let text = format!(
+            "description = \"d\"\nextends = \"pipeline\"\ngranted_by = \"operator\"\nnetwork = \"named\"\negress = [\"{egress}\"]\n"
+        );
+        dir.write(&format!("{name}.toml"), &text);
+    }
+    let mut registry = dir.load().unwrap();
+    registry.keep_within(&["*.corp.example:443".parse().unwrap()]);
+
+    let is_served = |name: &str| registry.find(&ProfileName::parse(name).unwrap()).is_some();
+    for (name, expected) in [
+        ("inside", true),
+        ("outside", false),
+        ("trial", true),
+        ("develop", true),
+        ("develop-online", false),
+        ("network", false),
+    ] {
+        assert_eq!(is_served(name), expected, "{name}");
+        assert!(registry.has(&ProfileName::parse(name).unwrap()));
+    }
+    assert_eq!(
+        registry.absence("outside"),
+        "profile `outside` cannot be used: it reaches `b.example:443`, and `egress.allow` does not cover that; take it out of `egress`"
+    );
+    assert!(registry.absence("network").contains("every host"));
+    assert_eq!(registry.broken().count(), 0);
+}
+
+#[test]
 fn every_shipped_profile_loads() {
     let registry = Registry::builtin().unwrap();
 

@@ -5,6 +5,7 @@ use std::{
     ffi::OsString,
     os::fd::AsFd,
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
@@ -18,7 +19,7 @@ use hookjail_base::{
     util::listing::change_time,
 };
 use hookjail_policy::{
-    Limits, Metadata, Network, Spawn, environment::matters_at_start, rights::Rights,
+    EgressRules, Limits, Metadata, Network, Spawn, environment::matters_at_start, rights::Rights,
 };
 
 use super::Waiter;
@@ -31,6 +32,8 @@ pub(crate) struct Key {
     argv: Vec<OsString>,
     backend: BackendName,
     caller: (u32, u32, Vec<u32>),
+    /// The hosts that a view's tables of names have.
+    egress: Arc<EgressRules>,
     environment: BTreeMap<OsString, OsString>,
     executable: (PathBuf, String, Inode),
     grants: Vec<(PathBuf, Rights, Inode)>,
@@ -87,6 +90,7 @@ impl Key {
             argv: program.argv.clone(),
             backend: prepared.backend,
             caller: (*uid, *gid, groups.to_vec()),
+            egress: Arc::clone(&policy.egress),
             environment,
             executable: (
                 program.executable_path().to_owned(),
@@ -121,6 +125,7 @@ impl Key {
             argv: vec![command.into()],
             backend: BackendName::LANDLOCK,
             caller: (uid, uid, Vec::new()),
+            egress: Arc::default(),
             environment: BTreeMap::new(),
             executable: (PathBuf::new(), String::new(), (0, 0)),
             grants: Vec::new(),

@@ -92,20 +92,22 @@ class Event(_message.Message):
     def __init__(self, point: _Optional[str] = ..., json: _Optional[bytes] = ..., raw: bool = ...) -> None: ...
 
 class Narrow(_message.Message):
-    __slots__ = ("read", "write", "without_network", "without_spawn", "output_bytes", "without_named_grants")
+    __slots__ = ("read", "write", "without_network", "without_spawn", "output_bytes", "without_named_grants", "egress")
     READ_FIELD_NUMBER: _ClassVar[int]
     WRITE_FIELD_NUMBER: _ClassVar[int]
     WITHOUT_NETWORK_FIELD_NUMBER: _ClassVar[int]
     WITHOUT_SPAWN_FIELD_NUMBER: _ClassVar[int]
     OUTPUT_BYTES_FIELD_NUMBER: _ClassVar[int]
     WITHOUT_NAMED_GRANTS_FIELD_NUMBER: _ClassVar[int]
+    EGRESS_FIELD_NUMBER: _ClassVar[int]
     read: _containers.RepeatedScalarFieldContainer[str]
     write: _containers.RepeatedScalarFieldContainer[str]
     without_network: bool
     without_spawn: bool
     output_bytes: int
     without_named_grants: bool
-    def __init__(self, read: _Optional[_Iterable[str]] = ..., write: _Optional[_Iterable[str]] = ..., without_network: bool = ..., without_spawn: bool = ..., output_bytes: _Optional[int] = ..., without_named_grants: bool = ...) -> None: ...
+    egress: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, read: _Optional[_Iterable[str]] = ..., write: _Optional[_Iterable[str]] = ..., without_network: bool = ..., without_spawn: bool = ..., output_bytes: _Optional[int] = ..., without_named_grants: bool = ..., egress: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ExecuteRequest(_message.Message):
     __slots__ = ("request_id", "hook", "contract", "event", "mode", "profile", "narrow", "timeout", "require_confirmed", "on_disconnect", "on_failure", "session_id", "max_reply_bytes", "depth", "offer")
