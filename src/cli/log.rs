@@ -27,7 +27,7 @@ use hookjail_client::{
 use hookjail_contract::{adopt::Adopted, refusals};
 use hookjail_journal::{
     query::RecordFields,
-    record::{CommandLine, OutcomeKind},
+    record::{CommandLine, EgressLine, OutcomeKind},
 };
 
 use super::{
@@ -49,7 +49,7 @@ const RUNTIME_COLUMNS: usize = 12;
 /// The longest message of a refusal, characters.
 const MESSAGE_CHARS: usize = 160;
 
-/// The most lines of stderr that a line names.
+/// The most lines of stderr, and hosts, that a line names.
 const NAMED: usize = 3;
 
 /// The longest journal that is read for a summary, bytes.
@@ -402,6 +402,8 @@ struct RunLine<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     count: Option<u64>,
     denied: &'a [String],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    egress: &'a [EgressLine],
     refused_lines: usize,
     unconfined: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -508,6 +510,7 @@ impl Log {
             reason: &fields.reason,
             count: fields.count,
             denied: &fields.denied,
+            egress: &fields.egress,
             refused_lines: fields.refused_lines,
             unconfined: begun.unconfined,
             withheld: fields.withheld(),
@@ -541,6 +544,9 @@ impl Log {
         if !denied.is_empty() {
             let denied = self.style.bad(&format!("denied {}", denied.join(", ")));
             words.push_str(&format!("; confinement {denied}"));
+        }
+        for failure in unreached(fields) {
+            words.push_str(&format!("; {failure}"));
         }
         if let Some(help) = self.help(begun, fields) {
             words.push_str(&format!("; {help}"));
@@ -749,8 +755,11 @@ fn refusal_words(fields: &RecordFields<'_>) -> String {
 /// Describes what confinement denied, as far as the record has it.
 fn denials(fields: &RecordFields<'_>) -> Vec<String> {
     let mut denied: Vec<String> = Vec::new();
+    let hosts = fields.egress.iter().filter(|it| it.denied.is_some());
+    let hosts: Vec<_> = distinct(hosts.map(place));
     for call in &fields.denied {
         let word = match call.as_str() {
+            "connect" if !hosts.is_empty() => continue,
             "socket" => "the network",
             "clone" | "clone3" | "fork" | "vfork" => "processes",
             call => call,
@@ -759,6 +768,7 @@ fn denials(fields: &RecordFields<'_>) -> Vec<String> {
             denied.push(plain(word));
         }
     }
+    denied.extend(hosts);
     let kept = fields
         .stderr
         .as_ref()
@@ -781,6 +791,30 @@ fn denials(fields: &RecordFields<'_>) -> Vec<String> {
         (true, lines) => vec![format!("files ({lines} lines of its stderr)")],
     });
     denied
+}
+
+/// Describes the connections that the network failed.
+fn unreached(fields: &RecordFields<'_>) -> Vec<String> {
+    let failed = fields.egress.iter().filter_map(|line| {
+        let why = line.failed.as_deref()?;
+        Some(format!("{} {}", place(line), plain(why)))
+    });
+    distinct(failed)
+}
+
+fn place(line: &EgressLine) -> String {
+    plain(&format!("{}:{}", line.host, line.port))
+}
+
+/// Returns the first texts, each once.
+fn distinct(texts: impl Iterator<Item = String>) -> Vec<String> {
+    let mut first: Vec<String> = Vec::new();
+    for text in texts {
+        if first.len() < NAMED && !first.contains(&text) {
+            first.push(text);
+        }
+    }
+    first
 }
 
 /// Returns the name by which a person knows a hook: its own, or its script's in the project, or its command line.
@@ -943,6 +977,25 @@ mod tests {
         assert_eq!(
             denied(r#""denied":["socket","fork","vfork","mount"]"#),
             ["the network", "processes", "mount"]
+        );
+        let line = |host: &str, end: &str| {
+            format!(
+                r#"{{"host":"{host}","port":443,{end},"sent_bytes":0,"received_bytes":0,"ms":1}}"#
+            )
+        };
+        let no_rule = r#""denied":"is not in `egress`""#;
+        let egress = [
+            line("a.org", no_rule),
+            line("a.org", no_rule),
+            line("b.org", r#""failed":"has no address: x""#),
+            line("b.org", r#""failed":"has no address: x""#),
+        ];
+        let egress = format!(r#""denied":["connect"],"egress":[{}]"#, egress.join(","));
+        assert_eq!(denied(&egress), ["a.org:443"]);
+        let line = format!("{{\"sequence\":1,\"record\":\"ended\",{egress}}}");
+        assert_eq!(
+            unreached(&RecordFields::read(line.as_bytes()).unwrap()),
+            ["b.org:443 has no address: x"]
         );
         assert_eq!(
             denied(r#""refused_lines":2"#),

@@ -257,8 +257,8 @@ async fn a_profile_beyond_the_hosts_that_the_operator_allows_is_not_served() {
         assert_eq!(served.outcome.unwrap().exit_code, Some(0));
     }
     for (profile, part) in [
-        ("outside", "it reaches `b.example:443`, and `egress.allow`"),
-        ("every", "it reaches every host, and `egress.allow`"),
+        ("outside", "`b.example:443` is beyond `egress.allow`"),
+        ("every", "`network = \"outbound\"` is beyond `egress.allow`"),
     ] {
         let error = run(profile).await.unwrap_err();
         assert_eq!(reason(&error), "PROFILE_UNKNOWN");

@@ -154,6 +154,9 @@ pub struct RecordFields<'a> {
     /// Denied system calls.
     #[serde(deserialize_with = "fitting")]
     pub denied: Vec<String>,
+    /// Connections to other hosts.
+    #[serde(deserialize_with = "fitting")]
+    pub egress: Vec<super::record::EgressLine>,
     /// The consent by which the run was admitted.
     #[serde(borrow, deserialize_with = "text")]
     pub consent: Cow<'a, str>,

@@ -366,7 +366,7 @@ impl Egress {
         self.port == port && kind == other_kind && first >> rest == other >> rest
     }
 
-    /// Returns whether it names a host that none can be (`.invalid`, RFC 6761).
+    /// Returns whether its name is one that no host can have (`.invalid`, RFC 6761).
     #[must_use]
     pub fn is_of_no_host(&self) -> bool {
         let name = self.exact_name().map(HostName::as_str);

@@ -6,7 +6,7 @@ use hookjail_base::notices::PROGRAMS;
 use hookjail_contract::Mode;
 use hookjail_sandbox::program::Role;
 
-use super::consent::Serves;
+use super::{super::show::HAS_LEARN, consent::Serves};
 use hookjail_daemon::consent::allowlist::Entry;
 
 /// Maximum size of a script that is searched, bytes.
@@ -72,6 +72,9 @@ impl Unserved {
     const fn why(self) -> &'static str {
         match self {
             Self::Agent => "starts an agent: it finds neither its credentials nor a network",
+            Self::Host if HAS_LEARN => {
+                "asks another host, and the profile has none; after its next run, give it that host: hookjail learn --last"
+            }
             Self::Host => "asks another host: the profile has no network; `develop-online` has one",
             Self::Left => "leaves a process running: all processes of a hook end with it",
             Self::SessionFile => {

@@ -222,15 +222,14 @@ fn beyond(policy: &Policy, bound: &[Egress]) -> Option<Arc<str>> {
     match policy.network {
         Network::None => None,
         Network::Outbound => Some(
-            "it reaches every host, and `egress.allow` names hosts; set `network = \"named\"`"
-                .into(),
+            "`network = \"outbound\"` is beyond `egress.allow`; set `network = \"named\"`".into(),
         ),
         Network::Named => {
             let is_within = |rule: &Egress| {
                 rule.is_of_no_host() || bound.iter().any(|outer| rule.is_within(outer))
             };
             let rule = policy.egress.allowed.iter().find(|it| !is_within(it))?;
-            Some(format!("it reaches `{rule}`, and `egress.allow` does not cover that; take it out of `egress`").into())
+            Some(format!("`{rule}` is beyond `egress.allow`; take it out of `egress`").into())
         }
     }
 }

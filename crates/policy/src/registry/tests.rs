@@ -40,9 +40,13 @@ fn profiles_beyond_the_hosts_that_are_allowed_are_not_served_and_say_so() {
     }
     assert_eq!(
         registry.absence("outside"),
-        "profile `outside` cannot be used: it reaches `b.example:443`, and `egress.allow` does not cover that; take it out of `egress`"
+        "profile `outside` cannot be used: `b.example:443` is beyond `egress.allow`; take it out of `egress`"
     );
-    assert!(registry.absence("network").contains("every host"));
+    assert!(
+        registry
+            .absence("network")
+            .contains("`network = \"outbound\"` is beyond `egress.allow`")
+    );
     assert_eq!(registry.broken().count(), 0);
 }
 
