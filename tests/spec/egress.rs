@@ -14,6 +14,7 @@ use std::{
         atomic::{AtomicUsize, Ordering},
     },
     thread,
+    time::Duration,
 };
 
 use base64::{Engine, prelude::BASE64_STANDARD};
@@ -24,6 +25,7 @@ use rustls::{
     pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer},
 };
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
 use crate::{
     fail_closed::FakeKernel,
@@ -269,6 +271,123 @@ async fn a_profile_beyond_the_hosts_that_the_operator_allows_is_not_served() {
 mod with_tools {
     use super::*;
 
+    /// What the server of everyday clients answers: a list of references, as git reads it of files.
+    const ANSWER: &str = "da39a3ee5e6b4b0d3255bfef95601890afd80709\trefs/heads/main\n";
+
+    #[tokio::test]
+    #[ignore = "needs bash, curl, git, node, perl and python3"]
+    async fn everyday_clients_work_unconfigured_by_name() {
+        needs_no_container();
+        let server = Server::serving("127.0.0.1", |mut stream| {
+            let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
+            while lines
+                .next()
+                .is_some_and(|line| line.is_ok_and(|line| !line.is_empty()))
+            {}
+            let length = ANSWER.len();
+            let head = format!(
+                "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {length}\r\nContent-Type: text/plain\r\n\r\n"
+            );
+            drop(stream.write_all(format!("{head}{ANSWER}").as_bytes()));
+        });
+        let place = format!("localhost:{}", server.port);
+        let egress = [
+            format!("{place} http"),
+            format!("127.0.0.1:{} http", server.port),
+        ];
+        let daemon = daemon(&egress, "").await;
+        let url = format!("http://{place}/r");
+        let bash = format!(
+            "exec 3<>/dev/tcp/{} && printf 'GET /r HTTP/1.1\\r\\nHost: {place}\\r\\n\\r\\n' >&3 && while IFS= read -r l; do printf '%s\\n' \"$l\"; done <&3",
+            place.replace(':', "/")
+        );
+        let perl = format!("use HTTP::Tiny; print HTTP::Tiny->new->get('{url}')->{{content}}");
+        let urllib = format!(
+            "import urllib.request; print(urllib.request.urlopen('{url}').read().decode(), end='')"
+        );
+        let fetch =
+            format!("fetch('{url}').then(r => r.text()).then(t => process.stdout.write(t))");
+        let get = format!("require('http').get('{url}', r => r.pipe(process.stdout))");
+        let clients: [&[&str]; 7] = [
+            &["/bin/bash", "-c", &bash],
+            &["/usr/bin/curl", "-sS", &url],
+            &["/usr/bin/git", "ls-remote", &url],
+            &["/usr/bin/perl", "-e", &perl],
+            &[PYTHON, "-c", &urllib],
+            &["/usr/bin/env", "node", "-e", &fetch],
+            &["/usr/bin/env", "node", "-e", &get],
+        ];
+        for client in clients {
+            let bare = Command::new(client[0])
+                .args(&client[1..])
+                .env("HOME", "/")
+                .output()
+                .unwrap();
+            let bare = String::from_utf8_lossy(&bare.stdout).into_owned();
+            assert!(bare.ends_with(ANSWER), "bare: {client:?} {bare}");
+            let before = server.came();
+
+            let mut request = hook([client[0]]);
+            let argv = client.iter().map(|&word| word.to_owned());
+            request.hook.as_mut().unwrap().argv = argv.collect();
+            request.profile = "named".to_owned();
+            let response = daemon.run(request).await.unwrap();
+
+            let stdout = String::from_utf8_lossy(&response.stdout);
+            let stderr = String::from_utf8_lossy(&response.stderr);
+            assert!(stdout.ends_with(ANSWER), "{client:?} {stdout} {stderr}");
+            assert!(server.came() > before, "{client:?}");
+        }
+        // The control: the same name at another port.
+        let closed = Server::start();
+        let other = format!("http://localhost:{}/r", closed.port);
+        let mut request = hook(["/usr/bin/curl", "-sS", &other]);
+        request.profile = "named".to_owned();
+        let response = daemon.run(request).await.unwrap();
+        assert_eq!(
+            (response.outcome.unwrap().exit_code, closed.came()),
+            (Some(7), 0)
+        );
+    }
+
+    #[tokio::test]
+    #[ignore = "needs python3"]
+    async fn a_killed_daemon_ends_the_connections_of_its_hooks() {
+        needs_no_container();
+        let (report, mut reported) = tokio::sync::mpsc::unbounded_channel();
+        let server = Server::serving("127.0.0.1", move |mut stream| {
+            let mut bytes = [0; 100];
+            loop {
+                // A reset is an end, too.
+                let read = stream.read(&mut bytes).unwrap_or_default();
+                if report.send(read).is_err() || read == 0 {
+                    return;
+                }
+            }
+        });
+        let port = server.port;
+        let daemon = daemon(&[format!("127.0.0.1:{port} any")], "").await;
+        let script = format!(
+            "s = socket.create_connection(('127.0.0.1', {port})); s.sendall(b'ping'); time.sleep(60)"
+        );
+        let mut client = daemon.client();
+        let running = tokio::spawn(async move { client.execute(python(&script)).await });
+        let soon = Duration::from_secs(20);
+        assert_eq!(timeout(soon, reported.recv()).await, Ok(Some(4)));
+        // The control: the connection stays while the daemon lives.
+        assert!(
+            timeout(Duration::from_millis(300), reported.recv())
+                .await
+                .is_err()
+        );
+
+        let directory = daemon.kill();
+
+        assert_eq!(timeout(soon, reported.recv()).await, Ok(Some(0)));
+        running.await.unwrap().unwrap_err();
+        drop(directory);
+    }
+
     #[tokio::test]
     #[ignore = "needs python3"]
     async fn a_request_narrows_a_profile_to_some_of_its_hosts() {
@@ -320,16 +439,16 @@ mod with_tools {
         let daemon = daemon(&rules, "").await;
         let script = format!(
             "print(json.dumps([name('localhost', {port}), to(('127.0.0.1', {port})), name('LOCALHOST.', {port}), \
-             to(('::ffff:127.0.0.1', {port}), socket.AF_INET6), \
+             to(('::ffff:127.0.0.1', {port}), socket.AF_INET6), to(('::1', {port}), socket.AF_INET6), \
              name('localhost', {closed}), to(('127.0.0.1', {closed})), to(('::ffff:127.0.0.1', {closed}), socket.AF_INET6), \
-             to(('::1', {port}), socket.AF_INET6), name('paste.example', {port}), to(('169.254.169.254', 80)), to(('198.18.9.9', {port})), \
+             name('paste.example', {port}), to(('169.254.169.254', 80)), to(('198.18.9.9', {port})), \
              to(('0.0.0.0', {closed})), to(('127.0.0.2', {port}))]))"
         );
         let (seen, response) = printed(&daemon, &script).await;
-        let refused = ["EACCES"; 9].map(Value::from);
-        let expected = [&["ping"; 4].map(Value::from)[..], &refused].concat();
+        let refused = ["EACCES"; 8].map(Value::from);
+        let expected = [&["ping"; 5].map(Value::from)[..], &refused].concat();
         assert_eq!(seen, Value::from(expected));
-        assert_eq!((allowed.came(), other.came()), (4, 0));
+        assert_eq!((allowed.came(), other.came()), (5, 0));
 
         let denied = |target: &str| {
             let denials = response.denials.iter();
@@ -358,29 +477,6 @@ mod with_tools {
         let script =
             format!("print(json.dumps([name('localhost', {port}), name('localhost', {closed})]))");
         assert_eq!(bare(&script), json!(["ping", "ping"]));
-    }
-
-    #[tokio::test]
-    #[ignore = "needs python3"]
-    async fn a_name_that_leads_to_an_address_that_is_not_public_is_refused_unless_that_is_written()
-    {
-        needs_no_container();
-        let server = Server::start();
-        let port = server.port;
-        let daemon = daemon(&[format!("localhost:{port} any")], "").await;
-        let script = format!("print(json.dumps(name('localhost', {port})))");
-        let (seen, response) = printed(&daemon, &script).await;
-        assert_eq!((seen, server.came()), (json!("ECONNRESET"), 0));
-        let denials: Vec<_> = response
-            .denials
-            .iter()
-            .filter(|it| !it.incidental)
-            .collect();
-        let rule = "resolves to 127.0.0.1, which is not public and not in `egress`";
-        assert!(denials[0].rule.ends_with(rule), "{denials:?}");
-        let line = format!("add \"127.0.0.1:{port} any\" to `egress` of profile `named`");
-        assert_eq!(denials[0].suggestion, line);
-        assert_eq!(bare(&script), json!("ping"));
     }
 
     #[tokio::test]
@@ -926,6 +1022,39 @@ print(json.dumps([s.recv(100).decode(), s.recv(100).decode(), s.getsockopt(socke
 
 mod as_root {
     use super::*;
+
+    #[tokio::test]
+    #[ignore = "needs root and python3"]
+    async fn a_name_is_looked_up_and_judged_with_each_connection() {
+        needs_root();
+        let server = Server::start();
+        let port = server.port;
+        let hosts = tempfile::NamedTempFile::new().unwrap();
+        let lead =
+            |address: &str| std::fs::write(&hosts, format!("{address} moves.example\n")).unwrap();
+        lead("127.0.0.1");
+        let place = hosts.path().display();
+        let mounted = format!("mount --bind {place} /etc/hosts && exec \"$@\"");
+        let wrapper = ["unshare", "--mount", "/bin/sh", "-c", &mounted, "sh"];
+        let rules = [
+            format!("moves.example:{port} any"),
+            format!("127.0.0.1:{port} any"),
+        ];
+        let daemon = daemon_behind(wrapper.map(str::to_owned).into(), &rules, "").await;
+        let script = format!("print(json.dumps(name('moves.example', {port})))");
+        // The control.
+        let (seen, _) = printed(&daemon, &script).await;
+        assert_eq!((seen, server.came()), (json!("ping"), 1));
+
+        lead("127.0.0.2");
+        let (seen, response) = printed(&daemon, &script).await;
+        assert_eq!((seen, server.came()), (json!("ECONNRESET"), 1));
+        let rule = "resolves to 127.0.0.2, which is not public and not in `egress`";
+        let mut denials = response.denials.iter();
+        let denial = denials.find(|it| it.rule.ends_with(rule)).unwrap();
+        let line = format!("add \"127.0.0.2:{port} any\" to `egress` of profile `named`");
+        assert_eq!(denial.suggestion, line);
+    }
 
     #[tokio::test]
     #[ignore = "needs root"]

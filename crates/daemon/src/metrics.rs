@@ -19,7 +19,7 @@ use hookjail_base::{
 use hookjail_contract::Decision;
 
 use hookjail_journal::{record::Usage, writer::Tally};
-use hookjail_sandbox::{ConnectionEnd, Connections, WaitingLevels};
+use hookjail_sandbox::{Connections, WaitingLevels};
 
 use crate::summary::RunSummary;
 
@@ -289,21 +289,19 @@ impl Metrics {
 
     /// Counts the connections of a run.
     pub(crate) fn connected(&self, connections: &Connections) {
-        for connection in &connections.described {
-            let outcome = match connection.end {
-                ConnectionEnd::Done => ALLOWED,
-                ConnectionEnd::Failed(_) => FAILED,
-                ConnectionEnd::Denied(_)
-                | ConnectionEnd::NotPublic(_)
-                | ConnectionEnd::Unlisted => DENIED,
-            };
-            self.egress_connections.with_label_values(&[outcome]).inc();
-            let bytes = [(SENT, connection.sent), (RECEIVED, connection.received)];
-            for (direction, bytes) in bytes {
-                self.egress_bytes
-                    .with_label_values(&[direction])
-                    .inc_by(bytes);
-            }
+        let counts = connections.counts();
+        let outcomes = [
+            (ALLOWED, counts.allowed),
+            (DENIED, counts.denied),
+            (FAILED, counts.failed),
+        ];
+        for (outcome, count) in outcomes {
+            let counter = self.egress_connections.with_label_values(&[outcome]);
+            counter.inc_by(count);
+        }
+        for (direction, bytes) in [(SENT, counts.sent), (RECEIVED, counts.received)] {
+            let counter = self.egress_bytes.with_label_values(&[direction]);
+            counter.inc_by(bytes);
         }
         self.egress_connections
             .with_label_values(&[UNKNOWN])
@@ -561,7 +559,7 @@ const fn precise(count: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use hookjail_sandbox::Connection;
+    use hookjail_sandbox::{Connection, ConnectionEnd};
 
     use std::{env, fs};
 

@@ -5,13 +5,15 @@ use std::time::{Duration, Instant};
 use hookjail_base::model::ProfileName;
 use hookjail_contract::{Decision, Mode};
 use hookjail_journal::record::{OutcomeKind, Usage};
-use hookjail_sandbox::BackendName;
+use hookjail_sandbox::{BackendName, ConnectionCounts};
 
 /// Facts of a run that ended.
 #[derive(Clone, Debug)]
 pub(crate) struct RunSummary {
     /// The backend.
     pub(crate) backend: BackendName,
+    /// The connections to other hosts that are described.
+    pub(crate) connections: ConnectionCounts,
     /// Whether nothing confined the hook.
     pub(crate) is_unconfined: bool,
     /// The contract.
@@ -46,6 +48,7 @@ mod tests {
         pub(crate) fn for_test(profile: &str, outcome: OutcomeKind, run: Duration) -> Self {
             Self {
                 backend: BackendName::LANDLOCK,
+                connections: ConnectionCounts::default(),
                 contract: Mode::ReynPush,
                 exit_code: None,
                 is_unconfined: profile == "open",

@@ -85,6 +85,10 @@ impl HostName {
         (is_name && !ends_with_number).then(|| Self(text.to_ascii_lowercase()))
     }
 
+    fn is_localhost(&self) -> bool {
+        self.0 == "localhost"
+    }
+
     /// Returns the text.
     #[must_use]
     pub fn as_str(&self) -> &str {
@@ -105,6 +109,30 @@ pub enum Host {
     Address(IpAddr),
     /// By a name.
     Name(HostName),
+}
+
+impl Host {
+    /// Returns whether another host is the same: names are compared, and `localhost` stands for the addresses of loopback
+    /// (RFC 6761), which some programs take for that name without asking.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        self == other || self.is_localhost() && other.is_localhost()
+    }
+
+    fn is_localhost(&self) -> bool {
+        match self {
+            Self::Address(address) => is_localhost(*address),
+            Self::Name(name) => name.is_localhost(),
+        }
+    }
+}
+
+fn is_localhost(address: IpAddr) -> bool {
+    [
+        IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(Ipv6Addr::LOCALHOST),
+    ]
+    .contains(&address.to_canonical())
 }
 
 impl fmt::Display for Host {
@@ -350,15 +378,19 @@ impl Egress {
         is_named && self.port == port
     }
 
-    /// Returns whether an address at a port is among the rule's.
+    /// Returns whether an address at a port is among the rule's. The name `localhost` has two.
     #[must_use]
     pub fn covers_address(&self, address: IpAddr, port: u16) -> bool {
         let bits_of = |address| match address {
             IpAddr::V4(it) => (u128::from(u32::from(it)) << 96, 32),
             IpAddr::V6(it) => (u128::from(it), 128),
         };
-        let Hosts::Addresses { first, bits } = &self.hosts else {
-            return false;
+        let (first, bits) = match &self.hosts {
+            Hosts::Addresses { first, bits } => (first, bits),
+            Hosts::Below(_) => return false,
+            Hosts::Name(name) => {
+                return name.is_localhost() && is_localhost(address) && self.port == port;
+            }
         };
         let (first, kind) = bits_of(*first);
         let (other, other_kind) = bits_of(address.to_canonical());
@@ -683,6 +715,30 @@ mod tests {
         let may = |address: &str, port| may_resolve_to(&rules, address.parse().unwrap(), port);
         assert!(may("10.1.2.3", 5432) && may("8.8.8.8", 5432));
         assert!(!may("10.2.2.3", 5432) && !may("10.1.2.3", 22));
+    }
+
+    #[test]
+    fn localhost_is_loopback_by_name_and_by_address() {
+        let by_name = rule("localhost:80 http");
+        for (address, covered) in [
+            ("127.0.0.1", true),
+            ("::1", true),
+            ("::ffff:127.0.0.1", true),
+            ("127.0.0.2", false),
+            ("10.0.0.1", false),
+        ] {
+            let address: IpAddr = address.parse().unwrap();
+            assert_eq!(by_name.covers_address(address, 80), covered, "{address}");
+            assert!(!by_name.covers_address(address, 81));
+            assert_eq!(
+                may_resolve_to(std::slice::from_ref(&by_name), address, 80),
+                covered
+            );
+            let name = Host::Name(HostName::parse("localhost").unwrap());
+            assert_eq!(name.is_same(&Host::Address(address)), covered, "{address}");
+            let other = Host::Name(HostName::parse("a.localhost").unwrap());
+            assert!(!other.is_same(&Host::Address(address)));
+        }
     }
 
     #[test]

@@ -69,7 +69,7 @@ pub use self::{
     },
     run::{
         End, EndedHook, Evidence, Released, RunAs, SandboxParts, Setup, Started, StartedHook,
-        connection::{Connection, ConnectionEnd, Connections},
+        connection::{Connection, ConnectionCounts, ConnectionEnd, Connections},
         grants::{GrantRequest, Opened},
         runner::Runner,
         task::HookTask,

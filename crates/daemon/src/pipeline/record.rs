@@ -661,6 +661,7 @@ impl Interpreted {
         };
         RunSummary {
             backend: run.prepared.backend,
+            connections: hook.connections.counts(),
             contract: run.request.contract,
             exit_code: hook.end.exit_code(),
             is_unconfined: !run.prepared.confines(),

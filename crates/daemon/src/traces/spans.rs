@@ -10,8 +10,10 @@ use opentelemetry_proto::tonic::{
 };
 
 use hookjail_journal::record::OutcomeKind;
+use hookjail_sandbox::ConnectionCounts;
 
 use super::{EndedCall, Facts, Method, Recording, SpanId, Stage};
+use crate::summary::RunSummary;
 
 /// The flag of a span whose `IS_REMOTE` flag says something.
 const HAS_IS_REMOTE: u32 = 0x100;
@@ -214,9 +216,7 @@ impl EndedCall {
             };
             let mut span = span(id, Some(parent), stage.span_name(), began, ended);
             if stage == Stage::Run {
-                let code = run.as_ref().and_then(|run| run.exit_code);
-                span.attributes
-                    .extend(code.map(|code| integer("process.exit.code", code.into())));
+                span.attributes.extend(run.iter().flat_map(|it| of_run(it)));
             }
             if failed_stage == Some(stage) {
                 fail(&mut span, failed.as_deref());
@@ -270,6 +270,31 @@ impl Recording {
     }
 }
 
+/// Returns the attributes of a run's span. Hosts are no part of it: a hook chooses their names.
+fn of_run(run: &RunSummary) -> Vec<KeyValue> {
+    let ConnectionCounts {
+        allowed,
+        denied,
+        failed,
+        received,
+        sent,
+    } = run.connections;
+    let counts = [
+        ("hookjail.egress.allowed", allowed),
+        ("hookjail.egress.denied", denied),
+        ("hookjail.egress.failed", failed),
+        ("hookjail.egress.received_bytes", received),
+        ("hookjail.egress.sent_bytes", sent),
+    ];
+    let counted = counts.into_iter().filter(|(_, count)| *count > 0);
+    let counted =
+        counted.map(|(key, count)| integer(key, i64::try_from(count).unwrap_or(i64::MAX)));
+    let code = run
+        .exit_code
+        .map(|code| integer("process.exit.code", code.into()));
+    code.into_iter().chain(counted).collect()
+}
+
 /// Marks a span as that of an error, if there is one.
 fn fail(span: &mut Span, failed: Option<&str>) {
     if let Some(reason) = failed {
@@ -300,7 +325,6 @@ fn attribute(key: &str, value: Value) -> KeyValue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::summary::RunSummary;
 
     /// Returns stages that begin a millisecond after each other, and when the last ends.
     fn noted<const N: usize>(stages: [Stage; N]) -> (Vec<(Stage, Instant)>, Instant) {
@@ -346,6 +370,29 @@ mod tests {
         assert_eq!(
             shown(&stages, ended, &Facts::default()),
             [(Admission, 0, 2), (Queue, 1, 2), (Record, 2, 3)]
+        );
+    }
+
+    #[test]
+    fn a_runs_span_counts_its_connections_where_it_made_any() {
+        let mut run = RunSummary::for_test("strict", OutcomeKind::Exited, Duration::ZERO);
+        run.exit_code = Some(3);
+        assert_eq!(of_run(&run), [integer("process.exit.code", 3)]);
+        run.connections = ConnectionCounts {
+            allowed: 2,
+            denied: 1,
+            failed: 0,
+            received: 40,
+            sent: 7,
+        };
+        assert_eq!(
+            of_run(&run)[1..],
+            [
+                integer("hookjail.egress.allowed", 2),
+                integer("hookjail.egress.denied", 1),
+                integer("hookjail.egress.received_bytes", 40),
+                integer("hookjail.egress.sent_bytes", 7),
+            ]
         );
     }
 

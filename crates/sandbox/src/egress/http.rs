@@ -124,14 +124,11 @@ fn is_for(request: &Request<Incoming>, destination: &Destination) -> Result<(), 
 /// Returns whether an authority names a host at its port, or at none.
 fn is_of(named: &Authority, destination: &Destination) -> bool {
     let host = named.host();
-    let is_host = match &destination.host {
-        Host::Name(name) => HostName::parse(host).as_ref() == Some(name),
-        Host::Address(address) => {
-            let bare = host.trim_start_matches('[').trim_end_matches(']');
-            bare.parse::<IpAddr>()
-                .is_ok_and(|it| it.to_canonical() == *address)
-        }
-    };
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    let address = bare.parse::<IpAddr>().map(|it| it.to_canonical()).ok();
+    let written = address.map(Host::Address);
+    let written = written.or_else(|| HostName::parse(host).map(Host::Name));
+    let is_host = written.is_some_and(|it| it.is_same(&destination.host));
     let is_port = named.port_u16().is_none_or(|port| port == destination.port);
     // No user's name stands before it.
     is_host && is_port && !named.as_str().contains('@')

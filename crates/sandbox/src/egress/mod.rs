@@ -142,7 +142,11 @@ impl RunEgress {
             IpAddr::V6(_) => None,
         };
         let (host, rule) = match (by_address, name) {
-            (Some(rule), _) => (Host::Address(address), Some(rule)),
+            // `localhost`, whose addresses are known: the name is what its rule compares.
+            (Some(rule), _) => match rule.exact_name() {
+                Some(name) => (Host::Name(name.clone()), Some(rule)),
+                None => (Host::Address(address), Some(rule)),
+            },
             (None, None) => (Host::Address(address), None),
             (None, Some(name)) => {
                 let rule = rule_of_name(rules, &name, port);

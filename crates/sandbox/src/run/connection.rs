@@ -76,7 +76,41 @@ pub struct Connections {
     pub more: u64,
 }
 
+/// Numbers of connections by their ends, and of their bytes.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct ConnectionCounts {
+    /// Made, as a rule allows.
+    pub allowed: u64,
+    /// Refused by the profile.
+    pub denied: u64,
+    /// Allowed, and failed by the network.
+    pub failed: u64,
+    /// Bytes that were received.
+    pub received: u64,
+    /// Bytes that were sent.
+    pub sent: u64,
+}
+
 impl Connections {
+    /// Counts those that are described, by their ends, and their bytes.
+    #[must_use]
+    pub fn counts(&self) -> ConnectionCounts {
+        let mut counts = ConnectionCounts::default();
+        for connection in &self.described {
+            let of_end = match connection.end {
+                ConnectionEnd::Done => &mut counts.allowed,
+                ConnectionEnd::Failed(_) => &mut counts.failed,
+                ConnectionEnd::Denied(_)
+                | ConnectionEnd::NotPublic(_)
+                | ConnectionEnd::Unlisted => &mut counts.denied,
+            };
+            *of_end += 1;
+            counts.received += connection.received;
+            counts.sent += connection.sent;
+        }
+        counts
+    }
+
     /// Returns those that the profile refused, each with the reason.
     pub fn denied(&self) -> impl Iterator<Item = (&Connection, Cow<'_, str>)> {
         let described = self.described.iter();
