@@ -92,7 +92,7 @@ pub(super) struct LearnArgs {
     /// Let it reach every host [default: no host]
     #[arg(long, conflicts_with = "egress")]
     network: bool,
-    /// Let it reach a host too, by TLS; \"HOST:PORT http\" or \"HOST:PORT any\" for another protocol
+    /// Let it reach a host too: HOST:PORT by TLS, "HOST:PORT http" or "HOST:PORT any" by others
     #[arg(long, value_name = "HOST:PORT")]
     egress: Vec<Egress>,
     /// Grant a path too: PATH=read, PATH=execute, PATH=write or PATH=write-file
