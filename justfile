@@ -46,6 +46,10 @@ lint:
 bench iterations="100":
     TMPDIR=/dev/shm cargo bench --bench execute -- --iterations {{iterations}} --report target/bench
 
+# What a connection costs a hook by named hosts, beside a proxy and an open network, in about a minute.
+bench-egress:
+    cargo bench --bench egress
+
 # What many calls at once wait for and hold: deadlines, a quiet caller beside busy ones, memory.
 bench-concurrency:
     TMPDIR=/dev/shm cargo bench --bench concurrency

@@ -27,7 +27,7 @@ x86_64() {
   build_tests
   belongs_to root
   HOOKJAIL_TEST_PROGRAM=$RELEASE HOOKJAIL_MAY_SKIP=$ROWS_NOT_HERE \
-    "$(tests_of spec)" --include-ignored main_job doors matrix thin:: strict_and_pipeline_hold
+    "$(tests_of spec)" --include-ignored main_job doors matrix egress:: thin:: strict_and_pipeline_hold
 }
 
 aarch64() {

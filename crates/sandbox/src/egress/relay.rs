@@ -30,7 +30,7 @@ use super::{
 use crate::run::connection::ConnectionEnd;
 
 /// The most connections of all runs that wait to be accepted.
-const MOST_WAITING: i32 = 1024;
+const MOST_WAITING: usize = 1024;
 
 /// How long after a want of descriptors the same is asked for again.
 const AGAIN: Duration = Duration::from_millis(50);
@@ -40,7 +40,8 @@ pub(super) fn start() -> io::Result<Relay> {
     let expected = Arc::new(Mutex::default());
     let accept = |address: IpAddr| {
         let listener = std::net::TcpListener::bind((address, 0))?;
-        listen(&listener, Backlog::new(MOST_WAITING)?)?;
+        // As many as the kernel keeps: the constant of a C library may be smaller than what is asked for.
+        listen(&listener, Backlog::MAXALLOWABLE)?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let listener = TcpListener::from_std(listener)?;
@@ -63,9 +64,7 @@ pub(super) fn start() -> io::Result<Relay> {
 fn most_waiting() -> usize {
     let text = std::fs::read_to_string("/proc/sys/net/core/somaxconn");
     let limit = text.ok().and_then(|text| text.trim().parse().ok());
-    limit
-        .unwrap_or(128)
-        .min(MOST_WAITING.unsigned_abs() as usize)
+    limit.unwrap_or(128).min(MOST_WAITING)
 }
 
 async fn serve(listener: TcpListener, expected: Arc<Mutex<HashMap<SocketAddr, Expected>>>) {
