@@ -152,8 +152,7 @@ impl ExplainArgs {
                     true => (Transport::Udp, "udp"),
                     false => (Transport::Tcp, "tcp"),
                 };
-                let allowed = &policy.egress.allowed;
-                let answer = kernel::host(&spec, allowed, transport, address);
+                let answer = kernel::host(&spec, &policy.egress, transport, address);
                 (format!("{name} to {address}"), answer)
             }
             ExplainQuestion::Syscall { name, arguments } => system_call(&spec, name, arguments)?,

@@ -129,6 +129,32 @@ fn consents(daemon: &Daemon) -> Vec<serde_json::Value> {
 }
 
 #[tokio::test]
+async fn a_question_names_the_hosts_and_each_request_with_its_secret() {
+    let profile = "description = \"x\"\nextends = \"strict\"\nnetwork = \"named\"\negress = [\"a.example:443\"]\n\
+        [[requests]]\nurl = \"https://b.example/x/\"\nmethods = [\"GET\"]\nsecret = \"token\"\nheader = \"X-Token: {secret}\"\n";
+    let directory = tempfile::TempDir::new().unwrap();
+    let secret = directory.path().join("secret");
+    fs::write(&secret, "not for hooks").unwrap();
+    fs::set_permissions(&secret, Permissions::from_mode(0o600)).unwrap();
+    let daemon = Daemon::with(Setup {
+        ask_for_consent: true,
+        config: format!("[[secret]]\nname = \"token\"\nfile = {secret:?}\n"),
+        profiles: vec![("named".to_owned(), profile.to_owned())],
+        ..Setup::default()
+    })
+    .await;
+    let mut listener = Listener::of(&daemon).await;
+    let mut request = run_script(&script(&daemon, "echo ran"));
+    request.profile = "named".to_owned();
+    let (running, asked) = listener.asked_about(&daemon, request).await;
+    assert_eq!(asked.egress, ["a.example:443", "b.example:443 https"]);
+    let sent = "GET https://b.example/x/ with the secret `token` as `X-Token`";
+    assert_eq!(asked.requests, [sent]);
+    assert!(decide(&daemon, &asked.consent_id, ConsentDecision::No).await);
+    refused(running).await;
+}
+
+#[tokio::test]
 async fn a_hook_that_nobody_allowed_waits_for_an_answer_and_always_is_remembered() {
     let daemon = daemon("").await;
     let path = script(&daemon, "echo ran");

@@ -34,14 +34,17 @@ use crate::{
 
 const PYTHON: &str = "/usr/bin/python3";
 
+/// A server's end of a connection by TLS.
+pub(crate) type TlsStream<'a> = Stream<'a, ServerConnection, std::net::TcpStream>;
+
 /// A server on loopback that returns what it gets, and counts who came.
-struct Server {
+pub(crate) struct Server {
     came: Arc<AtomicUsize>,
-    port: u16,
+    pub(crate) port: u16,
 }
 
 impl Server {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         Self::serving("127.0.0.1", |mut stream| {
             let mut bytes = [0; 4096];
             while let Ok(read @ 1..) = stream.read(&mut bytes) {
@@ -53,7 +56,22 @@ impl Server {
     }
 
     /// One that speaks TLS, with its certificate as PEM for these names.
-    fn of_tls(names: &[&str]) -> (Self, String) {
+    pub(crate) fn of_tls(names: &[&str]) -> (Self, String) {
+        Self::speaking_tls(names, |stream| {
+            let mut bytes = [0; 4096];
+            while let Ok(read @ 1..) = stream.read(&mut bytes) {
+                if stream.write_all(&bytes[..read]).is_err() {
+                    return;
+                }
+            }
+        })
+    }
+
+    /// One that speaks something inside TLS.
+    pub(crate) fn speaking_tls(
+        names: &[&str],
+        speak: impl Fn(&mut TlsStream<'_>) + Clone + Send + 'static,
+    ) -> (Self, String) {
         let names: Vec<_> = names.iter().map(|&name| name.to_owned()).collect();
         let CertifiedKey { cert, signing_key } = generate_simple_self_signed(names).unwrap();
         let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(signing_key.serialize_der()));
@@ -69,20 +87,14 @@ impl Server {
             let Ok(mut connection) = ServerConnection::new(Arc::clone(&config)) else {
                 return;
             };
-            let mut tls = Stream::new(&mut connection, &mut stream);
-            let mut bytes = [0; 4096];
-            while let Ok(read @ 1..) = tls.read(&mut bytes) {
-                if tls.write_all(&bytes[..read]).is_err() {
-                    return;
-                }
-            }
+            speak(&mut Stream::new(&mut connection, &mut stream));
         });
         let encoded = BASE64_STANDARD.encode(cert.der());
         let pem = format!("-----BEGIN CERTIFICATE-----\n{encoded}\n-----END CERTIFICATE-----\n");
         (server, pem)
     }
 
-    fn serving(
+    pub(crate) fn serving(
         address: &str,
         serve: impl Fn(std::net::TcpStream) + Clone + Send + 'static,
     ) -> Self {
@@ -100,7 +112,7 @@ impl Server {
         Self { came, port }
     }
 
-    fn came(&self) -> usize {
+    pub(crate) fn came(&self) -> usize {
         self.came.load(Ordering::SeqCst)
     }
 }
@@ -112,17 +124,28 @@ async fn daemon(egress: &[String], more: &str) -> Daemon {
 
 /// Returns one behind the words of another program.
 async fn daemon_behind(wrapper: Vec<String>, egress: &[String], more: &str) -> Daemon {
-    let egress = egress
-        .iter()
-        .map(|it| format!("{it:?}"))
-        .collect::<Vec<_>>();
-    let text = format!(
+    Daemon::with(Setup {
+        profiles: vec![("named".to_owned(), named_profile(egress, more))],
+        wrapper,
+        ..Setup::default()
+    })
+    .await
+}
+
+/// Returns the text of a profile that reaches these hosts.
+pub(crate) fn named_profile(egress: &[String], more: &str) -> String {
+    let egress: Vec<_> = egress.iter().map(|it| format!("{it:?}")).collect();
+    format!(
         "description = \"Named hosts.\"\nextends = [\"pipeline\", \"certificates\"]\nnetwork = \"named\"\nwarm = 0\negress = [{}]\n{more}",
         egress.join(", ")
-    );
+    )
+}
+
+/// Returns a daemon with a profile `named` and keys of its configuration.
+pub(crate) async fn daemon_of(profile: &str, config: &str) -> Daemon {
     Daemon::with(Setup {
-        profiles: vec![("named".to_owned(), text)],
-        wrapper,
+        config: config.to_owned(),
+        profiles: vec![("named".to_owned(), profile.to_owned())],
         ..Setup::default()
     })
     .await
@@ -148,14 +171,14 @@ def name(host, port):
         return "gaierror"
 "#;
 
-fn python(script: &str) -> pb::ExecuteRequest {
+pub(crate) fn python(script: &str) -> pb::ExecuteRequest {
     let text = format!("{PRELUDE}\n{script}");
     let mut request = hook([PYTHON, "-c", &text]);
     request.profile = "named".to_owned();
     request
 }
 
-async fn printed(daemon: &Daemon, script: &str) -> (Value, pb::ExecuteResponse) {
+pub(crate) async fn printed(daemon: &Daemon, script: &str) -> (Value, pb::ExecuteResponse) {
     let response = daemon.run(python(script)).await.unwrap();
     let text = String::from_utf8_lossy(&response.stdout).into_owned();
     let stderr = String::from_utf8_lossy(&response.stderr).into_owned();
@@ -172,7 +195,7 @@ fn bare(script: &str) -> Value {
 }
 
 /// Returns the end record's connections of the last run, without times.
-fn recorded(daemon: &Daemon) -> Vec<Value> {
+pub(crate) fn recorded(daemon: &Daemon) -> Vec<Value> {
     let ended = daemon
         .journal()
         .into_iter()
@@ -626,7 +649,9 @@ import http.client
 def raw(text):
     s = socket.create_connection(("127.0.0.1", {port}), 20)
     s.sendall(text.replace("\n", "\r\n").encode())
-    if text.startswith("SSH"): s.shutdown(socket.SHUT_WR)
+    if text.startswith("SSH"):
+        try: s.shutdown(socket.SHUT_WR)
+        except OSError: pass  # It may be answered and closed before.
     got = b""
     while b"\r\n\r\n" not in got:
         data = s.recv(65536)

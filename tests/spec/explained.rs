@@ -828,7 +828,7 @@ async fn the_kernel_lets_through_the_hosts_that_explain_says() {
             (Transport::Udp, ["udp", &port(udp.local_addr().unwrap())]),
         ] {
             let destination = format!("127.0.0.1:{}", words[1]).parse().unwrap();
-            let egress = &policy.egress.allowed;
+            let egress = &policy.egress;
             let told = explain::host(&spec, egress, transport, &destination).verdict;
             let seen = probe.confined(&daemon, profile, &words).await;
             assert_eq!(seen.code, Some(expected(told)), "{profile} {words:?}");

@@ -35,6 +35,8 @@ mod denials;
 mod dispatch;
 mod early;
 mod egress;
+mod egress_requests;
+mod egress_ways;
 mod explained;
 mod fail_closed;
 mod family;

@@ -614,6 +614,7 @@ mod tests {
             destination: "a.example:443".parse().unwrap(),
             millis: 1,
             received: 20,
+            secrets: Vec::new(),
             sent: 10,
         };
         let ends = [

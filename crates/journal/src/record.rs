@@ -215,6 +215,9 @@ pub struct EgressLine {
     /// The network's error, where it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
+    /// The names of the secrets that the daemon sent with requests in the hook's place.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub secrets: Vec<String>,
     /// Bytes that were sent.
     pub sent_bytes: u64,
     /// Bytes that were received.

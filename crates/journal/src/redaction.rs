@@ -160,6 +160,8 @@ impl Record {
                     ms: _,
                     port: _,
                     received_bytes: _,
+                    // Names of the configuration, not of the hook.
+                    secrets: _,
                     sent_bytes: _,
                 } in egress
                 {

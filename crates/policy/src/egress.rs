@@ -10,6 +10,8 @@ use std::{
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
+use crate::requests::{PORT_OF_HTTP, PORT_OF_HTTPS};
+
 /// The length limit of a name, and of one of its labels (RFC 1035).
 const LONGEST_NAME: usize = 253;
 const LONGEST_LABEL: usize = 63;
@@ -34,6 +36,8 @@ pub enum Speaks {
     Any,
     /// HTTP/1.1 in the clear: each request's host is the rule's.
     Http,
+    /// HTTP/1.1 in the clear from the hook, and TLS to the host: each request's host is the rule's.
+    Https,
     /// TLS: its server name is the rule's.
     Tls,
 }
@@ -45,6 +49,7 @@ impl Speaks {
         match self {
             Self::Any => "any",
             Self::Http => "http",
+            Self::Https => "https",
             Self::Tls => "tls",
         }
     }
@@ -85,7 +90,7 @@ impl HostName {
         (is_name && !ends_with_number).then(|| Self(text.to_ascii_lowercase()))
     }
 
-    fn is_localhost(&self) -> bool {
+    pub(crate) fn is_localhost(&self) -> bool {
         self.0 == "localhost"
     }
 
@@ -220,7 +225,7 @@ pub enum EgressProblem {
     #[error("has no port from 1 to 65535; write it behind a colon, as in `example.org:443`")]
     Port,
     /// The protocol is not known.
-    #[error("speaks `{0}`; write `tls`, `http` or `any`")]
+    #[error("speaks `{0}`; write `tls`, `http`, `https` or `any`")]
     Speaks(String),
     /// A wildcard covers names of many owners.
     #[error("covers all names below `{0}`; name at least two labels behind `*.`")]
@@ -235,6 +240,7 @@ impl FromStr for Egress {
             None => (text, Speaks::Tls),
             Some((place, "any")) => (place, Speaks::Any),
             Some((place, "http")) => (place, Speaks::Http),
+            Some((place, "https")) => (place, Speaks::Https),
             Some((place, "tls")) => (place, Speaks::Tls),
             Some((_, other)) => return Err(EgressProblem::Speaks(other.to_owned())),
         };
@@ -242,7 +248,8 @@ impl FromStr for Egress {
         let is_number = port.bytes().all(|byte| byte.is_ascii_digit());
         let port = port.parse().ok().filter(|port| *port > 0 && is_number);
         let hosts = Hosts::parse(host)?;
-        if speaks == Speaks::Tls && matches!(hosts, Hosts::Addresses { .. }) {
+        let has_tls = matches!(speaks, Speaks::Https | Speaks::Tls);
+        if has_tls && matches!(hosts, Hosts::Addresses { .. }) {
             return Err(EgressProblem::AddressOfTls);
         }
         let port = port.ok_or(EgressProblem::Port)?;
@@ -319,7 +326,7 @@ impl fmt::Display for Egress {
         write!(f, ":{port}")?;
         match speaks {
             Speaks::Tls => Ok(()),
-            Speaks::Any | Speaks::Http => write!(f, " {}", speaks.name()),
+            Speaks::Any | Speaks::Http | Speaks::Https => write!(f, " {}", speaks.name()),
         }
     }
 }
@@ -348,7 +355,7 @@ impl JsonSchema for Egress {
         json_schema!({
             "description": "Hosts, a port and what is spoken there: `example.org:443`, `*.example.org:443`, `git.example.org:22 any`, \
                 `10.1.0.0/16:5432 any`.",
-            "pattern": r"^((\*\.)?[A-Za-z0-9_.-]+(/[0-9]+)?|\[[0-9A-Fa-f:.]+\](/[0-9]+)?):[0-9]{1,5}( (any|http|tls))?$",
+            "pattern": r"^((\*\.)?[A-Za-z0-9_.-]+(/[0-9]+)?|\[[0-9A-Fa-f:.]+\](/[0-9]+)?):[0-9]{1,5}( (any|https?|tls))?$",
             "type": "string",
         })
     }
@@ -364,6 +371,27 @@ impl Egress {
         }
     }
 
+    /// Returns the rule of requests that the daemon makes by TLS.
+    pub(crate) const fn of_requests(name: HostName, port: u16) -> Self {
+        Self {
+            hosts: Hosts::Name(name),
+            port,
+            speaks: Speaks::Https,
+        }
+    }
+
+    /// Returns the port of the host.
+    #[must_use]
+    pub const fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Returns whether a hook connects at a port for this rule: at its own, and where the daemon speaks TLS at 443, at 80 too.
+    fn is_at(&self, port: u16) -> bool {
+        let is_usual = (self.port, port) == (PORT_OF_HTTPS, PORT_OF_HTTP);
+        self.port == port || self.speaks == Speaks::Https && is_usual
+    }
+
     /// Returns whether a name at a port is among the rule's.
     #[must_use]
     pub fn covers_name(&self, name: &HostName, port: u16) -> bool {
@@ -375,7 +403,7 @@ impl Egress {
             }
             Hosts::Name(named) => named == name,
         };
-        is_named && self.port == port
+        is_named && self.is_at(port)
     }
 
     /// Returns whether an address at a port is among the rule's. The name `localhost` has two.
@@ -389,7 +417,7 @@ impl Egress {
             Hosts::Addresses { first, bits } => (first, bits),
             Hosts::Below(_) => return false,
             Hosts::Name(name) => {
-                return name.is_localhost() && is_localhost(address) && self.port == port;
+                return name.is_localhost() && is_localhost(address) && self.is_at(port);
             }
         };
         let (first, kind) = bits_of(*first);
@@ -408,7 +436,11 @@ impl Egress {
     /// Returns whether another rule allows all that this one does.
     #[must_use]
     pub fn is_within(&self, other: &Self) -> bool {
-        let speaks = other.speaks == Speaks::Any || other.speaks == self.speaks;
+        let speaks = match other.speaks {
+            Speaks::Any => true,
+            Speaks::Tls => matches!(self.speaks, Speaks::Https | Speaks::Tls),
+            Speaks::Http | Speaks::Https => self.speaks == other.speaks,
+        };
         let hosts = match &self.hosts {
             Hosts::Addresses { first, bits } => match &other.hosts {
                 Hosts::Addresses { bits: wider, .. } => {
@@ -426,18 +458,21 @@ impl Egress {
     }
 }
 
+/// Returns the rule that counts of several: the one whose requests may be limited, then the one that speaks anything.
+fn first<'a>(rules: impl Iterator<Item = &'a Egress>) -> Option<&'a Egress> {
+    rules.min_by_key(|it| (it.speaks != Speaks::Https, it.speaks))
+}
+
 /// Returns the rule for a name at a port, the one that speaks anything first.
 #[must_use]
 pub fn rule_of_name<'a>(rules: &'a [Egress], name: &HostName, port: u16) -> Option<&'a Egress> {
-    let covering = rules.iter().filter(|it| it.covers_name(name, port));
-    covering.min_by_key(|it| it.speaks)
+    first(rules.iter().filter(|it| it.covers_name(name, port)))
 }
 
 /// Returns the rule for an address at a port, the one that speaks anything first.
 #[must_use]
 pub fn rule_of_address(rules: &[Egress], address: IpAddr, port: u16) -> Option<&Egress> {
-    let covering = rules.iter().filter(|it| it.covers_address(address, port));
-    covering.min_by_key(|it| it.speaks)
+    first(rules.iter().filter(|it| it.covers_address(address, port)))
 }
 
 /// Returns whether a connection for a name may go to an address that the name resolves to: a public one, or one that a rule names.
@@ -520,6 +555,7 @@ mod tests {
             "*.registry.example:443",
             "git.example.org:22 any",
             "127.0.0.1:4318 http",
+            "api.example.org:443 https",
             "10.1.0.0/16:5432 any",
             "[2001:db8::1]:80 http",
             "[fd00::]/8:22 any",
@@ -559,6 +595,7 @@ mod tests {
             ("::1:80 any", Host),
             ("münchen.de:443", NotAscii),
             ("10.0.0.1:443", AddressOfTls),
+            ("10.0.0.1:443 https", AddressOfTls),
             ("*.com:443", EgressProblem::Wide("com".to_owned())),
             (
                 "example.org:443 quic",
@@ -608,6 +645,21 @@ mod tests {
             rule_of_name(&rules[..2], &name("a.org"), 80),
             Some(&rules[1])
         );
+        // Where the daemon speaks TLS its rule counts, at 80 too; its requests may be limited.
+        let rules = [
+            rule("a.org:80 http"),
+            rule("a.org:443 any"),
+            rule("a.org:443 https"),
+            rule("a.org:8443 https"),
+        ];
+        for (port, expected) in [
+            (80, Some(&rules[2])),
+            (443, Some(&rules[2])),
+            (8443, Some(&rules[3])),
+            (8080, None),
+        ] {
+            assert_eq!(rule_of_name(&rules, &name("a.org"), port), expected);
+        }
     }
 
     #[test]
@@ -748,6 +800,8 @@ mod tests {
             ("a.b.org:443", "*.b.org:443"),
             ("*.a.b.org:443", "*.b.org:443"),
             ("a.b.org:443", "a.b.org:443 any"),
+            ("a.b.org:443 https", "*.b.org:443"),
+            ("a.b.org:443 https", "a.b.org:443 https"),
             ("10.1.2.0/24:1 any", "10.1.0.0/16:1 any"),
         ] {
             assert!(rule(inner).is_within(&rule(outer)), "{inner} {outer}");
@@ -755,6 +809,9 @@ mod tests {
         for (inner, outer) in [
             ("a.b.org:443", "a.b.org:80"),
             ("a.b.org:443 any", "a.b.org:443"),
+            ("a.b.org:443", "a.b.org:443 https"),
+            ("a.b.org:80 http", "a.b.org:443 https"),
+            ("a.b.org:80 https", "a.b.org:443 https"),
             ("*.b.org:443", "a.b.org:443"),
             ("b.org:443", "*.b.org:443"),
             ("*.b.org:443", "*.a.b.org:443"),

@@ -15,11 +15,13 @@ mod names;
 pub mod narrow;
 pub mod profile;
 pub mod registry;
+pub mod requests;
 pub mod rights;
 mod start;
 pub mod state;
 pub mod tokens;
 mod transcripts;
+pub mod ways;
 mod wider;
 mod workspace_roots;
 
@@ -484,6 +486,10 @@ pub struct EgressRules {
     pub bytes: Option<u64>,
     /// The connections of a run at most.
     pub connections: u32,
+    /// The requests that the daemon makes by TLS in the hook's place: limits of the rules that speak [`egress::Speaks::Https`].
+    pub requests: Vec<requests::RequestRule>,
+    /// The ways of the daemon to the hosts.
+    pub ways: Arc<ways::Ways>,
 }
 
 impl Default for EgressRules {
@@ -492,6 +498,8 @@ impl Default for EgressRules {
             allowed: Vec::new(),
             bytes: None,
             connections: 256,
+            requests: Vec::new(),
+            ways: Arc::default(),
         }
     }
 }

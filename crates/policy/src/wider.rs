@@ -4,7 +4,7 @@ use super::{
     Access, EgressRules, Environment, Files, GrantPlace, GrantSpec, Limits, Metadata, Network,
     Policy, Spawn, Time,
 };
-use crate::egress::Egress;
+use crate::{egress::Egress, requests::RequestRule};
 use hookjail_base::model::axis::Demand;
 
 impl Policy {
@@ -94,10 +94,13 @@ impl EgressRules {
             allowed,
             bytes,
             connections,
+            requests,
+            // The daemon's, whatever was approved.
+            ways: _,
         } = self;
         let is_within = |it: &&Egress| approved.allowed.iter().any(|wider| it.is_within(wider));
         let new: Vec<_> = match network {
-            Network::Outbound => return Vec::new(),
+            Network::Outbound => Vec::new(),
             Network::None => allowed.iter().collect(),
             Network::Named => allowed.iter().filter(|it| !is_within(it)).collect(),
         };
@@ -105,6 +108,10 @@ impl EgressRules {
             .into_iter()
             .map(|it| format!("connections to {it}"))
             .collect();
+        // A secret is no part of any network.
+        let is_new = |it: &&RequestRule| !approved.requests.contains(it);
+        let new = requests.iter().filter(is_new);
+        found.extend(new.map(|it| format!("requests: {it}")));
         if network == Network::Named {
             let most = |bytes: &Option<u64>| bytes.unwrap_or(u64::MAX);
             if most(bytes) > most(&approved.bytes) || connections > &approved.connections {
@@ -408,6 +415,34 @@ mod tests {
             outbound.wider_than(&approved),
             ["connections to other hosts"]
         );
+    }
+
+    #[test]
+    fn requests_that_were_not_approved_are_named() {
+        let with = |texts: &[&str]| {
+            let rule = |it: &&str| toml::from_str::<RequestRule>(it).unwrap();
+            let requests: Vec<_> = texts.iter().map(rule).collect();
+            Policy {
+                egress: Arc::new(EgressRules {
+                    allowed: requests.iter().map(RequestRule::egress).collect(),
+                    requests,
+                    ..EgressRules::default()
+                }),
+                network: Network::Named,
+                ..shipped("develop")
+            }
+        };
+        let plain = "url = \"https://a.example\"";
+        let secret = "url = \"https://a.example\"\nsecret = \"s\"\nheader = \"X: {secret}\"";
+        assert_eq!(with(&[plain]).wider_than(&with(&[plain])), [""; 0]);
+        let named = ["requests: https://a.example/ with the secret `s` as `X`"];
+        assert_eq!(with(&[secret]).wider_than(&with(&[plain])), named);
+        // A network to every host is none that sends a secret.
+        let outbound = Policy {
+            network: Network::Outbound,
+            ..shipped("develop")
+        };
+        assert_eq!(with(&[secret]).wider_than(&outbound), named);
     }
 
     #[test]

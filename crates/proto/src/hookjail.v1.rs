@@ -2338,6 +2338,10 @@ pub struct PendingConsent {
     /// The hosts that the profile lets it reach, as its `egress` spells them; empty = none, or any.
     #[prost(string, repeated, tag = "16")]
     pub egress: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// The requests that the daemon makes by TLS in its place, each with the name of the secret that it sends:
+    /// `POST <https://api.example.org/> with the secret `token`as`Authorization\``.
+    #[prost(string, repeated, tag = "17")]
+    pub requests: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 /// A pending request is over.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

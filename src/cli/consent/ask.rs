@@ -336,6 +336,7 @@ fn described(pending: &pb::PendingConsent) -> String {
         rows.row("profile", format!("{}: {description}", pending.profile));
     }
     rows.each("reaches", &pending.egress);
+    rows.each("sends", &pending.requests);
     let axes = pending.axes.iter();
     rows.each("", axes.map(|axis| axis_words(axis, style)));
     for digest in &pending.digests {

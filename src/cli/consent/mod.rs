@@ -447,6 +447,8 @@ fn tell(context: &Context, profile: &str, bound: &BoundConsent) {
     let command = &entry.command;
     let egress = policy.egress.allowed.iter().map(ToString::to_string);
     let egress: Vec<_> = egress.collect();
+    let requests = policy.egress.requests.iter().map(ToString::to_string);
+    let requests: Vec<_> = requests.collect();
     if context.call.json {
         let digests: Vec<_> = entry
             .digests
@@ -462,6 +464,7 @@ fn tell(context: &Context, profile: &str, bound: &BoundConsent) {
             "git": git,
             "profile": profile,
             "profile_digest": entry.profile_digest,
+            "requests": requests,
             "unbound": unbound,
         }));
         return;
@@ -479,6 +482,7 @@ fn tell(context: &Context, profile: &str, bound: &BoundConsent) {
         rows.row(digest.role.name(), format!("{content}  {}", digest.path));
     }
     rows.each("reaches", &egress);
+    rows.each("sends", &requests);
     rows.each("not bound", unbound);
     for script in displaced {
         rows.line(displaced_script(script, profile));

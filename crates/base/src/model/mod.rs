@@ -13,6 +13,7 @@ pub mod members;
 mod name;
 mod peer;
 mod shown;
+mod url;
 mod users;
 pub mod variable;
 mod words;
@@ -28,6 +29,7 @@ pub use self::{
     name::{ProfileName, check_name, is_plain, is_sha256},
     peer::{Certificate, Peer, Remote},
     shown::{Lines, is_unseen, plain, visible, visible_json},
+    url::Url,
     users::Users,
     words::command_line,
 };

@@ -26,7 +26,7 @@ pub const MAX_NAME: usize = 32;
 pub const MAX_SECRETS: usize = 64;
 
 /// A secret as the configuration names it: never its value.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Registration {
     /// The name in its marker.
     pub name: String,
@@ -45,6 +45,21 @@ pub enum SecretSource {
     File(PathBuf),
     /// A pattern; every match is a secret.
     Pattern(Regex),
+}
+
+impl Eq for SecretSource {}
+
+impl PartialEq for SecretSource {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Credential(it), Self::Credential(other)) | (Self::Env(it), Self::Env(other)) => {
+                it == other
+            }
+            (Self::File(it), Self::File(other)) => it == other,
+            (Self::Pattern(it), Self::Pattern(other)) => it.as_str() == other.as_str(),
+            (Self::Credential(_) | Self::Env(_) | Self::File(_) | Self::Pattern(_), _) => false,
+        }
+    }
 }
 
 /// A secret with its value. Its `Debug` output has only the name.
@@ -153,6 +168,15 @@ pub enum SecretProblem {
 }
 
 impl Registration {
+    /// Returns the file that it is read from, if it is.
+    #[must_use]
+    pub const fn file(&self) -> Option<&PathBuf> {
+        match &self.source {
+            SecretSource::File(path) => Some(path),
+            SecretSource::Credential(_) | SecretSource::Env(_) | SecretSource::Pattern(_) => None,
+        }
+    }
+
     /// Reads the value.
     ///
     /// # Errors

@@ -1,15 +1,13 @@
 //! Hooks that are posted to a URL, and the operator's configuration for them.
 
-mod url;
-
 use std::{collections::BTreeMap, fmt};
 
 use http::HeaderName;
 
 use hookjail_base::model::variable::is_name;
 
-pub use self::url::Url;
 use super::Payload;
+pub use hookjail_base::model::Url;
 
 /// Headers that decide where a request goes or how it is framed; curl sets them.
 const CURLS: [&str; 8] = [

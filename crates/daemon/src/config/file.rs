@@ -613,12 +613,20 @@ impl ProfilesEntry {
     }
 }
 
-/// The hosts that hooks of any profile may reach.
+/// The hosts that hooks of any profile may reach, and the ways there.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct EgressEntry {
     /// Rules of `egress`, inside which each rule of a profile must lie. Default: any host.
     pub allow: Option<Vec<Egress>>,
+    /// A file with authorities that the daemon trusts beside the machine's, as a proxy may need it. Default: none.
+    pub ca: Option<PathBuf>,
+    /// The hosts that are connected to without the proxy, beside this machine and addresses that are not public.
+    pub direct: Vec<Egress>,
+    /// The proxy that connects to hosts: `http://HOST:PORT` or `https://HOST:PORT`. Default: none.
+    pub proxy: Option<String>,
+    /// The `name` of the `[[secret]]` `USER:PASSWORD` that the proxy requires. Default: none.
+    pub proxy_secret: Option<String>,
 }
 
 /// Calls without a daemon.

@@ -2,12 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use hookjail_base::{
-    model::variable::is_name,
-    redact::secret::{Registration, SecretSource},
-};
+use hookjail_base::{model::variable::is_name, redact::secret::Registration};
 
-use super::{ConfigProblem, file::HttpEntry};
+use super::{ConfigProblem, file::HttpEntry, secret};
 use crate::hooks::http::{Egress, Url};
 
 /// Reads the entry.
@@ -26,21 +23,15 @@ pub(super) fn read(entry: HttpEntry, secrets: &[Registration]) -> Result<Egress,
     });
     let allow = allow.collect::<Result<_, _>>()?;
     let mut variables = BTreeMap::new();
-    for (variable, secret) in entry.variables {
+    for (variable, name) in entry.variables {
         if !is_name(&variable) {
             let problem = "is not the name of a variable";
             return Err(wrong("http.variables", &variable, problem));
         }
-        let registration = secrets.iter().find(|known| known.name == secret);
-        let registration = registration.ok_or_else(|| {
-            let problem = "stands for a secret that no `[[secret]]` has as its `name`";
-            wrong("http.variables", &variable, problem)
-        })?;
-        if matches!(registration.source, SecretSource::Pattern(_)) {
-            let problem = "stands for a secret that is a pattern; give one with `file`, `env` or `credential`";
-            return Err(wrong("http.variables", &variable, problem));
-        }
-        variables.insert(variable, registration.clone());
+        let registration = secret::with_value(secrets, &name);
+        let registration =
+            registration.map_err(|problem| wrong("http.variables", &variable, problem))?;
+        variables.insert(variable, registration);
     }
     Ok(Egress { allow, variables })
 }
@@ -53,6 +44,7 @@ fn wrong(key: &'static str, what: &str, problem: &str) -> ConfigProblem {
 mod tests {
     use std::path::PathBuf;
 
+    use hookjail_base::redact::secret::SecretSource;
     use regex::bytes::Regex;
 
     use super::*;

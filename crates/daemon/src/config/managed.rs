@@ -36,16 +36,21 @@ enum Rule {
     Below,
     /// A list of rules of `egress`, each inside one of these.
     Hosts,
+    /// This value alone.
+    Same,
 }
 
 /// The keys that can be managed.
-const RULES: [(&str, Rule); 20] = [
+const RULES: [(&str, Rule); 23] = [
     ("audit.readers", Rule::Within),
     ("backends.order", Rule::Within),
     ("consent.accept_hooks", Rule::Kept(false)),
     ("consent.operators", Rule::Within),
     ("consent.runtime", Rule::Kept(false)),
     ("egress.allow", Rule::Hosts),
+    ("egress.ca", Rule::Same),
+    ("egress.direct", Rule::Hosts),
+    ("egress.proxy", Rule::Same),
     ("hooks.calls_per_minute", Rule::AtMost),
     ("hooks.cpu_per_minute", Rule::AtMost),
     ("hooks.disabled", Rule::Kept(true)),
@@ -117,15 +122,19 @@ impl Managed {
     /// Names a key whose value is wider than here.
     pub(super) fn narrow(&self, mut own: Table) -> Result<Table, ConfigProblem> {
         for (key, rule) in RULES {
-            let Some(limit) = at(&self.table, key) else {
-                continue;
-            };
-            match at(&own, key) {
-                None => put(&mut own, key, limit.clone()),
-                Some(value) if rule.holds(value, limit) => {}
-                Some(value) => return Err(self.wider(key, value, limit)),
+            let limit = at(&self.table, key);
+            match (at(&own, key), limit.or_else(|| self.implied(key))) {
+                (_, None) => continue,
+                (None, Some(_)) => {
+                    if let Some(limit) = limit {
+                        put(&mut own, key, limit.clone());
+                    }
+                }
+                (Some(value), Some(limit)) if rule.holds(value, limit) => {}
+                (Some(value), Some(limit)) => return Err(self.wider(key, value, limit)),
             }
             if key == "backends.order"
+                && let Some(limit) = limit
                 && let Some(Value::Table(profiles)) = at(&own, "backends.profiles")
                 && let Some(wider) = profiles.values().find(|it| !rule.holds(it, limit))
             {
@@ -133,6 +142,13 @@ impl Managed {
             }
         }
         Ok(own)
+    }
+
+    /// Returns the limit of a key that the file leaves to another: with a proxy of the administrator's no host is reached without it.
+    fn implied(&self, key: &str) -> Option<&'static Value> {
+        const NONE: &Value = &Value::Array(Vec::new());
+        let has_proxy = at(&self.table, "egress.proxy").is_some();
+        (has_proxy && key == "egress.direct").then_some(NONE)
     }
 
     fn wider(&self, key: &'static str, value: &Value, limit: &Value) -> ConfigProblem {
@@ -172,6 +188,7 @@ impl Rule {
                     host(item).is_some_and(|item| limits.iter().any(|limit| item.is_within(limit)))
                 })
             }),
+            Self::Same => value == limit,
         }
     }
 }
@@ -276,6 +293,19 @@ mod tests {
                 "[\"b.a.example:443\"]",
                 "[\"a.example:443\"]",
             ),
+            ("egress.ca", "\"/a\"", "\"/a\"", "\"/b\""),
+            (
+                "egress.direct",
+                "[\"*.a.example:443\"]",
+                "[]",
+                "[\"a.example:443\"]",
+            ),
+            (
+                "egress.proxy",
+                "\"http://a:1\"",
+                "\"http://a:1\"",
+                "\"http://b:1\"",
+            ),
             ("hooks.calls_per_minute", "600", "599", "601"),
             ("hooks.cpu_per_minute", "\"30s\"", "\"29s\"", "\"1m\""),
             ("hooks.disabled", "true", "true", "false"),
@@ -327,6 +357,21 @@ mod tests {
         for part in ["`hooks.max_concurrent`", "100", "64", "`/m`"] {
             assert!(error.contains(part), "{error}");
         }
+    }
+
+    #[test]
+    fn an_administrators_proxy_is_not_passed_by() {
+        let proxy = "[egress]\nproxy = \"http://a:1\"\n";
+        let own = |direct: &str| read_table(&format!("[egress]\ndirect = {direct}\n")).unwrap();
+        assert!(managed(proxy).narrow(own("[]")).is_ok());
+        let error = managed(proxy).narrow(own("[\"a.example:443\"]"));
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains("`egress.direct`"), "{error}");
+        let with_hosts = managed(&format!("{proxy}direct = [\"*.corp.example:443\"]\n"));
+        let error = with_hosts.narrow(own("[\"a.corp.example:22\"]"));
+        assert!(error.is_err(), "another port");
+        let with_hosts = managed(&format!("{proxy}direct = [\"*.corp.example:443\"]\n"));
+        assert!(with_hosts.narrow(own("[\"a.corp.example:443\"]")).is_ok());
     }
 
     #[test]

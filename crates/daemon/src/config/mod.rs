@@ -6,6 +6,7 @@ use std::{
     io::{self, Read},
     ops::{Deref, DerefMut},
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
@@ -23,7 +24,7 @@ use hookjail_base::{
     },
 };
 use hookjail_contract::hook_file::Switches;
-use hookjail_policy::{References, WorkspaceRoots};
+use hookjail_policy::{References, WorkspaceRoots, ways::Ways};
 use hookjail_sandbox::Runtime;
 
 pub use self::{
@@ -50,6 +51,7 @@ use crate::hooks::{
 mod audit;
 mod backends;
 mod container;
+mod egress;
 mod env;
 mod file;
 mod hook;
@@ -120,6 +122,8 @@ pub struct Config {
     pub(crate) secrets: Vec<Registration>,
     /// The sections of the file, with paths and sockets in the place of those that it does not have.
     sections: ConfigFile,
+    /// The ways to the hosts of profiles.
+    pub ways: Arc<Ways>,
     /// Below which directories a workspace may lie.
     pub workspace_roots: WorkspaceRoots,
 }
@@ -362,6 +366,7 @@ impl Config {
             readers: users::read("audit.readers", &file.audit.readers)?,
             references: environment.references(),
             registered,
+            ways: Arc::new(self::egress::read(&file.egress, &secrets)?),
             secrets,
             workspace_roots: places::workspace_roots(&file.hooks, environment),
             sections: file,

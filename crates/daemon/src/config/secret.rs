@@ -12,6 +12,38 @@ use super::{ConfigProblem, file::SecretEntry};
 /// The largest compiled pattern.
 const PATTERN_BYTES: usize = 1 << 20;
 
+/// Returns the secret of a name, which has one value.
+///
+/// # Errors
+///
+/// Returns a predicate of the key that names it.
+pub(super) fn with_value(
+    secrets: &[Registration],
+    name: &str,
+) -> Result<Registration, &'static str> {
+    let registration = secrets.iter().find(|known| known.name == name);
+    let registration =
+        registration.ok_or("stands for a secret that no `[[secret]]` has as its `name`")?;
+    match has_value(registration) {
+        true => Ok(registration.clone()),
+        false => Err(
+            "stands for a secret that is a pattern; give one with `file`, `env` or `credential`",
+        ),
+    }
+}
+
+/// Returns the secrets that have one value each.
+pub(super) fn with_values(secrets: &[Registration]) -> Vec<Registration> {
+    secrets.iter().filter(|it| has_value(it)).cloned().collect()
+}
+
+const fn has_value(registration: &Registration) -> bool {
+    match registration.source {
+        SecretSource::Credential(_) | SecretSource::Env(_) | SecretSource::File(_) => true,
+        SecretSource::Pattern(_) => false,
+    }
+}
+
 /// Reads the entries.
 ///
 /// # Errors

@@ -11,7 +11,7 @@ use std::{
 use hookjail_base::{
     model::{ProfileName, command_line},
     redact::{Redactor, secret::Registration},
-    util::user_paths::UserPaths,
+    util::{pem, user_paths::UserPaths},
 };
 use hookjail_contract::{self as contract, Mode};
 use hookjail_journal::{Redaction, append::Journal};
@@ -326,6 +326,10 @@ impl Assembly {
         if let Some(bound) = &config.egress.allow {
             registry.keep_within(bound);
         }
+        if let Some(ca) = &config.ways.ca {
+            pem::certificates(ca).map_err(AssemblyError::new("use `egress.ca`"))?;
+        }
+        registry.reach_by(&config.ways);
         let of_backends = config.backends.profiles.keys();
         let of_users = config.hooks.run_as_profiles.keys();
         let of_hooks = config.commands.iter().flat_map(|hook| &hook.profiles);

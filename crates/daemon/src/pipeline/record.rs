@@ -636,6 +636,7 @@ fn egress(connection: &Connection) -> record::EgressLine {
         ms: connection.millis,
         port: connection.destination.port,
         received_bytes: connection.received,
+        secrets: connection.secrets.clone(),
         sent_bytes: connection.sent,
     }
 }

@@ -113,6 +113,9 @@ impl Operators {
                 .collect(),
             profile: policy.name.to_string(),
             profile_description: policy.description.clone(),
+            requests: (policy.egress.requests.iter())
+                .map(ToString::to_string)
+                .collect(),
             ..pending
         }
     }

@@ -304,6 +304,7 @@ fn hosts_can_be_narrowed_to_those_inside_the_profiles() {
             allowed: rules(&["*.example.org:443", "10.0.0.0/8:22 any"]),
             bytes: Some(7),
             connections: 3,
+            ..EgressRules::default()
         }),
         network: Network::Named,
         ..profile("network")
@@ -334,6 +335,7 @@ fn hosts_can_be_narrowed_to_those_inside_the_profiles() {
             allowed: rules(&["10.1.1.1:22 any", "a.example.org:443", "b.example.org:443"]),
             bytes: Some(7),
             connections: 3,
+            ..EgressRules::default()
         }
     );
     for wider in [

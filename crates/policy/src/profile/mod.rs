@@ -29,7 +29,10 @@ use hookjail_base::{
     },
 };
 
-use crate::egress::Egress;
+use crate::{
+    egress::Egress,
+    requests::{self, RequestRule},
+};
 
 use self::{
     grants::{FilesSection, absolute},
@@ -74,6 +77,10 @@ pub struct ProfileFile {
     // Left out where there is none, so that profiles without it keep their digests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     state: Option<StateScope>,
+    /// The requests of HTTP that the daemon makes by TLS in a hook's place, with secrets that the hook does not have.
+    // Left out where it is empty, so that the digests of profiles without it stay the same.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    requests: Vec<RequestRule>,
     /// The file system and the processes that a hook sees.
     // Left out where it is the machine's, so that profiles without it keep their digests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -174,6 +181,7 @@ impl ProfileFile {
                 redact: self.output.redact.or(parent.output.redact),
             },
             part: false,
+            requests: [parent.requests, self.requests].concat(),
             spawn: self.spawn.or(parent.spawn),
             state: self.state.or(parent.state),
             time: self.time.over(parent.time),
@@ -185,7 +193,7 @@ impl ProfileFile {
 
     /// Resolves the policy, and checks that every key is present and every rule kept.
     pub(super) fn resolve(
-        self,
+        mut self,
         name: ProfileName,
         references: &References,
     ) -> Result<Policy, ProfileCause> {
@@ -207,7 +215,10 @@ impl ProfileFile {
         let demands = self.axes.resolve()?;
         let metadata = self.metadata.ok_or(ProfileCause::Missing("metadata"))?;
         let network = self.network.ok_or(ProfileCause::Missing("network"))?;
-        let egress = egress_rules(self.egress, network, &self.limits)?;
+        let egress = egress_rules(self.egress, self.requests, network, &self.limits)?;
+        let stand_ins = egress.requests.iter().filter_map(RequestRule::stand_in);
+        let stand_ins = stand_ins.map(|(name, url)| (name.to_owned(), url));
+        self.environment.set.extend(stand_ins);
         let mut policy = Policy {
             demands,
             description,
@@ -315,6 +326,7 @@ impl From<&Policy> for ProfileFile {
                 redact: policy.redact_output.then_some(true),
             },
             part: false,
+            requests: policy.egress.requests.clone(),
             spawn: Some(policy.spawn),
             state: policy.state,
             time: TimeSection {
@@ -810,9 +822,16 @@ impl LimitsSection {
 /// Returns the hosts of `egress` and the limits of connections. Without `network = "named"` there are none.
 fn egress_rules(
     mut allowed: Vec<Egress>,
+    mut requests: Vec<RequestRule>,
     network: Network,
     limits: &LimitsSection,
 ) -> Result<EgressRules, ProfileCause> {
+    for rule in &requests {
+        if let Some((key, problem)) = rule.problem() {
+            return Err(broken(format!("requests.{key}"), problem));
+        }
+    }
+    allowed.extend(requests.iter().map(RequestRule::egress));
     if network != Network::Named {
         return match allowed.is_empty() {
             true => Ok(EgressRules::default()),
@@ -831,6 +850,22 @@ fn egress_rules(
     }
     allowed.sort();
     allowed.dedup();
+    for rule in &requests {
+        if let Some(other) = requests::beside(&allowed, rule) {
+            let rule = format!(
+                "has `{other}`, by which a hook would reach the host of `{rule}` without these limits; take one of them out"
+            );
+            return Err(broken("egress", rule));
+        }
+    }
+    let mut known: Vec<RequestRule> = Vec::new();
+    requests.retain(|rule| {
+        let is_new = !known.contains(rule);
+        if is_new {
+            known.push(rule.clone());
+        }
+        is_new
+    });
     if allowed.len() > MOST_EGRESS {
         let rule = format!("has {} rules; name at most {MOST_EGRESS}", allowed.len());
         return Err(broken("egress", rule));
@@ -846,6 +881,8 @@ fn egress_rules(
         allowed,
         bytes: limits.egress_bytes.and_then(OptionalSize::bytes),
         connections,
+        requests,
+        ways: Arc::default(),
     })
 }
 

@@ -19,6 +19,8 @@ use super::{
     egress::Egress,
     forbidden::Forbidden,
     profile::{ProfileCause, ProfileFile, references::References},
+    requests::RequestRule,
+    ways::Ways,
 };
 
 /// The profiles, resolved.
@@ -174,6 +176,37 @@ impl Registry {
             excluded.extend(why.map(|why| (name.to_string(), why)));
             is_kept
         });
+    }
+
+    /// Sets the ways to the hosts of all profiles. Leaves out profiles with a secret that is unknown; [`Registry::absence`] names it.
+    pub fn reach_by(&mut self, ways: &Arc<Ways>) {
+        let excluded = &mut self.excluded;
+        self.profiles.retain(|name, policy| {
+            let mut secrets = policy.egress.requests.iter().filter_map(RequestRule::secret);
+            let unknown = secrets.find(|(secret, _)| ways.secret(secret).is_none());
+            let why = unknown.map(|(secret, _)| {
+                let why = format!(
+                    "`requests` names the secret `{secret}`, which no `[[secret]]` of the configuration has with one value; add one"
+                );
+                (name.to_string(), why.into())
+            });
+            let is_kept = why.is_none();
+            excluded.extend(why);
+            is_kept
+        });
+        let named = self.profiles.values_mut();
+        for policy in named.filter(|it| it.network == Network::Named) {
+            let policy = Arc::make_mut(policy);
+            Arc::make_mut(&mut policy.egress).ways = Arc::clone(ways);
+        }
+    }
+
+    /// Returns the names of the secrets that the daemon sends for profiles.
+    #[must_use]
+    pub fn secrets(&self) -> BTreeSet<&str> {
+        let requests = self.profiles.values().flat_map(|it| &it.egress.requests);
+        let secrets = requests.filter_map(RequestRule::secret);
+        secrets.map(|(name, _)| name).collect()
     }
 
     /// Returns whether there is a profile of this name, even one that cannot be used.

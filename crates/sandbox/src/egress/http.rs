@@ -14,12 +14,16 @@ use hyper::{
     service::service_fn,
 };
 use hyper_util::rt::TokioIo;
-use tokio::{net::TcpStream, sync::Mutex, task::JoinSet};
+use tokio::{sync::Mutex, task::JoinSet};
 
-use super::relay::Counted;
+use super::{
+    Granted,
+    outward::{Form, Outward},
+    relay::{Counted, denied, failed},
+};
 use crate::run::connection::ConnectionEnd;
 
-use hookjail_policy::egress::{Destination, Host, HostName};
+use hookjail_policy::egress::{Destination, Host, HostName, Speaks};
 
 type Body = Either<Incoming, Full<Bytes>>;
 
@@ -28,31 +32,33 @@ type Body = Either<Incoming, Full<Bytes>>;
 struct Way {
     /// Drives the connection, which ends when this is dropped.
     driver: JoinSet<()>,
+    form: Form,
     sender: Option<SendRequest<Incoming>>,
 }
 
-/// Relays a connection's requests to the host that `reach` connects to.
+/// Relays a connection's requests to the host, or to the proxy that leads there.
 ///
 /// # Errors
 ///
 /// Returns why the first one failed that was refused or not answered.
-pub(super) async fn relay<F>(
+pub(super) async fn relay(
     stream: &mut Counted<'_>,
-    destination: &Destination,
-    reach: impl Fn() -> F,
-) -> Result<(), ConnectionEnd>
-where
-    F: Future<Output = Result<TcpStream, ConnectionEnd>>,
-{
+    granted: &Granted,
+    outward: &Outward<'_>,
+) -> Result<(), ConnectionEnd> {
+    let destination = &granted.destination;
     let (way, end) = (Mutex::new(Way::default()), OnceLock::new());
-    let service = service_fn(|request| {
-        let (way, end, reach) = (&way, &end, &reach);
+    let service = service_fn(|mut request| {
+        let (way, end) = (&way, &end);
         async move {
-            let sent = match is_for(&request, destination) {
-                Ok(()) => send(&mut *way.lock().await, request, reach).await,
-                Err(why) => Err(ConnectionEnd::Denied(why.to_owned())),
+            let sent = async {
+                is_for(&request, destination).map_err(denied)?;
+                if granted.rule.speaks == Speaks::Https {
+                    outward.put_secret(&mut request, granted).await?;
+                }
+                send(&mut *way.lock().await, request, granted, outward).await
             };
-            Ok::<_, Infallible>(match sent {
+            Ok::<_, Infallible>(match sent.await {
                 Ok(response) => response.map(Either::Left),
                 Err(why) => {
                     let answer = refusal(destination, &why);
@@ -66,29 +72,31 @@ where
     let served = served.await;
     match (end.into_inner(), served) {
         (Some(end), _) => Err(end),
-        (None, Err(error)) if error.is_parse() => {
-            let why =
-                "got no HTTP/1.1; write ` any` behind the port where it speaks something else";
-            Err(ConnectionEnd::Denied(why.to_owned()))
-        }
+        (None, Err(error)) if error.is_parse() => Err(denied(match granted.rule.speaks {
+            Speaks::Https => {
+                "got no HTTP/1.1; use `http://` and the name, the daemon speaks TLS with the host"
+            }
+            Speaks::Any | Speaks::Http | Speaks::Tls => {
+                "got no HTTP/1.1; write ` any` behind the port where it speaks something else"
+            }
+        })),
         // Either end may break a connection.
         (None, Ok(()) | Err(_)) => Ok(()),
     }
 }
 
-async fn send<F>(
+async fn send(
     way: &mut Way,
-    request: Request<Incoming>,
-    reach: impl Fn() -> F,
-) -> Result<Response<Incoming>, ConnectionEnd>
-where
-    F: Future<Output = Result<TcpStream, ConnectionEnd>>,
-{
-    let failed = |error: hyper::Error| ConnectionEnd::Failed(error.to_string());
+    mut request: Request<Incoming>,
+    granted: &Granted,
+    outward: &Outward<'_>,
+) -> Result<Response<Incoming>, ConnectionEnd> {
+    let destination = &granted.destination;
     let is_open = way.sender.as_ref().is_some_and(|it| !it.is_closed());
     if !is_open {
-        let host = TokioIo::new(reach().await?);
-        let (sender, connection) = handshake(host).await.map_err(failed)?;
+        let (wire, form) = outward.for_requests(granted).await?;
+        way.form = form;
+        let (sender, connection) = handshake(TokioIo::new(wire)).await.map_err(failed)?;
         way.driver.spawn(async {
             // Its requests have the error.
             let _ended = connection.await;
@@ -96,10 +104,15 @@ where
         way.sender = Some(sender);
     }
     let Some(sender) = &mut way.sender else {
-        return Err(ConnectionEnd::Failed("has no connection".to_owned()));
+        return Err(failed("has no connection"));
     };
     sender.ready().await.map_err(failed)?;
-    sender.send_request(request).await.map_err(failed)
+    way.form.put_on(&mut request, destination);
+    let response = sender.send_request(request).await.map_err(failed)?;
+    match way.form {
+        Form::Direct => Ok(response),
+        Form::Proxied(_) => outward.taken_by_proxy(destination, response),
+    }
 }
 
 /// Checks that a request is for the host of its connection, and for nothing but an answer.

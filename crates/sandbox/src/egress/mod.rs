@@ -9,11 +9,12 @@ mod connect;
 mod hello;
 mod http;
 mod names;
+mod outward;
 mod relay;
 pub(crate) mod tables;
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     io,
     net::{IpAddr, Ipv4Addr, SocketAddr},
     sync::{
@@ -31,6 +32,7 @@ use hookjail_policy::{
 };
 use hookjail_sys::{Listener, Notification};
 
+use self::outward::Trust;
 use crate::run::connection::{Connection, ConnectionEnd, Connections};
 
 /// The network of the addresses that are made up: benchmarks' (RFC 2544), which no host of the internet has.
@@ -73,6 +75,7 @@ pub(crate) struct RunEgress {
     record: Mutex<Record>,
     rules: Arc<EgressRules>,
     sent: AtomicU64,
+    trust: Arc<Trust>,
 }
 
 /// The names of a run, by their addresses.
@@ -84,7 +87,7 @@ struct Names {
 }
 
 impl RunEgress {
-    fn new(rules: Arc<EgressRules>) -> Self {
+    fn new(rules: Arc<EgressRules>, trust: Arc<Trust>) -> Self {
         let names = tables::exact_names(&rules);
         let numbered = names.iter().cloned().zip(0..);
         Self {
@@ -98,6 +101,7 @@ impl RunEgress {
             record: Mutex::default(),
             rules,
             sent: AtomicU64::new(0),
+            trust,
         }
     }
 
@@ -238,6 +242,8 @@ struct Live {
 struct Progress {
     address: Option<IpAddr>,
     end: Option<(ConnectionEnd, Duration)>,
+    /// The names of secrets that the daemon sent.
+    secrets: BTreeSet<String>,
 }
 
 impl Live {
@@ -247,6 +253,10 @@ impl Live {
 
     fn reaches(&self, address: IpAddr) {
         lock(&self.progress).address = Some(address);
+    }
+
+    fn sends(&self, secret: &str) {
+        lock(&self.progress).secrets.insert(secret.to_owned());
     }
 
     fn seen(&self) -> Connection {
@@ -260,6 +270,7 @@ impl Live {
             end,
             millis: u64::try_from(lasted.as_millis()).unwrap_or(u64::MAX),
             received: self.received.load(Ordering::Relaxed),
+            secrets: progress.secrets.iter().cloned().collect(),
             sent: self.sent.load(Ordering::Relaxed),
         }
     }
@@ -309,6 +320,7 @@ struct Run {
 pub(crate) struct Relays {
     relay: OnceLock<Relay>,
     runs: Mutex<Vec<Run>>,
+    trust: Arc<Trust>,
 }
 
 /// Sockets that accept the connections of hooks, and those that are to come.
@@ -356,7 +368,7 @@ impl Relays {
             // Another run may have been faster: its relay serves both.
             self.relay.get_or_init(|| started);
         }
-        let egress = Arc::new(RunEgress::new(Arc::clone(rules)));
+        let egress = Arc::new(RunEgress::new(Arc::clone(rules), Arc::clone(&self.trust)));
         lock(&self.runs).push(Run {
             egress: Arc::clone(&egress),
             entry,

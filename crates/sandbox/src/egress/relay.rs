@@ -16,16 +16,17 @@ use std::{
 use nix::sys::socket::{Backlog, listen};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf, copy_bidirectional},
-    net::{TcpListener, TcpStream, lookup_host},
+    net::{TcpListener, TcpStream},
     time::{sleep, timeout},
 };
 
-use hookjail_policy::egress::{Destination, Host, Speaks, may_resolve_to};
+use hookjail_policy::egress::{Host, Speaks};
 
 use super::{
     Expected, Granted, Live, PATIENCE, Relay, RunEgress, Target,
     hello::{self, Hello},
     http, lock, names,
+    outward::{Outward, Wire},
 };
 use crate::run::connection::ConnectionEnd;
 
@@ -163,18 +164,21 @@ struct Flow<'a> {
 impl Flow<'_> {
     async fn serve(&self, granted: &Granted, mut stream: TcpStream) {
         let relayed = async {
-            let destination = &granted.destination;
-            if granted.rule.speaks == Speaks::Http {
+            let outward = Outward {
+                live: &self.live,
+                rules: &self.run.rules,
+                trust: &self.run.trust,
+            };
+            if matches!(granted.rule.speaks, Speaks::Http | Speaks::Https) {
                 let mut counted = self.counted(&mut stream);
-                let relayed =
-                    http::relay(&mut counted, destination, || self.reach(destination)).await;
+                let relayed = http::relay(&mut counted, granted, &outward).await;
                 return match counted.is_over {
                     true => Err(self.beyond_bytes()),
                     false => relayed,
                 };
             }
             let first = self.first_bytes(granted, &mut stream).await?;
-            let host = self.reach(destination).await?;
+            let host = outward.tunnel(&granted.destination).await?;
             self.copy(&first, &mut stream, host).await
         };
         match relayed.await {
@@ -193,7 +197,7 @@ impl Flow<'_> {
         stream: &mut TcpStream,
     ) -> Result<Vec<u8>, ConnectionEnd> {
         match granted.rule.speaks {
-            Speaks::Any | Speaks::Http => return Ok(Vec::new()),
+            Speaks::Any | Speaks::Http | Speaks::Https => return Ok(Vec::new()),
             Speaks::Tls => {}
         }
         let mut first = Vec::new();
@@ -223,47 +227,12 @@ impl Flow<'_> {
         }
     }
 
-    /// Connects to the host: by the first of its addresses that is allowed and answers.
-    async fn reach(&self, destination: &Destination) -> Result<TcpStream, ConnectionEnd> {
-        let port = destination.port;
-        let rules = &self.run.rules.allowed;
-        let addresses = match &destination.host {
-            Host::Address(address) => vec![SocketAddr::new(*address, port)],
-            Host::Name(name) => {
-                let found = match timeout(PATIENCE, lookup_host((name.as_str(), port))).await {
-                    Ok(found) => {
-                        found.map_err(|error| failed(format!("has no address: {error}")))?
-                    }
-                    Err(_) => return Err(failed("has no address: no answer in time")),
-                };
-                let found: Vec<_> = found.collect();
-                let may = |it: &&SocketAddr| may_resolve_to(rules, it.ip(), port);
-                let allowed: Vec<_> = found.iter().filter(may).copied().collect();
-                if let (true, Some(first)) = (allowed.is_empty(), found.first()) {
-                    self.live.reaches(first.ip());
-                    return Err(ConnectionEnd::NotPublic(first.ip()));
-                }
-                allowed
-            }
-        };
-        let mut last = "has no address".to_owned();
-        for address in addresses {
-            self.live.reaches(address.ip());
-            match timeout(PATIENCE, TcpStream::connect(address)).await {
-                Ok(Ok(stream)) => return Ok(stream),
-                Ok(Err(error)) => last = format!("cannot be reached: {error}"),
-                Err(_) => last = "cannot be reached: no answer in time".to_owned(),
-            }
-        }
-        Err(failed(last))
-    }
-
     /// Copies both ways until both have ended.
     async fn copy(
         &self,
         first: &[u8],
         stream: &mut TcpStream,
-        mut host: TcpStream,
+        mut host: Wire,
     ) -> Result<(), ConnectionEnd> {
         let length = first.len() as u64;
         if !self.run.sends(length) {
@@ -297,11 +266,11 @@ impl Flow<'_> {
     }
 }
 
-fn denied(why: impl ToString) -> ConnectionEnd {
+pub(super) fn denied(why: impl ToString) -> ConnectionEnd {
     ConnectionEnd::Denied(why.to_string())
 }
 
-fn failed(why: impl ToString) -> ConnectionEnd {
+pub(super) fn failed(why: impl ToString) -> ConnectionEnd {
     ConnectionEnd::Failed(why.to_string())
 }
 

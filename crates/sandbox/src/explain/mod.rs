@@ -8,8 +8,8 @@ mod names;
 use std::fmt;
 
 use hookjail_policy::{
-    Network,
-    egress::{Destination, Egress, Host, Speaks, rule_of_address, rule_of_name},
+    EgressRules, Network,
+    egress::{Destination, Host, Speaks, rule_of_address, rule_of_name},
     explain::{FileKind, GrantDecision, How, Operation, Reach, Remedy, Target},
     forbidden::Forbidden,
     rights::FileRights,
@@ -171,7 +171,7 @@ pub enum Transport {
 /// Explains a connection attempt to another host.
 pub fn host(
     spec: &FilterSpec,
-    egress: &[Egress],
+    egress: &EgressRules,
     transport: Transport,
     destination: &Destination,
 ) -> Explanation {
@@ -182,7 +182,11 @@ pub fn host(
 }
 
 /// Explains a connection attempt where hosts are named, by the rules that the relay has.
-fn named_host(egress: &[Egress], transport: Transport, destination: &Destination) -> Explanation {
+fn named_host(
+    egress: &EgressRules,
+    transport: Transport,
+    destination: &Destination,
+) -> Explanation {
     if transport == Transport::Udp {
         let verdict = Verdict::Refused(libc::EPERM);
         let rule = "the profile has `network = \"named\"`: no socket but those of TCP";
@@ -191,8 +195,8 @@ fn named_host(egress: &[Egress], transport: Transport, destination: &Destination
     }
     let port = destination.port;
     let found = match &destination.host {
-        Host::Name(name) => rule_of_name(egress, name, port),
-        Host::Address(address) => rule_of_address(egress, *address, port),
+        Host::Name(name) => rule_of_name(&egress.allowed, name, port),
+        Host::Address(address) => rule_of_address(&egress.allowed, *address, port),
     };
     let Some(found) = found else {
         let verdict = Verdict::Refused(libc::EACCES);
@@ -205,13 +209,26 @@ fn named_host(egress: &[Egress], transport: Transport, destination: &Destination
     let answer = match found.speaks {
         Speaks::Any => answer,
         Speaks::Http => answer.noting("HTTP/1.1 alone, and each request for this host"),
+        Speaks::Https => {
+            let of_host = egress.requests.iter().filter(|it| it.egress() == *found);
+            of_host.fold(
+                answer.noting(
+                    "HTTP/1.1 alone, as `http://` and the name; the daemon speaks TLS with the host",
+                ),
+                |answer, request| answer.noting(format!("requests: {request}")),
+            )
+        }
         Speaks::Tls => answer.noting("TLS alone, and with the server name of this host"),
     };
-    match destination.host {
-        Host::Name(_) => {
+    match (egress.ways.proxy_to(destination), &destination.host) {
+        (Some(proxy), _) => {
+            let address = &proxy.address;
+            answer.noting(format!("by the proxy {address}, which looks the name up"))
+        }
+        (None, Host::Name(_)) => {
             answer.noting("the name has to lead to a public address, or to one in `egress`")
         }
-        Host::Address(_) => answer,
+        (None, Host::Address(_)) => answer,
     }
 }
 

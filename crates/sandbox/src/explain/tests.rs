@@ -1,4 +1,11 @@
-use hookjail_policy::{HookView, Metadata, Network, Spawn};
+use std::sync::Arc;
+
+use hookjail_policy::{
+    HookView, Metadata, Network, Spawn,
+    egress::Egress,
+    requests::RequestRule,
+    ways::{Proxy, Ways},
+};
 
 use super::*;
 use crate::seccomp::rules::Rule;
@@ -199,22 +206,65 @@ fn hosts_are_for_profiles_with_a_network() {
     let there = "a.example.org:443".parse().unwrap();
     for transport in [Transport::Tcp, Transport::Udp] {
         assert_eq!(
-            host(&STRICT, &[], transport, &there).verdict,
+            host(&STRICT, &EgressRules::default(), transport, &there).verdict,
             Verdict::Refused(libc::EPERM)
         );
         assert_eq!(
-            host(&OPEN, &[], transport, &there).verdict,
+            host(&OPEN, &EgressRules::default(), transport, &there).verdict,
             Verdict::Allowed
         );
     }
 }
 
 #[test]
+fn the_requests_of_a_host_and_the_proxy_that_leads_there_are_explained() {
+    let request: RequestRule = serde_json::from_value(serde_json::json!({
+        "url": "https://a.org/x/", "secret": "token", "header": "X: {secret}",
+    }))
+    .unwrap();
+    let rules = EgressRules {
+        allowed: vec![request.egress()],
+        requests: vec![request],
+        ..EgressRules::default()
+    };
+    let proxied = EgressRules {
+        ways: Arc::new(Ways {
+            proxy: Some(Proxy {
+                address: "http://proxy:3128".parse().unwrap(),
+                direct: Vec::new(),
+                password: None,
+            }),
+            ..Ways::default()
+        }),
+        ..rules.clone()
+    };
+    let spec = FilterSpec {
+        network: Network::Named,
+        ..STRICT
+    };
+    let notes = |rules: &EgressRules, to: &str| {
+        let answer = host(&spec, rules, Transport::Tcp, &to.parse().unwrap());
+        assert_eq!(answer.verdict, Verdict::Allowed, "{to}");
+        answer.notes.join("; ")
+    };
+    for to in ["a.org:80", "a.org:443"] {
+        let notes = notes(&rules, to);
+        let part = "requests: https://a.org/x/ with the secret `token` as `X`";
+        assert!(notes.contains(part), "{notes}");
+        assert!(notes.contains("a public address"), "{notes}");
+    }
+    let notes = notes(&proxied, "a.org:443");
+    assert!(notes.contains("by the proxy http://proxy:3128"), "{notes}");
+    assert!(!notes.contains("a public address"), "{notes}");
+}
+
+#[test]
 fn a_named_host_is_explained_by_its_rule() {
-    let egress: Vec<Egress> = ["a.org:443", "10.0.0.0/8:22 any"]
-        .iter()
-        .map(|it| it.parse().unwrap())
-        .collect();
+    let parsed = |it: &str| it.parse::<Egress>().unwrap();
+    let egress = EgressRules {
+        allowed: ["a.org:443", "10.0.0.0/8:22 any"].map(parsed).to_vec(),
+        ..EgressRules::default()
+    };
     let spec = FilterSpec {
         network: Network::Named,
         ..STRICT

@@ -17,6 +17,8 @@ pub struct Connection {
     pub millis: u64,
     /// Bytes that were received.
     pub received: u64,
+    /// The names of the secrets that the daemon sent with requests.
+    pub secrets: Vec<String>,
     /// Bytes that were sent.
     pub sent: u64,
 }

@@ -27,7 +27,7 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from hookjail.v1 import types_pb2 as hookjail_dot_v1_dot_types__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!hookjail/v1/consent_service.proto\x12\x0bhookjail.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17hookjail/v1/types.proto\"4\n\x06\x44igest\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\x0e\n\x06sha256\x18\x02 \x01(\t\x12\x0c\n\x04role\x18\x03 \x01(\t\"8\n\x0cWatchRequest\x12\x14\n\x0cpending_only\x18\x01 \x01(\x08\x12\x12\n\nrequest_id\x18\x02 \x01(\t\"\xff\x02\n\x0ePendingConsent\x12\x12\n\nconsent_id\x18\x01 \x01(\t\x12\x11\n\thook_name\x18\x02 \x01(\t\x12\x0f\n\x07\x63ommand\x18\x03 \x01(\t\x12$\n\x07\x64igests\x18\x04 \x03(\x0b\x32\x13.hookjail.v1.Digest\x12\x0f\n\x07profile\x18\x05 \x01(\t\x12%\n\x04\x61xes\x18\x06 \x03(\x0b\x32\x17.hookjail.v1.AxisReport\x12\x0c\n\x04\x64iff\x18\x07 \x01(\t\x12.\n\nexpires_at\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0c\n\x04peer\x18\t \x01(\t\x12\x12\n\nrequest_id\x18\n \x01(\t\x12\x1b\n\x13profile_description\x18\x0b \x01(\t\x12\x11\n\tworkspace\x18\x0c \x01(\t\x12\x0b\n\x03why\x18\r \x01(\t\x12\x11\n\ttool_name\x18\x0e \x01(\t\x12\x17\n\x0ftool_input_json\x18\x0f \x01(\t\x12\x0e\n\x06\x65gress\x18\x10 \x03(\t\"e\n\x0eSettledConsent\x12\x12\n\nconsent_id\x18\x01 \x01(\t\x12.\n\x08\x64\x65\x63ision\x18\x02 \x01(\x0e\x32\x1c.hookjail.v1.ConsentDecision\x12\x0f\n\x07\x65xpired\x18\x03 \x01(\x08\"w\n\rWatchResponse\x12.\n\x07pending\x18\x01 \x01(\x0b\x32\x1b.hookjail.v1.PendingConsentH\x00\x12.\n\x07settled\x18\x02 \x01(\x0b\x32\x1b.hookjail.v1.SettledConsentH\x00\x42\x06\n\x04news\"S\n\rDecideRequest\x12\x12\n\nconsent_id\x18\x01 \x01(\t\x12.\n\x08\x64\x65\x63ision\x18\x02 \x01(\x0e\x32\x1c.hookjail.v1.ConsentDecision\"!\n\x0e\x44\x65\x63ideResponse\x12\x0f\n\x07\x63ounted\x18\x01 \x01(\x08\"\xe6\x01\n\x0b\x41llowedHook\x12\x0f\n\x07\x63ommand\x18\x01 \x01(\t\x12/\n\x0b\x61pproved_at\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12$\n\x07\x64igests\x18\x03 \x03(\x0b\x32\x13.hookjail.v1.Digest\x12\x0f\n\x07profile\x18\x04 \x01(\t\x12\x19\n\x11working_dir_scope\x18\x05 \x01(\t\x12\x13\n\x0b\x61pproved_by\x18\x06 \x01(\t\x12.\n\nexpires_at\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\x14\n\x12ListAllowedRequest\"@\n\x13ListAllowedResponse\x12)\n\x07\x61llowed\x18\x01 \x03(\x0b\x32\x18.hookjail.v1.AllowedHook\"\x9c\x01\n\x0c\x41llowRequest\x12\x0c\n\x04\x61rgv\x18\x01 \x03(\t\x12$\n\x07\x64igests\x18\x02 \x03(\x0b\x32\x13.hookjail.v1.Digest\x12\x0f\n\x07profile\x18\x03 \x01(\t\x12\x19\n\x11working_dir_scope\x18\x04 \x01(\t\x12,\n\tvalid_for\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\":\n\rAllowResponse\x12)\n\x07\x61llowed\x18\x01 \x01(\x0b\x32\x18.hookjail.v1.AllowedHook\" \n\rRevokeRequest\x12\x0f\n\x07\x63ommand\x18\x01 \x01(\t\"!\n\x0eRevokeResponse\x12\x0f\n\x07revoked\x18\x01 \x01(\r*\x84\x01\n\x0f\x43onsentDecision\x12 \n\x1c\x43ONSENT_DECISION_UNSPECIFIED\x10\x00\x12\x1b\n\x17\x43ONSENT_DECISION_ALWAYS\x10\x01\x12\x19\n\x15\x43ONSENT_DECISION_ONCE\x10\x02\x12\x17\n\x13\x43ONSENT_DECISION_NO\x10\x03\x32\xea\x02\n\x0e\x43onsentService\x12@\n\x05Watch\x12\x19.hookjail.v1.WatchRequest\x1a\x1a.hookjail.v1.WatchResponse0\x01\x12\x41\n\x06\x44\x65\x63ide\x12\x1a.hookjail.v1.DecideRequest\x1a\x1b.hookjail.v1.DecideResponse\x12P\n\x0bListAllowed\x12\x1f.hookjail.v1.ListAllowedRequest\x1a .hookjail.v1.ListAllowedResponse\x12>\n\x05\x41llow\x12\x19.hookjail.v1.AllowRequest\x1a\x1a.hookjail.v1.AllowResponse\x12\x41\n\x06Revoke\x12\x1a.hookjail.v1.RevokeRequest\x1a\x1b.hookjail.v1.RevokeResponseB4Z2github.com/hookjail/hookjail/clients/go/hookjailpbb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!hookjail/v1/consent_service.proto\x12\x0bhookjail.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17hookjail/v1/types.proto\"4\n\x06\x44igest\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\x0e\n\x06sha256\x18\x02 \x01(\t\x12\x0c\n\x04role\x18\x03 \x01(\t\"8\n\x0cWatchRequest\x12\x14\n\x0cpending_only\x18\x01 \x01(\x08\x12\x12\n\nrequest_id\x18\x02 \x01(\t\"\x91\x03\n\x0ePendingConsent\x12\x12\n\nconsent_id\x18\x01 \x01(\t\x12\x11\n\thook_name\x18\x02 \x01(\t\x12\x0f\n\x07\x63ommand\x18\x03 \x01(\t\x12$\n\x07\x64igests\x18\x04 \x03(\x0b\x32\x13.hookjail.v1.Digest\x12\x0f\n\x07profile\x18\x05 \x01(\t\x12%\n\x04\x61xes\x18\x06 \x03(\x0b\x32\x17.hookjail.v1.AxisReport\x12\x0c\n\x04\x64iff\x18\x07 \x01(\t\x12.\n\nexpires_at\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0c\n\x04peer\x18\t \x01(\t\x12\x12\n\nrequest_id\x18\n \x01(\t\x12\x1b\n\x13profile_description\x18\x0b \x01(\t\x12\x11\n\tworkspace\x18\x0c \x01(\t\x12\x0b\n\x03why\x18\r \x01(\t\x12\x11\n\ttool_name\x18\x0e \x01(\t\x12\x17\n\x0ftool_input_json\x18\x0f \x01(\t\x12\x0e\n\x06\x65gress\x18\x10 \x03(\t\x12\x10\n\x08requests\x18\x11 \x03(\t\"e\n\x0eSettledConsent\x12\x12\n\nconsent_id\x18\x01 \x01(\t\x12.\n\x08\x64\x65\x63ision\x18\x02 \x01(\x0e\x32\x1c.hookjail.v1.ConsentDecision\x12\x0f\n\x07\x65xpired\x18\x03 \x01(\x08\"w\n\rWatchResponse\x12.\n\x07pending\x18\x01 \x01(\x0b\x32\x1b.hookjail.v1.PendingConsentH\x00\x12.\n\x07settled\x18\x02 \x01(\x0b\x32\x1b.hookjail.v1.SettledConsentH\x00\x42\x06\n\x04news\"S\n\rDecideRequest\x12\x12\n\nconsent_id\x18\x01 \x01(\t\x12.\n\x08\x64\x65\x63ision\x18\x02 \x01(\x0e\x32\x1c.hookjail.v1.ConsentDecision\"!\n\x0e\x44\x65\x63ideResponse\x12\x0f\n\x07\x63ounted\x18\x01 \x01(\x08\"\xe6\x01\n\x0b\x41llowedHook\x12\x0f\n\x07\x63ommand\x18\x01 \x01(\t\x12/\n\x0b\x61pproved_at\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12$\n\x07\x64igests\x18\x03 \x03(\x0b\x32\x13.hookjail.v1.Digest\x12\x0f\n\x07profile\x18\x04 \x01(\t\x12\x19\n\x11working_dir_scope\x18\x05 \x01(\t\x12\x13\n\x0b\x61pproved_by\x18\x06 \x01(\t\x12.\n\nexpires_at\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\x14\n\x12ListAllowedRequest\"@\n\x13ListAllowedResponse\x12)\n\x07\x61llowed\x18\x01 \x03(\x0b\x32\x18.hookjail.v1.AllowedHook\"\x9c\x01\n\x0c\x41llowRequest\x12\x0c\n\x04\x61rgv\x18\x01 \x03(\t\x12$\n\x07\x64igests\x18\x02 \x03(\x0b\x32\x13.hookjail.v1.Digest\x12\x0f\n\x07profile\x18\x03 \x01(\t\x12\x19\n\x11working_dir_scope\x18\x04 \x01(\t\x12,\n\tvalid_for\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\":\n\rAllowResponse\x12)\n\x07\x61llowed\x18\x01 \x01(\x0b\x32\x18.hookjail.v1.AllowedHook\" \n\rRevokeRequest\x12\x0f\n\x07\x63ommand\x18\x01 \x01(\t\"!\n\x0eRevokeResponse\x12\x0f\n\x07revoked\x18\x01 \x01(\r*\x84\x01\n\x0f\x43onsentDecision\x12 \n\x1c\x43ONSENT_DECISION_UNSPECIFIED\x10\x00\x12\x1b\n\x17\x43ONSENT_DECISION_ALWAYS\x10\x01\x12\x19\n\x15\x43ONSENT_DECISION_ONCE\x10\x02\x12\x17\n\x13\x43ONSENT_DECISION_NO\x10\x03\x32\xea\x02\n\x0e\x43onsentService\x12@\n\x05Watch\x12\x19.hookjail.v1.WatchRequest\x1a\x1a.hookjail.v1.WatchResponse0\x01\x12\x41\n\x06\x44\x65\x63ide\x12\x1a.hookjail.v1.DecideRequest\x1a\x1b.hookjail.v1.DecideResponse\x12P\n\x0bListAllowed\x12\x1f.hookjail.v1.ListAllowedRequest\x1a .hookjail.v1.ListAllowedResponse\x12>\n\x05\x41llow\x12\x19.hookjail.v1.AllowRequest\x1a\x1a.hookjail.v1.AllowResponse\x12\x41\n\x06Revoke\x12\x1a.hookjail.v1.RevokeRequest\x1a\x1b.hookjail.v1.RevokeResponseB4Z2github.com/hookjail/hookjail/clients/go/hookjailpbb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,36 +35,36 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'hookjail.v1.consent_service
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'Z2github.com/hookjail/hookjail/clients/go/hookjailpb'
-  _globals['_CONSENTDECISION']._serialized_start=1592
-  _globals['_CONSENTDECISION']._serialized_end=1724
+  _globals['_CONSENTDECISION']._serialized_start=1610
+  _globals['_CONSENTDECISION']._serialized_end=1742
   _globals['_DIGEST']._serialized_start=140
   _globals['_DIGEST']._serialized_end=192
   _globals['_WATCHREQUEST']._serialized_start=194
   _globals['_WATCHREQUEST']._serialized_end=250
   _globals['_PENDINGCONSENT']._serialized_start=253
-  _globals['_PENDINGCONSENT']._serialized_end=636
-  _globals['_SETTLEDCONSENT']._serialized_start=638
-  _globals['_SETTLEDCONSENT']._serialized_end=739
-  _globals['_WATCHRESPONSE']._serialized_start=741
-  _globals['_WATCHRESPONSE']._serialized_end=860
-  _globals['_DECIDEREQUEST']._serialized_start=862
-  _globals['_DECIDEREQUEST']._serialized_end=945
-  _globals['_DECIDERESPONSE']._serialized_start=947
-  _globals['_DECIDERESPONSE']._serialized_end=980
-  _globals['_ALLOWEDHOOK']._serialized_start=983
-  _globals['_ALLOWEDHOOK']._serialized_end=1213
-  _globals['_LISTALLOWEDREQUEST']._serialized_start=1215
-  _globals['_LISTALLOWEDREQUEST']._serialized_end=1235
-  _globals['_LISTALLOWEDRESPONSE']._serialized_start=1237
-  _globals['_LISTALLOWEDRESPONSE']._serialized_end=1301
-  _globals['_ALLOWREQUEST']._serialized_start=1304
-  _globals['_ALLOWREQUEST']._serialized_end=1460
-  _globals['_ALLOWRESPONSE']._serialized_start=1462
-  _globals['_ALLOWRESPONSE']._serialized_end=1520
-  _globals['_REVOKEREQUEST']._serialized_start=1522
-  _globals['_REVOKEREQUEST']._serialized_end=1554
-  _globals['_REVOKERESPONSE']._serialized_start=1556
-  _globals['_REVOKERESPONSE']._serialized_end=1589
-  _globals['_CONSENTSERVICE']._serialized_start=1727
-  _globals['_CONSENTSERVICE']._serialized_end=2089
+  _globals['_PENDINGCONSENT']._serialized_end=654
+  _globals['_SETTLEDCONSENT']._serialized_start=656
+  _globals['_SETTLEDCONSENT']._serialized_end=757
+  _globals['_WATCHRESPONSE']._serialized_start=759
+  _globals['_WATCHRESPONSE']._serialized_end=878
+  _globals['_DECIDEREQUEST']._serialized_start=880
+  _globals['_DECIDEREQUEST']._serialized_end=963
+  _globals['_DECIDERESPONSE']._serialized_start=965
+  _globals['_DECIDERESPONSE']._serialized_end=998
+  _globals['_ALLOWEDHOOK']._serialized_start=1001
+  _globals['_ALLOWEDHOOK']._serialized_end=1231
+  _globals['_LISTALLOWEDREQUEST']._serialized_start=1233
+  _globals['_LISTALLOWEDREQUEST']._serialized_end=1253
+  _globals['_LISTALLOWEDRESPONSE']._serialized_start=1255
+  _globals['_LISTALLOWEDRESPONSE']._serialized_end=1319
+  _globals['_ALLOWREQUEST']._serialized_start=1322
+  _globals['_ALLOWREQUEST']._serialized_end=1478
+  _globals['_ALLOWRESPONSE']._serialized_start=1480
+  _globals['_ALLOWRESPONSE']._serialized_end=1538
+  _globals['_REVOKEREQUEST']._serialized_start=1540
+  _globals['_REVOKEREQUEST']._serialized_end=1572
+  _globals['_REVOKERESPONSE']._serialized_start=1574
+  _globals['_REVOKERESPONSE']._serialized_end=1607
+  _globals['_CONSENTSERVICE']._serialized_start=1745
+  _globals['_CONSENTSERVICE']._serialized_end=2107
 # @@protoc_insertion_point(module_scope)

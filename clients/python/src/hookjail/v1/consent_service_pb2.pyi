@@ -40,7 +40,7 @@ class WatchRequest(_message.Message):
     def __init__(self, pending_only: bool = ..., request_id: _Optional[str] = ...) -> None: ...
 
 class PendingConsent(_message.Message):
-    __slots__ = ("consent_id", "hook_name", "command", "digests", "profile", "axes", "diff", "expires_at", "peer", "request_id", "profile_description", "workspace", "why", "tool_name", "tool_input_json", "egress")
+    __slots__ = ("consent_id", "hook_name", "command", "digests", "profile", "axes", "diff", "expires_at", "peer", "request_id", "profile_description", "workspace", "why", "tool_name", "tool_input_json", "egress", "requests")
     CONSENT_ID_FIELD_NUMBER: _ClassVar[int]
     HOOK_NAME_FIELD_NUMBER: _ClassVar[int]
     COMMAND_FIELD_NUMBER: _ClassVar[int]
@@ -57,6 +57,7 @@ class PendingConsent(_message.Message):
     TOOL_NAME_FIELD_NUMBER: _ClassVar[int]
     TOOL_INPUT_JSON_FIELD_NUMBER: _ClassVar[int]
     EGRESS_FIELD_NUMBER: _ClassVar[int]
+    REQUESTS_FIELD_NUMBER: _ClassVar[int]
     consent_id: str
     hook_name: str
     command: str
@@ -73,7 +74,8 @@ class PendingConsent(_message.Message):
     tool_name: str
     tool_input_json: str
     egress: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, consent_id: _Optional[str] = ..., hook_name: _Optional[str] = ..., command: _Optional[str] = ..., digests: _Optional[_Iterable[_Union[Digest, _Mapping]]] = ..., profile: _Optional[str] = ..., axes: _Optional[_Iterable[_Union[_types_pb2.AxisReport, _Mapping]]] = ..., diff: _Optional[str] = ..., expires_at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., peer: _Optional[str] = ..., request_id: _Optional[str] = ..., profile_description: _Optional[str] = ..., workspace: _Optional[str] = ..., why: _Optional[str] = ..., tool_name: _Optional[str] = ..., tool_input_json: _Optional[str] = ..., egress: _Optional[_Iterable[str]] = ...) -> None: ...
+    requests: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, consent_id: _Optional[str] = ..., hook_name: _Optional[str] = ..., command: _Optional[str] = ..., digests: _Optional[_Iterable[_Union[Digest, _Mapping]]] = ..., profile: _Optional[str] = ..., axes: _Optional[_Iterable[_Union[_types_pb2.AxisReport, _Mapping]]] = ..., diff: _Optional[str] = ..., expires_at: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., peer: _Optional[str] = ..., request_id: _Optional[str] = ..., profile_description: _Optional[str] = ..., workspace: _Optional[str] = ..., why: _Optional[str] = ..., tool_name: _Optional[str] = ..., tool_input_json: _Optional[str] = ..., egress: _Optional[_Iterable[str]] = ..., requests: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class SettledConsent(_message.Message):
     __slots__ = ("consent_id", "decision", "expired")

@@ -1,10 +1,10 @@
-//! URLs of posted hooks, parsed so strictly that curl cannot read them differently.
+//! URLs of hooks and of operators, parsed so strictly that no client or server reads them differently.
 
 use std::{fmt, net::Ipv6Addr};
 
 use http::uri::{Scheme, Uri};
 
-/// The URL of a posted hook. `Display` omits what follows `?`, where tokens may be.
+/// A URL of HTTP. `Display` omits what follows `?`, where tokens may be.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Url {
     host: String,
@@ -58,6 +58,31 @@ impl Url {
         })
     }
 
+    /// Returns its host, in lower case.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// Returns whether it is one of `https`.
+    #[must_use]
+    pub const fn is_secure(&self) -> bool {
+        self.is_secure
+    }
+
+    /// Returns its path, with what follows `?`.
+    #[must_use]
+    pub fn path_and_query(&self) -> String {
+        let query = self.query.as_ref().map(|query| format!("?{query}"));
+        format!("{}{}", self.path, query.unwrap_or_default())
+    }
+
+    /// Returns its port, that of its scheme where it names none.
+    #[must_use]
+    pub const fn port(&self) -> u16 {
+        self.port
+    }
+
     /// Returns whether there is something after its path: `?` and more.
     pub const fn has_query(&self) -> bool {
         self.query.is_some()
@@ -77,11 +102,23 @@ impl Url {
     /// Returns whether it lies at or below another URL. Scheme, host and port are the same, its path the other's or, by
     /// whole segments, below.
     pub fn is_within(&self, other: &Self) -> bool {
-        let below = self.path.strip_prefix(&other.path);
         (self.is_secure, &self.host, self.port) == (other.is_secure, &other.host, other.port)
-            && below.is_some_and(|rest| {
-                rest.is_empty() || rest.starts_with('/') || other.path.ends_with('/')
-            })
+            && other.has_below(&self.path)
+    }
+
+    /// Returns whether a path is its own or, by whole segments, below.
+    #[must_use]
+    pub fn has_below(&self, path: &str) -> bool {
+        let below = path.strip_prefix(&self.path);
+        below.is_some_and(|rest| {
+            rest.is_empty() || rest.starts_with('/') || self.path.ends_with('/')
+        })
+    }
+
+    /// Returns whether it is the whole of its host.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.path == "/"
     }
 }
 
