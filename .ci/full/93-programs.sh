@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Interpreters and tools that hooks call, each bare and under `develop`.
+# Interpreters and tools that hooks call, each bare and under `develop`; clients that connect by name.
 . "$(dirname "$0")/../lib.sh"
 need_root
 # Small ones are installed; others are used where they are there.
@@ -9,3 +9,4 @@ small=(bc ccache dc ed expect fd-find file fish gawk inotify-tools jq ksh93u+m l
 build_release
 # No other network than a loopback of its own.
 unshare --net -- python3 tests/programs/check.py --hookjail "$RELEASE" --user "$CI_USER" --work "$CI_WORK/programs"
+unshare --net -- python3 tests/programs/clients.py --hookjail "$RELEASE" --user "$CI_USER" --work "$CI_WORK/programs"

@@ -683,6 +683,8 @@ seen.update(
     port=raw("GET / HTTP/1.1\nHost: 127.0.0.1:1\n\n"),
     user=raw("GET / HTTP/1.1\nHost: a@127.0.0.1:{port}\n\n"),
     upgrade=raw("GET / HTTP/1.1\n" + host + "Connection: upgrade\nUpgrade: websocket\n\n"),
+    two_upgrades=raw("GET / HTTP/1.1\n" + host + "Connection: upgrade\nUpgrade: h2c\nUpgrade: websocket\n\n"),
+    offer=asked("GET", "/offer", None, {{"Connection": "Upgrade, HTTP2-Settings", "Upgrade": "h2c", "HTTP2-Settings": "AAMAAABk"}}),
     connect=raw("CONNECT evil.example:443 HTTP/1.1\n" + host + "\n"),
     smuggled=raw("POST / HTTP/1.1\n" + host + "Content-Length: 4\nTransfer-Encoding: chunked\n\n0\n\nGET /evil HTTP/1.1\nHost: evil.example\n\n"),
     hidden=raw("POST / HTTP/1.1\n" + host + "Content-Length: 4\nTransfer-Encoding: chunked\n\n2a\nGET /evil HTTP/1.1\nHost: evil.example\n\n\n0\n\n"),
@@ -700,6 +702,8 @@ print(json.dumps(seen))
         assert_eq!(seen["chunked"], json!(["POST", "/d", [host], 6]));
         let text = format!("localhost:{port} was sent a request for another host\n");
         assert_eq!(seen["other"], json!([403, text]));
+        // The offer is left out, not taken.
+        assert_eq!(seen["offer"], json!(["GET", "/offer", [host], 0]));
         for allowed in ["address", "absolute"] {
             assert_eq!(seen[allowed], "HTTP/1.1 200 OK", "{allowed}");
         }
@@ -711,6 +715,7 @@ print(json.dumps(seen))
             "port",
             "user",
             "upgrade",
+            "two_upgrades",
             "connect",
         ] {
             assert_eq!(seen[refused], "HTTP/1.1 403 Forbidden", "{refused}");

@@ -53,6 +53,7 @@ pub(super) async fn relay(
         async move {
             let sent = async {
                 is_for(&request, destination).map_err(denied)?;
+                leave_out_offers(&mut request);
                 if granted.rule.speaks == Speaks::Https {
                     outward.put_secret(&mut request, granted).await?;
                 }
@@ -117,7 +118,8 @@ async fn send(
 
 /// Checks that a request is for the host of its connection, and for nothing but an answer.
 fn is_for(request: &Request<Incoming>, destination: &Destination) -> Result<(), &'static str> {
-    if request.method() == Method::CONNECT || request.headers().contains_key(UPGRADE) {
+    let mut upgrades = request.headers().get_all(UPGRADE).iter();
+    if request.method() == Method::CONNECT || !upgrades.all(is_offer) {
         return Err("was asked for another protocol than HTTP; write ` any` behind the port");
     }
     let mut hosts = request.headers().get_all(HOST).iter();
@@ -131,6 +133,20 @@ fn is_for(request: &Request<Incoming>, destination: &Destination) -> Result<(), 
     {
         true => Ok(()),
         false => Err("was sent a request for another host"),
+    }
+}
+
+/// Returns whether a header offers HTTP/2, as Java's client does with each first request. A server need not take it (RFC 9110, 7.8).
+fn is_offer(upgrade: &HeaderValue) -> bool {
+    upgrade.as_bytes().eq_ignore_ascii_case(b"h2c")
+}
+
+/// Takes out what a request offers for its connection alone: the next one is the daemon's.
+fn leave_out_offers(request: &mut Request<Incoming>) {
+    let headers = request.headers_mut();
+    if headers.remove(UPGRADE).is_some() {
+        headers.remove(CONNECTION);
+        headers.remove("http2-settings");
     }
 }
 
