@@ -130,7 +130,7 @@ fn consents(daemon: &Daemon) -> Vec<serde_json::Value> {
 
 #[tokio::test]
 async fn a_question_names_the_hosts_and_each_request_with_its_secret() {
-    let profile = "description = \"x\"\nextends = \"strict\"\nnetwork = \"named\"\negress = [\"a.example:443\"]\n\
+    let profile = "description = \"x\"\nextends = \"strict\"\ngranted_by = \"operator\"\nnetwork = \"named\"\negress = [\"a.example:443\"]\n\
         [[requests]]\nurl = \"https://b.example/x/\"\nmethods = [\"GET\"]\nsecret = \"token\"\nheader = \"X-Token: {secret}\"\n";
     let directory = tempfile::TempDir::new().unwrap();
     let secret = directory.path().join("secret");

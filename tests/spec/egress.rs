@@ -32,7 +32,7 @@ use crate::{
     support::{Daemon, Setup, contained, hook, needs_no_container, needs_root, reason, without},
 };
 
-const PYTHON: &str = "/usr/bin/python3";
+pub(crate) const PYTHON: &str = "/usr/bin/python3";
 
 /// A server's end of a connection by TLS.
 pub(crate) type TlsStream<'a> = Stream<'a, ServerConnection, std::net::TcpStream>;
@@ -152,7 +152,7 @@ pub(crate) async fn daemon_of(profile: &str, config: &str) -> Daemon {
 }
 
 /// What every client of these tests has.
-const PRELUDE: &str = r#"
+pub(crate) const PRELUDE: &str = r#"
 import errno, json, os, signal, socket, ssl, struct, sys, threading, time
 def to(address, family=socket.AF_INET, kind=socket.SOCK_STREAM):
     try:
@@ -179,7 +179,15 @@ pub(crate) fn python(script: &str) -> pb::ExecuteRequest {
 }
 
 pub(crate) async fn printed(daemon: &Daemon, script: &str) -> (Value, pb::ExecuteResponse) {
-    let response = daemon.run(python(script)).await.unwrap();
+    output_of(daemon, python(script)).await
+}
+
+/// Returns the JSON that a hook prints, and its answer.
+pub(crate) async fn output_of(
+    daemon: &Daemon,
+    request: pb::ExecuteRequest,
+) -> (Value, pb::ExecuteResponse) {
+    let response = daemon.run(request).await.unwrap();
     let text = String::from_utf8_lossy(&response.stdout).into_owned();
     let stderr = String::from_utf8_lossy(&response.stderr).into_owned();
     let value = serde_json::from_str(&text).unwrap_or(Value::Null);

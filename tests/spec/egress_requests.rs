@@ -8,13 +8,14 @@ use std::{
     sync::{Arc, Mutex},
 };
 
+use hookjail::pb;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::{
-    egress::{Server, TlsStream, daemon_of, named_profile, printed, recorded},
+    egress::{PRELUDE, PYTHON, Server, TlsStream, daemon_of, named_profile, output_of, recorded},
     egress_ways::{Answer, ProxyServer},
-    support::{hook, needs_no_container},
+    support::{Daemon, at, hook, needs_no_container},
 };
 
 const SECRET: &str = "tok-3f9a7c51-not-for-hooks";
@@ -99,6 +100,28 @@ impl Files {
     }
 }
 
+/// The one command of these tests, to which the configuration gives the profile: what its event brings.
+const COMMAND: [&str; 3] = [
+    PYTHON,
+    "-c",
+    "import json, sys; exec(json.load(sys.stdin)['script'])",
+];
+
+/// Returns a daemon with these requests under the profile `named`.
+async fn daemon_with(requests: &str, config: &str) -> Daemon {
+    let profile = named_profile(&[], &format!("granted_by = \"operator\"\n{requests}"));
+    let grant = format!("[[hook]]\ncommand = {COMMAND:?}\nprofiles = [\"named\"]\n");
+    daemon_of(&profile, &format!("{grant}{config}")).await
+}
+
+async fn printed(daemon: &Daemon, script: &str) -> (Value, pb::ExecuteResponse) {
+    let script = format!("{PRELUDE}\n{script}");
+    let mut request = hook(COMMAND);
+    request.profile = "named".to_owned();
+    request.event = at("", &json!({ "script": script })).event;
+    output_of(daemon, request).await
+}
+
 const CLIENT: &str = r#"
 import http.client, os
 def asked(method, path, headers={}, host=None, port=None, body=None):
@@ -166,13 +189,22 @@ async fn requests_that_cannot_be_made_are_refused_with_the_profile() {
             "`requests.secret` has no place",
         ),
         (
+            format!("{url}secret = \"token\"\n{header}"),
+            "anyone",
+            "`granted_by` is \"anyone\", and `requests` sends a secret",
+        ),
+        (
             url.to_owned(),
             "egress = [\"*.a.example:443\"]\n",
             "`egress` has `*.a.example:443`",
         ),
     ] {
+        let (by, egress) = match egress {
+            "anyone" => ("anyone", ""),
+            egress => ("operator", egress),
+        };
         let profile = format!(
-            "description = \"x\"\nextends = \"strict\"\nnetwork = \"named\"\n{egress}[[requests]]\n{requests}\n"
+            "description = \"x\"\nextends = \"strict\"\ngranted_by = {by:?}\nnetwork = \"named\"\n{egress}[[requests]]\n{requests}\n"
         );
         let ticket = "[[secret]]\nname = \"ticket\"\npattern = \"T-[0-9]{6}\"\n";
         let daemon = daemon_of(&profile, ticket).await;
@@ -197,7 +229,7 @@ mod with_tools {
             "[[requests]]\nurl = \"https://localhost:{port}/api\"\nmethods = [\"GET\", \"POST\"]\nsecret = \"token\"\nheader = \"Authorization: Bearer {{secret}}\"\n\
              [[requests]]\nurl = \"https://localhost:{port}/open/\"\n"
         );
-        let daemon = daemon_of(&named_profile(&[], &requests), &files.config).await;
+        let daemon = daemon_with(&requests, &files.config).await;
         let text = script(
             "localhost",
             port,
@@ -297,7 +329,6 @@ mod with_tools {
         let requests = format!(
             "[[requests]]\nurl = \"https://localhost:{port}\"\nsecret = \"token\"\nheader = \"X-Token: {{secret}}\"\n"
         );
-        let profile = named_profile(&[], &requests);
         let files = Files::make(&api.pem);
         let by_tls = format!(
             r#"
@@ -312,7 +343,7 @@ def tls():
 print(json.dumps(tls()))"#,
             api.pem
         );
-        let daemon = daemon_of(&profile, &files.config).await;
+        let daemon = daemon_with(&requests, &files.config).await;
         let (seen, response) = printed(&daemon, &by_tls).await;
         assert!(!seen.as_str().unwrap().starts_with("HTTP"), "{seen}");
         let rules: Vec<_> = response.denials.iter().map(|it| &*it.rule).collect();
@@ -325,7 +356,7 @@ print(json.dumps(tls()))"#,
 
         // Another authority's certificate.
         let files = Files::make(&Api::start("localhost").pem);
-        let daemon = daemon_of(&profile, &files.config).await;
+        let daemon = daemon_with(&requests, &files.config).await;
         let (seen, _) = printed(&daemon, &asked).await;
         let text = seen[1].as_str().unwrap();
         assert_eq!(seen[0], 502);
@@ -344,7 +375,7 @@ print(json.dumps(tls()))"#,
         files.put(&format!("https://hooks.corp-only.example{path}\n"));
         let requests = "[[requests]]\nurl = \"https://hooks.corp-only.example/services/\"\nsecret = \"token\"\nvariable = \"WEBHOOK_URL\"\n";
         let config = format!("{}proxy = {:?}\n", files.config, proxy.url());
-        let daemon = daemon_of(&named_profile(&[], requests), &config).await;
+        let daemon = daemon_with(requests, &config).await;
         let text = format!(
             r#"{CLIENT}
 import urllib.request
@@ -422,7 +453,7 @@ print(json.dumps([url, urllib.request.urlopen(url, b'{{"text": "done"}}').read()
             "[output]\nredact = true\n[[requests]]\nurl = \"https://localhost:{}\"\nsecret = \"token\"\nheader = \"X-Token: {{secret}}\"\n",
             server.port
         );
-        let daemon = daemon_of(&named_profile(&[], &requests), &files.config).await;
+        let daemon = daemon_with(&requests, &files.config).await;
         let (seen, _) = printed(
             &daemon,
             &script("localhost", server.port, r#"asked("GET", "/")"#),

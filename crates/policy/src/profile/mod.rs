@@ -248,6 +248,12 @@ impl ProfileFile {
             let rule = format!("is {}; set 0 to {MOST_WARM}", policy.warm);
             return Err(broken("warm", rule));
         }
+        let mut requests = policy.egress.requests.iter();
+        if policy.granted_by != GrantedBy::Operator && requests.any(|it| it.secret.is_some()) {
+            let rule =
+                "is \"anyone\", and `requests` sends a secret; set `granted_by = \"operator\"`";
+            return Err(broken("granted_by", rule));
+        }
         if policy.state.is_some() && policy.view != HookView::Own {
             let rule = "is set, and files of hooks are shown by views alone; set `view = \"own\"`";
             return Err(broken("state", rule));
