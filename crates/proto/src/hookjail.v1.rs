@@ -106,6 +106,9 @@ pub struct Denial {
     /// C libraries and shells ask this on their own, and go on without it: it does not set `sandbox_denied`.
     #[prost(bool, tag = "9")]
     pub incidental: bool,
+    /// The rule of a profile's `egress` that would allow a connection; empty where none could.
+    #[prost(string, tag = "10")]
+    pub egress: ::prost::alloc::string::String,
 }
 /// How the hook ended: facts, not their meaning.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]

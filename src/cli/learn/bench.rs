@@ -481,7 +481,7 @@ impl Bench {
         let denials = trial.ends.iter().flat_map(|end| &end.denials);
         let of_calls = denials.filter(|it| !it.incidental);
         for denial in of_calls {
-            let egress = missing_rule(denial);
+            let egress: Option<Egress> = denial.egress.parse().ok();
             refused.push(Unmet {
                 remedy: match (&egress, denial.suggestion.as_str()) {
                     (Some(rule), _) => {
@@ -614,13 +614,6 @@ fn usual_gate(runtime: Adopted) -> Option<String> {
     let mut points = runtime.mode.facts().points.iter();
     let gate = points.find(|point| point.stop == Stop::Call)?;
     Some(gate.name.to_owned())
-}
-
-/// Returns the rule that would have allowed a connection, as the suggestion quotes it.
-fn missing_rule(denial: &pb::Denial) -> Option<Egress> {
-    let is_of_relay = denial.source == "relay";
-    let quoted = denial.suggestion.split('"').nth(1);
-    quoted.filter(|_| is_of_relay)?.parse().ok()
 }
 
 pub(super) fn egress_option(rule: &Egress) -> String {

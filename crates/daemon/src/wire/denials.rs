@@ -57,7 +57,12 @@ pub(super) fn denials(interpreted: &Interpreted) -> Vec<pb::Denial> {
     if let Some(redacted) = &interpreted.redacted {
         for denial in &mut reported {
             // The hook chooses the arguments.
-            for text in [&mut denial.rule, &mut denial.suggestion, &mut denial.target] {
+            for text in [
+                &mut denial.egress,
+                &mut denial.rule,
+                &mut denial.suggestion,
+                &mut denial.target,
+            ] {
                 redacted.redactor().clean(text);
             }
         }
@@ -72,6 +77,9 @@ fn of_connections(interpreted: &Interpreted) -> Vec<pb::Denial> {
     for (connection, why) in interpreted.hook.connections.denied() {
         let target = connection.destination.to_string();
         let rule = format!("`{target}` {why}");
+        let missing = connection.missing_rule();
+        let missing = missing.map_or_else(String::new, |it| it.to_string());
+        let change = format!("add \"{missing}\" to `egress` of profile `{profile}`");
         match denials.iter_mut().find(|it| it.rule == rule) {
             Some(known) => known.times += 1,
             None => denials.push(pb::Denial {
@@ -80,9 +88,12 @@ fn of_connections(interpreted: &Interpreted) -> Vec<pb::Denial> {
                 operation: "connect".to_owned(),
                 rule,
                 source: RELAY.to_owned(),
-                suggestion: connection.missing_rule().map_or_else(String::new, |rule| {
-                    format!("add \"{rule}\" to `egress` of profile `{profile}`")
-                }),
+                suggestion: if missing.is_empty() {
+                    String::new()
+                } else {
+                    change
+                },
+                egress: missing,
                 target,
                 times: 1,
                 ..pb::Denial::default()
@@ -99,6 +110,7 @@ fn of_call(spec: &FilterSpec, denied: &sandbox::Denied) -> pb::Denial {
             .map_or(pb::Axis::Unspecified, axis_message)
             .into(),
         confidence: "certain".to_owned(),
+        egress: String::new(),
         incidental: denied.is_incidental(),
         operation: denied.name(),
         rule: explanation.rule,

@@ -210,7 +210,7 @@ class PassedOver(_message.Message):
     def __init__(self, backend: _Optional[str] = ..., reason: _Optional[str] = ..., message: _Optional[str] = ...) -> None: ...
 
 class Denial(_message.Message):
-    __slots__ = ("axis", "operation", "target", "rule", "source", "confidence", "suggestion", "times", "incidental")
+    __slots__ = ("axis", "operation", "target", "rule", "source", "confidence", "suggestion", "times", "incidental", "egress")
     AXIS_FIELD_NUMBER: _ClassVar[int]
     OPERATION_FIELD_NUMBER: _ClassVar[int]
     TARGET_FIELD_NUMBER: _ClassVar[int]
@@ -220,6 +220,7 @@ class Denial(_message.Message):
     SUGGESTION_FIELD_NUMBER: _ClassVar[int]
     TIMES_FIELD_NUMBER: _ClassVar[int]
     INCIDENTAL_FIELD_NUMBER: _ClassVar[int]
+    EGRESS_FIELD_NUMBER: _ClassVar[int]
     axis: Axis
     operation: str
     target: str
@@ -229,7 +230,8 @@ class Denial(_message.Message):
     suggestion: str
     times: int
     incidental: bool
-    def __init__(self, axis: _Optional[_Union[Axis, str]] = ..., operation: _Optional[str] = ..., target: _Optional[str] = ..., rule: _Optional[str] = ..., source: _Optional[str] = ..., confidence: _Optional[str] = ..., suggestion: _Optional[str] = ..., times: _Optional[int] = ..., incidental: bool = ...) -> None: ...
+    egress: str
+    def __init__(self, axis: _Optional[_Union[Axis, str]] = ..., operation: _Optional[str] = ..., target: _Optional[str] = ..., rule: _Optional[str] = ..., source: _Optional[str] = ..., confidence: _Optional[str] = ..., suggestion: _Optional[str] = ..., times: _Optional[int] = ..., incidental: bool = ..., egress: _Optional[str] = ...) -> None: ...
 
 class Outcome(_message.Message):
     __slots__ = ("kind", "exit_code", "signal", "exec_errno", "output_held_open")
