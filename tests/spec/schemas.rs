@@ -94,6 +94,7 @@ fn profiles() -> Vec<String> {
         .collect();
     assert!(all.len() >= SHIPPED.len());
     all.extend(examples("docs/profiles.md"));
+    all.push(read("examples/profiles/webhook.toml"));
     all
 }
 
