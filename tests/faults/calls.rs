@@ -279,9 +279,13 @@ impl Calls<'_> {
         *seen.said.entry(call.said.label()).or_default() += 1;
         let right = match &call.said {
             Said::Ended(_) => says_it_is_done(&call.said),
-            // As long as what a self-test left cannot be removed, its user's hooks wait.
+            // As long as what a self-test or a run left cannot be removed, its user's hooks wait.
             Said::Refused { reason, .. } if reason == "DEADLINE" => {
-                asked == Asked::SelfTest && count > 1
+                (asked == Asked::SelfTest || kind.name == "rename") && count > 1
+            }
+            // A self-test that a failing disk ended has shown nothing.
+            Said::Refused { reason, .. } if reason == "BACKEND_UNCONFIRMED" => {
+                asked == Asked::SelfTest && errno == libc::EIO
             }
             Said::Refused { reason, .. } => {
                 matches!(reason.as_str(), "OVERLOADED" | "AUDIT_UNAVAILABLE")

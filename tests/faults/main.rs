@@ -191,8 +191,9 @@ const FAULTS: &[Fault] = &[
             "OVERLOADED (ran)",
             "AUDIT_UNAVAILABLE",
             "AUDIT_UNAVAILABLE (ran)",
-            // Where a disk fails, which is no want.
+            // Where a disk fails, which is no want: in a run, and in a self-test.
             "INTERNAL",
+            "BACKEND_UNCONFIRMED",
             LOST,
         ],
         loses_answers: true,
