@@ -15,7 +15,11 @@ use hookjail::{
     },
     model::{OnFailure, event::parse_event},
     pb::ExecuteRequest,
-    policy::{egress::Egress, profile::ProfileFile},
+    policy::{
+        egress::Egress,
+        profile::ProfileFile,
+        requests::{RequestRule, granted},
+    },
 };
 use hookjail_daemon::testing::{
     config::{Config, ProcessEnv},
@@ -62,6 +66,43 @@ pub fn egress(bytes: &[u8]) {
         assert_eq!(rule.to_string().parse(), Ok(rule.clone()));
         assert!(rule.is_within(&rule));
     }
+    if let Ok(path) = str::from_utf8(bytes) {
+        path_of_request(path);
+    }
+}
+
+/// Judges a path by a rule for some of a host's. What is allowed lies below, as a server finds it that decodes twice and takes both slashes.
+fn path_of_request(path: &str) {
+    let rule = serde_json::json!({ "url": "https://a.example/below" });
+    let rule: RequestRule = serde_json::from_value(rule).expect("a rule");
+    let egress = rule.egress();
+    if granted(&[rule], &egress, "GET", path).is_ok() {
+        let once = decoded(path.as_bytes());
+        let twice = decoded(&once);
+        for read in [path.as_bytes(), &once, &twice] {
+            assert!(read.starts_with(b"/below"), "{path:?}");
+            let mut segments = read.split(|byte| matches!(byte, b'/' | b'\\'));
+            let leads_up = |it: &[u8]| {
+                let bare = it.split(|byte| *byte == b';').next();
+                bare == Some(b"..") || bare == Some(b".")
+            };
+            assert!(!segments.any(leads_up), "{path:?}");
+        }
+    }
+}
+
+fn decoded(bytes: &[u8]) -> Vec<u8> {
+    let mut text = Vec::new();
+    let mut at = 0;
+    while at < bytes.len() {
+        let digits = bytes.get(at + 1..at + 3).filter(|_| bytes[at] == b'%');
+        let byte = digits
+            .filter(|it| it.iter().all(u8::is_ascii_hexdigit))
+            .and_then(|it| u8::from_str_radix(str::from_utf8(it).ok()?, 16).ok());
+        text.push(byte.unwrap_or(bytes[at]));
+        at += if byte.is_some() { 3 } else { 1 };
+    }
+    text
 }
 
 /// Parses a configuration as operators write them.

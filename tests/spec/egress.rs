@@ -19,6 +19,10 @@ use std::{
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use hookjail::pb;
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use rustls::{
     ServerConfig, ServerConnection, Stream,
@@ -867,6 +871,35 @@ print(json.dumps(counts))
         assert_eq!(count("connected") + count("EACCES"), 1500, "{seen}");
         assert!(count("connected") > 0 && count("EACCES") > 0, "{seen}");
         assert_eq!(other.came(), 0);
+    }
+
+    #[tokio::test]
+    #[ignore = "needs python3"]
+    async fn a_daemon_that_stands_still_holds_connections_up_and_loses_none() {
+        needs_no_container();
+        let server = Server::start();
+        let port = server.port;
+        let daemon = daemon(&[format!("127.0.0.1:{port} any")], "").await;
+        let script = format!(
+            r#"
+began = time.monotonic()
+longest, ends = 0, set()
+while time.monotonic() - began < 4:
+    before = time.monotonic()
+    ends.add(to(("127.0.0.1", {port})))
+    longest = max(longest, time.monotonic() - before)
+    time.sleep(0.01)
+print(json.dumps([sorted(ends), longest > 1]))"#
+        );
+        let pid = Pid::from_raw(daemon.pid().cast_signed());
+        let stop = async {
+            tokio::time::sleep(Duration::from_millis(1200)).await;
+            kill(pid, Signal::SIGSTOP).unwrap();
+            tokio::time::sleep(Duration::from_millis(1200)).await;
+            kill(pid, Signal::SIGCONT).unwrap();
+        };
+        let ((seen, _), ()) = tokio::join!(printed(&daemon, &script), stop);
+        assert_eq!(seen, json!([["ping"], true]));
     }
 
     #[tokio::test]

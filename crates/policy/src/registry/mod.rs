@@ -201,14 +201,6 @@ impl Registry {
         }
     }
 
-    /// Returns the names of the secrets that the daemon sends for profiles.
-    #[must_use]
-    pub fn secrets(&self) -> BTreeSet<&str> {
-        let requests = self.profiles.values().flat_map(|it| &it.egress.requests);
-        let secrets = requests.filter_map(RequestRule::secret);
-        secrets.map(|(name, _)| name).collect()
-    }
-
     /// Returns whether there is a profile of this name, even one that cannot be used.
     pub fn has(&self, name: &ProfileName) -> bool {
         let name_text = name.as_str();

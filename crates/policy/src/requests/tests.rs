@@ -1,3 +1,5 @@
+use proptest::prelude::*;
+
 use super::*;
 
 fn rule(text: &str) -> RequestRule {
@@ -204,5 +206,39 @@ fn another_rule_for_the_host_of_requests_is_found() {
         "*.example.org:443 https",
     ] {
         assert_eq!(found(&[own, other]).as_deref(), Some(other));
+    }
+}
+
+/// What paths that lead out are made of.
+const PIECES: [&str; 16] = [
+    "/", "\\", ".", "..", "%", "%2e", "%2E", "%2f", "%5c", "%25", "25", "2e", ";", "a", "below",
+    "%00",
+];
+
+proptest! {
+    #[test]
+    fn no_allowed_path_leads_out_as_any_server_reads_it(
+        pieces in proptest::collection::vec(proptest::sample::select(&PIECES[..]), 0..10)
+    ) {
+        let path = format!("/below/{}", pieces.concat());
+        let rule = rule("url = \"https://a.example/below\"");
+        let egress = rule.egress();
+        let is_allowed = granted(&[rule], &egress, "GET", &path).is_ok();
+        // Resolved as a server does that decodes up to three times.
+        let mut read = path.into_bytes();
+        for _ in 0..4 {
+            let text = String::from_utf8_lossy(&read).replace('\\', "/");
+            let mut depth = 0_i32;
+            for segment in text.split('/').skip(1) {
+                match segment.split(';').next() {
+                    Some("..") => depth -= 1,
+                    Some("." | "") => {}
+                    Some(_) | None => depth += 1,
+                }
+                prop_assert!(!is_allowed || depth >= 0, "{text}");
+            }
+            prop_assert!(!is_allowed || depth >= 1, "{text}");
+            read = decoded(&read);
+        }
     }
 }
