@@ -66,8 +66,6 @@ mod steps {
 
     /// Calls before the first that counts: the caller's threads are started by then.
     const WARM_UP: usize = 3;
-    /// How long a daemon may prove the profiles that no call has named.
-    const PROVING: Duration = Duration::from_secs(5);
     /// How many steps are made before it is looked whether the call has ended.
     const STEPS: u64 = 256;
 
@@ -93,8 +91,6 @@ mod steps {
             lane.ask("one")?;
             lane.answer()?;
         }
-        // Other profiles are proved in the background once the daemon serves: not a part of a call.
-        thread::sleep(PROVING);
         let mut stepped = Stepped::of(daemon.id())?;
         // The first call also has what was put off until now.
         let mut counts = Vec::new();

@@ -62,6 +62,9 @@ pub(crate) fn configuration(directory: &Path) -> String {
     )
 }
 
+/// A daemon's line behind the self-tests of all its profiles.
+const PROVED: &str = "self-tests are over";
+
 /// A daemon of its own process. Killed when dropped.
 #[derive(Debug)]
 pub(crate) struct Daemon {
@@ -71,7 +74,7 @@ pub(crate) struct Daemon {
 }
 
 impl Daemon {
-    /// Starts a daemon of a program in a directory, and waits until it serves. Every command has consent.
+    /// Starts a daemon of a program in a directory, and waits until it serves and has proved its profiles. Every command has consent.
     pub(crate) fn start(program: &Path, directory: TempDir, more: &str) -> Outcome<Self> {
         let path = |name: &str| directory.path().join(name);
         let (config, log, socket) = (path("hookjail.toml"), path("log"), path("sock"));
@@ -87,9 +90,11 @@ impl Daemon {
             .spawn()?;
         let mut process = Killed(process);
         let give_up = Instant::now() + SERVING;
-        while !socket.exists() {
+        let is_ready =
+            || socket.exists() && fs::read_to_string(&log).is_ok_and(|it| it.contains(PROVED));
+        while !is_ready() {
             if Instant::now() > give_up || process.0.try_wait()?.is_some() {
-                return Err(fs::read_to_string(log)?.into());
+                return Err(fs::read_to_string(&log)?.into());
             }
             thread::sleep(Duration::from_millis(10));
         }
