@@ -16,6 +16,7 @@ use crate::{
     egress::{PRELUDE, PYTHON, Server, TlsStream, daemon_of, named_profile, output_of, recorded},
     egress_ways::{Answer, ProxyServer},
     support::{Daemon, at, hook, needs_no_container},
+    witness::hookjail,
 };
 
 const SECRET: &str = "tok-3f9a7c51-not-for-hooks";
@@ -362,6 +363,12 @@ print(json.dumps(tls()))"#,
         assert_eq!(seen[0], 502);
         assert!(text.contains("no TLS: invalid peer certificate"), "{text}");
         assert!(api.take().is_empty());
+        // It is replaced, and counts from a reload on.
+        fs::write(files.directory.path().join("ca.pem"), &api.pem).unwrap();
+        let config = daemon.path().join("hookjail.toml");
+        let reloaded = hookjail(&config, &["reload"]).output().unwrap();
+        assert!(reloaded.status.success(), "{reloaded:?}");
+        assert_eq!(printed(&daemon, &asked).await.0, json!([200, "ok"]));
     }
 
     #[tokio::test]

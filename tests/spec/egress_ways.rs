@@ -239,7 +239,7 @@ print(json.dumps([echoed("git.example", 22), get()]))"#
                 Answer::With { password: encoded },
                 false,
                 json!(["ECONNRESET", 502]),
-                "it requires a password; name a secret in `egress.proxy_secret`",
+                "a password is required; name a secret in `egress.proxy_secret`",
             ),
             (
                 Answer::With {
@@ -247,13 +247,13 @@ print(json.dumps([echoed("git.example", 22), get()]))"#
                 },
                 true,
                 json!(["ECONNRESET", 502]),
-                "it does not take the password of `egress.proxy_secret`",
+                "the password of `egress.proxy_secret` is refused",
             ),
             (
                 Answer::Status("403 Forbidden"),
                 false,
                 json!(["ECONNRESET", 403]),
-                "it answered 403 Forbidden",
+                "answer 403 Forbidden",
             ),
             (
                 Answer::Status("200 OK\r\nnot a header"),

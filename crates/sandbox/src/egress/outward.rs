@@ -3,7 +3,7 @@
 use std::{
     env, fmt,
     net::SocketAddr,
-    path::PathBuf,
+    path::Path,
     sync::{Arc, Mutex},
 };
 
@@ -32,7 +32,7 @@ use hookjail_policy::{
     EgressRules,
     egress::{Destination, Host, Speaks, may_resolve_to},
     requests::{self, SecretForm},
-    ways::Proxy,
+    ways::{Proxy, Ways},
 };
 
 use super::{
@@ -84,8 +84,8 @@ impl Form {
 /// The authorities that the daemon trusts, and TLS by them.
 #[derive(Default)]
 pub(super) struct Trust {
-    /// The last configuration, with the file that it is made of.
-    known: Mutex<Option<(Option<PathBuf>, Arc<ClientConfig>)>>,
+    /// The last configuration, with the ways that it is made for.
+    known: Mutex<Option<(Arc<Ways>, Arc<ClientConfig>)>>,
 }
 
 impl fmt::Debug for Trust {
@@ -95,24 +95,24 @@ impl fmt::Debug for Trust {
 }
 
 impl Trust {
-    /// Returns the configuration of TLS. The authorities are read at its first use, and where another file is named.
-    async fn config(self: &Arc<Self>, ca: Option<&PathBuf>) -> Result<Arc<ClientConfig>, String> {
-        if let Some((file, config)) = &*lock(&self.known)
-            && file.as_ref() == ca
+    /// Returns the configuration of TLS. The authorities are read at its first use, and at that after a reload.
+    async fn config(self: &Arc<Self>, ways: &Arc<Ways>) -> Result<Arc<ClientConfig>, String> {
+        if let Some((known, config)) = &*lock(&self.known)
+            && Arc::ptr_eq(known, ways)
         {
             return Ok(Arc::clone(config));
         }
-        let (trust, file) = (Arc::clone(self), ca.cloned());
+        let (trust, ways) = (Arc::clone(self), Arc::clone(ways));
         let made = spawn_blocking(move || {
-            let config = Arc::new(client_config(file.as_ref())?);
-            *lock(&trust.known) = Some((file, Arc::clone(&config)));
+            let config = Arc::new(client_config(ways.ca.as_deref())?);
+            *lock(&trust.known) = Some((ways, Arc::clone(&config)));
             Ok(config)
         });
         made.await.map_err(|error| error.to_string())?
     }
 }
 
-fn client_config(ca: Option<&PathBuf>) -> Result<ClientConfig, String> {
+fn client_config(ca: Option<&Path>) -> Result<ClientConfig, String> {
     let mut roots = RootCertStore::empty();
     // Files of the machine may have authorities that are out of date or malformed; the others count.
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
@@ -302,7 +302,7 @@ impl Outward<'_> {
         stream: impl Carrier + 'static,
         name: ServerName<'static>,
     ) -> Result<Wire, String> {
-        let config = self.trust.config(self.rules.ways.ca.as_ref()).await?;
+        let config = self.trust.config(&self.rules.ways).await?;
         let secured = TlsConnector::from(config).connect(name, stream);
         match timeout(PATIENCE, secured).await {
             Ok(Ok(secured)) => Ok(Box::new(secured)),
@@ -384,7 +384,7 @@ async fn read(registration: &Registration) -> Result<Vec<u8>, String> {
 
 /// Returns why a proxy did not make a tunnel, by its answer.
 fn refused_by(status: StatusCode, proxy: &Proxy) -> Option<String> {
-    let other = || (!status.is_success()).then(|| format!("it answered {status}"));
+    let other = || (!status.is_success()).then(|| format!("answer {status}"));
     without_password(status, proxy)
         .map(ToOwned::to_owned)
         .or_else(other)
@@ -393,8 +393,8 @@ fn refused_by(status: StatusCode, proxy: &Proxy) -> Option<String> {
 fn without_password(status: StatusCode, proxy: &Proxy) -> Option<&'static str> {
     let is_asked_for = status == StatusCode::PROXY_AUTHENTICATION_REQUIRED;
     is_asked_for.then_some(match proxy.password {
-        None => "it requires a password; name a secret in `egress.proxy_secret`",
-        Some(_) => "it does not take the password of `egress.proxy_secret`",
+        None => "a password is required; name a secret in `egress.proxy_secret`",
+        Some(_) => "the password of `egress.proxy_secret` is refused; correct the secret",
     })
 }
 
