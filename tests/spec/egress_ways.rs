@@ -356,12 +356,12 @@ print(json.dumps([echoed("git.example", 22), get()]))"#
             (
                 at("localhost"),
                 "ECONNRESET",
-                "no TLS: invalid peer certificate: UnknownIssuer",
+                "no trusted TLS: invalid peer certificate: UnknownIssuer",
             ),
             (
                 at("127.0.0.1") + &trusted,
                 "ECONNRESET",
-                "no TLS: invalid peer certificate: certificate not valid for name",
+                "no trusted TLS: invalid peer certificate: certificate not valid for name",
             ),
         ] {
             let daemon = daemon(&["git.example:22 any"], &format!("[egress]\n{config}")).await;

@@ -306,8 +306,8 @@ impl Outward<'_> {
         let secured = TlsConnector::from(config).connect(name, stream);
         match timeout(PATIENCE, secured).await {
             Ok(Ok(secured)) => Ok(Box::new(secured)),
-            Ok(Err(error)) => Err(format!("no TLS: {error}")),
-            Err(_) => Err("no TLS in time".to_owned()),
+            Ok(Err(error)) => Err(format!("has no trusted TLS: {error}")),
+            Err(_) => Err("has no TLS in time".to_owned()),
         }
     }
 
