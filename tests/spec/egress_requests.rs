@@ -361,7 +361,10 @@ print(json.dumps(tls()))"#,
         let (seen, _) = printed(&daemon, &asked).await;
         let text = seen[1].as_str().unwrap();
         assert_eq!(seen[0], 502);
-        assert!(text.contains("no trusted TLS: invalid peer certificate"), "{text}");
+        assert!(
+            text.contains("no trusted TLS: invalid peer certificate"),
+            "{text}"
+        );
         assert!(api.take().is_empty());
         // It is replaced, and counts from a reload on.
         fs::write(files.directory.path().join("ca.pem"), &api.pem).unwrap();
