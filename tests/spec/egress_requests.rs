@@ -1,5 +1,10 @@
 //! Under `network = "named"` the daemon makes requests by TLS in a hook's place, with secrets that the hook never has.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a test reloads its daemon, never a hook"
+)]
+
 use std::{
     fs,
     io::{BufRead, BufReader, Read, Write},
