@@ -23,8 +23,8 @@ x86_64() {
   old=$TESTENV_CACHE/tree-bullseye.tar
   timeout 90 $env/vm-prepare.sh tree bullseye || { part_skipped "x86_64: no tree with an old glibc can be had"; old=; }
   $env/static-test.sh "$RELEASE" ${old:+"$old"}
-  # C libraries name a few values differently: every denied call, and the escape matrix. A crate that is compiled as one unit is linked whole:
-  # packaging/build.sh looks into what packages have.
+  # C libraries name a few values differently: every denied call, and the escape matrix. Not optimised across crates, a static
+  # program has more of a library than is called: packaging/build.sh looks into what packages have.
   build_tests
   belongs_to root
   HOOKJAIL_TEST_PROGRAM=$RELEASE HOOKJAIL_MAY_SKIP=$ROWS_NOT_HERE \
