@@ -5,7 +5,7 @@ use std::{borrow::Cow, fmt};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-use hookjail_base::model::{Url, variable};
+use hookjail_base::model::{Url, frames_request, variable};
 
 use crate::egress::{Egress, HostName};
 
@@ -115,7 +115,7 @@ impl TryFrom<String> for SecretHeader {
         if name.is_empty() || !name.bytes().all(is_of_name) {
             return Err(wrong("has no name of a header before `: `"));
         }
-        if FRAMING.iter().any(|it| name.eq_ignore_ascii_case(it)) {
+        if frames_request(name) || name.eq_ignore_ascii_case("proxy-authorization") {
             return Err(wrong(
                 "decides where a request goes or how it is framed; name another",
             ));
@@ -137,19 +137,6 @@ impl TryFrom<String> for SecretHeader {
         })
     }
 }
-
-/// Headers that no rule sets.
-const FRAMING: [&str; 9] = [
-    "connection",
-    "content-length",
-    "expect",
-    "host",
-    "proxy-authorization",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-];
 
 impl From<SecretHeader> for String {
     fn from(header: SecretHeader) -> Self {
@@ -340,8 +327,8 @@ pub fn granted<'a>(
 
 /// Returns the first rule of `egress` by which a hook would reach the host of a request without its limits.
 pub(crate) fn beside<'a>(allowed: &'a [Egress], rule: &RequestRule) -> Option<&'a Egress> {
-    let own = rule.egress();
-    let is_there = |it: &&Egress| it.covers_name(&rule.url.host, own.port()) && **it != own;
+    let implied = rule.egress();
+    let is_there = |it: &&Egress| it.covers_name(&rule.url.host, implied.port()) && **it != implied;
     allowed.iter().find(is_there)
 }
 

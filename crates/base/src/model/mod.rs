@@ -6,6 +6,7 @@ mod clients;
 mod consent;
 pub mod event;
 mod field;
+mod header;
 mod hook;
 pub mod json;
 mod limit;
@@ -24,6 +25,7 @@ pub use self::{
     clients::LocalUser,
     consent::Consent,
     field::InvalidField,
+    header::frames_request,
     hook::{Backing, Command, Event, Hook, Narrow, OnDisconnect, OnFailure},
     limit::OnOutputLimit,
     name::{ProfileName, check_name, is_plain, is_sha256},

@@ -168,15 +168,6 @@ pub enum SecretProblem {
 }
 
 impl Registration {
-    /// Returns the file that it is read from, if it is.
-    #[must_use]
-    pub const fn file(&self) -> Option<&PathBuf> {
-        match &self.source {
-            SecretSource::File(path) => Some(path),
-            SecretSource::Credential(_) | SecretSource::Env(_) | SecretSource::Pattern(_) => None,
-        }
-    }
-
     /// Reads the value.
     ///
     /// # Errors

@@ -4,22 +4,10 @@ use std::{collections::BTreeMap, fmt};
 
 use http::HeaderName;
 
-use hookjail_base::model::variable::is_name;
+use hookjail_base::model::{frames_request, variable::is_name};
 
 use super::Payload;
 pub use hookjail_base::model::Url;
-
-/// Headers that decide where a request goes or how it is framed; curl sets them.
-const CURLS: [&str; 8] = [
-    "connection",
-    "content-length",
-    "expect",
-    "host",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-];
 
 /// A hook that is posted to a URL.
 #[derive(Clone, Debug, PartialEq)]
@@ -111,7 +99,7 @@ impl Post {
             let known = HeaderName::from_bytes(name.as_bytes());
             let known = known
                 .map_err(|_| format!("its header `{}` has no name of one", name.escape_debug()))?;
-            if CURLS.contains(&known.as_str()) {
+            if frames_request(known.as_str()) {
                 return Err(format!("its header `{known}` is not a hook's to set"));
             }
             if value.contains(char::is_control) {

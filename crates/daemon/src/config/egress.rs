@@ -18,39 +18,36 @@ pub(super) fn read(entry: &EgressEntry, secrets: &[Registration]) -> Result<Ways
         proxy,
         proxy_secret,
     } = entry;
-    let Some(proxy) = proxy else {
-        let idle = [
-            ("egress.direct", !direct.is_empty()),
-            ("egress.proxy_secret", proxy_secret.is_some()),
-        ];
-        return match idle.into_iter().find(|(_, is_set)| *is_set) {
-            Some((key, _)) => Err(ConfigProblem::key(
-                key,
-                "has no effect without `egress.proxy`; set that, or take this out",
-            )),
-            None => Ok(Ways {
-                ca: ca.clone(),
-                proxy: None,
-                secrets: secret::with_values(secrets),
-            }),
-        };
-    };
-    let address = proxy
-        .parse()
-        .map_err(|problem| ConfigProblem::key("egress.proxy", problem))?;
+    let idle = [
+        ("egress.direct", !direct.is_empty()),
+        ("egress.proxy_secret", proxy_secret.is_some()),
+    ];
+    if let (None, Some((key, _))) = (proxy, idle.into_iter().find(|(_, is_set)| *is_set)) {
+        let problem = "has no effect without `egress.proxy`; set that, or take this out";
+        return Err(ConfigProblem::key(key, problem));
+    }
     let password = proxy_secret.as_ref().map(|name| {
         let found = secret::with_value(secrets, name);
         found.map_err(|problem| {
             ConfigProblem::key("egress.proxy_secret", format!("{problem} (`{name}`)"))
         })
     });
+    let password = password.transpose()?;
+    let proxy = match proxy {
+        None => None,
+        Some(text) => {
+            let address = text.parse();
+            let address = address.map_err(|problem| ConfigProblem::key("egress.proxy", problem))?;
+            Some(Proxy {
+                address,
+                direct: direct.clone(),
+                password,
+            })
+        }
+    };
     Ok(Ways {
         ca: ca.clone(),
-        proxy: Some(Proxy {
-            address,
-            direct: direct.clone(),
-            password: password.transpose()?,
-        }),
+        proxy,
         secrets: secret::with_values(secrets),
     })
 }

@@ -362,16 +362,20 @@ mod tests {
     #[test]
     fn an_administrators_proxy_is_not_passed_by() {
         let proxy = "[egress]\nproxy = \"http://a:1\"\n";
-        let own = |direct: &str| read_table(&format!("[egress]\ndirect = {direct}\n")).unwrap();
-        assert!(managed(proxy).narrow(own("[]")).is_ok());
-        let error = managed(proxy).narrow(own("[\"a.example:443\"]"));
+        let with_direct =
+            |direct: &str| read_table(&format!("[egress]\ndirect = {direct}\n")).unwrap();
+        assert!(managed(proxy).narrow(with_direct("[]")).is_ok());
+        let error = managed(proxy).narrow(with_direct("[\"a.example:443\"]"));
         let error = error.unwrap_err().to_string();
         assert!(error.contains("`egress.direct`"), "{error}");
         let with_hosts = managed(&format!("{proxy}direct = [\"*.corp.example:443\"]\n"));
-        let error = with_hosts.narrow(own("[\"a.corp.example:22\"]"));
+        let error = with_hosts.narrow(with_direct("[\"a.corp.example:22\"]"));
         assert!(error.is_err(), "another port");
-        let with_hosts = managed(&format!("{proxy}direct = [\"*.corp.example:443\"]\n"));
-        assert!(with_hosts.narrow(own("[\"a.corp.example:443\"]")).is_ok());
+        assert!(
+            with_hosts
+                .narrow(with_direct("[\"a.corp.example:443\"]"))
+                .is_ok()
+        );
     }
 
     #[test]

@@ -77,9 +77,10 @@ fn of_connections(interpreted: &Interpreted) -> Vec<pb::Denial> {
     for (connection, why) in interpreted.hook.connections.denied() {
         let target = connection.destination.to_string();
         let rule = format!("`{target}` {why}");
-        let missing = connection.missing_rule();
-        let missing = missing.map_or_else(String::new, |it| it.to_string());
-        let change = format!("add \"{missing}\" to `egress` of profile `{profile}`");
+        let missing = connection.missing_rule().map(|it| it.to_string());
+        let change = missing
+            .as_ref()
+            .map(|missing| format!("add \"{missing}\" to `egress` of profile `{profile}`"));
         match denials.iter_mut().find(|it| it.rule == rule) {
             Some(known) => known.times += 1,
             None => denials.push(pb::Denial {
@@ -88,12 +89,8 @@ fn of_connections(interpreted: &Interpreted) -> Vec<pb::Denial> {
                 operation: "connect".to_owned(),
                 rule,
                 source: RELAY.to_owned(),
-                suggestion: if missing.is_empty() {
-                    String::new()
-                } else {
-                    change
-                },
-                egress: missing,
+                suggestion: change.unwrap_or_default(),
+                egress: missing.unwrap_or_default(),
                 target,
                 times: 1,
                 ..pb::Denial::default()

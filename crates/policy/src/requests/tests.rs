@@ -193,9 +193,9 @@ fn another_rule_for_the_host_of_requests_is_found() {
         let allowed: Vec<_> = texts.iter().map(|it| it.parse().unwrap()).collect();
         beside(&allowed, &api()).map(ToString::to_string)
     };
-    let own = "api.example.org:443 https";
+    let implied = "api.example.org:443 https";
     assert_eq!(
-        found(&[own, "api.example.org:80 http", "b.example.org:443"]),
+        found(&[implied, "api.example.org:80 http", "b.example.org:443"]),
         None
     );
     for other in [
@@ -205,11 +205,11 @@ fn another_rule_for_the_host_of_requests_is_found() {
         "api.example.org:443 http",
         "*.example.org:443 https",
     ] {
-        assert_eq!(found(&[own, other]).as_deref(), Some(other));
+        assert_eq!(found(&[implied, other]).as_deref(), Some(other));
     }
 }
 
-/// What paths that lead out are made of.
+/// Pieces of paths that lead out.
 const PIECES: [&str; 16] = [
     "/", "\\", ".", "..", "%", "%2e", "%2E", "%2f", "%5c", "%25", "25", "2e", ";", "a", "below",
     "%00",
