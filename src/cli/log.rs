@@ -24,7 +24,7 @@ use hookjail_client::{
     output::{self, Style},
     server,
 };
-use hookjail_contract::{adopt::Adopted, refusals};
+use hookjail_contract::{POST_PROFILE, adopt::Adopted, refusals};
 use hookjail_journal::{
     query::RecordFields,
     record::{CommandLine, EgressLine, OutcomeKind},
@@ -146,9 +146,8 @@ pub(super) fn last_denied(context: &Context) -> Result<Option<DeniedRun>, Failur
             open.insert(fields.run_id.clone().into_owned(), begun);
         }
         let ended = fields.end().and_then(|_| open.remove(&*fields.run_id));
-        let command = ended.as_ref().and_then(|begun| begun.command.as_ref());
-        let is_whole = command.is_some_and(|it| !it.lossy && it.whole.is_none());
-        if let Some(begun) = ended.filter(|it| is_whole && !it.is_trial && is_denied(fields)) {
+        let is_learned = |it: &Begun| it.learned().is_some() && !it.is_trial && is_denied(fields);
+        if let Some(begun) = ended.filter(is_learned) {
             last = Some(begun);
         }
         true
@@ -330,6 +329,13 @@ struct Begun {
 }
 
 impl Begun {
+    /// Returns the command whose needs `hookjail learn` can find: a whole one, and none that posts, which takes no other profile.
+    fn learned(&self) -> Option<&CommandLine> {
+        let is_posted = self.profile.as_deref() == Some(POST_PROFILE);
+        let command = self.command.as_ref();
+        command.filter(|it| !it.lossy && it.whole.is_none() && !is_posted)
+    }
+
     fn new(fields: &RecordFields<'_>, is_selected: bool) -> Self {
         Self {
             command: fields.command.clone(),
@@ -607,10 +613,7 @@ impl Log {
             return self.is_person.then_some(allow);
         }
         let learns = HAS_LEARN && is_denied(fields) && fields.record == "ended";
-        let command = begun.command.as_ref().filter(|_| learns)?;
-        if command.lossy || command.whole.is_some() {
-            return None;
-        }
+        let command = begun.learned().filter(|_| learns)?;
         let current = env::current_dir().unwrap_or_default();
         let workspace = begun.workspace.as_ref();
         let workspace = workspace.filter(|workspace| Path::new(workspace) != current);

@@ -23,6 +23,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::{
+    egress::recorded,
     support::{Daemon, Setup, at, directory, hook, reached},
     witness::{hookjail, processes_that, until},
 };
@@ -150,7 +151,7 @@ async fn daemon(config: String) -> Daemon {
     Daemon::with(Setup {
         ask_for_consent: true,
         config,
-        shipped: &["network"],
+        shipped: &["post"],
         ..Setup::default()
     })
     .await
@@ -198,7 +199,7 @@ fn what_is_posted_where_is_listed_with_who_allows_it() {
         "allowed  by https://hooks.example.com/agent (`http.allow`)\n",
         "refused  NOT_ALLOWLISTED: the operator does not let hooks be posted to `https://example.com/` (`http.allow`); \
          to let it through: [http] allow = [\"https://example.com/\"]\n",
-        "profile  network\n",
+        "profile  post\n",
     ] {
         assert!(text.contains(line), "{line}{text}");
     }
@@ -323,10 +324,15 @@ mod with_tools {
         assert_eq!(reached(&response), [server.url("/agent/check")]);
         assert_eq!(daemon.records(), ["started", "ended"]);
         let started = &daemon.journal()[0];
-        assert_eq!(started["profile"], "network");
+        assert_eq!(started["profile"], "post");
         assert_eq!(started["consent"], "builtin");
         let words = started["command"]["argv"].as_array().unwrap();
         assert_eq!(words.last().unwrap(), &server.url("/agent"));
+        let [line] = &recorded(&daemon)[..] else {
+            panic!("{:?}", recorded(&daemon))
+        };
+        assert_eq!(line["host"], "127.0.0.1");
+        assert_eq!(line["port"], server.address.port());
     }
 
     #[tokio::test]
@@ -375,6 +381,75 @@ mod with_tools {
         let mut records = daemon.records();
         records.sort();
         assert_eq!(records, ["ended", "refused", "refused", "started"]);
+    }
+
+    /// A posted hook reaches the host of its own URL; with `egress.allow`, that of a URL whose host lies inside.
+    #[tokio::test]
+    #[ignore = "needs curl"]
+    async fn the_hosts_of_posts_are_hosts_by_name() {
+        let server = Server::saying("200 OK", DENY);
+        let beyond = Server::saying("200 OK", DENY);
+        let home = directory();
+        let entries = [&server, &beyond].map(|it| json!({"type": "http", "url": it.url("/agent")}));
+        let config = settings(&home, "claude_code", &json!(entries))
+            + &allowing(&[server.url("/"), beyond.url("/")]);
+
+        let free = daemon(config.clone()).await;
+        let response = call(&free).await;
+
+        let decisions = |response: &pb::DispatchResponse| {
+            let verdicts = response.hooks.iter().map(|it| it.verdict.clone().unwrap());
+            verdicts.map(|it| it.decision()).collect::<Vec<_>>()
+        };
+        assert_eq!(decisions(&response), [pb::Decision::Deny; 2]);
+        assert_eq!((server.paths().len(), beyond.paths().len()), (1, 1));
+        let profile = hookjail(
+            &free.path().join("hookjail.toml"),
+            &["profile", "show", "post"],
+        );
+        let profile = String::from_utf8({ profile }.output().unwrap().stdout).unwrap();
+        for one in [&server, &beyond] {
+            assert!(
+                profile.contains(&format!("{} http", one.address)),
+                "{profile}"
+            );
+        }
+
+        let bound = format!("[egress]\nallow = [\"{} http\"]\n", server.address);
+        let bounded = daemon(config + &bound).await;
+        let response = call(&bounded).await;
+
+        assert_eq!((server.paths().len(), beyond.paths().len()), (2, 1));
+        let Some(End::Refused(refusal)) = &response.hooks[1].end else {
+            panic!("{:?}", response.hooks[1])
+        };
+        assert_eq!(refusal.reason, "NOT_ALLOWLISTED");
+        assert_eq!(
+            refusal.metadata["configure"],
+            format!("[egress]\nallow = [\"{} http\"]", beyond.address)
+        );
+    }
+
+    #[tokio::test]
+    #[ignore = "needs curl"]
+    async fn posts_go_by_the_proxy_of_the_network() {
+        let proxy = Server::saying("200 OK", DENY);
+        let home = directory();
+        let url = "http://collector.corp-only.example/agent";
+        let entry = json!([{"type": "http", "url": url}]);
+        let config = settings(&home, "claude_code", &entry)
+            + &allowing(&[url.to_owned()])
+            + &format!("[egress]\nproxy = {:?}\n", proxy.url("/"));
+        let daemon = daemon(config).await;
+
+        let response = call(&daemon).await;
+
+        assert_eq!(verdict(&response).decision(), pb::Decision::Deny);
+        assert_eq!(
+            proxy.asked()[0].head[0],
+            "POST http://collector.corp-only.example:80/agent HTTP/1.1"
+        );
+        assert_eq!(recorded(&daemon)[0]["host"], "collector.corp-only.example");
     }
 
     #[tokio::test]
@@ -427,7 +502,7 @@ mod with_tools {
             ask_for_consent: true,
             config,
             env: vec![("TOKEN_OF_THE_DAEMON".to_owned(), TOKEN.to_owned())],
-            shipped: &["network"],
+            shipped: &["post"],
             ..Setup::default()
         })
         .await;
@@ -656,7 +731,7 @@ mod with_tools {
         let entry = json!([{"type": "http", "url": server.url("/agent")}]);
         fs::write(home.path().join(".curlrc"), "header = \"X-Curlrc: 1\"\n").unwrap();
         let profile = format!(
-            "description = \"network behind a proxy\"\nextends = [\"pipeline\", \"online\"]\ngranted_by = \"operator\"\n\
+            "description = \"posts behind a proxy\"\nextends = [\"pipeline\", \"online\"]\ngranted_by = \"operator\"\n\
              [environment.set]\nALL_PROXY = \"{0}\"\nall_proxy = \"{0}\"\nhttp_proxy = \"{0}\"\n\
              CURL_HOME = {1:?}\n[files]\nsystem = [{{ path = {1:?}, access = \"read\" }}]\n",
             proxy.url(""),
@@ -664,7 +739,7 @@ mod with_tools {
         );
         let daemon = Daemon::with(Setup {
             config: settings(&home, "claude_code", &entry) + &allowing(&[server.url("/")]),
-            profiles: vec![("network".to_owned(), profile)],
+            profiles: vec![("post".to_owned(), profile)],
             ..Setup::default()
         })
         .await;
@@ -676,11 +751,11 @@ mod with_tools {
         // A hook's own curl goes there and reads it: both are within reach.
         let url = server.url("/of-a-hook");
         let mut request = hook(["/usr/bin/curl", "--silent", "--data", "x", &url]);
-        request.profile = "network".to_owned();
+        request.profile = "post".to_owned();
         let config = daemon.path().join("hookjail.toml");
         let text = fs::read_to_string(&config).unwrap();
         let granted = format!(
-            "{text}\n[[hook]]\ncommand = [\"/usr/bin/curl\", \"--silent\", \"--data\", \"x\", {url:?}]\nprofiles = [\"network\"]\n"
+            "{text}\n[[hook]]\ncommand = [\"/usr/bin/curl\", \"--silent\", \"--data\", \"x\", {url:?}]\nprofiles = [\"post\"]\n"
         );
         fs::write(&config, granted).unwrap();
         let reloaded = hookjail(&config, &["reload"]).output().unwrap();

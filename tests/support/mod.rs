@@ -476,7 +476,7 @@ pub(crate) fn is_shared(path: &Path) -> bool {
         .any(|shared| path.starts_with(shared))
 }
 
-/// The profiles that are compiled in.
+/// The compiled-in profiles that every daemon serves.
 pub(crate) const SHIPPED: [&str; 9] = [
     "develop",
     "develop-online",

@@ -28,7 +28,7 @@ use crate::{
     consent::pending::{Question, Subject},
     hooks::{
         Action, HookList, Lists, Occasion, Registered, Scope,
-        http::Denied,
+        http::{self, Denied},
         supplied,
         variables::{Known, expanded},
     },
@@ -516,7 +516,7 @@ async fn act(
                 Err(why) => return not_run.verdict(&why).into(),
             }
         }
-        Action::Http(post) => match crate::hooks::http::put(post, &mut request) {
+        Action::Http(post) => match http::put(post, &mut request, &pipeline.gate.rules()) {
             Ok(()) => {
                 let redaction = pipeline.audit.redaction().get();
                 if let Some(payload) = &post.payload

@@ -10,7 +10,12 @@ use std::{
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-use crate::requests::{PORT_OF_HTTP, PORT_OF_HTTPS};
+use hookjail_base::model::Url;
+
+use crate::{
+    EgressRules,
+    requests::{PORT_OF_HTTP, PORT_OF_HTTPS},
+};
 
 /// The length limit of a name, and of one of its labels (RFC 1035).
 const LONGEST_NAME: usize = 253;
@@ -362,6 +367,27 @@ impl JsonSchema for Egress {
 }
 
 impl Egress {
+    /// Returns the rule of a URL: its host and port, and the protocol of its scheme.
+    ///
+    /// # Errors
+    ///
+    /// Fails where its host is no name of DNS and no address.
+    pub fn of_url(url: &Url) -> Result<Self, EgressProblem> {
+        let host = url.host();
+        let hosts = Hosts::parse(host)?;
+        let speaks = match (url.is_secure(), &hosts) {
+            // TLS has no server name for an address.
+            (true, Hosts::Addresses { .. }) => Speaks::Any,
+            (true, Hosts::Below(_) | Hosts::Name(_)) => Speaks::Tls,
+            (false, _) => Speaks::Http,
+        };
+        Ok(Self {
+            hosts,
+            port: url.port(),
+            speaks,
+        })
+    }
+
     /// Returns the one name of the rule, if it names one.
     #[must_use]
     pub const fn exact_name(&self) -> Option<&HostName> {
@@ -475,10 +501,20 @@ pub fn rule_of_address(rules: &[Egress], address: IpAddr, port: u16) -> Option<&
     first(rules.iter().filter(|it| it.covers_address(address, port)))
 }
 
-/// Returns whether a connection for a name may go to an address that the name resolves to: a public one, or one that a rule names.
+/// Returns whether a connection for a name may go to an address that the name resolves to: a public one, one that a rule names, or
+/// one of a private network where the rules allow these.
 #[must_use]
-pub fn may_resolve_to(rules: &[Egress], address: IpAddr, port: u16) -> bool {
-    is_public(address) || rule_of_address(rules, address, port).is_some()
+pub fn may_resolve_to(rules: &EgressRules, address: IpAddr, port: u16) -> bool {
+    let is_named = || rule_of_address(&rules.allowed, address, port).is_some();
+    is_public(address) || is_named() || rules.from_http_allow && is_private(address)
+}
+
+/// Returns whether an address is one of a private network (RFC 1918, RFC 4193).
+fn is_private(address: IpAddr) -> bool {
+    match address.to_canonical() {
+        IpAddr::V4(address) => address.is_private(),
+        IpAddr::V6(address) => address.is_unique_local(),
+    }
 }
 
 /// Returns whether an address is one of the public internet: no private, loopback, link-local, metadata or reserved one, and none
@@ -764,9 +800,51 @@ mod tests {
             rule("db.example.org:5432 any"),
             rule("10.1.0.0/16:5432 any"),
         ];
-        let may = |address: &str, port| may_resolve_to(&rules, address.parse().unwrap(), port);
-        assert!(may("10.1.2.3", 5432) && may("8.8.8.8", 5432));
-        assert!(!may("10.2.2.3", 5432) && !may("10.1.2.3", 22));
+        let mut rules = EgressRules {
+            allowed: rules.to_vec(),
+            ..EgressRules::default()
+        };
+        let may = |rules: &EgressRules, address: &str, port| {
+            may_resolve_to(rules, address.parse().unwrap(), port)
+        };
+        assert!(may(&rules, "10.1.2.3", 5432) && may(&rules, "8.8.8.8", 5432));
+        assert!(!may(&rules, "10.2.2.3", 5432) && !may(&rules, "10.1.2.3", 22));
+        rules.from_http_allow = true;
+        for (address, expected) in [
+            ("10.2.2.3", true),
+            ("172.31.0.1", true),
+            ("192.168.1.1", true),
+            ("::ffff:192.168.1.1", true),
+            ("fd00::1", true),
+            ("8.8.8.8", true),
+            ("127.0.0.1", false),
+            ("::1", false),
+            ("169.254.169.254", false),
+            ("fe80::1", false),
+            ("100.100.100.200", false),
+            ("168.63.129.16", false),
+            ("0.0.0.0", false),
+        ] {
+            assert_eq!(may(&rules, address, 22), expected, "{address}");
+        }
+    }
+
+    #[test]
+    fn a_url_has_a_rule_for_its_host_port_and_protocol() {
+        for (url, expected) in [
+            ("https://hooks.example.com/agent/", "hooks.example.com:443"),
+            ("https://hooks.example.com:8443/", "hooks.example.com:8443"),
+            ("http://collector/x", "collector:80 http"),
+            ("http://127.0.0.1:8080/check", "127.0.0.1:8080 http"),
+            ("http://[::1]:8080/", "[::1]:8080 http"),
+            ("https://10.0.0.1/", "10.0.0.1:443 any"),
+        ] {
+            let url = Url::parse(url).unwrap();
+            assert_eq!(Egress::of_url(&url).unwrap().to_string(), expected);
+        }
+        for url in ["https://a..b/", "http://1.2.3/", "http://-a/"] {
+            assert!(Egress::of_url(&Url::parse(url).unwrap()).is_err(), "{url}");
+        }
     }
 
     #[test]
@@ -782,10 +860,11 @@ mod tests {
             let address: IpAddr = address.parse().unwrap();
             assert_eq!(by_name.covers_address(address, 80), covered, "{address}");
             assert!(!by_name.covers_address(address, 81));
-            assert_eq!(
-                may_resolve_to(std::slice::from_ref(&by_name), address, 80),
-                covered
-            );
+            let rules = EgressRules {
+                allowed: vec![by_name.clone()],
+                ..EgressRules::default()
+            };
+            assert_eq!(may_resolve_to(&rules, address, 80), covered);
             let name = Host::Name(HostName::parse("localhost").unwrap());
             assert_eq!(name.is_same(&Host::Address(address)), covered, "{address}");
             let other = Host::Name(HostName::parse("a.localhost").unwrap());

@@ -486,6 +486,8 @@ pub struct EgressRules {
     pub bytes: Option<u64>,
     /// The connections of a run at most.
     pub connections: u32,
+    /// Whether the hosts are those of `http.allow`, whose names may resolve to addresses of private networks (RFC 1918, RFC 4193).
+    pub from_http_allow: bool,
     /// The requests that the daemon makes by TLS in the hook's place: limits of the rules that speak [`egress::Speaks::Https`].
     pub requests: Vec<requests::RequestRule>,
     /// The ways of the daemon to the hosts.
@@ -498,6 +500,7 @@ impl Default for EgressRules {
             allowed: Vec::new(),
             bytes: None,
             connections: 256,
+            from_http_allow: false,
             requests: Vec::new(),
             ways: Arc::default(),
         }

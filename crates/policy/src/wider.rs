@@ -94,6 +94,8 @@ impl EgressRules {
             allowed,
             bytes,
             connections,
+            // Of the profile of posts, always.
+            from_http_allow: _,
             requests,
             // The daemon's, whatever was approved.
             ways: _,

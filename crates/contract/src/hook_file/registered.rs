@@ -18,7 +18,7 @@ use crate::{
 const SUPPLIED_PROFILE: &str = "strict";
 
 /// The profile of hooks that post their event.
-pub const POST_PROFILE: &str = "network";
+pub const POST_PROFILE: &str = "post";
 
 /// A hook that runs at its lifecycle point.
 #[derive(Clone, Debug)]

@@ -40,6 +40,8 @@ pub enum PostDecision {
 pub struct Allowed {
     /// The URL of the operator's list at or below which it lies.
     pub by: Url,
+    /// The host of that URL, as a rule of `egress`.
+    pub host: String,
     /// The curl configuration, with the values of secrets.
     pub request: Vec<u8>,
 }

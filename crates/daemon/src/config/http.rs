@@ -5,21 +5,34 @@ use std::collections::BTreeMap;
 use hookjail_base::{model::variable::is_name, redact::secret::Registration};
 
 use super::{ConfigProblem, file::HttpEntry, secret};
-use crate::hooks::http::{Egress, Url};
+use hookjail_policy::egress::Egress;
 
-/// Reads the entry.
+use crate::hooks::http::{Place, Posting, Url};
+
+/// Reads the entry. `bound` is `egress.allow`.
 ///
 /// # Errors
 ///
 /// Names the invalid key, and its value.
-pub(super) fn read(entry: HttpEntry, secrets: &[Registration]) -> Result<Egress, ConfigProblem> {
+pub(super) fn read(
+    entry: HttpEntry,
+    bound: Option<&[Egress]>,
+    secrets: &[Registration],
+) -> Result<Posting, ConfigProblem> {
     let allow = entry.allow.iter().map(|text| {
         let url = Url::parse(text).map_err(|problem| wrong("http.allow", text, problem))?;
         if url.has_query() {
             let problem = "has a query; leave it out, all queries of its path are allowed with it";
             return Err(wrong("http.allow", text, problem));
         }
-        Ok(url)
+        let host = Egress::of_url(&url)
+            .map_err(|problem| wrong("http.allow", text, &problem.to_string()))?;
+        let is_reached = bound.is_none_or(|bound| bound.iter().any(|outer| host.is_within(outer)));
+        Ok(Place {
+            host,
+            is_reached,
+            url,
+        })
     });
     let allow = allow.collect::<Result<_, _>>()?;
     let mut variables = BTreeMap::new();
@@ -33,7 +46,7 @@ pub(super) fn read(entry: HttpEntry, secrets: &[Registration]) -> Result<Egress,
             registration.map_err(|problem| wrong("http.variables", &variable, problem))?;
         variables.insert(variable, registration);
     }
-    Ok(Egress { allow, variables })
+    Ok(Posting { allow, variables })
 }
 
 fn wrong(key: &'static str, what: &str, problem: &str) -> ConfigProblem {
@@ -61,23 +74,43 @@ mod tests {
         ]
     }
 
-    fn read(allow: &str, variable: (&str, &str)) -> Result<Egress, String> {
+    fn read(allow: &str, variable: (&str, &str)) -> Result<Posting, String> {
         let (name, secret) = variable;
         let entry = HttpEntry {
             allow: vec![allow.to_owned()],
             variables: BTreeMap::from([(name.to_owned(), secret.to_owned())]),
         };
-        super::read(entry, &secrets()).map_err(|problem| problem.to_string())
+        super::read(
+            entry,
+            Some(&["*.in.example:443".parse().unwrap()]),
+            &secrets(),
+        )
+        .map_err(|problem| problem.to_string())
     }
 
     #[test]
     fn an_entry_is_a_url_without_a_query_and_a_variable_stands_for_a_secret_that_is_known() {
-        let egress = read("https://a/agent", ("TOKEN", "token")).unwrap();
-        assert_eq!(egress.allow, [Url::parse("https://a:443/agent").unwrap()]);
-        assert_eq!(egress.variables["TOKEN"].name, "token");
+        let posting = read("https://a/agent", ("TOKEN", "token")).unwrap();
+        let urls: Vec<_> = posting.allow.iter().map(|it| it.url.clone()).collect();
+        assert_eq!(urls, [Url::parse("https://a:443/agent").unwrap()]);
+        assert_eq!(posting.variables["TOKEN"].name, "token");
+        for (url, is_reached) in [
+            ("https://a.in.example/x", true),
+            ("https://a.in.example:8443/x", false),
+            ("http://a.in.example/x", false),
+            ("https://in.example/x", false),
+        ] {
+            let place = &read(url, ("TOKEN", "token")).unwrap().allow[0];
+            assert_eq!(place.is_reached, is_reached, "{url}");
+        }
         for (allow, variable, expected) in [
             ("a/agent", ("TOKEN", "token"), "`http.allow` "),
             ("https://*.a/", ("TOKEN", "token"), "`http.allow` "),
+            (
+                "https://a..b/",
+                ("TOKEN", "token"),
+                "`http.allow` names no host",
+            ),
             (
                 "https://a/?x=1",
                 ("TOKEN", "token"),

@@ -43,7 +43,7 @@ use self::{
 
 use crate::hooks::{
     Registered,
-    http::{Egress, decide},
+    http::{Posting, decide},
     lists::Listing,
     load::{self, HooksFile, LoadError, Loaded},
 };
@@ -92,8 +92,6 @@ pub struct Config {
     pub(crate) commands: Vec<ConfiguredHook>,
     /// What makes containers.
     pub(crate) container_runtime: Option<Runtime>,
-    /// Which hooks may be posted to a URL.
-    pub(crate) http_egress: Egress,
     /// The file it was read from.
     pub file: Option<PathBuf>,
     /// The directory of hooks' files that last, where it is not the usual one below `paths.state`.
@@ -110,6 +108,8 @@ pub struct Config {
     pub(crate) operators: Option<Users>,
     /// The runtimes' own allowlists, by contract; each counts for hooks of its contract.
     pub own_allowlists: BTreeMap<&'static str, PathBuf>,
+    /// The URLs to which hooks may be posted.
+    pub(crate) posting: Posting,
     /// Names and texts of profiles without a file, which `hookjail learn` tries. No configuration file has any.
     pub proposed_profiles: Vec<(String, String)>,
     /// Who may read the records of everybody's requests, besides the daemon's own user.
@@ -261,9 +261,7 @@ impl Config {
             });
         }
         let mut loaded = load::load(&self.hooks_files, switches)?;
-        decide(&mut loaded, &self.http_egress, |name| {
-            std::env::var_os(name)
-        });
+        decide(&mut loaded, &self.posting, |name| std::env::var_os(name));
         loaded.hooks.splice(0..0, self.registered.iter().cloned());
         Ok(loaded)
     }
@@ -353,7 +351,6 @@ impl Config {
             },
             commands,
             container_runtime,
-            http_egress: self::http::read(file.http.clone(), &secrets)?,
             file: None,
             hook_state: None,
             hooks_files,
@@ -362,6 +359,7 @@ impl Config {
             notices: self::notify::means(&file.notify, environment),
             operators: file.consent.runtime.then_some(operators),
             own_allowlists: environment.own_allowlists(),
+            posting: self::http::read(file.http.clone(), file.egress.allow.as_deref(), &secrets)?,
             proposed_profiles: Vec::new(),
             readers: users::read("audit.readers", &file.audit.readers)?,
             references: environment.references(),

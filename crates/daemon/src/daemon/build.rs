@@ -15,7 +15,7 @@ use hookjail_base::{
 };
 use hookjail_contract::{self as contract, Mode};
 use hookjail_journal::{Redaction, append::Journal};
-use hookjail_policy::{Registry, WorkspaceRoots, forbidden::Forbidden};
+use hookjail_policy::{Policy, Registry, WorkspaceRoots, forbidden::Forbidden};
 use hookjail_sandbox::{
     BackendName, Identities, InstanceDir, OwnUids, RunAs, SandboxParts, StateStore, backend,
     rootfs::Root,
@@ -322,6 +322,15 @@ impl Assembly {
         if let Some(allowed) = &config.profiles.allow {
             let kept = registry.keep(allowed);
             kept.map_err(|unknown| not_there("profiles.allow", unknown))?;
+        }
+        if let (Some(post), Some(network)) = (
+            ProfileName::parse(contract::POST_PROFILE),
+            ProfileName::parse("network"),
+        ) {
+            let order = config.backends.by_profile();
+            let can_name =
+                |policy: &Policy| order.of(&policy.line).contains(&BackendName::LANDLOCK);
+            registry.post_to(&post, &config.posting.hosts(), can_name, &network);
         }
         if let Some(bound) = &config.egress.allow {
             registry.keep_within(bound);

@@ -72,7 +72,8 @@ pub(super) fn denials(interpreted: &Interpreted) -> Vec<pb::Denial> {
 
 /// Returns the denials of connections, one for each destination and reason.
 fn of_connections(interpreted: &Interpreted) -> Vec<pb::Denial> {
-    let profile = &interpreted.run.policy.name;
+    let policy = &interpreted.run.policy;
+    let profile = &policy.name;
     let mut denials: Vec<pb::Denial> = Vec::new();
     for (connection, why) in interpreted.hook.connections.denied() {
         let target = connection.destination.to_string();
@@ -80,7 +81,13 @@ fn of_connections(interpreted: &Interpreted) -> Vec<pb::Denial> {
         let missing = connection.missing_rule().map(|it| it.to_string());
         let change = missing
             .as_ref()
-            .map(|missing| format!("add \"{missing}\" to `egress` of profile `{profile}`"));
+            .map(|missing| match policy.egress.from_http_allow {
+                true => {
+                    "nothing of a profile; name the address in the hook's URL and in `http.allow`"
+                        .to_owned()
+                }
+                false => format!("add \"{missing}\" to `egress` of profile `{profile}`"),
+            });
         match denials.iter_mut().find(|it| it.rule == rule) {
             Some(known) => known.times += 1,
             None => denials.push(pb::Denial {

@@ -216,9 +216,15 @@ impl ProfileFile {
         let metadata = self.metadata.ok_or(ProfileCause::Missing("metadata"))?;
         let network = self.network.ok_or(ProfileCause::Missing("network"))?;
         let egress = egress_rules(self.egress, self.requests, network, &self.limits)?;
-        let stand_ins = egress.requests.iter().filter_map(RequestRule::stand_in);
-        let stand_ins = stand_ins.map(|(name, url)| (name.to_owned(), url));
-        self.environment.set.extend(stand_ins);
+        for (name, url) in egress.requests.iter().filter_map(RequestRule::stand_in) {
+            let before = self.environment.set.insert(name.to_owned(), url.clone());
+            if before.is_some_and(|before| before != url) {
+                let rule = format!(
+                    "names `{name}`, which has another value by `environment.set` or another entry; keep one"
+                );
+                return Err(broken("requests.variable", rule));
+            }
+        }
         let mut policy = Policy {
             demands,
             description,
@@ -825,6 +831,25 @@ impl LimitsSection {
     }
 }
 
+/// Returns a policy with more hosts, whose names may resolve to the addresses of private networks.
+pub(super) fn with_hosts(policy: &Policy, hosts: &[Egress]) -> Policy {
+    let mut allowed = policy.egress.allowed.clone();
+    allowed.retain(|rule| !rule.is_of_no_host());
+    allowed.extend_from_slice(hosts);
+    allowed.sort();
+    allowed.dedup();
+    let mut policy = Policy {
+        egress: Arc::new(EgressRules {
+            allowed,
+            from_http_allow: true,
+            ..EgressRules::clone(&policy.egress)
+        }),
+        ..policy.clone()
+    };
+    policy.digest = ProfileFile::from(&policy).digest();
+    policy
+}
+
 /// Returns the hosts of `egress` and the limits of connections. Without `network = "named"` there are none.
 fn egress_rules(
     mut allowed: Vec<Egress>,
@@ -887,6 +912,7 @@ fn egress_rules(
         allowed,
         bytes: limits.egress_bytes.and_then(OptionalSize::bytes),
         connections,
+        from_http_allow: false,
         requests,
         ways: Arc::default(),
     })

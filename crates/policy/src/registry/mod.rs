@@ -18,7 +18,7 @@ use super::{
     GrantPlace, Network, Policy,
     egress::Egress,
     forbidden::Forbidden,
-    profile::{ProfileCause, ProfileFile, references::References},
+    profile::{self, ProfileCause, ProfileFile, references::References},
     requests::RequestRule,
     ways::Ways,
 };
@@ -178,6 +178,39 @@ impl Registry {
         });
     }
 
+    /// Adds hosts to a profile with `network = "named"`; their names may resolve to the addresses of private networks. Without
+    /// hosts it is left out, and [`Registry::absence`] has the reason. Where `can_name` is false, it gets the rights of another.
+    pub fn post_to(
+        &mut self,
+        name: &ProfileName,
+        hosts: &[Egress],
+        can_name: impl FnOnce(&Policy) -> bool,
+        otherwise: &ProfileName,
+    ) {
+        let policy = self.profiles.get(name);
+        let Some(policy) = policy.filter(|it| it.network == Network::Named) else {
+            return;
+        };
+        let policy = match (hosts, self.profiles.get(otherwise)) {
+            ([], _) => None,
+            (_, Some(other)) if !can_name(policy) => Some(Policy {
+                line: Arc::clone(&policy.line),
+                name: policy.name.clone(),
+                ..Policy::clone(other)
+            }),
+            _ => Some(profile::with_hosts(policy, hosts)),
+        };
+        match policy {
+            Some(policy) => {
+                self.profiles.insert(name.clone(), Arc::new(policy));
+            }
+            None => {
+                self.profiles.remove(name);
+                self.excluded.insert(name.to_string(), NO_POSTS.into());
+            }
+        }
+    }
+
     /// Sets the ways to the hosts of all profiles. Leaves out profiles with a secret that is unknown; [`Registry::absence`] names it.
     pub fn reach_by(&mut self, ways: &Arc<Ways>) {
         let excluded = &mut self.excluded;
@@ -241,6 +274,8 @@ impl Registry {
         self.profiles.values()
     }
 }
+
+const NO_POSTS: &str = "no hook is posted by it; name URLs in `http.allow`";
 
 /// Returns why a policy reaches more than these hosts, if it does.
 fn beyond(policy: &Policy, bound: &[Egress]) -> Option<Arc<str>> {
@@ -552,7 +587,7 @@ const MAX_FILE: u64 = 1 << 20;
 const NOT_A_FILE: &str = "it is not a regular file, or a link to one; put the file itself there";
 /// The shipped profile that extends nothing.
 const BASE: &str = "strict";
-const SHIPPED: [(&str, &str); 21] = [
+const SHIPPED: [(&str, &str); 22] = [
     (
         "agents-home",
         include_str!("../../../../sandbox-profiles/agents-home.toml"),
@@ -608,6 +643,10 @@ const SHIPPED: [(&str, &str); 21] = [
     (
         "pipeline",
         include_str!("../../../../sandbox-profiles/pipeline.toml"),
+    ),
+    (
+        "post",
+        include_str!("../../../../sandbox-profiles/post.toml"),
     ),
     (
         "project-secrets",

@@ -63,6 +63,7 @@ fn every_shipped_profile_loads() {
             "develop-open-git",
             "network",
             "pipeline",
+            "post",
             "strict",
             "workspace-ro",
             "workspace-rw",
@@ -413,6 +414,95 @@ fn parts_are_put_on_top_of_the_profile_that_is_named_before_them() {
     let line: Vec<_> = line.iter().map(ProfileName::as_str).collect();
     assert_eq!(line, ["child", "whole", "pipeline", "strict"]);
     assert!(registry.find(&ProfileName::parse("one").unwrap()).is_none());
+}
+
+#[test]
+fn the_profile_of_posts_has_the_hosts_of_the_configuration() {
+    let hosts = ["b.example:443", "127.0.0.1:8080 http"].map(|it| it.parse().unwrap());
+    let post = ProfileName::parse("post").unwrap();
+    let network = ProfileName::parse("network").unwrap();
+    let filled = |registry: &mut Registry, hosts: &[Egress], can_name: bool| {
+        registry.post_to(&post, hosts, |_| can_name, &network);
+    };
+    let shipped = Registry::builtin().unwrap();
+    let reaches = |registry: &Registry| {
+        let policy = find(registry, "post");
+        let texts = policy.egress.allowed.iter().map(ToString::to_string);
+        (policy.network, texts.collect::<Vec<_>>())
+    };
+    assert_eq!(
+        reaches(&shipped),
+        (Network::Named, vec!["none.invalid:443".to_owned()])
+    );
+
+    let mut named = shipped.clone();
+    filled(&mut named, &hosts, true);
+    let texts = ["127.0.0.1:8080 http", "b.example:443"].map(ToOwned::to_owned);
+    assert_eq!(reaches(&named), (Network::Named, texts.to_vec()));
+    let policy = find(&named, "post");
+    assert!(policy.egress.from_http_allow);
+    assert_ne!(policy.digest, find(&shipped, "post").digest);
+    assert!(!find(&shipped, "develop").egress.from_http_allow);
+
+    let mut elsewhere = shipped.clone();
+    filled(&mut elsewhere, &hosts, false);
+    assert_eq!(reaches(&elsewhere), (Network::Outbound, Vec::new()));
+    assert_eq!(find(&elsewhere, "post").line, find(&shipped, "post").line);
+
+    let mut without = shipped.clone();
+    filled(&mut without, &[], true);
+    assert!(without.find(&post).is_none() && without.has(&post));
+    assert!(
+        without
+            .absence("post")
+            .ends_with("name URLs in `http.allow`")
+    );
+
+    // One of the operator's that reaches all hosts stays.
+    let dir = Dir::new();
+    dir.write(
+        "post.toml",
+        "description = \"d\"\nextends = \"network\"\ngranted_by = \"operator\"",
+    );
+    let mut own = dir.load().unwrap();
+    filled(&mut own, &hosts, true);
+    assert_eq!(reaches(&own), (Network::Outbound, Vec::new()));
+}
+
+#[test]
+fn a_variable_stands_for_one_secret_url() {
+    let request = |secret: &str| {
+        format!(
+            "[[requests]]\nurl = \"https://hooks.example/\"\nsecret = {secret:?}\nvariable = \"HOOK_URL\"\n"
+        )
+    };
+    let stand_in = "[environment.set]\nHOOK_URL = \"http://hooks.example/hookjail/a\"\n";
+    let other = "[environment.set]\nHOOK_URL = \"http://hooks.example/hookjail/b\"\n";
+    let (a, b) = (&*request("a"), &*request("b"));
+    for (texts, is_one) in [
+        ([a, a], true),
+        ([a, stand_in], true),
+        ([a, b], false),
+        ([a, other], false),
+    ] {
+        let dir = Dir::new();
+        dir.write(
+            "posts.toml",
+            &format!(
+                "description = \"d\"\nextends = \"pipeline\"\ngranted_by = \"operator\"\nnetwork = \"named\"\n{}",
+                texts.concat()
+            ),
+        );
+        let loaded = dir.load();
+        assert_eq!(loaded.is_ok(), is_one, "{texts:?}: {loaded:?}");
+        if let Err(error) = loaded {
+            let message = error.cause.to_string();
+            assert!(
+                message.starts_with("`requests.variable` names `HOOK_URL`"),
+                "{message}"
+            );
+        }
+    }
 }
 
 #[test]

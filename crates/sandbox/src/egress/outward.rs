@@ -318,7 +318,7 @@ impl Outward<'_> {
             Host::Address(address) => vec![SocketAddr::new(*address, port)],
             Host::Name(name) => {
                 let found = resolve(name.as_str(), port).await.map_err(failed)?;
-                let may = |it: &&SocketAddr| may_resolve_to(&self.rules.allowed, it.ip(), port);
+                let may = |it: &&SocketAddr| may_resolve_to(self.rules, it.ip(), port);
                 let allowed: Vec<_> = found.iter().filter(may).copied().collect();
                 if let (true, Some(first)) = (allowed.is_empty(), found.first()) {
                     self.live.reaches(first.ip());

@@ -201,8 +201,11 @@ fn named_host(
     let Some(found) = found else {
         let verdict = Verdict::Refused(libc::EACCES);
         let rule = format!("`{destination}` is not in `egress`");
-        return Explanation::new(Enforcer::Relay, verdict, rule)
-            .with_remedy(Remedy::Egress(destination.usual_rule()));
+        let answer = Explanation::new(Enforcer::Relay, verdict, rule);
+        return match egress.from_http_allow {
+            true => answer.noting("the hosts are those of the configuration's `http.allow`"),
+            false => answer.with_remedy(Remedy::Egress(destination.usual_rule())),
+        };
     };
     let rule = format!("`egress` has `{found}`");
     let answer = Explanation::new(Enforcer::Relay, Verdict::Allowed, rule);
@@ -225,9 +228,10 @@ fn named_host(
             let address = &proxy.address;
             answer.noting(format!("by the proxy {address}, which looks the name up"))
         }
-        (None, Host::Name(_)) => {
-            answer.noting("the name has to lead to a public address, or to one in `egress`")
-        }
+        (None, Host::Name(_)) => answer.noting(match egress.from_http_allow {
+            true => "the name has to lead to a public address, or to one of a private network",
+            false => "the name has to lead to a public address, or to one in `egress`",
+        }),
         (None, Host::Address(_)) => answer,
     }
 }

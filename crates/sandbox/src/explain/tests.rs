@@ -259,6 +259,30 @@ fn the_requests_of_a_host_and_the_proxy_that_leads_there_are_explained() {
 }
 
 #[test]
+fn a_host_that_is_not_posted_to_has_no_rule_to_add() {
+    let egress = EgressRules {
+        allowed: vec!["a.org:443".parse().unwrap()],
+        from_http_allow: true,
+        ..EgressRules::default()
+    };
+    let spec = FilterSpec {
+        network: Network::Named,
+        ..STRICT
+    };
+    let answer = |to: &str| host(&spec, &egress, Transport::Tcp, &to.parse().unwrap());
+    let refused = answer("b.org:443");
+    assert_eq!(refused.verdict, Verdict::Refused(libc::EACCES));
+    assert!(refused.remedy.is_none());
+    assert!(refused.notes.concat().contains("`http.allow`"));
+    assert!(
+        answer("a.org:443")
+            .notes
+            .concat()
+            .contains("a private network")
+    );
+}
+
+#[test]
 fn a_named_host_is_explained_by_its_rule() {
     let parsed = |it: &str| it.parse::<Egress>().unwrap();
     let egress = EgressRules {

@@ -12,12 +12,13 @@ use hookjail_base::{
     refusal::chain,
 };
 use hookjail_contract::{Piece, pieces};
+use hookjail_policy::{Network, egress::Egress};
 use hookjail_sandbox::program::only_roots;
 
 use super::{Action, Registered, load::Loaded};
 pub(crate) use hookjail_contract::{Allowed, Denied, Post, PostDecision, Url};
 
-use crate::request::Request;
+use crate::{pipeline::Rules, request::Request};
 
 /// The program that posts.
 pub(super) const CURL: &str = "/usr/bin/curl";
@@ -53,11 +54,30 @@ cat reply || exit 1"#;
 
 /// The operator's allowlist of URLs and of variables in headers.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Egress {
+pub(crate) struct Posting {
     /// The URLs; each allows those below it.
-    pub allow: Vec<Url>,
+    pub allow: Vec<Place>,
     /// Names of variables, each with its secret.
     pub variables: BTreeMap<String, Registration>,
+}
+
+/// A URL of the allowlist.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    /// Its host, as a rule of `egress`.
+    pub host: Egress,
+    /// Whether `egress.allow` has the host.
+    pub is_reached: bool,
+    /// The URL.
+    pub url: Url,
+}
+
+impl Posting {
+    /// Returns the hosts to which hooks are posted.
+    pub(crate) fn hosts(&self) -> Vec<Egress> {
+        let reached = self.allow.iter().filter(|it| it.is_reached);
+        reached.map(|it| it.host.clone()).collect()
+    }
 }
 
 /// Sets a request's command to post the event. Its words and profile come from hookjail and the operator's
@@ -66,7 +86,7 @@ pub(crate) struct Egress {
 /// # Errors
 ///
 /// Fails if the operator's configuration denies the post, or was not applied to it.
-pub(crate) fn put(post: &Post, request: &mut Request) -> Result<(), Denied> {
+pub(crate) fn put(post: &Post, request: &mut Request, rules: &Rules) -> Result<(), Denied> {
     let allowed = match &post.standing {
         PostDecision::Allowed(allowed) => allowed,
         PostDecision::Denied(denied) => return Err(denied.clone()),
@@ -86,6 +106,11 @@ pub(crate) fn put(post: &Post, request: &mut Request) -> Result<(), Denied> {
     let carried = OsString::from_vec(allowed.request.clone());
     request.hook.configured_env = BTreeMap::from([(VARIABLE.to_owned(), carried)]);
     request.narrow.without_named_grants = true;
+    let profile = ProfileName::parse(hookjail_contract::POST_PROFILE);
+    let policy = profile.and_then(|name| rules.registry.find(&name));
+    if policy.is_some_and(|it| it.network == Network::Named) {
+        request.narrow.egress = vec![allowed.host.clone()];
+    }
     // As for the shell: a curl that another user can replace needs a consent.
     let is_roots = File::open(CURL).is_ok_and(|file| only_roots(Path::new(CURL), &file).is_some());
     if is_roots {
@@ -97,17 +122,24 @@ pub(crate) fn put(post: &Post, request: &mut Request) -> Result<(), Denied> {
 /// Returns the decision of the operator's configuration on a hook.
 fn judged(
     post: &Post,
-    egress: &Egress,
+    posting: &Posting,
     environment: impl Fn(&str) -> Option<OsString>,
 ) -> Result<Allowed, Denied> {
-    let mut entries = egress.allow.iter();
-    let Some(by) = entries.find(|entry| post.url.is_within(entry)) else {
+    let mut places = posting.allow.iter();
+    let Some(place) = places.find(|place| post.url.is_within(&place.url)) else {
         let url = post.url.to_string();
         return Err(Denied {
             lines: format!("[http]\nallow = [{}]", toml::Value::from(url.clone())),
             why: format!("the operator does not let hooks be posted to `{url}` (`http.allow`)"),
         });
     };
+    if !place.is_reached {
+        let Place { host, url, .. } = place;
+        return Err(Denied {
+            lines: format!("[egress]\nallow = [\"{host}\"]"),
+            why: format!("`http.allow` names `{url}`, whose host `egress.allow` does not have"),
+        });
+    }
     let mut text = Vec::new();
     set(&mut text, "url", post.url.whole().as_bytes());
     let has = |name: &str| {
@@ -126,7 +158,7 @@ fn judged(
             match piece {
                 Piece::Text(text) => filled.extend_from_slice(text.as_bytes()),
                 Piece::Variable(variable) if post.variables.iter().any(|it| it == variable) => {
-                    filled.extend(egress.value(variable, &environment)?);
+                    filled.extend(posting.value(variable, &environment)?);
                 }
                 // A variable that is not declared is empty, as in the runtimes.
                 Piece::Variable(_) => {}
@@ -147,12 +179,13 @@ fn judged(
         )));
     }
     Ok(Allowed {
-        by: by.clone(),
+        by: place.url.clone(),
+        host: place.host.to_string(),
         request: text,
     })
 }
 
-impl Egress {
+impl Posting {
     /// Returns the value of a variable.
     fn value(
         &self,
@@ -184,14 +217,14 @@ impl Egress {
 /// Applies the operator's configuration to all posted hooks.
 pub(crate) fn decide(
     loaded: &mut Loaded,
-    egress: &Egress,
+    posting: &Posting,
     environment: impl Fn(&str) -> Option<OsString>,
 ) {
     for hook in &mut loaded.hooks {
         let Action::Http(post) = &mut hook.action else {
             continue;
         };
-        match judged(post, egress, &environment) {
+        match judged(post, posting, &environment) {
             Ok(allowed) => {
                 post.standing = PostDecision::Allowed(allowed);
                 grant(hook);

@@ -7,17 +7,23 @@ fn post(headers: &[(&str, &str)], variables: &[&str]) -> Post {
     Post::new("https://a/agent/x?key=1", &headers, variables).unwrap()
 }
 
-fn egress() -> Egress {
+fn place(url: &str) -> Place {
+    let url = Url::parse(url).unwrap();
+    Place {
+        host: Egress::of_url(&url).unwrap(),
+        is_reached: true,
+        url,
+    }
+}
+
+fn posting() -> Posting {
     let variable = |name: &str| Registration {
         name: name.to_lowercase(),
         source: SecretSource::Env(format!("DAEMON_{name}")),
     };
     let variables = ["TOKEN", "TEAM", "LINES"];
-    Egress {
-        allow: vec![
-            Url::parse("http://b").unwrap(),
-            Url::parse("https://a/agent").unwrap(),
-        ],
+    Posting {
+        allow: vec![place("http://b"), place("https://a/agent")],
         variables: variables
             .map(|name| (name.to_owned(), variable(name)))
             .into(),
@@ -34,7 +40,7 @@ fn environment(name: &str) -> Option<OsString> {
 }
 
 fn request(post: &Post) -> Result<String, String> {
-    let judged = judged(post, &egress(), environment);
+    let judged = judged(post, &posting(), environment);
     judged
         .map(|allowed| String::from_utf8(allowed.request).unwrap())
         .map_err(|denied| denied.to_string())
@@ -83,17 +89,32 @@ fn without_its_variable_a_hook_is_not_posted() {
 
 #[test]
 fn what_is_not_on_the_list_is_not_posted_and_the_lines_that_would_be_needed_are_told() {
-    let egress = Egress {
-        allow: vec![Url::parse("https://a/agen").unwrap()],
-        ..Egress::default()
+    let posting = Posting {
+        allow: vec![place("https://a/agen")],
+        ..Posting::default()
     };
-    let denied = judged(&post(&[], &[]), &egress, environment).unwrap_err();
+    let denied = judged(&post(&[], &[]), &posting, environment).unwrap_err();
     let expected = Denied {
         lines: "[http]\nallow = [\"https://a/agent/x\"]".to_owned(),
         why: "the operator does not let hooks be posted to `https://a/agent/x` (`http.allow`)"
             .to_owned(),
     };
     assert_eq!(denied, expected);
+}
+
+#[test]
+fn a_host_outside_of_egress_allow_is_not_posted_to() {
+    let mut posting = posting();
+    posting.allow[1].is_reached = false;
+
+    let denied = judged(&post(&[], &[]), &posting, environment).unwrap_err();
+
+    assert_eq!(
+        denied.to_string(),
+        "`http.allow` names `https://a/agent`, whose host `egress.allow` does not have; \
+         to let it through: [egress] allow = [\"a:443\"]"
+    );
+    assert_eq!(posting.hosts(), [place("http://b").host]);
 }
 
 #[test]
@@ -118,7 +139,7 @@ fn nobody_sets_headers_that_are_curls_or_that_would_end_a_line() {
 #[test]
 fn what_is_shown_of_a_hook_that_may_be_posted_holds_no_secret() {
     let mut post = post(&[("Authorization", "Bearer $TOKEN")], &["TOKEN"]);
-    let allowed = judged(&post, &egress(), environment).unwrap();
+    let allowed = judged(&post, &posting(), environment).unwrap();
     post.standing = PostDecision::Allowed(allowed);
     let shown = format!("{post:?}");
     assert!(shown.contains("Bearer $TOKEN"), "{shown}");
