@@ -24,7 +24,7 @@ use tempfile::TempDir;
 
 use crate::{
     egress::recorded,
-    support::{Daemon, Setup, at, directory, hook, reached},
+    support::{Daemon, Setup, at, directory, hook, needs_root, reached},
     witness::{hookjail, processes_that, until},
 };
 
@@ -763,5 +763,61 @@ mod with_tools {
         daemon.run(request).await.unwrap();
         assert_eq!((server.paths().len(), proxy.paths().len()), (1, 1));
         assert_eq!(proxy.asked()[0].header("x-curlrc"), ["1"]);
+    }
+}
+
+mod as_root {
+    use super::*;
+
+    /// Names of `http.allow` may lead into private networks, and to no address of this machine or of its cloud.
+    #[tokio::test]
+    #[ignore = "needs root, curl and python3"]
+    async fn a_posts_name_may_lead_into_a_private_network() {
+        needs_root();
+        let home = directory();
+        let hosts = home.path().join("hosts");
+        // A network of its own, with loopback alone (SIOCSIFFLAGS, IFF_UP).
+        let loopback = "import fcntl, socket, struct; fcntl.ioctl(socket.socket(), 0x8914, struct.pack(\"16sH14x\", b\"lo\", 1))";
+        let mounted = format!(
+            "/usr/bin/python3 -c '{loopback}' && mount --bind {hosts:?} /etc/hosts && exec \"$@\""
+        );
+        let wrapper = [
+            "unshare", "--mount", "--net", "/bin/sh", "-c", &mounted, "sh",
+        ];
+        let url = "http://collector.corp-only.example/agent";
+        let entry = json!([{"type": "http", "url": url}]);
+        let config = settings(&home, "claude_code", &entry) + &allowing(&[url.to_owned()]);
+        for (address, is_denied) in [
+            ("10.1.2.3", false),
+            ("127.0.0.1", true),
+            ("169.254.169.254", true),
+        ] {
+            fs::write(&hosts, format!("{address} collector.corp-only.example\n")).unwrap();
+            let daemon = Daemon::with(Setup {
+                ask_for_consent: true,
+                config: config.clone(),
+                shipped: &["post"],
+                wrapper: wrapper.map(str::to_owned).into(),
+                ..Setup::default()
+            })
+            .await;
+
+            let response = call(&daemon).await;
+
+            let Some(End::Ran(ran)) = &response.hooks[0].end else {
+                panic!("{:?}", response.hooks[0])
+            };
+            assert!(verdict(&response).failed);
+            assert_eq!(recorded(&daemon)[0]["address"], address);
+            let denials = ran.denials.iter().filter(|it| it.operation == "connect");
+            let denials: Vec<_> = denials.map(|it| (&*it.rule, &*it.suggestion)).collect();
+            let rule = format!(
+                "`collector.corp-only.example:80` resolves to {address}, which is not public and not in `egress`"
+            );
+            let change =
+                "nothing of a profile; name the address in the hook's URL and in `http.allow`";
+            let expected = is_denied.then_some((&*rule, change));
+            assert_eq!(denials, expected.into_iter().collect::<Vec<_>>());
+        }
     }
 }
