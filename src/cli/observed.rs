@@ -108,6 +108,7 @@ pub(in crate::cli) fn needs(seen: &[Seen], files: &[PathBuf], runtime: &Path) ->
             Seen::Look(path) => {
                 needs.looks.insert(path.clone());
             }
+            Seen::Connection(connection) => needs.connections.push(connection.clone()),
             Seen::Metadata => needs.metadata = true,
             Seen::OpenedMissing(path) => {
                 needs.opened.insert(path.clone());

@@ -378,7 +378,7 @@ fn keys_are_never_granted_and_are_named() {
 }
 
 #[test]
-fn the_network_is_granted_where_it_was_asked_for_and_used() {
+fn of_the_network_the_hosts_are_granted_that_were_reached() {
     let home = Home::new();
     home.write("p/hook.sh", "#!/bin/bash\nexec 3<>/dev/tcp/127.0.0.1/$1\n");
     let hook = home.path("p/hook.sh").display().to_string();
@@ -390,18 +390,28 @@ fn the_network_is_granted_where_it_was_asked_for_and_used() {
     let learned = home.learn(&["--network"], &command);
     let toml = learned["toml"].as_str().unwrap();
     let head = "description = \"what hook.sh needs, by hookjail learn\"\n";
-    assert_eq!(
-        toml,
-        format!(
-            "{head}extends = \"network\"\n\ngranted_by = \"operator\"\nspawn = \"threads\"\nview = \"own\"\n"
-        )
+    let expected = format!(
+        "{head}extends = \"strict\"\n\ngranted_by = \"operator\"\nnetwork = \"named\"\n\
+         egress = [\"127.0.0.1:{port} any\"]\nview = \"own\"\n"
     );
+    assert_eq!(toml, expected);
     home.write("profiles/learned.toml", toml);
     assert_eq!(home.run_under("learned", &command), Some(0), "{learned}");
-    // Asked for and not used it is not granted.
+    assert_ne!(home.run_under("learned", &[&hook, "1"]), Some(0));
+    // Asked for and not used no host is granted.
     home.write("p/hook.sh", "#!/bin/bash\n:\n");
     let unused = home.learn(&["--network"], &command);
     assert!(!unused["toml"].as_str().unwrap().contains("network"));
+    // A bound on all profiles holds for the first run as well.
+    home.write("p/hook.sh", "#!/bin/bash\nexec 3<>/dev/tcp/127.0.0.1/$1\n");
+    let config = home.path("hookjail.toml");
+    let text = fs::read_to_string(&config).unwrap();
+    fs::write(&config, text + "\n[egress]\nallow = [\"a.example:443\"]\n").unwrap();
+    let config = config.display().to_string();
+    let bounded = home.learn(&["--network", "--config", &config], &command);
+    assert_eq!(bounded["toml"], Value::Null, "{bounded}");
+    let refused = &bounded["refused"][0];
+    assert_eq!(refused["what"], format!("connect 127.0.0.1:{port}"));
 }
 
 #[test]

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use hookjail_base::model::Url;
 
 use crate::{
-    EgressRules,
+    EgressRules, HostSource,
     requests::{PORT_OF_HTTP, PORT_OF_HTTPS},
 };
 
@@ -129,6 +129,15 @@ impl Host {
         self == other || self.is_localhost() && other.is_localhost()
     }
 
+    /// Returns whether it is no address of this machine or of a private network; a name's addresses do not count.
+    #[must_use]
+    pub fn is_public(&self) -> bool {
+        match self {
+            Self::Address(address) => is_public(*address),
+            Self::Name(_) => true,
+        }
+    }
+
     fn is_localhost(&self) -> bool {
         match self {
             Self::Address(address) => is_localhost(*address),
@@ -168,14 +177,22 @@ impl Destination {
     /// Returns the rule that programs usually need there: TLS or HTTP by the port, and anything elsewhere.
     #[must_use]
     pub fn usual_rule(&self) -> Egress {
-        let (hosts, speaks) = match (&self.host, self.port) {
-            (Host::Name(name), 443 | 8443) => (Hosts::Name(name.clone()), Speaks::Tls),
-            (Host::Name(name), 80 | 8080) => (Hosts::Name(name.clone()), Speaks::Http),
-            (Host::Name(name), _) => (Hosts::Name(name.clone()), Speaks::Any),
-            (Host::Address(first), _) => {
+        self.rule(match (&self.host, self.port) {
+            (Host::Name(_), 443 | 8443) => Speaks::Tls,
+            (Host::Name(_), 80 | 8080) => Speaks::Http,
+            (Host::Address(_) | Host::Name(_), _) => Speaks::Any,
+        })
+    }
+
+    /// Returns the rule of this host alone.
+    #[must_use]
+    pub fn rule(&self, speaks: Speaks) -> Egress {
+        let hosts = match &self.host {
+            Host::Address(first) => {
                 let (first, bits) = (*first, address_bits(*first));
-                (Hosts::Addresses { first, bits }, Speaks::Any)
+                Hosts::Addresses { first, bits }
             }
+            Host::Name(name) => Hosts::Name(name.clone()),
         };
         Egress {
             hosts,
@@ -506,7 +523,12 @@ pub fn rule_of_address(rules: &[Egress], address: IpAddr, port: u16) -> Option<&
 #[must_use]
 pub fn may_resolve_to(rules: &EgressRules, address: IpAddr, port: u16) -> bool {
     let is_named = || rule_of_address(&rules.allowed, address, port).is_some();
-    is_public(address) || is_named() || rules.from_http_allow && is_private(address)
+    let is_beside = match rules.source {
+        HostSource::Hook => true,
+        HostSource::HttpAllow => is_private(address),
+        HostSource::Profile => false,
+    };
+    is_public(address) || is_beside || is_named()
 }
 
 /// Returns whether an address is one of a private network (RFC 1918, RFC 4193).
@@ -809,7 +831,7 @@ mod tests {
         };
         assert!(may(&rules, "10.1.2.3", 5432) && may(&rules, "8.8.8.8", 5432));
         assert!(!may(&rules, "10.2.2.3", 5432) && !may(&rules, "10.1.2.3", 22));
-        rules.from_http_allow = true;
+        rules.source = HostSource::HttpAllow;
         for (address, expected) in [
             ("10.2.2.3", true),
             ("172.31.0.1", true),

@@ -486,12 +486,24 @@ pub struct EgressRules {
     pub bytes: Option<u64>,
     /// The connections of a run at most.
     pub connections: u32,
-    /// Whether the hosts are those of `http.allow`, whose names may resolve to addresses of private networks (RFC 1918, RFC 4193).
-    pub from_http_allow: bool,
     /// The requests that the daemon makes by TLS in the hook's place: limits of the rules that speak [`egress::Speaks::Https`].
     pub requests: Vec<requests::RequestRule>,
+    /// The source of the hosts.
+    pub source: HostSource,
     /// The ways of the daemon to the hosts.
     pub ways: Arc<ways::Ways>,
+}
+
+/// The source of the hosts that a hook reaches.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum HostSource {
+    /// The hook itself: any host, for `hookjail learn --network`.
+    Hook,
+    /// The configuration's `http.allow`. Names may resolve to addresses of private networks (RFC 1918, RFC 4193).
+    HttpAllow,
+    /// The profile.
+    #[default]
+    Profile,
 }
 
 impl Default for EgressRules {
@@ -500,8 +512,8 @@ impl Default for EgressRules {
             allowed: Vec::new(),
             bytes: None,
             connections: 256,
-            from_http_allow: false,
             requests: Vec::new(),
+            source: HostSource::default(),
             ways: Arc::default(),
         }
     }

@@ -94,9 +94,9 @@ impl EgressRules {
             allowed,
             bytes,
             connections,
-            // Of the profile of posts, always.
-            from_http_allow: _,
             requests,
+            // The same for each profile, whatever was approved.
+            source: _,
             // The daemon's, whatever was approved.
             ways: _,
         } = self;

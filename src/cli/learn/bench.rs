@@ -45,7 +45,7 @@ use super::{
         run::event,
         show::outcome_words,
     },
-    LearnArgs, NAMED, NO_HOST, TRIAL,
+    LearnArgs, NAMED, TRIAL,
 };
 
 /// The exit code of what could not be run.
@@ -283,9 +283,7 @@ impl Bench {
         let description = toml::Value::String(description.to_owned());
         let mut extends = vec![widest.name.as_str()];
         let mut network = String::new();
-        if learn.network {
-            extends.push("online");
-        } else if !egress.is_empty() {
+        if !egress.is_empty() {
             extends.push(CERTIFICATES);
             let egress: Vec<_> = egress.iter().map(|rule| format!("\"{rule}\"")).collect();
             network = format!("network = \"named\"\negress = [{}]\n", egress.join(", "));
@@ -413,9 +411,10 @@ impl Bench {
         let widest = find_profile(&Assembly::registry(config)?, TRIAL)?;
         let widest = under(widest, &self.workspace, &trial.files, self.abi)?;
         let mut needs = needs(&trial.seen, &trial.files, &config.paths.runtime);
-        let egress = widest.policy.egress.allowed.iter();
-        let egress = egress.filter(|rule| rule.to_string() != NO_HOST);
-        needs.egress = egress.cloned().collect();
+        let allowed = &widest.policy.egress.allowed;
+        let rules = needs.connections.iter();
+        let rules = rules.flat_map(|it| it.own_rules(allowed));
+        needs.egress = rules.collect::<BTreeSet<_>>().into_iter().collect();
         Ok((widest, needs))
     }
 

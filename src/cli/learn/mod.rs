@@ -89,7 +89,7 @@ pub(super) struct LearnArgs {
         hide_default_value = true
     )]
     profile: String,
-    /// Let it reach every host [default: no host]
+    /// Let its first run reach every host: the profile has those that it reached [default: no host]
     #[arg(long, conflicts_with = "egress")]
     network: bool,
     /// Let it reach a host too: HOST:PORT by TLS, "HOST:PORT http" or "HOST:PORT any" by others
@@ -239,6 +239,10 @@ impl LearnArgs {
             let trial = self.tried(bench, config, under, &mut has_names)?;
             let refused = bench.refused(self, config, &trial)?;
             let has_more = refused.iter().any(|it| !it.wish.is_empty());
+            if is_applied && self.network && (!has_more || rounds == ROUNDS) {
+                self.egress = bench.observed(config, &trial)?.1.egress;
+                self.network = false;
+            }
             if !is_applied || !has_more || rounds == ROUNDS {
                 return Ok((trial, refused));
             }
@@ -263,13 +267,14 @@ impl LearnArgs {
         has_names: &mut bool,
     ) -> Result<Trial, Failure> {
         loop {
-            let egress = match (*has_names, self.egress.as_slice()) {
+            let egress = match (*has_names || self.network, self.egress.as_slice()) {
                 (true, []) => vec![no_host()?],
                 (true | false, egress) => egress.to_vec(),
             };
             let description = "the first run of hookjail learn";
             let text = bench.profile_text(self, config, &egress, description)?;
             config.proposed_profiles = vec![(TRIAL.to_owned(), text)];
+            config.any_host = ProfileName::parse(TRIAL).filter(|_| self.network);
             let trial = under(config, TRIAL)?;
             if *has_names || !bench.lacks_network(config, &trial)? {
                 return Ok(trial);
@@ -470,8 +475,7 @@ impl LearnArgs {
             egress: self.egress.clone(),
             grants: self.grant.clone(),
         };
-        let mut more = Self::additions([&wish].into_iter());
-        more.extend(self.network.then(|| "+ reach every host".to_owned()));
+        let more = Self::additions([&wish].into_iter());
         let mut rows = Rows::plain("", 12);
         rows.each("refused", refused.iter().map(Unmet::words));
         rows.each("note", note(had_effect));

@@ -17,6 +17,7 @@ use hookjail_policy::{
     explain::{GrantDecision, Grantor, Operation, Reach, Use},
     forbidden::Forbidden,
 };
+use hookjail_sandbox::Connection;
 
 /// The parts that a draft can have, in the order in which `develop` has them.
 pub(in crate::cli) const PARTS: [&str; 6] = [
@@ -41,6 +42,8 @@ pub(in crate::cli) const CERTIFICATES: &str = "certificates";
 )]
 #[derive(Clone, Debug, Default)]
 pub(in crate::cli) struct Needs {
+    /// Its connections, where hosts are named.
+    pub(in crate::cli) connections: Vec<Connection>,
     /// The hosts that it may reach, where they are named.
     pub(in crate::cli) egress: Vec<Egress>,
     /// The existing paths that it looked at.

@@ -86,6 +86,8 @@ pub(crate) struct ConfiguredHook {
 /// The configuration: its file's sections, which it can be used as, and what environment and system add.
 #[derive(Clone, Debug)]
 pub struct Config {
+    /// The profile whose runs reach any host, with `hookjail learn --network`. No configuration file has one.
+    pub any_host: Option<ProfileName>,
     /// Who may request runs, besides the daemon's own user.
     pub callers: Users,
     /// Operator's settings of commands.
@@ -345,6 +347,7 @@ impl Config {
         let hooks_files = hooks_files.collect::<Result<_, _>>()?;
         let operators = users::read("consent.operators", &file.consent.operators)?;
         let config = Self {
+            any_host: None,
             callers: match &file.server.callers {
                 Some(entries) => users::read("server.callers", entries)?,
                 None => users::usual(environment.paths.root),

@@ -335,6 +335,9 @@ impl Assembly {
         if let Some(bound) = &config.egress.allow {
             registry.keep_within(bound);
         }
+        if let Some(name) = &config.any_host {
+            registry.open(name, config.egress.allow.as_deref());
+        }
         if let Some(ca) = &config.ways.ca {
             pem::certificates(ca).map_err(AssemblyError::new("use `egress.ca`"))?;
         }

@@ -4,6 +4,7 @@ use hookjail_proto as pb;
 
 use hookjail_base::model::axis::Axis;
 use hookjail_journal::record::OutcomeKind;
+use hookjail_policy::HostSource;
 use hookjail_sandbox::{
     BackendName, explain,
     seccomp::{FilterSpec, rules},
@@ -79,15 +80,15 @@ fn of_connections(interpreted: &Interpreted) -> Vec<pb::Denial> {
         let target = connection.destination.to_string();
         let rule = format!("`{target}` {why}");
         let missing = connection.missing_rule().map(|it| it.to_string());
-        let change = missing
-            .as_ref()
-            .map(|missing| match policy.egress.from_http_allow {
-                true => {
-                    "nothing of a profile; name the address in the hook's URL and in `http.allow`"
-                        .to_owned()
-                }
-                false => format!("add \"{missing}\" to `egress` of profile `{profile}`"),
-            });
+        let change = missing.as_ref().map(|missing| match policy.egress.source {
+            HostSource::HttpAllow => {
+                "nothing of a profile; name the address in the hook's URL and in `http.allow`"
+                    .to_owned()
+            }
+            HostSource::Hook | HostSource::Profile => {
+                format!("add \"{missing}\" to `egress` of profile `{profile}`")
+            }
+        });
         match denials.iter_mut().find(|it| it.rule == rule) {
             Some(known) => known.times += 1,
             None => denials.push(pb::Denial {

@@ -39,8 +39,8 @@ use self::{
     references::References,
 };
 use super::{
-    EgressRules, Environment, GrantPlace, GrantedBy, HookView, Limits, Metadata, Network, Policy,
-    ScratchLimits, Spawn, StateScope, Time, WorkingDir,
+    EgressRules, Environment, GrantPlace, GrantedBy, HookView, HostSource, Limits, Metadata,
+    Network, Policy, ScratchLimits, Spawn, StateScope, Time, WorkingDir,
 };
 
 /// A profile file, as written. One that extends nothing must have every key that has no default.
@@ -841,7 +841,7 @@ pub(super) fn with_hosts(policy: &Policy, hosts: &[Egress]) -> Policy {
     let mut policy = Policy {
         egress: Arc::new(EgressRules {
             allowed,
-            from_http_allow: true,
+            source: HostSource::HttpAllow,
             ..EgressRules::clone(&policy.egress)
         }),
         ..policy.clone()
@@ -912,8 +912,8 @@ fn egress_rules(
         allowed,
         bytes: limits.egress_bytes.and_then(OptionalSize::bytes),
         connections,
-        from_http_allow: false,
         requests,
+        source: HostSource::Profile,
         ways: Arc::default(),
     })
 }

@@ -15,7 +15,7 @@ use nix::unistd::Uid;
 use hookjail_base::{model::ProfileName, util::nearest::did_you_mean};
 
 use super::{
-    GrantPlace, Network, Policy,
+    GrantPlace, HostSource, Network, Policy,
     egress::Egress,
     forbidden::Forbidden,
     profile::{self, ProfileCause, ProfileFile, references::References},
@@ -208,6 +208,19 @@ impl Registry {
                 self.profiles.remove(name);
                 self.excluded.insert(name.to_string(), NO_POSTS.into());
             }
+        }
+    }
+
+    /// Lets a profile with `network = "named"` reach any host, or those inside `bound`.
+    pub fn open(&mut self, name: &ProfileName, bound: Option<&[Egress]>) {
+        let named = self.profiles.get_mut(name);
+        let Some(policy) = named.filter(|it| it.network == Network::Named) else {
+            return;
+        };
+        let rules = Arc::make_mut(&mut Arc::make_mut(policy).egress);
+        match bound {
+            Some(bound) => rules.allowed.extend_from_slice(bound),
+            None => rules.source = HostSource::Hook,
         }
     }
 

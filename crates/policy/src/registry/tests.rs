@@ -440,9 +440,9 @@ fn the_profile_of_posts_has_the_hosts_of_the_configuration() {
     let texts = ["127.0.0.1:8080 http", "b.example:443"].map(ToOwned::to_owned);
     assert_eq!(reaches(&named), (Network::Named, texts.to_vec()));
     let policy = find(&named, "post");
-    assert!(policy.egress.from_http_allow);
+    assert_eq!(policy.egress.source, HostSource::HttpAllow);
     assert_ne!(policy.digest, find(&shipped, "post").digest);
-    assert!(!find(&shipped, "develop").egress.from_http_allow);
+    assert_eq!(find(&shipped, "develop").egress.source, HostSource::Profile);
 
     let mut elsewhere = shipped.clone();
     filled(&mut elsewhere, &hosts, false);

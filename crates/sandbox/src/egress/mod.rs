@@ -27,8 +27,8 @@ use std::{
 use tokio_util::sync::CancellationToken;
 
 use hookjail_policy::{
-    EgressRules,
-    egress::{Destination, Egress, Host, HostName, rule_of_address, rule_of_name},
+    EgressRules, HostSource,
+    egress::{Destination, Egress, Host, HostName, Speaks, rule_of_address, rule_of_name},
 };
 use hookjail_sys::{Listener, Notification};
 
@@ -158,11 +158,12 @@ impl RunEgress {
             }
         };
         let destination = Destination { host, port };
-        match rule {
-            Some(rule) => Ok(Target::Host(Granted {
-                destination,
-                rule: rule.clone(),
-            })),
+        let any = match self.rules.source {
+            HostSource::Hook => Some(destination.rule(Speaks::Any)),
+            HostSource::HttpAllow | HostSource::Profile => None,
+        };
+        match rule.cloned().or(any) {
+            Some(rule) => Ok(Target::Host(Granted { destination, rule })),
             None => Err(destination),
         }
     }

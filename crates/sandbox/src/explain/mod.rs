@@ -8,7 +8,7 @@ mod names;
 use std::fmt;
 
 use hookjail_policy::{
-    EgressRules, Network,
+    EgressRules, HostSource, Network,
     egress::{Destination, Host, Speaks, rule_of_address, rule_of_name},
     explain::{FileKind, GrantDecision, How, Operation, Reach, Remedy, Target},
     forbidden::Forbidden,
@@ -202,9 +202,13 @@ fn named_host(
         let verdict = Verdict::Refused(libc::EACCES);
         let rule = format!("`{destination}` is not in `egress`");
         let answer = Explanation::new(Enforcer::Relay, verdict, rule);
-        return match egress.from_http_allow {
-            true => answer.noting("the hosts are those of the configuration's `http.allow`"),
-            false => answer.with_remedy(Remedy::Egress(destination.usual_rule())),
+        return match egress.source {
+            HostSource::HttpAllow => {
+                answer.noting("the hosts are those of the configuration's `http.allow`")
+            }
+            HostSource::Hook | HostSource::Profile => {
+                answer.with_remedy(Remedy::Egress(destination.usual_rule()))
+            }
         };
     };
     let rule = format!("`egress` has `{found}`");
@@ -228,9 +232,13 @@ fn named_host(
             let address = &proxy.address;
             answer.noting(format!("by the proxy {address}, which looks the name up"))
         }
-        (None, Host::Name(_)) => answer.noting(match egress.from_http_allow {
-            true => "the name has to lead to a public address, or to one of a private network",
-            false => "the name has to lead to a public address, or to one in `egress`",
+        (None, Host::Name(_)) => answer.noting(match egress.source {
+            HostSource::HttpAllow => {
+                "the name has to lead to a public address, or to one of a private network"
+            }
+            HostSource::Hook | HostSource::Profile => {
+                "the name has to lead to a public address, or to one in `egress`"
+            }
         }),
         (None, Host::Address(_)) => answer,
     }

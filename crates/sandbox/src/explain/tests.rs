@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use hookjail_policy::{
-    HookView, Metadata, Network, Spawn,
+    HookView, HostSource, Metadata, Network, Spawn,
     egress::Egress,
     requests::RequestRule,
     ways::{Proxy, Ways},
@@ -262,7 +262,7 @@ fn the_requests_of_a_host_and_the_proxy_that_leads_there_are_explained() {
 fn a_host_that_is_not_posted_to_has_no_rule_to_add() {
     let egress = EgressRules {
         allowed: vec!["a.org:443".parse().unwrap()],
-        from_http_allow: true,
+        source: HostSource::HttpAllow,
         ..EgressRules::default()
     };
     let spec = FilterSpec {

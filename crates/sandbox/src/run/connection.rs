@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, net::IpAddr};
 
-use hookjail_policy::egress::{Destination, Egress, Host};
+use hookjail_policy::egress::{Destination, Egress, Host, rule_of_address, rule_of_name};
 
 /// A connection that a run made or tried.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -54,6 +54,30 @@ impl ConnectionEnd {
 }
 
 impl Connection {
+    /// Returns rules that allow what it reached, each for one host, as narrow as the profile's; none where the profile refused it.
+    #[must_use]
+    pub fn own_rules(&self, allowed: &[Egress]) -> Vec<Egress> {
+        if self.end.refusal().is_some() {
+            return Vec::new();
+        }
+        let Destination { host, port } = &self.destination;
+        let known = match host {
+            Host::Address(address) => rule_of_address(allowed, *address, *port),
+            Host::Name(name) => rule_of_name(allowed, name, *port),
+        };
+        let usual = self.destination.usual_rule();
+        let rule = known.map_or(usual, |known| self.destination.rule(known.speaks));
+        let mut rules = vec![rule];
+        let host = self.address.map(Host::Address);
+        if let Some(host) =
+            host.filter(|host| !host.is_public() && !host.is_same(&self.destination.host))
+        {
+            let port = *port;
+            rules.push(Destination { host, port }.usual_rule());
+        }
+        rules
+    }
+
     /// Returns the rule that would have allowed it, as far as a rule can.
     #[must_use]
     pub fn missing_rule(&self) -> Option<Egress> {
@@ -117,5 +141,66 @@ impl Connections {
     pub fn denied(&self) -> impl Iterator<Item = (&Connection, Cow<'_, str>)> {
         let described = self.described.iter();
         described.filter_map(|it| Some((it, it.end.refusal()?)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_has_rules_for_its_host_alone() {
+        let connection = |place: &str, address: Option<&str>, end| Connection {
+            address: address.map(|it| it.parse().unwrap()),
+            destination: place.parse().unwrap(),
+            end,
+            millis: 0,
+            received: 0,
+            secrets: Vec::new(),
+            sent: 0,
+        };
+        let allowed = ["*.b.example:443 any", "10.0.0.0/8:80 http"].map(|it| it.parse().unwrap());
+        let rules = |place: &str, address, end| {
+            let rules = connection(place, address, end).own_rules(&allowed);
+            rules.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        let done = || ConnectionEnd::Done;
+        let failed = || ConnectionEnd::Failed("refused".to_owned());
+        let public = Some("8.8.8.8");
+        for (place, address, end, expected) in [
+            ("a.example:443", public, done(), &["a.example:443"][..]),
+            ("a.example:443", None, failed(), &["a.example:443"]),
+            // As narrow as the profile's.
+            ("a.b.example:443", public, done(), &["a.b.example:443 any"]),
+            (
+                "10.1.1.1:80",
+                Some("10.1.1.1"),
+                done(),
+                &["10.1.1.1:80 http"],
+            ),
+            ("8.8.8.8:22", public, done(), &["8.8.8.8:22 any"]),
+            (
+                "localhost:80",
+                Some("127.0.0.1"),
+                done(),
+                &["localhost:80 http"],
+            ),
+            // A name that leads into a private network.
+            (
+                "a.example:443",
+                Some("10.1.1.1"),
+                done(),
+                &["a.example:443", "10.1.1.1:443 any"],
+            ),
+            ("a.example:443", public, ConnectionEnd::Unlisted, &[]),
+            (
+                "a.example:443",
+                public,
+                ConnectionEnd::Denied("x".to_owned()),
+                &[],
+            ),
+        ] {
+            assert_eq!(rules(place, address, end), expected, "{place}");
+        }
     }
 }

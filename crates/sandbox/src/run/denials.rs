@@ -240,7 +240,11 @@ impl Notes {
     /// Returns the denials and the connections of a run whose process tree is dead.
     pub(crate) fn take(mut self) -> (Known, Connections) {
         let connections = self.egress.take().map(Registered::take);
-        (self.remove(), connections.unwrap_or_default())
+        let connections = connections.unwrap_or_default();
+        if let Some(observer) = &self.denials.observer {
+            observer.connected(&connections);
+        }
+        (self.remove(), connections)
     }
 
     fn remove(&self) -> Known {

@@ -20,6 +20,7 @@ use std::{
 use hookjail_policy::explain::{FileKind, Operation, Target, Use};
 use hookjail_sys::Notification;
 
+use super::connection::{Connection, Connections};
 use crate::seccomp::syscalls::nr;
 
 /// Length limit of a path in the kernel, bytes.
@@ -34,6 +35,8 @@ const INTERPRETERS: usize = 5;
 /// An operation that a hook made or tried.
 #[derive(Clone, Debug)]
 pub enum Seen {
+    /// Connected to a host by the relay, or tried to.
+    Connection(Connection),
     /// Looked at an existing path, without opening it.
     Look(PathBuf),
     /// Changed modes, owners, times or extended attributes.
@@ -78,6 +81,16 @@ impl Observer {
         can_see.then_some(seen)
     }
 
+    /// Records the connections of a run that is over.
+    pub(crate) fn connected(&self, connections: &Connections) {
+        let seen = connections.described.iter().cloned().map(Seen::Connection);
+        let mut notebook = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        notebook.seen.extend(seen);
+        if connections.more > 0 {
+            self.blind.store(true, Ordering::Release);
+        }
+    }
+
     pub(crate) fn attended(&self) {
         self.attended.store(true, Ordering::Release);
     }
@@ -107,6 +120,7 @@ impl Observer {
         };
         for seen in seen {
             let is_new = match &seen {
+                Seen::Connection(_) => true,
                 Seen::Metadata | Seen::Process | Seen::Socket => notebook
                     .seen
                     .iter()
@@ -365,7 +379,7 @@ mod tests {
                 (done.operation.name(), path.to_owned())
             }
             Seen::OpenedMissing(path) => ("open", path.file_name().unwrap().into()),
-            Seen::Look(_) | Seen::Metadata | Seen::Process | Seen::Socket => {
+            Seen::Connection(_) | Seen::Look(_) | Seen::Metadata | Seen::Process | Seen::Socket => {
                 panic!("{seen:?}")
             }
         });
