@@ -247,6 +247,25 @@ async fn rules_that_are_none_and_networks_that_need_them_are_refused_with_a_fix(
 }
 
 #[tokio::test]
+async fn a_run_proves_that_a_connection_to_no_host_is_refused() {
+    needs_no_container();
+    let daemon = daemon(&["127.0.0.1:1 any".to_owned()], "").await;
+    let mut request = hook(["/bin/true"]);
+    let seen = |response: &pb::ExecuteResponse| {
+        let mut evidence = response.confinement.iter().flat_map(|it| &it.evidence);
+        let seen = evidence.find(|it| it.check == "canary_unnamed");
+        seen.map(|it| it.observed.clone())
+    };
+    assert_eq!(seen(&daemon.run(request.clone()).await.unwrap()), None);
+    request.profile = "named".to_owned();
+    let response = daemon.run(request).await.unwrap();
+    assert_eq!(seen(&response).as_deref(), Some("refused"));
+    // The connection is none of the hook's.
+    assert_eq!(recorded(&daemon), Vec::<Value>::new());
+    assert_eq!(response.denials, []);
+}
+
+#[tokio::test]
 async fn where_another_filter_listens_a_profile_that_names_hosts_is_refused() {
     needs_no_container();
     let kernel = FakeKernel::build();

@@ -277,12 +277,20 @@ pub(crate) fn step_failed(backend: BackendName, step: Step, errno: i32) -> Refus
             InvalidField::new("hook.working_dir", problem).into()
         });
     }
-    let refusal = if step == Step::CanaryDenied && errno == libc::EKEYEXPIRED {
-        let failed = "the child could open a file that no rule grants: this kernel's Landlock does not confine";
-        Cause::refusal(of_step(step, errno), failed)
-    } else {
-        let what = format!("the child stopped at step `{}`", step.name());
-        stopped(step, errno, &what)
+    let refusal = match (step, errno) {
+        (Step::CanaryDenied, libc::EKEYEXPIRED) => {
+            let failed = "the child could open a file that no rule grants: this kernel's Landlock does not confine";
+            Cause::refusal(of_step(step, errno), failed)
+        }
+        (Step::CanaryUnnamed, libc::ECONNREFUSED | libc::EKEYEXPIRED) => {
+            let failed =
+                "the child could connect beside the daemon's relay: its calls are not reported";
+            Cause::refusal(of_step(step, errno), failed)
+        }
+        _ => {
+            let what = format!("the child stopped at step `{}`", step.name());
+            stopped(step, errno, &what)
+        }
     };
     refusal
         .with(Fact::Step(step.name().into()))
@@ -343,6 +351,11 @@ mod tests {
             let refusal = step_failed(BackendName::LANDLOCK, step, 0);
             assert_eq!(refusal.reason, Reason::BackendUnconfirmed);
             assert!(refusal.message.contains("it was killed"), "{refusal}");
+        }
+        for errno in [libc::ECONNREFUSED, libc::EKEYEXPIRED] {
+            let refusal = step_failed(BackendName::LANDLOCK, Step::CanaryUnnamed, errno);
+            assert_eq!(refusal.reason, Reason::BackendUnconfirmed);
+            assert!(refusal.message.contains("beside the daemon's relay"));
         }
         // The positive control: with an errno it is the request's directory.
         let refusal = step_failed(BackendName::LANDLOCK, Step::WorkingDirectory, libc::EACCES);

@@ -47,7 +47,10 @@ pub(super) fn connect(
     let target = match run.target(address.ip(), address.port()) {
         Ok(target) => target,
         Err(destination) => {
-            run.refuse(destination, ConnectionEnd::Unlisted);
+            // No host has port 0: that is the connection by which a run proves its confinement.
+            if destination.port > 0 {
+                run.refuse(destination, ConnectionEnd::Unlisted);
+            }
             return Err(Errno::EACCES);
         }
     };

@@ -155,6 +155,7 @@ pub(super) fn evidence_of(job: &Job) -> Vec<Evidence> {
         seen(Step::Landlock, "landlock", "restricted"),
         seen(Step::CanaryGranted, "canary_granted", "opened"),
         seen(Step::CanaryDenied, "canary_denied", "EACCES"),
+        seen(Step::CanaryUnnamed, "canary_unnamed", "refused"),
         seen(Step::ClosingFilter, "closing_filter", "loaded"),
         seen(Step::CloseFds, "descriptors", "0 1 2"),
     ]

@@ -13,7 +13,7 @@ use hookjail_base::{
     model::axis::Axis,
     refusal::{Fact, Fault, Reason, Refusal, Stop, lacking},
 };
-use hookjail_policy::{HookView, Network};
+use hookjail_policy::{HookView, HostSource, Network};
 use hookjail_sys::{Attempt, Canaries, Job, JobParts, Step, View};
 
 use super::{
@@ -161,7 +161,7 @@ fn job(
     let tree = view.map(|_| runner.launcher.init.clone());
     let canaries = ruleset
         .is_some()
-        .then(|| canaries(runner, view))
+        .then(|| canaries(runner, view, reaches_named_hosts(&task)))
         .transpose()?;
     let working_dir = (task.working_dir).map_or(scratch, |named| Arc::clone(&named.opened));
     let action = match task.action {
@@ -275,6 +275,8 @@ impl Child {
             let refusal = stopped(step, errno, &what).with(Fact::Step(step.name().into()));
             let axis = if matches!(step, Step::CanaryDenied | Step::CanaryGranted) {
                 Some(Axis::Read)
+            } else if step == Step::CanaryUnnamed {
+                Some(Axis::Network)
             } else {
                 matches!(
                     step,
@@ -294,7 +296,12 @@ impl Child {
     }
 }
 
-fn canaries(runner: &Runner, view: Option<&View>) -> Result<Canaries, Stop> {
+fn reaches_named_hosts(task: &Task<'_>) -> bool {
+    task.policy.network == Network::Named && task.policy.egress.source != HostSource::Hook
+}
+
+/// Returns the canaries of a run; `connects` where it reaches named hosts alone.
+fn canaries(runner: &Runner, view: Option<&View>, connects: bool) -> Result<Canaries, Stop> {
     let c_string = |path: &Path| {
         CString::new(path.as_os_str().as_bytes())
             .map_err(|e| Fault::new("instance directory has a NUL byte", e))
@@ -307,6 +314,7 @@ fn canaries(runner: &Runner, view: Option<&View>) -> Result<Canaries, Stop> {
         &runner.denied
     };
     Ok(Canaries {
+        connects,
         denied: c_string(denied)?,
         granted: c_string(&runner.granted)?,
     })

@@ -299,18 +299,7 @@ impl Attempt {
             }
             After::Connect(port) if result >= 0 => {
                 let opened = result as usize;
-                let there = libc::sockaddr_in {
-                    sin_addr: libc::in_addr {
-                        s_addr: u32::from(Ipv4Addr::LOCALHOST).to_be(),
-                    },
-                    sin_family: libc::AF_INET as libc::sa_family_t,
-                    sin_port: port.to_be(),
-                    sin_zero: [0; 8],
-                };
-                let place = (&raw const there).addr();
-                let arguments = [opened, place, size_of_val(&there), 0, 0, 0];
-                // SAFETY: connect reads a local of the kernel's type, of the length that is named.
-                result = unsafe { raw::syscall(libc::SYS_connect, arguments) };
+                result = connect_to_loopback(opened, port);
                 // SAFETY: closes that descriptor in this child's own table.
                 unsafe { raw::syscall(libc::SYS_close, [opened, 0, 0, 0, 0, 0]) };
             }
@@ -339,6 +328,22 @@ impl Attempt {
         }
         self.result.store(result, Ordering::Release);
     }
+}
+
+/// Connects a socket to a port of loopback, and returns 0 or `-errno`. Allocates nothing.
+pub(super) fn connect_to_loopback(socket: usize, port: u16) -> isize {
+    let there = libc::sockaddr_in {
+        sin_addr: libc::in_addr {
+            s_addr: u32::from(Ipv4Addr::LOCALHOST).to_be(),
+        },
+        sin_family: libc::AF_INET as libc::sa_family_t,
+        sin_port: port.to_be(),
+        sin_zero: [0; 8],
+    };
+    let place = (&raw const there).addr();
+    let arguments = [socket, place, size_of_val(&there), 0, 0, 0];
+    // SAFETY: connect reads a local of the kernel's type, of the length that is named.
+    unsafe { raw::syscall(libc::SYS_connect, arguments) }
 }
 
 /// Uses processor time of this task, and returns 0 or `-errno`.

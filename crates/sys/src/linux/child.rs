@@ -14,6 +14,7 @@ use std::{
 
 use super::{
     Action, Closing, Identity, Init, IntoCgroup, Job, Mounts, Note, NotedGroup, Step,
+    attempt::connect_to_loopback,
     job::{OOM_SCORE_ADJ, address},
     mounts::{NAMESPACE_OF_A_TREE, enter, isolate},
     raw, read_only,
@@ -244,6 +245,9 @@ fn confine(job: &Job) -> Result<(), i32> {
                 Ok(_) => Err(libc::EKEYEXPIRED),
             }
         })?;
+        if canaries.connects {
+            take(job, Step::CanaryUnnamed, connect_to_no_host)?;
+        }
     }
     take(job, Step::Limits, || {
         for (resource, limit) in &job.limits {
@@ -266,6 +270,22 @@ fn confine(job: &Job) -> Result<(), i32> {
         )
         .map(drop)
     })
+}
+
+/// Checks that a connection to no host is refused. The kernel's own answer to port 0 would be `ECONNREFUSED`.
+fn connect_to_no_host() -> Result<(), i32> {
+    let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC;
+    let socket = call(
+        libc::SYS_socket,
+        [libc::AF_INET as usize, kind as usize, 0, 0, 0, 0],
+    )?;
+    let connected = connect_to_loopback(socket, 0);
+    call(libc::SYS_close, [socket, 0, 0, 0, 0, 0])?;
+    match connected.unsigned_abs() as i32 {
+        libc::EACCES | libc::EPERM => Ok(()),
+        0 => Err(libc::EKEYEXPIRED),
+        errno => Err(errno),
+    }
 }
 
 /// Makes the namespace and the mounts. Returns the working directory as it is found there.
@@ -605,4 +625,14 @@ fn load_closing(closing: &Closing) -> Result<(), i32> {
         [operation, 0, ptr::from_ref(&filter).addr(), 0, 0, 0],
     )
     .map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_to_no_host_that_nothing_refuses_is_no_proof() {
+        assert_eq!(connect_to_no_host(), Err(libc::ECONNREFUSED));
+    }
 }

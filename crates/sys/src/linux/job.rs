@@ -67,10 +67,12 @@ pub enum Step {
     Proc = 22,
     /// Mounts pseudo-terminals of its own. Within `View`.
     Terminals = 23,
+    /// Checks that a connection to no host is refused. After `CanaryDenied`.
+    CanaryUnnamed = 24,
 }
 
 impl Step {
-    const ALL: [Self; 24] = [
+    const ALL: [Self; 25] = [
         Self::Begin,
         Self::Signals,
         Self::ProcessGroup,
@@ -95,6 +97,7 @@ impl Step {
         Self::View,
         Self::Proc,
         Self::Terminals,
+        Self::CanaryUnnamed,
     ];
 
     /// Returns the step's name as reports and logs spell it.
@@ -124,6 +127,7 @@ impl Step {
             Self::View => "view",
             Self::Proc => "proc",
             Self::Terminals => "terminals",
+            Self::CanaryUnnamed => "canary_unnamed",
         }
     }
 
@@ -161,9 +165,11 @@ impl Report {
     }
 }
 
-/// Two files by which a child proves its confinement: one granted, one not.
+/// What a child proves its confinement by: two files, one granted and one not, and a connection.
 #[derive(Clone, Debug)]
 pub struct Canaries {
+    /// Whether a connection to port 0 of loopback, which no host has, must fail with EACCES or EPERM.
+    pub connects: bool,
     /// File whose open must fail, with EACCES and nothing else.
     pub denied: CString,
     /// File that must open.
