@@ -203,7 +203,7 @@ class Box(Home):
     def named(self, err):
         """Returns the options with which `learn` says that what it saw refused would be allowed."""
         words = re.findall(r"to allow it: hookjail learn (.*?) -- ", err)
-        return {word for line in words for word in shlex.split(line) if re.match("--(grant=|network$)", word)}
+        return {word for line in words for word in shlex.split(line) if re.match("--(egress|grant)=", word)}
 
     def learn(self, current, line):
         """Proposals of hookjail's from an event of the hook's, whose line is as installed: each later try has what the earlier named."""

@@ -528,6 +528,15 @@ fn a_run_that_failed_is_named_with_its_stderr_and_nothing_is_proposed() {
         let printed = String::from_utf8(output.stderr).unwrap();
         assert!(printed.contains("the hook failed under observation"));
         assert!(printed.contains(why), "{printed}");
+        let note = format!("if it fetches packages: hookjail learn --network -- {hook}\n");
+        assert!(printed.contains(&note), "{printed}");
+        // With a network that is none of the reasons.
+        let output = home.hookjail(&["learn", "--network", "--", &hook], "{}");
+        let printed = String::from_utf8(output.stderr).unwrap();
+        assert!(
+            printed.contains(why) && !printed.contains("fetches"),
+            "{printed}"
+        );
     }
     // A guard that says no has not failed.
     home.write("p/hook.sh", "#!/bin/sh\necho no rm here >&2\nexit 2\n");

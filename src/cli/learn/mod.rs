@@ -181,7 +181,8 @@ impl LearnArgs {
         let bench = Bench::new(&self, context, &config)?;
         let homes = context.call.paths.own_homes();
         let registry = Assembly::registry(&config)?;
-        profile::find(&registry, &self.profile)?;
+        let widest = profile::find(&registry, &self.profile)?;
+        let is_offline = widest.network == Network::None && !self.network && self.egress.is_empty();
         let judge = Assembly::roots(&config, &registry);
         let added = config.workspace_roots.add(&bench.workspace, &homes, &judge);
         added.map_err(|why| Failure::new(format!("`{}` {why}", bench.workspace.display())))?;
@@ -197,7 +198,7 @@ impl LearnArgs {
         };
         let (trial, refused) = self.observe(&bench, &mut config, is_applied, &under)?;
         if let Some(why) = trial.failure() {
-            self.report_failure(context, &why, &refused);
+            self.report_failure(context, &why, &refused, is_offline);
             return Ok(ExitCode::FAILURE);
         }
         let had_effect = bench.had_effect(&config, &trial);
@@ -444,8 +445,14 @@ impl LearnArgs {
     }
 
     /// Prints why nothing is proposed.
-    fn report_failure(&self, context: &Context, why: &str, refused: &[Unmet]) {
+    fn report_failure(&self, context: &Context, why: &str, refused: &[Unmet], is_offline: bool) {
         let message = format!("the hook failed under observation: {why}; nothing is proposed");
+        let note = is_offline.then(|| {
+            let command = self.with(&["--network".to_owned()]);
+            format!(
+                "package managers reach no host in such a run; if it fetches packages: {command}"
+            )
+        });
         if context.call.json {
             let refused = refused.iter();
             let refused: Vec<_> = refused.map(Unmet::as_json).collect();
@@ -453,6 +460,7 @@ impl LearnArgs {
                 "differences": [],
                 "failed": message,
                 "green": false,
+                "note": note,
                 "refused": refused,
             }));
             return;
@@ -460,6 +468,7 @@ impl LearnArgs {
         let mut rows = Rows::plain("", 12);
         rows.each("refused", refused.iter().map(Unmet::words));
         rows.row("tried", message);
+        rows.each("note", note);
         output::stderr_text(rows.as_str());
     }
 
