@@ -8,7 +8,15 @@ use clap::Command;
 const GROUPS: [(&str, &[&str]); 5] = [
     (
         "Use",
-        &["install", "allow", "learn", "run", "dispatch", "uninstall"],
+        &[
+            "install",
+            "allow",
+            "learn",
+            "test",
+            "run",
+            "dispatch",
+            "uninstall",
+        ],
     ),
     (
         "Look",
@@ -25,7 +33,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
 ];
 
 /// Examples of subcommands, each with its effect.
-const EXAMPLES: [(&str, &[(&str, &str)]); 8] = [
+const EXAMPLES: [(&str, &[(&str, &str)]); 9] = [
     (
         "allow",
         &[
@@ -100,6 +108,16 @@ const EXAMPLES: [(&str, &[(&str, &str)]); 8] = [
                 "one hook, confined",
             ),
             ("hookjail run --dry-run -- ./hook.sh", "what would happen"),
+        ],
+    ),
+    (
+        "test",
+        &[
+            ("hookjail test", "all files *.hooktest.toml below"),
+            (
+                "hookjail test --bare --format tap",
+                "with runs without confinement",
+            ),
         ],
     ),
     (

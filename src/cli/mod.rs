@@ -39,6 +39,7 @@ mod show;
 mod state;
 mod stats;
 mod status;
+mod testing;
 
 use std::{ffi::OsString, process::ExitCode};
 
@@ -119,6 +120,7 @@ enum CliCommand {
     Serve(serve::ServeArgs),
     State(state::StateArgs),
     Status(status::StatusArgs),
+    Test(testing::TestArgs),
     Uninstall(install::UninstallArgs),
     /// What is executed under a Seatbelt profile before the hook
     #[cfg(not(target_os = "linux"))]
@@ -160,6 +162,7 @@ impl CliCommand {
             Self::Serve(serve) => serve.run(context),
             Self::State(state) => state.run(context),
             Self::Status(status) => status.run(context),
+            Self::Test(test) => test.run(context),
             Self::Uninstall(uninstall) => uninstall.run(context),
             #[cfg(not(target_os = "linux"))]
             Self::Witness(witness) => Ok(witness.run()),

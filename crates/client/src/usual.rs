@@ -65,6 +65,7 @@ fn plain() -> RunArgs {
             rehearse: false,
             bare: false,
             payloads: false,
+            layer: false,
             start: false,
         },
         contract: DEFAULT_CONTRACT.to_owned(),

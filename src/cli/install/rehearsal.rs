@@ -14,7 +14,6 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use hookjail_base::model::Event;
-use hookjail_base::util::units::Span;
 use hookjail_client::{
     program::{NOT_FOUND, resolve_program},
     run_as::PREVIEW,
@@ -22,7 +21,7 @@ use hookjail_client::{
 use hookjail_contract::{Envelope, Registered, adopt::Adopted, settings::Holds, words::words};
 
 use crate::cli::{
-    rehearse::{Comparison, alone_words, difference_of_files},
+    rehearse::{Comparison, Rehearsed, alone_words, broken, difference_of_files},
     rows::shell_line,
 };
 use hookjail_daemon::config::Config;
@@ -83,23 +82,10 @@ impl RehearsalReport {
     }
 }
 
-/// A line that `--rehearse --json` prints.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Rehearsed {
-    Ended(Box<Comparison>),
-    Failed { error: Failed },
-}
-
 /// The report of a line that starts no hook.
 #[derive(Deserialize)]
 struct Previewed {
     refusal: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Failed {
-    message: String,
 }
 
 /// The relation of a guard's bare and confined verdicts on one event.
@@ -281,55 +267,21 @@ impl Rehearsal<'_> {
     }
 
     /// Runs the guard with each payload, confined, and bare where they are compared.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "hookjail itself, as each rehearsal has a private daemon, which is started before any thread"
-    )]
     fn runs(&self, payloads: &[String]) -> Result<Vec<Comparison>, String> {
-        let program = env::current_exe().map_err(|error| broken(&error))?;
-        let mut command = Command::new(program);
-        if let Some(file) = &self.config.file {
-            command.arg("--config").arg(file);
-        }
-        command
-            .args([
-                "--json",
-                "run",
-                "--as",
-                self.name,
-                "--rehearse",
-                "--payloads",
-                "--profile",
-                self.profile,
-            ])
-            .args(self.is_compared.then_some("--bare"))
-            .args([
-                "--timeout",
-                &Span(self.timeout.map_or(LONGEST, |it| it.min(LONGEST))).to_string(),
-            ])
-            .args(["--point", &self.hook.point, "--"])
-            .args(self.argv)
-            .current_dir(self.starts_in)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null());
-        command.envs(self.places());
-        let mut child = command.spawn().map_err(|error| broken(&error))?;
-        let stdin = serde_json::to_vec(payloads).map_err(|error| broken(&error))?;
-        if let Some(mut pipe) = child.stdin.take() {
-            pipe.write_all(&stdin).map_err(|error| broken(&error))?;
-        }
-        let output = child.wait_with_output().map_err(|error| broken(&error))?;
-        let lines = serde_json::Deserializer::from_slice(&output.stdout).into_iter();
-        let runs = lines.map(|line| match line.map_err(|error| broken(&error))? {
-            Rehearsed::Ended(comparison) => Ok(*comparison),
-            Rehearsed::Failed { error } => Err(error.message),
-        });
-        let runs = runs.collect::<Result<Vec<_>, _>>()?;
-        match runs.len() == payloads.len() {
-            true => Ok(runs),
-            false => Err(broken(&output.status)),
-        }
+        let rehearsed = Rehearsed {
+            argv: self.argv,
+            config: self.config.file.as_deref(),
+            environment: self.places().collect(),
+            is_compared: self.is_compared,
+            is_layered: false,
+            point: &self.hook.point,
+            profile: self.profile,
+            runtime: self.name,
+            starts_in: self.starts_in,
+            timeout: self.timeout.map_or(LONGEST, |it| it.min(LONGEST)),
+            workspace: None,
+        };
+        rehearsed.run(payloads)
     }
 }
 
@@ -411,10 +363,6 @@ fn denials(runs: &[Comparison]) -> Vec<String> {
         .collect()
 }
 
-fn broken(error: &dyn std::fmt::Display) -> String {
-    format!("it cannot be rehearsed: {error}")
-}
-
 /// Describes the runs of a guard whose verdicts may differ only in some of them.
 fn remarks(events: usize, runs: &[Comparison], is_partial: bool) -> Vec<String> {
     let mut found: Vec<_> = runs
@@ -494,6 +442,7 @@ mod tests {
                 ..RunEnd::default()
             },
             denied: Vec::new(),
+            hosts: None,
             leaves: Vec::new(),
             refused: Some(refused.to_vec()),
         };
@@ -568,6 +517,7 @@ mod tests {
             bare: Some(bare),
             confined,
             denied: vec!["socket: no network".to_owned()],
+            hosts: None,
             leaves: Vec::new(),
             refused: Some(Vec::new()),
         };

@@ -23,6 +23,11 @@ const LEFT_OUT: [&str; 6] = [
     "target",
 ];
 
+/// Returns whether an entry is one that tools write on their own.
+pub(super) fn is_left_out(path: &Path) -> bool {
+    LEFT_OUT.iter().any(|known| path.ends_with(known))
+}
+
 /// The state of a file as far as a listing shows it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct Stamp {
@@ -46,7 +51,7 @@ impl Files {
             for entry in entries.flatten().flatten() {
                 left = left.checked_sub(1)?;
                 let path = inner.join(entry.file_name());
-                if LEFT_OUT.iter().any(|known| path.ends_with(known)) {
+                if is_left_out(&path) {
                     continue;
                 }
                 let Ok(found) = entry.metadata() else {

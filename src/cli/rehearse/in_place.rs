@@ -1,8 +1,10 @@
 //! The command line of a rehearsal, and the confined run of a hook whose runtime is absent.
 
 use std::{
+    collections::BTreeSet,
     io::{self, IsTerminal},
     process::ExitCode,
+    time::Duration,
 };
 
 use tonic::transport::Channel;
@@ -19,7 +21,7 @@ use hookjail_proto::{self as pb, hook_service_client::HookServiceClient};
 use hookjail_sandbox::BriefState;
 use hookjail_sys::hold_no_signals;
 
-use super::{RefusedUse, Watch, Watched};
+use super::{Layer, RefusedUse, Watch, Watched};
 use crate::cli::{Context, private_server, run::private};
 use hookjail_daemon::{consent::ConsentRule, daemon::Assembly};
 
@@ -29,6 +31,9 @@ pub(in crate::cli) fn in_place(
     runtime: Option<Adopted>,
     context: &Context,
 ) -> ExitCode {
+    // The first thing: a process that has threads can make no user namespace.
+    let layer = run.workspace.as_deref().filter(|_| run.place.layer);
+    let layer = layer.map(Layer::over).transpose();
     let mut post = ReplacedHook::from_arguments(run, runtime);
     let payload = StdinPayload::read(&mut post);
     let hook = match StandInHook::new(&post, run) {
@@ -50,7 +55,7 @@ pub(in crate::cli) fn in_place(
                 .collect(),
             false => vec![payload.bytes],
         };
-        super::run(&hook, context, payloads)
+        super::run(&hook, context, payloads, layer?)
     });
     rehearsed.unwrap_or_else(|failure| {
         output::failure(&failure, context.call.json);
@@ -60,9 +65,17 @@ pub(in crate::cli) fn in_place(
 
 /// The end of a confined run that a person looks at.
 pub(super) struct ConfinedEnd {
+    /// The decision, as the protocol spells it.
+    pub(super) decision: String,
     pub(super) denials: Vec<pb::Denial>,
     /// Why hookjail answers in the hook's place, if it does.
     pub(super) failure: Option<String>,
+    /// The hosts that it connected to, none twice; `None` where they cannot be observed.
+    pub(super) hosts: Option<BTreeSet<String>>,
+    /// From its release to the end of its tree, milliseconds.
+    pub(super) millis: u64,
+    /// The reason of the decision.
+    pub(super) reason: String,
     /// The accesses that the profile refused, none twice; `None` where they cannot be observed.
     pub(super) refused: Option<Vec<RefusedUse>>,
     /// The answer to the runtime.
@@ -116,11 +129,19 @@ pub(super) fn privately<T>(
             // No runtime's timer runs here, only the hook's own.
             let service = HookServiceClient::new(Channel::clone(&channel));
             let response = call(service, request, None).await?;
-            let refused = watched.as_ref().and_then(Watched::refused);
+            let seen = watched.as_ref().and_then(Watched::seen);
+            let (refused, hosts) = seen.unzip();
             let end = hook.end(&response);
+            let verdict = response.verdict.unwrap_or_default();
+            let ran = response.usage.and_then(|usage| usage.run);
+            let ran = ran.and_then(|ran| Duration::try_from(ran).ok());
             let end = ConfinedEnd {
+                decision: decision_word(verdict.decision()),
                 denials: response.denials,
                 failure: end.as_ref().err().map(why),
+                hosts,
+                millis: ran.map_or(0, |ran| u64::try_from(ran.as_millis()).unwrap_or(u64::MAX)),
+                reason: verdict.reason,
                 refused,
                 said: hook.answer(end),
             };
@@ -129,4 +150,10 @@ pub(super) fn privately<T>(
         Ok(all)
     };
     private_server::privately_by(&assembly, served, consent, requests, run)
+}
+
+/// Returns a decision's word: the end of its name in the protocol, in lower case.
+fn decision_word(decision: pb::Decision) -> String {
+    let name = decision.as_str_name();
+    name.trim_start_matches("DECISION_").to_lowercase()
 }

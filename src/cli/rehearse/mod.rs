@@ -3,8 +3,11 @@
 //! Confinement can silence a guard: one that cannot read its rules' directory and exits with 0 looks like one that
 //! approves. The accesses that its profile refuses show that, and so does the comparison, which a person asks for by name.
 
+mod elsewhere;
 mod files;
 mod in_place;
+#[cfg_attr(not(target_os = "linux"), path = "layer_elsewhere.rs")]
+mod layer;
 mod refused;
 #[cfg_attr(not(target_os = "linux"), path = "watch_elsewhere.rs")]
 mod watch;
@@ -12,13 +15,13 @@ mod watch;
 use std::{
     collections::BTreeSet,
     ffi::OsString,
-    io::Write,
+    io::{self, Write},
     os::unix::process::{CommandExt, ExitStatusExt},
     path::{Path, PathBuf},
     process::{Command, ExitCode, Output, Stdio},
     sync::mpsc,
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use nix::{
@@ -36,7 +39,9 @@ use hookjail_contract::adopt::HookOutput;
 
 use self::files::{Files, list, only_bare};
 pub(in crate::cli) use self::{
+    elsewhere::{Rehearsed, broken},
     in_place::in_place,
+    layer::Layer,
     refused::RefusedUse,
     watch::{Watch, Watched},
 };
@@ -50,10 +55,22 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct RunEnd {
+    /// The changes in the workspace's layer; `None` without a layer, or where they are too many.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) changes: Option<Vec<String>>,
+    /// The decision under the runtime's contract, as its protocol spells it; empty of a bare run.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(super) decision: String,
     pub(super) exit_code: u8,
     /// Why hookjail answers in the hook's place, if it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) failure: Option<String>,
+    /// From its release to the end of its tree, milliseconds; of a bare run from its start.
+    #[serde(default)]
+    pub(super) millis: u64,
+    /// The reason of the decision.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(super) reason: String,
     pub(super) stderr: String,
     pub(super) stdout: String,
     pub(super) stops: bool,
@@ -69,6 +86,9 @@ pub(super) struct Comparison {
     pub(super) confined: RunEnd,
     /// The denials of the confined run.
     pub(super) denied: Vec<String>,
+    /// The hosts that the confined run connected to, none twice; `None` where they cannot be observed.
+    #[serde(default)]
+    pub(super) hosts: Option<BTreeSet<String>>,
     /// New paths in the home, which bare runs would make there, closed to confined ones from then on.
     pub(super) leaves: Vec<PathBuf>,
     /// The accesses that the profile refused, none twice; `None` where they cannot be observed.
@@ -88,12 +108,17 @@ pub(super) fn run(
     hook: &StandInHook<'_>,
     context: &Context,
     payloads: Vec<Vec<u8>>,
+    mut layer: Option<Layer>,
 ) -> Result<ExitCode, Failure> {
     let workspace = hook.workspace(&context.call)?;
     let files = || Files::below(&workspace);
     let end = |said: HookOutput, before: &Option<Files>, after: &Option<Files>| RunEnd {
+        changes: None,
+        decision: String::new(),
         exit_code: said.code,
         failure: None,
+        millis: 0,
+        reason: String::new(),
         stderr: String::from_utf8_lossy(&said.stderr).into_owned(),
         stdout: String::from_utf8_lossy(&said.stdout).into_owned(),
         stops: hook.takes_for_no(&said),
@@ -117,20 +142,41 @@ pub(super) fn run(
         let mut comparison = Comparison {
             bare: None,
             confined: RunEnd {
+                changes: changes(layer.as_ref())?,
+                decision: ended.decision,
                 failure: ended.failure,
+                millis: ended.millis,
+                reason: ended.reason,
                 ..end(ended.said, &before, &between)
             },
             denied: denials.map(denial_words).collect(),
+            hosts: ended.hosts,
             leaves,
             refused: ended.refused,
         };
         before = between;
         if is_compared && comparison.leaves.is_empty() {
             let limit = hook.timeout().unwrap_or(DEFAULT_TIMEOUT);
+            if let Some(layer) = &mut layer {
+                layer.renew()?;
+                before = files();
+            }
+            let began = Instant::now();
             let bare = bare(&hook.run.command, &payload, limit)?;
+            let millis = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
             let after = files();
-            comparison.bare = Some(end(bare, &before, &after));
-            before = after;
+            comparison.bare = Some(RunEnd {
+                changes: changes(layer.as_ref())?,
+                millis,
+                ..end(bare, &before, &after)
+            });
+            if let Some(layer) = &mut layer {
+                layer.renew()?;
+            }
+            before = match layer {
+                Some(_) => files(),
+                None => after,
+            };
         }
         Ok(comparison)
     })?;
@@ -147,6 +193,11 @@ pub(super) fn run(
         }
     }
     Ok(code)
+}
+
+/// Returns the changes in a layer, if there is one.
+fn changes(layer: Option<&Layer>) -> io::Result<Option<Vec<String>>> {
+    layer.map_or(Ok(None), Layer::changes)
 }
 
 /// Runs the hook as its runtime does, with this process's environment and directory.
@@ -256,6 +307,7 @@ impl Comparison {
             bare,
             confined,
             denied,
+            hosts,
             leaves,
             refused,
         } = self;
@@ -265,6 +317,7 @@ impl Comparison {
                 "confined": confined,
                 "denied": denied,
                 "differences": differ,
+                "hosts": hosts,
                 "leaves": leaves,
                 "refused": refused,
             }));
@@ -281,7 +334,11 @@ impl Comparison {
             for (stream, printed) in [("stdout", &end.stdout), ("stderr", &end.stderr)] {
                 printed.lines().for_each(|words| line(stream, words));
             }
+            for words in end.changes.iter().flatten() {
+                line("changed", words);
+            }
             match &end.writes {
+                _ if end.changes.is_some() => {}
                 Some(writes) if writes.is_empty() => {}
                 Some(writes) => line("wrote", &list(writes.iter().map(String::as_str))),
                 None => line("wrote", "not compared: the workspace has too many files"),

@@ -1,6 +1,7 @@
 //! The accesses that a rehearsed hook is refused, observed during its runs.
 
 use std::{
+    collections::BTreeSet,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -67,8 +68,9 @@ pub(in crate::cli) struct Watched {
 }
 
 impl Watched {
-    /// Returns the refused accesses since the last call, without earlier ones; `None` where runs cannot be observed here.
-    pub(in crate::cli) fn refused(&self) -> Option<Vec<RefusedUse>> {
+    /// Returns the refused accesses since the last call, without earlier ones, and the hosts; `None` where runs cannot be observed
+    /// here.
+    pub(in crate::cli) fn seen(&self) -> Option<(Vec<RefusedUse>, BTreeSet<String>)> {
         let needs = needs(&self.observer.take()?, &self.files, &self.runtime);
         let refused = refusals(&needs, &self.under, &self.forbidden);
         // Shells and runtimes find out where they are by listing what lies above.
@@ -92,7 +94,10 @@ impl Watched {
             is_read_only: true,
             words: format!("look at {}", path.display()),
         });
-        Some(refused.chain(looked).collect())
+        let reached = needs.connections.iter();
+        let reached = reached.filter(|it| it.end.refusal().is_none());
+        let hosts = reached.map(|it| it.destination.to_string());
+        Some((refused.chain(looked).collect(), hosts.collect()))
     }
 
     /// Returns whether a path is that of a file that this user can read, and the profile refuses.

@@ -1,6 +1,9 @@
 //! Runs are observed on Linux alone.
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
 
 use hookjail_client::Failure;
 
@@ -38,7 +41,7 @@ pub(in crate::cli) struct Watched;
 impl Watched {
     /// Returns `None`: runs cannot be observed here.
     #[expect(clippy::unused_self, reason = "on Linux it observes")]
-    pub(in crate::cli) fn refused(&self) -> Option<Vec<RefusedUse>> {
+    pub(in crate::cli) fn seen(&self) -> Option<(Vec<RefusedUse>, BTreeSet<String>)> {
         None
     }
 }

@@ -1,0 +1,225 @@
+//! A layer over a workspace: runs write to it, and the workspace stays as it is.
+//!
+//! The layer is an overlay in namespaces of this process. Nothing that is written in it outlives the process.
+
+use std::{
+    env,
+    ffi::OsString,
+    fs::{self, File, OpenOptions},
+    io,
+    os::{
+        fd::AsRawFd,
+        unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt},
+    },
+    path::{Path, PathBuf},
+};
+
+use nix::{
+    libc::O_PATH,
+    mount::{MntFlags, MsFlags, mount, umount2},
+    sched::{CloneFlags, unshare},
+    unistd::{getegid, geteuid, mkdtemp},
+};
+
+use hookjail_client::Failure;
+
+use super::files::is_left_out;
+
+/// Maximum number of changes that are named.
+const MOST: usize = 10_000;
+
+/// A layer over a workspace.
+pub(in crate::cli) struct Layer {
+    /// The workspace as it is below the layer.
+    below: File,
+    /// The directory of this process.
+    here: PathBuf,
+    /// Where the layer's own directories lie.
+    place: PathBuf,
+    workspace: PathBuf,
+    /// The number of layers so far.
+    number: u32,
+}
+
+impl Layer {
+    /// Lays a layer over a workspace. Must be called before any thread is started.
+    ///
+    /// # Errors
+    ///
+    /// Fails where this process may make no namespaces, or the kernel no overlay there.
+    pub(in crate::cli) fn over(workspace: &Path) -> Result<Self, Failure> {
+        let made = Self::make(workspace);
+        made.map_err(|error| {
+            Failure::new(format!(
+                "a layer over `{}` cannot be made ({error}), and files would be written for real; allow user namespaces, or accept that with --in-place",
+                workspace.display()
+            ))
+        })
+    }
+
+    fn make(workspace: &Path) -> io::Result<Self> {
+        let workspace = workspace.canonicalize()?;
+        isolate()?;
+        // Of this namespace: no other's mount can be below a layer.
+        let below = OpenOptions::new()
+            .read(true)
+            .custom_flags(O_PATH)
+            .open(&workspace)?;
+        let mut layer = Self {
+            below,
+            here: env::current_dir()?,
+            place: mkdtemp(&env::temp_dir().join("hookjail-layer-XXXXXX"))?,
+            workspace,
+            number: 0,
+        };
+        layer.lay()?;
+        Ok(layer)
+    }
+
+    /// Replaces the layer by an empty one.
+    ///
+    /// # Errors
+    ///
+    /// As [`Layer::over`].
+    pub(in crate::cli) fn renew(&mut self) -> Result<(), Failure> {
+        umount2(&self.workspace, MntFlags::MNT_DETACH)?;
+        Ok(self.lay()?)
+    }
+
+    fn lay(&mut self) -> io::Result<()> {
+        self.number += 1;
+        // The temporary directory may be an overlay itself, which can hold no layer.
+        let laid = self.mount().or_else(|_| {
+            let (none, flags) = (None::<&str>, MsFlags::empty());
+            mount(Some("hookjail"), &self.place, Some("tmpfs"), flags, none)?;
+            self.mount()
+        });
+        laid?;
+        // The directory that is known by its name, not the one below.
+        env::set_current_dir(&self.here)
+    }
+
+    /// Returns the directory of the layer's files.
+    fn upper(&self) -> PathBuf {
+        self.place.join(format!("{}/files", self.number))
+    }
+
+    fn mount(&self) -> io::Result<()> {
+        let upper = self.upper();
+        let work = upper.with_file_name("work");
+        for directory in [&upper, &work] {
+            fs::create_dir_all(directory)?;
+        }
+        let own = if geteuid().is_root() {
+            ""
+        } else {
+            "userxattr,"
+        };
+        let below = format!("/proc/self/fd/{}", self.below.as_raw_fd());
+        let options = format!(
+            "{own}lowerdir={below},upperdir={},workdir={}",
+            upper.display(),
+            work.display()
+        );
+        let (source, kind) = (Some("hookjail"), Some("overlay"));
+        let flags = MsFlags::empty();
+        Ok(mount(
+            source,
+            &self.workspace,
+            kind,
+            flags,
+            Some(&*options),
+        )?)
+    }
+
+    /// Returns what was changed in the layer: `A`, `M` or `D` and the path. `None` where that is too much to be named.
+    ///
+    /// # Errors
+    ///
+    /// Fails where a directory of the layer cannot be read.
+    pub(in crate::cli) fn changes(&self) -> io::Result<Option<Vec<String>>> {
+        let upper = self.upper();
+        let mut changes = Vec::new();
+        let mut directories = vec![PathBuf::new()];
+        while let Some(inner) = directories.pop() {
+            if changes.len() > MOST {
+                return Ok(None);
+            }
+            for path in names(&upper.join(&inner))?.map(|name| inner.join(name)) {
+                let found = fs::symlink_metadata(upper.join(&path))?;
+                let known = fs::symlink_metadata(self.below(&path)).ok();
+                // What is gone has a device in its place; it is found below.
+                if is_left_out(&path) || found.file_type().is_char_device() && found.rdev() == 0 {
+                    continue;
+                }
+                if found.is_dir() {
+                    directories.push(path);
+                    continue;
+                }
+                match known {
+                    Some(known) if found.file_type() != known.file_type() => {
+                        changes.push(('M', path));
+                    }
+                    Some(known) => {
+                        let is_other = found.mode() != known.mode() || self.differs(&path);
+                        changes.extend(is_other.then_some(('M', path)));
+                    }
+                    None => changes.push(('A', path)),
+                }
+            }
+            let gone = names(&self.below(&inner)).into_iter().flatten();
+            let gone = gone.map(|name| inner.join(name));
+            let gone = gone.filter(|path| {
+                !is_left_out(path) && fs::symlink_metadata(self.workspace.join(path)).is_err()
+            });
+            changes.extend(gone.map(|path| ('D', path)));
+        }
+        changes.sort_by(|(_, one), (_, other)| one.cmp(other));
+        let words = changes.into_iter();
+        let words = words.map(|(kind, path)| format!("{kind} {}", path.display()));
+        Ok(Some(words.collect()))
+    }
+
+    /// Returns a path of the workspace below the layer.
+    fn below(&self, path: &Path) -> PathBuf {
+        Path::new(&format!("/proc/self/fd/{}", self.below.as_raw_fd())).join(path)
+    }
+
+    /// Returns whether a file's content, or a link's target, is another than below.
+    fn differs(&self, path: &Path) -> bool {
+        let (above, below) = (self.upper().join(path), self.below(path));
+        match (fs::read_link(&above), fs::read_link(&below)) {
+            (Ok(above), Ok(below)) => above != below,
+            _ => fs::read(above).ok() != fs::read(below).ok(),
+        }
+    }
+}
+
+impl Drop for Layer {
+    fn drop(&mut self) {
+        // What cannot be removed lies in the directory for temporary files.
+        umount2(&self.workspace, MntFlags::MNT_DETACH).ok();
+        umount2(&self.place, MntFlags::MNT_DETACH).ok();
+        fs::remove_dir_all(&self.place).ok();
+    }
+}
+
+fn names(directory: &Path) -> io::Result<impl Iterator<Item = OsString> + use<>> {
+    let entries = fs::read_dir(directory)?;
+    Ok(entries.flatten().map(|entry| entry.file_name()))
+}
+
+/// Moves this process into a mount namespace of its own, and where it is not root's into a user namespace as well.
+fn isolate() -> io::Result<()> {
+    let (uid, gid) = (geteuid(), getegid());
+    if uid.is_root() {
+        unshare(CloneFlags::CLONE_NEWNS)?;
+    } else {
+        unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNS)?;
+        fs::write("/proc/self/setgroups", "deny")?;
+        fs::write("/proc/self/uid_map", format!("{uid} {uid} 1"))?;
+        fs::write("/proc/self/gid_map", format!("{gid} {gid} 1"))?;
+    }
+    let (none, flags) = (None::<&str>, MsFlags::MS_REC | MsFlags::MS_PRIVATE);
+    Ok(mount(none, "/", none, flags, none)?)
+}

@@ -1,0 +1,48 @@
+//! Layers over workspaces are of Linux alone.
+
+use std::{io, path::Path};
+
+use hookjail_client::Failure;
+
+/// No layer.
+pub(in crate::cli) struct Layer;
+
+impl Layer {
+    /// Makes none.
+    ///
+    /// # Errors
+    ///
+    /// Always.
+    pub(in crate::cli) fn over(_workspace: &Path) -> Result<Self, Failure> {
+        let why = "a layer over a workspace is made on Linux alone, and files would be written for real; accept that with --in-place";
+        Err(Failure::new(why))
+    }
+
+    /// Replaces none.
+    ///
+    /// # Errors
+    ///
+    /// Never.
+    #[expect(
+        clippy::unnecessary_wraps,
+        clippy::unused_self,
+        reason = "on Linux it may fail"
+    )]
+    pub(in crate::cli) fn renew(&mut self) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    /// Returns `None`: there are no changes in it.
+    ///
+    /// # Errors
+    ///
+    /// Never.
+    #[expect(
+        clippy::unnecessary_wraps,
+        clippy::unused_self,
+        reason = "on Linux it may fail"
+    )]
+    pub(in crate::cli) fn changes(&self) -> io::Result<Option<Vec<String>>> {
+        Ok(None)
+    }
+}

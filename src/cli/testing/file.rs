@@ -1,0 +1,331 @@
+//! Files of tests: a hook's command, and cases with events and expectations.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use hookjail_base::util::units::Span;
+use hookjail_client::Failure;
+
+/// The end of the name of each file of tests.
+pub(super) const SUFFIX: &str = ".hooktest.toml";
+
+/// The usual runtime.
+const RUNTIME: &str = "claude-code";
+
+/// The usual profile: the one that `install` chooses.
+const PROFILE: &str = "develop";
+
+/// The usual timer of a run.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The words for a decision.
+const DECISIONS: [&str; 5] = ["allow", "ask", "block", "deny", "none"];
+
+/// Directories that hold no tests of a project's own.
+const PASSED_OVER: [&str; 5] = [".git", ".venv", "node_modules", "target", "vendor"];
+
+/// A file of tests.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TestFile {
+    /// The cases, at least one.
+    #[serde(rename = "case")]
+    pub(super) cases: Vec<Case>,
+    /// The command as settings have it.
+    command: Words,
+    /// The lifecycle point, in the spelling of each runtime [default: the one before a tool call].
+    pub(super) point: Option<String>,
+    /// The profile of the confined runs.
+    #[serde(default = "usual_profile")]
+    pub(super) profile: String,
+    /// The runtimes whose hook it is.
+    #[serde(default = "usual_runtimes")]
+    pub(super) runtimes: Vec<String>,
+    /// The timer of each run.
+    timeout: Option<Span>,
+    /// The workspace, relative to the file [default: the project around it].
+    workspace: Option<PathBuf>,
+}
+
+/// A command: words, or a line of shell.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Words {
+    Line(String),
+    List(Vec<String>),
+}
+
+/// An event, and what the hook is expected to make of it.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Case {
+    /// Changes of the runtime's sample; tables are merged.
+    #[serde(default)]
+    event: Map<String, Value>,
+    /// A file with the event as JSON, relative to the file of tests, in the place of the sample.
+    event_file: Option<PathBuf>,
+    /// The name, which no other case of the file has.
+    pub(super) name: String,
+    #[serde(flatten)]
+    pub(super) expected: Expected,
+}
+
+/// Expectations of a run. What is not set is not compared.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Expected {
+    /// The changes in the workspace, all of them: `A`, `M` or `D` and a path.
+    pub(super) changes: Option<BTreeSet<String>>,
+    /// The decision by the runtime's contract.
+    pub(super) decision: Option<String>,
+    /// Parts of the texts of all denials; each denial has one of them.
+    pub(super) denials: Option<Vec<String>>,
+    /// The exit code that the runtime gets.
+    pub(super) exit: Option<u8>,
+    /// Whether the hook fails: a crash, a timeout, an answer that cannot be read [default: false].
+    #[serde(default)]
+    pub(super) fails: bool,
+    /// The hosts that the hook connects to, all of them: `HOST:PORT`.
+    pub(super) hosts: Option<BTreeSet<String>>,
+    /// A part of the decision's reason.
+    pub(super) reason: Option<String>,
+    /// A part of stderr.
+    pub(super) stderr: Option<String>,
+    /// A part of stdout.
+    pub(super) stdout: Option<String>,
+    /// Whether the runtime takes the end for a no.
+    pub(super) stops: Option<bool>,
+    /// The longest time of the run.
+    pub(super) within: Option<Span>,
+}
+
+fn usual_profile() -> String {
+    PROFILE.to_owned()
+}
+
+fn usual_runtimes() -> Vec<String> {
+    vec![RUNTIME.to_owned()]
+}
+
+impl TestFile {
+    /// Reads a file of tests.
+    ///
+    /// # Errors
+    ///
+    /// Names the file, and the key that is wrong.
+    pub(super) fn read(path: &Path) -> Result<Self, Failure> {
+        let wrong = |problem: String| Failure::new(format!("`{}`: {problem}", path.display()));
+        let text = fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+        Self::parse(&text).map_err(wrong)
+    }
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let file: Self = toml::from_str(text).map_err(|error| error.to_string())?;
+        if file.argv().iter().all(|word| word.trim().is_empty()) {
+            return Err("`command` is empty; name the hook's program".to_owned());
+        }
+        if file.cases.is_empty() || file.runtimes.is_empty() {
+            return Err("`case` or `runtimes` is empty; add one".to_owned());
+        }
+        let mut names = BTreeSet::new();
+        for Case { expected, name, .. } in &file.cases {
+            if !names.insert(name) {
+                return Err(format!("`case` names `{name}` twice; rename one"));
+            }
+            if let Some(word) = &expected.decision
+                && !DECISIONS.contains(&&**word)
+            {
+                let words = DECISIONS.join(", ");
+                return Err(format!(
+                    "`decision` of `{name}` is `{word}`; set one of {words}"
+                ));
+            }
+            let mut changes = expected.changes.iter().flatten();
+            let is_change = |text: &str| {
+                let kind = text.split_once(' ').map(|(kind, _)| kind);
+                kind.is_some_and(|kind| ["A", "M", "D"].contains(&kind))
+            };
+            if let Some(text) = changes.find(|text| !is_change(text)) {
+                return Err(format!(
+                    "`changes` of `{name}` has `{text}`; write `A`, `M` or `D` and a path"
+                ));
+            }
+        }
+        Ok(file)
+    }
+
+    /// Returns the command as words.
+    pub(super) fn argv(&self) -> Vec<String> {
+        match &self.command {
+            Words::Line(line) => ["/bin/sh", "-c", line].map(str::to_owned).to_vec(),
+            Words::List(words) => words.clone(),
+        }
+    }
+
+    /// Returns the timer of each run.
+    pub(super) fn timeout(&self) -> Duration {
+        self.timeout.map_or(TIMEOUT, |it| it.0)
+    }
+
+    /// Returns the workspace of a file at a path.
+    ///
+    /// # Errors
+    ///
+    /// Fails where that is no directory.
+    pub(super) fn workspace(
+        &self,
+        path: &Path,
+        project: impl Fn(&Path) -> PathBuf,
+    ) -> Result<PathBuf, Failure> {
+        let directory = path.parent().unwrap_or(Path::new("."));
+        let found = match &self.workspace {
+            Some(named) => directory.join(named).canonicalize(),
+            None => directory
+                .canonicalize()
+                .map(|directory| project(&directory)),
+        };
+        found.map_err(|error| {
+            Failure::new(format!(
+                "the workspace of `{}` cannot be used: {error}",
+                path.display()
+            ))
+        })
+    }
+}
+
+impl Case {
+    /// Returns the event, from a runtime's sample. `file` is the file of tests.
+    ///
+    /// # Errors
+    ///
+    /// Fails where `event_file` cannot be read.
+    pub(super) fn event(&self, sample: Value, file: &Path) -> Result<Value, Failure> {
+        let mut event = match &self.event_file {
+            Some(named) => {
+                let path = file.parent().unwrap_or(Path::new(".")).join(named);
+                let wrong = |error: &dyn std::fmt::Display| {
+                    Failure::new(format!(
+                        "cannot read the event `{}`: {error}",
+                        path.display()
+                    ))
+                };
+                let text = fs::read(&path).map_err(|error| wrong(&error))?;
+                serde_json::from_slice(&text).map_err(|error| wrong(&error))?
+            }
+            None => sample,
+        };
+        merge(&mut event, Value::Object(self.event.clone()));
+        Ok(event)
+    }
+}
+
+/// Merges changes into a value: tables by their keys, others as a whole.
+fn merge(value: &mut Value, changes: Value) {
+    match (value, changes) {
+        (Value::Object(known), Value::Object(changes)) => {
+            for (key, change) in changes {
+                merge(known.entry(key).or_insert(Value::Null), change);
+            }
+        }
+        (value, changes) => *value = changes,
+    }
+}
+
+/// Returns the files of tests at and below paths.
+///
+/// # Errors
+///
+/// Fails where one of the paths is neither.
+pub(super) fn files_below(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+    let mut found = BTreeMap::new();
+    for path in paths {
+        let problem = |error: std::io::Error| {
+            Failure::new(format!("cannot read `{}`: {error}", path.display()))
+        };
+        let metadata = path.metadata().map_err(problem)?;
+        if !metadata.is_dir() {
+            found.insert(path.clone(), ());
+            continue;
+        }
+        let mut directories = vec![path.clone()];
+        while let Some(directory) = directories.pop() {
+            let entries = fs::read_dir(&directory).into_iter().flatten().flatten();
+            for entry in entries {
+                let name = entry.file_name();
+                let name = name.to_string_lossy();
+                let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
+                if is_directory && !PASSED_OVER.contains(&&*name) {
+                    directories.push(entry.path());
+                } else if name.ends_with(SUFFIX) {
+                    found.insert(entry.path(), ());
+                }
+            }
+        }
+    }
+    let plain = |path: PathBuf| match path.strip_prefix(".") {
+        Ok(below) => below.to_owned(),
+        Err(_) => path,
+    };
+    Ok(found.into_keys().map(plain).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_file_has_a_command_and_cases_each_with_a_name() {
+        let text = "command = \"./guard.sh\"\n[[case]]\nname = \"a\"\ndecision = \"deny\"\nwithin = \"2s\"\n\
+                    event = { tool_input = { command = \"rm\" } }\n";
+        let file = TestFile::parse(text).unwrap();
+        assert_eq!(file.argv(), ["/bin/sh", "-c", "./guard.sh"]);
+        assert_eq!(
+            (&*file.profile, &*file.runtimes),
+            ("develop", &["claude-code".to_owned()][..])
+        );
+        let sample =
+            json!({"tool_name": "Bash", "tool_input": {"command": "ls", "description": "x"}});
+        let event = file.cases[0].event(sample, Path::new("/x")).unwrap();
+        let expected =
+            json!({"tool_name": "Bash", "tool_input": {"command": "rm", "description": "x"}});
+        assert_eq!(event, expected);
+        for (text, part) in [
+            (
+                "command = []\n[[case]]\nname = \"a\"\n",
+                "`command` is empty",
+            ),
+            (
+                "command = \"a\"\ncase = []\n",
+                "`case` or `runtimes` is empty",
+            ),
+            (
+                "command = \"a\"\n[[case]]\nname = \"a\"\n[[case]]\nname = \"a\"\n",
+                "names `a` twice",
+            ),
+            (
+                "command = \"a\"\n[[case]]\nname = \"a\"\ndecision = \"no\"\n",
+                "one of allow, ask, block, deny, none",
+            ),
+            (
+                "command = \"a\"\n[[case]]\nname = \"a\"\nchanges = [\"x\"]\n",
+                "write `A`, `M` or `D`",
+            ),
+            (
+                "command = \"a\"\n[[case]]\nname = \"a\"\nexits = 2\n",
+                "exits",
+            ),
+            ("comand = \"a\"\n", "comand"),
+        ] {
+            let problem = TestFile::parse(text).unwrap_err();
+            assert!(problem.contains(part), "{text}: {problem}");
+        }
+    }
+}

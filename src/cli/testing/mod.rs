@@ -1,0 +1,279 @@
+//! `hookjail test`: runs the cases of hooks' own test files.
+//!
+//! Each case is a rehearsal in a process of its own, on a layer over the workspace: cases do not see each other's files.
+
+mod file;
+mod judge;
+mod report;
+
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+};
+
+use clap::{Args, ValueEnum};
+use serde_json::json;
+use uuid::Uuid;
+
+use hookjail_base::model::Event;
+use hookjail_client::{
+    Failure, output,
+    run_as::{parse, project},
+};
+use hookjail_contract::{Envelope, Stop, adopt::Adopted};
+
+use self::{
+    file::{Case, TestFile, files_below},
+    judge::{Kind, mismatches},
+    report::TestResult,
+};
+use super::{
+    Context,
+    progress::Progress,
+    rehearse::{Comparison, Rehearsed},
+};
+
+/// Test hooks by the cases in files NAME.hooktest.toml.
+///
+/// Each case runs confined on a layer over the workspace: what the hook writes there is compared and gone.
+/// Exits with 0 where every case is as expected, with 1 where one is not.
+#[derive(Debug, Args)]
+pub(super) struct TestArgs {
+    /// Files of tests, and directories below which they lie [default: the current directory]
+    #[arg(value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Run each case without confinement as well
+    #[arg(long)]
+    bare: bool,
+    /// Write to the workspace itself; `changes` cannot be compared then
+    #[arg(long)]
+    in_place: bool,
+    /// The cases that run at a time [default: one for each processor; 1 with --in-place]
+    #[arg(long, value_name = "NUMBER")]
+    jobs: Option<usize>,
+    /// The form of the report
+    #[arg(long, value_enum, default_value_t = Form::Text)]
+    format: Form,
+}
+
+/// A form of the report.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Form {
+    /// XML as JUnit has it
+    Junit,
+    /// Test Anything Protocol, version 14
+    Tap,
+    /// Lines for people
+    Text,
+}
+
+/// A case under one runtime.
+struct Task<'a> {
+    case: &'a Case,
+    file: &'a TestFile,
+    path: &'a Path,
+    runtime: Adopted,
+    workspace: PathBuf,
+}
+
+impl TestArgs {
+    pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
+        let here = vec![PathBuf::from(".")];
+        let paths = files_below(if self.files.is_empty() {
+            &here
+        } else {
+            &self.files
+        })?;
+        if paths.is_empty() {
+            let message = format!("no file `*{}` is there; name one", file::SUFFIX);
+            return Err(Failure::new(message));
+        }
+        let files = paths.iter().map(|path| Ok((path, TestFile::read(path)?)));
+        let files = files.collect::<Result<Vec<_>, Failure>>()?;
+        let mut tasks = Vec::new();
+        for (path, file) in &files {
+            for name in &file.runtimes {
+                let runtime = parse(name).map_err(Failure::new)?;
+                let runtime = runtime.ok_or_else(|| Failure::new("name the runtime"))?;
+                let home = context.call.paths.home.as_deref();
+                let workspace = file.workspace(path, |it| project(runtime, it, home))?;
+                tasks.extend(file.cases.iter().map(|case| Task {
+                    case,
+                    file,
+                    path,
+                    runtime,
+                    workspace: workspace.clone(),
+                }));
+            }
+        }
+        let config = context.load()?;
+        let results = self.results(&tasks, config.file.as_deref())?;
+        let is_passed = results.iter().all(TestResult::is_passed);
+        match self.format {
+            _ if context.call.json => results.iter().for_each(|it| {
+                output::json_line(&json!({"passed": it.is_passed(), "result": it}));
+            }),
+            Form::Junit => output::document(&report::as_junit(&results)),
+            Form::Tap => output::document(&report::as_tap(&results)),
+            Form::Text => output::text(&report::for_people(&results)),
+        }
+        Ok(match is_passed {
+            true => ExitCode::SUCCESS,
+            false => ExitCode::FAILURE,
+        })
+    }
+
+    /// Runs all tasks, some at a time. Returns their results in order.
+    fn results(
+        &self,
+        tasks: &[Task<'_>],
+        config: Option<&Path>,
+    ) -> Result<Vec<TestResult>, Failure> {
+        let usual = match self.in_place {
+            true => 1,
+            false => thread::available_parallelism().map_or(1, usize::from),
+        };
+        let jobs = self.jobs.unwrap_or(usual).clamp(1, tasks.len().max(1));
+        let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+        let progress = Mutex::new(Progress::new("testing", tasks.len()));
+        let work = || {
+            while let Some((index, task)) = {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                tasks.get(index).map(|task| (index, task))
+            } {
+                let mut shown = progress.lock().unwrap_or_else(PoisonError::into_inner);
+                shown.next(&task.case.name);
+                drop(shown);
+                let results = self.tested(task, config);
+                let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
+                done.push((index, results));
+            }
+        };
+        thread::scope(|scope| {
+            for _ in 0..jobs {
+                scope.spawn(work);
+            }
+        });
+        let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+        done.sort_by_key(|(index, _)| *index);
+        let mut results = Vec::new();
+        for (_, result) in done {
+            results.extend(result?);
+        }
+        Ok(results)
+    }
+
+    /// Runs a case, and judges its runs.
+    fn tested(&self, task: &Task<'_>, config: Option<&Path>) -> Result<Vec<TestResult>, Failure> {
+        let point = task.point()?;
+        let payload = task.payload(&point)?;
+        let argv = task.file.argv();
+        let places = task.runtime.project_variables();
+        let rehearsed = Rehearsed {
+            argv: &argv,
+            config,
+            environment: places.map(|name| (name, &*task.workspace)).collect(),
+            is_compared: self.bare,
+            is_layered: !self.in_place,
+            point: &point,
+            profile: &task.file.profile,
+            runtime: task.runtime.name,
+            starts_in: &task.workspace,
+            timeout: task.file.timeout(),
+            workspace: Some(&task.workspace),
+        };
+        let ran = rehearsed.run(&[payload]);
+        let ran = ran.and_then(|runs| {
+            runs.into_iter()
+                .next()
+                .ok_or_else(|| "it did not run".to_owned())
+        });
+        Ok(match ran {
+            Ok(runs) => {
+                let bare = (runs.bare.is_some()).then_some(Kind::Bare);
+                let kinds = [Kind::Confined].into_iter().chain(bare);
+                kinds.map(|kind| task.judged(&runs, kind)).collect()
+            }
+            Err(error) => vec![TestResult {
+                error: Some(error),
+                ..task.result(Kind::Confined)
+            }],
+        })
+    }
+}
+
+impl Task<'_> {
+    /// Returns the lifecycle point.
+    fn point(&self) -> Result<String, Failure> {
+        if let Some(point) = &self.file.point {
+            return Ok(point.clone());
+        }
+        let mut points = self.runtime.mode.facts().points.iter();
+        let gate = points.find(|point| point.stop == Stop::Call);
+        let gate = gate.map(|point| point.name.to_owned());
+        gate.ok_or_else(|| {
+            let name = self.runtime.name;
+            Failure::new(format!(
+                "{name} has no point before a tool call; set `point`"
+            ))
+        })
+    }
+
+    /// Returns what the runtime writes to the hook's stdin.
+    fn payload(&self, point: &str) -> Result<String, Failure> {
+        let samples = self.runtime.samples(&self.workspace).into_iter();
+        let is_of_a_call = self.runtime.is_of_a_call(Some(point));
+        let sample = samples.take(usize::from(is_of_a_call)).next();
+        let event = (self.case).event(sample.unwrap_or_else(|| json!({})), self.path)?;
+        let event = Event {
+            json: event.to_string().into_bytes().into(),
+            point: point.to_owned(),
+            raw: false,
+        };
+        let envelope = Envelope {
+            cwd: self.workspace.display().to_string(),
+            session: Uuid::now_v7().to_string(),
+            ..Envelope::default()
+        };
+        let payload = self.runtime.mode.stdin(&event, &envelope);
+        let payload = payload.map_err(|error| Failure::new(error.to_string()))?;
+        Ok(String::from_utf8(payload.to_vec())?)
+    }
+
+    /// Returns a result without a run.
+    fn result(&self, kind: Kind) -> TestResult {
+        TestResult {
+            case: self.case.name.clone(),
+            error: None,
+            file: self.path.display().to_string(),
+            kind,
+            millis: 0,
+            mismatches: Vec::new(),
+            refused: Vec::new(),
+            runtime: self.runtime.name.to_owned(),
+        }
+    }
+
+    fn judged(&self, runs: &Comparison, kind: Kind) -> TestResult {
+        let end = match (kind, &runs.bare) {
+            (Kind::Bare, Some(bare)) => bare,
+            (Kind::Bare, None) | (Kind::Confined, _) => &runs.confined,
+        };
+        let refused = runs.refused.iter().flatten().map(|it| it.words.clone());
+        let refused = runs.denied.iter().cloned().chain(refused);
+        TestResult {
+            millis: end.millis,
+            mismatches: mismatches(&self.case.expected, runs, kind),
+            refused: match kind {
+                Kind::Bare => Vec::new(),
+                Kind::Confined => refused.collect(),
+            },
+            ..self.result(kind)
+        }
+    }
+}

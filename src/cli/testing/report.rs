@@ -1,0 +1,190 @@
+//! Reports of tests: for people, as TAP and as JUnit's XML.
+
+use hookjail_base::model::visible;
+use serde::Serialize;
+
+use super::judge::{Kind, Mismatch};
+use crate::cli::rows::Rows;
+
+/// The result of one case under one runtime.
+#[derive(Debug, Serialize)]
+pub(super) struct TestResult {
+    pub(super) case: String,
+    /// Why the hook could not be run.
+    pub(super) error: Option<String>,
+    /// The file of tests.
+    pub(super) file: String,
+    pub(super) kind: Kind,
+    pub(super) millis: u64,
+    pub(super) mismatches: Vec<Mismatch>,
+    /// What the profile refused the hook, for a mismatch to be understood.
+    pub(super) refused: Vec<String>,
+    pub(super) runtime: String,
+}
+
+impl TestResult {
+    pub(super) fn is_passed(&self) -> bool {
+        self.error.is_none() && self.mismatches.is_empty()
+    }
+
+    /// Returns the case with runtime and kind of run.
+    fn title(&self) -> String {
+        let bare = match self.kind {
+            Kind::Bare => ", bare",
+            Kind::Confined => "",
+        };
+        format!("{} ({}{bare})", self.case, self.runtime)
+    }
+
+    /// Returns what is wrong, a line each.
+    fn problems(&self) -> Vec<String> {
+        let error = self.error.iter().cloned();
+        let mismatches = self.mismatches.iter().map(|it| {
+            let Mismatch {
+                key,
+                expected,
+                found,
+            } = it;
+            format!("{key}: expected {expected}, found {found}")
+        });
+        let refused = self.refused.iter().map(|it| format!("refused: {it}"));
+        error.chain(mismatches).chain(refused).collect()
+    }
+}
+
+/// Returns the results as people read them.
+pub(super) fn for_people(results: &[TestResult]) -> String {
+    let mut rows = Rows::plain("", 6);
+    let mut file = "";
+    for result in results {
+        if result.file != file {
+            file = &result.file;
+            rows.line(file);
+        }
+        let word = if result.is_passed() { "  ok" } else { "  FAIL" };
+        rows.row(word, format!("  {}, {} ms", result.title(), result.millis));
+        if !result.is_passed() {
+            rows.each("", result.problems().iter().map(|it| format!("      {it}")));
+        }
+    }
+    let failed = results.iter().filter(|it| !it.is_passed()).count();
+    rows.line(format!(
+        "{} passed, {failed} failed",
+        results.len() - failed
+    ));
+    rows.as_str().to_owned()
+}
+
+/// Returns the results as TAP, version 14.
+pub(super) fn as_tap(results: &[TestResult]) -> String {
+    let mut text = format!("TAP version 14\n1..{}\n", results.len());
+    for (index, result) in results.iter().enumerate() {
+        let word = if result.is_passed() { "ok" } else { "not ok" };
+        let number = index + 1;
+        // `#` begins a directive.
+        let title = format!("{}: {}", result.file, result.title()).replace('#', "\\#");
+        text.push_str(&format!("{word} {number} - {}\n", visible(&title)));
+        if !result.is_passed() {
+            text.push_str("  ---\n  problems:\n");
+            for problem in result.problems() {
+                // A string of JSON is one of YAML.
+                text.push_str(&format!("    - {}\n", serde_json::Value::from(problem)));
+            }
+            text.push_str("  ...\n");
+        }
+    }
+    text
+}
+
+/// Returns the results as JUnit's XML.
+pub(super) fn as_junit(results: &[TestResult]) -> String {
+    let failed = results.iter().filter(|it| !it.is_passed()).count();
+    let mut text = format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n<testsuite name=\"hookjail test\" tests=\"{}\" failures=\"{failed}\">\n",
+        results.len()
+    );
+    for result in results {
+        let seconds = result.millis as f64 / 1000.0;
+        let (file, title) = (escaped(&result.file), escaped(&result.title()));
+        text.push_str(&format!(
+            "<testcase classname=\"{file}\" name=\"{title}\" time=\"{seconds:.3}\""
+        ));
+        if result.is_passed() {
+            text.push_str("/>\n");
+            continue;
+        }
+        let problems = result.problems();
+        let first = escaped(problems.first().map_or("", String::as_str));
+        let all = escaped(&problems.join("\n"));
+        text.push_str(&format!(
+            ">\n<failure message=\"{first}\">{all}</failure>\n</testcase>\n"
+        ));
+    }
+    text.push_str("</testsuite>\n</testsuites>\n");
+    text
+}
+
+/// Escapes a text for XML. Characters that XML has no place for are left out.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::new();
+    for letter in text.chars() {
+        match letter {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\n' => escaped.push_str("&#10;"),
+            letter if letter.is_control() || matches!(letter, '\u{fffe}' | '\u{ffff}') => {}
+            letter => escaped.push(letter),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn results() -> [TestResult; 2] {
+        let result = |case: &str, mismatches| TestResult {
+            case: case.to_owned(),
+            error: None,
+            file: "guard.hooktest.toml".to_owned(),
+            kind: Kind::Confined,
+            millis: 12,
+            mismatches,
+            refused: Vec::new(),
+            runtime: "codex".to_owned(),
+        };
+        let other = Mismatch {
+            expected: "0".to_owned(),
+            found: "2 <\"&\u{1}>".to_owned(),
+            key: "exit",
+        };
+        [
+            result("passes", Vec::new()),
+            result("#1 fails", vec![other]),
+        ]
+    }
+
+    #[test]
+    fn results_are_written_for_people_and_for_programs() {
+        let results = results();
+        assert_eq!(
+            for_people(&results),
+            "guard.hooktest.toml\n  ok    passes (codex), 12 ms\n  FAIL  #1 fails (codex), 12 ms\n            exit: expected 0, found 2 <\"&\u{1}>\n1 passed, 1 failed\n"
+        );
+        assert_eq!(
+            as_tap(&results),
+            "TAP version 14\n1..2\nok 1 - guard.hooktest.toml: passes (codex)\nnot ok 2 - guard.hooktest.toml: \\#1 fails (codex)\n  ---\n  problems:\n    - \"exit: expected 0, found 2 <\\\"&\\u0001>\"\n  ...\n"
+        );
+        let junit = as_junit(&results);
+        for part in [
+            "tests=\"2\" failures=\"1\"",
+            "<testcase classname=\"guard.hooktest.toml\" name=\"passes (codex)\" time=\"0.012\"/>",
+            "<failure message=\"exit: expected 0, found 2 &lt;&quot;&amp;&gt;\">",
+        ] {
+            assert!(junit.contains(part), "{part}: {junit}");
+        }
+    }
+}
