@@ -21,10 +21,10 @@ use crate::{
 const USER: u32 = 4243;
 
 /// An ordinary user with a project.
-struct Home(TempDir);
+pub(crate) struct Home(TempDir);
 
 impl Home {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let home = Self(directory());
         for name in ["p/.git/hooks", "profiles", "tmp"] {
             fs::create_dir_all(home.path(name)).unwrap();
@@ -33,11 +33,11 @@ impl Home {
         home
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.0.path().canonicalize().unwrap().join(name)
     }
 
-    fn write(&self, name: &str, text: &str) {
+    pub(crate) fn write(&self, name: &str, text: &str) {
         let path = self.path(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, text).unwrap();
@@ -60,13 +60,13 @@ impl Home {
     }
 
     /// Runs hookjail as its user, in the project.
-    fn hookjail(&self, words: &[&str], event: &str) -> Output {
+    pub(crate) fn hookjail(&self, words: &[&str], event: &str) -> Output {
         self.hookjail_in(&[], words, event)
     }
 
     /// The same, started by other words.
     #[expect(clippy::disallowed_methods, reason = "it is the program under test")]
-    fn hookjail_in(&self, wrapper: &[String], words: &[&str], event: &str) -> Output {
+    pub(crate) fn hookjail_in(&self, wrapper: &[String], words: &[&str], event: &str) -> Output {
         self.own();
         let mut all: Vec<String> = Vec::new();
         if geteuid().is_root() {

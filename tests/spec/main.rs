@@ -74,6 +74,7 @@ mod run_as;
 mod shell_prefix;
 mod shutdown;
 mod sources;
+mod testing;
 mod traces;
 mod view;
 mod warm;

@@ -183,7 +183,7 @@ impl TestFile {
         path: &Path,
         project: impl Fn(&Path) -> PathBuf,
     ) -> Result<PathBuf, Failure> {
-        let directory = path.parent().unwrap_or(Path::new("."));
+        let directory = directory(path);
         let found = match &self.workspace {
             Some(named) => directory.join(named).canonicalize(),
             None => directory
@@ -208,7 +208,7 @@ impl Case {
     pub(super) fn event(&self, sample: Value, file: &Path) -> Result<Value, Failure> {
         let mut event = match &self.event_file {
             Some(named) => {
-                let path = file.parent().unwrap_or(Path::new(".")).join(named);
+                let path = directory(file).join(named);
                 let wrong = |error: &dyn std::fmt::Display| {
                     Failure::new(format!(
                         "cannot read the event `{}`: {error}",
@@ -223,6 +223,13 @@ impl Case {
         merge(&mut event, Value::Object(self.event.clone()));
         Ok(event)
     }
+}
+
+/// Returns the directory of a file.
+fn directory(file: &Path) -> &Path {
+    let directory = file.parent();
+    let directory = directory.filter(|it| !it.as_os_str().is_empty());
+    directory.unwrap_or(Path::new("."))
 }
 
 /// Merges changes into a value: tables by their keys, others as a whole.

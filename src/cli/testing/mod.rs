@@ -35,7 +35,7 @@ use self::{
 use super::{
     Context,
     progress::Progress,
-    rehearse::{Comparison, Rehearsed},
+    rehearse::{Comparison, Rehearsed, alone_words},
 };
 
 /// Test hooks by the cases in files NAME.hooktest.toml.
@@ -195,8 +195,8 @@ impl TestArgs {
         });
         Ok(match ran {
             Ok(runs) => {
-                let bare = (runs.bare.is_some()).then_some(Kind::Bare);
-                let kinds = [Kind::Confined].into_iter().chain(bare);
+                let kinds = [Kind::Confined].into_iter();
+                let kinds = kinds.chain(self.bare.then_some(Kind::Bare));
                 kinds.map(|kind| task.judged(&runs, kind)).collect()
             }
             Err(error) => vec![TestResult {
@@ -264,9 +264,11 @@ impl Task<'_> {
             (Kind::Bare, Some(bare)) => bare,
             (Kind::Bare, None) | (Kind::Confined, _) => &runs.confined,
         };
+        let alone = runs.leaves.first().filter(|_| kind == Kind::Bare);
         let refused = runs.refused.iter().flatten().map(|it| it.words.clone());
         let refused = runs.denied.iter().cloned().chain(refused);
         TestResult {
+            error: alone.map(|path| alone_words(path)),
             millis: end.millis,
             mismatches: mismatches(&self.case.expected, runs, kind),
             refused: match kind {

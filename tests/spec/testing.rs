@@ -1,0 +1,210 @@
+//! `hookjail test` runs the cases of hooks' own test files: confined, on a layer over the workspace.
+
+use std::{fs, process::Output};
+
+use serde_json::Value;
+
+use crate::{fail_closed::FakeKernel, learn::Home};
+
+const GUARD: &str = r#"#!/bin/sh
+case $(cat) in *"rm -rf /"*) echo "no rm of everything" >&2; exit 2 ;; esac
+echo seen >> seen.log
+rm -f old
+"#;
+
+const CASES: &str = r#"
+[[case]]
+name = "rm of everything is refused"
+event = { tool_input = { command = "rm -rf / --no-preserve-root" } }
+stops = true
+exit = 2
+stderr = "no rm"
+changes = []
+
+[[case]]
+name = "others pass and are noted"
+event = { tool_input = { command = "ls" } }
+stops = false
+decision = "none"
+exit = 0
+changes = ["A seen.log", "D old"]
+denials = []
+hosts = []
+within = "20s"
+"#;
+
+/// Returns a home whose project has a guard, and tests of it that begin with these lines.
+fn home(head: &str, cases: &str) -> Home {
+    let home = Home::new();
+    home.write("p/old", "x");
+    home.write("p/hooks/guard.sh", GUARD);
+    let text = format!("command = \"hooks/guard.sh\"\n{head}\n{cases}");
+    home.write("p/hooks/guard.hooktest.toml", &text);
+    home
+}
+
+fn test(home: &Home, options: &[&str]) -> Output {
+    home.hookjail(&[&["test"], options].concat(), "")
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn a_hook_is_tested_for_several_runtimes_and_the_workspace_stays_as_it_was() {
+    let home = home(
+        "runtimes = [\"claude-code\", \"codex\", \"gemini-cli\"]",
+        CASES,
+    );
+
+    let tested = test(&home, &[]);
+
+    let text = stdout(&tested);
+    assert_eq!(tested.status.code(), Some(0), "{tested:?}");
+    assert!(text.ends_with("6 passed, 0 failed\n"), "{text}");
+    assert!(text.starts_with(
+        "hooks/guard.hooktest.toml\n  ok    rm of everything is refused (claude-code), "
+    ));
+    assert!(!home.path("p/seen.log").exists() && home.path("p/old").exists());
+    let left = fs::read_dir(home.path("tmp")).unwrap().flatten();
+    let left: Vec<_> = left.map(|it| it.file_name()).collect();
+    let is_layer = |name: &std::ffi::OsString| name.to_string_lossy().contains("layer");
+    assert!(!left.iter().any(is_layer), "{left:?}");
+}
+
+#[test]
+fn a_case_that_is_not_as_expected_is_named_with_what_was_found() {
+    let cases = CASES.replace("\"D old\"", "\"M old\"");
+    let home = home("", &cases);
+
+    let tested = test(&home, &[]);
+
+    assert_eq!(tested.status.code(), Some(1), "{tested:?}");
+    let text = stdout(&tested);
+    for part in [
+        "  ok    rm of everything is refused (claude-code)",
+        "  FAIL  others pass and are noted (claude-code)",
+        "changes: expected M old, found none\n",
+        "changes: expected none, found D old\n",
+        "1 passed, 1 failed\n",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let tap = stdout(&test(&home, &["--format", "tap"]));
+    assert!(tap.starts_with("TAP version 14\n1..2\nok 1 - "), "{tap}");
+    assert!(
+        tap.contains("\nnot ok 2 - hooks/guard.hooktest.toml: others pass"),
+        "{tap}"
+    );
+    let junit = stdout(&test(&home, &["--format", "junit"]));
+    assert!(junit.contains("tests=\"2\" failures=\"1\""), "{junit}");
+    let json = home.hookjail(&["--json", "test"], "");
+    let lines = stdout(&json);
+    let lines: Vec<Value> = lines
+        .lines()
+        .map(|it| serde_json::from_str(it).unwrap())
+        .collect();
+    assert_eq!(
+        (&lines[0]["passed"], &lines[1]["passed"]),
+        (&Value::Bool(true), &Value::Bool(false))
+    );
+    assert_eq!(lines[1]["result"]["mismatches"][0]["key"], "changes");
+}
+
+#[test]
+fn a_hook_that_works_without_confinement_alone_is_shown_by_both_runs() {
+    let home = Home::new();
+    home.write(".netrc", "machine a");
+    home.write(
+        "p/read.sh",
+        "#!/bin/sh\ncat ~/.netrc >/dev/null 2>&1 || exit 2\n",
+    );
+    home.write(
+        "p/read.hooktest.toml",
+        "command = [\"./read.sh\"]\n[[case]]\nname = \"reads\"\nexit = 0\ndenials = []\n",
+    );
+
+    let tested = test(&home, &["--bare"]);
+
+    assert_eq!(tested.status.code(), Some(1), "{tested:?}");
+    let text = stdout(&tested);
+    let netrc = home.path(".netrc").display().to_string();
+    for part in [
+        "  FAIL  reads (claude-code), ",
+        "exit: expected 0, found 2\n",
+        &format!("denials: expected no such denial, found read {netrc}\n"),
+        &format!("refused: read {netrc}\n"),
+        "  ok    reads (claude-code, bare), ",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+#[test]
+fn a_hook_that_fails_is_no_answer_and_may_be_expected() {
+    for (expected, code) in [("", 1), ("fails = true\n", 0)] {
+        let home = Home::new();
+        let text = format!(
+            "command = \"sleep 30\"\ntimeout = \"200ms\"\n[[case]]\nname = \"slow\"\n{expected}"
+        );
+        home.write("p/slow.hooktest.toml", &text);
+        let tested = test(&home, &[]);
+        assert_eq!(tested.status.code(), Some(code), "{expected}: {tested:?}");
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_named_with_its_key() {
+    let home = Home::new();
+    let none = test(&home, &[]);
+    assert_eq!(none.status.code(), Some(125), "{none:?}");
+    assert!(
+        String::from_utf8_lossy(&none.stderr)
+            .contains("no file `*.hooktest.toml` is there; name one")
+    );
+    home.write(
+        "p/a.hooktest.toml",
+        "command = \"x\"\n[[case]]\nname = \"a\"\nexits = 2\n",
+    );
+    let wrong = test(&home, &[]);
+    assert_eq!(wrong.status.code(), Some(125), "{wrong:?}");
+    let message = String::from_utf8_lossy(&wrong.stderr).into_owned();
+    assert!(
+        message.contains("a.hooktest.toml") && message.contains("exits"),
+        "{message}"
+    );
+    home.write(
+        "p/a.hooktest.toml",
+        "command = \"x\"\nruntimes = [\"cloud-code\"]\n[[case]]\nname = \"a\"\n",
+    );
+    let unknown = test(&home, &[]);
+    let message = String::from_utf8_lossy(&unknown.stderr).into_owned();
+    assert!(
+        message.contains("there is no runtime `cloud-code`"),
+        "{message}"
+    );
+}
+
+#[test]
+fn where_no_layer_can_be_made_nothing_is_written_unless_that_is_accepted() {
+    let home = home(
+        "profile = \"pipeline\"",
+        "[[case]]\nname = \"a\"\nexit = 0\n",
+    );
+    let kernel = FakeKernel::build();
+    let around = kernel.around(&["--errno", "unshare=1"]);
+
+    let tested = home.hookjail_in(&around, &["test"], "");
+
+    let text = stdout(&tested);
+    assert_eq!(tested.status.code(), Some(1), "{tested:?}");
+    assert!(
+        text.contains("a layer over `") && text.contains("accept that with --in-place"),
+        "{text}"
+    );
+    // `pipeline` has no workspace to write to: the control is that the hook runs.
+    let tested = home.hookjail_in(&around, &["test", "--in-place"], "");
+    let text = stdout(&tested);
+    assert!(!text.contains("a layer over"), "{text}");
+}
