@@ -764,6 +764,11 @@ impl InstallArgs {
     }
 }
 
+/// Returns the command that a confined line of a hook runs; `None` where it is none.
+pub(super) fn original_command(line: &str, hook: &Registered) -> Option<String> {
+    line::original(line, &line::variables(&hook.configured_env))
+}
+
 pub(super) fn agreed(question: &str) -> Result<bool, Failure> {
     output::text(&plain(question));
     let mut answer = String::new();

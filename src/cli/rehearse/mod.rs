@@ -267,7 +267,7 @@ impl Comparison {
     }
 
     /// Returns the differences, the most important first.
-    fn differences(&self) -> Vec<String> {
+    pub(super) fn differences(&self) -> Vec<String> {
         let Self { bare, confined, .. } = self;
         let Some(bare) = bare else {
             return Vec::new();

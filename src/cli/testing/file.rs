@@ -20,10 +20,10 @@ pub(super) const SUFFIX: &str = ".hooktest.toml";
 const RUNTIME: &str = "claude-code";
 
 /// The usual profile: the one that `install` chooses.
-const PROFILE: &str = "develop";
+pub(super) const PROFILE: &str = "develop";
 
 /// The usual timer of a run.
-const TIMEOUT: Duration = Duration::from_secs(30);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The words for a decision.
 const DECISIONS: [&str; 5] = ["allow", "ask", "block", "deny", "none"];

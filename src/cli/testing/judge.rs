@@ -9,7 +9,7 @@ use super::file::Expected;
 use crate::cli::rehearse::{Comparison, RunEnd};
 
 /// Something that is not as expected.
-#[derive(Debug, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub(super) struct Mismatch {
     /// The key of the expectation.
     pub(super) key: &'static str,

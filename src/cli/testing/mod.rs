@@ -5,19 +5,20 @@
 mod file;
 mod judge;
 mod report;
+mod settings;
 
 use std::{
     path::{Path, PathBuf},
     process::ExitCode,
     sync::{
-        Mutex, PoisonError,
+        Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
     thread,
 };
 
 use clap::{Args, ValueEnum};
-use serde_json::json;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use hookjail_base::model::Event;
@@ -47,6 +48,17 @@ pub(super) struct TestArgs {
     /// Files of tests, and directories below which they lie [default: the current directory]
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
+    /// Run the hooks of a runtime's settings with sample events instead: each has to be refused nothing
+    #[arg(long, value_name = "SETTINGS", conflicts_with = "files")]
+    from: Option<PathBuf>,
+    /// With --from: the runtime whose settings they are
+    #[arg(
+        long = "as",
+        value_name = "RUNTIME",
+        requires = "from",
+        default_value = "claude-code"
+    )]
+    runtime: String,
     /// Run each case without confinement as well
     #[arg(long)]
     bare: bool,
@@ -83,6 +95,27 @@ struct Task<'a> {
 
 impl TestArgs {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
+        let results = match &self.from {
+            Some(settings) => self.of_settings(settings, context)?,
+            None => self.of_files(context)?,
+        };
+        let is_passed = results.iter().all(TestResult::is_passed);
+        match self.format {
+            _ if context.call.json => results.iter().for_each(|it| {
+                output::json_line(&json!({"passed": it.is_passed(), "result": it}));
+            }),
+            Form::Junit => output::document(&report::as_junit(&results)),
+            Form::Tap => output::document(&report::as_tap(&results)),
+            Form::Text => output::text(&report::for_people(&results)),
+        }
+        Ok(match is_passed {
+            true => ExitCode::SUCCESS,
+            false => ExitCode::FAILURE,
+        })
+    }
+
+    /// Runs the cases of the files of tests.
+    fn of_files(&self, context: &Context) -> Result<Vec<TestResult>, Failure> {
         let here = vec![PathBuf::from(".")];
         let paths = files_below(if self.files.is_empty() {
             &here
@@ -112,46 +145,42 @@ impl TestArgs {
             }
         }
         let config = context.load()?;
-        let results = self.results(&tasks, config.file.as_deref())?;
-        let is_passed = results.iter().all(TestResult::is_passed);
-        match self.format {
-            _ if context.call.json => results.iter().for_each(|it| {
-                output::json_line(&json!({"passed": it.is_passed(), "result": it}));
-            }),
-            Form::Junit => output::document(&report::as_junit(&results)),
-            Form::Tap => output::document(&report::as_tap(&results)),
-            Form::Text => output::text(&report::for_people(&results)),
-        }
-        Ok(match is_passed {
-            true => ExitCode::SUCCESS,
-            false => ExitCode::FAILURE,
-        })
+        let config = config.file.as_deref();
+        self.each(
+            &tasks,
+            |task| &task.case.name,
+            |task| self.tested(task, config),
+        )
     }
 
-    /// Runs all tasks, some at a time. Returns their results in order.
-    fn results(
+    /// Does work on all items, some at a time. Returns its results in order.
+    ///
+    /// # Errors
+    ///
+    /// Returns the first error.
+    fn each<T: Sync>(
         &self,
-        tasks: &[Task<'_>],
-        config: Option<&Path>,
+        items: &[T],
+        name: impl Fn(&T) -> &str + Sync,
+        work: impl Fn(&T) -> Result<Vec<TestResult>, Failure> + Sync,
     ) -> Result<Vec<TestResult>, Failure> {
         let usual = match self.in_place {
             true => 1,
             false => thread::available_parallelism().map_or(1, usize::from),
         };
-        let jobs = self.jobs.unwrap_or(usual).clamp(1, tasks.len().max(1));
+        let jobs = self.jobs.unwrap_or(usual).clamp(1, items.len().max(1));
         let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-        let progress = Mutex::new(Progress::new("testing", tasks.len()));
+        let progress = Mutex::new(Progress::new("testing", items.len()));
+        let begin = || {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let item = items.get(index)?;
+            lock(&progress).next(name(item));
+            Some((index, item))
+        };
         let work = || {
-            while let Some((index, task)) = {
-                let index = next.fetch_add(1, Ordering::Relaxed);
-                tasks.get(index).map(|task| (index, task))
-            } {
-                let mut shown = progress.lock().unwrap_or_else(PoisonError::into_inner);
-                shown.next(&task.case.name);
-                drop(shown);
-                let results = self.tested(task, config);
-                let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
-                done.push((index, results));
+            while let Some((index, item)) = begin() {
+                let results = work(item);
+                lock(&done).push((index, results));
             }
         };
         thread::scope(|scope| {
@@ -161,11 +190,8 @@ impl TestArgs {
         });
         let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
         done.sort_by_key(|(index, _)| *index);
-        let mut results = Vec::new();
-        for (_, result) in done {
-            results.extend(result?);
-        }
-        Ok(results)
+        let results = done.into_iter().map(|(_, results)| results);
+        Ok(results.collect::<Result<Vec<_>, _>>()?.concat())
     }
 
     /// Runs a case, and judges its runs.
@@ -230,19 +256,7 @@ impl Task<'_> {
         let is_of_a_call = self.runtime.is_of_a_call(Some(point));
         let sample = samples.take(usize::from(is_of_a_call)).next();
         let event = (self.case).event(sample.unwrap_or_else(|| json!({})), self.path)?;
-        let event = Event {
-            json: event.to_string().into_bytes().into(),
-            point: point.to_owned(),
-            raw: false,
-        };
-        let envelope = Envelope {
-            cwd: self.workspace.display().to_string(),
-            session: Uuid::now_v7().to_string(),
-            ..Envelope::default()
-        };
-        let payload = self.runtime.mode.stdin(&event, &envelope);
-        let payload = payload.map_err(|error| Failure::new(error.to_string()))?;
-        Ok(String::from_utf8(payload.to_vec())?)
+        payload(self.runtime, &self.workspace, point, &event)
     }
 
     /// Returns a result without a run.
@@ -254,6 +268,7 @@ impl Task<'_> {
             kind,
             millis: 0,
             mismatches: Vec::new(),
+            note: String::new(),
             refused: Vec::new(),
             runtime: self.runtime.name.to_owned(),
         }
@@ -278,4 +293,31 @@ impl Task<'_> {
             ..self.result(kind)
         }
     }
+}
+
+/// Returns what a runtime writes to a hook's stdin.
+fn payload(
+    runtime: Adopted,
+    workspace: &Path,
+    point: &str,
+    event: &Value,
+) -> Result<String, Failure> {
+    let event = Event {
+        json: event.to_string().into_bytes().into(),
+        point: point.to_owned(),
+        raw: false,
+    };
+    let envelope = Envelope {
+        cwd: workspace.display().to_string(),
+        session: Uuid::now_v7().to_string(),
+        ..Envelope::default()
+    };
+    let payload = runtime.mode.stdin(&event, &envelope);
+    let payload = payload.map_err(|error| Failure::new(error.to_string()))?;
+    Ok(String::from_utf8(payload.to_vec())?)
+}
+
+/// Locks what each thread changes by single steps.
+fn lock<T>(it: &Mutex<T>) -> MutexGuard<'_, T> {
+    it.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -7,7 +7,7 @@ use super::judge::{Kind, Mismatch};
 use crate::cli::rows::Rows;
 
 /// The result of one case under one runtime.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub(super) struct TestResult {
     pub(super) case: String,
     /// Why the hook could not be run.
@@ -17,6 +17,8 @@ pub(super) struct TestResult {
     pub(super) kind: Kind,
     pub(super) millis: u64,
     pub(super) mismatches: Vec<Mismatch>,
+    /// A remark on the runs.
+    pub(super) note: String,
     /// What the profile refused the hook, for a mismatch to be understood.
     pub(super) refused: Vec<String>,
     pub(super) runtime: String,
@@ -62,7 +64,14 @@ pub(super) fn for_people(results: &[TestResult]) -> String {
             rows.line(file);
         }
         let word = if result.is_passed() { "  ok" } else { "  FAIL" };
-        rows.row(word, format!("  {}, {} ms", result.title(), result.millis));
+        let note = match &*result.note {
+            "" => String::new(),
+            note => format!(": {note}"),
+        };
+        rows.row(
+            word,
+            format!("  {}, {} ms{note}", result.title(), result.millis),
+        );
         if !result.is_passed() {
             rows.each("", result.problems().iter().map(|it| format!("      {it}")));
         }
@@ -153,6 +162,7 @@ mod tests {
             kind: Kind::Confined,
             millis: 12,
             mismatches,
+            note: String::new(),
             refused: Vec::new(),
             runtime: "codex".to_owned(),
         };

@@ -1,0 +1,212 @@
+//! Tests of the hooks in a runtime's settings, with sample events.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf, absolute},
+};
+
+use serde_json::json;
+
+use hookjail_base::model::Command;
+use hookjail_client::{
+    Failure, output,
+    run_as::{parse, project},
+};
+use hookjail_contract::{
+    Action, Registered,
+    adopt::Adopted,
+    hook_file::{Origin, read_each},
+};
+
+use super::{
+    TestArgs,
+    file::{PROFILE, TIMEOUT},
+    judge::{Kind, Mismatch},
+    payload,
+    report::TestResult,
+};
+use crate::cli::{
+    Context,
+    install::original_command,
+    rehearse::{Comparison, Rehearsed, alone_words},
+    rows::shell_line,
+};
+
+/// A hook of settings.
+struct Task {
+    argv: Vec<String>,
+    hook: Registered,
+    /// Point and command, as people read it.
+    name: String,
+}
+
+impl TestArgs {
+    /// Runs the hooks of settings, each with the samples of its point.
+    pub(super) fn of_settings(
+        &self,
+        settings: &Path,
+        context: &Context,
+    ) -> Result<Vec<TestResult>, Failure> {
+        let runtime = parse(&self.runtime).map_err(Failure::new)?;
+        let runtime = runtime.ok_or_else(|| Failure::new("name the runtime"))?;
+        let shown = settings.display().to_string();
+        let cannot = |error: &dyn std::fmt::Display| Failure::new(format!("{shown}: {error}"));
+        let path = absolute(settings).map_err(|error| cannot(&error))?;
+        let directory = path.parent().unwrap_or(Path::new("/")).to_owned();
+        let text = fs::read_to_string(&path).map_err(|error| cannot(&error))?;
+        let origin = Origin {
+            base: Some(&directory),
+            name: &shown,
+        };
+        let switches = &context.environment().switches;
+        let read = read_each(runtime, &text, &origin, switches);
+        let (read, unread) = read.map_err(|error| cannot(&error))?;
+        for error in unread {
+            output::stderr(&format!("hookjail: {error}"));
+        }
+        let home = context.call.paths.home.as_deref();
+        let workspace = project(runtime, &directory.canonicalize()?, home);
+        let tasks: Vec<_> = read.hooks.into_iter().filter_map(Task::new).collect();
+        if tasks.is_empty() {
+            return Err(Failure::new(format!("{shown} has no hook with a command")));
+        }
+        let config = context.load()?.file;
+        let place = Place {
+            config: config.as_deref(),
+            runtime,
+            settings: &shown,
+            workspace,
+        };
+        self.each(
+            &tasks,
+            |task| &task.name,
+            |task| Ok(vec![self.rehearsed(task, &place)?]),
+        )
+    }
+
+    fn rehearsed(&self, task: &Task, place: &Place<'_>) -> Result<TestResult, Failure> {
+        let Place {
+            config,
+            runtime,
+            settings,
+            workspace,
+        } = place;
+        let point = &task.hook.point;
+        let samples = match runtime.is_of_a_call(Some(point)) {
+            true => runtime.samples(workspace),
+            false => vec![json!({})],
+        };
+        let payloads = samples.iter();
+        let payloads = payloads.map(|sample| payload(*runtime, workspace, point, sample));
+        let payloads = payloads.collect::<Result<Vec<_>, _>>()?;
+        let places = runtime.project_variables();
+        let rehearsed = Rehearsed {
+            argv: &task.argv,
+            config: *config,
+            environment: places.map(|name| (name, &**workspace)).collect(),
+            is_compared: self.bare,
+            is_layered: !self.in_place,
+            point,
+            profile: PROFILE,
+            runtime: runtime.name,
+            starts_in: workspace,
+            timeout: task
+                .hook
+                .entry
+                .timeout
+                .map_or(TIMEOUT, |it| it.min(TIMEOUT)),
+            workspace: Some(workspace),
+        };
+        let (error, runs) = match rehearsed.run(&payloads) {
+            Ok(runs) => (None, runs),
+            Err(error) => (Some(error), Vec::new()),
+        };
+        Ok(TestResult {
+            case: task.name.clone(),
+            error,
+            file: (*settings).to_owned(),
+            kind: Kind::Confined,
+            millis: runs.iter().map(|run| run.confined.millis).sum(),
+            mismatches: problems(&runs),
+            note: match runs.is_empty() {
+                true => String::new(),
+                false => note(&runs),
+            },
+            refused: Vec::new(),
+            runtime: runtime.name.to_owned(),
+        })
+    }
+}
+
+/// Where hooks of settings run.
+struct Place<'a> {
+    config: Option<&'a Path>,
+    runtime: Adopted,
+    settings: &'a str,
+    workspace: PathBuf,
+}
+
+impl Task {
+    /// Returns the task of a hook that has a command of its own; a confined one is tested by its original.
+    fn new(hook: Registered) -> Option<Self> {
+        let Action::Command(command) = &hook.action else {
+            return None;
+        };
+        let argv = match command {
+            Command::Argv(words) => {
+                let words = words.iter().map(|word| word.to_string_lossy().into_owned());
+                words.collect()
+            }
+            Command::Line { shell, text } => {
+                let shell = shell.as_deref().unwrap_or(Path::new("/bin/sh"));
+                let line = original_command(text, &hook).unwrap_or_else(|| text.clone());
+                vec![shell.display().to_string(), "-c".to_owned(), line]
+            }
+        };
+        let words = match argv.as_slice() {
+            [_, option, line] if option == "-c" => line.clone(),
+            words => shell_line(words),
+        };
+        Some(Self {
+            name: format!("{}: {words}", hook.point),
+            argv,
+            hook,
+        })
+    }
+}
+
+/// Returns in words how many events a hook stops.
+fn note(runs: &[Comparison]) -> String {
+    let events = match runs.len() {
+        1 => "1 event".to_owned(),
+        several => format!("{several} events"),
+    };
+    let stops = runs.iter().filter(|run| run.confined.stops).count();
+    match stops {
+        0 => format!("{events}, stops none"),
+        stops => format!("{events}, stops {stops}"),
+    }
+}
+
+/// Returns what keeps a hook from being served, none twice.
+fn problems(runs: &[Comparison]) -> Vec<Mismatch> {
+    let mut found = BTreeSet::new();
+    for run in runs {
+        let failure = run.confined.failure.iter();
+        found.extend(failure.map(|why| ("fails", "an answer of the hook", why.clone())));
+        let refused = run.refused.iter().flatten().map(|it| &it.words);
+        let denied = run.denied.iter().chain(refused).cloned();
+        found.extend(denied.map(|it| ("denials", "no denial", it)));
+        let differences = run.differences().into_iter();
+        let alone = run.leaves.first().map(|path| alone_words(path));
+        let differences = differences.chain(alone);
+        found.extend(differences.map(|it| ("bare", "the same as without confinement", it)));
+    }
+    let found = found.into_iter().map(|(key, expected, found)| Mismatch {
+        expected: expected.to_owned(),
+        found,
+        key,
+    });
+    found.collect()
+}
