@@ -654,7 +654,7 @@ fn local_time(time: Timestamp, zone: &TimeZone) -> String {
 }
 
 /// Returns the runtime whose own a contract is, if hookjail can stand in for its hooks.
-fn runtime(contract: &str) -> Option<Adopted> {
+pub(super) fn runtime(contract: &str) -> Option<Adopted> {
     let letters = |name: &str| name.replace(['-', '_'], "");
     let mut all = Adopted::all().into_iter();
     // Some share a contract; its own has its name.

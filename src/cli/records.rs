@@ -57,6 +57,14 @@ pub(super) struct WhichRecords {
 }
 
 impl WhichRecords {
+    /// Selects the records of one run.
+    pub(super) fn of_run(id: &str) -> Self {
+        Self {
+            run_id: Some(id.to_owned()),
+            ..Self::default()
+        }
+    }
+
     /// Returns the same without the filters of ends alone, so that the starts of all selected ends are selected, too.
     fn with_starts(self) -> Self {
         Self {

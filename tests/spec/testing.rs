@@ -1,8 +1,8 @@
 //! `hookjail test` runs the cases of hooks' own test files: confined, on a layer over the workspace.
 
-use std::{fs, process::Output};
+use std::{fs, os::unix::fs::PermissionsExt, process::Output};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{fail_closed::FakeKernel, learn::Home};
 
@@ -207,4 +207,101 @@ fn where_no_layer_can_be_made_nothing_is_written_unless_that_is_accepted() {
     let tested = home.hookjail_in(&around, &["test", "--in-place"], "");
     let text = stdout(&tested);
     assert!(!text.contains("a layer over"), "{text}");
+}
+
+#[test]
+fn the_hooks_of_settings_are_tried_with_samples_and_each_has_to_be_refused_nothing() {
+    let home = Home::new();
+    home.write(".netrc", "machine a");
+    home.write("p/guard.sh", GUARD);
+    let hook = |line: &str| json!({"type": "command", "command": line});
+    let settings = json!({"hooks": {
+        "PreToolUse": [{"hooks": [hook("./guard.sh"), hook("cat ~/.netrc; exit 0")]}],
+        "Stop": [{"hooks": [hook("echo done >> stopped")]}],
+    }});
+    home.write("p/.claude/settings.json", &settings.to_string());
+
+    let tested = test(&home, &["--from", ".claude/settings.json"]);
+
+    let text = stdout(&tested);
+    assert_eq!(tested.status.code(), Some(1), "{tested:?}");
+    let netrc = home.path(".netrc").display().to_string();
+    for part in [
+        "  ok    PreToolUse: ./guard.sh (claude-code), ",
+        ": 7 events, stops 1\n",
+        "  FAIL  PreToolUse: cat ~/.netrc; exit 0 (claude-code), ",
+        &format!("denials: expected no denial, found read {netrc}\n"),
+        "  ok    Stop: echo done >> stopped (claude-code), ",
+        ": 1 event, stops none\n",
+        "2 passed, 1 failed\n",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(!home.path("p/seen.log").exists() && !home.path("p/stopped").exists());
+    // Confined already, it is tried by its own command.
+    let line =
+        "hookjail run --as claude-code --profile develop -- /bin/sh -c 'echo done >> stopped'";
+    let settings = json!({"hooks": {"Stop": [{"hooks": [hook(line)]}]}});
+    home.write("p/.claude/settings.json", &settings.to_string());
+    let tested = test(&home, &["--from", ".claude/settings.json", "--bare"]);
+    let text = stdout(&tested);
+    assert_eq!(tested.status.code(), Some(0), "{text}");
+    assert!(
+        text.contains("Stop: echo done >> stopped (claude-code)"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_run_of_the_journal_becomes_a_case() {
+    let home = home("", CASES);
+    home.write("hookjail.toml", "[audit]\ncapture = [\"event\"]\n");
+    fs::set_permissions(
+        home.path("hookjail.toml"),
+        fs::Permissions::from_mode(0o600),
+    )
+    .unwrap();
+    let config = home.path("hookjail.toml").display().to_string();
+    let event = json!({"tool_name": "Bash", "tool_input": {"command": "rm -rf /"}, "session_id": "s", "cwd": "/elsewhere"});
+    let run = |config: &[&str]| {
+        let words = [
+            "--json",
+            "run",
+            "--contract",
+            "claude_code",
+            "--point",
+            "PreToolUse",
+            "--profile",
+            "develop",
+            "--raw",
+            "--",
+            "hooks/guard.sh",
+        ];
+        let ran = home.hookjail(&[config, &words].concat(), &event.to_string());
+        let reply: Value = serde_json::from_slice(&ran.stdout).unwrap();
+        reply["audit"]["runId"].as_str().unwrap().to_owned()
+    };
+    let id = run(&["--config", &config]);
+
+    let recorded = home.hookjail(&["test", "record", &id], "");
+
+    assert_eq!(recorded.status.code(), Some(0), "{recorded:?}");
+    let text = stdout(&recorded);
+    assert!(text.contains("decision = \"deny\"\nexit = 2\n"), "{text}");
+    assert!(
+        text.contains("command = \"rm -rf /\"") && !text.contains("/elsewhere"),
+        "{text}"
+    );
+    home.write("p/hooks/guard.hooktest.toml", &text);
+    let tested = test(&home, &[]);
+    assert_eq!(tested.status.code(), Some(0), "{tested:?}");
+    // Without its event there is no case.
+    let id = run(&[]);
+    let recorded = home.hookjail(&["test", "record", &id], "");
+    assert_eq!(recorded.status.code(), Some(125), "{recorded:?}");
+    let message = String::from_utf8_lossy(&recorded.stderr).into_owned();
+    assert!(
+        message.contains("set `audit.capture = [\"event\"]`"),
+        "{message}"
+    );
 }

@@ -4,6 +4,7 @@
 
 mod file;
 mod judge;
+mod record;
 mod report;
 mod settings;
 
@@ -17,7 +18,7 @@ use std::{
     thread,
 };
 
-use clap::{Args, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -44,7 +45,10 @@ use super::{
 /// Each case runs confined on a layer over the workspace: what the hook writes there is compared and gone.
 /// Exits with 0 where every case is as expected, with 1 where one is not.
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(super) struct TestArgs {
+    #[command(subcommand)]
+    command: Option<TestCommand>,
     /// Files of tests, and directories below which they lie [default: the current directory]
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
@@ -73,6 +77,16 @@ pub(super) struct TestArgs {
     format: Form,
 }
 
+#[derive(Debug, Subcommand)]
+enum TestCommand {
+    /// Print a file of tests with the event and the end of a run in the journal
+    Record {
+        /// The run's id
+        #[arg(value_name = "RUN")]
+        run: String,
+    },
+}
+
 /// A form of the report.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Form {
@@ -95,6 +109,10 @@ struct Task<'a> {
 
 impl TestArgs {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
+        if let Some(TestCommand::Record { run }) = &self.command {
+            record::print(context, run)?;
+            return Ok(ExitCode::SUCCESS);
+        }
         let results = match &self.from {
             Some(settings) => self.of_settings(settings, context)?,
             None => self.of_files(context)?,
