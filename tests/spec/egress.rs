@@ -1032,6 +1032,33 @@ print(json.dumps([s.recv(100).decode(), s.recv(100).decode(), s.getsockopt(socke
         assert_eq!(seen, json!(["100000 bytes", "", 0]));
     }
 
+    /// As `socat` and `nc` do.
+    #[tokio::test]
+    #[ignore = "needs python3"]
+    async fn a_client_that_sends_no_more_gets_the_answer_to_its_request() {
+        needs_no_container();
+        let server = Server::serving("127.0.0.1", |mut stream| {
+            let mut some = [0; 1000];
+            // Long enough for the client's end to arrive before.
+            if stream.read(&mut some).is_ok() {
+                std::thread::sleep(Duration::from_millis(300));
+                let _gone = stream.write_all(b"HTTP/1.0 200 OK\r\nContent-Length: 6\r\n\r\nanswer");
+            }
+        });
+        let port = server.port;
+        let daemon = daemon(&[format!("127.0.0.1:{port} http")], "").await;
+        let script = format!(
+            r#"
+s = socket.create_connection(("127.0.0.1", {port}), 20)
+s.sendall(b"GET / HTTP/1.0\r\nHost: 127.0.0.1:{port}\r\n\r\n"); s.shutdown(socket.SHUT_WR)
+print(json.dumps(s.makefile().read().split("\n")[-1]))
+"#
+        );
+        assert_eq!(bare(&script), json!("answer"));
+        let (seen, _) = printed(&daemon, &script).await;
+        assert_eq!(seen, json!("answer"));
+    }
+
     #[tokio::test]
     #[ignore = "needs python3"]
     async fn programs_that_read_tables_of_names_find_those_of_the_run_in_a_view() {

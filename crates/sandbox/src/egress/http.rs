@@ -69,7 +69,10 @@ pub(super) async fn relay(
             })
         }
     });
-    let served = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+    let mut server = http1::Builder::new();
+    // A client may send no more, and still read.
+    server.half_close(true);
+    let served = server.serve_connection(TokioIo::new(stream), service);
     let served = served.await;
     match (end.into_inner(), served) {
         (Some(end), _) => Err(end),
