@@ -543,7 +543,7 @@ impl Confinement {
         prepared: &Prepared,
     ) -> Proved {
         // Where nothing is claimed, nothing can be confirmed; every reply says so.
-        if !prepared.confines() || mutants::lacks("proof", "self-test") {
+        if !prepared.confines() {
             return Ok(Arc::new(Confirmation::now(Vec::new())));
         }
         let cell = {
@@ -557,6 +557,9 @@ impl Confinement {
         };
         // A failure is not remembered: its cause may pass, and until it does every run is refused.
         let proved = cell.get_or_try_init(|| async {
+            if mutants::lacks("proof", "self-test") {
+                return Ok(Arc::new(Confirmation::now(Vec::new())));
+            }
             let confirmation = self.prove(backend, policy, prepared).await;
             confirmation.map(Arc::new).map_err(Arc::new)
         });
