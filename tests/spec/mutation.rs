@@ -5,7 +5,11 @@
 //! refuses to run.
 //! `HOOKJAIL_MUTANTS=N` tries every Nth element only.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    io::{Read, Write},
+    net::TcpStream,
+};
 
 use hookjail::policy::{HookView, Metadata, Network, Spawn};
 use hookjail_sandbox::seccomp::{
@@ -15,14 +19,16 @@ use hookjail_sandbox::seccomp::{
 };
 use hookjail_sys as sys;
 use landlock::{ABI, Access as _, AccessFs, AccessNet, Scope};
+use serde_json::Value;
 use tonic_types::StatusExt;
 
 use crate::{
     attempts::{Attempt, Control, Ends, Probe, result},
     doors::{Door, doors, open_doors},
+    egress::{Server, named_profile, python},
     fail_closed::FakeKernel,
     matrix::{ALWAYS, WITH_PROCESSES, WITHOUT_PROCESSES},
-    support::{Daemon, Setup, hook, reason},
+    support::{Daemon, Setup, hook, needs_root, reason},
 };
 
 /// Elements that nothing on this page notices, and why that is so.
@@ -416,4 +422,190 @@ async fn a_mechanism_with_a_hole_is_caught_by_the_self_test_on_the_axis_of_the_h
         let on = metadata.get("axis").map(String::as_str);
         assert_eq!(on, Some(axis), "{hole}: {}", refusal.message());
     }
+}
+
+/// What every run below prints of a way: its result, or the name of the error.
+const WAYS: &str = r#"
+FAST = 0x20000000
+def tried(act):
+    try:
+        return act() or "done"
+    except OSError as e:
+        return errno.errorcode.get(e.errno, type(e).__name__)
+def stream(): return socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+def connected(host, port, *bytes):
+    s = socket.create_connection((host, port), 20)
+    for some in bytes: s.sendall(some)
+    return s.recv(9).decode()
+def option(level, name, value):
+    s = stream(); s.setsockopt(level, name, value); s.connect(there)
+def tls(name):
+    context = ssl.create_default_context(); context.check_hostname = False; context.verify_mode = ssl.CERT_NONE
+    s = context.wrap_socket(socket.create_connection(("localhost", secure), 20), server_hostname=name)
+    s.sendall(b"ping"); return s.recv(9).decode()
+def asked(host):
+    s = socket.create_connection(("localhost", web), 20)
+    s.sendall(b"GET / HTTP/1.1\r\nConnection: close\r\nHost: " + host + b"\r\n\r\n")
+    return s.makefile().readline().split()[1]
+"#;
+
+/// An element of the rules for named hosts, a way that it closes, and the result while it stands.
+const OF_NAMED_HOSTS: &[(&str, &str, &[&str])] = &[
+    (
+        "argument:sendto:3",
+        "stream().send(b'x', FAST) and None",
+        &["EPERM"],
+    ),
+    (
+        "argument:sendto:4",
+        "stream().sendto(b'x', there) and None",
+        &["EPERM"],
+    ),
+    (
+        "argument:sendmsg:2",
+        "stream().sendmsg([b'x'], [], FAST, there) and None",
+        &["EPERM"],
+    ),
+    (
+        "argument:setsockopt:2",
+        "option(socket.IPPROTO_TCP, 30, 1)",
+        &["EPERM"],
+    ),
+    (
+        "argument:socket:0",
+        "socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) and None",
+        &["EPERM"],
+    ),
+    (
+        "argument:socket:1",
+        "socket.socket(socket.AF_INET, socket.SOCK_DGRAM) and None",
+        &["EPERM"],
+    ),
+    (
+        "argument:socket:2",
+        "socket.socket(socket.AF_INET, socket.SOCK_STREAM, 262) and None",
+        &["EPERM"],
+    ),
+    (
+        "seccomp:bind",
+        "stream().bind(('127.0.0.1', 0))",
+        &["EPERM"],
+    ),
+    ("seccomp:listen", "stream().listen()", &["EPERM"]),
+    ("seccomp:accept4", "stream().accept()", &["EPERM"]),
+    ("relay:rules", "connected(*there, b'ping')", &["EACCES"]),
+    (
+        "relay:server-name",
+        "tls('evil.example')",
+        &["ECONNRESET", "SSLEOFError", "EPIPE"],
+    ),
+    ("relay:host", "asked(b'evil.example')", &["403"]),
+    (
+        "relay:addresses",
+        "connected('moves.example', moves, b'ping')",
+        &["ECONNRESET"],
+    ),
+    (
+        "relay:connections",
+        "[connected('localhost', plain, b'ping') for _ in range(9)][-1]",
+        &["EACCES"],
+    ),
+    (
+        "relay:bytes",
+        "connected('localhost', plain, *[b'x' * 100000] * 3)[:4]",
+        &["ECONNRESET", "EPIPE"],
+    ),
+];
+
+/// A request over HTTP gets this; what else is sent comes back.
+fn answer(mut stream: TcpStream) {
+    let mut bytes = [0; 4096];
+    while let Ok(read @ 1..) = stream.read(&mut bytes) {
+        let reply = match bytes.starts_with(b"GET ") {
+            true => &b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"[..],
+            false => &bytes[..read],
+        };
+        if stream.write_all(reply).is_err() {
+            return;
+        }
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs root and python3"]
+async fn something_notices_each_rule_for_named_hosts_that_is_taken_out() {
+    needs_root();
+    let (plain, other) = (
+        Server::serving("127.0.0.1", answer),
+        Server::serving("127.0.0.1", answer),
+    );
+    let web = Server::serving("127.0.0.1", answer);
+    let moves = Server::serving("127.0.0.2", answer);
+    let (secure, _) = Server::of_tls(&["localhost"]);
+    let hosts = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(&hosts, "127.0.0.1 localhost\n127.0.0.2 moves.example\n").unwrap();
+    let mounted = format!(
+        "mount --bind {} /etc/hosts && exec \"$@\"",
+        hosts.path().display()
+    );
+    let wrapper = ["unshare", "--mount", "/bin/sh", "-c", &mounted, "sh"].map(str::to_owned);
+    let rules = [
+        format!("localhost:{} any", plain.port),
+        format!("localhost:{}", secure.port),
+        format!("localhost:{} http", web.port),
+        format!("moves.example:{} any", moves.port),
+    ];
+    let profile = named_profile(
+        &rules,
+        "[limits]\negress_connections = 8\negress_bytes = \"128KiB\"\n",
+    );
+    let head = format!(
+        "plain, secure, web, moves, there = {}, {}, {}, {}, (\"127.0.0.1\", {})\n",
+        plain.port, secure.port, web.port, moves.port, other.port
+    );
+    let mut faults = Vec::new();
+    for (element, way, usual) in OF_NAMED_HOSTS {
+        let mut seen = Vec::new();
+        // Beneath them Landlock refuses connections of its own.
+        for lacking in ["", element] {
+            let lacking = format!("{lacking} proof:self-test landlock:ConnectTcp landlock:BindTcp");
+            let daemon = Daemon::with(Setup {
+                env: vec![("HOOKJAIL_WEAKEN".to_owned(), lacking)],
+                profiles: vec![("named".to_owned(), profile.clone())],
+                wrapper: wrapper.clone().into(),
+                ..Setup::default()
+            })
+            .await;
+            let script = format!("{head}{WAYS}\nprint(json.dumps(tried(lambda: {way})))");
+            // Or the daemon itself notices.
+            let ran = daemon.run(python(&script)).await;
+            seen.push(match ran {
+                Ok(ran) => serde_json::from_slice(&ran.stdout).unwrap_or_default(),
+                Err(refusal) => Value::from(refusal.message()),
+            });
+        }
+        let is_usual = |seen: &Value| usual.iter().any(|usual| *usual == *seen);
+        println!("{element}: {} instead of {}", seen[1], seen[0]);
+        if !is_usual(&seen[0]) || is_usual(&seen[1]) {
+            faults.push((element, seen));
+        }
+    }
+    assert!(faults.is_empty(), "{faults:#?}");
+    // The daemon sees no connection of a run that has no listener: the run's own proof does.
+    let daemon = Daemon::with(Setup {
+        env: vec![(
+            "HOOKJAIL_WEAKEN".to_owned(),
+            "seccomp:connect proof:self-test landlock:ConnectTcp".to_owned(),
+        )],
+        profiles: vec![("named".to_owned(), profile.clone())],
+        wrapper: wrapper.clone().into(),
+        ..Setup::default()
+    })
+    .await;
+    let refusal = daemon.run(python("print(1)")).await.unwrap_err();
+    assert_eq!(reason(&refusal), "BACKEND_UNCONFIRMED");
+    assert!(
+        refusal.message().contains("beside the daemon's relay"),
+        "{refusal}"
+    );
 }

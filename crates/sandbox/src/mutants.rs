@@ -13,6 +13,7 @@
 //! | `set-up:bounding` | the empty bounding set |
 //! | `set-up:read-only` | the mounts that keep paths read-only |
 //! | `set-up:scratch` | the file system that limits the scratch directory |
+//! | `relay:rules`, `relay:server-name`, `relay:host`, `relay:addresses`, `relay:connections`, `relay:bytes` | what the relay compares or counts |
 //! | `proof:self-test`, `proof:attestation` | what the daemon sees for itself: before the first run, and in each |
 
 /// Returns whether an element is removed.

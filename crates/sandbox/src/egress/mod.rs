@@ -33,7 +33,10 @@ use hookjail_policy::{
 use hookjail_sys::{Listener, Notification};
 
 use self::outward::Trust;
-use crate::run::connection::{Connection, ConnectionEnd, Connections};
+use crate::{
+    mutants,
+    run::connection::{Connection, ConnectionEnd, Connections},
+};
 
 /// The network of the addresses that are made up: benchmarks' (RFC 2544), which no host of the internet has.
 const MADE_UP: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 0);
@@ -158,10 +161,8 @@ impl RunEgress {
             }
         };
         let destination = Destination { host, port };
-        let any = match self.rules.source {
-            HostSource::Hook => Some(destination.rule(Speaks::Any)),
-            HostSource::HttpAllow | HostSource::Profile => None,
-        };
+        let reaches_any = self.rules.source == HostSource::Hook || mutants::lacks("relay", "rules");
+        let any = reaches_any.then(|| destination.rule(Speaks::Any));
         match rule.cloned().or(any) {
             Some(rule) => Ok(Target::Host(Granted { destination, rule })),
             None => Err(destination),
@@ -171,7 +172,7 @@ impl RunEgress {
     /// Counts a connection. Returns whether the run may make it.
     fn counts(&self) -> bool {
         let before = self.connections.fetch_add(1, Ordering::Relaxed);
-        before < self.rules.connections
+        before < self.rules.connections || mutants::lacks("relay", "connections")
     }
 
     /// Counts a connection that asks for names. Returns whether the run may have it beside its others.
@@ -195,7 +196,7 @@ impl RunEgress {
     fn sends(&self, bytes: u64) -> bool {
         let before = self.sent.fetch_add(bytes, Ordering::Relaxed);
         let limit = self.rules.bytes.unwrap_or(u64::MAX);
-        before.saturating_add(bytes) <= limit
+        before.saturating_add(bytes) <= limit || mutants::lacks("relay", "bytes")
     }
 
     /// Records a connection that begins.

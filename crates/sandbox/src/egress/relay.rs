@@ -28,7 +28,7 @@ use super::{
     http, lock, names,
     outward::{Outward, Wire},
 };
-use crate::run::connection::ConnectionEnd;
+use crate::{mutants, run::connection::ConnectionEnd};
 
 /// The most connections of all runs that wait to be accepted.
 const MOST_WAITING: usize = 1024;
@@ -198,6 +198,7 @@ impl Flow<'_> {
     ) -> Result<Vec<u8>, ConnectionEnd> {
         match granted.rule.speaks {
             Speaks::Any | Speaks::Http | Speaks::Https => return Ok(Vec::new()),
+            Speaks::Tls if mutants::lacks("relay", "server-name") => return Ok(Vec::new()),
             Speaks::Tls => {}
         }
         let mut first = Vec::new();
