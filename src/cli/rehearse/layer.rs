@@ -25,6 +25,9 @@ use hookjail_client::Failure;
 
 use super::files::is_left_out;
 
+/// The administrator's configuration, which counts where it belongs to root.
+const OF_ROOT: &str = "/etc/hookjail";
+
 /// Maximum number of changes that are named.
 const MOST: usize = 10_000;
 
@@ -59,6 +62,10 @@ impl Layer {
 
     fn make(workspace: &Path) -> io::Result<Self> {
         let workspace = workspace.canonicalize()?;
+        if !geteuid().is_root() && Path::new(OF_ROOT).exists() {
+            let why = format!("`{OF_ROOT}` is root's, which a user namespace does not show");
+            return Err(io::Error::other(why));
+        }
         isolate()?;
         // Of this namespace: no other's mount can be below a layer.
         let below = OpenOptions::new()
