@@ -129,7 +129,7 @@ impl Host {
         self == other || self.is_localhost() && other.is_localhost()
     }
 
-    /// Returns whether it is no address of this machine or of a private network; a name's addresses do not count.
+    /// Returns whether the host is public: a name, or an address that is none of this machine or of a private network.
     #[must_use]
     pub fn is_public(&self) -> bool {
         match self {

@@ -139,7 +139,7 @@ impl Layer {
         )?)
     }
 
-    /// Returns what was changed in the layer: `A`, `M` or `D` and the path. `None` where that is too much to be named.
+    /// Returns the changes in the layer: `A`, `M` or `D` and the path. `None` where they are too many.
     ///
     /// # Errors
     ///
@@ -155,7 +155,7 @@ impl Layer {
             for path in names(&upper.join(&inner))?.map(|name| inner.join(name)) {
                 let found = fs::symlink_metadata(upper.join(&path))?;
                 let known = fs::symlink_metadata(self.below(&path)).ok();
-                // What is gone has a device in its place; it is found below.
+                // A device stands for a file that is gone, which the loop below finds.
                 if is_left_out(&path) || found.file_type().is_char_device() && found.rdev() == 0 {
                     continue;
                 }

@@ -42,7 +42,7 @@ use super::{
 
 /// Test hooks by the cases in files NAME.hooktest.toml.
 ///
-/// Each case runs confined on a layer over the workspace: what the hook writes there is compared and gone.
+/// Each case runs confined on a layer over the workspace: changes there are compared and gone.
 /// Exits with 0 where every case is as expected, with 1 where one is not.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -268,7 +268,7 @@ impl Task<'_> {
         })
     }
 
-    /// Returns what the runtime writes to the hook's stdin.
+    /// Returns the runtime's payload for the hook's stdin.
     fn payload(&self, point: &str) -> Result<String, Failure> {
         let samples = self.runtime.samples(&self.workspace).into_iter();
         let is_of_a_call = self.runtime.is_of_a_call(Some(point));
@@ -313,7 +313,7 @@ impl Task<'_> {
     }
 }
 
-/// Returns what a runtime writes to a hook's stdin.
+/// Returns a runtime's payload for a hook's stdin.
 fn payload(
     runtime: Adopted,
     workspace: &Path,
@@ -335,7 +335,7 @@ fn payload(
     Ok(String::from_utf8(payload.to_vec())?)
 }
 
-/// Locks what each thread changes by single steps.
+/// Locks a value that threads change by single steps.
 fn lock<T>(it: &Mutex<T>) -> MutexGuard<'_, T> {
     it.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -19,7 +19,7 @@ pub(super) struct TestResult {
     pub(super) mismatches: Vec<Mismatch>,
     /// A remark on the runs.
     pub(super) note: String,
-    /// What the profile refused the hook, for a mismatch to be understood.
+    /// The accesses that the profile refused the hook: the reason of many a mismatch.
     pub(super) refused: Vec<String>,
     pub(super) runtime: String,
 }
@@ -38,7 +38,7 @@ impl TestResult {
         format!("{} ({}{bare})", self.case, self.runtime)
     }
 
-    /// Returns what is wrong, a line each.
+    /// Returns the problems, a line each.
     fn problems(&self) -> Vec<String> {
         let error = self.error.iter().cloned();
         let mismatches = self.mismatches.iter().map(|it| {

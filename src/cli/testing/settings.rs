@@ -189,7 +189,7 @@ fn note(runs: &[Comparison]) -> String {
     }
 }
 
-/// Returns what keeps a hook from being served, none twice.
+/// Returns the problems of a hook's runs, none twice.
 fn problems(runs: &[Comparison]) -> Vec<Mismatch> {
     let mut found = BTreeSet::new();
     for run in runs {

@@ -165,7 +165,7 @@ impl Report {
     }
 }
 
-/// What a child proves its confinement by: two files, one granted and one not, and a connection.
+/// Proofs of a child's confinement: two files, one granted and one not, and a connection.
 #[derive(Clone, Debug)]
 pub struct Canaries {
     /// Whether a connection to port 0 of loopback, which no host has, must fail with EACCES or EPERM.
