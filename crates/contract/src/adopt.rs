@@ -6,10 +6,10 @@ use std::{borrow::Cow, collections::BTreeSet, ops::Deref, path::Path, time::Dura
 
 use serde_json::{Value, json};
 
-use hookjail_base::model::OnFailure;
+use hookjail_base::model::{Event, InvalidField, OnFailure};
 
 use super::{
-    Decision, End, EndKind, Mode, OTHERS, Stop,
+    Decision, End, EndKind, Envelope, Mode, OTHERS, Stop,
     family::FAMILY,
     members::{Members, is_null, text},
     mode::is_alike,
@@ -358,6 +358,37 @@ impl Adopted {
                 }
             }
         }
+    }
+
+    /// Returns the point before a tool call, if there is one.
+    pub fn call_point(self) -> Option<&'static str> {
+        let mut points = self.mode.facts().points.iter();
+        let point = points.find(|point| point.stop == Stop::Call)?;
+        Some(point.name)
+    }
+
+    /// Returns the payload of an event on a hook's stdin, in a session that works in a directory.
+    ///
+    /// # Errors
+    ///
+    /// Fails where the event is none of the contract's.
+    pub fn payload(
+        self,
+        event: &Value,
+        point: &str,
+        (directory, session): (&Path, &str),
+    ) -> Result<Vec<u8>, InvalidField> {
+        let event = Event {
+            json: event.to_string().into_bytes().into(),
+            point: point.to_owned(),
+            raw: false,
+        };
+        let envelope = Envelope {
+            cwd: directory.display().to_string(),
+            session: session.to_owned(),
+            ..Envelope::default()
+        };
+        Ok(self.mode.stdin(&event, &envelope)?.to_vec())
     }
 
     /// Returns whether a tool call or permission is decided at a point, or may be where a payload names none.

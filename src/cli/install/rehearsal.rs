@@ -13,12 +13,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use hookjail_base::model::Event;
 use hookjail_client::{
     program::{NOT_FOUND, resolve_program},
     run_as::PREVIEW,
 };
-use hookjail_contract::{Envelope, Registered, adopt::Adopted, settings::Holds, words::words};
+use hookjail_contract::{Registered, adopt::Adopted, settings::Holds, words::words};
 
 use crate::cli::{
     rehearse::{Comparison, Rehearsed, alone_words, broken, difference_of_files},
@@ -249,21 +248,12 @@ impl Rehearsal<'_> {
         format!("hookjail learn -- {}", shell_line(self.argv))
     }
 
-    /// Returns what the runtime writes to the guard's stdin for an event.
+    /// Returns the runtime's payload for the guard's stdin.
     fn payload(&self, session: &str, sample: &Value) -> Result<String, String> {
-        let event = Event {
-            json: sample.to_string().into_bytes().into(),
-            point: self.hook.point.clone(),
-            raw: false,
-        };
-        let envelope = Envelope {
-            cwd: self.starts_in.display().to_string(),
-            session: session.to_owned(),
-            ..Envelope::default()
-        };
-        let payload = self.runtime.mode.stdin(&event, &envelope);
+        let place = (self.starts_in, session);
+        let payload = self.runtime.payload(sample, &self.hook.point, place);
         let payload = payload.map_err(|error| error.to_string())?;
-        String::from_utf8(payload.to_vec()).map_err(|error| broken(&error))
+        String::from_utf8(payload).map_err(|error| broken(&error))
     }
 
     /// Runs the guard with each payload, confined, and bare where they are compared.

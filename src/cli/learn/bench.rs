@@ -9,7 +9,7 @@ use std::{
 use serde_json::json;
 use tonic::transport::Channel;
 
-use hookjail_base::model::{Consent, Event, ProfileName, plain};
+use hookjail_base::model::{Consent, ProfileName, plain};
 use hookjail_client::{
     Failure,
     arguments::{as_typed, contract, directory, text},
@@ -20,7 +20,7 @@ use hookjail_client::{
     run_as,
     server::until_interrupted,
 };
-use hookjail_contract::{Envelope, Stop, adopt::Adopted};
+use hookjail_contract::adopt::Adopted;
 use hookjail_daemon::{
     config::Config,
     consent::ConsentRule,
@@ -196,31 +196,23 @@ impl Bench {
         let mut point = learn.point.clone();
         let has_samples = given.is_empty() && learn.runtime.is_some();
         if point.is_empty() && has_samples {
-            point = learn.runtime.and_then(usual_gate).unwrap_or_default();
+            point = learn
+                .runtime
+                .and_then(Adopted::call_point)
+                .unwrap_or_default()
+                .to_owned();
         }
         let mode = learn.runtime.map(|runtime| runtime.mode);
-        let events = match (learn.runtime, mode) {
-            (Some(runtime), Some(mode)) if given.is_empty() => {
+        let events = match learn.runtime {
+            Some(runtime) if given.is_empty() => {
                 let samples = runtime.samples(&workspace).into_iter();
                 let samples = samples.map(|sample| {
-                    let event = Event {
-                        json: sample.to_string().into_bytes().into(),
-                        point: point.clone(),
-                        raw: false,
-                    };
-                    let envelope = Envelope {
-                        cwd: workspace.display().to_string(),
-                        session: "learn".to_owned(),
-                        ..Envelope::default()
-                    };
-                    let stdin = mode.stdin(&event, &envelope);
-                    stdin
-                        .map(|stdin| stdin.to_vec())
-                        .map_err(|error| Failure::new(as_typed(&Failure::from(error).message)))
+                    let payload = runtime.payload(&sample, &point, (&workspace, "learn"));
+                    payload.map_err(|error| Failure::new(as_typed(&Failure::from(error).message)))
                 });
                 samples.collect::<Result<Vec<_>, _>>()?
             }
-            _ => vec![given],
+            Some(_) | None => vec![given],
         };
         if let (Some(runtime), Some(event)) = (learn.runtime, events.first())
             && point.is_empty()
@@ -606,13 +598,6 @@ impl Bench {
         let kept: BTreeSet<_> = kept.collect();
         Ok(kept.into_iter().take(NAMED).collect())
     }
-}
-
-/// Returns the point before a tool call.
-fn usual_gate(runtime: Adopted) -> Option<String> {
-    let mut points = runtime.mode.facts().points.iter();
-    let gate = points.find(|point| point.stop == Stop::Call)?;
-    Some(gate.name.to_owned())
 }
 
 pub(super) fn egress_option(rule: &Egress) -> String {

@@ -22,12 +22,11 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use hookjail_base::model::Event;
 use hookjail_client::{
     Failure, output,
     run_as::{parse, project},
 };
-use hookjail_contract::{Envelope, Stop, adopt::Adopted};
+use hookjail_contract::adopt::Adopted;
 
 use self::{
     file::{Case, TestFile, files_below},
@@ -257,9 +256,7 @@ impl Task<'_> {
         if let Some(point) = &self.file.point {
             return Ok(point.clone());
         }
-        let mut points = self.runtime.mode.facts().points.iter();
-        let gate = points.find(|point| point.stop == Stop::Call);
-        let gate = gate.map(|point| point.name.to_owned());
+        let gate = self.runtime.call_point().map(str::to_owned);
         gate.ok_or_else(|| {
             let name = self.runtime.name;
             Failure::new(format!(
@@ -320,19 +317,10 @@ fn payload(
     point: &str,
     event: &Value,
 ) -> Result<String, Failure> {
-    let event = Event {
-        json: event.to_string().into_bytes().into(),
-        point: point.to_owned(),
-        raw: false,
-    };
-    let envelope = Envelope {
-        cwd: workspace.display().to_string(),
-        session: Uuid::now_v7().to_string(),
-        ..Envelope::default()
-    };
-    let payload = runtime.mode.stdin(&event, &envelope);
+    let session = Uuid::now_v7().to_string();
+    let payload = runtime.payload(event, point, (workspace, &session));
     let payload = payload.map_err(|error| Failure::new(error.to_string()))?;
-    Ok(String::from_utf8(payload.to_vec())?)
+    Ok(String::from_utf8(payload)?)
 }
 
 /// Locks a value that threads change by single steps.
