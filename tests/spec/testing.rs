@@ -12,6 +12,8 @@ echo seen >> seen.log
 rm -f old
 "#;
 
+const ONE: &str = "runtimes = [\"claude-code\"]";
+
 const CASES: &str = r#"
 [[case]]
 name = "rm of everything is refused"
@@ -76,7 +78,7 @@ fn a_hook_is_tested_for_several_runtimes_and_the_workspace_stays_as_it_was() {
 #[test]
 fn a_case_that_is_not_as_expected_is_named_with_what_was_found() {
     let cases = CASES.replace("\"D old\"", "\"M old\"");
-    let home = home("", &cases);
+    let home = home(ONE, &cases);
 
     let tested = test(&home, &[]);
 
@@ -122,7 +124,7 @@ fn a_hook_that_works_without_confinement_alone_is_shown_by_both_runs() {
     );
     home.write(
         "p/read.hooktest.toml",
-        "command = [\"./read.sh\"]\n[[case]]\nname = \"reads\"\nexit = 0\ndenials = []\n",
+        "command = [\"./read.sh\"]\nruntimes = [\"claude-code\"]\n[[case]]\nname = \"reads\"\nexit = 0\ndenials = []\n",
     );
 
     let tested = test(&home, &["--bare"]);
@@ -146,7 +148,7 @@ fn a_hook_that_fails_is_no_answer_and_may_be_expected() {
     for (expected, code) in [("", 1), ("fails = true\n", 0)] {
         let home = Home::new();
         let text = format!(
-            "command = \"sleep 30\"\ntimeout = \"200ms\"\n[[case]]\nname = \"slow\"\n{expected}"
+            "command = \"sleep 30\"\nruntimes = [\"claude-code\"]\ntimeout = \"200ms\"\n[[case]]\nname = \"slow\"\n{expected}"
         );
         home.write("p/slow.hooktest.toml", &text);
         let tested = test(&home, &[]);
@@ -165,7 +167,7 @@ fn a_file_that_cannot_be_read_is_named_with_its_key() {
     );
     home.write(
         "p/a.hooktest.toml",
-        "command = \"x\"\n[[case]]\nname = \"a\"\nexits = 2\n",
+        "command = \"x\"\nruntimes = [\"claude-code\"]\n[[case]]\nname = \"a\"\nexits = 2\n",
     );
     let wrong = test(&home, &[]);
     assert_eq!(wrong.status.code(), Some(125), "{wrong:?}");
@@ -189,7 +191,7 @@ fn a_file_that_cannot_be_read_is_named_with_its_key() {
 #[test]
 fn where_no_layer_can_be_made_nothing_is_written_unless_that_is_accepted() {
     let home = home(
-        "profile = \"pipeline\"",
+        "runtimes = [\"claude-code\"]\nprofile = \"pipeline\"",
         "[[case]]\nname = \"a\"\nexit = 0\n",
     );
     let kernel = FakeKernel::build();
@@ -221,7 +223,10 @@ fn the_hooks_of_settings_are_tried_with_samples_and_each_has_to_be_refused_nothi
     }});
     home.write("p/.claude/settings.json", &settings.to_string());
 
-    let tested = test(&home, &["--from", ".claude/settings.json"]);
+    let tested = test(
+        &home,
+        &["--from", ".claude/settings.json", "--as", "claude-code"],
+    );
 
     let text = stdout(&tested);
     assert_eq!(tested.status.code(), Some(1), "{tested:?}");
@@ -243,7 +248,16 @@ fn the_hooks_of_settings_are_tried_with_samples_and_each_has_to_be_refused_nothi
         "hookjail run --as claude-code --profile develop -- /bin/sh -c 'echo done >> stopped'";
     let settings = json!({"hooks": {"Stop": [{"hooks": [hook(line)]}]}});
     home.write("p/.claude/settings.json", &settings.to_string());
-    let tested = test(&home, &["--from", ".claude/settings.json", "--bare"]);
+    let tested = test(
+        &home,
+        &[
+            "--from",
+            ".claude/settings.json",
+            "--as",
+            "claude-code",
+            "--bare",
+        ],
+    );
     let text = stdout(&tested);
     assert_eq!(tested.status.code(), Some(0), "{text}");
     assert!(
@@ -254,7 +268,7 @@ fn the_hooks_of_settings_are_tried_with_samples_and_each_has_to_be_refused_nothi
 
 #[test]
 fn a_run_of_the_journal_becomes_a_case() {
-    let home = home("", CASES);
+    let home = home(ONE, CASES);
     home.write("hookjail.toml", "[audit]\ncapture = [\"event\"]\n");
     fs::set_permissions(
         home.path("hookjail.toml"),

@@ -16,9 +16,6 @@ use hookjail_client::Failure;
 /// The end of the name of each file of tests.
 pub(super) const SUFFIX: &str = ".hooktest.toml";
 
-/// The usual runtime.
-const RUNTIME: &str = "claude-code";
-
 /// The usual profile: the one that `install` chooses.
 pub(super) const PROFILE: &str = "develop";
 
@@ -46,7 +43,6 @@ pub(super) struct TestFile {
     #[serde(default = "usual_profile")]
     pub(super) profile: String,
     /// The runtimes whose hook it is.
-    #[serde(default = "usual_runtimes")]
     pub(super) runtimes: Vec<String>,
     /// The timer of each run.
     timeout: Option<Span>,
@@ -107,10 +103,6 @@ pub(super) struct Expected {
 
 fn usual_profile() -> String {
     PROFILE.to_owned()
-}
-
-fn usual_runtimes() -> Vec<String> {
-    vec![RUNTIME.to_owned()]
 }
 
 impl TestFile {
@@ -290,13 +282,13 @@ mod tests {
 
     #[test]
     fn a_file_has_a_command_and_cases_each_with_a_name() {
-        let text = "command = \"./guard.sh\"\n[[case]]\nname = \"a\"\ndecision = \"deny\"\nwithin = \"2s\"\n\
+        let text = "runtimes = [\"r\"]\ncommand = \"./guard.sh\"\n[[case]]\nname = \"a\"\ndecision = \"deny\"\nwithin = \"2s\"\n\
                     event = { tool_input = { command = \"rm\" } }\n";
         let file = TestFile::parse(text).unwrap();
         assert_eq!(file.argv(), ["/bin/sh", "-c", "./guard.sh"]);
         assert_eq!(
             (&*file.profile, &*file.runtimes),
-            ("develop", &["claude-code".to_owned()][..])
+            ("develop", &["r".to_owned()][..])
         );
         let sample =
             json!({"tool_name": "Bash", "tool_input": {"command": "ls", "description": "x"}});
@@ -306,30 +298,30 @@ mod tests {
         assert_eq!(event, expected);
         for (text, part) in [
             (
-                "command = []\n[[case]]\nname = \"a\"\n",
+                "runtimes = [\"r\"]\ncommand = []\n[[case]]\nname = \"a\"\n",
                 "`command` is empty",
             ),
             (
-                "command = \"a\"\ncase = []\n",
+                "runtimes = [\"r\"]\ncommand = \"a\"\ncase = []\n",
                 "`case` or `runtimes` is empty",
             ),
             (
-                "command = \"a\"\n[[case]]\nname = \"a\"\n[[case]]\nname = \"a\"\n",
+                "runtimes = [\"r\"]\ncommand = \"a\"\n[[case]]\nname = \"a\"\n[[case]]\nname = \"a\"\n",
                 "names `a` twice",
             ),
             (
-                "command = \"a\"\n[[case]]\nname = \"a\"\ndecision = \"no\"\n",
+                "runtimes = [\"r\"]\ncommand = \"a\"\n[[case]]\nname = \"a\"\ndecision = \"no\"\n",
                 "one of allow, ask, block, deny, none",
             ),
             (
-                "command = \"a\"\n[[case]]\nname = \"a\"\nchanges = [\"x\"]\n",
+                "runtimes = [\"r\"]\ncommand = \"a\"\n[[case]]\nname = \"a\"\nchanges = [\"x\"]\n",
                 "write `A`, `M` or `D`",
             ),
             (
-                "command = \"a\"\n[[case]]\nname = \"a\"\nexits = 2\n",
+                "runtimes = [\"r\"]\ncommand = \"a\"\n[[case]]\nname = \"a\"\nexits = 2\n",
                 "exits",
             ),
-            ("comand = \"a\"\n", "comand"),
+            ("runtimes = []\ncomand = \"a\"\n", "comand"),
         ] {
             let problem = TestFile::parse(text).unwrap_err();
             assert!(problem.contains(part), "{text}: {problem}");

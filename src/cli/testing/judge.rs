@@ -250,9 +250,9 @@ mod tests {
                 "read /home/you/.netrc",
             ),
             (
-                "denials = [\"a.example\", \".netrc\", \"x\"]",
+                "denials = [\"a.example\", \".netrc\", \"/proc\"]",
                 "denials",
-                "x",
+                "/proc",
                 "no such denial",
             ),
         ] {

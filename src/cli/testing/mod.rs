@@ -52,16 +52,16 @@ pub(super) struct TestArgs {
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Run the hooks of a runtime's settings with sample events instead: each has to be refused nothing
-    #[arg(long, value_name = "SETTINGS", conflicts_with = "files")]
+    #[arg(
+        long,
+        value_name = "SETTINGS",
+        conflicts_with = "files",
+        requires = "runtime"
+    )]
     from: Option<PathBuf>,
     /// With --from: the runtime whose settings they are
-    #[arg(
-        long = "as",
-        value_name = "RUNTIME",
-        requires = "from",
-        default_value = "claude-code"
-    )]
-    runtime: String,
+    #[arg(long = "as", value_name = "RUNTIME", requires = "from")]
+    runtime: Option<String>,
     /// Run each case without confinement as well
     #[arg(long)]
     bare: bool,
@@ -98,7 +98,7 @@ enum Form {
 }
 
 /// A case under one runtime.
-struct Task<'a> {
+struct RuntimeCase<'a> {
     case: &'a Case,
     file: &'a TestFile,
     path: &'a Path,
@@ -152,7 +152,7 @@ impl TestArgs {
                 let runtime = runtime.ok_or_else(|| Failure::new("name the runtime"))?;
                 let home = context.call.paths.home.as_deref();
                 let workspace = file.workspace(path, |it| project(runtime, it, home))?;
-                tasks.extend(file.cases.iter().map(|case| Task {
+                tasks.extend(file.cases.iter().map(|case| RuntimeCase {
                     case,
                     file,
                     path,
@@ -212,7 +212,11 @@ impl TestArgs {
     }
 
     /// Runs a case, and judges its runs.
-    fn tested(&self, task: &Task<'_>, config: Option<&Path>) -> Result<Vec<TestResult>, Failure> {
+    fn tested(
+        &self,
+        task: &RuntimeCase<'_>,
+        config: Option<&Path>,
+    ) -> Result<Vec<TestResult>, Failure> {
         let point = task.point()?;
         let payload = task.payload(&point)?;
         let argv = task.file.argv();
@@ -250,7 +254,7 @@ impl TestArgs {
     }
 }
 
-impl Task<'_> {
+impl RuntimeCase<'_> {
     /// Returns the lifecycle point.
     fn point(&self) -> Result<String, Failure> {
         if let Some(point) = &self.file.point {

@@ -182,7 +182,7 @@ mod tests {
         let results = results();
         assert_eq!(
             for_people(&results),
-            "guard.hooktest.toml\n  ok    passes (codex), 12 ms\n  FAIL  #1 fails (codex), 12 ms\n            exit: expected 0, found 2 <\"&\u{1}>\n1 passed, 1 failed\n"
+            "guard.hooktest.toml\n  ok    passes (codex), 12 ms\n  FAIL  #1 fails (codex), 12 ms\n            exit: expected 0, found 2 <\"&\u{fffd}>\n1 passed, 1 failed\n"
         );
         assert_eq!(
             as_tap(&results),

@@ -34,7 +34,7 @@ use crate::cli::{
 };
 
 /// A hook of settings.
-struct Task {
+struct SettingsHook {
     argv: Vec<String>,
     hook: Registered,
     /// Point and command, as people read it.
@@ -48,7 +48,8 @@ impl TestArgs {
         settings: &Path,
         context: &Context,
     ) -> Result<Vec<TestResult>, Failure> {
-        let runtime = parse(&self.runtime).map_err(Failure::new)?;
+        let name = self.runtime.as_deref().unwrap_or_default();
+        let runtime = parse(name).map_err(Failure::new)?;
         let runtime = runtime.ok_or_else(|| Failure::new("name the runtime"))?;
         let shown = settings.display().to_string();
         let cannot = |error: &dyn std::fmt::Display| Failure::new(format!("{shown}: {error}"));
@@ -67,7 +68,11 @@ impl TestArgs {
         }
         let home = context.call.paths.home.as_deref();
         let workspace = project(runtime, &directory.canonicalize()?, home);
-        let tasks: Vec<_> = read.hooks.into_iter().filter_map(Task::new).collect();
+        let tasks: Vec<_> = read
+            .hooks
+            .into_iter()
+            .filter_map(SettingsHook::new)
+            .collect();
         if tasks.is_empty() {
             return Err(Failure::new(format!("{shown} has no hook with a command")));
         }
@@ -85,7 +90,7 @@ impl TestArgs {
         )
     }
 
-    fn rehearsed(&self, task: &Task, place: &Place<'_>) -> Result<TestResult, Failure> {
+    fn rehearsed(&self, task: &SettingsHook, place: &Place<'_>) -> Result<TestResult, Failure> {
         let Place {
             config,
             runtime,
@@ -147,7 +152,7 @@ struct Place<'a> {
     workspace: PathBuf,
 }
 
-impl Task {
+impl SettingsHook {
     /// Returns the task of a hook that has a command of its own; a confined one is tested by its original.
     fn new(hook: Registered) -> Option<Self> {
         let Action::Command(command) = &hook.action else {
