@@ -600,7 +600,10 @@ fn a_rehearsal_finds_the_guard_that_confinement_silences() {
     for payload in [case.harmful, case.harmless] {
         let (code, answer) = rehearse(&same, payload);
         assert_eq!(code, Some(0), "{answer}");
-        assert_eq!(answer["bare"], answer["confined"]);
+        for key in ["exitCode", "stderr", "stdout", "stops", "writes"] {
+            assert_eq!(answer["bare"][key], answer["confined"][key], "{key}");
+            assert!(!answer["bare"][key].is_null(), "{key}");
+        }
     }
 
     // Denials and files are shown where the ends are alike.

@@ -319,3 +319,37 @@ fn a_run_of_the_journal_becomes_a_case() {
         "{message}"
     );
 }
+
+/// The files come with a project: nothing in them reaches beyond it.
+#[test]
+fn a_file_of_a_project_names_no_wider_profile_and_no_other_place() {
+    for (line, part) in [
+        (
+            "profile = \"network\"",
+            "which only the operator gives; give it by --profile=network",
+        ),
+        ("workspace = \"../..\"", "it lies outside of the project"),
+        ("workspace = \"/tmp\"", "it lies outside of the project"),
+    ] {
+        let home = home(&format!("{ONE}\n{line}"), CASES);
+        let tested = test(&home, &[]);
+        assert_eq!(tested.status.code(), Some(125), "{line}: {tested:?}");
+        let message = String::from_utf8_lossy(&tested.stderr).into_owned();
+        assert!(message.contains(part), "{line}: {message}");
+    }
+    let event = "[[case]]\nname = \"a\"\nevent_file = \"../../secret.json\"\n";
+    let outside = home(ONE, event);
+    outside.write("secret.json", "{}");
+    let tested = test(&outside, &[]);
+    assert!(
+        String::from_utf8_lossy(&tested.stderr).contains("it lies outside of the workspace"),
+        "{tested:?}"
+    );
+    // Named by the person who runs it, the profile counts.
+    let given = home(
+        &format!("{ONE}\nprofile = \"network\""),
+        "[[case]]\nname = \"a\"\nfails = false\n",
+    );
+    let tested = test(&given, &["--profile", "network"]);
+    assert_eq!(tested.status.code(), Some(0), "{tested:?}");
+}

@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs,
+    fmt, fs,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -165,29 +165,32 @@ impl TestFile {
         self.timeout.map_or(TIMEOUT, |it| it.0)
     }
 
-    /// Returns the workspace of a file at a path.
+    /// Returns the workspace of a file at a path, which lies in the project around it: others are not a file's to name.
     ///
     /// # Errors
     ///
-    /// Fails where that is no directory.
+    /// Fails where that is no directory, or lies elsewhere.
     pub(super) fn workspace(
         &self,
         path: &Path,
         project: impl Fn(&Path) -> PathBuf,
     ) -> Result<PathBuf, Failure> {
-        let directory = directory(path);
-        let found = match &self.workspace {
-            Some(named) => directory.join(named).canonicalize(),
-            None => directory
-                .canonicalize()
-                .map(|directory| project(&directory)),
+        let cannot = |why: &dyn fmt::Display| {
+            let path = path.display();
+            Failure::new(format!("the workspace of `{path}` cannot be used: {why}"))
         };
-        found.map_err(|error| {
-            Failure::new(format!(
-                "the workspace of `{}` cannot be used: {error}",
-                path.display()
-            ))
-        })
+        let directory = directory(path).canonicalize();
+        let directory = directory.map_err(|error| cannot(&error))?;
+        let project = project(&directory);
+        let Some(named) = &self.workspace else {
+            return Ok(project);
+        };
+        let found = directory.join(named).canonicalize();
+        let found = found.map_err(|error| cannot(&error))?;
+        match found.starts_with(&project) {
+            true => Ok(found),
+            false => Err(cannot(&"it lies outside of the project; name one inside")),
+        }
     }
 }
 
@@ -196,19 +199,24 @@ impl Case {
     ///
     /// # Errors
     ///
-    /// Fails where `event_file` cannot be read.
-    pub(super) fn event(&self, sample: Value, file: &Path) -> Result<Value, Failure> {
+    /// Fails where `event_file` cannot be read, or lies outside of the workspace.
+    pub(super) fn event(
+        &self,
+        sample: Value,
+        (file, workspace): (&Path, &Path),
+    ) -> Result<Value, Failure> {
         let mut event = match &self.event_file {
             Some(named) => {
                 let path = directory(file).join(named);
-                let wrong = |error: &dyn std::fmt::Display| {
-                    Failure::new(format!(
-                        "cannot read the event `{}`: {error}",
-                        path.display()
-                    ))
+                let cannot = |why: &dyn fmt::Display| {
+                    Failure::new(format!("cannot read the event `{}`: {why}", path.display()))
                 };
-                let text = fs::read(&path).map_err(|error| wrong(&error))?;
-                serde_json::from_slice(&text).map_err(|error| wrong(&error))?
+                let found = path.canonicalize().map_err(|error| cannot(&error))?;
+                if !found.starts_with(workspace) {
+                    return Err(cannot(&"it lies outside of the workspace; name one inside"));
+                }
+                let text = fs::read(&found).map_err(|error| cannot(&error))?;
+                serde_json::from_slice(&text).map_err(|error| cannot(&error))?
             }
             None => sample,
         };
@@ -292,7 +300,9 @@ mod tests {
         );
         let sample =
             json!({"tool_name": "Bash", "tool_input": {"command": "ls", "description": "x"}});
-        let event = file.cases[0].event(sample, Path::new("/x")).unwrap();
+        let event = file.cases[0]
+            .event(sample, (Path::new("/x"), Path::new("/")))
+            .unwrap();
         let expected =
             json!({"tool_name": "Bash", "tool_input": {"command": "rm", "description": "x"}});
         assert_eq!(event, expected);

@@ -27,14 +27,16 @@ use hookjail_client::{
     run_as::{parse, project},
 };
 use hookjail_contract::adopt::Adopted;
+use hookjail_daemon::daemon::Assembly;
+use hookjail_policy::{GrantedBy, Registry};
 
 use self::{
-    file::{Case, TestFile, files_below},
+    file::{Case, PROFILE, TestFile, files_below},
     judge::{Kind, mismatches},
     report::TestResult,
 };
 use super::{
-    Context,
+    Context, profile,
     progress::Progress,
     rehearse::{Comparison, Rehearsed, alone_words},
 };
@@ -62,6 +64,9 @@ pub(super) struct TestArgs {
     /// With --from: the runtime whose settings they are
     #[arg(long = "as", value_name = "RUNTIME", requires = "from")]
     runtime: Option<String>,
+    /// A profile that files may name though only the operator gives it; develop is one
+    #[arg(long, value_name = "PROFILE", conflicts_with = "from")]
+    profile: Vec<String>,
     /// Run each case without confinement as well
     #[arg(long)]
     bare: bool,
@@ -145,8 +150,11 @@ impl TestArgs {
         }
         let files = paths.iter().map(|path| Ok((path, TestFile::read(path)?)));
         let files = files.collect::<Result<Vec<_>, Failure>>()?;
+        let config = context.load()?;
+        let registry = Assembly::registry(&config)?;
         let mut tasks = Vec::new();
         for (path, file) in &files {
+            self.check_profile(path, file, &registry)?;
             for name in &file.runtimes {
                 let runtime = parse(name).map_err(Failure::new)?;
                 let runtime = runtime.ok_or_else(|| Failure::new("name the runtime"))?;
@@ -161,13 +169,31 @@ impl TestArgs {
                 }));
             }
         }
-        let config = context.load()?;
         let config = config.file.as_deref();
         self.each(
             &tasks,
             |task| &task.case.name,
             |task| self.tested(task, config),
         )
+    }
+
+    /// Checks the profile of a file. It came with a project, so of the profiles that only the operator gives it may name the usual one alone.
+    fn check_profile(
+        &self,
+        path: &Path,
+        file: &TestFile,
+        registry: &Registry,
+    ) -> Result<(), Failure> {
+        let name = &file.profile;
+        let policy = profile::find(registry, name)?;
+        let is_usual = policy.granted_by == GrantedBy::Anyone || name == PROFILE;
+        if is_usual || self.profile.contains(name) {
+            return Ok(());
+        }
+        let path = path.display();
+        Err(Failure::new(format!(
+            "`{path}` names profile `{name}`, which only the operator gives; give it by --profile={name}"
+        )))
     }
 
     /// Does work on all items, some at a time. Returns its results in order.
@@ -274,7 +300,10 @@ impl RuntimeCase<'_> {
         let samples = self.runtime.samples(&self.workspace).into_iter();
         let is_of_a_call = self.runtime.is_of_a_call(Some(point));
         let sample = samples.take(usize::from(is_of_a_call)).next();
-        let event = (self.case).event(sample.unwrap_or_else(|| json!({})), self.path)?;
+        let event = (self.case).event(
+            sample.unwrap_or_else(|| json!({})),
+            (self.path, &self.workspace),
+        )?;
         payload(self.runtime, &self.workspace, point, &event)
     }
 
