@@ -380,11 +380,19 @@ fn keys_are_never_granted_and_are_named() {
 #[test]
 fn of_the_network_the_hosts_are_granted_that_were_reached() {
     let home = Home::new();
-    home.write("p/hook.sh", "#!/bin/bash\nexec 3<>/dev/tcp/127.0.0.1/$1\n");
+    // A connection counts once a host answers: one that nobody waits for may be over before it begins.
+    let script = "#!/bin/bash\nexec 3<>/dev/tcp/127.0.0.1/$1 && read -r line <&3\n";
+    home.write("p/hook.sh", script);
     let hook = home.path("p/hook.sh").display().to_string();
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port().to_string();
     let command = [hook.as_str(), port.as_str()];
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            // Who connected may be gone.
+            stream.unwrap().write_all(b"served\n").ok();
+        }
+    });
     assert_ne!(home.run_under("pipeline", &command), Some(0));
 
     let learned = home.learn(&["--network"], &command);
@@ -403,7 +411,7 @@ fn of_the_network_the_hosts_are_granted_that_were_reached() {
     let unused = home.learn(&["--network"], &command);
     assert!(!unused["toml"].as_str().unwrap().contains("network"));
     // A bound on all profiles holds for the first run as well.
-    home.write("p/hook.sh", "#!/bin/bash\nexec 3<>/dev/tcp/127.0.0.1/$1\n");
+    home.write("p/hook.sh", script);
     let config = home.path("hookjail.toml");
     let text = fs::read_to_string(&config).unwrap();
     fs::write(&config, text + "\n[egress]\nallow = [\"a.example:443\"]\n").unwrap();

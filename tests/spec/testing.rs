@@ -346,10 +346,11 @@ fn a_file_of_a_project_names_no_wider_profile_and_no_other_place() {
         "{tested:?}"
     );
     // Named by the person who runs it, the profile counts.
-    let given = home(
-        &format!("{ONE}\nprofile = \"network\""),
-        "[[case]]\nname = \"a\"\nfails = false\n",
+    let given = Home::new();
+    let text = format!(
+        "command = \"true\"\n{ONE}\nprofile = \"network\"\n[[case]]\nname = \"a\"\nexit = 0\n"
     );
+    given.write("p/a.hooktest.toml", &text);
     let tested = test(&given, &["--profile", "network"]);
     assert_eq!(tested.status.code(), Some(0), "{tested:?}");
 }

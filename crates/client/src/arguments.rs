@@ -82,8 +82,9 @@ pub struct RunAsOptions {
     /// With --rehearse: read an array of payloads, each a JSON string, which are rehearsed in this order
     #[arg(long, hide = true, requires = "rehearse")]
     pub payloads: bool,
-    /// With --rehearse: write to a layer over the workspace, which is gone at the end, and show the changes
-    #[arg(long, requires_all = ["rehearse", "workspace"])]
+    /// With --rehearse: write to a layer over the workspace, which is gone at the end, and report the changes. With --bare the hook
+    /// runs without confinement alone: a layer has the changes of one kind of runs
+    #[arg(long, hide = true, requires_all = ["rehearse", "workspace"])]
     pub layer: bool,
     /// With --as: use this user's own daemon, and start it where it does not listen
     #[arg(long, requires = "runtime", conflicts_with_all = ["connect", "rehearse"])]

@@ -57,8 +57,23 @@ impl Rehearsed<'_> {
     /// # Errors
     ///
     /// Returns why the hook could not be run.
-    #[expect(clippy::disallowed_methods, reason = "hookjail itself, not a hook")]
     pub(in crate::cli) fn run(&self, payloads: &[String]) -> Result<Vec<Comparison>, String> {
+        if !(self.is_layered && self.is_compared) {
+            return self.run_once(payloads, self.is_compared);
+        }
+        // Each kind of runs has a layer of its own.
+        let mut runs = self.run_once(payloads, false)?;
+        if runs.iter().all(|run| run.leaves.is_empty()) {
+            let bare = self.run_once(payloads, true)?;
+            for (run, bare) in runs.iter_mut().zip(bare) {
+                run.bare = bare.bare;
+            }
+        }
+        Ok(runs)
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "hookjail itself, not a hook")]
+    fn run_once(&self, payloads: &[String], bare: bool) -> Result<Vec<Comparison>, String> {
         let program = env::current_exe().map_err(|error| broken(&error))?;
         let mut command = Command::new(program);
         if let Some(file) = self.config {
@@ -67,7 +82,7 @@ impl Rehearsed<'_> {
         command
             .args(["--json", "run", "--as", self.runtime])
             .args(["--rehearse", "--payloads", "--profile", self.profile])
-            .args(self.is_compared.then_some("--bare"))
+            .args(bare.then_some("--bare"))
             .args(self.is_layered.then_some("--layer"));
         if let Some(workspace) = self.workspace {
             command.arg("--workspace").arg(workspace);

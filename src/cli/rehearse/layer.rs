@@ -9,7 +9,7 @@ use std::{
     io,
     os::{
         fd::AsRawFd,
-        unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt},
+        unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt},
     },
     path::{Path, PathBuf},
 };
@@ -22,11 +22,15 @@ use nix::{
 };
 
 use hookjail_client::Failure;
+use hookjail_sys::give_up_capabilities;
 
 use super::files::is_left_out;
 
 /// The administrator's configuration, which counts where it belongs to root.
 const OF_ROOT: &str = "/etc/hookjail";
+
+/// The name of the directory of the file system's own.
+const WORK: &str = "work";
 
 /// Maximum number of changes that are named.
 const MOST: usize = 10_000;
@@ -35,13 +39,11 @@ const MOST: usize = 10_000;
 pub(in crate::cli) struct Layer {
     /// The workspace as it is below the layer.
     below: File,
-    /// The directory of this process.
-    here: PathBuf,
-    /// Where the layer's own directories lie.
-    place: PathBuf,
+    /// The directory of the layer's files and the file system's own; `None` where it is nowhere but in memory.
+    place: Option<PathBuf>,
+    /// The directory of the layer's files.
+    upper: File,
     workspace: PathBuf,
-    /// The number of layers so far.
-    number: u32,
 }
 
 impl Layer {
@@ -68,75 +70,37 @@ impl Layer {
         }
         isolate()?;
         // Of this namespace: no other's mount can be below a layer.
-        let below = OpenOptions::new()
-            .read(true)
-            .custom_flags(O_PATH)
-            .open(&workspace)?;
-        let mut layer = Self {
-            below,
-            here: env::current_dir()?,
-            place: mkdtemp(&env::temp_dir().join("hookjail-layer-XXXXXX"))?,
-            workspace,
-            number: 0,
-        };
-        layer.lay()?;
-        Ok(layer)
-    }
-
-    /// Replaces the layer by an empty one.
-    ///
-    /// # Errors
-    ///
-    /// As [`Layer::over`].
-    pub(in crate::cli) fn renew(&mut self) -> Result<(), Failure> {
-        umount2(&self.workspace, MntFlags::MNT_DETACH)?;
-        Ok(self.lay()?)
-    }
-
-    fn lay(&mut self) -> io::Result<()> {
-        self.number += 1;
+        let below = opened(&workspace)?;
+        let here = env::current_dir()?;
+        let place = mkdtemp(&env::temp_dir().join("hookjail-layer-XXXXXX"))?;
+        let laid = lay(&place, &below, &workspace);
         // The temporary directory may be an overlay itself, which can hold no layer.
-        let laid = self.mount().or_else(|_| {
-            let (none, flags) = (None::<&str>, MsFlags::empty());
-            mount(Some("hookjail"), &self.place, Some("tmpfs"), flags, none)?;
-            self.mount()
-        });
-        laid?;
-        // The directory that is known by its name, not the one below.
-        env::set_current_dir(&self.here)
-    }
-
-    /// Returns the directory of the layer's files.
-    fn upper(&self) -> PathBuf {
-        self.place.join(format!("{}/files", self.number))
-    }
-
-    fn mount(&self) -> io::Result<()> {
-        let upper = self.upper();
-        let work = upper.with_file_name("work");
-        for directory in [&upper, &work] {
-            fs::create_dir_all(directory)?;
-        }
-        let own = if geteuid().is_root() {
-            ""
-        } else {
-            "userxattr,"
+        let (upper, is_in_memory) = match laid {
+            Ok(upper) => (upper, false),
+            Err(_) => {
+                fs::remove_dir_all(&place)?;
+                fs::create_dir(&place)?;
+                let (none, flags) = (None::<&str>, MsFlags::empty());
+                mount(Some("hookjail"), &place, Some("tmpfs"), flags, none)?;
+                let upper = lay(&place, &below, &workspace)?;
+                // The layer has it.
+                umount2(&place, MntFlags::MNT_DETACH)?;
+                fs::remove_dir(&place)?;
+                (upper, true)
+            }
         };
-        let below = format!("/proc/self/fd/{}", self.below.as_raw_fd());
-        let options = format!(
-            "{own}lowerdir={below},upperdir={},workdir={}",
-            upper.display(),
-            work.display()
-        );
-        let (source, kind) = (Some("hookjail"), Some("overlay"));
-        let flags = MsFlags::empty();
-        Ok(mount(
-            source,
-            &self.workspace,
-            kind,
-            flags,
-            Some(&*options),
-        )?)
+        // The directory that is known by its name, not the one below.
+        env::set_current_dir(here)?;
+        if !geteuid().is_root() {
+            // Those of the namespace, which no hook is to have.
+            give_up_capabilities()?;
+        }
+        Ok(Self {
+            below,
+            place: (!is_in_memory).then_some(place),
+            upper,
+            workspace,
+        })
     }
 
     /// Returns the changes in the layer: `A`, `M` or `D` and the path. `None` where they are too many.
@@ -145,7 +109,7 @@ impl Layer {
     ///
     /// Fails where a directory of the layer cannot be read.
     pub(in crate::cli) fn changes(&self) -> io::Result<Option<Vec<String>>> {
-        let upper = self.upper();
+        let upper = through(&self.upper);
         let mut changes = Vec::new();
         let mut directories = vec![PathBuf::new()];
         while let Some(inner) = directories.pop() {
@@ -189,12 +153,12 @@ impl Layer {
 
     /// Returns a path of the workspace below the layer.
     fn below(&self, path: &Path) -> PathBuf {
-        Path::new(&format!("/proc/self/fd/{}", self.below.as_raw_fd())).join(path)
+        through(&self.below).join(path)
     }
 
     /// Returns whether a file's content, or a link's target, is another than below.
     fn differs(&self, path: &Path) -> bool {
-        let (above, below) = (self.upper().join(path), self.below(path));
+        let (above, below) = (through(&self.upper).join(path), self.below(path));
         match (fs::read_link(&above), fs::read_link(&below)) {
             (Ok(above), Ok(below)) => above != below,
             _ => fs::read(above).ok() != fs::read(below).ok(),
@@ -205,10 +169,45 @@ impl Layer {
 impl Drop for Layer {
     fn drop(&mut self) {
         // What cannot be removed lies in the directory for temporary files.
-        umount2(&self.workspace, MntFlags::MNT_DETACH).ok();
-        umount2(&self.place, MntFlags::MNT_DETACH).ok();
-        fs::remove_dir_all(&self.place).ok();
+        if let Some(place) = &self.place {
+            let own = place.join(WORK).join("work");
+            fs::set_permissions(own, fs::Permissions::from_mode(0o700)).ok();
+            fs::remove_dir_all(place).ok();
+        }
     }
+}
+
+/// Opens a directory for its path alone.
+fn opened(directory: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(O_PATH).open(directory)
+}
+
+/// Returns the path of an open directory.
+fn through(directory: &File) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", directory.as_raw_fd()))
+}
+
+/// Mounts an overlay on a workspace, whose files lie at a place. Returns their directory.
+fn lay(place: &Path, below: &File, workspace: &Path) -> io::Result<File> {
+    let (upper, work) = (place.join("files"), place.join(WORK));
+    for directory in [&upper, &work] {
+        fs::create_dir(directory)?;
+    }
+    let own = if geteuid().is_root() {
+        ""
+    } else {
+        "userxattr,"
+    };
+    let options = format!(
+        "{own}lowerdir={},upperdir={},workdir={}",
+        through(below).display(),
+        upper.display(),
+        work.display()
+    );
+    let (source, kind) = (Some("hookjail"), Some("overlay"));
+    mount(source, workspace, kind, MsFlags::empty(), Some(&*options))?;
+    opened(&upper)
 }
 
 fn names(directory: &Path) -> io::Result<impl Iterator<Item = OsString> + use<>> {

@@ -18,20 +18,6 @@ impl Layer {
         Err(Failure::new(why))
     }
 
-    /// Replaces none.
-    ///
-    /// # Errors
-    ///
-    /// Never.
-    #[expect(
-        clippy::unnecessary_wraps,
-        clippy::unused_self,
-        reason = "on Linux it may fail"
-    )]
-    pub(in crate::cli) fn renew(&mut self) -> Result<(), Failure> {
-        Ok(())
-    }
-
     /// Returns `None`: there are no changes in it.
     ///
     /// # Errors

@@ -79,7 +79,7 @@ pub(super) struct RunEnd {
 }
 
 /// The runs for one payload.
-#[derive(Debug, Deserialize, Serialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 pub(super) struct Comparison {
     /// `None` where the hook is not run bare: without `--bare`, or where it would leave something in the home.
     pub(super) bare: Option<RunEnd>,
@@ -108,7 +108,7 @@ pub(super) fn run(
     hook: &StandInHook<'_>,
     context: &Context,
     payloads: Vec<Vec<u8>>,
-    mut layer: Option<Layer>,
+    layer: Option<Layer>,
 ) -> Result<ExitCode, Failure> {
     let workspace = hook.workspace(&context.call)?;
     let files = || Files::below(&workspace);
@@ -129,57 +129,65 @@ pub(super) fn run(
     };
     let is_compared = hook.run.place.bare;
     let mut before = files();
-    let mut bare_payloads = payloads.clone().into_iter();
-    // Confined first: it shows the paths that the bare run would leave.
-    let compared = in_place::privately(hook, context, payloads, |ended, state| {
-        let between = files();
-        let payload = bare_payloads.next().unwrap_or_default();
-        let leaves = match is_compared {
-            true => state.new_on_machine()?,
-            false => Vec::new(),
+    let run_bare = |payload: &[u8], before: &Option<Files>| {
+        let limit = hook.timeout().unwrap_or(DEFAULT_TIMEOUT);
+        let began = Instant::now();
+        let bare = bare(&hook.run.command, payload, limit)?;
+        let millis = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let after = files();
+        let end = RunEnd {
+            changes: changes(layer.as_ref())?,
+            millis,
+            ..end(bare, before, &after)
         };
-        let denials = ended.denials.iter().filter(|denial| !denial.incidental);
-        let mut comparison = Comparison {
-            bare: None,
-            confined: RunEnd {
-                changes: changes(layer.as_ref())?,
-                decision: ended.decision,
-                failure: ended.failure,
-                millis: ended.millis,
-                reason: ended.reason,
-                ..end(ended.said, &before, &between)
-            },
-            denied: denials.map(denial_words).collect(),
-            hosts: ended.hosts,
-            leaves,
-            refused: ended.refused,
-        };
-        before = between;
-        if is_compared && comparison.leaves.is_empty() {
-            let limit = hook.timeout().unwrap_or(DEFAULT_TIMEOUT);
-            if let Some(layer) = &mut layer {
-                layer.renew()?;
-                before = files();
-            }
-            let began = Instant::now();
-            let bare = bare(&hook.run.command, &payload, limit)?;
-            let millis = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-            let after = files();
-            comparison.bare = Some(RunEnd {
-                changes: changes(layer.as_ref())?,
-                millis,
-                ..end(bare, &before, &after)
-            });
-            if let Some(layer) = &mut layer {
-                layer.renew()?;
-            }
-            before = match layer {
-                Some(_) => files(),
-                None => after,
+        Ok::<_, Failure>((end, after))
+    };
+    let compared = if is_compared && layer.is_some() {
+        let payloads = payloads.iter();
+        let runs = payloads.map(|payload| {
+            let (bare, after) = run_bare(payload, &before)?;
+            before = after;
+            Ok(Comparison {
+                bare: Some(bare),
+                ..Comparison::default()
+            })
+        });
+        runs.collect::<Result<Vec<_>, Failure>>()?
+    } else {
+        let mut bare_payloads = payloads.clone().into_iter();
+        // Confined first: it shows the paths that the bare run would leave.
+        in_place::privately(hook, context, payloads, |ended, state| {
+            let between = files();
+            let payload = bare_payloads.next().unwrap_or_default();
+            let leaves = match is_compared || layer.is_some() {
+                true => state.new_on_machine()?,
+                false => Vec::new(),
             };
-        }
-        Ok(comparison)
-    })?;
+            let denials = ended.denials.iter().filter(|denial| !denial.incidental);
+            let mut comparison = Comparison {
+                bare: None,
+                confined: RunEnd {
+                    changes: changes(layer.as_ref())?,
+                    decision: ended.decision,
+                    failure: ended.failure,
+                    millis: ended.millis,
+                    reason: ended.reason,
+                    ..end(ended.said, &before, &between)
+                },
+                denied: denials.map(denial_words).collect(),
+                hosts: ended.hosts,
+                leaves,
+                refused: ended.refused,
+            };
+            before = between;
+            if is_compared && comparison.leaves.is_empty() {
+                let (bare, after) = run_bare(&payload, &before)?;
+                comparison.bare = Some(bare);
+                before = after;
+            }
+            Ok(comparison)
+        })?
+    };
     let mut code = ExitCode::SUCCESS;
     for comparison in compared {
         let differ = comparison.differences();

@@ -561,7 +561,7 @@ fn change_identity(identity: &Identity) -> Result<(), i32> {
     Ok(())
 }
 
-fn drop_capabilities() -> Result<(), i32> {
+pub(super) fn drop_capabilities() -> Result<(), i32> {
     const VERSION_3: u32 = 0x2008_0522;
     let header = CapabilityHeader {
         version: VERSION_3,

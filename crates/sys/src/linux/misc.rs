@@ -25,7 +25,7 @@ use nix::{
     unistd::{Gid, Uid, geteuid, getgrouplist, setfsgid, setfsuid, setgroups},
 };
 
-use super::{Listener, raw};
+use super::{Listener, child::drop_capabilities, raw};
 use crate::shared::limit_of;
 
 /// Command of `fcntl` that sets the signal for a waiting writer: `<asm-generic/fcntl.h>`. The C library's own binding lacks it.
@@ -259,6 +259,15 @@ const fn proc_remedy(kind: io::ErrorKind) -> &'static str {
     } else {
         "mount a proc file system at `/proc`"
     }
+}
+
+/// Empties every capability set of this thread but the bounding one, and so of those that it starts.
+///
+/// # Errors
+///
+/// Returns the error of `capset`.
+pub fn give_up_capabilities() -> io::Result<()> {
+    drop_capabilities().map_err(io::Error::from_raw_os_error)
 }
 
 /// Empties the calling thread's capability bounding set. Nothing that it starts can gain a capability by an exec.

@@ -42,9 +42,9 @@ pub use self::{
     memory::use_memory_in,
     misc::{
         FileRights, act_as, address_space_limit, become_subreaper, block_all_signals, drop_groups,
-        empty_bounding_set, give_memory_back, is_marked, keep_little_memory, keep_writers_out,
-        load_filters, peer_groups, reserve, stores_change_times, switch_off_core_images,
-        user_groups,
+        empty_bounding_set, give_memory_back, give_up_capabilities, is_marked, keep_little_memory,
+        keep_writers_out, load_filters, peer_groups, reserve, stores_change_times,
+        switch_off_core_images, user_groups,
     },
     mounts::{Found, Mounts, NAMESPACE_OF_A_TREE, NAMESPACE_OF_ROOT, NAMESPACES_OF_A_USER, OwnIds},
     open::{BY_NAME, locate, open_beneath, open_in_root, pipe},
