@@ -354,3 +354,20 @@ fn a_file_of_a_project_names_no_wider_profile_and_no_other_place() {
     let tested = test(&given, &["--profile", "network"]);
     assert_eq!(tested.status.code(), Some(0), "{tested:?}");
 }
+
+#[test]
+fn the_example_of_the_page_is_as_it_says() {
+    let page = include_str!("../../docs/testing.md");
+    let (_, example) = page.split_once("```toml\n").unwrap();
+    let (example, _) = example.split_once("```\n").unwrap();
+    let home = Home::new();
+    home.write("p/.claude/hooks/guard.sh", GUARD);
+    home.write("p/.claude/hooks/guard.hooktest.toml", example);
+
+    let tested = test(&home, &[]);
+
+    let text = stdout(&tested);
+    assert!(text.ends_with("6 passed, 0 failed\n"), "{tested:?}");
+    let shown = "  ok    rm of everything is refused (claude-code), ";
+    assert!(text.contains(shown) && page.contains(shown), "{text}");
+}
