@@ -786,7 +786,9 @@ mod as_root {
         ];
         let url = "http://collector.corp-only.example/agent";
         let entry = json!([{"type": "http", "url": url}]);
-        let config = settings(&home, "claude_code", &entry) + &allowing(&[url.to_owned()]);
+        // The host of another URL, which this hook does not reach: with it the name could lead to loopback.
+        let others = "http://127.0.0.1/".to_owned();
+        let config = settings(&home, "claude_code", &entry) + &allowing(&[url.to_owned(), others]);
         for (address, is_denied) in [
             ("10.1.2.3", false),
             ("127.0.0.1", true),

@@ -71,7 +71,7 @@ impl Layer {
         isolate()?;
         // Of this namespace: no other's mount can be below a layer.
         let below = opened(&workspace)?;
-        let here = env::current_dir()?;
+        let directory = env::current_dir()?;
         let place = mkdtemp(&env::temp_dir().join("hookjail-layer-XXXXXX"))?;
         let laid = lay(&place, &below, &workspace);
         // The temporary directory may be an overlay itself, which can hold no layer.
@@ -90,7 +90,7 @@ impl Layer {
             }
         };
         // The directory that is known by its name, not the one below.
-        env::set_current_dir(here)?;
+        env::set_current_dir(directory)?;
         if !geteuid().is_root() {
             // Those of the namespace, which no hook is to have.
             give_up_capabilities()?;
@@ -168,10 +168,10 @@ impl Layer {
 
 impl Drop for Layer {
     fn drop(&mut self) {
-        // What cannot be removed lies in the directory for temporary files.
+        // A leftover lies in the directory for temporary files.
         if let Some(place) = &self.place {
-            let own = place.join(WORK).join("work");
-            fs::set_permissions(own, fs::Permissions::from_mode(0o700)).ok();
+            let closed = place.join(WORK).join("work");
+            fs::set_permissions(closed, fs::Permissions::from_mode(0o700)).ok();
             fs::remove_dir_all(place).ok();
         }
     }
@@ -194,13 +194,13 @@ fn lay(place: &Path, below: &File, workspace: &Path) -> io::Result<File> {
     for directory in [&upper, &work] {
         fs::create_dir(directory)?;
     }
-    let own = if geteuid().is_root() {
+    let attributes = if geteuid().is_root() {
         ""
     } else {
         "userxattr,"
     };
     let options = format!(
-        "{own}lowerdir={},upperdir={},workdir={}",
+        "{attributes}lowerdir={},upperdir={},workdir={}",
         through(below).display(),
         upper.display(),
         work.display()

@@ -138,9 +138,9 @@ impl TestArgs {
 
     /// Runs the cases of the files of tests.
     fn of_files(&self, context: &Context) -> Result<Vec<TestResult>, Failure> {
-        let here = vec![PathBuf::from(".")];
+        let current = vec![PathBuf::from(".")];
         let paths = files_below(if self.files.is_empty() {
-            &here
+            &current
         } else {
             &self.files
         })?;
