@@ -111,7 +111,11 @@ pub(super) fn run(
     layer: Option<Layer>,
 ) -> Result<ExitCode, Failure> {
     let workspace = hook.workspace(&context.call)?;
-    let files = || Files::below(&workspace);
+    // A layer knows its changes, without a look at each file.
+    let files = || match layer {
+        Some(_) => None,
+        None => Files::below(&workspace),
+    };
     let end = |said: HookOutput, before: &Option<Files>, after: &Option<Files>| RunEnd {
         changes: None,
         decision: String::new(),
@@ -136,11 +140,10 @@ pub(super) fn run(
         let millis = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
         let after = files();
         let end = RunEnd {
-            changes: changes(layer.as_ref())?,
             millis,
             ..end(bare, before, &after)
         };
-        Ok::<_, Failure>((end, after))
+        Ok::<_, Failure>((end.in_layer(layer.as_ref())?, after))
     };
     let compared = if is_compared && layer.is_some() {
         let payloads = payloads.iter();
@@ -167,13 +170,13 @@ pub(super) fn run(
             let mut comparison = Comparison {
                 bare: None,
                 confined: RunEnd {
-                    changes: changes(layer.as_ref())?,
                     decision: ended.decision,
                     failure: ended.failure,
                     millis: ended.millis,
                     reason: ended.reason,
                     ..end(ended.said, &before, &between)
-                },
+                }
+                .in_layer(layer.as_ref())?,
                 denied: denials.map(denial_words).collect(),
                 hosts: ended.hosts,
                 leaves,
@@ -203,9 +206,20 @@ pub(super) fn run(
     Ok(code)
 }
 
-/// Returns the changes in a layer, if there is one.
-fn changes(layer: Option<&Layer>) -> io::Result<Option<Vec<String>>> {
-    layer.map_or(Ok(None), Layer::changes)
+impl RunEnd {
+    /// Adds the changes in a layer, if there is one: they are the files that the run wrote.
+    fn in_layer(mut self, layer: Option<&Layer>) -> io::Result<Self> {
+        if let Some(layer) = layer {
+            self.changes = layer.changes()?;
+            let changes = self.changes.as_ref();
+            let paths = |changes: &Vec<String>| {
+                let paths = changes.iter().filter_map(|it| it.split_once(' '));
+                paths.map(|(_, path)| path.to_owned()).collect()
+            };
+            self.writes = changes.map(paths);
+        }
+        Ok(self)
+    }
 }
 
 /// Runs the hook as its runtime does, with this process's environment and directory.
