@@ -21,7 +21,12 @@ use hookjail_daemon::{
 };
 use hookjail_policy::Registry;
 
-use super::Context;
+use super::{
+    Context,
+    declared::{Declared, Statement, is_declaration},
+    install::PROFILE,
+    success,
+};
 
 /// Lists the configured hooks, and checks files of hooks.
 #[derive(Debug, Args)]
@@ -32,11 +37,11 @@ pub(super) struct HooksArgs {
 
 #[derive(Debug, Subcommand)]
 enum HooksCommand {
-    /// Check one file of hooks and show what would run when; exits 1 where it cannot be read
+    /// Check a file of hooks, or a hook's declaration hook.toml, and show it; exits 1 where it is wrong
     Check {
-        /// Whose file it is: the contract's name
+        /// Whose file of hooks it is: the contract's name
         #[arg(long)]
-        contract: String,
+        contract: Option<String>,
         /// Where relative paths in it start [default: where it lies]
         #[arg(long, value_name = "DIRECTORY")]
         base: Option<PathBuf>,
@@ -54,7 +59,14 @@ impl HooksArgs {
                 contract,
                 base,
                 file,
-            } => Ok(check(context, &contract, base.as_deref(), &file)),
+            } => match contract {
+                Some(contract) => Ok(check(context, &contract, base.as_deref(), &file)),
+                None if is_declaration(&file) => check_declaration(context, &file),
+                None => Err(Failure::usage(format!(
+                    "the contract of `{}` is not named; name it by --contract",
+                    file.display()
+                ))),
+            },
             HooksCommand::List => list(context),
         }
     }
@@ -133,6 +145,31 @@ fn check(context: &Context, contract: &str, base: Option<&Path>, file: &Path) ->
             ExitCode::FAILURE
         }
     }
+}
+
+/// Checks a hook's declaration, and shows it.
+fn check_declaration(context: &Context, file: &Path) -> Result<ExitCode, Failure> {
+    let config = context.load()?;
+    let file = absolute(file)?;
+    let checked = Declared::read(&file, &config).and_then(|declared| {
+        let problems = declared.problems();
+        Ok((declared.statement(&config, PROFILE)?, problems))
+    });
+    let (statement, problems) = match checked {
+        Ok((statement, problems)) => (Some(statement), problems),
+        Err(why) => (None, vec![why]),
+    };
+    if context.call.json {
+        output::json_line(&json!({ "declares": statement, "problems": problems }));
+    } else {
+        let mut text = Lines::default();
+        statement.iter().flat_map(Statement::lines).for_each(|line| text.add(line));
+        output::text(text.as_str());
+        for problem in &problems {
+            output::stderr(&format!("hookjail: {}: {problem}", file.display()));
+        }
+    }
+    Ok(success(problems.is_empty()))
 }
 
 /// Names each hook whose template is none. The daemon renders none and finds it as the hook runs.

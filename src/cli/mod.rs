@@ -6,6 +6,7 @@ mod builtin;
 mod completions;
 mod config;
 mod consent;
+mod declared;
 mod dispatch;
 mod doctor;
 #[cfg(target_os = "linux")]
@@ -23,6 +24,7 @@ mod log;
 mod observed;
 mod private_server;
 mod profile;
+mod profile_files;
 mod progress;
 #[cfg(target_os = "linux")]
 mod proposal;
@@ -114,7 +116,7 @@ enum CliCommand {
     RootDigest(root_digest::RootDigestArgs),
     /// Run one hook
     Run(Box<RunArgs>),
-    /// Print the JSON Schema of the allowlist, the journal, the configuration or profiles
+    /// Print the JSON Schema of one of hookjail's files
     Schema(schema::SchemaArgs),
     /// Run the daemon
     Serve(serve::ServeArgs),

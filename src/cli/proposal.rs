@@ -7,19 +7,16 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use hookjail_base::{
-    model::{ProfileName, plain},
-    util::trusted_file,
-};
+use hookjail_base::model::{ProfileName, plain};
 use hookjail_client::Failure;
-use hookjail_daemon::{config::Config, daemon::Assembly};
-use hookjail_proto as pb;
+use hookjail_daemon::daemon::Assembly;
 
 use super::{
-    Context, admin,
+    Context,
     consent::{self, Ground, Terms},
     install::Placed,
     observed::find_profile,
+    profile_files,
     rows::shell_line,
 };
 
@@ -36,13 +33,6 @@ pub(super) struct Proposal<'a> {
     pub(super) text: &'a str,
 }
 
-/// Returns the directory into which profiles are written: the last that is read.
-pub(super) fn directory(config: &Config, context: &Context) -> PathBuf {
-    let named = config.profiles.dirs().last().cloned();
-    let usual = named.or_else(|| context.call.paths.profiles());
-    usual.unwrap_or_else(|| PathBuf::from("profiles"))
-}
-
 impl Proposal<'_> {
     fn first_line(&self) -> String {
         format!("{MARK}{}\n", plain(&shell_line(self.command)))
@@ -54,7 +44,7 @@ impl Proposal<'_> {
     ///
     /// Fails where there is a file of that name that was not learnt of this command.
     pub(super) fn file(&self, context: &Context) -> Result<PathBuf, Failure> {
-        let directory = directory(&context.load()?, context);
+        let directory = profile_files::directory(&context.load()?, context);
         let file = directory.join(format!("{}.toml", self.name));
         let there = match fs::read_to_string(&file) {
             Ok(text) => text,
@@ -102,21 +92,12 @@ impl Proposal<'_> {
         context: &Context,
         file: &Path,
     ) -> Result<Vec<String>, Failure> {
-        let failed = |error: &dyn std::fmt::Display| {
-            Failure::new(format!("cannot write `{}`: {error}", file.display()))
-        };
-        let parent = file.parent().unwrap_or(file);
-        trusted_file::directory(parent).map_err(|error| failed(&error))?;
         let text = format!("{}{}", self.first_line(), self.text);
-        trusted_file::replace(file, text.as_bytes(), 0o600).map_err(|error| failed(&error))?;
+        profile_files::write(file, &text)?;
         let mut done = vec![format!("wrote {}", file.display())];
         let config = context.load()?;
         find_profile(&Assembly::registry(&config)?, self.name.as_str())?;
-        let socket = admin::socket_of_running(context, None)?;
-        if socket.exists() {
-            admin::ask(&socket, async |client| {
-                client.reload(pb::ReloadRequest {}).await
-            })?;
+        if profile_files::reload(context)? {
             done.push("the daemon reloaded its profiles".to_owned());
         }
         for placed in self.placed {

@@ -12,7 +12,7 @@ use hookjail_daemon::schema::Form;
 /// Prints the JSON Schema of one of hookjail's files.
 #[derive(Debug, Args)]
 pub(super) struct SchemaArgs {
-    /// Whose: the allowlist, a line of the audit journal, the configuration or a profile
+    /// Whose: the allowlist, a line of the audit journal, the configuration, a declaration hook.toml or a profile
     #[arg(value_parser = PossibleValuesParser::new(Form::ALL.map(Form::name)))]
     form: String,
 }

@@ -31,6 +31,7 @@ mod containers;
 mod contracts;
 mod day_two;
 
+mod declared;
 mod denials;
 mod dispatch;
 mod early;

@@ -86,6 +86,9 @@ pub struct RunAsOptions {
     /// runs without confinement alone: a layer has the changes of one kind of runs
     #[arg(long, hide = true, requires_all = ["rehearse", "workspace"])]
     pub layer: bool,
+    /// With --rehearse: the declaration whose needs are the profile
+    #[arg(long, hide = true, requires = "rehearse", value_name = "FILE")]
+    pub needs: Option<PathBuf>,
     /// With --as: use this user's own daemon, and start it where it does not listen
     #[arg(long, requires = "runtime", conflicts_with_all = ["connect", "rehearse"])]
     pub start: bool,

@@ -66,6 +66,7 @@ fn plain() -> RunArgs {
             bare: false,
             payloads: false,
             layer: false,
+            needs: None,
             start: false,
         },
         contract: DEFAULT_CONTRACT.to_owned(),

@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod declaration;
 pub mod egress;
 mod entries;
 pub mod environment;

@@ -21,6 +21,7 @@ use super::{
     super::{
         Context,
         consent::{self, Book, BoundConsent, Bounds, Refused, Standing, Terms},
+        declared::{Declarations, Statement},
         success,
     },
     NamedRuntime, agreed,
@@ -74,6 +75,8 @@ struct Found {
 /// A command that would be refused.
 struct Needed {
     bound: Vec<BoundConsent>,
+    /// The hook's own statement, if there is one.
+    declares: Option<Statement>,
     refused: Refused,
     /// The file of settings and the point, or the list.
     source: String,
@@ -97,6 +100,7 @@ impl Needed {
     fn as_json(&self) -> Value {
         json!({
             "command": self.command(),
+            "declares": self.declares,
             "diff": self.refused.diff,
             "profile": self.profile(),
             "source": self.source,
@@ -120,7 +124,11 @@ impl Here {
     ///
     /// Fails where the configuration or the allowlist cannot be read.
     pub(in crate::cli) fn look(context: &Context) -> Result<Self, Failure> {
-        let found = Found::look(context, &context.load()?, false, None)?;
+        let mut config = context.load()?;
+        let place = Place::find(context, &config, false, None)?;
+        let declared = place.declarations(context, &config);
+        config = declared.propose(config);
+        let found = Found::look(context, &config, &place, &declared)?;
         Ok(Self {
             allowed: found.allowed.len(),
             refused: found.needed.len() + found.broken.len(),
@@ -150,8 +158,11 @@ impl AllowArgs {
         if !self.command.is_empty() {
             return self.bounds.allow(context, self.command);
         }
-        let config = context.load()?;
-        let found = Found::look(context, &config, self.all, self.directory.as_deref())?;
+        let mut config = context.load()?;
+        let place = Place::find(context, &config, self.all, self.directory.as_deref())?;
+        let declared = place.declarations(context, &config);
+        config = declared.propose(config);
+        let found = Found::look(context, &config, &place, &declared)?;
         let needed = found.needed.len();
         if context.call.json && !self.yes || self.check || needed == 0 {
             found.print(context);
@@ -174,6 +185,8 @@ impl AllowArgs {
                 return Err(Failure::new("nothing was allowed"));
             }
         }
+        let profiles = found.needed.iter().map(Needed::profile).collect();
+        declared.put_in_force(context, &profiles)?;
         consent::record(&config, found.needed.iter().flat_map(|it| &it.bound))?;
         if context.call.json {
             found.print(context);
@@ -203,7 +216,7 @@ fn project(directory: &Path) -> Result<PathBuf, Failure> {
 
 /// Builds what plans for confined hooks alone, those of a shell prefix under its profile.
 fn planner<'a>(
-    book: &'a Book<'a>,
+    (book, declared): (&'a Book<'a>, (&'a Declarations, &'a Config)),
     registry: Option<&'a Registry>,
     runtime: NamedRuntime,
     profile: Option<&'a str>,
@@ -211,6 +224,7 @@ fn planner<'a>(
     Planner {
         book,
         by_prefix: profile.is_some(),
+        declared: Some(declared),
         profile: profile.unwrap_or(""),
         purpose: Purpose::Renew,
         registry,
@@ -219,18 +233,22 @@ fn planner<'a>(
     }
 }
 
-impl Found {
-    /// Looks at the settings of every runtime, of one project or of all, and at the list.
-    fn look(
+/// Where hooks are looked for.
+struct Place {
+    /// Whether in every project with allowed hooks, and at every allowed command.
+    all: bool,
+    projects: Vec<PathBuf>,
+}
+
+impl Place {
+    fn find(
         context: &Context,
         config: &Config,
         all: bool,
         directory: Option<&Path>,
     ) -> Result<Self, Failure> {
-        let book = Book::open(config)?;
-        let registry = Assembly::registry(config).ok();
         let projects = match (all, directory) {
-            (true, _) => book.scopes(),
+            (true, _) => Book::open(config)?.scopes(),
             (false, Some(directory)) => vec![project(directory)?],
             (false, None) => vec![settings::project_around(
                 context,
@@ -238,6 +256,32 @@ impl Found {
                 &Adopted::all(),
             )],
         };
+        Ok(Self { all, projects })
+    }
+
+    /// Reads the declarations beside the hooks of all settings that can be read.
+    fn declarations(&self, context: &Context, config: &Config) -> Declarations {
+        let runtimes = Adopted::all().into_iter().filter(|it| !it.answers_by_code);
+        let files = runtimes.flat_map(|runtime| {
+            let found = settings::found(runtime, context, &self.projects).into_iter();
+            found.filter_map(move |(path, project)| {
+                settings::open(runtime, path, project, context, config).ok()
+            })
+        });
+        settings::declarations(&files.collect::<Vec<_>>(), config)
+    }
+}
+
+impl Found {
+    /// Looks at the settings of every runtime, of one project or of all, and at the list.
+    fn look(
+        context: &Context,
+        config: &Config,
+        Place { all, projects }: &Place,
+        declared: &Declarations,
+    ) -> Result<Self, Failure> {
+        let book = Book::open(config)?;
+        let registry = Assembly::registry(config).ok();
         let mut found = Self::default();
         let none = projects.is_empty().then_some(&[][..]);
         let each: Vec<&[PathBuf]> = projects.chunks(1).chain(none).collect();
@@ -259,7 +303,8 @@ impl Found {
                 let project = projects.first().map(PathBuf::as_path);
                 let prefix = Prefix::find(context, config, runtime, project);
                 let profile = prefix.as_ref().map(|it| &*it.profile);
-                let planner = planner(&book, registry.as_ref(), named, profile);
+                let book = (&book, (declared, config));
+                let planner = planner(book, registry.as_ref(), named, profile);
                 let mut elsewhere = sources::look(named, context, config, projects)?;
                 if let Some(prefix) = &prefix {
                     let project = project.unwrap_or(Path::new("/"));
@@ -300,7 +345,7 @@ impl Found {
     fn prefixed(&mut self, elsewhere: &mut Elsewhere) {
         for needed in std::mem::take(&mut elsewhere.needed) {
             let source = format!("{}: {}", needed.loose.file.display(), needed.loose.place);
-            self.need(needed.bound, needed.refused, source);
+            self.need((needed.bound, None), needed.refused, source);
         }
         for command in std::mem::take(&mut elsewhere.allowed) {
             self.allowed.insert(command);
@@ -326,7 +371,7 @@ impl Found {
                     .extend([(format!("{source}: {}", step.before), why)]),
                 Becomes::Changed(change) => {
                     if let Some(refused) = change.refused {
-                        self.need(change.bound, refused, source);
+                        self.need((change.bound, change.declares), refused, source);
                     }
                 }
             }
@@ -364,7 +409,7 @@ impl Found {
                 Ok(Standing {
                     bound,
                     refused: Some(refused),
-                }) => self.need(bound, refused, "allowed before".to_owned()),
+                }) => self.need((bound, None), refused, "allowed before".to_owned()),
                 Err(failure) => {
                     let gone = format!("allowed before: {}", typed(&entry.command));
                     self.broken.insert((gone, failure.message));
@@ -373,9 +418,15 @@ impl Found {
         }
     }
 
-    fn need(&mut self, bound: Vec<BoundConsent>, refused: Refused, source: String) {
+    fn need(
+        &mut self,
+        (bound, declares): (Vec<BoundConsent>, Option<Statement>),
+        refused: Refused,
+        source: String,
+    ) {
         let needed = Needed {
             bound,
+            declares,
             refused,
             source,
         };
@@ -402,6 +453,15 @@ impl Found {
         for needed in &self.needed {
             text.add(needed.source.clone());
             text.add(format!("    {}", typed(needed.command())));
+            if let Some(declares) = &needed.declares {
+                for line in declares.lines() {
+                    text.add(format!("    {line}"));
+                }
+                let is_other = |it: &String| it != needed.profile();
+                if declares.profile.as_ref().is_some_and(is_other) {
+                    text.add("    its declared needs are not in force; take them over: hookjail install");
+                }
+            }
             text.add(format!(
                 "    under {}: {}",
                 needed.profile(),

@@ -39,7 +39,7 @@ pub(super) use self::{
 };
 use self::{
     fetch::Fetch,
-    plan::{Becomes, InstallStep, Planned, Planner, Purpose},
+    plan::{Becomes, InstallStep, Planned, Planner, Purpose, SettingsChange},
     rehearsal::{Lacking, Rehearsal, RehearsalReport},
     report::{CheckedLines, Done, code, count, show},
     settings::{Empty, SettingsFile, files},
@@ -51,13 +51,14 @@ use super::learn::LearnArgs;
 use super::{
     Context,
     consent::{self, Book},
+    declared::Declarations,
     profile,
     progress::Progress,
 };
 use hookjail_daemon::{config::Config, daemon::Assembly};
 
 /// The profile that usual hooks need: formatters, linters, tests, commits.
-const PROFILE: &str = "develop";
+pub(super) const PROFILE: &str = "develop";
 
 /// Change a runtime's settings, after a question, so that its hooks run confined.
 #[expect(
@@ -102,6 +103,9 @@ pub(super) struct InstallArgs {
     /// Run guards without any confinement too, to compare; asks first, unless --yes is given
     #[arg(long, conflicts_with_all = ["dry_run", "no_rehearsal", "uninstall"])]
     bare: bool,
+    /// Give hooks what their hook.toml declares beyond profile develop, where --yes asks nothing
+    #[arg(long, requires = "yes", conflicts_with_all = ["shell_prefix", "uninstall"])]
+    declared: bool,
     /// Fetch the packages of hooks first, confined under develop-online [default: after a question at a terminal, without --yes]
     #[arg(long, conflicts_with_all = ["dry_run", "uninstall"])]
     fetch: bool,
@@ -170,7 +174,7 @@ impl Args for NamedRuntime {
 
 impl InstallArgs {
     pub(super) fn run(mut self, context: &Context) -> Result<ExitCode, Failure> {
-        let config = context.load()?;
+        let mut config = context.load()?;
         let project = self.project(context)?;
         self.find_prefix(context, &config, &project)?;
         let home = context.call.paths.home.as_deref();
@@ -198,7 +202,10 @@ impl InstallArgs {
             self.choose_profile(context)?;
             profile::find(&Assembly::registry(&config)?, &self.profile)?;
         }
-        let mut planned = self.plan(&config, files, sharing, (&project, unread))?;
+        let declared = settings::declarations(&files, &config);
+        config = declared.propose(config);
+        let place = (project.as_path(), unread);
+        let mut planned = self.plan((&config, &declared), files, sharing, place)?;
         if self.shell_prefix && !self.uninstall {
             self.plan_prefix(context, &config, (&mut planned, &mut elsewhere), &project)?;
         }
@@ -221,6 +228,8 @@ impl InstallArgs {
             self.report(context, (&planned, &elsewhere), None);
             return Ok(code(&planned, &elsewhere));
         }
+        let leaves_wide = self.yes && !self.declared;
+        planned.iter_mut().filter(|_| leaves_wide).for_each(Planned::leave_wide);
         // Only now, with somebody who answers: from here on programs run.
         if !self.uninstall {
             self.rehearse_all(&config, &mut planned, &project)?;
@@ -236,6 +245,8 @@ impl InstallArgs {
         if !self.yes && !agreed(self.question(&planned))? {
             return Err(Failure::new("nothing was changed"));
         }
+        let profiles = planned.iter().flat_map(Planned::granted).collect();
+        declared.put_in_force(context, &profiles)?;
         let backups = self.carry_out(&config, &planned, &elsewhere)?;
         let socket = (!self.uninstall).then(|| on_demand::daemon(&context.call, None));
         let is_asked = !self.uninstall && !self.shell_prefix && matches!(socket, Some(Ok(_)));
@@ -348,7 +359,7 @@ impl InstallArgs {
     /// Plans for the hooks of all files.
     fn plan(
         &self,
-        config: &Config,
+        (config, declared): (&Config, &Declarations),
         files: Vec<SettingsFile>,
         sharing: Sharing,
         (project, unread): (&Path, &mut BTreeSet<Unread>),
@@ -374,6 +385,7 @@ impl InstallArgs {
         let planner = Planner {
             book: &Book::open(config)?,
             by_prefix: self.shell_prefix && !self.uninstall,
+            declared: Some((declared, config)),
             profile: &self.profile,
             purpose: match self.uninstall {
                 true => Purpose::PutBack,
@@ -442,7 +454,7 @@ impl InstallArgs {
     }
 
     fn is_rehearsed(&self, step: &InstallStep) -> bool {
-        let changes = matches!(step.becomes, Becomes::Changed(_));
+        let changes = matches!(&step.becomes, Becomes::Changed(change) if !change.is_wide());
         changes && !self.no_rehearsal && self.runtime.is_guard(&step.hook)
     }
 
@@ -607,7 +619,11 @@ impl InstallArgs {
             }
         });
         let fetches: Vec<String> = remarks.collect();
-        let report = self.rehearsed(config, file, &step.hook, (&change.argv, is_compared));
+        let is_wide = change.is_wide() && self.runtime.is_guard(&step.hook);
+        let report = match is_wide {
+            true => Ok(RehearsalReport::passing("not rehearsed: it declares more than the usual profile")),
+            false => self.rehearsed(config, file, &step.hook, (change, is_compared)),
+        };
         let (left, remarks) = match report {
             Ok(report) => {
                 step.lacking = report.is_refused.then(|| Lacking {
@@ -632,7 +648,7 @@ impl InstallArgs {
         config: &Config,
         file: &SettingsFile,
         hook: &Registered,
-        (argv, is_compared): (&[String], bool),
+        (change, is_compared): (&SettingsChange, bool),
     ) -> Result<RehearsalReport, String> {
         let mut report = RehearsalReport::default();
         if !self.runtime.is_guard(hook) {
@@ -648,7 +664,7 @@ impl InstallArgs {
                 (config, &file.rehearsed_in),
                 file,
                 hook,
-                (argv, is_compared),
+                (change, is_compared),
             )
             .run()?;
         let is_here = file.rehearsed_in == file.project;
@@ -664,17 +680,20 @@ impl InstallArgs {
         (config, place): (&'a Config, &'a Path),
         file: &'a SettingsFile,
         hook: &'a Registered,
-        (argv, is_compared): (&'a [String], bool),
+        (change, is_compared): (&'a SettingsChange, bool),
     ) -> Rehearsal<'a> {
         let is_here = place == file.project;
+        let declares = change.declares.as_ref();
+        let needs = declares.filter(|it| it.profile.is_some() && self.profile == PROFILE);
         Rehearsal {
-            argv,
+            argv: &change.argv,
             config,
+            needs: needs.map(|it| &*it.file),
             hook,
             is_compared,
             name: self.runtime.name,
             plugin: file.plugin(),
-            profile: &self.profile,
+            profile: needs.and_then(|it| it.profile.as_deref()).unwrap_or(&self.profile),
             project: place,
             runtime: self.runtime.runtime,
             starts_in: hook
@@ -700,7 +719,7 @@ impl InstallArgs {
                     (config, &file.project),
                     file,
                     &step.hook,
-                    (&change.argv, false),
+                    (change, false),
                 );
                 checked.count += 1;
                 let line = match change.edits.is_empty() {

@@ -18,11 +18,14 @@ use hookjail_client::{
 };
 use hookjail_contract::{Action, CommandStyle, Registered, adopt::Stakes, words::words};
 use hookjail_daemon::{config::Config, daemon::Assembly};
-use hookjail_policy::{Policy, Registry, environment};
+use hookjail_policy::{Policy, Registry, declaration::is_made, environment};
 
 use super::{
-    super::consent::{self, Book, BoundConsent, Refused, Standing, Terms},
-    NamedRuntime,
+    super::{
+        consent::{self, Book, BoundConsent, Refused, Standing, Terms},
+        declared::{Declarations, Statement},
+    },
+    NamedRuntime, PROFILE,
     edit::Edit,
     fetch::Fetch,
     line::{self, LineForm, Reader, Reading},
@@ -78,7 +81,9 @@ impl Becomes {
             after,
             argv: Vec::new(),
             bound: Vec::new(),
+            declares: None,
             edits,
+            is_bare: false,
             fetches: BTreeSet::new(),
             refused: None,
             remarks: Vec::new(),
@@ -92,14 +97,26 @@ pub(super) struct SettingsChange {
     pub(super) argv: Vec<String>,
     /// The consents to add; none where a hook is put back.
     pub(super) bound: Vec<BoundConsent>,
+    /// The hook's own statement, if there is one.
+    pub(super) declares: Option<Statement>,
     /// None where the line is confined already.
     pub(super) edits: Vec<Edit>,
+    /// Whether its line is not confined yet.
+    pub(super) is_bare: bool,
     /// The fetches of its packages.
     pub(super) fetches: BTreeSet<Fetch>,
     /// Why a line that is confined already is refused.
     pub(super) refused: Option<Refused>,
     /// Remarks for the user.
     pub(super) remarks: Vec<String>,
+}
+
+impl SettingsChange {
+    /// Returns whether its hook declares needs beyond those of the usual profile.
+    pub(super) fn is_wide(&self) -> bool {
+        let declares = self.declares.as_ref();
+        declares.is_some_and(|it| !it.wider.is_empty())
+    }
 }
 
 /// A file, with the plans for its hooks.
@@ -126,6 +143,31 @@ impl Planned {
     pub(super) fn is_confined_twice(&self) -> bool {
         let mut steps = self.steps.iter();
         steps.any(|step| matches!(&step.becomes, Becomes::Left(why) if why == CONFINED_TWICE))
+    }
+
+    /// Returns the profiles under which its commands are to be allowed.
+    pub(super) fn granted(&self) -> impl Iterator<Item = &str> {
+        let bound = self.changes().flat_map(|it| &it.bound);
+        bound.filter_map(|it| it.entry.profile.as_deref())
+    }
+
+    /// Leaves the hooks that declare needs beyond those of the usual profile, to which nobody agreed.
+    pub(super) fn leave_wide(&mut self) {
+        for step in &mut self.steps {
+            if let Becomes::Changed(change) = &step.becomes
+                && let Some(declares) = change.declares.as_ref().filter(|_| change.is_wide())
+            {
+                if !change.is_bare {
+                    step.becomes = Becomes::Kept("declares other needs now; agree at a terminal, or by --yes --declared");
+                    continue;
+                }
+                step.becomes = Becomes::Left(format!(
+                    "`{}` declares more than profile {PROFILE}: {}; agree at a terminal, or by --yes --declared",
+                    declares.file.display(),
+                    declares.wider.join("; ")
+                ));
+            }
+        }
     }
 
     /// Leaves the hooks whose lines would be edited.
@@ -156,6 +198,8 @@ pub(super) struct Planner<'a> {
     pub(super) book: &'a Book<'a>,
     /// Whether the runtime hands its lines to hookjail, so that none is rewritten.
     pub(super) by_prefix: bool,
+    /// The declarations beside the hooks, with the configuration that has their profiles; `None` = none counts.
+    pub(super) declared: Option<(&'a Declarations, &'a Config)>,
     pub(super) profile: &'a str,
     pub(super) purpose: Purpose,
     /// The profiles, where they can be read.
@@ -269,19 +313,23 @@ impl Planner<'_> {
         let argument = shared
             .as_ref()
             .and_then(|(shared, _)| shared.argument(text).map(str::to_owned));
-        if let Some(profile) = confined.filter(|_| self.purpose != Purpose::Switch) {
+        let declared = self.declared(file, hook, &argv);
+        if let Some(profile) = confined.filter(|it| self.keeps(it, &declared)) {
             if shared.is_some() {
                 let runtime = self.runtime.runtime;
                 self.sharing
                     .check(argument.as_deref(), runtime, &hook.point)?;
             }
-            return self.renewal(file, hook, argv, (profile, text));
+            let declared = declared.unwrap_or_default();
+            return self.renewal(file, hook, argv, (profile, text, declared));
         }
         if self.purpose == Purpose::Renew {
             return Ok(Becomes::Kept("is not confined"));
         }
+        let declared = declared?;
+        let granted = self.granted(declared.as_ref());
         let program = program()?;
-        let form = self.form(&program, hook, shell, &variables);
+        let form = self.form((&program, granted), hook, shell, &variables);
         let after = form.of_line(&bare, is_one_command);
         let after = after.ok_or("it has a NUL byte")?;
         let argument = argument.or_else(|| self.sharing.argument(file, &hook.point));
@@ -293,7 +341,7 @@ impl Planner<'_> {
         };
         let after = after.ok_or("its line does not begin with hookjail")?;
         let edit = file.edit_line(hook, text, &after)?;
-        self.change(file, hook, argv, after, vec![edit])
+        self.change(file, hook, (argv, declared), after, vec![edit])
     }
 
     /// Plans the change of a program with arguments, or returns why it stays.
@@ -323,16 +371,23 @@ impl Planner<'_> {
             Some(_) => original.ok_or("its own command is not found in it")?,
             None => words,
         };
-        if let Some(profile) = confined.filter(|_| self.purpose != Purpose::Switch) {
-            return self.renewal(file, hook, argv(bare), (profile, &words.join(" ")));
+        let declared = self.declared(file, hook, &argv(bare));
+        if let Some(profile) = confined.filter(|it| self.keeps(it, &declared)) {
+            let declared = declared.unwrap_or_default();
+            let line = words.join(" ");
+            return self.renewal(file, hook, argv(bare), (profile, &line, declared));
         }
         if self.purpose == Purpose::Renew {
             return Ok(Becomes::Kept("is not confined"));
         }
+        let declared = declared?;
+        let granted = self.granted(declared.as_ref());
         let program = program()?;
-        let confined = self.form(&program, hook, None, &variables).of_words(bare);
+        let form = self.form((&program, granted), hook, None, &variables);
+        let confined = form.of_words(bare);
         let edits = file.edit_words(hook, &confined)?;
-        self.change(file, hook, argv(bare), confined.join(" "), edits)
+        let argv = (argv(bare), declared);
+        self.change(file, hook, argv, confined.join(" "), edits)
     }
 
     /// Returns the profile of a command that is confined already; `None` = another command.
@@ -354,7 +409,7 @@ impl Planner<'_> {
         let is_this = |path: &Path| programs.iter().any(|it| it.as_os_str() == path.as_os_str());
         let is_profile = |name: &str| self.policy(name).is_some();
         match read(&Reader {
-            form: &self.form(&words, hook, None, variables),
+            form: &self.form((&words, self.profile), hook, None, variables),
             is_profile: &is_profile,
             is_this: &is_this,
             value,
@@ -373,7 +428,7 @@ impl Planner<'_> {
         file: &SettingsFile,
         hook: &Registered,
         argv: Vec<String>,
-        (profile, line): (String, &str),
+        (profile, line, declares): (String, &str, Option<Statement>),
     ) -> Result<Becomes, String> {
         let Standing { bound, refused } = self.standing(file, hook, &argv, &profile)?;
         let Some(refused) = refused else {
@@ -384,11 +439,57 @@ impl Planner<'_> {
             after: line.to_owned(),
             argv,
             bound,
+            declares,
             edits: Vec::new(),
+            is_bare: false,
             fetches: BTreeSet::new(),
             refused: Some(refused),
             remarks: Vec::new(),
         })))
+    }
+
+    /// Returns what a hook declares of itself, where that counts.
+    ///
+    /// # Errors
+    ///
+    /// Returns why its declaration cannot be used.
+    fn declared(
+        &self,
+        file: &SettingsFile,
+        hook: &Registered,
+        argv: &[String],
+    ) -> Result<Option<Statement>, String> {
+        let Some((declarations, config)) = self.declared else {
+            return Ok(None);
+        };
+        let starts_in = hook.working_dir.as_deref().unwrap_or(&file.project);
+        let Some(declared) = declarations.find(argv, starts_in)? else {
+            return Ok(None);
+        };
+        let mut statement = declared.statement(config, PROFILE)?;
+        let runtime = self.runtime.name;
+        let lacks = !declared.has_point(runtime, &hook.point);
+        statement.lacks_point = lacks.then(|| format!("{} of {runtime}", hook.point));
+        Ok(Some(statement))
+    }
+
+    /// Returns the profile for a hook: that of its own needs, where no other than the usual one is named for all.
+    fn granted<'b>(&'b self, declared: Option<&'b Statement>) -> &'b str {
+        let needs = declared.and_then(|it| it.profile.as_deref());
+        let needs = needs.filter(|_| self.profile == PROFILE);
+        needs.unwrap_or(self.profile)
+    }
+
+    /// Returns whether a confined line keeps its profile. It does not where its hook declares other needs now.
+    fn keeps(&self, profile: &str, declared: &Result<Option<Statement>, String>) -> bool {
+        let declared = declared.as_ref().ok().and_then(Option::as_ref);
+        let needs = declared.and_then(|it| it.profile.as_deref());
+        let is_replaced = |needs| needs != profile && (profile == PROFILE || is_made(profile));
+        match self.purpose {
+            Purpose::Confine => !(self.profile == PROFILE && needs.is_some_and(is_replaced)),
+            Purpose::PutBack | Purpose::Renew => true,
+            Purpose::Switch => false,
+        }
     }
 
     fn standing(
@@ -428,18 +529,27 @@ impl Planner<'_> {
         &self,
         file: &SettingsFile,
         hook: &Registered,
-        argv: Vec<String>,
+        (argv, declares): (Vec<String>, Option<Statement>),
         after: String,
         edits: Vec<Edit>,
     ) -> Result<Becomes, String> {
         file.starts_inside(hook)?;
+        if let Some(declared) = &declares
+            && let Some(point) = &declared.lacks_point
+        {
+            return Err(format!(
+                "`{}` does not declare it for {point}; add the point there, or take the hook out",
+                declared.file.display()
+            ));
+        }
         let mut names = hook.configured_env.keys();
         if let Some(name) = names.find(|name| environment::steers_hookjail(name)) {
             return Err(format!(
                 "its variable `{name}` decides about hookjail itself, too; remove it there, and install again"
             ));
         }
-        let Standing { bound, .. } = self.standing(file, hook, &argv, self.profile)?;
+        let profile = self.granted(declares.as_ref());
+        let Standing { bound, .. } = self.standing(file, hook, &argv, profile)?;
         let first = bound.first();
         let entry = first.map(|bound| &bound.entry);
         let serves = first.map_or_else(consent::Serves::default, BoundConsent::serves);
@@ -447,19 +557,28 @@ impl Planner<'_> {
             true => BTreeSet::new(),
             false => Fetch::all(&before(hook), entry, &file.project),
         };
-        let remarks = self.remarks(hook, first);
+        let remarks = self.remarks(hook, first, profile);
+        let variables = line::variables(&hook.configured_env);
+        let is_bare = line::original(&before(hook), &variables).is_none();
         Ok(Becomes::Changed(Box::new(SettingsChange {
             after,
             argv,
             bound,
+            declares,
             edits,
+            is_bare,
             fetches,
             refused: None,
             remarks,
         })))
     }
 
-    pub(super) fn remarks(&self, hook: &Registered, bound: Option<&BoundConsent>) -> Vec<String> {
+    pub(super) fn remarks(
+        &self,
+        hook: &Registered,
+        bound: Option<&BoundConsent>,
+        profile: &str,
+    ) -> Vec<String> {
         let mut remarks = Vec::new();
         if let Some(bound) = bound {
             let unbound = bound.unbound.iter();
@@ -469,12 +588,11 @@ impl Planner<'_> {
             let git = consent::named_by_git(&bound.git);
             remarks.extend(git.filter(|_| unserved::asks_git(&before(hook), entry)));
             let displaced = bound.displaced();
-            remarks.extend(displaced.map(|it| consent::displaced_script(it, self.profile)));
+            remarks.extend(displaced.map(|it| consent::displaced_script(it, profile)));
             let given = bound.given.iter();
             remarks.extend(given.map(|file| format!(
                 "a changed `{file}` needs a new consent, and the hook is given a copy of it; if its program only reads or formats it: \
-                 hookjail allow --data {file} --profile {} -- CMD",
-                self.profile
+                 hookjail allow --data {file} --profile {profile} -- CMD"
             )));
         }
         let elsewhere = hook.configured_env.iter();
@@ -490,14 +608,14 @@ impl Planner<'_> {
 
     fn form<'a>(
         &'a self,
-        program: &'a [String],
+        (program, profile): (&'a [String], &'a str),
         hook: &'a Registered,
         shell: Option<&'a str>,
         variables: &'a [String],
     ) -> LineForm<'a> {
         LineForm {
             point: (!self.runtime.runtime.names_points).then_some(hook.point.as_str()),
-            profile: self.profile,
+            profile,
             program,
             runtime: self.runtime.name,
             shell,

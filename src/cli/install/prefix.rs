@@ -296,6 +296,7 @@ impl InstallArgs {
         let planner = Planner {
             book: &Book::open(config)?,
             by_prefix: true,
+            declared: None,
             profile: &self.profile,
             purpose: Purpose::Confine,
             registry: registry.as_ref(),
@@ -399,9 +400,11 @@ impl Planner<'_> {
             } => Becomes::Changed(Box::new(SettingsChange {
                 after: text.to_owned(),
                 argv,
-                remarks: self.remarks(hook, bound.first()),
+                remarks: self.remarks(hook, bound.first(), self.profile),
                 bound,
+                declares: None,
                 edits: Vec::new(),
+                is_bare: false,
                 fetches: BTreeSet::new(),
                 refused: Some(refused),
             })),

@@ -42,6 +42,8 @@ pub(super) struct Rehearsal<'a> {
     pub(super) is_compared: bool,
     /// The runtime's name.
     pub(super) name: &'a str,
+    /// The declaration whose needs the profile is, if they are not in force yet.
+    pub(super) needs: Option<&'a Path>,
     /// The directory of the plugin whose hook it is.
     pub(super) plugin: Option<&'a Path>,
     pub(super) profile: &'a str,
@@ -73,6 +75,14 @@ pub(super) struct RehearsalReport {
 }
 
 impl RehearsalReport {
+    /// Returns the report of a guard that is not rehearsed.
+    pub(super) fn passing(remark: &str) -> Self {
+        Self {
+            remarks: vec![remark.to_owned()],
+            ..Self::default()
+        }
+    }
+
     fn leaving(why: String) -> Self {
         Self {
             left: Some(why),
@@ -264,6 +274,7 @@ impl Rehearsal<'_> {
             environment: self.places().collect(),
             is_compared: self.is_compared,
             is_layered: false,
+            needs: self.needs,
             point: &self.hook.point,
             profile: self.profile,
             runtime: self.name,

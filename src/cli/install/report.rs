@@ -11,7 +11,7 @@ use hookjail_client::{
 };
 
 use super::{
-    super::{Context, rows::Rows, success},
+    super::{Context, declared::Statement, rows::Rows, success},
     InstallArgs, line,
     plan::{Becomes, InstallStep, Planned, SettingsChange},
     shared::{BARE, SharedProgram},
@@ -224,6 +224,8 @@ fn show_step(text: &mut Lines, step: &InstallStep, is_verbose: bool) {
         Becomes::Kept(why) => text.add(labelled("", why)),
         Becomes::Left(why) => text.add(labelled("", &format!("NOT changed: {why}"))),
         Becomes::Changed(change) => {
+            let declares = change.declares.iter().flat_map(Statement::lines);
+            declares.for_each(|line| text.add(labelled("", &line)));
             if let Some(refused) = &change.refused {
                 text.add(labelled("", &format!("refused: {}", refused.why)));
                 for line in refused.diff.lines() {
@@ -317,6 +319,9 @@ pub(super) fn as_json(planned: &Planned) -> Value {
             }
             Becomes::Changed(change) => {
                 fields.insert("after", json!(change.after));
+                if let Some(declares) = &change.declares {
+                    fields.insert("declares", json!(declares));
+                }
                 if let Some(refused) = &change.refused {
                     fields.insert("refused", json!(refused.why));
                 }

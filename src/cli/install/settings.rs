@@ -32,6 +32,7 @@ use hookjail_contract::{
     Registered,
     adopt::Adopted,
     hook_file::{MAX_BYTES, Origin, ReadError, Switches, read_each},
+    words::words,
 };
 use hookjail_policy::environment;
 use hookjail_sys::{Links, locate, open_beneath};
@@ -41,7 +42,10 @@ use super::{
     line::may_have_been,
     sources::Unread,
 };
-use crate::cli::Context;
+use crate::cli::{
+    Context,
+    declared::{Declarations, files_of},
+};
 use hookjail_daemon::{
     config::Config,
     hooks::load::{bounded, peek},
@@ -119,6 +123,12 @@ pub(super) fn files(
         }
     }
     files
+}
+
+/// Reads the declarations beside the files that the hooks of settings name, and those of plugins.
+pub(super) fn declarations(files: &[SettingsFile], config: &Config) -> Declarations {
+    let directories = files.iter().flat_map(SettingsFile::directories);
+    Declarations::read(&directories.collect(), config)
 }
 
 /// Builds the failure where a runtime has no settings.
@@ -532,6 +542,22 @@ impl SettingsFile {
                 self.project.display()
             )),
         }
+    }
+
+    /// Returns the directories of the files that its hooks name, and its plugin's.
+    fn directories(&self) -> BTreeSet<PathBuf> {
+        let (hooks, _) = self.hooks().unwrap_or_default();
+        let value = |name: &str| self.value(name).or_else(|| env::var(name).ok());
+        let files = hooks.iter().flat_map(|hook| {
+            let line = hook.action.line();
+            let line = super::original_command(&line, hook).unwrap_or(line);
+            let line = self.as_run(&line);
+            let words = words(&line, value).or_else(|| shlex::split(&line));
+            let starts_in = hook.working_dir.as_deref().unwrap_or(&self.project);
+            files_of(&words.unwrap_or_default(), starts_in)
+        });
+        let directories = files.filter_map(|file| file.parent().map(Path::to_owned));
+        directories.chain(self.plugin.clone()).collect()
     }
 
     /// Parses the file's hooks, and the errors of entries that the runtime would not accept.

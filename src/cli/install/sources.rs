@@ -171,6 +171,7 @@ pub(super) fn look(
     let planners = runtimes.map(|runtime| Planner {
         book: &book,
         by_prefix: false,
+        declared: None,
         profile: "",
         purpose: Purpose::Renew,
         registry: registry.as_ref(),

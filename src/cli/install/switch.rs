@@ -166,6 +166,7 @@ fn plan(
     let planner = Planner {
         book,
         by_prefix: false,
+        declared: None,
         profile,
         purpose: Purpose::Switch,
         registry: Some(&registry),

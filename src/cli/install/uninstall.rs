@@ -162,6 +162,7 @@ fn plan(context: &Context, config: &Config) -> Result<(Vec<Planned>, Vec<String>
         let planner = Planner {
             book: &book,
             by_prefix: false,
+            declared: None,
             profile: "",
             purpose: Purpose::PutBack,
             registry: registry.as_ref(),

@@ -42,8 +42,8 @@ use super::{
     log,
     observed::find_profile,
     private_server::runtime,
-    profile,
-    proposal::{self, Proposal},
+    profile, profile_files,
+    proposal::Proposal,
     rows::{Rows, shell_line},
     show::{denial_words, outcome_words},
     success,
@@ -563,7 +563,7 @@ impl LearnArgs {
         if let Some(path) = &self.output {
             write_new(path, &learned.draft)?;
         }
-        let directory = proposal::directory(config, context);
+        let directory = profile_files::directory(config, context);
         let to = format!("{name}.toml");
         let file = directory.join(&to);
         // Where there is such a profile already, what would change in it.

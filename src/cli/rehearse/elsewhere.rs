@@ -26,6 +26,8 @@ pub(in crate::cli) struct Rehearsed<'a> {
     pub(in crate::cli) is_compared: bool,
     /// Whether it writes to a layer over the workspace, which has to be named.
     pub(in crate::cli) is_layered: bool,
+    /// The declaration whose needs are the profile, where no directory of profiles has that.
+    pub(in crate::cli) needs: Option<&'a Path>,
     pub(in crate::cli) point: &'a str,
     pub(in crate::cli) profile: &'a str,
     /// The runtime's name.
@@ -84,6 +86,9 @@ impl Rehearsed<'_> {
             .args(["--rehearse", "--payloads", "--profile", self.profile])
             .args(bare.then_some("--bare"))
             .args(self.is_layered.then_some("--layer"));
+        if let Some(file) = self.needs {
+            command.arg("--needs").arg(file);
+        }
         if let Some(workspace) = self.workspace {
             command.arg("--workspace").arg(workspace);
         }

@@ -22,7 +22,7 @@ use hookjail_sandbox::BriefState;
 use hookjail_sys::hold_no_signals;
 
 use super::{Layer, RefusedUse, Watch, Watched};
-use crate::cli::{Context, private_server, run::private};
+use crate::cli::{Context, declared::Declared, private_server, run::private};
 use hookjail_daemon::{consent::ConsentRule, daemon::Assembly};
 
 /// Runs a hook bare and confined, and shows what differs.
@@ -102,6 +102,10 @@ pub(super) fn privately<T>(
         return Ok(Vec::new());
     };
     let (mut config, _) = private(context, &first)?;
+    if let Some(file) = &hook.run.place.needs {
+        let declared = Declared::read(file, &config).map_err(Failure::new)?;
+        config.proposed_profiles.extend(declared.proposal());
+    }
     let consent = ConsentRule::Given(Consent::Trial);
     let workspace = hook.workspace(&context.call)?;
     let state = BriefState::make(&config.paths.runtime)?;

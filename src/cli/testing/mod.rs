@@ -253,6 +253,7 @@ impl TestArgs {
             environment: places.map(|name| (name, &*task.workspace)).collect(),
             is_compared: self.bare,
             is_layered: !self.in_place,
+            needs: None,
             point: &point,
             profile: &task.file.profile,
             runtime: task.runtime.name,

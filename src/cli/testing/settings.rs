@@ -112,6 +112,7 @@ impl TestArgs {
             environment: places.map(|name| (name, &**workspace)).collect(),
             is_compared: self.bare,
             is_layered: !self.in_place,
+            needs: None,
             point,
             profile: PROFILE,
             runtime: runtime.name,

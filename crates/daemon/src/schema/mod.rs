@@ -7,7 +7,7 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
 
 use hookjail_journal::record::Line;
-use hookjail_policy::profile::ProfileFile;
+use hookjail_policy::{declaration::Declaration, profile::ProfileFile};
 
 use crate::{config, consent::allowlist::Allowlist};
 
@@ -20,13 +20,21 @@ pub enum Form {
     Audit,
     /// `hookjail.toml`.
     Config,
+    /// `hook.toml`, beside a hook.
+    Hook,
     /// `NAME.toml` in a directory of profiles.
     Profile,
 }
 
 impl Form {
     /// Every form.
-    pub const ALL: [Self; 4] = [Self::Allowlist, Self::Audit, Self::Config, Self::Profile];
+    pub const ALL: [Self; 5] = [
+        Self::Allowlist,
+        Self::Audit,
+        Self::Config,
+        Self::Hook,
+        Self::Profile,
+    ];
 
     /// Returns its name, as the command line and the files of schemas spell it.
     pub const fn name(self) -> &'static str {
@@ -34,6 +42,7 @@ impl Form {
             Self::Allowlist => "allowlist",
             Self::Audit => "audit",
             Self::Config => "config",
+            Self::Hook => "hook",
             Self::Profile => "profile",
         }
     }
@@ -45,6 +54,7 @@ impl Form {
             Self::Allowlist => Allowlist::schema(generator),
             Self::Audit => Line::schema(generator),
             Self::Config => config::schema(generator),
+            Self::Hook => Declaration::schema(generator),
             Self::Profile => ProfileFile::schema(generator),
         };
         sorted(schema.to_value())

@@ -1,0 +1,381 @@
+//! Declarations beside hooks: found by the files of a command, read, and put in force as profiles.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use serde::Serialize;
+
+use hookjail_base::model::ProfileName;
+use hookjail_client::{Failure, run_as};
+use hookjail_daemon::{config::Config, daemon::Assembly, hooks::load::peek};
+use hookjail_policy::{
+    GrantedBy, Policy,
+    declaration::{Declaration, FILE, Needs, extending},
+};
+
+use super::{Context, profile, profile_files};
+
+/// Maximum number of declarations in a directory.
+const MOST: usize = 200;
+
+/// A declaration with its place.
+#[derive(Clone, Debug)]
+pub(super) struct Declared {
+    pub(super) declaration: Declaration,
+    pub(super) file: PathBuf,
+    /// The profile of its needs, if it names any.
+    pub(super) profile: Option<ProfileName>,
+    /// The text of a profile of its own.
+    text: Option<String>,
+}
+
+/// The declarations beside the hooks of some settings.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Declarations {
+    all: Vec<Declared>,
+    /// The files that are no declarations, with the reasons.
+    broken: BTreeMap<PathBuf, String>,
+}
+
+/// A hook's declaration in words.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+pub(super) struct Statement {
+    /// The profile and the parts that its needs are or extend; none where it declares none.
+    pub(super) extends: Vec<String>,
+    pub(super) file: PathBuf,
+    /// The lifecycle point of the settings, where it declares others alone.
+    #[serde(skip)]
+    pub(super) lacks_point: Option<String>,
+    pub(super) name: String,
+    /// The needs beyond those of the profile that they extend.
+    pub(super) needs: Vec<String>,
+    /// The profile of its needs.
+    pub(super) profile: Option<String>,
+    pub(super) purpose: String,
+    /// The needs beyond the profile that hooks have without a declaration.
+    pub(super) wider: Vec<String>,
+}
+
+impl Declarations {
+    /// Reads the declarations in directories: `hook.toml`, and files whose names end with `.hook.toml`.
+    ///
+    /// Needs that are no profile on this host make a declaration a broken one.
+    pub(super) fn read(directories: &BTreeSet<PathBuf>, config: &Config) -> Self {
+        let mut found = Self::default();
+        for file in directories.iter().flat_map(|it| files(it)) {
+            match Declared::read(&file, config) {
+                Ok(declared) => found.all.push(declared),
+                Err(why) => drop(found.broken.insert(file, why)),
+            }
+        }
+        found
+    }
+
+    /// Returns a configuration in which the profiles of all needs are proposed.
+    pub(super) fn propose(&self, mut config: Config) -> Config {
+        let all = self.all.iter().filter_map(Declared::proposal);
+        config.proposed_profiles.extend(all);
+        config
+    }
+
+    /// Returns the declaration of a command that starts in a directory.
+    ///
+    /// # Errors
+    ///
+    /// Fails where a declaration beside its script is broken, or two declare it.
+    pub(super) fn find(
+        &self,
+        argv: &[String],
+        starts_in: &Path,
+    ) -> Result<Option<&Declared>, String> {
+        let mut of_command = (self.all.iter()).filter(|it| it.declares(argv, starts_in));
+        if let Some(found) = of_command.next() {
+            return match of_command.next() {
+                None => Ok(Some(found)),
+                Some(other) => Err(format!(
+                    "`{}` and `{}` both declare it; keep one",
+                    found.file.display(),
+                    other.file.display()
+                )),
+            };
+        }
+        let own = files_of(argv, starts_in).into_iter();
+        let mut own = own.flat_map(|file| beside(&file));
+        let broken = own.find_map(|it| Some((self.broken.get_key_value(&it)?.0, self.broken.get(&it)?)));
+        match broken {
+            Some((file, why)) => Err(format!("its `{}` cannot be used: {why}", file.display())),
+            None => Ok(None),
+        }
+    }
+
+    /// Writes the profiles of needs that are not there yet, as far as these names are of such, and has a running daemon read them.
+    ///
+    /// # Errors
+    ///
+    /// Fails where a file cannot be written, or the daemon refuses to reload.
+    pub(super) fn put_in_force(
+        &self,
+        context: &Context,
+        profiles: &BTreeSet<&str>,
+    ) -> Result<Vec<PathBuf>, Failure> {
+        let config = context.load()?;
+        let directory = profile_files::directory(&config, context);
+        let mut written = Vec::new();
+        for declared in &self.all {
+            let Some((name, text)) = declared.proposal() else {
+                continue;
+            };
+            let file = directory.join(format!("{name}.toml"));
+            if !profiles.contains(&*name) || written.contains(&file) || file.exists() {
+                continue;
+            }
+            let text = format!("# Declared by {}\n{text}", declared.file.display());
+            profile_files::write(&file, &text)?;
+            written.push(file);
+        }
+        if !written.is_empty() {
+            profile_files::reload(context)?;
+        }
+        Ok(written)
+    }
+}
+
+impl Declared {
+    /// Reads a file.
+    ///
+    /// # Errors
+    ///
+    /// Returns why it is no declaration, or its needs are no profile on this host.
+    pub(super) fn read(file: &Path, config: &Config) -> Result<Self, String> {
+        let text = peek(file).map_err(|error| error.to_string())?;
+        let declaration = Declaration::parse(&text).map_err(|error| error.to_string())?;
+        let (profile, text) = declaration.profile().unzip();
+        let declared = Self {
+            declaration,
+            file: file.to_owned(),
+            profile,
+            text: text.flatten(),
+        };
+        declared.resolve(config)?;
+        Ok(declared)
+    }
+
+    /// Returns the profile of its needs on this host.
+    ///
+    /// # Errors
+    ///
+    /// Fails where it is none, or another file has its name.
+    pub(super) fn resolve(&self, config: &Config) -> Result<Option<Arc<Policy>>, String> {
+        let Some(name) = &self.profile else {
+            return Ok(None);
+        };
+        let find = |config: &Config| {
+            let registry = Assembly::registry(config).map_err(|error| Failure::from(error).message)?;
+            profile::find(&registry, name.as_str()).map_err(|failure| failure.message)
+        };
+        let mut alone = config.clone();
+        alone.proposed_profiles = self.proposal().into_iter().collect();
+        let policy = find(&alone).map_err(|why| format!("`needs`: {why}"))?;
+        alone.proposed_profiles.clear();
+        match find(&alone) {
+            Ok(there) if there.digest != policy.digest => Err(format!(
+                "profile {name} is there with other content; remove its file, or change `name`"
+            )),
+            Ok(_) | Err(_) => Ok(Some(policy)),
+        }
+    }
+
+    /// Returns name and text of a profile of its own.
+    pub(super) fn proposal(&self) -> Option<(String, String)> {
+        Some((self.profile.as_ref()?.to_string(), self.text.clone()?))
+    }
+
+    /// Returns whether it declares a command that starts in a directory: its words are the first of that, and words that name files
+    /// lead to the same ones.
+    fn declares(&self, argv: &[String], starts_in: &Path) -> bool {
+        let argv = without_variables(argv);
+        let words = &self.declaration.command;
+        let directory = self.file.parent().unwrap_or(Path::new("/"));
+        let is_same = |(index, (declared, word)): (usize, (&String, &String))| {
+            let file = |directory: &Path, word: &str| directory.join(word).canonicalize().ok();
+            declared == word
+                || index == 0
+                    && !declared.contains('/')
+                    && Path::new(word).file_name() == Some(declared.as_ref())
+                || file(directory, declared).is_some_and(|it| file(starts_in, word) == Some(it))
+        };
+        words.len() <= argv.len() && words.iter().zip(argv).enumerate().all(is_same)
+    }
+
+    /// Returns the files, runtimes and points that it names and that are not there.
+    pub(super) fn problems(&self) -> Vec<String> {
+        let directory = self.file.parent().unwrap_or(Path::new("/"));
+        let Declaration {
+            command,
+            points,
+            tests,
+            ..
+        } = &self.declaration;
+        let mut problems = Vec::new();
+        if files_of(command, directory).is_empty() {
+            problems.push("`command` names no file beside or below; name the hook's script".to_owned());
+        }
+        let missing = tests.iter().filter(|test| !directory.join(test).is_file());
+        problems.extend(missing.map(|test| format!("`tests` names `{}`, which is no file", test.display())));
+        for (name, points) in points {
+            match run_as::parse(name) {
+                Ok(Some(runtime)) => {
+                    let known = runtime.mode.facts().points;
+                    let is_known = |name: &str| known.iter().any(|point| point.name == name);
+                    let unknown = points.iter().filter(|it| !is_known(runtime.mode.spelled(it)));
+                    problems.extend(unknown.map(|it| format!("`points.{name}` names `{it}`, which is no point of it")));
+                }
+                Ok(None) => problems.push("`points` has no name of a runtime".to_owned()),
+                Err(why) => problems.push(format!("`points`: {why}")),
+            }
+        }
+        problems
+    }
+
+    /// Returns whether it declares a runtime's lifecycle point, or any.
+    pub(super) fn has_point(&self, runtime: &str, point: &str) -> bool {
+        let points = &self.declaration.points;
+        points.is_empty()
+            || points.get(runtime).is_some_and(|points| points.iter().any(|it| it == point))
+    }
+
+    /// Describes it. `usual` is the profile that hooks have without a declaration.
+    ///
+    /// # Errors
+    ///
+    /// Fails where its needs are no profile on this host.
+    pub(super) fn statement(&self, config: &Config, usual: &str) -> Result<Statement, String> {
+        let beyond = match &self.declaration.needs {
+            Some(needs) => self.beyond(config, needs, usual)?,
+            None => Beyond::default(),
+        };
+        let names = self.declaration.needs.iter().flat_map(Needs::extends);
+        Ok(Statement {
+            extends: names.map(str::to_owned).collect(),
+            file: self.file.clone(),
+            lacks_point: None,
+            name: self.declaration.name.clone(),
+            needs: beyond.base,
+            profile: self.profile.as_ref().map(ToString::to_string),
+            purpose: self.declaration.purpose.clone(),
+            wider: beyond.usual,
+        })
+    }
+
+    /// Compares its needs with the profile and the parts that they extend, and with the usual profile.
+    fn beyond(&self, config: &Config, needs: &Needs, usual: &str) -> Result<Beyond, String> {
+        let extends = needs.extends();
+        let [first, parts @ ..] = extends.as_slice() else {
+            return Ok(Beyond::default());
+        };
+        let mut alone = config.clone();
+        alone.proposed_profiles = vec![
+            (BASE.to_owned(), extending(&extends)),
+            (USUAL.to_owned(), extending(&[&[usual], parts].concat())),
+        ];
+        alone.proposed_profiles.extend(self.proposal());
+        let registry = Assembly::registry(&alone).map_err(|error| Failure::from(error).message)?;
+        let find = |name: &str| profile::find(&registry, name).map_err(|failure| failure.message);
+        let name = self.profile.as_ref().map_or(*first, ProfileName::as_str);
+        let policy = find(name)?;
+        let mut base = (*find(BASE)?).clone();
+        if !needs.sets_variables() {
+            base.environment = Arc::clone(&policy.environment);
+        }
+        let base = policy.wider_than(&base);
+        // Profiles that callers may select are no more than the usual one.
+        let is_usual = *first == usual || find(first)?.granted_by == GrantedBy::Anyone;
+        let other = (!is_usual).then(|| format!("profile {first}"));
+        let parts = find(USUAL)?.wider_than(&*find(usual)?);
+        let usual = other.into_iter().chain(parts).chain(base.clone());
+        Ok(Beyond {
+            usual: usual.collect(),
+            base,
+        })
+    }
+}
+
+/// Needs beyond those of other profiles, in words.
+#[derive(Default)]
+struct Beyond {
+    /// Beyond what they extend.
+    base: Vec<String>,
+    /// Beyond the usual profile.
+    usual: Vec<String>,
+}
+
+/// The names of profiles that needs are compared with.
+const BASE: &str = "hook-compared-base";
+const USUAL: &str = "hook-compared-usual";
+
+impl Statement {
+    /// Returns its lines for people.
+    pub(super) fn lines(&self) -> Vec<String> {
+        let mut lines = vec![format!("{}: {}", self.name, self.purpose)];
+        if let [base, parts @ ..] = self.extends.as_slice() {
+            let parts = match parts {
+                [] => String::new(),
+                parts => format!(" with {}", parts.join(", ")),
+            };
+            let more = match self.needs.as_slice() {
+                [] => String::new(),
+                needs => format!(", and: {}", needs.join("; ")),
+            };
+            lines.push(format!("needs profile {base}{parts}{more}"));
+        }
+        lines
+    }
+}
+
+/// Returns the declarations in a directory, in order.
+fn files(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let paths = names.map(|name| directory.join(name));
+    let mut files: Vec<_> = paths.filter(|path| is_declaration(path)).collect();
+    files.sort();
+    files.truncate(MOST);
+    files
+}
+
+/// Returns whether a file has the name of a declaration.
+pub(super) fn is_declaration(file: &Path) -> bool {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    name == FILE || name.strip_suffix(FILE).is_some_and(|stem| stem.ends_with('.'))
+}
+
+/// Returns the names of the declarations that a script may have beside it.
+fn beside(script: &Path) -> Vec<PathBuf> {
+    let stem = script.file_stem().unwrap_or_default().to_string_lossy();
+    let names = [format!("{stem}.{FILE}"), FILE.to_owned()];
+    let directory = script.parent().unwrap_or(Path::new("/"));
+    names.into_iter().map(|name| directory.join(name)).collect()
+}
+
+/// Returns the files that the words of a command name.
+pub(super) fn files_of(argv: &[String], starts_in: &Path) -> Vec<PathBuf> {
+    let words = without_variables(argv).iter();
+    let words = words.filter(|word| !word.starts_with('-'));
+    let paths = words.map(|word| starts_in.join(word));
+    paths.filter(|path| path.is_file()).collect()
+}
+
+/// Returns a command without the words that set its variables.
+fn without_variables(argv: &[String]) -> &[String] {
+    match argv {
+        [env, rest @ ..] if env == "/usr/bin/env" => {
+            let set = rest.iter().take_while(|word| word.contains('=')).count();
+            rest.get(set..).unwrap_or_default()
+        }
+        argv => argv,
+    }
+}
