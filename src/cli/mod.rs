@@ -38,6 +38,11 @@ mod run;
 mod schema;
 mod serve;
 mod show;
+#[cfg_attr(
+    not(test),
+    expect(dead_code, reason = "policies and lock files come with signatures")
+)]
+mod signature;
 mod state;
 mod stats;
 mod status;
