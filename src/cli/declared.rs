@@ -105,7 +105,8 @@ impl Declarations {
         }
         let own = files_of(argv, starts_in).into_iter();
         let mut own = own.flat_map(|file| beside(&file));
-        let broken = own.find_map(|it| Some((self.broken.get_key_value(&it)?.0, self.broken.get(&it)?)));
+        let broken =
+            own.find_map(|it| Some((self.broken.get_key_value(&it)?.0, self.broken.get(&it)?)));
         match broken {
             Some((file, why)) => Err(format!("its `{}` cannot be used: {why}", file.display())),
             None => Ok(None),
@@ -174,7 +175,8 @@ impl Declared {
             return Ok(None);
         };
         let find = |config: &Config| {
-            let registry = Assembly::registry(config).map_err(|error| Failure::from(error).message)?;
+            let registry =
+                Assembly::registry(config).map_err(|error| Failure::from(error).message)?;
             profile::find(&registry, name.as_str()).map_err(|failure| failure.message)
         };
         let mut alone = config.clone();
@@ -222,17 +224,24 @@ impl Declared {
         } = &self.declaration;
         let mut problems = Vec::new();
         if files_of(command, directory).is_empty() {
-            problems.push("`command` names no file beside or below; name the hook's script".to_owned());
+            problems
+                .push("`command` names no file beside or below; name the hook's script".to_owned());
         }
         let missing = tests.iter().filter(|test| !directory.join(test).is_file());
-        problems.extend(missing.map(|test| format!("`tests` names `{}`, which is no file", test.display())));
+        problems.extend(
+            missing.map(|test| format!("`tests` names `{}`, which is no file", test.display())),
+        );
         for (name, points) in points {
             match run_as::parse(name) {
                 Ok(Some(runtime)) => {
                     let known = runtime.mode.facts().points;
                     let is_known = |name: &str| known.iter().any(|point| point.name == name);
-                    let unknown = points.iter().filter(|it| !is_known(runtime.mode.spelled(it)));
-                    problems.extend(unknown.map(|it| format!("`points.{name}` names `{it}`, which is no point of it")));
+                    let unknown = points
+                        .iter()
+                        .filter(|it| !is_known(runtime.mode.spelled(it)));
+                    problems.extend(unknown.map(|it| {
+                        format!("`points.{name}` names `{it}`, which is no point of it")
+                    }));
                 }
                 Ok(None) => problems.push("`points` has no name of a runtime".to_owned()),
                 Err(why) => problems.push(format!("`points`: {why}")),
@@ -245,7 +254,9 @@ impl Declared {
     pub(super) fn has_point(&self, runtime: &str, point: &str) -> bool {
         let points = &self.declaration.points;
         points.is_empty()
-            || points.get(runtime).is_some_and(|points| points.iter().any(|it| it == point))
+            || points
+                .get(runtime)
+                .is_some_and(|points| points.iter().any(|it| it == point))
     }
 
     /// Describes it. `usual` is the profile that hooks have without a declaration.
@@ -350,7 +361,10 @@ fn files(directory: &Path) -> Vec<PathBuf> {
 /// Returns whether a file has the name of a declaration.
 pub(super) fn is_declaration(file: &Path) -> bool {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
-    name == FILE || name.strip_suffix(FILE).is_some_and(|stem| stem.ends_with('.'))
+    name == FILE
+        || name
+            .strip_suffix(FILE)
+            .is_some_and(|stem| stem.ends_with('.'))
 }
 
 /// Returns the names of the declarations that a script may have beside it.

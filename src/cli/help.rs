@@ -13,6 +13,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
             "allow",
             "learn",
             "test",
+            "lock",
             "run",
             "dispatch",
             "uninstall",
@@ -33,7 +34,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
 ];
 
 /// Examples of subcommands, each with its effect.
-const EXAMPLES: [(&str, &[(&str, &str)]); 9] = [
+const EXAMPLES: [(&str, &[(&str, &str)]); 10] = [
     (
         "allow",
         &[
@@ -90,6 +91,23 @@ const EXAMPLES: [(&str, &[(&str, &str)]); 9] = [
             (
                 "hookjail learn --output p.toml -- ./hook.sh",
                 "the smallest profile, as a file",
+            ),
+        ],
+    ),
+    (
+        "lock",
+        &[
+            (
+                "hookjail lock --sign ~/.ssh/id_ed25519",
+                "tests, locks, signs",
+            ),
+            (
+                "hookjail lock --check",
+                "in CI: exit code 1 where a hook changed",
+            ),
+            (
+                "hookjail allow --locked",
+                "after a clone: all hooks, one question",
             ),
         ],
     ),

@@ -163,7 +163,10 @@ fn check_declaration(context: &Context, file: &Path) -> Result<ExitCode, Failure
         output::json_line(&json!({ "declares": statement, "problems": problems }));
     } else {
         let mut text = Lines::default();
-        statement.iter().flat_map(Statement::lines).for_each(|line| text.add(line));
+        statement
+            .iter()
+            .flat_map(Statement::lines)
+            .for_each(|line| text.add(line));
         output::text(text.as_str());
         for problem in &problems {
             output::stderr(&format!("hookjail: {}: {problem}", file.display()));

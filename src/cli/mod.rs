@@ -19,6 +19,7 @@ mod interpret;
 mod learn;
 #[cfg(target_os = "linux")]
 mod learned;
+mod lock;
 mod log;
 #[cfg(target_os = "linux")]
 mod observed;
@@ -38,10 +39,6 @@ mod run;
 mod schema;
 mod serve;
 mod show;
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "policies and lock files come with signatures")
-)]
 mod signature;
 mod state;
 mod stats;
@@ -109,6 +106,7 @@ enum CliCommand {
     Kill(ps::KillArgs),
     #[cfg(target_os = "linux")]
     Learn(Box<learn::LearnArgs>),
+    Lock(lock::LockArgs),
     Log(log::LogArgs),
     /// What a self-test's child executes
     #[cfg(not(target_os = "linux"))]
@@ -157,6 +155,7 @@ impl CliCommand {
             Self::Kill(kill) => kill.run(context),
             #[cfg(target_os = "linux")]
             Self::Learn(learn) => learn.run(context),
+            Self::Lock(lock) => lock.run(context),
             Self::Log(log) => log.run(context),
             #[cfg(not(target_os = "linux"))]
             Self::MakeAttempts => Ok(hookjail_sandbox::portable::attempts::run()),

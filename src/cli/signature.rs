@@ -3,6 +3,7 @@
 use std::{
     ffi::OsStr,
     fs::File,
+    io::Write,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
 };
@@ -18,17 +19,17 @@ const PROGRAMS: [&str; 4] = [
     "/run/current-system/sw/bin/ssh-keygen",
 ];
 
-/// Verifies a file's signature of a namespace, and returns the principal that signed.
+/// Verifies the signature of a file's content for a namespace, and returns the principal that signed.
 ///
-/// The file may be replaced meanwhile: only one that no other user can change stays the verified one.
+/// The content is what was read of the file: the file itself may be replaced meanwhile.
 ///
 /// # Errors
 ///
 /// Fails without `ssh-keygen`, for a signers' file that other users could change, and for a signature of another key,
 /// namespace or content.
 pub(super) fn verify(
-    file: &Path,
-    signature: &Path,
+    content: &[u8],
+    (file, signature): (&Path, &Path),
     allowed_signers: &Path,
     namespace: &str,
 ) -> Result<String, Failure> {
@@ -48,15 +49,13 @@ pub(super) fn verify(
         "-s".as_ref(),
         signature.as_os_str(),
     ];
-    let found = call(&program, &finding, Stdio::null())?;
+    let found = call(&program, &finding, &[])?;
     let stdout = String::from_utf8_lossy(&found.stdout).into_owned();
     let mut last = match found.status.success() {
         true => String::new(),
         false => reason(&found),
     };
     for principal in principals(&stdout) {
-        let opened = trusted_file::open_untrusted(file);
-        let content = opened.map_err(|error| of(file)(error.to_string()))?;
         let verifying: [&OsStr; 10] = [
             "-Y".as_ref(),
             "verify".as_ref(),
@@ -69,7 +68,7 @@ pub(super) fn verify(
             "-s".as_ref(),
             signature.as_os_str(),
         ];
-        let verified = call(&program, &verifying, content.into())?;
+        let verified = call(&program, &verifying, content)?;
         if verified.status.success() {
             return Ok(principal.to_owned());
         }
@@ -82,6 +81,36 @@ pub(super) fn verify(
         allowed_signers.display(),
         file.display()
     )))
+}
+
+/// Signs a file for a namespace, in `FILE.sig`. `ssh-keygen` reads a passphrase from the terminal.
+///
+/// # Errors
+///
+/// Fails without `ssh-keygen`, and where it does not sign.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "root's ssh-keygen, which is no hook"
+)]
+pub(super) fn sign(file: &Path, key: &Path, namespace: &str) -> Result<(), Failure> {
+    let program = program()?;
+    let mut command = Command::new(&program);
+    command
+        .args(["-q", "-Y", "sign", "-n", namespace, "-f"])
+        .arg(key);
+    let ended = command.arg(file).stdin(Stdio::null()).status();
+    let failed = |why: &dyn std::fmt::Display| {
+        Failure::new(format!(
+            "`{}` is not signed by `{}`: {why}; name a key of ssh",
+            file.display(),
+            key.display()
+        ))
+    };
+    match ended {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(failed(&status)),
+        Err(error) => Err(failed(&error)),
+    }
 }
 
 /// Returns the principals of a signature's key: a line each.
@@ -104,11 +133,17 @@ fn program() -> Result<PathBuf, Failure> {
     clippy::disallowed_methods,
     reason = "root's ssh-keygen, which is no hook"
 )]
-fn call(program: &Path, words: &[&OsStr], stdin: Stdio) -> Result<Output, Failure> {
+fn call(program: &Path, words: &[&OsStr], stdin: &[u8]) -> Result<Output, Failure> {
     let mut command = Command::new(program);
-    command.env_clear().env("LC_ALL", "C").stdin(stdin);
-    let output = command.args(words).output();
-    output.map_err(|error| Failure::new(format!("cannot execute `{}`: {error}", program.display())))
+    command.env_clear().env("LC_ALL", "C").args(words);
+    let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let ended = piped.stderr(Stdio::piped()).spawn().and_then(|mut child| {
+        let pipe = child.stdin.take();
+        // A program that reads no stdin closes it.
+        drop(pipe.map(|mut pipe| pipe.write_all(stdin)));
+        child.wait_with_output()
+    });
+    ended.map_err(|error| Failure::new(format!("cannot execute `{}`: {error}", program.display())))
 }
 
 /// Returns what the program reports on its failure, as one line.
@@ -149,7 +184,7 @@ mod tests {
                 OsStr::new("ssh-keygen"),
             ];
             all.extend(words);
-            let output = call(Path::new("/bin/sh"), &all, Stdio::null()).unwrap();
+            let output = call(Path::new("/bin/sh"), &all, &[]).unwrap();
             assert!(output.status.success(), "{output:?}");
         }
 
@@ -183,8 +218,9 @@ mod tests {
 
         fn check(directory: &Path, file: &str, signature: &str) -> Result<String, String> {
             let path = |name: &str| directory.join(name);
-            verify(&path(file), &path(signature), &path("signers"), NAMESPACE)
-                .map_err(|failure| failure.message)
+            let content = fs::read(path(file)).unwrap();
+            let names = (&*path(file), &*path(signature));
+            verify(&content, names, &path("signers"), NAMESPACE).map_err(|failure| failure.message)
         }
 
         #[test]

@@ -9,10 +9,12 @@ use crate::{
 
 const SETTINGS: &str = "p/.claude/settings.json";
 
-const HEAD: &str = "name = \"No force push\"\npurpose = \"Stops force pushes.\"\ncommand = \"./guard.sh\"\n";
+const HEAD: &str =
+    "name = \"No force push\"\npurpose = \"Stops force pushes.\"\ncommand = \"./guard.sh\"\n";
 
 /// A guard that leaves a file, where it can.
-const NOTES: &str = "#!/bin/sh\ncat >/dev/null\necho seen 2>/dev/null >\"$CLAUDE_PROJECT_DIR/seen\"\nexit 0\n";
+const NOTES: &str =
+    "#!/bin/sh\ncat >/dev/null\necho seen 2>/dev/null >\"$CLAUDE_PROJECT_DIR/seen\"\nexit 0\n";
 
 /// Returns a home whose project's guard declares this.
 fn home(declaration: &str) -> Home {
@@ -49,18 +51,29 @@ fn a_hook_runs_under_the_needs_that_it_declares_and_the_question_shows_them() {
     let installed = install(&home, &[]);
 
     let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
-    for part in ["No force push: Stops force pushes.\n", "needs profile workspace-ro\n"] {
+    for part in [
+        "No force push: Stops force pushes.\n",
+        "needs profile workspace-ro\n",
+    ] {
         assert!(shown.contains(part), "{shown}");
     }
-    assert_eq!(hook(&installed)["declares"]["name"], "No force push", "{installed}");
+    assert_eq!(
+        hook(&installed)["declares"]["name"],
+        "No force push",
+        "{installed}"
+    );
     assert!(line(&home.text(SETTINGS), "PreToolUse").contains(" --profile workspace-ro "));
     assert_eq!(fire(&home).0, Some(0));
     assert!(!home.path("p/seen").exists());
-    // Without a declaration the same guard writes.
-    home.write("p/.claude/hooks/guard.hook.toml", HEAD);
-    let bare = home.hookjail(&["install", "claude-code", "--uninstall", "--yes"]);
-    assert!(bare.status.success(), "{bare:?}");
+    // Other needs take an agreement; under them the same guard writes.
+    home.write(
+        "p/.claude/hooks/guard.hook.toml",
+        &format!("{HEAD}needs = \"develop\"\n"),
+    );
     install(&home, &[]);
+    assert_eq!(fire(&home).0, Some(0));
+    assert!(!home.path("p/seen").exists());
+    install(&home, &["--declared"]);
     assert_eq!(fire(&home).0, Some(0));
     assert!(home.path("p/seen").exists());
 }
@@ -73,14 +86,25 @@ fn needs_beyond_the_usual_profile_take_an_agreement_and_are_a_profile_of_their_o
     let left = install(&home, &[]);
 
     let why = hook(&left)["left"].to_string();
-    assert!(why.contains("more than profile develop: connections to a.example:443"), "{left}");
+    assert!(
+        why.contains("more than profile develop: connections to a.example:443"),
+        "{left}"
+    );
     assert!(!line(&home.text(SETTINGS), "PreToolUse").contains("hookjail"));
 
     let installed = install(&home, &["--declared"]);
 
-    let profile = hook(&installed)["declares"]["profile"].as_str().unwrap().to_owned();
+    let profile = hook(&installed)["declares"]["profile"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     assert!(profile.starts_with("hook-no-force-push-"), "{installed}");
-    assert!(hook(&installed)["remarks"].to_string().contains("not rehearsed"), "{installed}");
+    assert!(
+        hook(&installed)["remarks"]
+            .to_string()
+            .contains("not rehearsed"),
+        "{installed}"
+    );
     assert_eq!(installed["refused"], json!([]), "{installed}");
     let file = format!(".config/hookjail/profiles/{profile}.toml");
     assert!(home.text(&file).contains("a.example:443"));
@@ -90,10 +114,18 @@ fn needs_beyond_the_usual_profile_take_an_agreement_and_are_a_profile_of_their_o
     let more = needs.replace("a.example:443\"", "a.example:443\", \"b.example:443\"");
     home.write("p/.claude/hooks/guard.hook.toml", &format!("{HEAD}{more}"));
     let kept = install(&home, &[]);
-    assert!(hook(&kept)["kept"].to_string().contains("declares other needs now"), "{kept}");
+    assert!(
+        hook(&kept)["kept"]
+            .to_string()
+            .contains("declares other needs now"),
+        "{kept}"
+    );
     assert!(line(&home.text(SETTINGS), "PreToolUse").contains(&profile));
     let widened = install(&home, &["--declared"]);
-    let other = hook(&widened)["declares"]["profile"].as_str().unwrap().to_owned();
+    let other = hook(&widened)["declares"]["profile"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     assert_ne!(other, profile);
     assert!(line(&home.text(SETTINGS), "PreToolUse").contains(&other));
     assert_eq!(fire(&home).0, Some(0));
@@ -107,7 +139,10 @@ fn allow_puts_declared_needs_in_force_where_the_settings_are_already_confined() 
     install(&home, &["--declared"]);
     let before = home.text(SETTINGS);
     let profile = line(&before, "PreToolUse");
-    let profile = profile.split_whitespace().find(|it| it.starts_with("hook-")).unwrap();
+    let profile = profile
+        .split_whitespace()
+        .find(|it| it.starts_with("hook-"))
+        .unwrap();
     // As on another machine, where nobody agreed to anything yet.
     let file = home.path(&format!(".config/hookjail/profiles/{profile}.toml"));
     std::fs::remove_file(&file).unwrap();
@@ -134,8 +169,16 @@ fn a_declaration_that_cannot_be_used_leaves_its_hook_bare_and_is_named() {
     let two = HEAD.to_owned();
     for (declaration, other, part) in [
         ("name = 1\n", "", "guard.hook.toml` cannot be used"),
-        (&*format!("{HEAD}needs = \"nothing\"\n"), "", "there is no profile `nothing`"),
-        (&*point, "", "does not declare it for PreToolUse of claude-code"),
+        (
+            &*format!("{HEAD}needs = \"nothing\"\n"),
+            "",
+            "there is no profile `nothing`",
+        ),
+        (
+            &*point,
+            "",
+            "does not declare it for PreToolUse of claude-code",
+        ),
         (&*two, HEAD, "both declare it; keep one"),
     ] {
         let home = home(declaration);

@@ -59,6 +59,7 @@ mod worktree;
 mod callers;
 mod deadline;
 mod limits;
+mod lock;
 mod logs;
 mod metrics;
 mod network;

@@ -103,7 +103,8 @@ impl Declaration {
     }
 
     fn check(&self) -> Result<(), DeclarationError> {
-        let wrong = |key: &str, problem: String| Err(DeclarationError(format!("`{key}` {problem}")));
+        let wrong =
+            |key: &str, problem: String| Err(DeclarationError(format!("`{key}` {problem}")));
         for (key, text, longest) in [
             ("name", &self.name, LONGEST_NAME),
             ("purpose", &self.purpose, LONGEST_PURPOSE),
@@ -112,7 +113,10 @@ impl Declaration {
                 return wrong(key, "is blank; describe the hook".to_owned());
             }
             if text.chars().any(|c| c.is_control() || is_unseen(c)) {
-                return wrong(key, "has characters that cannot be seen; keep to one line".to_owned());
+                return wrong(
+                    key,
+                    "has characters that cannot be seen; keep to one line".to_owned(),
+                );
             }
             let length = text.chars().count();
             if length > longest {
@@ -131,10 +135,16 @@ impl Declaration {
         }
         if let Some(Needs::Own(keys)) = &self.needs {
             if let Some(key) = OPERATORS.into_iter().find(|key| keys.contains_key(*key)) {
-                return wrong("needs", format!("has `{key}`, which its user decides; leave it out"));
+                return wrong(
+                    "needs",
+                    format!("has `{key}`, which its user decides; leave it out"),
+                );
             }
             if !keys.contains_key("extends") {
-                return wrong("needs", "extends no profile; name one by `extends`".to_owned());
+                return wrong(
+                    "needs",
+                    "extends no profile; name one by `extends`".to_owned(),
+                );
             }
             ProfileFile::parse(&self.text(keys))
                 .map_err(|cause| DeclarationError(format!("`needs`: {cause}")))?;
@@ -163,7 +173,10 @@ impl Declaration {
         let mut keys = keys.clone();
         let description = format!("the needs that a hook declares: {}", self.name);
         keys.insert("description".to_owned(), Value::String(description));
-        keys.insert("granted_by".to_owned(), Value::String("operator".to_owned()));
+        keys.insert(
+            "granted_by".to_owned(),
+            Value::String("operator".to_owned()),
+        );
         toml::to_string(&keys).unwrap_or_default()
     }
 }
@@ -221,11 +234,17 @@ impl Needs {
 pub fn extending(names: &[&str]) -> String {
     let names = names.iter().map(|name| Value::String((*name).to_owned()));
     let entries = [
-        ("description", Value::String("profiles that others extend".to_owned())),
+        (
+            "description",
+            Value::String("profiles that others extend".to_owned()),
+        ),
         ("extends", Value::Array(names.collect())),
         ("granted_by", Value::String("operator".to_owned())),
     ];
-    let table: Table = entries.map(|(key, value)| (key.to_owned(), value)).into_iter().collect();
+    let table: Table = entries
+        .map(|(key, value)| (key.to_owned(), value))
+        .into_iter()
+        .collect();
     toml::to_string(&table).unwrap_or_default()
 }
 
@@ -243,18 +262,24 @@ fn words<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<String
     };
     match words.first().is_some_and(|word| !word.is_empty()) {
         true => Ok(words),
-        false => Err(keyed_toml::invalid("has no word; name the hook's program or script")),
+        false => Err(keyed_toml::invalid(
+            "has no word; name the hook's program or script",
+        )),
     }
 }
 
 /// Returns the schema of `needs`: a name, or the keys of a profile but those that its operator sets.
 fn schema_of_needs(generator: &mut SchemaGenerator) -> Schema {
-    let mut own = generator.clone().into_root_schema_for::<ProfileFile>().to_value();
+    let mut own = generator
+        .clone()
+        .into_root_schema_for::<ProfileFile>()
+        .to_value();
     let definitions = own.as_object_mut().and_then(|own| own.remove("$defs"));
     if let Some(definitions) = definitions.as_ref().and_then(|it| it.as_object()) {
         for (name, definition) in definitions {
             let all = generator.definitions_mut();
-            all.entry(name.clone()).or_insert_with(|| definition.clone());
+            all.entry(name.clone())
+                .or_insert_with(|| definition.clone());
         }
     }
     if let Some(own) = own.as_object_mut() {
@@ -288,8 +313,14 @@ mod tests {
         assert_eq!((name.as_str(), text), ("pipeline", None));
         let slack = "[needs]\nextends = \"pipeline\"\nnetwork = \"named\"\negress = [\"hooks.slack.com:443\"]";
         let (name, text) = parsed(slack).unwrap().profile().unwrap();
-        let (other, _) = parsed(&slack.replace("slack", "teams")).unwrap().profile().unwrap();
-        assert!(name.as_str().starts_with("hook-post-the-summary-"), "{name}");
+        let (other, _) = parsed(&slack.replace("slack", "teams"))
+            .unwrap()
+            .profile()
+            .unwrap();
+        assert!(
+            name.as_str().starts_with("hook-post-the-summary-"),
+            "{name}"
+        );
         assert!(is_made(name.as_str()) && name != other);
         let text = text.unwrap();
         assert!(text.contains("granted_by = \"operator\""), "{text}");
@@ -298,7 +329,9 @@ mod tests {
 
     #[test]
     fn tests_lie_beside_or_below() {
-        let tests = parsed("tests = [\"a.hooktest.toml\", \"b/c.hooktest.toml\"]").unwrap().tests;
+        let tests = parsed("tests = [\"a.hooktest.toml\", \"b/c.hooktest.toml\"]")
+            .unwrap()
+            .tests;
         assert_eq!(tests.len(), 2);
     }
 
@@ -316,9 +349,15 @@ mod tests {
             ("color = \"red\"", "`color`"),
             ("needs = \"No such!\"", "`needs`"),
             ("[needs]\nnetwork = \"named\"", "name one by `extends`"),
-            ("[needs]\nextends = \"strict\"\ngranted_by = \"anyone\"", "`granted_by`"),
+            (
+                "[needs]\nextends = \"strict\"\ngranted_by = \"anyone\"",
+                "`granted_by`",
+            ),
             ("[needs]\nextends = \"strict\"\nnet = 1", "`needs`: "),
-            ("tests = [\"../other.hooktest.toml\"]", "`tests` names `../other.hooktest.toml`"),
+            (
+                "tests = [\"../other.hooktest.toml\"]",
+                "`tests` names `../other.hooktest.toml`",
+            ),
             ("tests = [\"/etc/passwd\"]", "`tests` names"),
             ("tests = [\"a/../../b\"]", "`tests` names"),
         ] {
@@ -328,9 +367,15 @@ mod tests {
         for (head, part) in [
             (HEAD.replace("Post: the summary", "  "), "`name` is blank"),
             (HEAD.replace("Post: the summary", "a\\nb"), "cannot be seen"),
-            (HEAD.replace("Posts", "\\u202EPosts"), "`purpose` has characters"),
+            (
+                HEAD.replace("Posts", "\\u202EPosts"),
+                "`purpose` has characters",
+            ),
             (HEAD.replace("Posts", &"a".repeat(200)), "keep to 200"),
-            (HEAD.replace("python3 post.py", "'"), "`command` has a quote"),
+            (
+                HEAD.replace("python3 post.py", "'"),
+                "`command` has a quote",
+            ),
             (HEAD.replace("python3 post.py", ""), "`command` has no word"),
         ] {
             let error = Declaration::parse(&head).unwrap_err().to_string();

@@ -22,6 +22,7 @@ use super::{
         Context,
         consent::{self, Book, BoundConsent, Bounds, Refused, Standing, Terms},
         declared::{Declarations, Statement},
+        lock::{FILE, Verified},
         success,
     },
     NamedRuntime, agreed,
@@ -48,13 +49,16 @@ pub(in crate::cli) struct AllowArgs {
     /// Exit with 1 if a hook would be refused, and allow nothing
     #[arg(long, conflicts_with = "yes")]
     check: bool,
+    /// Allow the project's hooks as hookjail.lock has them: all of them, or none where one differs
+    #[arg(long, conflicts_with = "all")]
+    locked: bool,
     /// Do not ask
     #[arg(long)]
     yes: bool,
     #[command(flatten)]
     bounds: Bounds,
     /// A command that is no hook of a settings file
-    #[arg(conflicts_with_all = ["all", "check", "directory", "yes"], last = true, value_name = "CMD")]
+    #[arg(conflicts_with_all = ["all", "check", "directory", "locked", "yes"], last = true, value_name = "CMD")]
     command: Vec<OsString>,
 }
 
@@ -77,6 +81,8 @@ struct Needed {
     bound: Vec<BoundConsent>,
     /// The hook's own statement, if there is one.
     declares: Option<Statement>,
+    /// Its line without hookjail, where it is a hook of the project's settings.
+    line: Option<String>,
     refused: Refused,
     /// The file of settings and the point, or the list.
     source: String,
@@ -162,7 +168,11 @@ impl AllowArgs {
         let place = Place::find(context, &config, self.all, self.directory.as_deref())?;
         let declared = place.declarations(context, &config);
         config = declared.propose(config);
-        let found = Found::look(context, &config, &place, &declared)?;
+        let mut found = Found::look(context, &config, &place, &declared)?;
+        let locked = match (self.locked, place.projects.as_slice()) {
+            (true, [project]) => Some(found.keep_locked(context, &config, project)?),
+            (true | false, _) => None,
+        };
         let needed = found.needed.len();
         if context.call.json && !self.yes || self.check || needed == 0 {
             found.print(context);
@@ -177,11 +187,7 @@ impl AllowArgs {
                     "nothing was allowed: `--yes` allows what is shown, `--check` only checks";
                 return Err(Failure::new(message));
             }
-            let question = match needed {
-                1 => "Allow this command as its files are now? [y/N] ".to_owned(),
-                more => format!("Allow these {more} commands as their files are now? [y/N] "),
-            };
-            if !agreed(&question)? {
+            if !agreed(&question(needed, locked.as_ref()))? {
                 return Err(Failure::new("nothing was allowed"));
             }
         }
@@ -200,8 +206,23 @@ impl AllowArgs {
     }
 }
 
+/// Returns the question about some commands.
+fn question(needed: usize, locked: Option<&Verified>) -> String {
+    let commands = match needed {
+        1 => "this command".to_owned(),
+        more => format!("these {more} commands"),
+    };
+    let state = match locked.map(|it| &it.signer) {
+        None if needed == 1 => "its files are now".to_owned(),
+        None => "their files are now".to_owned(),
+        Some(None) => format!("{FILE} has them; it is not signed"),
+        Some(Some(signer)) => format!("{FILE} has them, signed by {signer}"),
+    };
+    format!("Allow {commands} as {state}? [y/N] ")
+}
+
 /// Returns the canonical path of a project that was named.
-fn project(directory: &Path) -> Result<PathBuf, Failure> {
+pub(super) fn project(directory: &Path) -> Result<PathBuf, Failure> {
     let name = directory.display();
     let path = directory
         .canonicalize()
@@ -341,11 +362,26 @@ impl Found {
         }
         Ok(found)
     }
+    /// Leaves the hooks that the project's lock has, after all of its hooks were compared with it.
+    fn keep_locked(
+        &mut self,
+        context: &Context,
+        config: &Config,
+        project: &Path,
+    ) -> Result<Verified, Failure> {
+        let verified = Verified::read(context, config, &project.canonicalize()?)?;
+        self.needed.retain(|it| {
+            let line = it.line.as_ref();
+            line.is_some_and(|line| verified.has(line, it.profile()))
+        });
+        Ok(verified)
+    }
+
     /// Adds the commands that are confined by a shell prefix.
     fn prefixed(&mut self, elsewhere: &mut Elsewhere) {
         for needed in std::mem::take(&mut elsewhere.needed) {
             let source = format!("{}: {}", needed.loose.file.display(), needed.loose.place);
-            self.need((needed.bound, None), needed.refused, source);
+            self.need((needed.bound, None, None), needed.refused, source);
         }
         for command in std::mem::take(&mut elsewhere.allowed) {
             self.allowed.insert(command);
@@ -371,7 +407,8 @@ impl Found {
                     .extend([(format!("{source}: {}", step.before), why)]),
                 Becomes::Changed(change) => {
                     if let Some(refused) = change.refused {
-                        self.need((change.bound, change.declares), refused, source);
+                        let line = planned.file.is_projects.then_some(change.line);
+                        self.need((change.bound, change.declares, line), refused, source);
                     }
                 }
             }
@@ -409,7 +446,7 @@ impl Found {
                 Ok(Standing {
                     bound,
                     refused: Some(refused),
-                }) => self.need((bound, None), refused, "allowed before".to_owned()),
+                }) => self.need((bound, None, None), refused, "allowed before".to_owned()),
                 Err(failure) => {
                     let gone = format!("allowed before: {}", typed(&entry.command));
                     self.broken.insert((gone, failure.message));
@@ -420,13 +457,14 @@ impl Found {
 
     fn need(
         &mut self,
-        (bound, declares): (Vec<BoundConsent>, Option<Statement>),
+        (bound, declares, line): (Vec<BoundConsent>, Option<Statement>, Option<String>),
         refused: Refused,
         source: String,
     ) {
         let needed = Needed {
             bound,
             declares,
+            line,
             refused,
             source,
         };
@@ -459,7 +497,9 @@ impl Found {
                 }
                 let is_other = |it: &String| it != needed.profile();
                 if declares.profile.as_ref().is_some_and(is_other) {
-                    text.add("    its declared needs are not in force; take them over: hookjail install");
+                    text.add(
+                        "    its declared needs are not in force; take them over: hookjail install",
+                    );
                 }
             }
             text.add(format!(

@@ -7,6 +7,7 @@ mod ground;
 mod line;
 mod plan;
 mod prefix;
+mod project;
 mod rehearsal;
 mod report;
 mod settings;
@@ -35,6 +36,7 @@ use hookjail_sandbox::{Caches, Fetching};
 pub(super) use self::switch::Placed;
 pub(super) use self::{
     allow::{AllowArgs, Here},
+    project::{ProjectHook, hooks as project_hooks, project},
     uninstall::UninstallArgs,
 };
 use self::{
@@ -229,7 +231,10 @@ impl InstallArgs {
             return Ok(code(&planned, &elsewhere));
         }
         let leaves_wide = self.yes && !self.declared;
-        planned.iter_mut().filter(|_| leaves_wide).for_each(Planned::leave_wide);
+        planned
+            .iter_mut()
+            .filter(|_| leaves_wide)
+            .for_each(Planned::leave_wide);
         // Only now, with somebody who answers: from here on programs run.
         if !self.uninstall {
             self.rehearse_all(&config, &mut planned, &project)?;
@@ -621,7 +626,9 @@ impl InstallArgs {
         let fetches: Vec<String> = remarks.collect();
         let is_wide = change.is_wide() && self.runtime.is_guard(&step.hook);
         let report = match is_wide {
-            true => Ok(RehearsalReport::passing("not rehearsed: it declares more than the usual profile")),
+            true => Ok(RehearsalReport::passing(
+                "not rehearsed: it declares more than the usual profile",
+            )),
             false => self.rehearsed(config, file, &step.hook, (change, is_compared)),
         };
         let (left, remarks) = match report {
@@ -693,7 +700,9 @@ impl InstallArgs {
             is_compared,
             name: self.runtime.name,
             plugin: file.plugin(),
-            profile: needs.and_then(|it| it.profile.as_deref()).unwrap_or(&self.profile),
+            profile: needs
+                .and_then(|it| it.profile.as_deref())
+                .unwrap_or(&self.profile),
             project: place,
             runtime: self.runtime.runtime,
             starts_in: hook
@@ -715,12 +724,8 @@ impl InstallArgs {
                 else {
                     continue;
                 };
-                let hook = self.rehearsal(
-                    (config, &file.project),
-                    file,
-                    &step.hook,
-                    (change, false),
-                );
+                let hook =
+                    self.rehearsal((config, &file.project), file, &step.hook, (change, false));
                 checked.count += 1;
                 let line = match change.edits.is_empty() {
                     true => &step.before,

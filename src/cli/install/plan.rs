@@ -85,6 +85,7 @@ impl Becomes {
             edits,
             is_bare: false,
             fetches: BTreeSet::new(),
+            line: String::new(),
             refused: None,
             remarks: Vec::new(),
         }))
@@ -101,6 +102,8 @@ pub(super) struct SettingsChange {
     pub(super) declares: Option<Statement>,
     /// None where the line is confined already.
     pub(super) edits: Vec<Edit>,
+    /// The hook's line without hookjail; empty where it is put back.
+    pub(super) line: String,
     /// Whether its line is not confined yet.
     pub(super) is_bare: bool,
     /// The fetches of its packages.
@@ -116,6 +119,11 @@ impl SettingsChange {
     pub(super) fn is_wide(&self) -> bool {
         let declares = self.declares.as_ref();
         declares.is_some_and(|it| !it.wider.is_empty())
+    }
+
+    /// Returns whether a confined line gets another profile.
+    fn is_switched(&self) -> bool {
+        !self.is_bare && !self.edits.is_empty()
     }
 }
 
@@ -151,14 +159,17 @@ impl Planned {
         bound.filter_map(|it| it.entry.profile.as_deref())
     }
 
-    /// Leaves the hooks that declare needs beyond those of the usual profile, to which nobody agreed.
+    /// Leaves the hooks that declare needs beyond those of the usual profile, or other needs than before.
     pub(super) fn leave_wide(&mut self) {
         for step in &mut self.steps {
             if let Becomes::Changed(change) = &step.becomes
-                && let Some(declares) = change.declares.as_ref().filter(|_| change.is_wide())
+                && let Some(declares) = &change.declares
+                && (change.is_wide() || change.is_switched())
             {
-                if !change.is_bare {
-                    step.becomes = Becomes::Kept("declares other needs now; agree at a terminal, or by --yes --declared");
+                if change.is_switched() {
+                    step.becomes = Becomes::Kept(
+                        "declares other needs now; agree at a terminal, or by --yes --declared",
+                    );
                     continue;
                 }
                 step.becomes = Becomes::Left(format!(
@@ -178,6 +189,16 @@ impl Planned {
             }
         }
     }
+}
+
+/// A hook's command without hookjail.
+struct HookCommand {
+    argv: Vec<String>,
+    declares: Option<Statement>,
+    /// Whether its line is not confined yet.
+    is_bare: bool,
+    /// The line as the settings would have it.
+    line: String,
 }
 
 /// The purpose of a plan.
@@ -314,6 +335,7 @@ impl Planner<'_> {
             .as_ref()
             .and_then(|(shared, _)| shared.argument(text).map(str::to_owned));
         let declared = self.declared(file, hook, &argv);
+        let is_bare = confined.is_none();
         if let Some(profile) = confined.filter(|it| self.keeps(it, &declared)) {
             if shared.is_some() {
                 let runtime = self.runtime.runtime;
@@ -321,7 +343,13 @@ impl Planner<'_> {
                     .check(argument.as_deref(), runtime, &hook.point)?;
             }
             let declared = declared.unwrap_or_default();
-            return self.renewal(file, hook, argv, (profile, text, declared));
+            let command = HookCommand {
+                argv,
+                declares: declared,
+                is_bare: false,
+                line: bare,
+            };
+            return self.renewal(file, hook, command, (profile, text));
         }
         if self.purpose == Purpose::Renew {
             return Ok(Becomes::Kept("is not confined"));
@@ -341,7 +369,13 @@ impl Planner<'_> {
         };
         let after = after.ok_or("its line does not begin with hookjail")?;
         let edit = file.edit_line(hook, text, &after)?;
-        self.change(file, hook, (argv, declared), after, vec![edit])
+        let command = HookCommand {
+            argv,
+            declares: declared,
+            is_bare,
+            line: bare,
+        };
+        self.change(file, hook, command, after, vec![edit])
     }
 
     /// Plans the change of a program with arguments, or returns why it stays.
@@ -372,10 +406,17 @@ impl Planner<'_> {
             None => words,
         };
         let declared = self.declared(file, hook, &argv(bare));
+        let is_bare = confined.is_none();
         if let Some(profile) = confined.filter(|it| self.keeps(it, &declared)) {
             let declared = declared.unwrap_or_default();
             let line = words.join(" ");
-            return self.renewal(file, hook, argv(bare), (profile, &line, declared));
+            let command = HookCommand {
+                argv: argv(bare),
+                declares: declared,
+                is_bare: false,
+                line: bare.join(" "),
+            };
+            return self.renewal(file, hook, command, (profile, &line));
         }
         if self.purpose == Purpose::Renew {
             return Ok(Becomes::Kept("is not confined"));
@@ -386,8 +427,13 @@ impl Planner<'_> {
         let form = self.form((&program, granted), hook, None, &variables);
         let confined = form.of_words(bare);
         let edits = file.edit_words(hook, &confined)?;
-        let argv = (argv(bare), declared);
-        self.change(file, hook, argv, confined.join(" "), edits)
+        let command = HookCommand {
+            argv: argv(bare),
+            declares: declared,
+            is_bare,
+            line: bare.join(" "),
+        };
+        self.change(file, hook, command, confined.join(" "), edits)
     }
 
     /// Returns the profile of a command that is confined already; `None` = another command.
@@ -427,22 +473,29 @@ impl Planner<'_> {
         &self,
         file: &SettingsFile,
         hook: &Registered,
-        argv: Vec<String>,
-        (profile, line, declares): (String, &str, Option<Statement>),
+        command: HookCommand,
+        (profile, after): (String, &str),
     ) -> Result<Becomes, String> {
+        let HookCommand {
+            argv,
+            declares,
+            is_bare,
+            line,
+        } = command;
         let Standing { bound, refused } = self.standing(file, hook, &argv, &profile)?;
         let Some(refused) = refused else {
             let command = bound.first().map(|it| it.entry.command.clone());
             return Ok(Becomes::Allowed(command.unwrap_or_default()));
         };
         Ok(Becomes::Changed(Box::new(SettingsChange {
-            after: line.to_owned(),
+            after: after.to_owned(),
             argv,
             bound,
             declares,
             edits: Vec::new(),
-            is_bare: false,
+            is_bare,
             fetches: BTreeSet::new(),
+            line,
             refused: Some(refused),
             remarks: Vec::new(),
         })))
@@ -484,7 +537,13 @@ impl Planner<'_> {
     fn keeps(&self, profile: &str, declared: &Result<Option<Statement>, String>) -> bool {
         let declared = declared.as_ref().ok().and_then(Option::as_ref);
         let needs = declared.and_then(|it| it.profile.as_deref());
-        let is_replaced = |needs| needs != profile && (profile == PROFILE || is_made(profile));
+        // A profile of the user's own making stays.
+        let is_shipped = || {
+            let name = ProfileName::parse(profile);
+            let shipped = Registry::builtin().ok().zip(name);
+            shipped.is_some_and(|(shipped, name)| shipped.has(&name))
+        };
+        let is_replaced = |needs| needs != profile && (is_made(profile) || is_shipped());
         match self.purpose {
             Purpose::Confine => !(self.profile == PROFILE && needs.is_some_and(is_replaced)),
             Purpose::PutBack | Purpose::Renew => true,
@@ -529,10 +588,16 @@ impl Planner<'_> {
         &self,
         file: &SettingsFile,
         hook: &Registered,
-        (argv, declares): (Vec<String>, Option<Statement>),
+        command: HookCommand,
         after: String,
         edits: Vec<Edit>,
     ) -> Result<Becomes, String> {
+        let HookCommand {
+            argv,
+            declares,
+            is_bare,
+            line,
+        } = command;
         file.starts_inside(hook)?;
         if let Some(declared) = &declares
             && let Some(point) = &declared.lacks_point
@@ -558,8 +623,6 @@ impl Planner<'_> {
             false => Fetch::all(&before(hook), entry, &file.project),
         };
         let remarks = self.remarks(hook, first, profile);
-        let variables = line::variables(&hook.configured_env);
-        let is_bare = line::original(&before(hook), &variables).is_none();
         Ok(Becomes::Changed(Box::new(SettingsChange {
             after,
             argv,
@@ -568,6 +631,7 @@ impl Planner<'_> {
             edits,
             is_bare,
             fetches,
+            line,
             refused: None,
             remarks,
         })))

@@ -406,6 +406,7 @@ impl Planner<'_> {
                 edits: Vec::new(),
                 is_bare: false,
                 fetches: BTreeSet::new(),
+                line: text.to_owned(),
                 refused: Some(refused),
             })),
         })

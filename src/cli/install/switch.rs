@@ -18,7 +18,7 @@ use super::{
         Context,
         consent::{self, Book},
     },
-    NamedRuntime,
+    NamedRuntime, line,
     plan::{Becomes, Planned, Planner, Purpose},
     prefix::Prefix,
     settings,
@@ -79,7 +79,7 @@ impl Placed {
                         file: file.clone(),
                         point: step.hook.point.clone(),
                         is_prefixed: prefixed.is_some(),
-                        profile: profile(&step.before).or_else(|| prefixed.clone()),
+                        profile: line::named_profile(&step.before).or_else(|| prefixed.clone()),
                         runtime,
                         project: project.clone(),
                         source: step.hook.source.clone(),
@@ -192,13 +192,4 @@ fn is_command(words: &[String], command: &[OsString]) -> bool {
     words
         .zip(command)
         .is_some_and(|(words, command)| words == command || command == words[..1])
-}
-
-/// Returns the profile that a confined line names, by whatever program it starts hookjail.
-fn profile(line: &str) -> Option<String> {
-    let words = shlex::split(line)?;
-    let options = words.iter().take_while(|word| *word != "--");
-    let options = options.skip_while(|word| *word != "--as");
-    let mut options = options.skip_while(|word| *word != "--profile");
-    options.nth(1).cloned()
 }

@@ -9,6 +9,7 @@ mod report;
 mod settings;
 
 use std::{
+    collections::BTreeMap,
     path::{Path, PathBuf},
     process::ExitCode,
     sync::{
@@ -342,6 +343,43 @@ impl RuntimeCase<'_> {
             ..self.result(kind)
         }
     }
+}
+
+/// Runs the files of tests at and below a directory. Returns how many runs of each passed.
+///
+/// # Errors
+///
+/// Fails where a run is not as expected, or a file is none of tests.
+pub(super) fn passed_below(
+    context: &Context,
+    directory: &Path,
+) -> Result<BTreeMap<PathBuf, usize>, Failure> {
+    let files = files_below(&[directory.to_owned()])?;
+    if files.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let tests = TestArgs {
+        bare: false,
+        command: None,
+        files,
+        format: Form::Text,
+        from: None,
+        in_place: false,
+        jobs: None,
+        profile: Vec::new(),
+        runtime: None,
+    };
+    let results = tests.of_files(context)?;
+    if results.iter().any(|it| !it.is_passed()) {
+        output::text(&report::for_people(&results));
+        return Err(Failure::new("nothing is locked: a test failed"));
+    }
+    let mut passed = BTreeMap::new();
+    for result in results {
+        let count = passed.entry(PathBuf::from(result.file)).or_default();
+        *count += 1;
+    }
+    Ok(passed)
 }
 
 /// Returns a runtime's payload for a hook's stdin.
