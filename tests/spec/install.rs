@@ -497,8 +497,17 @@ fn a_rehearsal_sends_each_event_twice_in_a_session_and_once_in_another_to_both_g
         "#!/bin/sh\ncat >>\"$CLAUDE_PROJECT_DIR/calls\"\necho >>\"$CLAUDE_PROJECT_DIR/calls\"\n";
     home.script("p/.claude/hooks/guard.sh", script);
     home.settings("p/.claude/settings.json", &one("PreToolUse", &guard()));
+    // Without a layer, which would have taken the file along.
+    let kernel = FakeKernel::build();
+    let around = kernel.around(&["--errno", "unshare=1"]);
+    let program = program();
+    let words = around.iter().map(|word| &**word);
+    let words = words.chain([program.to_str().unwrap(), "install", "--claude-code"]);
+    let words = words.chain(["--bare", "--yes", "--profile", "develop-open-git"]);
+    let words: Vec<_> = words.collect();
 
-    let done = home.hookjail(&["install", "--claude-code", "--bare", "--yes"]);
+    #[expect(clippy::disallowed_methods, reason = "it is the program under test")]
+    let done = home.command(&words).output().unwrap();
 
     assert!(done.status.success(), "{done:?}");
     let calls = home.text("p/calls");
@@ -586,8 +595,8 @@ fn nothing_of_a_strangers_runs_before_somebody_can_answer_and_nothing_unconfined
     let home = with_a_stranger();
     let name = "p/.claude/settings.json";
     let before = home.text(name);
-    let ran = || {
-        let confined = fs::remove_file(home.path("p/confined")).is_ok();
+    let ran = |printed: &str| {
+        let confined = printed.contains("changed in the rehearsal alone: A confined");
         [confined, !home.text(".bashrc").is_empty()]
     };
 
@@ -595,21 +604,22 @@ fn nothing_of_a_strangers_runs_before_somebody_can_answer_and_nothing_unconfined
         let done = home.hookjail(&[&["install", "--claude-code"], words].concat());
         let printed = String::from_utf8_lossy(&done.stdout);
         assert!(printed.contains("guard.sh"), "it is shown: {printed}");
-        assert_eq!(ran(), [false, false], "{words:?}: {printed}");
+        assert_eq!(ran(&printed), [false, false], "{words:?}: {printed}");
     }
     let words = ["--bare"];
     let (_, printed) = install_at_terminal(&home, "n\nn\n", &words);
     let question = "Run this guard WITHOUT confinement, to compare? [y/N]";
     assert!(printed.contains(question), "{printed}");
-    assert_eq!(ran(), [true, false], "{printed}");
+    assert_eq!(ran(&printed), [true, false], "{printed}");
     let (_, printed) = install_at_terminal(&home, "n\n", &[]);
     assert!(!printed.contains(question), "{printed}");
-    assert_eq!(ran(), [true, false], "{printed}");
+    assert_eq!(ran(&printed), [true, false], "{printed}");
+    assert!(!home.path("p/confined").exists());
     assert_eq!(home.text(name), before);
 
     // The control: with both answers it runs, and leaves what it wants to.
     let (_, printed) = install_at_terminal(&home, "y\nn\n", &words);
-    assert_eq!(ran(), [true, true], "{printed}");
+    assert_eq!(ran(&printed), [true, true], "{printed}");
 }
 
 #[test]
@@ -975,8 +985,9 @@ fn a_hook_outside_the_home_has_the_users_repository_as_its_workspace_wherever_it
     let printed = String::from_utf8_lossy(&done.stdout);
     assert!(done.status.success(), "{printed}");
     assert_eq!(elsewhere.text("p/tools/pre-commit"), "own\n");
-    // The control: it ran, and wrote the project.
-    assert!(elsewhere.text("p/made").contains("made"));
+    // The control: it ran, and wrote the project, on a layer.
+    let changed = "changed in the rehearsal alone: A made\n";
+    assert!(printed.contains(changed), "{printed}");
 }
 
 #[test]

@@ -51,6 +51,7 @@ mod profile_files;
 mod profiles;
 mod read_only;
 mod readers;
+mod rehearsal;
 mod selection;
 mod starters;
 mod state;

@@ -84,7 +84,7 @@ pub struct RunAsOptions {
     pub payloads: bool,
     /// With --rehearse: write to a layer over the workspace, which is gone at the end, and report the changes. With --bare the hook
     /// runs without confinement alone: a layer has the changes of one kind of runs
-    #[arg(long, hide = true, requires_all = ["rehearse", "workspace"])]
+    #[arg(long, hide = true, requires = "rehearse")]
     pub layer: bool,
     /// With --rehearse: the declaration whose needs are the profile
     #[arg(long, hide = true, requires = "rehearse", value_name = "FILE")]

@@ -6,6 +6,7 @@ use std::{
     io::Write,
     path::Path,
     process::{Command, Stdio},
+    sync::Once,
     time::Duration,
 };
 
@@ -14,13 +15,16 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use hookjail_client::{
+    output,
     program::{NOT_FOUND, resolve_program},
     run_as::PREVIEW,
 };
 use hookjail_contract::{Registered, adopt::Adopted, settings::Holds, words::words};
 
 use crate::cli::{
-    rehearse::{Comparison, Rehearsed, alone_words, broken, difference_of_files},
+    rehearse::{
+        Comparison, Rehearsed, Unrehearsed, alone_words, broken, difference_of_files, list,
+    },
     rows::shell_line,
 };
 use hookjail_daemon::config::Config;
@@ -30,6 +34,9 @@ const LONGEST: Duration = Duration::from_secs(30);
 
 /// Maximum number of named denials.
 const NAMED: usize = 5;
+
+/// The notice that runs write to the workspace itself, which is shown once.
+static NOTICE: Once = Once::new();
 
 /// The rehearsal of a guard as its runtime would run it.
 pub(super) struct Rehearsal<'a> {
@@ -267,13 +274,34 @@ impl Rehearsal<'_> {
     }
 
     /// Runs the guard with each payload, confined, and bare where they are compared.
+    ///
+    /// They write to a layer over the workspace, or where there can be none to the workspace itself.
     fn runs(&self, payloads: &[String]) -> Result<Vec<Comparison>, String> {
-        let rehearsed = Rehearsed {
+        match self.on(true).run(payloads) {
+            Ok(runs) => Ok(runs),
+            Err(Unrehearsed::Failed(why)) => Err(why),
+            Err(Unrehearsed::NoLayer(why)) => {
+                NOTICE.call_once(|| {
+                    let notice =
+                        "guards are rehearsed in the workspace itself, and what they write there stays";
+                    output::stderr(&format!("{notice}: {why}"));
+                });
+                let ran = self.on(false).run(payloads);
+                ran.map_err(|it| match it {
+                    Unrehearsed::Failed(why) | Unrehearsed::NoLayer(why) => why,
+                })
+            }
+        }
+    }
+
+    /// Returns the runs to be made, on a layer or in the workspace itself.
+    fn on(&self, is_layered: bool) -> Rehearsed<'_> {
+        Rehearsed {
             argv: self.argv,
             config: self.config.file.as_deref(),
             environment: self.places().collect(),
             is_compared: self.is_compared,
-            is_layered: false,
+            is_layered,
             needs: self.needs,
             point: &self.hook.point,
             profile: self.profile,
@@ -281,8 +309,7 @@ impl Rehearsal<'_> {
             starts_in: self.starts_in,
             timeout: self.timeout.map_or(LONGEST, |it| it.min(LONGEST)),
             workspace: None,
-        };
-        rehearsed.run(payloads)
+        }
     }
 }
 
@@ -348,11 +375,31 @@ fn alone(samples: &[Value], runs: &[Comparison], profile: &str) -> RehearsalRepo
     let refused = reads.into_iter().chain(writes).take(NAMED);
     let refused = refused.map(|it| format!("in the sandbox it cannot {}", it.words));
     let remarks = [rehearsed].into_iter().chain(unseen).chain(refused);
+    let remarks = remarks.chain(changes(runs));
     RehearsalReport {
         is_refused,
         left: None,
         remarks: remarks.chain(denials(runs)).collect(),
     }
+}
+
+/// Describes the files that the confined runs changed: on a layer, or in the workspace itself.
+fn changes(runs: &[Comparison]) -> Option<String> {
+    let layered = runs.last().and_then(|run| run.confined.changes.as_ref());
+    let written = runs.iter().filter_map(|run| run.confined.writes.as_ref());
+    let written: BTreeSet<_> = written.flatten().map(String::as_str).collect();
+    let (paths, what): (Vec<_>, _) = match layered {
+        // Of the last run: a layer has the changes of all.
+        Some(changes) => (
+            changes.iter().map(String::as_str).collect(),
+            "changed in the rehearsal alone",
+        ),
+        None => (
+            written.into_iter().collect(),
+            "written by the rehearsal, and still there",
+        ),
+    };
+    (!paths.is_empty()).then(|| format!("{what}: {}", list(paths)))
 }
 
 /// Describes the denials of the confined runs.
@@ -391,6 +438,7 @@ fn remarks(events: usize, runs: &[Comparison], is_partial: bool) -> Vec<String> 
     };
     [format!("rehearsed with {events} events: {found}")]
         .into_iter()
+        .chain(changes(runs))
         .chain(denials(runs))
         .collect()
 }

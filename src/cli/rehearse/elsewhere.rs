@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use hookjail_base::util::units::Span;
 
-use super::Comparison;
+use super::{Comparison, NO_LAYER};
 
 /// A hook that is rehearsed.
 pub(in crate::cli) struct Rehearsed<'a> {
@@ -24,7 +24,7 @@ pub(in crate::cli) struct Rehearsed<'a> {
     pub(in crate::cli) environment: Vec<(&'static str, &'a Path)>,
     /// Whether the hook also runs without confinement.
     pub(in crate::cli) is_compared: bool,
-    /// Whether it writes to a layer over the workspace, which has to be named.
+    /// Whether it writes to a layer over the workspace.
     pub(in crate::cli) is_layered: bool,
     /// The declaration whose needs are the profile, where no directory of profiles has that.
     pub(in crate::cli) needs: Option<&'a Path>,
@@ -51,6 +51,29 @@ enum Line {
 #[derive(Deserialize)]
 struct Failed {
     message: String,
+    reason: Option<String>,
+}
+
+/// Why a hook could not be run.
+pub(in crate::cli) enum Unrehearsed {
+    Failed(String),
+    /// No layer can be made over the workspace, and nothing ran.
+    NoLayer(String),
+}
+
+impl From<String> for Unrehearsed {
+    fn from(why: String) -> Self {
+        Self::Failed(why)
+    }
+}
+
+impl From<Failed> for Unrehearsed {
+    fn from(Failed { message, reason }: Failed) -> Self {
+        match reason.as_deref() {
+            Some(NO_LAYER) => Self::NoLayer(message),
+            Some(_) | None => Self::Failed(message),
+        }
+    }
 }
 
 impl Rehearsed<'_> {
@@ -59,7 +82,7 @@ impl Rehearsed<'_> {
     /// # Errors
     ///
     /// Returns why the hook could not be run.
-    pub(in crate::cli) fn run(&self, payloads: &[String]) -> Result<Vec<Comparison>, String> {
+    pub(in crate::cli) fn run(&self, payloads: &[String]) -> Result<Vec<Comparison>, Unrehearsed> {
         if !(self.is_layered && self.is_compared) {
             return self.run_once(payloads, self.is_compared);
         }
@@ -75,7 +98,7 @@ impl Rehearsed<'_> {
     }
 
     #[expect(clippy::disallowed_methods, reason = "hookjail itself, not a hook")]
-    fn run_once(&self, payloads: &[String], bare: bool) -> Result<Vec<Comparison>, String> {
+    fn run_once(&self, payloads: &[String], bare: bool) -> Result<Vec<Comparison>, Unrehearsed> {
         let program = env::current_exe().map_err(|error| broken(&error))?;
         let mut command = Command::new(program);
         if let Some(file) = self.config {
@@ -110,12 +133,12 @@ impl Rehearsed<'_> {
         let lines = serde_json::Deserializer::from_slice(&output.stdout).into_iter();
         let runs = lines.map(|line| match line.map_err(|error| broken(&error))? {
             Line::Ended(comparison) => Ok(*comparison),
-            Line::Failed { error } => Err(error.message),
+            Line::Failed { error } => Err(error.into()),
         });
-        let runs = runs.collect::<Result<Vec<_>, _>>()?;
+        let runs = runs.collect::<Result<Vec<_>, Unrehearsed>>()?;
         match runs.len() == payloads.len() {
             true => Ok(runs),
-            false => Err(broken(&output.status)),
+            false => Err(broken(&output.status).into()),
         }
     }
 }

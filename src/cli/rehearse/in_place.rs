@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeSet,
+    env,
     io::{self, IsTerminal},
     process::ExitCode,
     time::Duration,
@@ -14,7 +15,7 @@ use hookjail_client::{
     Failure, RunArgs, connect,
     offered::ServerPlace,
     output,
-    run_as::{ReplacedHook, StandInHook, StdinPayload, call, why},
+    run_as::{ReplacedHook, StandInHook, StdinPayload, call, project, why},
 };
 use hookjail_contract::adopt::{Adopted, HookOutput};
 use hookjail_proto::{self as pb, hook_service_client::HookServiceClient};
@@ -32,8 +33,8 @@ pub(in crate::cli) fn in_place(
     context: &Context,
 ) -> ExitCode {
     // The first thing: a process that has threads can make no user namespace.
-    let layer = run.workspace.as_deref().filter(|_| run.place.layer);
-    let layer = layer.map(Layer::over).transpose();
+    let layer = run.place.layer.then(|| layer(run, runtime, context));
+    let layer = layer.transpose();
     let mut post = ReplacedHook::from_arguments(run, runtime);
     let payload = StdinPayload::read(&mut post);
     let hook = match StandInHook::new(&post, run) {
@@ -61,6 +62,19 @@ pub(in crate::cli) fn in_place(
         output::failure(&failure, context.call.json);
         ExitCode::from(failure.code)
     })
+}
+
+/// Lays a layer over the workspace of a hook, as [`StandInHook::workspace`] has it.
+fn layer(run: &RunArgs, runtime: Option<Adopted>, context: &Context) -> Result<Layer, Failure> {
+    let workspace = match (&run.workspace, runtime) {
+        (Some(named), _) => named.clone(),
+        (None, Some(runtime)) => {
+            let home = context.call.paths.home.as_deref();
+            project(runtime, &env::current_dir()?, home)
+        }
+        (None, None) => return Err(Failure::new("name the workspace of the layer")),
+    };
+    Layer::over(&workspace)
 }
 
 /// The end of a confined run that a person looks at.

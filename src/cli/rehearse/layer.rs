@@ -9,7 +9,7 @@ use std::{
     io,
     os::{
         fd::AsRawFd,
-        unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt},
+        unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, chown},
     },
     path::{Path, PathBuf},
 };
@@ -22,9 +22,10 @@ use nix::{
 };
 
 use hookjail_client::Failure;
+use hookjail_sandbox::remove;
 use hookjail_sys::give_up_capabilities;
 
-use super::files::is_left_out;
+use super::{NO_LAYER, files::is_left_out};
 
 /// The administrator's configuration, which counts where it belongs to root.
 const OF_ROOT: &str = "/etc/hookjail";
@@ -55,10 +56,12 @@ impl Layer {
     pub(in crate::cli) fn over(workspace: &Path) -> Result<Self, Failure> {
         let made = Self::make(workspace);
         made.map_err(|error| {
-            Failure::new(format!(
-                "a layer over `{}` cannot be made ({error}), and files would be written for real; allow user namespaces, or accept that with --in-place",
-                workspace.display()
-            ))
+            let workspace = workspace.display();
+            let message = format!("a layer over `{workspace}` cannot be made ({error})");
+            Failure {
+                reason: Some(NO_LAYER.to_owned()),
+                ..Failure::new(message)
+            }
         })
     }
 
@@ -105,9 +108,11 @@ impl Layer {
 
     /// Returns the changes in the layer: `A`, `M` or `D` and the path. `None` where they are too many.
     ///
+    /// A directory that a run has shut is one change.
+    ///
     /// # Errors
     ///
-    /// Fails where a directory of the layer cannot be read.
+    /// Fails where the layer cannot be read.
     pub(in crate::cli) fn changes(&self) -> io::Result<Option<Vec<String>>> {
         let upper = through(&self.upper);
         let mut changes = Vec::new();
@@ -116,7 +121,19 @@ impl Layer {
             if changes.len() > MOST {
                 return Ok(None);
             }
-            for path in names(&upper.join(&inner))?.map(|name| inner.join(name)) {
+            let directory = upper.join(&inner);
+            let is_shut = |error: &io::Error| error.kind() == io::ErrorKind::PermissionDenied;
+            let listed =
+                names(&directory).and_then(|names| directory.join(".").metadata().map(|_| names));
+            let listed = match listed {
+                Err(error) if is_shut(&error) && !inner.as_os_str().is_empty() => {
+                    let is_known = fs::symlink_metadata(self.below(&inner)).is_ok();
+                    changes.push((if is_known { 'M' } else { 'A' }, inner));
+                    continue;
+                }
+                listed => listed?,
+            };
+            for path in listed.map(|name| inner.join(name)) {
                 let found = fs::symlink_metadata(upper.join(&path))?;
                 let known = fs::symlink_metadata(self.below(&path)).ok();
                 // A device stands for a file that is gone, which the loop below finds.
@@ -172,7 +189,7 @@ impl Drop for Layer {
         if let Some(place) = &self.place {
             let closed = place.join(WORK).join("work");
             fs::set_permissions(closed, fs::Permissions::from_mode(0o700)).ok();
-            fs::remove_dir_all(place).ok();
+            remove(place).ok();
         }
     }
 }
@@ -194,11 +211,15 @@ fn lay(place: &Path, below: &File, workspace: &Path) -> io::Result<File> {
     for directory in [&upper, &work] {
         fs::create_dir(directory)?;
     }
+    // The workspace has the mode and the owner of this directory.
+    let found = below.metadata()?;
     let attributes = if geteuid().is_root() {
+        chown(&upper, Some(found.uid()), Some(found.gid()))?;
         ""
     } else {
         "userxattr,"
     };
+    fs::set_permissions(&upper, found.permissions())?;
     let options = format!(
         "{attributes}lowerdir={},upperdir={},workdir={}",
         through(below).display(),

@@ -4,6 +4,8 @@ use std::{io, path::Path};
 
 use hookjail_client::Failure;
 
+use super::NO_LAYER;
+
 /// No layer.
 pub(in crate::cli) struct Layer;
 
@@ -14,8 +16,10 @@ impl Layer {
     ///
     /// Always.
     pub(in crate::cli) fn over(_workspace: &Path) -> Result<Self, Failure> {
-        let why = "a layer over a workspace is made on Linux alone, and files would be written for real; accept that with --in-place";
-        Err(Failure::new(why))
+        Err(Failure {
+            reason: Some(NO_LAYER.to_owned()),
+            ..Failure::new("a layer over a workspace is made on Linux alone")
+        })
     }
 
     /// Returns `None`: there are no changes in it.

@@ -37,9 +37,10 @@ use hookjail_client::{
 };
 use hookjail_contract::adopt::HookOutput;
 
-use self::files::{Files, list, only_bare};
+use self::files::{Files, only_bare};
 pub(in crate::cli) use self::{
-    elsewhere::{Rehearsed, broken},
+    elsewhere::{Rehearsed, Unrehearsed, broken},
+    files::list,
     in_place::in_place,
     layer::Layer,
     refused::RefusedUse,
@@ -50,6 +51,9 @@ use super::{Context, rows::Rows, show::denial_words};
 
 /// The timeout of a bare hook without one of command line or contract.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The reason of a failure before any run: there is no layer.
+const NO_LAYER: &str = "NO_LAYER";
 
 /// The end of one of both runs, and the runtime's interpretation of it.
 #[derive(Debug, Default, Deserialize, Serialize)]

@@ -39,7 +39,7 @@ use self::{
 use super::{
     Context, profile,
     progress::Progress,
-    rehearse::{Comparison, Rehearsed, alone_words},
+    rehearse::{Comparison, Rehearsed, Unrehearsed, alone_words},
 };
 
 /// Test hooks by the cases in files NAME.hooktest.toml.
@@ -264,9 +264,8 @@ impl TestArgs {
         };
         let ran = rehearsed.run(&[payload]);
         let ran = ran.and_then(|runs| {
-            runs.into_iter()
-                .next()
-                .ok_or_else(|| "it did not run".to_owned())
+            let run = runs.into_iter().next();
+            run.ok_or_else(|| "it did not run".to_owned().into())
         });
         Ok(match ran {
             Ok(runs) => {
@@ -275,7 +274,7 @@ impl TestArgs {
                 kinds.map(|kind| task.judged(&runs, kind)).collect()
             }
             Err(error) => vec![TestResult {
-                error: Some(error),
+                error: Some(unrehearsed(error)),
                 ..task.result(Kind::Confined)
             }],
         })
@@ -380,6 +379,16 @@ pub(super) fn passed_below(
         *count += 1;
     }
     Ok(passed)
+}
+
+/// Describes why a hook could not be run.
+fn unrehearsed(error: Unrehearsed) -> String {
+    match error {
+        Unrehearsed::Failed(why) => why,
+        Unrehearsed::NoLayer(why) => format!(
+            "{why}, and files would be written for real; allow user namespaces, or accept that with --in-place"
+        ),
+    }
 }
 
 /// Returns a runtime's payload for a hook's stdin.

@@ -25,6 +25,7 @@ use super::{
     judge::{Kind, Mismatch},
     payload,
     report::TestResult,
+    unrehearsed,
 };
 use crate::cli::{
     Context,
@@ -126,7 +127,7 @@ impl TestArgs {
         };
         let (error, runs) = match rehearsed.run(&payloads) {
             Ok(runs) => (None, runs),
-            Err(error) => (Some(error), Vec::new()),
+            Err(error) => (Some(unrehearsed(error)), Vec::new()),
         };
         Ok(TestResult {
             case: task.name.clone(),
