@@ -48,7 +48,9 @@ impl ProfileArgs {
                     output::stderr(&format!("hookjail: `{name}` is not served: {why}"));
                 }
             }
-            ProfileCommand::Schema => return schema::print(Form::Profile, context.call.json),
+            ProfileCommand::Schema => {
+                return schema::print(&Form::Profile.schema(), context.call.json);
+            }
             ProfileCommand::Show { name } => {
                 let registry = Assembly::registry(&context.load()?)?;
                 let policy = find(&registry, &name)?;

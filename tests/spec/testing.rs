@@ -371,3 +371,89 @@ fn the_example_of_the_page_is_as_it_says() {
     let shown = "  ok    rm of everything is refused (claude-code), ";
     assert!(text.contains(shown) && page.contains(shown), "{text}");
 }
+
+/// A hook after a tool call, which some runtimes take for a no, and others do not.
+const FORMATS: &str =
+    "#!/bin/sh\ncat >/dev/null\necho '{\"decision\":\"block\",\"reason\":\"format it first\"}'\n";
+
+const BY_RUNTIME: &str = r#"
+# The same hook, and what each runtime makes of it.
+command: hooks/format.sh
+runtimes: [claude-code, gemini-cli, cursor]
+point: {claude-code: PostToolUse, gemini-cli: AfterTool, cursor: postToolUse}
+case:
+  - name: asks for a format
+    decision: block
+    stops: true
+    for:
+      cursor: {decision: none, stops: false}
+  - name: for one alone
+    runtimes: [gemini-cli]
+    reason: format it
+"#;
+
+#[test]
+fn the_same_hook_has_expectations_and_points_for_each_runtime() {
+    let home = Home::new();
+    home.write("p/hooks/format.sh", FORMATS);
+    home.write("p/hooks/format.hooktest.yaml", BY_RUNTIME);
+
+    let tested = test(&home, &[]);
+
+    let text = stdout(&tested);
+    assert_eq!(tested.status.code(), Some(0), "{tested:?}");
+    for part in [
+        "  ok    asks for a format (cursor), ",
+        "  ok    for one alone (gemini-cli), ",
+        "\n4 passed, 0 failed\n",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    // The control: without words of its own the runtime is another.
+    let same = BY_RUNTIME.replace("cursor: {decision: none, stops: false}", "{}");
+    home.write("p/hooks/format.hooktest.yaml", &same);
+    let tested = test(&home, &[]);
+    let text = stdout(&tested);
+    assert_eq!(tested.status.code(), Some(1), "{text}");
+    assert!(
+        text.contains("  FAIL  asks for a format (cursor), ")
+            && text.contains("3 passed, 1 failed"),
+        "{text}"
+    );
+    // A runtime that the file does not have is a wrong file.
+    let other = BY_RUNTIME.replace("cursor: {decision", "codex: {decision");
+    home.write("p/hooks/format.hooktest.yaml", &other);
+    let tested = test(&home, &[]);
+    assert_eq!(tested.status.code(), Some(125), "{tested:?}");
+    let message = String::from_utf8_lossy(&tested.stderr).into_owned();
+    assert!(
+        message.contains("`for` of `asks for a format` names `codex`"),
+        "{message}"
+    );
+}
+
+#[test]
+fn a_file_that_is_a_link_or_a_pipe_is_passed_over_unless_it_is_named() {
+    let home = home(ONE, CASES);
+    home.write("elsewhere/a.hooktest.toml", "secret = 1\n");
+    let link = home.path("p/hooks/a.hooktest.toml");
+    std::os::unix::fs::symlink(home.path("elsewhere/a.hooktest.toml"), &link).unwrap();
+    let pipe = home.path("p/hooks/pipe.hooktest.toml");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+
+    let tested = test(&home, &[]);
+
+    let text = stdout(&tested);
+    assert!(text.ends_with("2 passed, 0 failed\n"), "{tested:?}");
+    let named = test(&home, &["hooks/a.hooktest.toml"]);
+    assert_eq!(named.status.code(), Some(125), "{named:?}");
+}
+
+#[test]
+fn the_schema_of_files_of_tests_is_printed() {
+    let home = Home::new();
+    let printed = home.hookjail(&["schema", "tests"], "");
+    let schema: Value = serde_json::from_slice(&printed.stdout).unwrap();
+    let kept = include_str!("../../schemas/hooktest.schema.json");
+    assert_eq!(schema, serde_json::from_str::<Value>(kept).unwrap());
+}

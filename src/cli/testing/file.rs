@@ -7,14 +7,18 @@ use std::{
     time::Duration,
 };
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use hookjail_base::util::units::Span;
 use hookjail_client::Failure;
+use hookjail_contract::hook_file::parse_yaml;
 
-/// The end of the name of each file of tests.
-pub(super) const SUFFIX: &str = ".hooktest.toml";
+use super::expected::Expected;
+
+/// The ends of the names of files of tests.
+pub(super) const SUFFIXES: [&str; 3] = [".hooktest.toml", ".hooktest.yaml", ".hooktest.yml"];
 
 /// The usual profile: the one that `install` chooses.
 pub(super) const PROFILE: &str = "develop";
@@ -22,27 +26,27 @@ pub(super) const PROFILE: &str = "develop";
 /// The usual timer of a run.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The words for a decision.
-const DECISIONS: [&str; 5] = ["allow", "ask", "block", "deny", "none"];
-
 /// Directories that hold no tests of a project's own.
 const PASSED_OVER: [&str; 5] = [".git", ".venv", "node_modules", "target", "vendor"];
 
 /// A file of tests.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(title = "Tests of a hook")]
 pub(super) struct TestFile {
     /// The cases, at least one.
     #[serde(rename = "case")]
+    #[schemars(length(min = 1))]
     pub(super) cases: Vec<Case>,
     /// The command as settings have it.
     command: Words,
     /// The lifecycle point, in the spelling of each runtime [default: the one before a tool call].
-    pub(super) point: Option<String>,
+    point: Option<Point>,
     /// The profile of the confined runs.
     #[serde(default = "usual_profile")]
     pub(super) profile: String,
     /// The runtimes whose hook it is.
+    #[schemars(length(min = 1))]
     pub(super) runtimes: Vec<String>,
     /// The timer of each run.
     timeout: Option<Span>,
@@ -51,15 +55,23 @@ pub(super) struct TestFile {
 }
 
 /// A command: words, or a line of shell.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 enum Words {
     Line(String),
     List(Vec<String>),
 }
 
+/// A lifecycle point: one, or one for each runtime of the file.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+enum Point {
+    Of(BTreeMap<String, String>),
+    Same(String),
+}
+
 /// An event, and what the hook is expected to make of it.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Case {
     /// Changes of the runtime's sample; tables are merged.
@@ -69,36 +81,14 @@ pub(super) struct Case {
     event_file: Option<PathBuf>,
     /// The name, which no other case of the file has.
     pub(super) name: String,
+    /// The runtimes of the case, of those of the file [default: all of them].
+    #[schemars(length(min = 1))]
+    runtimes: Option<Vec<String>>,
+    /// Expectations under single runtimes, in the place of the case's.
+    #[serde(default, rename = "for")]
+    special: BTreeMap<String, Expected>,
     #[serde(flatten)]
-    pub(super) expected: Expected,
-}
-
-/// Expectations of a run. What is not set is not compared.
-#[derive(Debug, Default, Deserialize)]
-pub(super) struct Expected {
-    /// The changes in the workspace, all of them: `A`, `M` or `D` and a path.
-    pub(super) changes: Option<BTreeSet<String>>,
-    /// The decision by the runtime's contract.
-    pub(super) decision: Option<String>,
-    /// Parts of the texts of all denials; each denial has one of them.
-    pub(super) denials: Option<Vec<String>>,
-    /// The exit code that the runtime gets.
-    pub(super) exit: Option<u8>,
-    /// Whether the hook fails: a crash, a timeout, an answer that cannot be read [default: false].
-    #[serde(default)]
-    pub(super) fails: bool,
-    /// The hosts that the hook connects to, all of them: `HOST:PORT`.
-    pub(super) hosts: Option<BTreeSet<String>>,
-    /// A part of the decision's reason.
-    pub(super) reason: Option<String>,
-    /// A part of stderr.
-    pub(super) stderr: Option<String>,
-    /// A part of stdout.
-    pub(super) stdout: Option<String>,
-    /// Whether the runtime takes the end for a no.
-    pub(super) stops: Option<bool>,
-    /// The longest time of the run.
-    pub(super) within: Option<Span>,
+    expected: Expected,
 }
 
 fn usual_profile() -> String {
@@ -114,42 +104,50 @@ impl TestFile {
     pub(super) fn read(path: &Path) -> Result<Self, Failure> {
         let wrong = |problem: String| Failure::new(format!("`{}`: {problem}", path.display()));
         let text = fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
-        Self::parse(&text).map_err(wrong)
+        let end = path.extension();
+        let is_yaml = end.is_some_and(|end| end == "yaml" || end == "yml");
+        let parsed = if is_yaml {
+            Self::parse_yaml(&text)
+        } else {
+            Self::parse(&text)
+        };
+        parsed.map_err(wrong)
     }
 
     fn parse(text: &str) -> Result<Self, String> {
         let file: Self = toml::from_str(text).map_err(|error| error.to_string())?;
-        if file.argv().iter().all(|word| word.trim().is_empty()) {
+        file.checked()
+    }
+
+    fn parse_yaml(text: &str) -> Result<Self, String> {
+        let file: Self =
+            serde_json::from_value(parse_yaml(text)?).map_err(|error| error.to_string())?;
+        file.checked()
+    }
+
+    fn checked(self) -> Result<Self, String> {
+        if self.argv().iter().all(|word| word.trim().is_empty()) {
             return Err("`command` is empty; name the hook's program".to_owned());
         }
-        if file.cases.is_empty() || file.runtimes.is_empty() {
+        if self.cases.is_empty() || self.runtimes.is_empty() {
             return Err("`case` or `runtimes` is empty; add one".to_owned());
         }
         let mut names = BTreeSet::new();
-        for Case { expected, name, .. } in &file.cases {
-            if !names.insert(name) {
+        for case in &self.cases {
+            if !names.insert(&case.name) {
+                let name = &case.name;
                 return Err(format!("`case` names `{name}` twice; rename one"));
             }
-            if let Some(word) = &expected.decision
-                && !DECISIONS.contains(&&**word)
-            {
-                let words = DECISIONS.join(", ");
-                return Err(format!(
-                    "`decision` of `{name}` is `{word}`; set one of {words}"
-                ));
-            }
-            let mut changes = expected.changes.iter().flatten();
-            let is_change = |text: &str| {
-                let kind = text.split_once(' ').map(|(kind, _)| kind);
-                kind.is_some_and(|kind| ["A", "M", "D"].contains(&kind))
-            };
-            if let Some(text) = changes.find(|text| !is_change(text)) {
-                return Err(format!(
-                    "`changes` of `{name}` has `{text}`; write `A`, `M` or `D` and a path"
-                ));
+            case.check(&self.runtimes)?;
+        }
+        if let Some(Point::Of(points)) = &self.point {
+            known("point", points.keys(), &self.runtimes)?;
+            let mut runtimes = self.runtimes.iter();
+            if let Some(name) = runtimes.find(|name| !points.contains_key(*name)) {
+                return Err(format!("`point` has none for `{name}`; add one"));
             }
         }
-        Ok(file)
+        Ok(self)
     }
 
     /// Returns the command as words.
@@ -157,6 +155,14 @@ impl TestFile {
         match &self.command {
             Words::Line(line) => ["/bin/sh", "-c", line].map(str::to_owned).to_vec(),
             Words::List(words) => words.clone(),
+        }
+    }
+
+    /// Returns the lifecycle point under a runtime of the file, where it names one.
+    pub(super) fn point(&self, runtime: &str) -> Option<&str> {
+        match self.point.as_ref()? {
+            Point::Of(points) => points.get(runtime).map(String::as_str),
+            Point::Same(point) => Some(point),
         }
     }
 
@@ -195,6 +201,36 @@ impl TestFile {
 }
 
 impl Case {
+    fn check(&self, runtimes: &[String]) -> Result<(), String> {
+        let name = &self.name;
+        if self.runtimes.as_ref().is_some_and(Vec::is_empty) {
+            return Err(format!(
+                "`runtimes` of `{name}` is empty; name one or leave it out"
+            ));
+        }
+        let some = self.runtimes.iter().flatten();
+        known(&format!("runtimes` of `{name}"), some, runtimes)?;
+        known(
+            &format!("for` of `{name}"),
+            self.special.keys(),
+            self.runtimes.as_deref().unwrap_or(runtimes),
+        )?;
+        self.expected.check(name)?;
+        let mut special = self.special.values();
+        special.try_for_each(|expected| expected.check(name))
+    }
+
+    /// Returns whether it is tried under a runtime of the file.
+    pub(super) fn is_for(&self, runtime: &str) -> bool {
+        let some = self.runtimes.as_ref();
+        some.is_none_or(|some| some.iter().any(|name| name == runtime))
+    }
+
+    /// Returns the expectations under a runtime of the file.
+    pub(super) fn expected(&self, runtime: &str) -> Expected {
+        self.expected.overridden(self.special.get(runtime))
+    }
+
     /// Returns the event, from a runtime's sample. `file` is the file of tests.
     ///
     /// # Errors
@@ -225,6 +261,23 @@ impl Case {
     }
 }
 
+/// Checks that each runtime of a key is one of the known ones.
+fn known<'a>(
+    key: &str,
+    mut names: impl Iterator<Item = &'a String>,
+    known: &[String],
+) -> Result<(), String> {
+    match names.find(|name| !known.contains(name)) {
+        Some(name) => {
+            let known = known.join(", ");
+            Err(format!(
+                "`{key}` names `{name}`; name one of the runtimes {known}"
+            ))
+        }
+        None => Ok(()),
+    }
+}
+
 /// Returns the directory of a file.
 fn directory(file: &Path) -> &Path {
     let directory = file.parent();
@@ -244,7 +297,7 @@ fn merge(value: &mut Value, changes: Value) {
     }
 }
 
-/// Returns the files of tests at and below paths.
+/// Returns the files of tests at and below paths; below, links and pipes are passed over.
 ///
 /// # Errors
 ///
@@ -266,10 +319,12 @@ pub(super) fn files_below(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
             for entry in entries {
                 let name = entry.file_name();
                 let name = name.to_string_lossy();
-                let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
-                if is_directory && !PASSED_OVER.contains(&&*name) {
+                let Ok(kind) = entry.file_type() else {
+                    continue;
+                };
+                if kind.is_dir() && !PASSED_OVER.contains(&&*name) {
                     directories.push(entry.path());
-                } else if name.ends_with(SUFFIX) {
+                } else if kind.is_file() && SUFFIXES.iter().any(|end| name.ends_with(end)) {
                     found.insert(entry.path(), ());
                 }
             }
@@ -283,58 +338,4 @@ pub(super) fn files_below(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn a_file_has_a_command_and_cases_each_with_a_name() {
-        let text = "runtimes = [\"r\"]\ncommand = \"./guard.sh\"\n[[case]]\nname = \"a\"\ndecision = \"deny\"\nwithin = \"2s\"\n\
-                    event = { tool_input = { command = \"rm\" } }\n";
-        let file = TestFile::parse(text).unwrap();
-        assert_eq!(file.argv(), ["/bin/sh", "-c", "./guard.sh"]);
-        assert_eq!(
-            (&*file.profile, &*file.runtimes),
-            ("develop", &["r".to_owned()][..])
-        );
-        let sample =
-            json!({"tool_name": "Bash", "tool_input": {"command": "ls", "description": "x"}});
-        let event = file.cases[0]
-            .event(sample, (Path::new("/x"), Path::new("/")))
-            .unwrap();
-        let expected =
-            json!({"tool_name": "Bash", "tool_input": {"command": "rm", "description": "x"}});
-        assert_eq!(event, expected);
-        for (text, part) in [
-            (
-                "runtimes = [\"r\"]\ncommand = []\n[[case]]\nname = \"a\"\n",
-                "`command` is empty",
-            ),
-            (
-                "runtimes = [\"r\"]\ncommand = \"a\"\ncase = []\n",
-                "`case` or `runtimes` is empty",
-            ),
-            (
-                "runtimes = [\"r\"]\ncommand = \"a\"\n[[case]]\nname = \"a\"\n[[case]]\nname = \"a\"\n",
-                "names `a` twice",
-            ),
-            (
-                "runtimes = [\"r\"]\ncommand = \"a\"\n[[case]]\nname = \"a\"\ndecision = \"no\"\n",
-                "one of allow, ask, block, deny, none",
-            ),
-            (
-                "runtimes = [\"r\"]\ncommand = \"a\"\n[[case]]\nname = \"a\"\nchanges = [\"x\"]\n",
-                "write `A`, `M` or `D`",
-            ),
-            (
-                "runtimes = [\"r\"]\ncommand = \"a\"\n[[case]]\nname = \"a\"\nexits = 2\n",
-                "exits",
-            ),
-            ("runtimes = []\ncomand = \"a\"\n", "comand"),
-        ] {
-            let problem = TestFile::parse(text).unwrap_err();
-            assert!(problem.contains(part), "{text}: {problem}");
-        }
-    }
-}
+mod tests;

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 use hookjail_base::util::units::Span;
 use serde::Serialize;
 
-use super::file::Expected;
+use super::expected::Expected;
 use crate::cli::rehearse::{Comparison, RunEnd};
 
 /// Something that is not as expected.
@@ -81,7 +81,7 @@ fn of_end(expected: &Expected, end: &RunEnd) -> Vec<Mismatch> {
 fn of_confinement(expected: &Expected, runs: &Comparison) -> Vec<Mismatch> {
     let end = &runs.confined;
     let mut found = Vec::new();
-    match (&end.failure, expected.fails) {
+    match (&end.failure, expected.fails.unwrap_or_default()) {
         (Some(why), false) => found.push(Mismatch {
             expected: "an answer of the hook".to_owned(),
             found: why.trim_start_matches("hookjail: ").to_owned(),
@@ -264,7 +264,7 @@ mod tests {
         let found = mismatches(&Expected::default(), &failed, Kind::Confined);
         assert_eq!((found[0].key, &*found[0].found), ("fails", "it crashed"));
         let fails = Expected {
-            fails: true,
+            fails: Some(true),
             ..Expected::default()
         };
         assert_eq!(mismatches(&fails, &failed, Kind::Confined), []);

@@ -2,6 +2,7 @@
 //!
 //! Each case is a rehearsal in a process of its own, on a layer over the workspace: cases do not see each other's files.
 
+mod expected;
 mod file;
 mod judge;
 mod record;
@@ -28,10 +29,11 @@ use hookjail_client::{
     run_as::{parse, project},
 };
 use hookjail_contract::adopt::Adopted;
-use hookjail_daemon::daemon::Assembly;
+use hookjail_daemon::{daemon::Assembly, schema::of_file};
 use hookjail_policy::{GrantedBy, Registry};
 
 use self::{
+    expected::Expected,
     file::{Case, PROFILE, TestFile, files_below},
     judge::{Kind, mismatches},
     report::TestResult,
@@ -42,7 +44,7 @@ use super::{
     rehearse::{Comparison, Rehearsed, Unrehearsed, alone_words},
 };
 
-/// Test hooks by the cases in files NAME.hooktest.toml.
+/// Test hooks by the cases in files NAME.hooktest.toml or NAME.hooktest.yaml.
 ///
 /// Each case runs confined on a layer over the workspace: changes there are compared and gone.
 /// Exits with 0 where every case is as expected, with 1 where one is not.
@@ -106,10 +108,18 @@ enum Form {
 /// A case under one runtime.
 struct RuntimeCase<'a> {
     case: &'a Case,
+    expected: Expected,
     file: &'a TestFile,
     path: &'a Path,
+    /// The lifecycle point that the file names.
+    point: Option<&'a str>,
     runtime: Adopted,
     workspace: PathBuf,
+}
+
+/// Returns the JSON Schema of files of tests.
+pub(super) fn schema() -> Value {
+    of_file::<TestFile>()
 }
 
 impl TestArgs {
@@ -146,8 +156,10 @@ impl TestArgs {
             &self.files
         })?;
         if paths.is_empty() {
-            let message = format!("no file `*{}` is there; name one", file::SUFFIX);
-            return Err(Failure::new(message));
+            let [usual, ..] = file::SUFFIXES;
+            return Err(Failure::new(format!(
+                "no file `*{usual}` is there; name one"
+            )));
         }
         let files = paths.iter().map(|path| Ok((path, TestFile::read(path)?)));
         let files = files.collect::<Result<Vec<_>, Failure>>()?;
@@ -161,10 +173,13 @@ impl TestArgs {
                 let runtime = runtime.ok_or_else(|| Failure::new("name the runtime"))?;
                 let home = context.call.paths.home.as_deref();
                 let workspace = file.workspace(path, |it| project(runtime, it, home))?;
-                tasks.extend(file.cases.iter().map(|case| RuntimeCase {
+                let cases = file.cases.iter().filter(|case| case.is_for(name));
+                tasks.extend(cases.map(|case| RuntimeCase {
                     case,
+                    expected: case.expected(name),
                     file,
                     path,
+                    point: file.point(name),
                     runtime,
                     workspace: workspace.clone(),
                 }));
@@ -284,8 +299,8 @@ impl TestArgs {
 impl RuntimeCase<'_> {
     /// Returns the lifecycle point.
     fn point(&self) -> Result<String, Failure> {
-        if let Some(point) = &self.file.point {
-            return Ok(point.clone());
+        if let Some(point) = self.point {
+            return Ok(point.to_owned());
         }
         let gate = self.runtime.call_point().map(str::to_owned);
         gate.ok_or_else(|| {
@@ -334,7 +349,7 @@ impl RuntimeCase<'_> {
         TestResult {
             error: alone.map(|path| alone_words(path)),
             millis: end.millis,
-            mismatches: mismatches(&self.case.expected, runs, kind),
+            mismatches: mismatches(&self.expected, runs, kind),
             refused: match kind {
                 Kind::Bare => Vec::new(),
                 Kind::Confined => refused.collect(),

@@ -420,6 +420,15 @@ fn gather<'a>(
     Ok(file)
 }
 
+/// Parses YAML 1.2 of one document, whose aliases and depth are bounded.
+///
+/// # Errors
+///
+/// Fails, with the position, for invalid YAML, a repeated key, and too deep or too large values.
+pub fn parse_yaml(text: &str) -> Result<Value, String> {
+    yaml::parse(text, yaml::Version::V1_2)
+}
+
 /// Parses JSON and rejects repeated keys: taking one of them would hide the other.
 fn parse_json(text: &str) -> Result<Value, String> {
     let value = serde_json::from_str(text).map_err(|error| format!("is no JSON: {error}"))?;

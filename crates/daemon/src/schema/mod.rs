@@ -3,7 +3,7 @@
 //! A schema says what form a file has. What must hold between values (`default` below `maximum`, paths that exist) is said by
 //! whoever reads it.
 
-use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, generate::SchemaSettings};
 use serde_json::{Map, Value};
 
 use hookjail_journal::record::Line;
@@ -59,6 +59,12 @@ impl Form {
         };
         sorted(schema.to_value())
     }
+}
+
+/// Returns the schema of a type that reads a whole file.
+pub fn of_file<T: JsonSchema>() -> Value {
+    let generator = SchemaSettings::draft2020_12().into_generator();
+    sorted(generator.into_root_schema_for::<T>().to_value())
 }
 
 /// Puts keys in order, whichever order maps of JSON keep in this build.
