@@ -457,3 +457,49 @@ fn the_schema_of_files_of_tests_is_printed() {
     let kept = include_str!("../../schemas/hooktest.schema.json");
     assert_eq!(schema, serde_json::from_str::<Value>(kept).unwrap());
 }
+
+/// Settings come with a project: their lines choose no wide profile by themselves.
+#[test]
+fn a_confined_line_of_settings_is_tried_under_its_profile_where_that_is_no_wider_or_given() {
+    let home = Home::new();
+    let from = |profile: &str, more: &[&str]| {
+        let line = format!(
+            "hookjail run --as claude-code --profile {profile} -- /bin/sh -c 'echo done >> $CLAUDE_PROJECT_DIR/stopped'"
+        );
+        let hook = json!({"type": "command", "command": line});
+        let settings = json!({"hooks": {"Stop": [{"hooks": [hook]}]}});
+        home.write("p/.claude/settings.json", &settings.to_string());
+        let words = ["--from", ".claude/settings.json", "--as", "claude-code"];
+        let tested = test(&home, &[&words, more].concat());
+        (tested.status.code(), stdout(&tested))
+    };
+    let shown = "  ok    Stop: echo done >> $CLAUDE_PROJECT_DIR/stopped (claude-code), ";
+
+    let (code, text) = from("develop", &[]);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(
+        text.contains(shown) && !text.contains("tried under"),
+        "{text}"
+    );
+    // Anybody may have it, and it writes to no workspace.
+    let (code, text) = from("strict", &[]);
+    assert_eq!(code, Some(1), "{text}");
+    assert!(
+        text.contains("denials: expected no denial, found create "),
+        "{text}"
+    );
+    let (code, text) = from("network", &[]);
+    assert_eq!(code, Some(0), "{text}");
+    let remark = "; tried under develop: its line names profile `network`, which only the operator gives; give it by --profile=network\n";
+    assert!(text.contains(shown) && text.contains(remark), "{text}");
+    // The control: given, it counts, and writes to no workspace either.
+    let (code, text) = from("network", &["--profile", "network"]);
+    assert_eq!(code, Some(1), "{text}");
+    assert!(!text.contains("tried under"), "{text}");
+    let (code, text) = from("nothing", &[]);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(
+        text.contains("profile `nothing`, which does not exist"),
+        "{text}"
+    );
+}

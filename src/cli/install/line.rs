@@ -256,6 +256,20 @@ pub(super) fn original_words<'a>(
     Some(command.strip_prefix(variables).unwrap_or(command))
 }
 
+/// Returns the profile that confined words name; `None` without `hookjail run --as`.
+pub(super) fn named_profile(words: &[String]) -> Option<String> {
+    if !is_confined(words) {
+        return None;
+    }
+    let mut options = words.iter().take_while(|word| *word != "--");
+    let is_named = |word: &&String| word.starts_with("--profile");
+    let option = options.find(is_named)?;
+    match option.split_once('=') {
+        Some((_, name)) => Some(name.to_owned()),
+        None => options.next().cloned(),
+    }
+}
+
 /// Reads a text that is not `hookjail run --as`.
 fn unconfined(text: &str) -> Reading {
     let is_of_a_word = |letter: char| letter.is_alphanumeric() || "/._-".contains(letter);

@@ -32,6 +32,7 @@ use hookjail_client::{Failure, on_demand, output, program::current_directory};
 use hookjail_contract::{Action, Registered, adopt::Adopted};
 use hookjail_sandbox::{Caches, Fetching};
 
+pub(super) use self::shared::{original_line, original_words};
 #[cfg(target_os = "linux")]
 pub(super) use self::switch::Placed;
 pub(super) use self::{
@@ -786,11 +787,6 @@ impl InstallArgs {
         }
         Ok(backups)
     }
-}
-
-/// Returns the command that a confined line of a hook runs; `None` where it is none.
-pub(super) fn original_command(line: &str, hook: &Registered) -> Option<String> {
-    line::original(line, &line::variables(&hook.configured_env))
 }
 
 pub(super) fn agreed(question: &str) -> Result<bool, Failure> {

@@ -15,10 +15,14 @@ use clap::ValueEnum;
 use nix::libc;
 
 use hookjail_client::{Failure, thin::THIN};
-use hookjail_contract::adopt::{Adopted, Stakes};
+use hookjail_contract::{
+    Registered,
+    adopt::{Adopted, Stakes},
+};
 
 use super::{
-    plan::Planned,
+    line,
+    plan::{Planned, own_program},
     settings::{SettingsFile, there},
 };
 
@@ -324,6 +328,31 @@ impl SharedProgram {
             drop(fs::remove_file(&self.path));
         }
     }
+}
+
+/// Returns the command that a confined line of a hook runs, and the profile that the line names; `None` where it is none.
+pub(in crate::cli) fn original_line(
+    line: &str,
+    hook: &Registered,
+    (project, runtime): (&Path, Adopted),
+) -> Option<(String, Option<String>)> {
+    let shared = SharedProgram::of_project(project, runtime).zip(own_program());
+    let line = match &shared {
+        Some((shared, program)) => shared.without(line, program),
+        None => Cow::Borrowed(line),
+    };
+    let command = line::original(&line, &line::variables(&hook.configured_env))?;
+    let profile = shlex::split(&line).and_then(|words| line::named_profile(&words));
+    Some((command, profile))
+}
+
+/// Returns the program and arguments that confined words of a hook run, and the profile that they name; `None` where they are none.
+pub(in crate::cli) fn original_words(
+    words: &[String],
+    hook: &Registered,
+) -> Option<(Vec<String>, Option<String>)> {
+    let command = line::original_words(words, &line::variables(&hook.configured_env))?;
+    Some((command.to_vec(), line::named_profile(words)))
 }
 
 /// Returns why a team's program would not find this hookjail, if so.

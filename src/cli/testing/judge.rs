@@ -140,7 +140,11 @@ fn other<T: PartialEq + ToString>(
 fn lacking(key: &'static str, part: Option<&String>, text: &str) -> Option<Mismatch> {
     let part = part.filter(|part| !text.contains(*part))?;
     Some(Mismatch {
-        expected: format!("…{part}…"),
+        // Several lines are compared line by line.
+        expected: match part.contains('\n') {
+            true => part.clone(),
+            false => format!("…{part}…"),
+        },
         found: text.trim_end().to_owned(),
         key,
     })

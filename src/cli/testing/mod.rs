@@ -30,7 +30,7 @@ use hookjail_client::{
 };
 use hookjail_contract::adopt::Adopted;
 use hookjail_daemon::{daemon::Assembly, schema::of_file};
-use hookjail_policy::{GrantedBy, Registry};
+use hookjail_policy::{GrantedBy, Policy, Registry};
 
 use self::{
     expected::Expected,
@@ -67,8 +67,8 @@ pub(super) struct TestArgs {
     /// With --from: the runtime whose settings they are
     #[arg(long = "as", value_name = "RUNTIME", requires = "from")]
     runtime: Option<String>,
-    /// A profile that files may name though only the operator gives it; develop is one
-    #[arg(long, value_name = "PROFILE", conflicts_with = "from")]
+    /// A profile that files and settings may name though only the operator gives it; develop is one
+    #[arg(long, value_name = "PROFILE")]
     profile: Vec<String>,
     /// Run each case without confinement as well
     #[arg(long)]
@@ -193,7 +193,11 @@ impl TestArgs {
         )
     }
 
-    /// Checks the profile of a file. It came with a project, so of the profiles that only the operator gives it may name the usual one alone.
+    /// Checks the profile of a file, which came with a project.
+    ///
+    /// # Errors
+    ///
+    /// Fails where there is none of that name, or the file may not name it.
     fn check_profile(
         &self,
         path: &Path,
@@ -202,14 +206,23 @@ impl TestArgs {
     ) -> Result<(), Failure> {
         let name = &file.profile;
         let policy = profile::find(registry, name)?;
-        let is_usual = policy.granted_by == GrantedBy::Anyone || name == PROFILE;
-        if is_usual || self.profile.contains(name) {
+        if self.may_be_named(&policy, registry) {
             return Ok(());
         }
         let path = path.display();
         Err(Failure::new(format!(
             "`{path}` names profile `{name}`, which only the operator gives; give it by --profile={name}"
         )))
+    }
+
+    /// Returns whether a project's files may name a profile: one that anybody may have, the usual one, one that allows no more
+    /// than that, or one that the command line names.
+    fn may_be_named(&self, policy: &Policy, registry: &Registry) -> bool {
+        let name = policy.name.as_str();
+        let is_usual = policy.granted_by == GrantedBy::Anyone || name == PROFILE;
+        let is_given = || self.profile.iter().any(|given| given == name);
+        let usual = profile::find(registry, PROFILE);
+        is_usual || is_given() || usual.is_ok_and(|usual| policy.wider_than(&usual).is_empty())
     }
 
     /// Does work on all items, some at a time. Returns its results in order.

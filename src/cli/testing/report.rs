@@ -6,6 +6,12 @@ use serde::Serialize;
 use super::judge::{Kind, Mismatch};
 use crate::cli::rows::Rows;
 
+/// Maximum number of shown lines of a text.
+const LINES: usize = 20;
+
+/// Maximum number of shown characters of a line.
+const LETTERS: usize = 300;
+
 /// The result of one case under one runtime.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct TestResult {
@@ -38,6 +44,30 @@ impl TestResult {
         format!("{} ({}{bare})", self.case, self.runtime)
     }
 
+    /// Returns the problems as people read them: texts of several lines as a difference, and no more than some lines of each.
+    fn lines(&self) -> Vec<String> {
+        let error = self.error.iter().map(|it| cut(it));
+        let mismatches = self.mismatches.iter().flat_map(|it| {
+            let Mismatch {
+                key,
+                expected,
+                found,
+            } = it;
+            if [expected, found].iter().any(|it| it.contains('\n')) {
+                let mut lines = difference(expected, found);
+                if lines.is_empty() {
+                    lines.push("the ends of their lines differ".to_owned());
+                }
+                let lines = lines.into_iter().map(|line| format!("  {line}"));
+                return [format!("{key}:")].into_iter().chain(lines).collect();
+            }
+            let (expected, found) = (cut(expected), cut(found));
+            vec![format!("{key}: expected {expected}, found {found}")]
+        });
+        let refused = self.refused.iter().map(|it| format!("refused: {it}"));
+        error.chain(mismatches).chain(refused).collect()
+    }
+
     /// Returns the problems, a line each.
     fn problems(&self) -> Vec<String> {
         let error = self.error.iter().cloned();
@@ -51,6 +81,37 @@ impl TestResult {
         });
         let refused = self.refused.iter().map(|it| format!("refused: {it}"));
         error.chain(mismatches).chain(refused).collect()
+    }
+}
+
+/// Returns the lines that two texts do not share at their begin or end, `-` the expected and `+` the found ones.
+fn difference(expected: &str, found: &str) -> Vec<String> {
+    let [expected, found] = [expected, found].map(|text| text.lines().collect::<Vec<_>>());
+    let both = || expected.iter().zip(&found);
+    let begin = both().take_while(|(one, other)| one == other).count();
+    let shorter = expected.len().min(found.len()) - begin;
+    let ends = expected.iter().rev().zip(found.iter().rev()).take(shorter);
+    let end = ends.take_while(|(one, other)| one == other).count();
+    let differing = |sign: char, lines: &[&str]| {
+        let lines = lines.get(begin..lines.len() - end).unwrap_or_default();
+        let more = lines.len().saturating_sub(LINES);
+        let more = (more > 0).then(|| format!("{sign} … and {more} more lines"));
+        let shown = lines.iter().take(LINES);
+        let shown = shown.map(move |line| format!("{sign} {}", cut(line)));
+        shown.chain(more).collect::<Vec<_>>()
+    };
+    let mut all = differing('-', &expected);
+    all.extend(differing('+', &found));
+    all
+}
+
+/// Returns the begin of a long line.
+fn cut(line: &str) -> String {
+    let mut letters = line.chars();
+    let begin: String = letters.by_ref().take(LETTERS).collect();
+    match letters.next() {
+        Some(_) => begin + "…",
+        None => begin,
     }
 }
 
@@ -73,7 +134,7 @@ pub(super) fn for_people(results: &[TestResult]) -> String {
             format!("  {}, {} ms{note}", result.title(), result.millis),
         );
         if !result.is_passed() {
-            rows.each("", result.problems().iter().map(|it| format!("      {it}")));
+            rows.each("", result.lines().iter().map(|it| format!("      {it}")));
         }
     }
     let failed = results.iter().filter(|it| !it.is_passed()).count();
@@ -175,6 +236,38 @@ mod tests {
             result("passes", Vec::new()),
             result("#1 fails", vec![other]),
         ]
+    }
+
+    #[test]
+    fn texts_of_several_lines_are_shown_by_their_differing_lines() {
+        let shown = |expected: &str, found: &str| {
+            let [mut result, _] = results();
+            result.mismatches = vec![Mismatch {
+                expected: expected.to_owned(),
+                found: found.to_owned(),
+                key: "stdout",
+            }];
+            let [title, difference @ ..] = &result.lines()[..] else {
+                panic!("{result:?}");
+            };
+            assert_eq!(title, "stdout:");
+            difference.to_vec()
+        };
+        assert_eq!(
+            shown("a\nb\nc\nd", "a\nB\nc\nd"),
+            ["  - b", "  + B"],
+            "the same begin and end"
+        );
+        assert_eq!(shown("a\na", "a\na\na"), ["  + a"]);
+        let ends = "  the ends of their lines differ";
+        assert_eq!(shown("a\r\nb", "a\nb"), [ends]);
+        assert_eq!(shown("a\nb", ""), ["  - a", "  - b"]);
+        let long = "x\n".repeat(50) + &"y".repeat(5000);
+        let lines = shown("a", &long);
+        assert_eq!(lines.len(), 1 + LINES + 1);
+        assert_eq!(lines.last().unwrap(), "  + … and 31 more lines");
+        let wide = shown("a\nb", &format!("a\n{}", "é".repeat(5000)));
+        assert_eq!(wide[1].chars().count(), "  + ".len() + LETTERS + 1);
     }
 
     #[test]

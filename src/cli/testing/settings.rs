@@ -19,6 +19,9 @@ use hookjail_contract::{
     hook_file::{Origin, read_each},
 };
 
+use hookjail_daemon::daemon::Assembly;
+use hookjail_policy::Registry;
+
 use super::{
     TestArgs,
     file::{PROFILE, TIMEOUT},
@@ -29,7 +32,8 @@ use super::{
 };
 use crate::cli::{
     Context,
-    install::original_command,
+    install::{original_line, original_words},
+    profile::find,
     rehearse::{Comparison, Rehearsed, alone_words},
     rows::shell_line,
 };
@@ -40,6 +44,8 @@ struct SettingsHook {
     hook: Registered,
     /// Point and command, as people read it.
     name: String,
+    /// The profile that its line names.
+    profile: Option<String>,
 }
 
 impl TestArgs {
@@ -69,17 +75,17 @@ impl TestArgs {
         }
         let home = context.call.paths.home.as_deref();
         let workspace = project(runtime, &directory.canonicalize()?, home);
-        let tasks: Vec<_> = read
-            .hooks
-            .into_iter()
-            .filter_map(SettingsHook::new)
-            .collect();
+        let hooks = read.hooks.into_iter();
+        let hooks = hooks.filter_map(|hook| SettingsHook::new(hook, (&workspace, runtime)));
+        let tasks: Vec<_> = hooks.collect();
         if tasks.is_empty() {
             return Err(Failure::new(format!("{shown} has no hook with a command")));
         }
-        let config = context.load()?.file;
+        let config = context.load()?;
+        let registry = Assembly::registry(&config)?;
         let place = Place {
-            config: config.as_deref(),
+            config: config.file.as_deref(),
+            registry: &registry,
             runtime,
             settings: &shown,
             workspace,
@@ -91,13 +97,35 @@ impl TestArgs {
         )
     }
 
+    /// Returns the profile under which a hook is tried, and a remark where its line names another.
+    ///
+    /// Settings came with a project, so a line may name no profile that a file of tests may not name either.
+    fn profile_of<'a>(
+        &self,
+        task: &'a SettingsHook,
+        registry: &Registry,
+    ) -> (&'a str, Option<String>) {
+        let Some(name) = task.profile.as_deref() else {
+            return (PROFILE, None);
+        };
+        let why = match find(registry, name) {
+            Ok(policy) if self.may_be_named(&policy, registry) => return (name, None),
+            Ok(_) => format!("which only the operator gives; give it by --profile={name}"),
+            Err(_) => "which does not exist; install the hook again".to_owned(),
+        };
+        let remark = format!("tried under {PROFILE}: its line names profile `{name}`, {why}");
+        (PROFILE, Some(remark))
+    }
+
     fn rehearsed(&self, task: &SettingsHook, place: &Place<'_>) -> Result<TestResult, Failure> {
         let Place {
             config,
+            registry,
             runtime,
             settings,
             workspace,
         } = place;
+        let (profile, other) = self.profile_of(task, registry);
         let point = &task.hook.point;
         let samples = match runtime.is_of_a_call(Some(point)) {
             true => runtime.samples(workspace),
@@ -115,7 +143,7 @@ impl TestArgs {
             is_layered: !self.in_place,
             needs: None,
             point,
-            profile: PROFILE,
+            profile,
             runtime: runtime.name,
             starts_in: workspace,
             timeout: task
@@ -136,9 +164,13 @@ impl TestArgs {
             kind: Kind::Confined,
             millis: runs.iter().map(|run| run.confined.millis).sum(),
             mismatches: problems(&runs),
-            note: match runs.is_empty() {
-                true => String::new(),
-                false => note(&runs),
+            note: {
+                let events = (!runs.is_empty()).then(|| note(&runs));
+                events
+                    .into_iter()
+                    .chain(other)
+                    .collect::<Vec<_>>()
+                    .join("; ")
             },
             refused: Vec::new(),
             runtime: runtime.name.to_owned(),
@@ -149,6 +181,7 @@ impl TestArgs {
 /// Where hooks of settings run.
 struct Place<'a> {
     config: Option<&'a Path>,
+    registry: &'a Registry,
     runtime: Adopted,
     settings: &'a str,
     workspace: PathBuf,
@@ -156,19 +189,22 @@ struct Place<'a> {
 
 impl SettingsHook {
     /// Returns the task of a hook that has a command of its own; a confined one is tested by its original.
-    fn new(hook: Registered) -> Option<Self> {
+    fn new(hook: Registered, place: (&Path, Adopted)) -> Option<Self> {
         let Action::Command(command) = &hook.action else {
             return None;
         };
-        let argv = match command {
+        let (argv, profile) = match command {
             Command::Argv(words) => {
                 let words = words.iter().map(|word| word.to_string_lossy().into_owned());
-                words.collect()
+                let words: Vec<_> = words.collect();
+                original_words(&words, &hook).unwrap_or((words, None))
             }
             Command::Line { shell, text } => {
                 let shell = shell.as_deref().unwrap_or(Path::new("/bin/sh"));
-                let line = original_command(text, &hook).unwrap_or_else(|| text.clone());
-                vec![shell.display().to_string(), "-c".to_owned(), line]
+                let original = original_line(text, &hook, place);
+                let (line, profile) = original.unwrap_or_else(|| (text.clone(), None));
+                let argv = vec![shell.display().to_string(), "-c".to_owned(), line];
+                (argv, profile)
             }
         };
         let words = match argv.as_slice() {
@@ -179,6 +215,7 @@ impl SettingsHook {
             name: format!("{}: {words}", hook.point),
             argv,
             hook,
+            profile,
         })
     }
 }
