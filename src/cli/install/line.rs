@@ -307,15 +307,6 @@ fn is_confined(words: &[String]) -> bool {
         .is_some_and(|place| place == "--as" || place.starts_with("--as="))
 }
 
-/// Returns the profile that a confined line names, by whatever program it starts hookjail.
-pub(super) fn named_profile(line: &str) -> Option<String> {
-    let words = shlex::split(line)?;
-    let options = words.iter().take_while(|word| *word != "--");
-    let options = options.skip_while(|word| *word != "--as");
-    let mut options = options.skip_while(|word| *word != "--profile");
-    options.nth(1).cloned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

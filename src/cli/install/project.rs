@@ -10,10 +10,9 @@ use hookjail_sandbox::program::Digest;
 use super::{
     super::{Context, consent::Book, declared::Statement},
     NamedRuntime, PROFILE,
-    line::named_profile,
     plan::{Becomes, Planner, Purpose},
     settings::{self, SettingsFile},
-    shared::Sharing,
+    shared::{Sharing, original_line},
 };
 
 /// A hook of a project's settings.
@@ -101,7 +100,8 @@ pub(in crate::cli) fn hooks(
                 Becomes::Left(why) => problems.push(format!("{source}: {}: {why}", step.before)),
                 Becomes::Changed(change) => {
                     let declared = change.declares.as_ref().and_then(|it| it.profile.clone());
-                    let named = declared.or_else(|| named_profile(&step.before));
+                    let named = declared
+                        .or_else(|| original_line(&step.before, &step.hook, (project, runtime))?.1);
                     let first = change.bound.into_iter().next();
                     hooks.push(ProjectHook {
                         declares: change.declares,

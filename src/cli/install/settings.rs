@@ -40,6 +40,7 @@ use hookjail_sys::{Links, locate, open_beneath};
 use super::{
     edit::{self, Edit, Syntax},
     line::may_have_been,
+    shared::original_line,
     sources::Unread,
 };
 use crate::cli::{
@@ -550,7 +551,8 @@ impl SettingsFile {
         let value = |name: &str| self.value(name).or_else(|| env::var(name).ok());
         let files = hooks.iter().flat_map(|hook| {
             let line = hook.action.line();
-            let line = super::original_command(&line, hook).unwrap_or(line);
+            let place = (self.project.as_path(), self.runtime);
+            let line = original_line(&line, hook, place).map_or(line, |(line, _)| line);
             let line = self.as_run(&line);
             let words = words(&line, value).or_else(|| shlex::split(&line));
             let starts_in = hook.working_dir.as_deref().unwrap_or(&self.project);

@@ -18,11 +18,11 @@ use super::{
         Context,
         consent::{self, Book},
     },
-    NamedRuntime, line,
+    NamedRuntime,
     plan::{Becomes, Planned, Planner, Purpose},
     prefix::Prefix,
     settings,
-    shared::{SharedProgram, Sharing},
+    shared::{SharedProgram, Sharing, original_line},
 };
 
 /// A command in the settings of the user, or of the current directory's project.
@@ -74,12 +74,15 @@ impl Placed {
                     if !is_command(&change.argv, command) {
                         continue;
                     }
+                    let around = project.as_deref().unwrap_or(Path::new("/"));
+                    let named = original_line(&step.before, &step.hook, (around, runtime));
+                    let named = named.and_then(|(_, profile)| profile);
                     all.push(Self {
                         argv: change.argv,
                         file: file.clone(),
                         point: step.hook.point.clone(),
                         is_prefixed: prefixed.is_some(),
-                        profile: line::named_profile(&step.before).or_else(|| prefixed.clone()),
+                        profile: named.or_else(|| prefixed.clone()),
                         runtime,
                         project: project.clone(),
                         source: step.hook.source.clone(),
