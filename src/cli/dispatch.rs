@@ -148,7 +148,8 @@ impl DispatchArgs {
                     config.workspace_roots.add(directory, &homes, &judge).ok();
                 }
                 // Typing a command is consent to it; configured hooks need their own.
-                let consent = if config.registered.is_empty() {
+                let mut registered = config.registered.iter();
+                let consent = if registered.all(|hook| hook.owner == Owner::Required) {
                     ConsentRule::Given(Consent::Typed)
                 } else {
                     operator(&config, context.environment())
@@ -305,6 +306,8 @@ fn scope(owners: &[Owner]) -> pb::Scope {
             Owner::Agent(name) => scope.agents.push(name.clone()),
             Owner::Operator => scope.operator = true,
             Owner::Plugin(name) => scope.plugins.push(name.clone()),
+            // In every scope.
+            Owner::Required => {}
             Owner::Skill(name) => scope.skills.push(name.clone()),
         }
     }

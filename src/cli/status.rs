@@ -220,7 +220,11 @@ fn journal(journal: &pb::JournalStatus) -> String {
 }
 
 fn configuration(configuration: &pb::ConfigurationStatus) -> String {
-    let loaded = format!("loaded {}", time(configuration.loaded));
+    let version = match configuration.policy_version.as_str() {
+        "" => String::new(),
+        version => format!("policy {version}, "),
+    };
+    let loaded = format!("{version}loaded {}", time(configuration.loaded));
     let Some(refused) = configuration.refused else {
         return loaded;
     };

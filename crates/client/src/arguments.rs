@@ -89,6 +89,14 @@ pub struct RunAsOptions {
     /// With --rehearse: the declaration whose needs are the profile
     #[arg(long, hide = true, requires = "rehearse", value_name = "FILE")]
     pub needs: Option<PathBuf>,
+    /// With --as: run this required hook of the administrator's files, which have its command, profile and time limit
+    #[arg(
+        long,
+        value_name = "NAME",
+        requires = "runtime",
+        conflicts_with_all = ["command", "env", "mirror_failures", "observe", "profile", "rehearse", "working_dir"]
+    )]
+    pub required: Option<String>,
     /// With --as: use this user's own daemon, and start it where it does not listen
     #[arg(long, requires = "runtime", conflicts_with_all = ["connect", "rehearse"])]
     pub start: bool,
@@ -159,7 +167,11 @@ pub struct RunArgs {
     #[arg(long)]
     pub dry_run: bool,
     /// The command
-    #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
+    #[arg(
+        required_unless_present = "required",
+        trailing_var_arg = true,
+        value_name = "CMD"
+    )]
     pub command: Vec<OsString>,
 }
 
@@ -174,7 +186,10 @@ impl RunArgs {
         event: Vec<u8>,
         project: impl FnOnce(&Path) -> PathBuf,
     ) -> Result<pb::ExecuteRequest, Failure> {
-        let argv = resolve_program(self.command.clone())?;
+        let argv = match &self.place.required {
+            Some(_) => Vec::new(),
+            None => resolve_program(self.command.clone())?,
+        };
         let argv = argv
             .into_iter()
             .map(|word| text(word, "argument"))
@@ -213,6 +228,7 @@ impl RunArgs {
             // The caller waits for the end: if it dies, the process tree is killed.
             on_disconnect: pb::OnDisconnect::Kill.into(),
             profile: self.profile.clone(),
+            required: self.place.required.clone().unwrap_or_default(),
             require_confirmed: Some(!self.allow_unconfirmed),
             session_id: self.session.clone(),
             timeout: self

@@ -67,6 +67,7 @@ fn plain() -> RunArgs {
             payloads: false,
             layer: false,
             needs: None,
+            required: None,
             start: false,
         },
         contract: DEFAULT_CONTRACT.to_owned(),

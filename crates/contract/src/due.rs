@@ -26,6 +26,7 @@ impl Scope {
             Owner::Agent(name) => self.agents.contains(name),
             Owner::Operator => self.operator,
             Owner::Plugin(name) => self.plugins.contains(name),
+            Owner::Required => true,
             Owner::Skill(name) => self.skills.contains(name),
         }
     }

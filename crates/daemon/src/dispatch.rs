@@ -27,7 +27,7 @@ use hookjail_contract::{
 use crate::{
     consent::pending::{Question, Subject},
     hooks::{
-        Action, HookList, Lists, Occasion, Registered, Scope,
+        Action, HookList, Lists, Occasion, Owner, Registered, Scope,
         http::{self, Denied},
         supplied,
         variables::{Known, expanded},
@@ -257,7 +257,7 @@ impl Dispatch {
         Ok(configured.chain(inline.cloned()).collect())
     }
 
-    /// Sorts hooks into the contract's order, without duplicates, and marks those that the lists allow.
+    /// Sorts hooks into the contract's order after the required ones, without duplicates, and marks those that the lists allow.
     fn in_order(&self, mode: Mode, due: Vec<Registered>, lists: &Lists) -> Vec<Registered> {
         let mut hooks: Vec<Registered> = Vec::with_capacity(due.len());
         for mut hook in due {
@@ -268,6 +268,7 @@ impl Dispatch {
             hooks.push(hook);
         }
         mode.order(&self.event.point, &mut hooks, |hook| hook.entry.priority);
+        hooks.sort_by_key(|hook| hook.owner != Owner::Required);
         hooks
     }
 
@@ -404,7 +405,9 @@ impl Dispatch {
                 workspace: self.workspace.clone(),
             },
             id: self.id.clone(),
-            backing: if matches!(hook.action, Action::Supplied(_)) {
+            backing: if hook.owner == Owner::Required {
+                Backing::Required
+            } else if matches!(hook.action, Action::Supplied(_)) {
                 Backing::Own
             } else if hook.is_listed {
                 Backing::List

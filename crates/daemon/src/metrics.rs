@@ -96,6 +96,7 @@ pub(crate) struct Metrics {
     faults: IntCounter,
     loaded: IntGauge,
     loaded_last: IntGauge,
+    policy: IntGaugeVec,
     notices: IntCounterVec,
     profiles: IntGaugeVec,
     queue: Histogram,
@@ -223,6 +224,11 @@ impl Metrics {
                 "Whether the last reload took effect; while it is 0, an older configuration is in force.",
             )?,
             notices,
+            policy: of.gauges(
+                "policy_info",
+                "The version of the administrator's files in force.",
+                &["version"],
+            )?,
             profiles,
             queue: of.histogram(
                 "queue_seconds",
@@ -342,10 +348,14 @@ impl Metrics {
             .inc();
     }
 
-    /// Takes note of a configuration that is in force from now on.
-    pub(crate) fn loaded(&self) {
+    /// Takes note of a configuration that is in force from now on, with the version of the administrator's files.
+    pub(crate) fn loaded(&self, policy_version: Option<&str>) {
         self.loaded.set(now());
         self.loaded_last.set(1);
+        self.policy.reset();
+        if let Some(version) = policy_version {
+            self.policy.with_label_values(&[version]).set(1);
+        }
     }
 
     /// Sets how many profiles were tested, and how many of these no backend serves.
@@ -694,7 +704,7 @@ mod tests {
         metrics.failed();
         metrics.dispatched(Decision::Ask);
         metrics.not_loaded();
-        metrics.loaded();
+        metrics.loaded(Some("12"));
         metrics.surveyed(9, 2);
 
         let after = samples(&metrics);
@@ -710,6 +720,7 @@ hookjail_denials_total{axis=\"spawn\"} 9
 hookjail_dispatches_total{decision=\"ASK\"} 1
 hookjail_faults_total 1
 hookjail_last_reload_successful 1
+hookjail_policy_info{version=\"12\"} 1
 hookjail_profiles{state=\"confirmed\"} 7
 hookjail_profiles{state=\"unconfirmed\"} 2
 hookjail_queue_seconds_bucket{le=\"0.0001\"} 3
@@ -782,7 +793,7 @@ hookjail_unconfined_runs_total 1"
     fn each_metric_is_explained_once_and_named_as_its_type_is() {
         let metrics = Metrics::new().unwrap();
         count(&metrics, OutcomeKind::Exited, "strict", 1);
-        metrics.loaded();
+        metrics.loaded(Some("12"));
         metrics.surveyed(1, 0);
         let text = metrics.text(&Levels {
             disk: DiskLevels {
@@ -860,7 +871,7 @@ hookjail_unconfined_runs_total 1"
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations.md");
         let metrics = Metrics::new().unwrap();
         count(&metrics, OutcomeKind::Exited, "strict", 1);
-        metrics.loaded();
+        metrics.loaded(Some("12"));
         metrics.surveyed(1, 0);
         let text = metrics.text(&Levels {
             disk: DiskLevels {

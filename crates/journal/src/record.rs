@@ -100,6 +100,9 @@ pub struct Started {
     pub session: String,
     /// The caller.
     pub peer: PeerLine,
+    /// The version of the administrator's files, where they have one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy_version: Option<String>,
     /// The profile's name.
     pub profile: String,
     /// SHA-256 of the resolved profile.

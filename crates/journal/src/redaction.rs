@@ -232,6 +232,7 @@ fn each_text_of_start(started: &mut record::Started, act: impl FnMut(&mut String
         passed_over,
         peer: _,
         point,
+        policy_version,
         profile,
         profile_digest: _,
         program,
@@ -251,6 +252,7 @@ fn each_text_of_start(started: &mut record::Started, act: impl FnMut(&mut String
         .chain(digests.iter_mut().map(|digest| &mut digest.path))
         .chain(environment)
         .chain(passed_over.iter_mut().map(|backend| &mut backend.message))
+        .chain(policy_version)
         .chain(trace)
         .chain(working_dir)
         .chain(workspace)

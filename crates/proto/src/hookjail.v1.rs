@@ -788,6 +788,10 @@ pub struct ExecuteRequest {
     /// What the caller has to give, as far as the profile wants it.
     #[prost(message, optional, tag = "15")]
     pub offer: ::core::option::Option<Offer>,
+    /// The name of a required hook of the administrator's files, whose command, profile and time limit count. Excludes a command,
+    /// variables and a profile in this request.
+    #[prost(string, tag = "16")]
+    pub required: ::prost::alloc::string::String,
 }
 /// What a caller has that a profile may want. It need not know the profile: what that does not want is left out, where the same in
 /// `hook` would be refused.
@@ -4539,6 +4543,9 @@ pub struct ConfigurationStatus {
     /// Why it was refused.
     #[prost(string, tag = "3")]
     pub refusal: ::prost::alloc::string::String,
+    /// The version of the administrator's files in force; empty where they have none.
+    #[prost(string, tag = "4")]
+    pub policy_version: ::prost::alloc::string::String,
 }
 /// How far a run in work has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]

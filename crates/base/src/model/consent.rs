@@ -17,6 +17,8 @@ pub enum Consent {
     ListenerAlways,
     /// A listener said yes, for this once.
     ListenerOnce,
+    /// The administrator's files require it, and only root can change its files.
+    Required,
     /// A trial of a rehearsal or of learning, which its user started.
     Trial,
     /// The operator typed the command.
@@ -32,6 +34,7 @@ impl Consent {
             Self::Environment => "environment",
             Self::ListenerAlways => "listener_always",
             Self::ListenerOnce => "listener_once",
+            Self::Required => "required",
             Self::Trial => "trial",
             Self::Typed => "typed",
         }

@@ -122,4 +122,6 @@ pub enum Backing {
     None,
     /// hookjail itself supplies the words of the command.
     Own,
+    /// The administrator's files require the hook.
+    Required,
 }

@@ -178,6 +178,11 @@ pub fn check_own_or_roots(metadata: &Metadata) -> Result<(), Untrusted> {
     check(metadata, &own_or_root())
 }
 
+/// Checks that only root can change a file.
+pub fn check_roots(metadata: &Metadata) -> Result<(), Untrusted> {
+    check(metadata, &[ROOT])
+}
+
 fn own_or_root() -> [u32; 2] {
     [geteuid().as_raw(), ROOT]
 }

@@ -212,7 +212,12 @@ impl Registered {
     /// Records the agent's mode, and whether the contract's gate allows its command in a workspace.
     pub fn pass(&mut self, lists: &Lists, mode: AgentMode, workspace: Option<&Path>) {
         if self.mode.facts().has_lists {
-            let gate = lists.decide(&self.action.line(), mode, self.starts_in(workspace));
+            let gate = match self.owner {
+                Owner::Required => Gate::Allowed,
+                Owner::Agent(_) | Owner::Operator | Owner::Plugin(_) | Owner::Skill(_) => {
+                    lists.decide(&self.action.line(), mode, self.starts_in(workspace))
+                }
+            };
             self.entry.agent_mode = Some(mode);
             self.entry.allowed = Some(gate == Gate::Allowed);
             self.entry.hint = match gate {
@@ -250,7 +255,7 @@ impl Registered {
             && occasion
                 .contract
                 .is_none_or(|contract| contract == self.mode.facts().contract)
-            && self.entry.preempt == occasion.preempt
+            && (self.entry.preempt == occasion.preempt || self.owner == Owner::Required)
             && occasion.scope.has(&self.owner, occasion.agent)
             && self
                 .matcher
@@ -270,6 +275,8 @@ pub enum Owner {
     Operator,
     /// A plugin's, by its name.
     Plugin(String),
+    /// The administrator's of the host: no scope leaves it out.
+    Required,
     /// A skill's, by its name.
     Skill(String),
 }

@@ -1,6 +1,6 @@
-//! Reads `[[hook]]`, a command's settings and its lifecycle point, and `[[hooks_file]]`.
+//! Reads `[[hook]]`, a command's settings and its lifecycle point, `[[required]]` and `[[hooks_file]]`.
 
-use std::{collections::BTreeMap, ffi::OsString};
+use std::{collections::BTreeMap, ffi::OsString, path::Path};
 
 use hookjail_base::model::{
     Command, InvalidField, OnFailure, ProfileName, is_plain, variable::settable,
@@ -10,6 +10,7 @@ use hookjail_contract::{CommandStyle, Entry, Mode, Stop, hook_file::contracts};
 use super::{
     ConfigProblem, ConfiguredHook, choice,
     file::{CommandWords, HookEntry, HooksFileEntry, RuleEntry},
+    managed::REQUIRED,
     not_plain,
 };
 use crate::hooks::{
@@ -44,6 +45,86 @@ pub(super) fn read(
         }
     };
     found.map_err(|problem| problem.in_entry(&name))
+}
+
+/// The longest name of a required hook, characters.
+const REQUIRED_NAME: usize = 64;
+
+/// Reads a required hook of one of the administrator's files.
+///
+/// Its command is a list of words, program first: of a shell's line not every file could be found. It fails closed unless the
+/// entry has another `on_failure` or is advisory.
+///
+/// # Errors
+///
+/// Names the key that is wrong, and the entry.
+pub(super) fn required(file: &Path, mut entry: HookEntry) -> Result<Registered, ConfigProblem> {
+    let name = entry.name.clone();
+    let read = move || {
+        let is_plain_name = (1..=REQUIRED_NAME).contains(&entry.name.len())
+            && !entry.name.starts_with('-')
+            && (entry.name.chars()).all(|it| it.is_ascii_alphanumeric() || "._-".contains(it));
+        if !is_plain_name {
+            let problem = format!("must be 1 to {REQUIRED_NAME} letters, digits, `.`, `_` and `-`");
+            return Err(ConfigProblem::key("hook.name", problem));
+        }
+        let is_absolute = |words: &Vec<String>| words.first().is_some_and(|it| it.starts_with('/'));
+        match &entry.command {
+            Some(CommandWords::Argv(words)) if is_absolute(words) => {}
+            Some(_) | None => {
+                let problem = "must be a list of words, of which the first is an absolute path";
+                return Err(ConfigProblem::key("hook.command", problem));
+            }
+        }
+        for (key, is_there) in [
+            ("hook.enabled", entry.enabled.is_some()),
+            ("hook.priority", entry.priority.is_some()),
+            ("hook.profiles", !entry.profiles.is_empty()),
+        ] {
+            if is_there {
+                let problem = "is not for required hooks, which always run first; take it out";
+                return Err(ConfigProblem::key(key, problem));
+            }
+        }
+        if entry.on_failure.is_none() && entry.kind.as_deref() != Some("advisory") {
+            entry.on_failure = Some("closed".to_owned());
+        }
+        let (Some(contract), Some(point)) = (entry.contract.take(), entry.point.take()) else {
+            let problem = "and `contract` must say when the hook runs";
+            return Err(ConfigProblem::key("hook.point", problem));
+        };
+        // Without the settings of a command, which would count for requests of users too.
+        let (_, hook) = registered(0, entry, &contract, point)?;
+        let hook = hook.ok_or_else(|| ConfigProblem::key("hook.enabled", "is false"))?;
+        if !hook.mode.facts().is_process {
+            let problem = "has no hooks that are processes; name another contract";
+            return Err(ConfigProblem::key("hook.contract", problem));
+        }
+        Ok(Registered {
+            owner: Owner::Required,
+            profile_granted: true,
+            source: format!("{}: {}", file.display(), hook.name),
+            ..hook
+        })
+    };
+    read().map_err(|problem| of_required(problem).in_entry(&name))
+}
+
+/// Names a problem's key as the administrator's file has it.
+fn of_required(problem: ConfigProblem) -> ConfigProblem {
+    match problem {
+        ConfigProblem::Key { key, problem } => ConfigProblem::Key {
+            key: match key.strip_prefix("hook.") {
+                Some(rest) => format!("{REQUIRED}.{rest}"),
+                None => key,
+            },
+            problem,
+        },
+        other @ (ConfigProblem::NoPlace { .. }
+        | ConfigProblem::Read(_)
+        | ConfigProblem::Syntax(_)
+        | ConfigProblem::Untrusted(_)) => other,
+    }
 }
 
 /// Reads settings of a command that is no hook.

@@ -1,25 +1,35 @@
-//! The administrator's file: values that every other configuration of this host may only narrow.
+//! The administrator's files: values that every other configuration of this host may only narrow.
 //!
-//! It has keys of a configuration, as far as [`RULES`] say what narrows them. A key that only this file sets has its value;
+//! They have keys of a configuration, as far as [`RULES`] say what narrows them. A key that only these files set has their value;
 //! one that both set is an error where the configuration's is wider.
 
+mod files;
+
 use std::{
-    fs::File,
-    io::{self, Read},
+    collections::BTreeMap,
     path::{Path, PathBuf},
 };
 
 use toml::{Table, Value};
 
-use hookjail_base::util::trusted_file::{self, Untrusted};
 use hookjail_base::util::units::{Size, Span};
 use hookjail_contract::Url;
 use hookjail_policy::egress::Egress;
 
-use super::{ConfigError, ConfigProblem, deserialize, read_table};
+pub use self::files::Trust;
+use super::{ConfigProblem, deserialize, file::HookEntry, read_table};
 
-/// Where it is. No user and no variable of the environment decides that.
-pub(super) const FILE: &str = "/etc/hookjail/managed.toml";
+/// The directory of the administrator's files. No user and no variable of the environment decides that.
+pub const DIRECTORY: &str = "/etc/hookjail";
+
+/// The key of a file's version.
+pub(super) const VERSION: &str = "version";
+
+/// The key of required hooks.
+pub(super) const REQUIRED: &str = "required";
+
+/// The longest version, characters.
+const VERSION_CHARACTERS: usize = 64;
 
 /// What narrows a value.
 #[derive(Clone, Copy, Debug)]
@@ -67,52 +77,79 @@ const RULES: [(&str, Rule); 23] = [
     ("server.callers", Rule::Within),
 ];
 
-/// The administrator's file, read.
-#[derive(Clone, Debug)]
+/// The administrator's files, read and joined.
+#[derive(Clone, Debug, Default)]
 pub(super) struct Managed {
-    pub(super) file: PathBuf,
-    pub(super) table: Table,
+    /// The file that sets each key.
+    origins: BTreeMap<String, PathBuf>,
+    /// The required hooks, each with its file.
+    pub(super) required: Vec<(PathBuf, HookEntry)>,
+    /// The joined values.
+    table: Table,
+    /// The version of each file that has one, in the order of the files.
+    pub(super) versions: Vec<(PathBuf, String)>,
 }
 
 impl Managed {
-    /// Reads the file; `None` where there is none.
+    /// Parses one file.
     ///
     /// # Errors
     ///
     /// Names a key that cannot be managed, or whose value is no configuration's.
-    pub(super) fn load(file: &Path) -> Result<Option<Self>, ConfigError> {
-        let read = || -> Result<Option<Self>, ConfigProblem> {
-            let mut opened = match trusted_file::open_roots(file, File::options().read(true)) {
-                Err(Untrusted::Io(error)) if error.kind() == io::ErrorKind::NotFound => {
-                    return Ok(None);
-                }
-                opened => opened?,
-            };
-            let mut text = String::new();
-            opened.read_to_string(&mut text)?;
-            Self::parse(file, &text).map(Some)
-        };
-        read().map_err(|cause| ConfigError {
-            path: file.to_owned(),
-            cause,
-        })
-    }
-
     pub(super) fn parse(file: &Path, text: &str) -> Result<Self, ConfigProblem> {
-        drop(deserialize(text)?);
-        let table = read_table(text)?;
+        let mut table = read_table(text)?;
+        let version = table.remove(VERSION).map(version).transpose()?;
+        let required = table.remove(REQUIRED).map(required).transpose()?;
+        drop(deserialize(&table.to_string())?);
         let unmanageable = keys(&table).find(|key| rule(key).is_none());
         if let Some(key) = unmanageable {
             let known: Vec<_> = RULES.iter().map(|(key, _)| *key).collect();
             return Err(ConfigProblem::Syntax(format!(
-                "`{key}` cannot be managed here; these can: {}",
+                "`{key}` cannot be managed here; these can: {REQUIRED}, {VERSION}, {}",
                 known.join(", ")
             )));
         }
+        let with_file = |entry| (file.to_owned(), entry);
         Ok(Self {
-            file: file.to_owned(),
+            origins: keys(&table).map(|key| (key, file.to_owned())).collect(),
+            required: required.into_iter().flatten().map(with_file).collect(),
             table,
+            versions: version
+                .into_iter()
+                .map(|it| (file.to_owned(), it))
+                .collect(),
         })
+    }
+
+    /// Joins a later file, which narrows these values.
+    ///
+    /// # Errors
+    ///
+    /// Names a key whose value is wider than here, and a required hook that an earlier file has.
+    fn join(mut self, later: Self) -> Result<Self, ConfigProblem> {
+        for (_, entry) in &later.required {
+            let mut earlier = self.required.iter();
+            if let Some((file, _)) = earlier.find(|(_, earlier)| earlier.name == entry.name) {
+                let problem = format!("is in `{}` too; rename one of them", file.display());
+                return Err(ConfigProblem::key("required.name", problem).in_entry(&entry.name));
+            }
+        }
+        self.table = self.narrow(later.table)?;
+        self.origins.extend(later.origins);
+        self.required.extend(later.required);
+        self.versions.extend(later.versions);
+        Ok(self)
+    }
+
+    /// Returns the file that sets a key.
+    pub(super) fn file_of(&self, key: &str) -> Option<&Path> {
+        self.origins.get(key).map(PathBuf::as_path)
+    }
+
+    /// Returns the versions of all files, in the order of the files; `None` where no file has one.
+    pub(super) fn version(&self) -> Option<String> {
+        let versions: Vec<_> = self.versions.iter().map(|(_, it)| it.as_str()).collect();
+        (!versions.is_empty()).then(|| versions.join(", "))
     }
 
     /// Returns a configuration with these values where it has none of its own.
@@ -152,7 +189,11 @@ impl Managed {
     }
 
     fn wider(&self, key: &'static str, value: &Value, limit: &Value) -> ConfigProblem {
-        let file = self.file.display();
+        let of_list = (key == "backends.profiles").then_some("backends.order");
+        let implied = (key == "egress.direct").then_some("egress.proxy");
+        let keys = [Some(key), of_list, implied].into_iter().flatten();
+        let mut files = keys.filter_map(|key| self.file_of(key));
+        let file = files.next().unwrap_or(Path::new(DIRECTORY)).display();
         ConfigProblem::key(
             key,
             format!(
@@ -191,6 +232,27 @@ impl Rule {
             Self::Same => value == limit,
         }
     }
+}
+
+/// Reads a version.
+fn version(value: Value) -> Result<String, ConfigProblem> {
+    let printable = |text: &&str| {
+        (1..=VERSION_CHARACTERS).contains(&text.len())
+            && text.chars().all(|it| it == ' ' || it.is_ascii_graphic())
+    };
+    let version = value.as_str().filter(printable).map(str::to_owned);
+    version.ok_or_else(|| {
+        let problem = format!("must be a text of 1 to {VERSION_CHARACTERS} printable characters");
+        ConfigProblem::key(VERSION, problem)
+    })
+}
+
+/// Reads the required hooks of a file.
+fn required(value: Value) -> Result<Vec<HookEntry>, ConfigProblem> {
+    let read = value.try_into();
+    read.map_err(|error: toml::de::Error| {
+        ConfigProblem::key(REQUIRED, format!("cannot be read: {}", error.message()))
+    })
 }
 
 fn host(value: &Value) -> Option<Egress> {
@@ -259,6 +321,82 @@ mod tests {
 
     fn managed(text: &str) -> Managed {
         Managed::parse(Path::new("/m"), text).unwrap()
+    }
+
+    /// Joins files called `/1`, `/2` and so on.
+    fn joined(texts: &[&str]) -> Result<Managed, ConfigProblem> {
+        let mut files = texts.iter().zip(1..);
+        files.try_fold(Managed::default(), |earlier, (text, number)| {
+            earlier.join(Managed::parse(Path::new(&format!("/{number}")), text)?)
+        })
+    }
+
+    #[test]
+    fn a_later_file_narrows_the_earlier_ones_and_the_versions_of_all_count() {
+        let all = joined(&[
+            "version = \"base 12\"\n[hooks]\nmax_concurrent = 64\nmax_queued = 5\n",
+            "[profiles]\nallow = [\"strict\"]\n",
+            "version = \"team-a 3\"\n[hooks]\nmax_concurrent = 8\n",
+        ]);
+        let all = all.unwrap();
+        assert_eq!(all.version().as_deref(), Some("base 12, team-a 3"));
+        assert_eq!(managed("[hooks]\nmax_queued = 1").version(), None);
+        let file = |key: &str| all.file_of(key).and_then(Path::to_str);
+        assert_eq!(file("hooks.max_concurrent"), Some("/3"));
+        assert_eq!(file("hooks.max_queued"), Some("/1"));
+        assert_eq!(file("profiles.allow"), Some("/2"));
+        let own = |text: &str| all.narrow(read_table(text).unwrap());
+        let error = own("[hooks]\nmax_concurrent = 9\n")
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("`/3`"), "{error}");
+        assert!(own("[hooks]\nmax_concurrent = 8\nmax_queued = 5\n").is_ok());
+    }
+
+    #[test]
+    fn a_later_file_that_widens_an_earlier_one_is_an_error_that_names_it_and_the_key() {
+        for (earlier, later, key) in [
+            (
+                "[hooks]\nmax_concurrent = 8\n",
+                "[hooks]\nmax_concurrent = 9\n",
+                "hooks.max_concurrent",
+            ),
+            (
+                "[run]\nprivate = false\n",
+                "[run]\nprivate = true\n",
+                "run.private",
+            ),
+            (
+                "[egress]\nproxy = \"http://a:1\"\n",
+                "[egress]\ndirect = [\"a.example:443\"]\n",
+                "egress.direct",
+            ),
+        ] {
+            let error = joined(&[earlier, later]).unwrap_err().to_string();
+            assert!(
+                error.contains(key) && error.contains("`/1`"),
+                "{key}: {error}"
+            );
+            assert!(joined(&[earlier, earlier]).is_ok(), "{key}");
+        }
+    }
+
+    #[test]
+    fn a_version_is_a_short_printable_text() {
+        let version = |value: &str| {
+            let parsed = Managed::parse(Path::new("/m"), &format!("version = {value}\n"));
+            parsed.map(|it| it.version().unwrap())
+        };
+        assert_eq!(version("\"2026-11-30.1\"").unwrap(), "2026-11-30.1");
+        let longest = format!("\"{}\"", "v".repeat(64));
+        assert!(version(&longest).is_ok());
+        let too_long = format!("\"{}\"", "v".repeat(65));
+        for wrong in ["\"\"", "7", "\"a\\nb\"", "\"ä\"", &too_long] {
+            let error = version(wrong).unwrap_err().to_string();
+            assert!(error.contains("`version`"), "{wrong}: {error}");
+        }
+        // No user's configuration has one.
+        assert!(Config::narrowed("version = \"1\"", None, &ProcessEnv::default()).is_err());
     }
 
     /// Returns whether a configuration may have a value, where the administrator's file has another.

@@ -29,6 +29,7 @@ use hookjail_sandbox::Runtime;
 
 pub use self::{
     env::ProcessEnv,
+    managed::{DIRECTORY as MANAGED, Trust},
     source::ConfigSource,
     view::{Origin, Setting},
 };
@@ -112,6 +113,8 @@ pub struct Config {
     pub own_allowlists: BTreeMap<&'static str, PathBuf>,
     /// The URLs to which hooks may be posted.
     pub(crate) posting: Posting,
+    /// The version of the administrator's files; `None` = they have none.
+    pub policy_version: Option<Arc<str>>,
     /// Names and texts of profiles without a file, which `hookjail learn` tries. No configuration file has any.
     pub proposed_profiles: Vec<(String, String)>,
     /// Who may read the records of everybody's requests, besides the daemon's own user.
@@ -120,6 +123,8 @@ pub struct Config {
     pub references: References,
     /// The hooks that run whenever their points come.
     pub registered: Vec<Registered>,
+    /// The hooks of the administrator's files, which run before all others and cannot be disabled.
+    pub required: Vec<Registered>,
     /// The secrets that are taken out of texts.
     pub(crate) secrets: Vec<Registration>,
     /// The sections of the file, with paths and sockets in the place of those that it does not have.
@@ -250,7 +255,7 @@ impl ConfigProblem {
 }
 
 impl Config {
-    /// Returns configured hooks, then those of named files; none where hooks are disabled.
+    /// Returns required hooks, then, unless hooks are disabled, configured ones and those of named files.
     ///
     /// # Errors
     ///
@@ -259,12 +264,14 @@ impl Config {
         if self.hooks.disabled {
             return Ok(Loaded {
                 disabled: vec!["`hooks.disabled` is true".to_owned()],
+                hooks: self.required.clone(),
                 ..Loaded::default()
             });
         }
         let mut loaded = load::load(&self.hooks_files, switches)?;
         decide(&mut loaded, &self.posting, |name| std::env::var_os(name));
-        loaded.hooks.splice(0..0, self.registered.iter().cloned());
+        let configured = self.required.iter().chain(&self.registered).cloned();
+        loaded.hooks.splice(0..0, configured);
         Ok(loaded)
     }
 
@@ -313,7 +320,16 @@ impl Config {
             return Self::from_file(file, environment);
         };
         let table = managed.narrow(read_table(text)?)?;
-        Self::from_file(deserialize(&table.to_string())?, environment)
+        let required = managed.required.iter().map(|(file, entry)| {
+            let shown = file.display();
+            let read = self::hook::required(file, entry.clone());
+            read.map_err(|problem| problem.with(&format!(" (in `{shown}`)")))
+        });
+        Ok(Self {
+            policy_version: managed.version().map(Into::into),
+            required: required.collect::<Result<_, _>>()?,
+            ..Self::from_file(deserialize(&table.to_string())?, environment)?
+        })
     }
 
     /// Parses a configuration.
@@ -363,10 +379,12 @@ impl Config {
             operators: file.consent.runtime.then_some(operators),
             own_allowlists: environment.own_allowlists(),
             posting: self::http::read(file.http.clone(), file.egress.allow.as_deref(), &secrets)?,
+            policy_version: None,
             proposed_profiles: Vec::new(),
             readers: users::read("audit.readers", &file.audit.readers)?,
             references: environment.references(),
             registered,
+            required: Vec::new(),
             ways: Arc::new(self::egress::read(&file.egress, &secrets)?),
             secrets,
             workspace_roots: places::workspace_roots(&file.hooks, environment),
@@ -474,7 +492,7 @@ fn reading<T>(
     path: Option<&Path>,
     make: impl FnOnce(&str, Option<&Managed>) -> Result<T, ConfigProblem>,
 ) -> Result<T, ConfigError> {
-    let managed = Managed::load(Path::new(managed::FILE))?;
+    let managed = Managed::load(Path::new(MANAGED), Trust::Root)?;
     let text = path.map_or_else(|| Ok(String::new()), read);
     let made = text.and_then(|text| make(&text, managed.as_ref()));
     made.map_err(|cause| ConfigError {

@@ -38,7 +38,7 @@ pub enum Origin {
     Default,
     /// The configuration.
     File,
-    /// The administrator's file.
+    /// One of the administrator's files.
     Managed,
 }
 
@@ -71,7 +71,8 @@ fn view(
         let (origin, file) = if managed::at(&own, &key).is_some() {
             (Origin::File, path)
         } else if managed::at(&merged, &key).is_some() {
-            (Origin::Managed, managed.map(|it| &*it.file))
+            let file = managed.and_then(|managed| managed.file_of(&key));
+            (Origin::Managed, file)
         } else {
             (Origin::Default, None)
         };
@@ -82,7 +83,24 @@ fn view(
             value: shown(value),
         }
     };
-    Ok(in_force(&config)?.into_iter().map(setting).collect())
+    let of_policy = managed.map(of_policy).unwrap_or_default();
+    let settings = in_force(&config)?.into_iter().map(setting);
+    Ok(settings.chain(of_policy).collect())
+}
+
+/// Returns the required hooks and the versions of the administrator's files, each with its file.
+fn of_policy(managed: &Managed) -> Vec<Setting> {
+    let required = managed.required.iter();
+    let required = required.map(|(file, hook)| (managed::REQUIRED, file, &hook.name));
+    let versions = managed.versions.iter();
+    let versions = versions.map(|(file, version)| (managed::VERSION, file, version));
+    let setting = |(key, file, value): (&str, &PathBuf, &String)| Setting {
+        file: Some(file.clone()),
+        key: key.to_owned(),
+        origin: Origin::Managed,
+        value: Value::from(value.as_str()),
+    };
+    required.chain(versions).map(setting).collect()
 }
 
 /// Returns the values in force, by key.

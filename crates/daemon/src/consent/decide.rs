@@ -20,7 +20,7 @@ use hookjail_base::{
     refusal::{Fact, Fault, Reason, Refusal, Stop, chain},
 };
 use hookjail_policy::{Policy, References, starts_in};
-use hookjail_sandbox::program::{Digest, Program, Role, Script, only_roots};
+use hookjail_sandbox::program::{Digest, Program, Role, Script, only_roots, roots_alone};
 use hookjail_sys::FileRights;
 
 use super::{
@@ -309,7 +309,7 @@ impl Consents {
             return Ok(true);
         };
         let request = sought.request;
-        if sought.granted && request.backing == Backing::Own {
+        if sought.granted && matches!(request.backing, Backing::Own | Backing::Required) {
             return Ok(true);
         }
         let own = operator.own(request);
@@ -374,6 +374,10 @@ impl Consents {
     /// Refuses a command that is not allowed, with the command line that allows it. A consent that cannot be recorded
     /// is a fault.
     pub async fn decide(&self, case: &Case<'_>) -> Result<ConsentDecision, Stop> {
+        if case.request.backing == Backing::Required {
+            case.check_required()?;
+            return Ok(ConsentDecision::Run(Consent::Required));
+        }
         let operator = match &self.rule {
             ConsentRule::Given(consent) => return Ok(ConsentDecision::Run(*consent)),
             ConsentRule::Operator(operator) => operator,
@@ -684,6 +688,41 @@ impl Case<'_> {
             && self.granted
             && (is_this_program(program.file())
                 || only_roots(&program.path, program.file()).is_some())
+    }
+
+    /// Checks whether a required hook is still required, and only root can change its files.
+    fn check_required(&self) -> Result<(), Refusal> {
+        let (name, program) = (&self.request.hook.name, self.program);
+        let refuse =
+            |reason, why: String| Refusal::new(reason, format!("required hook `{name}` {why}"));
+        if !self.granted {
+            let why = "was changed while the request waited; try again";
+            return Err(refuse(Reason::DigestMismatch, why.to_owned()));
+        }
+        let digests = program.digests.iter().map(|digest| Path::new(&digest.path));
+        let mut open = digests.filter(|path| roots_alone(path).is_none());
+        let mut replaced = program
+            .scripts
+            .iter()
+            .map(|script| (&*script.path, &script.file))
+            .chain([(&*program.path, program.file())])
+            .filter(|(path, file)| only_roots(path, file).is_none())
+            .map(|(path, _)| path);
+        if let Some(path) = open.next().or_else(|| replaced.next()) {
+            let shown = path.display();
+            let why = format!(
+                "names `{shown}`, which other users than root can change; `chown root` it and its directories and `chmod go-w` them"
+            );
+            return Err(refuse(Reason::NotAllowlisted, why));
+        }
+        if !program.unbound.is_empty() {
+            let why = format!(
+                "runs code that is no file of root's: {}; name a file of root's",
+                program.unbound.join(", ")
+            );
+            return Err(refuse(Reason::NotAllowlisted, why));
+        }
+        Ok(())
     }
 
     /// Returns the directory for which the command has to be allowed. There is one where its words name code by

@@ -410,6 +410,8 @@ impl Assembly {
                 .map_err(AssemblyError::new("locate the daemon's own directories"))?,
             homes: Homes::default(),
             hooks: hooks.collect::<Result<_, AssemblyError>>()?,
+            policy_version: config.policy_version.clone(),
+            required: config.required.clone(),
             workspace_roots: Self::roots(config, &registry),
             registry,
         })

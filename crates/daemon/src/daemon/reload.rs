@@ -72,7 +72,7 @@ impl Control for Reloader {
         let metrics = &self.pipeline.metrics;
         match &reloaded {
             Ok(all) => {
-                metrics.loaded();
+                metrics.loaded(self.pipeline.gate.rules().policy_version.as_deref());
                 metrics.surveyed(all.profiles.len(), all.unconfirmed.len());
                 *self.loads() = Loads::now();
             }

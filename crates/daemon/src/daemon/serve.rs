@@ -212,7 +212,8 @@ async fn run(
         .filter_map(|it| it.profile.as_deref());
     let named = of_hooks.chain(of_consents).collect();
     let survey = Survey::begin(&pipeline, &named).await;
-    pipeline.metrics.loaded();
+    let version = pipeline.gate.rules().policy_version.clone();
+    pipeline.metrics.loaded(version.as_deref());
     let (shutdown, hurry) = (CancellationToken::new(), CancellationToken::new());
     end_at_signals([shutdown.clone(), hurry.clone()])?;
     let is_private = parent.is_some();

@@ -214,6 +214,7 @@ fn owner(owner: &Owner) -> String {
         Owner::Agent(name) => format!("agent {name}"),
         Owner::Operator => "operator".to_owned(),
         Owner::Plugin(name) => format!("plugin {name}"),
+        Owner::Required => "required".to_owned(),
         Owner::Skill(name) => format!("skill {name}"),
     }
 }

@@ -124,6 +124,7 @@ fn started(plan: &Plan, redaction: &Redaction) -> record::Started {
         passed_over: run.passed_over.iter().map(passed_over).collect(),
         peer: known(&run.peer),
         point: request.event.point.clone(),
+        policy_version: plan.policy_version.as_deref().map(str::to_owned),
         profile: run.policy.name.to_string(),
         profile_digest: run.policy.digest.clone(),
         program: run.program.path.display().to_string(),

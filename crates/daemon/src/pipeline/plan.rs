@@ -86,6 +86,8 @@ pub struct Plan {
     pub(crate) named: Option<[u8; 32]>,
     /// The opened files that the policy grants.
     pub(crate) opened: Opened,
+    /// The version of the administrator's files; `None` = they have none.
+    pub(crate) policy_version: Option<Arc<str>>,
     /// The run. Boxed: it lives as long as the hook runs, and is moved often.
     pub(crate) run: Box<Run>,
     /// The hook's stdin.
@@ -186,6 +188,7 @@ impl Plan {
             git: _,
             place,
             policy: _,
+            policy_version,
             program,
             queued,
             request,
@@ -231,6 +234,7 @@ impl Plan {
             environment,
             named,
             opened,
+            policy_version,
             run,
             stdin,
         }

@@ -334,6 +334,7 @@ fn status_message(pipeline: &Pipeline, report: DaemonReport) -> pb::StatusRespon
         backends: backend_statuses(sandbox),
         configuration: Some(pb::ConfigurationStatus {
             loaded: Some(loaded.into()),
+            policy_version: clean(rules.policy_version.as_deref().unwrap_or_default()),
             refusal: clean(&refusal.unwrap_or_default()),
             refused: refused.map(Into::into),
         }),

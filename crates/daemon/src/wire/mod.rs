@@ -21,6 +21,7 @@ mod network;
 mod offer;
 mod preview;
 mod profiles;
+mod required;
 mod retained;
 mod server;
 mod service;

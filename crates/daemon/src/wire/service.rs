@@ -38,12 +38,12 @@ use super::{
     connections::ConnectedPeer,
     decode, dispatch,
     doorway::{HeldMemory, too_much},
-    encode, interpret, offer, preview,
+    encode, interpret, offer, preview, required,
     retained::{self, CallerKey, Claim, Reply, Retained, fingerprint},
     status,
 };
 use crate::{
-    hooks::{HookList, valve::Valve},
+    hooks::{HookList, Registered, valve::Valve},
     pipeline::{About, Call, Pipeline, Purpose, Recorded, Rules},
     request::{self, Withheld},
     traces::{Method, Trace, TraceContext},
@@ -169,11 +169,12 @@ impl HookServer {
         let (bytes, limits, peer) = (message.encoded_len(), self.limits, call.peer.clone());
         let read = move || {
             let mut message = message;
+            let required = required::settle(&mut message, &rules.required);
             let withheld = offer::settle(&mut message, &rules.registry, |directory| {
                 rules.withheld(directory, &peer)
             });
             let fingerprint = named.then(|| fingerprint(&mut message));
-            let decoded = decoded(message, withheld, limits, (&rules, peer));
+            let decoded = decoded(message, (required, withheld), limits, (&rules, peer));
             (fingerprint, decoded)
         };
         let (fingerprint, decoded) = heavy::sized(call.peer.uid, bytes, read).await;
@@ -312,10 +313,11 @@ impl HookServer {
         let rules = gate.rules();
         let read = move || {
             let mut message = message;
+            let required = required::settle(&mut message, &rules.required);
             let withheld = offer::settle(&mut message, &rules.registry, |directory| {
                 rules.withheld(directory, &peer)
             });
-            decoded(message, withheld, limits, (&rules, peer))
+            decoded(message, (required, withheld), limits, (&rules, peer))
         };
         let request = match heavy::sized(call.peer.uid, bytes, read).await {
             Ok(request) => request,
@@ -338,14 +340,22 @@ impl HookServer {
     }
 }
 
-/// Decodes a request, and fills in session and source from its event.
+/// Decodes a request, and fills in session and source from its event, and the terms of the required hook that it names.
 fn decoded(
     message: pb::ExecuteRequest,
-    withheld: Option<Withheld>,
+    (required, withheld): (Result<Option<Registered>, Refusal>, Option<Withheld>),
     limits: WireLimits,
     (rules, peer): (&Rules, Peer),
 ) -> Result<Box<request::Request>, Box<MalformedRequest>> {
+    let request_id = decode::id(&message.request_id)?;
+    let required = required.map_err(|refusal| MalformedRequest {
+        refusal,
+        request_id,
+    })?;
     let mut request = decode(message, limits)?;
+    if let Some(hook) = &required {
+        required::apply(&mut request, hook);
+    }
     if let Some(withheld) = &withheld
         && request.envelope.cwd.is_empty()
     {

@@ -206,11 +206,13 @@ class TracesStatus(_message.Message):
     def __init__(self, endpoint: _Optional[str] = ..., last_export: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., problem: _Optional[str] = ..., dropped: _Optional[int] = ...) -> None: ...
 
 class ConfigurationStatus(_message.Message):
-    __slots__ = ("loaded", "refused", "refusal")
+    __slots__ = ("loaded", "refused", "refusal", "policy_version")
     LOADED_FIELD_NUMBER: _ClassVar[int]
     REFUSED_FIELD_NUMBER: _ClassVar[int]
     REFUSAL_FIELD_NUMBER: _ClassVar[int]
+    POLICY_VERSION_FIELD_NUMBER: _ClassVar[int]
     loaded: _timestamp_pb2.Timestamp
     refused: _timestamp_pb2.Timestamp
     refusal: str
-    def __init__(self, loaded: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., refused: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., refusal: _Optional[str] = ...) -> None: ...
+    policy_version: str
+    def __init__(self, loaded: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., refused: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., refusal: _Optional[str] = ..., policy_version: _Optional[str] = ...) -> None: ...

@@ -110,7 +110,7 @@ class Narrow(_message.Message):
     def __init__(self, read: _Optional[_Iterable[str]] = ..., write: _Optional[_Iterable[str]] = ..., without_network: bool = ..., without_spawn: bool = ..., output_bytes: _Optional[int] = ..., without_named_grants: bool = ..., egress: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ExecuteRequest(_message.Message):
-    __slots__ = ("request_id", "hook", "contract", "event", "mode", "profile", "narrow", "timeout", "require_confirmed", "on_disconnect", "on_failure", "session_id", "max_reply_bytes", "depth", "offer")
+    __slots__ = ("request_id", "hook", "contract", "event", "mode", "profile", "narrow", "timeout", "require_confirmed", "on_disconnect", "on_failure", "session_id", "max_reply_bytes", "depth", "offer", "required")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     HOOK_FIELD_NUMBER: _ClassVar[int]
     CONTRACT_FIELD_NUMBER: _ClassVar[int]
@@ -126,6 +126,7 @@ class ExecuteRequest(_message.Message):
     MAX_REPLY_BYTES_FIELD_NUMBER: _ClassVar[int]
     DEPTH_FIELD_NUMBER: _ClassVar[int]
     OFFER_FIELD_NUMBER: _ClassVar[int]
+    REQUIRED_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     hook: Hook
     contract: _types_pb2.Contract
@@ -141,7 +142,8 @@ class ExecuteRequest(_message.Message):
     max_reply_bytes: int
     depth: int
     offer: Offer
-    def __init__(self, request_id: _Optional[str] = ..., hook: _Optional[_Union[Hook, _Mapping]] = ..., contract: _Optional[_Union[_types_pb2.Contract, str]] = ..., event: _Optional[_Union[Event, _Mapping]] = ..., mode: _Optional[str] = ..., profile: _Optional[str] = ..., narrow: _Optional[_Union[Narrow, _Mapping]] = ..., timeout: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., require_confirmed: bool = ..., on_disconnect: _Optional[_Union[OnDisconnect, str]] = ..., on_failure: _Optional[_Union[OnFailure, str]] = ..., session_id: _Optional[str] = ..., max_reply_bytes: _Optional[int] = ..., depth: _Optional[int] = ..., offer: _Optional[_Union[Offer, _Mapping]] = ...) -> None: ...
+    required: str
+    def __init__(self, request_id: _Optional[str] = ..., hook: _Optional[_Union[Hook, _Mapping]] = ..., contract: _Optional[_Union[_types_pb2.Contract, str]] = ..., event: _Optional[_Union[Event, _Mapping]] = ..., mode: _Optional[str] = ..., profile: _Optional[str] = ..., narrow: _Optional[_Union[Narrow, _Mapping]] = ..., timeout: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., require_confirmed: bool = ..., on_disconnect: _Optional[_Union[OnDisconnect, str]] = ..., on_failure: _Optional[_Union[OnFailure, str]] = ..., session_id: _Optional[str] = ..., max_reply_bytes: _Optional[int] = ..., depth: _Optional[int] = ..., offer: _Optional[_Union[Offer, _Mapping]] = ..., required: _Optional[str] = ...) -> None: ...
 
 class Offer(_message.Message):
     __slots__ = ("env", "workspace", "working_dir", "names")

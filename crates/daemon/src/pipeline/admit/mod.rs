@@ -72,6 +72,8 @@ pub(crate) struct Admitted {
     /// The directories of git that belong to the workspace, or to the tree around it, and lie elsewhere.
     pub git: Option<GitPlaces>,
     pub(super) place: Place,
+    /// The version of the administrator's files; `None` = they have none.
+    pub policy_version: Option<Arc<str>>,
     /// The profile as configured.
     pub policy: Arc<Policy>,
     /// The program, opened.
@@ -270,6 +272,7 @@ impl Gate {
                         deadline,
                         git,
                         place,
+                        policy_version: rules.policy_version.clone(),
                         policy: Arc::clone(policy),
                         program,
                         queued,

@@ -24,6 +24,7 @@ use super::{command::defaults, homes::Homes};
 use crate::{
     consent::decide::ALLOW,
     git::GitPlaces,
+    hooks::Registered,
     pipeline::RateLimits,
     request::{Request, Withheld},
 };
@@ -93,12 +94,16 @@ pub(crate) struct Rules {
     pub hooks: Vec<OperatorHook>,
     /// Users that may answer for the operator, besides the daemon's own; `None`: no user, and not the daemon's own.
     pub operators: Option<Users>,
+    /// The version of the administrator's files; `None` = they have none.
+    pub policy_version: Option<Arc<str>>,
     /// The rates of each caller.
     pub rates: RateLimits,
     /// Users that may read the records of all requests, besides the daemon's own.
     pub readers: Users,
     /// The profiles.
     pub registry: Registry,
+    /// The hooks of the administrator's files.
+    pub required: Vec<Registered>,
     /// The directories below which a workspace may lie.
     pub workspace_roots: WorkspaceRoots,
 }
