@@ -35,17 +35,28 @@ pub(super) fn member(
     }
 }
 
-fn json_member(text: &str, path: &str, key: &str) -> Option<(Range<usize>, Value)> {
+/// Returns the range of the entry at a path of a JSON text.
+pub(super) fn entry(text: &str, path: &str) -> Option<Range<usize>> {
     let whole: &RawValue = serde_json::from_str(text).ok()?;
-    let entry = find(whole, path)?;
-    let value = *members(entry)?.get(key)?;
+    range(text, find(whole, path)?)
+}
+
+/// Returns the range of a value in the text that it was read from.
+fn range(text: &str, value: &RawValue) -> Option<Range<usize>> {
     let start = value
         .get()
         .as_ptr()
         .addr()
         .checked_sub(text.as_ptr().addr())?;
+    Some(start..start + value.get().len())
+}
+
+fn json_member(text: &str, path: &str, key: &str) -> Option<(Range<usize>, Value)> {
+    let whole: &RawValue = serde_json::from_str(text).ok()?;
+    let entry = find(whole, path)?;
+    let value = *members(entry)?.get(key)?;
     let decoded = serde_json::from_str(value.get()).ok()?;
-    Some((start..start + value.get().len(), decoded))
+    Some((range(text, value)?, decoded))
 }
 
 /// One level of a YAML text: a list's index, or a map's current key.

@@ -292,7 +292,7 @@ fn unconfined(text: &str) -> Reading {
 }
 
 /// Returns whether words invoke `hookjail run --as`.
-fn is_confined(words: &[String]) -> bool {
+pub(super) fn is_confined(words: &[String]) -> bool {
     let Some((program, words)) = words.split_first() else {
         return false;
     };

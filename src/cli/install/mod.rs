@@ -10,6 +10,8 @@ mod prefix;
 mod project;
 mod rehearsal;
 mod report;
+mod required;
+mod required_check;
 mod settings;
 mod shared;
 mod sources;
@@ -45,6 +47,7 @@ use self::{
     plan::{Becomes, InstallStep, Planned, Planner, Purpose, SettingsChange},
     rehearsal::{Lacking, Rehearsal, RehearsalReport},
     report::{CheckedLines, Done, code, count, show},
+    required::RequiredLines,
     settings::{Empty, SettingsFile, files},
     shared::{Absent, SharedProgram, Sharing},
     sources::{Elsewhere, Unread},
@@ -75,6 +78,11 @@ pub(super) struct InstallArgs {
     /// Show what would change, and change nothing
     #[arg(long)]
     dry_run: bool,
+    /// Name settings without a required hook, or with one that was changed, and change nothing; exits with 1 where there are any
+    ///
+    /// Where the administrator's files require no hook of the runtime, hooks that are not confined are named.
+    #[arg(long, conflicts_with_all = ["dry_run", "uninstall", "yes"])]
+    check: bool,
     /// Put back what was there before
     #[arg(long, conflicts_with = "profile")]
     uninstall: bool,
@@ -176,46 +184,70 @@ impl Args for NamedRuntime {
 }
 
 impl InstallArgs {
-    pub(super) fn run(mut self, context: &Context) -> Result<ExitCode, Failure> {
-        let mut config = context.load()?;
+    pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
+        let config = context.load()?;
         let project = self.project(context)?;
-        self.find_prefix(context, &config, &project)?;
+        let lines = RequiredLines::new(&config.required, self.runtime);
+        if lines.is_empty() {
+            return self.confine(context, &config, &project);
+        }
+        if self.check {
+            return self.check(context, &config, &project, &lines);
+        }
+        if self.uninstall {
+            let names = lines.names().join(", ");
+            output::stderr(&format!("required hooks stay: {names}"));
+        } else {
+            self.require(context, &config, &project, &lines)?;
+        }
+        self.confine(context, &config, &project)
+    }
+
+    /// Confines the hooks of settings, or puts them back.
+    fn confine(
+        mut self,
+        context: &Context,
+        config: &Config,
+        project: &Path,
+    ) -> Result<ExitCode, Failure> {
+        self.dry_run |= self.check;
+        self.find_prefix(context, config, project)?;
         let home = context.call.paths.home.as_deref();
         let sharing = match self.shared {
             Some(absent) => Sharing::asked(absent, home)?,
             None => Sharing::by_default(home),
         };
         let (runtime, named) = (self.runtime.runtime, self.settings.clone());
-        let mut elsewhere = self.elsewhere(context, &config, &project)?;
+        let mut elsewhere = self.elsewhere(context, config, project)?;
         let unread = &mut elsewhere.unread;
         let files = files(
             runtime,
             named.as_deref(),
             context,
-            &config,
-            (&project, &mut *unread),
+            config,
+            (project, &mut *unread),
         );
         let files = match self.local {
-            true => self.with_local(files, context, &config, &project)?,
+            true => self.with_local(files, context, config, project)?,
             false => files,
         };
         let mut hooks = files.iter().filter_map(|file| file.hooks().ok());
         let has_hooks = hooks.any(|(hooks, _)| !hooks.is_empty());
         if !self.uninstall && (has_hooks || self.shell_prefix) {
             self.choose_profile(context)?;
-            profile::find(&Assembly::registry(&config)?, &self.profile)?;
+            profile::find(&Assembly::registry(config)?, &self.profile)?;
         }
-        let declared = settings::declarations(&files, &config);
-        config = declared.propose(config);
-        let place = (project.as_path(), unread);
-        let mut planned = self.plan((&config, &declared), files, sharing, place)?;
+        let declared = settings::declarations(&files, config);
+        let config = &declared.propose(config.clone());
+        let place = (project, unread);
+        let mut planned = self.plan((config, &declared), files, sharing, place)?;
         if self.shell_prefix && !self.uninstall {
-            self.plan_prefix(context, &config, (&mut planned, &mut elsewhere), &project)?;
+            self.plan_prefix(context, config, (&mut planned, &mut elsewhere), project)?;
         }
         if planned.is_empty() && elsewhere.loose.is_empty() {
             return Err(match elsewhere.why() {
                 Some(why) => Failure::new(why),
-                None => settings::none_found(runtime, context, &project),
+                None => settings::none_found(runtime, context, project),
             });
         }
         // Only the list says which commands a question is about.
@@ -229,7 +261,7 @@ impl InstallArgs {
                 return Err(Failure::new(message));
             }
             self.report(context, (&planned, &elsewhere), None);
-            return Ok(code(&planned, &elsewhere));
+            return Ok(self.code(&planned, &elsewhere));
         }
         let leaves_wide = self.yes && !self.declared;
         planned
@@ -238,7 +270,7 @@ impl InstallArgs {
             .for_each(Planned::leave_wide);
         // Only now, with somebody who answers: from here on programs run.
         if !self.uninstall {
-            self.rehearse_all(&config, &mut planned, &project)?;
+            self.rehearse_all(config, &mut planned, project)?;
         }
         if !context.call.json {
             show(&planned, &elsewhere, self.verbose);
@@ -253,17 +285,17 @@ impl InstallArgs {
         }
         let profiles = planned.iter().flat_map(Planned::granted).collect();
         declared.put_in_force(context, &profiles)?;
-        let backups = self.carry_out(&config, &planned, &elsewhere)?;
+        let backups = self.carry_out(config, &planned, &elsewhere)?;
         let socket = (!self.uninstall).then(|| on_demand::daemon(&context.call, None));
         let is_asked = !self.uninstall && !self.shell_prefix && matches!(socket, Some(Ok(_)));
-        let checked = is_asked.then(|| self.preview_all(&config, &planned));
+        let checked = is_asked.then(|| self.preview_all(config, &planned));
         let checked = checked.unwrap_or_default();
         let is_served = checked.refused.is_empty();
         let done = Done {
             backups,
             checked,
             daemon: socket,
-            note: planned.iter().find_map(|it| it.file.note(&project)),
+            note: planned.iter().find_map(|it| it.file.note(project)),
         };
         self.report(context, (&planned, &elsewhere), Some(done));
         self.offer_to_learn(context, &planned)?;

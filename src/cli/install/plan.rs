@@ -30,6 +30,7 @@ use super::{
     fetch::Fetch,
     line::{self, LineForm, Reader, Reading},
     rehearsal::Lacking,
+    required,
     settings::SettingsFile,
     shared::{SharedProgram, Sharing},
     unserved,
@@ -265,6 +266,9 @@ impl Planner<'_> {
 
     fn becomes(&self, file: &SettingsFile, hook: &Registered) -> Result<Becomes, String> {
         match &hook.action {
+            Action::Command(_) if required::named(&hook.action.line()).is_some() => Ok(
+                Becomes::Kept("a required hook of the administrator's files, which stays"),
+            ),
             Action::Command(Command::Line { shell, text }) => {
                 self.line(file, hook, shell.as_deref(), text)
             }
@@ -755,7 +759,7 @@ pub(super) fn own_program() -> Option<String> {
 /// Returns the path of hookjail for settings, as a runtime's `PATH` may differ from its user's.
 ///
 /// It is that of `hookjail-run` where that lies beside this program.
-fn program() -> Result<Vec<String>, String> {
+pub(super) fn program() -> Result<Vec<String>, String> {
     let path =
         env::current_exe().map_err(|error| format!("hookjail's own path is not known: {error}"))?;
     let name = path.file_name().unwrap_or_default().to_owned();

@@ -581,6 +581,24 @@ impl SettingsFile {
         Ok((read.hooks, passed_over))
     }
 
+    /// Parses a text as the file's: its hooks, and why none of them runs.
+    ///
+    /// # Errors
+    ///
+    /// Fails where the runtime would not accept it.
+    pub(super) fn hooks_and_switch(
+        &self,
+        text: &str,
+    ) -> Result<(Vec<Registered>, Option<String>), Failure> {
+        let name = self.path.display().to_string();
+        let origin = Origin {
+            base: Some(&self.base),
+            name: &name,
+        };
+        let (read, _) = read_each(self.runtime, text, &origin, &self.switches)?;
+        Ok((read.hooks, read.disabled))
+    }
+
     /// Returns a remark on the file, if there is one.
     pub(super) fn remark(&self) -> Option<&'static str> {
         let name = self.path.file_name()?.to_str()?;

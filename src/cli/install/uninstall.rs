@@ -48,6 +48,14 @@ impl UninstallArgs {
     pub(in crate::cli) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
         let config = context.load()?;
         let (planned, mut problems) = plan(context, &config)?;
+        if !config.required.is_empty() && !self.list {
+            let names: Vec<_> = config
+                .required
+                .iter()
+                .map(|hook| hook.name.as_str())
+                .collect();
+            output::stderr(&format!("required hooks stay: {}", names.join(", ")));
+        }
         if self.list {
             for path in files_to_change(&planned) {
                 output::line(&path.display().to_string());
