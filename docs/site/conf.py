@@ -50,7 +50,7 @@ NAVIGATION = {
     "Start": ["docs/tutorial", "docs/second-day", "docs/install", "docs/packages", "docs/comparison"],
     "Runtimes": ["docs/contracts", "docs/runtimes/*"],
     "Hooks and profiles": ["docs/profiles", "docs/backends", "docs/nesting", "docs/seatbelt"],
-    "Operate": ["docs/operations", "docs/backup", "docs/network", "docs/many-machines", "docs/reliability", "docs/performance"],
+    "Operate": ["docs/operations", "docs/backup", "docs/network", "docs/many-machines", "docs/organisations", "docs/reliability", "docs/performance"],
     "API and clients": ["docs/api", *clients],
     "Security": ["docs/threat-model", "docs/escape-matrix", "docs/findings", "SECURITY"],
     "Reference": ["docs/command-line", "docs/configuration", "docs/specification", "docs/glossary", "CHANGELOG"],

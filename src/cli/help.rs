@@ -27,7 +27,14 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ),
     (
         "Configure",
-        &["consent", "profile", "hooks", "config", "root-digest"],
+        &[
+            "consent",
+            "profile",
+            "hooks",
+            "config",
+            "policy",
+            "root-digest",
+        ],
     ),
     ("Serve", &["serve", "reload", "drain"]),
     ("Build on", &["interpret", "schema", "completions", "help"]),

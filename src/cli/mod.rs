@@ -23,6 +23,7 @@ mod lock;
 mod log;
 #[cfg(target_os = "linux")]
 mod observed;
+mod policy;
 mod private_server;
 mod profile;
 mod profile_files;
@@ -112,6 +113,8 @@ enum CliCommand {
     #[cfg(not(target_os = "linux"))]
     #[command(hide = true)]
     MakeAttempts,
+    /// Apply the administrator's policies, and try them against the journal
+    Policy(policy::PolicyArgs),
     /// List, show and validate profiles
     Profile(profile::ProfileArgs),
     Ps(ps::PsArgs),
@@ -159,6 +162,7 @@ impl CliCommand {
             Self::Log(log) => log.run(context),
             #[cfg(not(target_os = "linux"))]
             Self::MakeAttempts => Ok(hookjail_sandbox::portable::attempts::run()),
+            Self::Policy(policy) => policy.run(context),
             Self::Profile(profile) => profile.run(context),
             Self::Ps(ps) => ps.run(context),
             Self::Reload(reload) => reload.run(context),

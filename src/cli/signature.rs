@@ -33,13 +33,14 @@ pub(super) fn verify(
     allowed_signers: &Path,
     namespace: &str,
 ) -> Result<String, Failure> {
-    let of = |path: &Path| {
+    let unusable = |path: &Path| {
         let path = path.display().to_string();
         move |problem: String| Failure::new(format!("cannot use `{path}`: {problem}"))
     };
     trusted_file::open_own_or_roots(allowed_signers, File::options().read(true))
-        .map_err(|error| of(allowed_signers)(error.to_string()))?;
-    trusted_file::open_untrusted(signature).map_err(|error| of(signature)(error.to_string()))?;
+        .map_err(|error| unusable(allowed_signers)(error.to_string()))?;
+    trusted_file::open_untrusted(signature)
+        .map_err(|error| unusable(signature)(error.to_string()))?;
     let program = program()?;
     let finding: [&OsStr; 6] = [
         "-Y".as_ref(),
@@ -152,7 +153,7 @@ fn reason(output: &Output) -> String {
     let lines: Vec<_> = report.lines().map(str::trim).collect();
     match lines.join(", ").trim() {
         "" => "no signer has its key".to_owned(),
-        text => hookjail_base::model::plain(text).to_string(),
+        text => hookjail_base::model::plain(text),
     }
 }
 

@@ -69,6 +69,7 @@ mod notify;
 mod offered;
 mod once;
 mod operate;
+mod organisations;
 mod output;
 mod place;
 mod private;

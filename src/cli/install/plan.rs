@@ -266,7 +266,7 @@ impl Planner<'_> {
 
     fn becomes(&self, file: &SettingsFile, hook: &Registered) -> Result<Becomes, String> {
         match &hook.action {
-            Action::Command(_) if required::named(&hook.action.line()).is_some() => Ok(
+            Action::Command(_) if required::required_name(&hook.action.line()).is_some() => Ok(
                 Becomes::Kept("a required hook of the administrator's files, which stays"),
             ),
             Action::Command(Command::Line { shell, text }) => {

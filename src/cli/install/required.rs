@@ -42,11 +42,11 @@ impl RequiredState {
 }
 
 /// Returns the name in a line of a required hook; `None` in another line.
-pub(super) fn named(line: &str) -> Option<String> {
+pub(super) fn required_name(line: &str) -> Option<String> {
     let words = shlex::split(line).filter(|words| line::is_confined(words))?;
     let options = words.split(|word| word == "--").next()?;
-    let at = options.iter().position(|word| word == OPTION)?;
-    options.get(at + 1).cloned()
+    let index = options.iter().position(|word| word == OPTION)?;
+    options.get(index + 1).cloned()
 }
 
 impl<'a> RequiredLines<'a> {
@@ -80,7 +80,7 @@ impl<'a> RequiredLines<'a> {
         let entries = self.entries(file)?;
         let missing = entries.iter().filter(|it| !it.is_among(&found));
         let changed = found.iter().filter(|hook| is_foreign(hook, &entries));
-        let changed = changed.filter_map(|hook| named(&hook.action.line()));
+        let changed = changed.filter_map(|hook| required_name(&hook.action.line()));
         Ok(RequiredState {
             missing: missing.map(|it| it.name.to_owned()).collect(),
             changed: changed.collect(),
@@ -166,7 +166,7 @@ impl<'a> RequiredLines<'a> {
 
 /// Returns whether a hook has a line of a required one, and is no such entry.
 fn is_foreign(hook: &Registered, entries: &[RequiredEntry<'_>]) -> bool {
-    named(&hook.action.line()).is_some() && !entries.iter().any(|it| it.is_same(hook))
+    required_name(&hook.action.line()).is_some() && !entries.iter().any(|it| it.is_same(hook))
 }
 
 /// The entry of a required hook in settings of one form.
@@ -264,16 +264,16 @@ impl<'a> RequiredEntry<'a> {
             None => {
                 let version = self.is_versioned && whole.get("version").is_none();
                 let version = if version { "\"version\": 1, " } else { "" };
-                appended(plain, root, &format!("{version}\"hooks\": {list}"))
+                append(plain, root, &format!("{version}\"hooks\": {list}"))
             }
             Some((place, Value::Object(hooks))) => match hooks.get(self.point) {
                 None => {
                     let list = list.to_string();
-                    appended(plain, place, list.get(1..list.len() - 1)?)
+                    append(plain, place, list.get(1..list.len() - 1)?)
                 }
                 Some(Value::Array(_)) => {
                     let (place, _) = member("hooks", self.point)?;
-                    appended(plain, place, &self.value.to_string())
+                    append(plain, place, &self.value.to_string())
                 }
                 Some(_) => None,
             },
@@ -283,7 +283,7 @@ impl<'a> RequiredEntry<'a> {
 }
 
 /// Returns the edit that appends an item to a list or an object at a place.
-fn appended(plain: &str, place: Range<usize>, item: &str) -> Option<Edit> {
+fn append(plain: &str, place: Range<usize>, item: &str) -> Option<Edit> {
     let inner = plain.get(place.start + 1..place.end - 1)?;
     let comma = if inner.trim().is_empty() { "" } else { ", " };
     // Behind the last item, so that a comment at its line stays there.
@@ -344,14 +344,14 @@ mod tests {
     #[test]
     fn a_line_of_a_required_hook_is_known_by_its_option() {
         let line = "/usr/bin/hookjail-run --as claude-code --required guard --start";
-        assert_eq!(named(line).as_deref(), Some("guard"));
+        assert_eq!(required_name(line).as_deref(), Some("guard"));
         for other in [
             "/usr/bin/hookjail-run --as claude-code --profile develop --start -- x --required guard",
             "/usr/bin/echo --as claude-code --required guard --start",
             "/usr/bin/hookjail-run --as claude-code --start -- x",
             "'",
         ] {
-            assert_eq!(named(other), None, "{other}");
+            assert_eq!(required_name(other), None, "{other}");
         }
     }
 
@@ -363,7 +363,7 @@ mod tests {
             ("{\"a\": [\n  1\n]}", "{\"a\": [\n  1, 2\n]}"),
         ] {
             let (place, _) = edit::member(Syntax::Json, before, "", "a").unwrap();
-            let edit = appended(before, place, "2").unwrap();
+            let edit = append(before, place, "2").unwrap();
             assert_eq!(edit::make(before, &[edit]), after);
         }
         for (before, path, after) in [

@@ -543,3 +543,46 @@ fn not_empty(argv: &[String]) -> Result<(), ConfigProblem> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn required(text: &str) -> Result<Registered, String> {
+        let text = format!("contract = \"claude_code\"\npoint = \"PreToolUse\"\n{text}");
+        let entry: HookEntry = toml::from_str(&text).unwrap();
+        super::required(Path::new("/m"), entry).map_err(|problem| problem.to_string())
+    }
+
+    #[test]
+    fn a_required_hook_fails_closed_and_names_its_program_by_words() {
+        const COMMAND: &str = "name = \"g\"\ncommand = [\"/opt/g\"]\n";
+        let hook = required(COMMAND).unwrap();
+        assert_eq!(hook.owner, Owner::Required);
+        assert_eq!(hook.entry.on_failure, OnFailure::Closed);
+        assert!(hook.profile_granted);
+        let advisory = required(&format!("{COMMAND}kind = \"advisory\"\n")).unwrap();
+        assert!(advisory.entry.advisory);
+        for (text, key) in [
+            ("command = [\"/opt/g\"]", "required.name"),
+            ("name = \"-g\"\ncommand = [\"/opt/g\"]", "required.name"),
+            ("name = \"a b\"\ncommand = [\"/opt/g\"]", "required.name"),
+            ("name = \"g\"", "required.command"),
+            ("name = \"g\"\ncommand = \"/opt/g\"", "required.command"),
+            ("name = \"g\"\ncommand = [\"g\"]", "required.command"),
+            (&format!("{COMMAND}enabled = false"), "required.enabled"),
+            (&format!("{COMMAND}priority = 1.0"), "required.priority"),
+            (
+                &format!("{COMMAND}profiles = [\"open\"]"),
+                "required.profiles",
+            ),
+            (
+                &format!("{COMMAND}on_failure = \"open\""),
+                "required.on_failure",
+            ),
+        ] {
+            let error = required(text).unwrap_err();
+            assert!(error.contains(&format!("`{key}`")), "{text}: {error}");
+        }
+    }
+}

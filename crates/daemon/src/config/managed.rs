@@ -16,7 +16,8 @@ use hookjail_base::util::units::{Size, Span};
 use hookjail_contract::Url;
 use hookjail_policy::egress::Egress;
 
-pub use self::files::Trust;
+pub use self::files::APPLYING;
+pub(super) use self::files::Trust;
 use super::{ConfigProblem, deserialize, file::HookEntry, read_table};
 
 /// The directory of the administrator's files. No user and no variable of the environment decides that.
@@ -324,7 +325,7 @@ mod tests {
     }
 
     /// Joins files called `/1`, `/2` and so on.
-    fn joined(texts: &[&str]) -> Result<Managed, ConfigProblem> {
+    fn join_all(texts: &[&str]) -> Result<Managed, ConfigProblem> {
         let mut files = texts.iter().zip(1..);
         files.try_fold(Managed::default(), |earlier, (text, number)| {
             earlier.join(Managed::parse(Path::new(&format!("/{number}")), text)?)
@@ -333,7 +334,7 @@ mod tests {
 
     #[test]
     fn a_later_file_narrows_the_earlier_ones_and_the_versions_of_all_count() {
-        let all = joined(&[
+        let all = join_all(&[
             "version = \"base 12\"\n[hooks]\nmax_concurrent = 64\nmax_queued = 5\n",
             "[profiles]\nallow = [\"strict\"]\n",
             "version = \"team-a 3\"\n[hooks]\nmax_concurrent = 8\n",
@@ -372,12 +373,12 @@ mod tests {
                 "egress.direct",
             ),
         ] {
-            let error = joined(&[earlier, later]).unwrap_err().to_string();
+            let error = join_all(&[earlier, later]).unwrap_err().to_string();
             assert!(
                 error.contains(key) && error.contains("`/1`"),
                 "{key}: {error}"
             );
-            assert!(joined(&[earlier, earlier]).is_ok(), "{key}");
+            assert!(join_all(&[earlier, earlier]).is_ok(), "{key}");
         }
     }
 

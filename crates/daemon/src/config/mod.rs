@@ -28,8 +28,9 @@ use hookjail_policy::{References, WorkspaceRoots, ways::Ways};
 use hookjail_sandbox::Runtime;
 
 pub use self::{
+    candidate::{COMPARED, Candidate},
     env::ProcessEnv,
-    managed::{DIRECTORY as MANAGED, Trust},
+    managed::{APPLYING, DIRECTORY as MANAGED},
     source::ConfigSource,
     view::{Origin, Setting},
 };
@@ -39,7 +40,7 @@ pub(crate) use self::{
 };
 use self::{
     file::{ConfigFile, NetworkEntry},
-    managed::Managed,
+    managed::{Managed, Trust},
 };
 
 use crate::hooks::{
@@ -51,6 +52,7 @@ use crate::hooks::{
 
 mod audit;
 mod backends;
+mod candidate;
 mod container;
 mod egress;
 mod env;

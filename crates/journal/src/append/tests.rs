@@ -1250,6 +1250,7 @@ pub(crate) fn started(run: &str) -> Record {
             remote: None,
             uid: 1000,
         },
+        policy_version: None,
         profile: "strict".into(),
         profile_digest: "f".repeat(64),
         backend: "landlock".into(),

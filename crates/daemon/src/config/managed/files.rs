@@ -11,9 +11,12 @@ use hookjail_base::util::trusted_file::{self, Untrusted};
 use super::Managed;
 use crate::config::{ConfigError, ConfigProblem};
 
+/// The file that is there while files are replaced: nothing of the directory counts then.
+pub const APPLYING: &str = ".applying";
+
 /// The users who may have written the files.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Trust {
+pub(in crate::config) enum Trust {
     /// Root alone: the files are in force.
     Root,
     /// The user of this process too: the files are a candidate.
@@ -52,8 +55,9 @@ impl Managed {
         directory: &Path,
         trust: Trust,
     ) -> Result<Option<Self>, ConfigError> {
+        check_whole(directory)?;
         let first = directory.join("managed.toml");
-        let more = more(&directory.join("managed.d"), trust)?;
+        let more = list(&directory.join("managed.d"), trust)?;
         let mut all = None;
         for path in [first].into_iter().chain(more) {
             let join = |earlier: Option<Self>| match read(&path, trust)? {
@@ -68,13 +72,50 @@ impl Managed {
                 cause,
             })?;
         }
+        // Files that were replaced meanwhile may be of two policies.
+        check_whole(directory)?;
         Ok(all)
+    }
+
+    /// Reads one file as if it were all; `None` where there is none.
+    ///
+    /// # Errors
+    ///
+    /// As [`Managed::load`].
+    pub(in crate::config) fn load_one(
+        path: &Path,
+        trust: Trust,
+    ) -> Result<Option<Self>, ConfigError> {
+        let text = read(path, trust);
+        let parsed = text.and_then(|text| text.map(|text| Self::parse(path, &text)).transpose());
+        parsed.map_err(|cause| ConfigError {
+            path: path.to_owned(),
+            cause,
+        })
+    }
+}
+
+/// Checks that the files are not being replaced.
+fn check_whole(directory: &Path) -> Result<(), ConfigError> {
+    let path = directory.join(APPLYING);
+    match path.symlink_metadata() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(ConfigError {
+            path,
+            cause: error.into(),
+        }),
+        Ok(_) => Err(ConfigError {
+            path,
+            cause: ConfigProblem::Syntax(
+                "a policy is being applied, or was applied in part; apply it again as root: hookjail policy apply ARCHIVE".to_owned(),
+            ),
+        }),
     }
 }
 
 /// Returns the files of `managed.d`, by name; none where there is no such directory.
-fn more(directory: &Path, trust: Trust) -> Result<Vec<PathBuf>, ConfigError> {
-    let list = || -> Result<Vec<PathBuf>, ConfigProblem> {
+fn list(directory: &Path, trust: Trust) -> Result<Vec<PathBuf>, ConfigError> {
+    let paths = || -> Result<Vec<PathBuf>, ConfigProblem> {
         match trust.check(directory) {
             Err(Untrusted::Io(error)) if error.kind() == io::ErrorKind::NotFound => {
                 return Ok(Vec::new());
@@ -88,7 +129,7 @@ fn more(directory: &Path, trust: Trust) -> Result<Vec<PathBuf>, ConfigError> {
         paths.sort_unstable();
         Ok(paths)
     };
-    list().map_err(|cause| ConfigError {
+    paths().map_err(|cause| ConfigError {
         path: directory.to_owned(),
         cause,
     })
