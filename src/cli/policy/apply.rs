@@ -3,8 +3,8 @@
 use std::{
     collections::BTreeMap,
     fs::{self, File, Permissions},
-    io::{self, Write},
-    os::unix::fs::{OpenOptionsExt, PermissionsExt},
+    io,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -61,7 +61,7 @@ impl ApplyArgs {
         let place = Path::new(MANAGED);
         prepare(place)?;
         let staging = Staging::new(place)?;
-        let (archive, signer) = self.verify(&staging, place)?;
+        let (archive, signer) = self.verify(place)?;
         let unusable = |why: String| {
             let shown = self.archive.display();
             Failure::new(format!("policy `{shown}` is not applied: {why}"))
@@ -112,25 +112,18 @@ impl ApplyArgs {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Returns the archive and the principal that signed it. A copy of root's is verified: another file may be exchanged meanwhile.
-    fn verify(&self, staging: &Staging, place: &Path) -> Result<(Vec<u8>, String), Failure> {
+    /// Returns the archive and the principal that signed it.
+    fn verify(&self, place: &Path) -> Result<(Vec<u8>, String), Failure> {
         let bytes = archive::read(&self.archive).map_err(|error| {
             Failure::new(format!("cannot read `{}`: {error}", self.archive.display()))
         })?;
-        let copy = staging.path.join("archive.tar");
-        File::options()
-            .create_new(true)
-            .mode(0o600)
-            .write(true)
-            .open(&copy)?
-            .write_all(&bytes)?;
         let signature = self.signature.clone().unwrap_or_else(|| {
             let mut name = self.archive.clone().into_os_string();
             name.push(".sig");
             name.into()
         });
         let signers = place.join("allowed_signers");
-        let signer = signature::verify(&copy, &signature, &signers, NAMESPACE)?;
+        let signer = signature::verify(&bytes, (&self.archive, &signature), &signers, NAMESPACE)?;
         Ok((bytes, signer))
     }
 }
