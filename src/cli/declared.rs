@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    ffi::OsString,
     fs,
     path::{Path, PathBuf},
     sync::Arc,
@@ -10,11 +11,11 @@ use std::{
 use serde::Serialize;
 
 use hookjail_base::model::ProfileName;
-use hookjail_client::{Failure, run_as};
+use hookjail_client::{Failure, program::current_directory, run_as};
 use hookjail_daemon::{config::Config, daemon::Assembly, hooks::load::peek};
 use hookjail_policy::{
     GrantedBy, Policy,
-    declaration::{Declaration, FILE, Needs, extending},
+    declaration::{self, Declaration, FILE, Needs, extending},
 };
 
 use super::{Context, profile, profile_files};
@@ -73,6 +74,28 @@ impl Declarations {
             }
         }
         found
+    }
+
+    /// Returns the declaration of a command that starts in the current directory, where it names needs.
+    ///
+    /// # Errors
+    ///
+    /// Fails where a declaration beside its script cannot be used.
+    #[cfg(target_os = "linux")]
+    pub(super) fn of_command(
+        command: &[OsString],
+        config: &Config,
+    ) -> Result<Option<Declared>, Failure> {
+        let starts_in = current_directory()?;
+        let words = command
+            .iter()
+            .map(|word| word.to_string_lossy().into_owned());
+        let words: Vec<_> = words.collect();
+        let files = files_of(&words, &starts_in).into_iter();
+        let directories = files.filter_map(|file| file.parent().map(Path::to_owned));
+        let all = Self::read(&directories.collect(), config);
+        let found = all.find(&words, &starts_in).map_err(Failure::new)?;
+        Ok(found.filter(|it| it.profile.is_some()).cloned())
     }
 
     /// Returns a configuration in which the profiles of all needs are proposed.
@@ -345,6 +368,57 @@ impl Statement {
         }
         lines
     }
+}
+
+/// Returns the text of a declaration of a command, whose needs are a profile's.
+///
+/// # Errors
+///
+/// Fails where the command is not UTF-8, or the profile no TOML.
+#[cfg(target_os = "linux")]
+pub(super) fn text(command: &[OsString], file: &Path, draft: &str) -> Result<String, Failure> {
+    let directory = file.parent().filter(|it| !it.as_os_str().is_empty());
+    let directory = directory.unwrap_or(Path::new(".")).canonicalize()?;
+    let word = |word: &OsString| {
+        let text = word.to_str()?;
+        let below = Path::new(word).canonicalize().ok();
+        let below = below
+            .as_deref()
+            .and_then(|it| it.strip_prefix(&directory).ok());
+        let below = below
+            .filter(|it| !it.as_os_str().is_empty())
+            .and_then(Path::to_str);
+        Some(toml::Value::String(below.unwrap_or(text).to_owned()))
+    };
+    let words: Option<Vec<_>> = command.iter().map(word).collect();
+    let words = words.ok_or_else(|| Failure::new("the command is not UTF-8"))?;
+    let mut needs: toml::Table = toml::from_str(draft)?;
+    declaration::OPERATORS
+        .into_iter()
+        .for_each(|key| drop(needs.remove(key)));
+    let script = files_of_words(command);
+    let name = script.unwrap_or_else(|| "hook".to_owned());
+    let head = [
+        ("name", toml::Value::String(name)),
+        (
+            "purpose",
+            toml::Value::String("not described yet".to_owned()),
+        ),
+        ("command", toml::Value::Array(words)),
+        ("needs", toml::Value::Table(needs)),
+    ];
+    let table = head.map(|(key, value)| (key.to_owned(), value));
+    Ok(toml::to_string(
+        &table.into_iter().collect::<toml::Table>(),
+    )?)
+}
+
+/// Returns the name of the last file that a command names, without its extension.
+#[cfg(target_os = "linux")]
+fn files_of_words(command: &[OsString]) -> Option<String> {
+    let mut files = command.iter().rev().map(Path::new);
+    let file = files.find(|file| file.is_file())?;
+    Some(file.file_stem()?.to_string_lossy().into_owned())
 }
 
 /// Returns the declarations in a directory, in order.

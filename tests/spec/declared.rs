@@ -223,3 +223,74 @@ fn a_declaration_is_checked_by_itself() {
     let schema = home.hookjail(&["--json", "schema", "hook"]);
     assert!(json(&schema)["properties"]["needs"].is_object());
 }
+
+#[test]
+fn files_of_tests_run_a_hook_under_the_needs_that_it_declares() {
+    let tests = "command = \".claude/hooks/guard.sh\"\nruntimes = [\"claude-code\"]\n[[case]]\nname = \"writes\"\nchanges = [\"A seen\"]\n";
+    for (needs, code) in [("develop", Some(0)), ("workspace-ro", Some(1))] {
+        let home = home(&format!("{HEAD}needs = \"{needs}\"\n"));
+        home.script("p/.claude/hooks/guard.sh", NOTES);
+        home.write("p/.claude/hooks/guard.hooktest.toml", tests);
+        let tested = home.hookjail(&["test"]);
+        assert_eq!(tested.status.code(), code, "{needs}: {tested:?}");
+    }
+    let home = home(&format!(
+        "{HEAD}[needs]\nextends = \"strict\"\nnetwork = \"named\"\negress = [\"a.example:443\"]\n"
+    ));
+    home.write("p/.claude/hooks/guard.hooktest.toml", tests);
+    let tested = home.hookjail(&["test"]);
+    assert_eq!(tested.status.code(), Some(125), "{tested:?}");
+    let stderr = String::from_utf8_lossy(&tested.stderr).into_owned();
+    assert!(
+        stderr.contains("connections to a.example:443; give it that by --profile=hook-"),
+        "{stderr}"
+    );
+}
+
+#[test]
+fn what_a_hook_needs_is_learnt_into_its_declaration_and_is_the_most_that_it_gets() {
+    let home = Home::new();
+    home.settings(SETTINGS, &one("PreToolUse", &guard()));
+    home.write("rules", "rm\n");
+    home.script(
+        "p/.claude/hooks/guard.sh",
+        "#!/bin/sh\ncat \"$HOME/rules\" >/dev/null\n",
+    );
+    home.own();
+    let rules = format!("--grant={}=read", home.path("rules").display());
+    let file = ".claude/hooks/guard.hook.toml";
+    let output = format!("--output={file}");
+
+    let learnt = home.hookjail(&["learn", &rules, &output, "--", ".claude/hooks/guard.sh"]);
+
+    assert!(learnt.status.success(), "{learnt:?}");
+    let text = home.text("p/.claude/hooks/guard.hook.toml");
+    assert!(
+        text.contains("command = [\"guard.sh\"]") && text.contains("/rules"),
+        "{text}"
+    );
+    let checked = home.hookjail(&["hooks", "check", file]);
+    assert!(checked.status.success(), "{checked:?}");
+    let installed = install(&home, &["--declared"]);
+    assert!(
+        hook(&installed)["declares"]["profile"].is_string(),
+        "{installed}"
+    );
+    assert_eq!(fire(&home), (Some(0), String::new()));
+
+    // More than that is not given, also where somebody agrees to all that `learn` finds.
+    home.write("other", "rm\n");
+    home.script(
+        "p/.claude/hooks/guard.sh",
+        "#!/bin/sh\ncat \"$HOME/rules\" \"$HOME/other\" >/dev/null\n",
+    );
+    home.own();
+    let before = home.text(SETTINGS);
+    let learnt = home.hookjail(&["learn", "--yes", "--", ".claude/hooks/guard.sh"]);
+    let stderr = String::from_utf8_lossy(&learnt.stderr).into_owned();
+    assert!(
+        !learnt.status.success() && stderr.contains("declares less than"),
+        "{learnt:?}"
+    );
+    assert_eq!(home.text(SETTINGS), before);
+}

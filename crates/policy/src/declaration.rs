@@ -23,7 +23,7 @@ use crate::profile::ProfileFile;
 pub const FILE: &str = "hook.toml";
 
 /// The keys of a profile that its operator alone sets.
-const OPERATORS: [&str; 3] = ["description", "granted_by", "part"];
+pub const OPERATORS: [&str; 3] = ["description", "granted_by", "part"];
 
 /// The begin of the name of each profile that is made of needs.
 const MADE: &str = "hook-";

@@ -37,6 +37,7 @@ use hookjail_sandbox::{BriefState, Observer};
 use self::bench::{Bench, Trial, Unmet, Wish, egress_option, grant_option};
 use super::{
     Context,
+    declared::{self, Declarations, is_declaration},
     install::{Placed, agreed},
     learned::{CERTIFICATES, PARTS},
     log,
@@ -101,7 +102,7 @@ pub(super) struct LearnArgs {
     /// The name of the profile [default: that of the hook's file]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// Write the profile to this file, which must not exist
+    /// Write the profile to this file, which must not exist; a file hook.toml gets it as the hook's needs
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// A file with the event, or - for stdin [default: stdin, unless it is a terminal or empty; then samples of the runtime's]
@@ -508,6 +509,15 @@ impl LearnArgs {
             );
             return self.report(context, &message, None, &[]);
         }
+        if let Some(declared) = Declarations::of_command(&self.command, &context.load()?)? {
+            let output = format!("--output={}", declared.file.display());
+            return Err(Failure::new(format!(
+                "nothing is written: `{}` declares less than:\n{}\nmove it away, and have it written: {}",
+                declared.file.display(),
+                more.join("\n"),
+                self.with(&[output])
+            )));
+        }
         let proposal = Proposal {
             command: &self.command,
             name,
@@ -561,7 +571,11 @@ impl LearnArgs {
     ) -> Result<ExitCode, Failure> {
         let differ = &learned.differ;
         if let Some(path) = &self.output {
-            write_new(path, &learned.draft)?;
+            let text = match is_declaration(path) {
+                true => declared::text(&self.command, path, &learned.draft)?,
+                false => learned.draft.clone(),
+            };
+            write_new(path, &text)?;
         }
         let directory = profile_files::directory(config, context);
         let to = format!("{name}.toml");

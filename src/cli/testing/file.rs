@@ -42,9 +42,8 @@ pub(super) struct TestFile {
     command: Words,
     /// The lifecycle point, in the spelling of each runtime [default: the one before a tool call].
     point: Option<Point>,
-    /// The profile of the confined runs.
-    #[serde(default = "usual_profile")]
-    pub(super) profile: String,
+    /// The profile of the confined runs [default: the needs that the hook declares, else develop].
+    pub(super) profile: Option<String>,
     /// The runtimes whose hook it is.
     #[schemars(length(min = 1))]
     pub(super) runtimes: Vec<String>,
@@ -89,10 +88,6 @@ pub(super) struct Case {
     special: BTreeMap<String, Expected>,
     #[serde(flatten)]
     expected: Expected,
-}
-
-fn usual_profile() -> String {
-    PROFILE.to_owned()
 }
 
 impl TestFile {
@@ -154,6 +149,14 @@ impl TestFile {
     pub(super) fn argv(&self) -> Vec<String> {
         match &self.command {
             Words::Line(line) => ["/bin/sh", "-c", line].map(str::to_owned).to_vec(),
+            Words::List(words) => words.clone(),
+        }
+    }
+
+    /// Returns the words of the command, without a shell.
+    pub(super) fn words(&self) -> Vec<String> {
+        match &self.command {
+            Words::Line(line) => shlex::split(line).unwrap_or_default(),
             Words::List(words) => words.clone(),
         }
     }

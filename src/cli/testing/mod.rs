@@ -24,12 +24,13 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use hookjail_base::model::ProfileName;
 use hookjail_client::{
     Failure, output,
     run_as::{parse, project},
 };
 use hookjail_contract::adopt::Adopted;
-use hookjail_daemon::{daemon::Assembly, schema::of_file};
+use hookjail_daemon::{config::Config, daemon::Assembly, schema::of_file};
 use hookjail_policy::{GrantedBy, Policy, Registry};
 
 use self::{
@@ -39,7 +40,9 @@ use self::{
     report::TestResult,
 };
 use super::{
-    Context, profile,
+    Context,
+    declared::{Declarations, Declared, files_of},
+    profile,
     progress::Progress,
     rehearse::{Comparison, Rehearsed, Unrehearsed, alone_words},
 };
@@ -110,6 +113,8 @@ struct RuntimeCase<'a> {
     case: &'a Case,
     expected: Expected,
     file: &'a TestFile,
+    /// The hook's declaration, whose needs are the profile.
+    needs: Option<Declared>,
     path: &'a Path,
     /// The lifecycle point that the file names.
     point: Option<&'a str>,
@@ -167,17 +172,21 @@ impl TestArgs {
         let registry = Assembly::registry(&config)?;
         let mut tasks = Vec::new();
         for (path, file) in &files {
-            self.check_profile(path, file, &registry)?;
+            if let Some(name) = &file.profile {
+                self.check_profile(path, name, &registry)?;
+            }
             for name in &file.runtimes {
                 let runtime = parse(name).map_err(Failure::new)?;
                 let runtime = runtime.ok_or_else(|| Failure::new("name the runtime"))?;
                 let home = context.call.paths.home.as_deref();
                 let workspace = file.workspace(path, |it| project(runtime, it, home))?;
                 let cases = file.cases.iter().filter(|case| case.is_for(name));
+                let needs = self.needs(path, file, &workspace, &config)?;
                 tasks.extend(cases.map(|case| RuntimeCase {
                     case,
                     expected: case.expected(name),
                     file,
+                    needs: needs.clone(),
                     path,
                     point: file.point(name),
                     runtime,
@@ -198,13 +207,7 @@ impl TestArgs {
     /// # Errors
     ///
     /// Fails where there is none of that name, or the file may not name it.
-    fn check_profile(
-        &self,
-        path: &Path,
-        file: &TestFile,
-        registry: &Registry,
-    ) -> Result<(), Failure> {
-        let name = &file.profile;
+    fn check_profile(&self, path: &Path, name: &str, registry: &Registry) -> Result<(), Failure> {
         let policy = profile::find(registry, name)?;
         if self.may_be_named(&policy, registry) {
             return Ok(());
@@ -212,6 +215,42 @@ impl TestArgs {
         let path = path.display();
         Err(Failure::new(format!(
             "`{path}` names profile `{name}`, which only the operator gives; give it by --profile={name}"
+        )))
+    }
+
+    /// Returns the hook's own declaration, where the file names no profile and the hook declares needs.
+    ///
+    /// # Errors
+    ///
+    /// Fails where the declaration cannot be used, or declares more than a project's files may name.
+    fn needs(
+        &self,
+        path: &Path,
+        file: &TestFile,
+        workspace: &Path,
+        config: &Config,
+    ) -> Result<Option<Declared>, Failure> {
+        if file.profile.is_some() {
+            return Ok(None);
+        }
+        let words = file.words();
+        let files = files_of(&words, workspace).into_iter();
+        let directories = files.filter_map(|file| file.parent().map(Path::to_owned));
+        let declarations = Declarations::read(&directories.collect(), config);
+        let wrong = |why: String| Failure::new(format!("`{}`: {why}", path.display()));
+        let found = declarations.find(&words, workspace).map_err(wrong)?;
+        let Some(declared) = found.filter(|it| it.profile.is_some()) else {
+            return Ok(None);
+        };
+        let statement = declared.statement(config, PROFILE).map_err(wrong)?;
+        let name = statement.profile.unwrap_or_default();
+        if statement.wider.is_empty() || self.profile.contains(&name) {
+            return Ok(Some(declared.clone()));
+        }
+        Err(wrong(format!(
+            "`{}` declares more than profile {PROFILE}: {}; give it that by --profile={name}",
+            declared.file.display(),
+            statement.wider.join("; ")
         )))
     }
 
@@ -276,15 +315,20 @@ impl TestArgs {
         let payload = task.payload(&point)?;
         let argv = task.file.argv();
         let places = task.runtime.project_variables();
+        let needs = task.needs.as_ref();
+        let declared = needs.and_then(|it| it.profile.as_ref());
+        let named = task.file.profile.as_deref();
         let rehearsed = Rehearsed {
             argv: &argv,
             config,
             environment: places.map(|name| (name, &*task.workspace)).collect(),
             is_compared: self.bare,
             is_layered: !self.in_place,
-            needs: None,
+            needs: needs.map(|it| &*it.file),
             point: &point,
-            profile: &task.file.profile,
+            profile: named
+                .or(declared.map(ProfileName::as_str))
+                .unwrap_or(PROFILE),
             runtime: task.runtime.name,
             starts_in: &task.workspace,
             timeout: task.file.timeout(),
