@@ -49,7 +49,7 @@ clients = sorted(str(path.relative_to(ROOT).with_suffix("")) for path in ROOT.gl
 NAVIGATION = {
     "Start": ["docs/tutorial", "docs/second-day", "docs/install", "docs/packages", "docs/comparison"],
     "Runtimes": ["docs/contracts", "docs/runtimes/*"],
-    "Hooks and profiles": ["docs/profiles", "docs/backends", "docs/nesting", "docs/seatbelt"],
+    "Hooks and profiles": ["docs/declarations", "docs/testing", "docs/profiles", "docs/backends", "docs/nesting", "docs/seatbelt"],
     "Operate": ["docs/operations", "docs/backup", "docs/network", "docs/many-machines", "docs/organisations", "docs/reliability", "docs/performance"],
     "API and clients": ["docs/api", *clients],
     "Security": ["docs/threat-model", "docs/escape-matrix", "docs/findings", "SECURITY"],

@@ -503,3 +503,26 @@ fn a_confined_line_of_settings_is_tried_under_its_profile_where_that_is_no_wider
         "{text}"
     );
 }
+
+#[test]
+fn without_a_repository_the_project_is_that_of_the_settings_or_the_current_directory() {
+    let home = crate::install::Home::new();
+    let text = "command = \".claude/hooks/note.sh\"\nruntimes = [\"claude-code\"]\n[[case]]\nname = \"notes\"\nchanges = [\"A seen.log\"]\n";
+    for (project, settings) in [("q", true), ("r", false)] {
+        home.write(&format!("{project}/.claude/hooks/note.hooktest.toml"), text);
+        home.script(
+            &format!("{project}/.claude/hooks/note.sh"),
+            "#!/bin/sh\necho seen >seen.log\n",
+        );
+        if settings {
+            home.write(&format!("{project}/.claude/settings.json"), "{}");
+        }
+        home.own();
+        let directory = match settings {
+            true => home.path("q/.claude/hooks"),
+            false => home.path("r"),
+        };
+        let tested = home.hookjail_in(&directory, &["test"]);
+        assert_eq!(tested.status.code(), Some(0), "{project}: {tested:?}");
+    }
+}

@@ -336,6 +336,15 @@ mod tests {
     }
 
     #[test]
+    fn the_example_of_the_page_is_a_declaration() {
+        let page = include_str!("../../../docs/declarations.md");
+        let example = page.split("```toml\n").nth(1).unwrap();
+        let declared = Declaration::parse(example.split("```").next().unwrap()).unwrap();
+        assert_eq!(declared.points.len(), 2);
+        assert!(declared.profile().unwrap().1.is_some());
+    }
+
+    #[test]
     fn a_purpose_changes_no_profile() {
         let needs = "[needs]\nextends = \"pipeline\"\n";
         let one = parsed(needs).unwrap().profile();

@@ -40,6 +40,7 @@ pub(super) use self::switch::Placed;
 pub(super) use self::{
     allow::{AllowArgs, Here},
     project::{ProjectHook, hooks as project_hooks, project},
+    settings::project_around,
     uninstall::UninstallArgs,
 };
 use self::{

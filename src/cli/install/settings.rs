@@ -177,7 +177,11 @@ pub(super) fn found(
 }
 
 /// Returns the nearest directory around one, below the home or the root, with settings of one of these runtimes; else that directory.
-pub(super) fn project_around(context: &Context, directory: &Path, runtimes: &[Adopted]) -> PathBuf {
+pub(in crate::cli) fn project_around(
+    context: &Context,
+    directory: &Path,
+    runtimes: &[Adopted],
+) -> PathBuf {
     let home = context.call.paths.home.as_deref();
     let mut around = directory
         .ancestors()

@@ -22,6 +22,7 @@ use self::file::{Lock, LockedHook, LockedTest};
 use super::{
     Context,
     install::{self, ProjectHook},
+    show::counted,
     signature, success, testing,
 };
 
@@ -126,8 +127,9 @@ impl LockArgs {
             }));
         } else {
             output::line(&format!(
-                "locked {} hooks, {passed} tests passed: {}",
-                lock.hooks.len(),
+                "locked {}, {} passed: {}",
+                counted(lock.hooks.len(), "hook"),
+                counted(passed, "test"),
                 file.display()
             ));
         }
@@ -155,7 +157,7 @@ impl LockArgs {
             output::line(&match (found.len(), signer) {
                 (0, Some(signer)) => format!("as locked, signed by {signer}"),
                 (0, None) => "as locked, not signed".to_owned(),
-                (count, _) => format!("{count} differences from {FILE}"),
+                (count, _) => format!("{} from {FILE}", counted(count, "difference")),
             });
         }
         Ok(success(found.is_empty()))

@@ -27,6 +27,7 @@ use uuid::Uuid;
 use hookjail_base::model::ProfileName;
 use hookjail_client::{
     Failure, output,
+    program::current_directory,
     run_as::{parse, project},
 };
 use hookjail_contract::adopt::Adopted;
@@ -42,6 +43,7 @@ use self::{
 use super::{
     Context,
     declared::{Declarations, Declared, files_of},
+    install::project_around,
     profile,
     progress::Progress,
     rehearse::{Comparison, Rehearsed, Unrehearsed, alone_words},
@@ -178,8 +180,7 @@ impl TestArgs {
             for name in &file.runtimes {
                 let runtime = parse(name).map_err(Failure::new)?;
                 let runtime = runtime.ok_or_else(|| Failure::new("name the runtime"))?;
-                let home = context.call.paths.home.as_deref();
-                let workspace = file.workspace(path, |it| project(runtime, it, home))?;
+                let workspace = file.workspace(path, |it| around(context, runtime, it))?;
                 let cases = file.cases.iter().filter(|case| case.is_for(name));
                 let needs = self.needs(path, file, &workspace, &config)?;
                 tasks.extend(cases.map(|case| RuntimeCase {
@@ -414,6 +415,20 @@ impl RuntimeCase<'_> {
             ..self.result(kind)
         }
     }
+}
+
+/// Returns the project around a directory: its repository, else the directory around it with settings, else the current one.
+fn around(context: &Context, runtime: Adopted, directory: &Path) -> PathBuf {
+    let found = project(runtime, directory, context.call.paths.home.as_deref());
+    if found != directory || directory.join(".git").exists() {
+        return found;
+    }
+    let found = project_around(context, directory, &Adopted::all());
+    let current = current_directory()
+        .ok()
+        .and_then(|it| it.canonicalize().ok());
+    let current = current.filter(|it| found == directory && directory.starts_with(it));
+    current.unwrap_or(found)
 }
 
 /// Runs the files of tests at and below a directory. Returns how many runs of each passed.
