@@ -1,0 +1,7 @@
+#!/usr/bin/env python3
+import json, sys
+
+command = json.load(sys.stdin).get("tool_input", {}).get("command", "")
+if "deploy" in command:
+    answer = {"hookEventName": "PreToolUse", "permissionDecision": "ask", "permissionDecisionReason": "a deployment"}
+    print(json.dumps({"hookSpecificOutput": answer}))

@@ -1,0 +1,5 @@
+#!/bin/sh
+file=$(sed -n 's/.*"file_path": *"\([^"]*\)".*/\1/p')
+
+echo more >>"$file"
+git add -- "$file" && git diff --cached --name-only

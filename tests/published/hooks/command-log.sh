@@ -1,0 +1,3 @@
+#!/bin/sh
+mkdir -p .log
+printf '%s %s\n' "$(date -u +%FT%TZ)" "$(tr -d '\n')" >>.log/commands

@@ -1,0 +1,7 @@
+#!/usr/bin/env python3
+import json, sqlite3, sys
+
+event = json.load(sys.stdin)
+with sqlite3.connect("calls.db") as database:
+    database.execute("create table if not exists calls (tool text, at text default current_timestamp)")
+    database.execute("insert into calls (tool) values (?)", [event.get("tool_name")])

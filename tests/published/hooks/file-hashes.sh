@@ -1,0 +1,4 @@
+#!/bin/sh
+file=$(sed -n 's/.*"file_path": *"\([^"]*\)".*/\1/p')
+
+sha256sum "$file" >>hashes.txt

@@ -1,0 +1,6 @@
+#!/bin/sh
+file=$(sed -n 's/.*"file_path": *"\([^"]*\)".*/\1/p')
+
+case $file in
+  *.json) python3 -m json.tool "$file" >/dev/null || exit 2 ;;
+esac

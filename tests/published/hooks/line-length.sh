@@ -1,0 +1,4 @@
+#!/bin/sh
+file=$(sed -n 's/.*"file_path": *"\([^"]*\)".*/\1/p')
+
+awk -v file="$file" 'length > 100 { print file ":" FNR ": " length " columns" > "/dev/stderr"; found = 1 } END { exit found ? 2 : 0 }' "$file"

@@ -1,0 +1,5 @@
+#!/bin/sh
+if grep -Eq 'docker (system|volume) prune'; then
+  echo "no pruned volumes" >&2
+  exit 2
+fi

@@ -1,0 +1,5 @@
+#!/bin/sh
+if grep -Eq -i 'drop +(table|database)'; then
+  echo "no dropped tables" >&2
+  exit 2
+fi

@@ -1,0 +1,5 @@
+#!/bin/sh
+if grep -Eq 'git push[^\"]* (--force|-f)\b'; then
+  echo "no forced push" >&2
+  exit 2
+fi

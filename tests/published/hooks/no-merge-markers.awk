@@ -1,0 +1,3 @@
+#!/usr/bin/awk -f
+/<<<<<<< |>>>>>>> / { print "marks of a merge are left" > "/dev/stderr"; found = 1 }
+END { exit found ? 2 : 0 }

@@ -1,0 +1,5 @@
+#!/bin/sh
+if grep -Eq '\"command\": *\"npm (install|i|add)\b'; then
+  echo "this project has pnpm" >&2
+  exit 2
+fi

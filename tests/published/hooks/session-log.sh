@@ -1,0 +1,3 @@
+#!/bin/sh
+session=$(sed -n 's/.*"session_id": *"\([^"]*\)".*/\1/p')
+test -n "$session" && echo "begun" >>sessions.log

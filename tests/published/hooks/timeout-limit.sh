@@ -1,0 +1,7 @@
+#!/bin/sh
+limit=600000
+asked=$(jq -r '.tool_input.timeout // 0')
+if [ "$asked" -gt "$limit" ]; then
+  echo "ten minutes at most" >&2
+  exit 2
+fi
