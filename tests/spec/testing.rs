@@ -526,3 +526,23 @@ fn without_a_repository_the_project_is_that_of_the_settings_or_the_current_direc
         assert_eq!(tested.status.code(), Some(0), "{project}: {tested:?}");
     }
 }
+
+#[test]
+fn temporary_files_in_the_workspace_are_no_part_of_a_layer() {
+    let home = home(ONE, CASES);
+    fs::create_dir(home.path("p/tmp")).unwrap();
+    let temporary = format!("TMPDIR={}", home.path("p/tmp").display());
+    let around = ["/usr/bin/env".to_owned(), temporary];
+
+    let tested = home.hookjail_in(&around, &["test"], "");
+
+    assert_eq!(tested.status.code(), Some(0), "{tested:?}");
+    let left = fs::read_dir(home.path("p/tmp")).unwrap().flatten();
+    let left: Vec<_> = left.map(|it| it.file_name()).collect();
+    assert!(
+        !left
+            .iter()
+            .any(|name| name.to_string_lossy().contains("layer")),
+        "{left:?}"
+    );
+}

@@ -284,7 +284,7 @@ impl Rehearsal<'_> {
                 NOTICE.call_once(|| {
                     let notice =
                         "guards are rehearsed in the workspace itself, and what they write there stays";
-                    output::stderr(&format!("{notice}: {why}"));
+                    output::stderr(&format!("{notice}: {why}; leave it out by --no-rehearsal"));
                 });
                 let ran = self.on(false).run(payloads);
                 ran.map_err(|it| match it {

@@ -75,22 +75,11 @@ impl Layer {
         // Of this namespace: no other's mount can be below a layer.
         let below = opened(&workspace)?;
         let directory = env::current_dir()?;
-        let place = mkdtemp(&env::temp_dir().join("hookjail-layer-XXXXXX"))?;
-        let laid = lay(&place, &below, &workspace);
+        let place = mkdtemp(&temporary(&workspace).join("hookjail-layer-XXXXXX"))?;
         // The temporary directory may be an overlay itself, which can hold no layer.
-        let (upper, is_in_memory) = match laid {
+        let (upper, is_in_memory) = match lay(&place, &below, &workspace) {
             Ok(upper) => (upper, false),
-            Err(_) => {
-                fs::remove_dir_all(&place)?;
-                fs::create_dir(&place)?;
-                let (none, flags) = (None::<&str>, MsFlags::empty());
-                mount(Some("hookjail"), &place, Some("tmpfs"), flags, none)?;
-                let upper = lay(&place, &below, &workspace)?;
-                // The layer has it.
-                umount2(&place, MntFlags::MNT_DETACH)?;
-                fs::remove_dir(&place)?;
-                (upper, true)
-            }
+            Err(_) => (lay_in_memory(&place, &below, &workspace)?, true),
         };
         // The directory that is known by its name, not the one below.
         env::set_current_dir(directory)?;
@@ -229,6 +218,32 @@ fn lay(place: &Path, below: &File, workspace: &Path) -> io::Result<File> {
     let (source, kind) = (Some("hookjail"), Some("overlay"));
     mount(source, workspace, kind, MsFlags::empty(), Some(&*options))?;
     opened(&upper)
+}
+
+/// Does the same with files in memory. Nothing is left at the place.
+fn lay_in_memory(place: &Path, below: &File, workspace: &Path) -> io::Result<File> {
+    fs::remove_dir_all(place)?;
+    fs::create_dir(place)?;
+    let (none, flags) = (None::<&str>, MsFlags::empty());
+    let mounted = mount(Some("hookjail"), place, Some("tmpfs"), flags, none);
+    let laid = mounted.map_err(io::Error::from).and_then(|()| {
+        let laid = lay(place, below, workspace);
+        // The layer has it.
+        umount2(place, MntFlags::MNT_DETACH)?;
+        laid
+    });
+    fs::remove_dir(place)?;
+    laid
+}
+
+/// Returns a directory for temporary files that lies outside of a workspace: a layer's files cannot lie below it.
+fn temporary(workspace: &Path) -> PathBuf {
+    let usual = env::temp_dir();
+    let is_inside = |path: PathBuf| path.starts_with(workspace);
+    match usual.canonicalize().is_ok_and(is_inside) {
+        true => PathBuf::from("/tmp"),
+        false => usual,
+    }
 }
 
 fn names(directory: &Path) -> io::Result<impl Iterator<Item = OsString> + use<>> {
