@@ -14,6 +14,7 @@ use hookjail_base::{
     model::{Hook, InvalidField, Peer, ProfileName, Users, command_line, is_plain},
     refusal::{Fact, Reason, Refusal},
 };
+use hookjail_contract::Registered;
 use hookjail_policy::{
     GrantPlace, GrantedBy, Policy, Registry, WorkspaceRoots, forbidden::Forbidden,
 };
@@ -24,7 +25,6 @@ use super::{command::defaults, homes::Homes};
 use crate::{
     consent::decide::ALLOW,
     git::GitPlaces,
-    hooks::Registered,
     pipeline::RateLimits,
     request::{Request, Withheld},
 };
