@@ -310,6 +310,20 @@ mod as_root {
         ] {
             host.user(&format!("{line} <$T/bad")).has(2, &[what]);
         }
+        // A profile of that name whose programs are its user's.
+        let text = fs::read_to_string("sandbox-profiles/develop.toml").unwrap();
+        host.users(
+            "home/.config/hookjail/profiles/develop.toml",
+            &format!("# Own.\n{text}"),
+        );
+        host.user(FINE).has(0, &[]);
+        let own = text.replacen("caller_path = true", "caller_path = false", 1);
+        assert_ne!(own, text);
+        host.users("home/.config/hookjail/profiles/develop.toml", &own);
+        host.user(FINE)
+            .has(2, &["NOT_ALLOWLISTED", "profile `develop`", "not root's"]);
+        fs::remove_dir_all(host.path("home/.config/hookjail/profiles")).unwrap();
+        host.user(FINE).has(0, &[]);
         // Such a line is no guard, as one that its user took out is none.
         host.user("$REQUIRED --observe <$T/bad")
             .has(0, &["cannot be used with"]);

@@ -1,7 +1,7 @@
 //! Builds a daemon's pipeline from its configuration: the same for `serve`, `run` and `doctor`.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs, io,
     os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf, absolute},
@@ -13,12 +13,12 @@ use hookjail_base::{
     redact::{Redactor, secret::Registration},
     util::{pem, user_paths::UserPaths},
 };
-use hookjail_contract::{self as contract, Mode};
+use hookjail_contract::{self as contract, Mode, Registered};
 use hookjail_journal::{Redaction, append::Journal};
 use hookjail_policy::{Policy, Registry, WorkspaceRoots, forbidden::Forbidden};
 use hookjail_sandbox::{
     BackendName, Identities, InstanceDir, OwnUids, RunAs, SandboxParts, StateStore, backend,
-    rootfs::Root,
+    program::roots_alone, rootfs::Root,
 };
 use hookjail_sys::Keeper;
 
@@ -411,10 +411,40 @@ impl Assembly {
             homes: Homes::default(),
             hooks: hooks.collect::<Result<_, AssemblyError>>()?,
             policy_version: config.policy_version.clone(),
+            replaced: Self::replaced(config)?,
             required: config.required.clone(),
             workspace_roots: Self::roots(config, &registry),
             registry,
         })
+    }
+
+    /// Returns the required hooks, by name, whose profile a file replaces that users other than root can change.
+    fn replaced(config: &Config) -> Result<BTreeSet<String>, AssemblyError> {
+        if config.required.is_empty() {
+            return Ok(BTreeSet::new());
+        }
+        let load = |directories: &[PathBuf], proposed: &[(String, String)]| {
+            Registry::load_with(
+                directories,
+                proposed,
+                &own_places(config),
+                &config.references,
+            )
+            .map_err(AssemblyError::new("load the profiles"))
+        };
+        let all = config.profiles.dirs();
+        let roots: Vec<_> = all.iter().filter(|it| is_roots(it)).cloned().collect();
+        let (all, roots) = (load(all, &config.proposed_profiles)?, load(&roots, &[])?);
+        let digest = |registry: &Registry, name: &ProfileName| {
+            let found = registry.find(name);
+            found.map(|policy| policy.digest.clone())
+        };
+        let is_replaced = |hook: &&Registered| {
+            let name = ProfileName::parse(hook.runs_under());
+            name.is_none_or(|name| digest(&all, &name) != digest(&roots, &name))
+        };
+        let hooks = config.required.iter().filter(is_replaced);
+        Ok(hooks.map(|hook| hook.name.clone()).collect())
     }
 
     /// Returns the directories below which a workspace may lie, beside what profiles, git and agents use.
@@ -552,6 +582,20 @@ fn configuration(config: &Config) -> Configuration {
         // As it is found from anywhere.
         path: (config.file.clone().or(usual)).map(|path| absolute(&path).unwrap_or(path)),
     }
+}
+
+/// Returns whether only root can change a directory of profiles and each profile in it.
+fn is_roots(directory: &Path) -> bool {
+    let is_profile = |path: &PathBuf| path.extension().is_some_and(|it| it == "toml");
+    let entries = fs::read_dir(directory).and_then(|entries| {
+        let paths = entries.map(|entry| Ok(entry?.path()));
+        paths.collect::<io::Result<Vec<_>>>()
+    });
+    roots_alone(directory).is_some()
+        && entries.is_ok_and(|paths| {
+            let mut profiles = paths.iter().filter(|path| is_profile(path));
+            profiles.all(|path| roots_alone(path).is_some())
+        })
 }
 
 /// Returns the daemon's own places, which no hook may reach.

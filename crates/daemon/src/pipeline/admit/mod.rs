@@ -224,6 +224,7 @@ impl Gate {
         }
         rules.admit_bound(&request, &call.peer)?;
         let policy = rules.profile(&request)?;
+        rules.check_profile(&request, policy)?;
         // No part of a run that needs none.
         request.withheld = request.withheld.filter(|_| policy.needs_workspace());
         let git = rules.git_places(&request, policy, &call.peer)?;

@@ -2,6 +2,7 @@
 
 use std::{
     borrow::Cow,
+    collections::BTreeSet,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::Arc,
@@ -11,7 +12,7 @@ use std::{
 use nix::unistd::geteuid;
 
 use hookjail_base::{
-    model::{Hook, InvalidField, Peer, ProfileName, Users, command_line, is_plain},
+    model::{Backing, Hook, InvalidField, Peer, ProfileName, Users, command_line, is_plain},
     refusal::{Fact, Reason, Refusal},
 };
 use hookjail_contract::Registered;
@@ -102,6 +103,8 @@ pub(crate) struct Rules {
     pub readers: Users,
     /// The profiles.
     pub registry: Registry,
+    /// The required hooks, by name, whose profile a file replaces that users other than root can change.
+    pub replaced: BTreeSet<String>,
     /// The hooks of the administrator's files.
     pub required: Vec<Registered>,
     /// The directories below which a workspace may lie.
@@ -126,6 +129,19 @@ impl Rules {
         let mut hooks = self.hooks.iter().filter(|hook| hook.command == command);
         policy.granted_by != GrantedBy::Operator
             || hooks.any(|hook| hook.profiles.contains(&policy.name))
+    }
+
+    /// Checks that the profile of a required hook is root's.
+    pub(super) fn check_profile(&self, request: &Request, policy: &Policy) -> Result<(), Refusal> {
+        let name = &request.hook.name;
+        if request.backing != Backing::Required || !self.replaced.contains(name) {
+            return Ok(());
+        }
+        let message = format!(
+            "profile `{}` of the required hook `{name}` comes from a file that is not root's; take it out of `profiles.dirs`",
+            policy.name
+        );
+        Err(Refusal::new(Reason::NotAllowlisted, message))
     }
 
     /// Returns the profile that a request names, else the default of its contract.
