@@ -304,7 +304,7 @@ mod as_root {
             ("$REQUIRED --profile open", "cannot be used with"),
             ("$REQUIRED --timeout 1ms", ""),
             (
-                "${REQUIRED%guard*}other",
+                "${REQUIRED%guard*}other --start",
                 "no required hook is called `other`",
             ),
         ] {
