@@ -96,6 +96,7 @@ mod thin;
 
 mod bad_input;
 mod command_line;
+mod git_hooks;
 mod install;
 mod interpret;
 mod learn;

@@ -258,7 +258,11 @@ impl ReplacedHook {
     /// Builds the answer for a hook that did not run, with a sentence for the user alone.
     fn refusal_with(&self, why: &str, notice: Option<&str>) -> HookOutput {
         let point = self.point.as_deref();
-        let notice = notice.filter(|_| !self.is_of_another_agent);
+        // Exit codes have no text apart from the reason. At a terminal a person reads that, elsewhere a model may.
+        let is_shown = self
+            .runtime
+            .is_none_or(|runtime| !runtime.answers_by_code || io::stderr().is_terminal());
+        let notice = notice.filter(|_| is_shown && !self.is_of_another_agent);
         match (self.runtime, notice) {
             (Some(runtime), Some(notice)) if self.stops() => {
                 runtime.no_with_notice(point, why, notice)

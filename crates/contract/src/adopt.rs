@@ -84,6 +84,8 @@ pub struct Adapter {
     pub sources: Sources,
     /// Whether its settings may have comments, as in JavaScript.
     pub takes_comments: bool,
+    /// The points at which exit codes decide nothing, where they alone decide at the others.
+    pub stops_nothing_at: &'static [&'static str],
     /// Returns whether the runtime takes an end for a block at a point, which is empty where it is unknown; `None` leaves it to its contract.
     pub(super) takes_for_no: fn(&str, &HookOutput) -> Option<bool>,
     /// The default timeout of hooks, where it is another than its contract's.
@@ -125,6 +127,7 @@ impl Adapter {
             shell_prefix: None,
             shows_messages: |_| false,
             sources: Sources::NONE,
+            stops_nothing_at: &[],
             takes_comments: false,
             takes_for_no: |_, _| None,
             timeout: None,
@@ -250,6 +253,12 @@ impl Adopted {
         mode.facts().adapter.map(Self)
     }
 
+    /// Returns whether any file of its settings is in a project.
+    pub fn has_settings(self, project: &Path) -> bool {
+        let mut names = self.settings.project.iter();
+        names.any(|name| project.join(name).symlink_metadata().is_ok())
+    }
+
     /// Returns the timeout of a settings entry, from the one that its contract reads there.
     pub fn entry_time(self, read: Duration) -> Duration {
         match self.in_millis {
@@ -341,7 +350,10 @@ impl Adopted {
     /// Returns the effect of a block at a point. A point that is unknown or not named counts as a gate.
     pub fn stakes(self, point: Option<&str>) -> Stakes {
         if self.answers_by_code {
-            return Stakes::Gate;
+            return match point {
+                Some(point) if self.stops_nothing_at.contains(&point) => Stakes::Nothing,
+                Some(_) | None => Stakes::Gate,
+            };
         }
         let mode = self.mode;
         match point.map(|point| mode.stop_at(point)) {

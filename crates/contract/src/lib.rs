@@ -23,7 +23,7 @@ mod external_end;
 mod family;
 mod fields;
 mod gemini_cli;
-mod git;
+pub mod git;
 mod hindered;
 pub mod hook_file;
 mod infer;

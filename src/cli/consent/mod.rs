@@ -208,10 +208,7 @@ pub(super) struct BoundConsent {
 impl BoundConsent {
     /// Returns whether the profile has a network, and whether it shows notices.
     pub(super) fn serves(&self) -> Serves {
-        Serves {
-            network: self.policy.network.sends(),
-            notices: self.policy.notify,
-        }
+        Serves::new(&self.policy)
     }
 
     /// Returns the scripts that ask for their own place, and run as copies elsewhere.
@@ -231,6 +228,16 @@ pub(super) struct Serves {
     pub(super) network: bool,
     /// Notices for the user.
     pub(super) notices: bool,
+}
+
+impl Serves {
+    /// Returns those of a profile.
+    pub(super) fn new(policy: &Policy) -> Self {
+        Self {
+            network: policy.network.sends(),
+            notices: policy.notify,
+        }
+    }
 }
 
 /// The basis of consents: the profiles of a configuration, and the root of its containers.

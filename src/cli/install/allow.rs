@@ -25,7 +25,8 @@ use super::{
         lock::{FILE, Verified},
         success,
     },
-    NamedRuntime, agreed,
+    NamedRuntime, PROFILE, agreed,
+    git::RepositoryPlanner,
     plan::{Becomes, Planner, Purpose},
     prefix::{self, Prefix},
     report::line_of_diff,
@@ -356,6 +357,18 @@ impl Found {
                 .unconfined
                 .extend(summary.map(|it| (runtime.name, it)));
         }
+        for runtime in Adopted::all().into_iter().filter(|it| it.answers_by_code) {
+            let Some(registry) = &registry else { break };
+            let planner = RepositoryPlanner {
+                book: &book,
+                profile: PROFILE,
+                registry,
+            };
+            let projects = projects.iter();
+            for project in projects.filter(|it| runtime.has_settings(it)) {
+                found.repository(&planner, (runtime.name, project));
+            }
+        }
         match all {
             true => found.list(&book, None),
             false => projects.iter().for_each(|it| found.list(&book, Some(it))),
@@ -375,6 +388,37 @@ impl Found {
             line.is_some_and(|line| verified.has(line, it.profile()))
         });
         Ok(verified)
+    }
+
+    /// Adds the hooks of a repository.
+    fn repository(
+        &mut self,
+        planner: &RepositoryPlanner<'_>,
+        (runtime, project): (&'static str, &Path),
+    ) {
+        let planned = match planner.plan(project) {
+            Ok(Some(planned)) => planned,
+            Ok(None) => return,
+            Err(failure) => {
+                let path = project.display().to_string();
+                self.broken.insert((path, failure.message));
+                return;
+            }
+        };
+        let unconfined = planned.unconfined();
+        self.unconfined.extend(unconfined.map(|it| (runtime, it)));
+        let file = planned.file();
+        for hook in planned.hooks {
+            let source = format!("{}: {}", file.display(), hook.point);
+            match hook.refused {
+                Some(refused) => self.need((hook.bound, None, None), refused, source),
+                None => {
+                    let bound = hook.bound.first();
+                    self.allowed
+                        .extend(bound.map(|it| it.entry.command.clone()));
+                }
+            }
+        }
     }
 
     /// Adds the commands that are confined by a shell prefix.

@@ -3,6 +3,7 @@
 mod allow;
 mod edit;
 mod fetch;
+mod git;
 mod ground;
 mod line;
 mod plan;
@@ -165,7 +166,6 @@ impl clap::FromArgMatches for NamedRuntime {
 impl Args for NamedRuntime {
     fn augment_args(command: clap::Command) -> clap::Command {
         let runtimes = Adopted::all().into_iter();
-        let runtimes = runtimes.filter(|it| !it.answers_by_code);
         let names: Vec<_> = runtimes.map(|runtime| runtime.name).collect();
         let flags = names.iter().map(|&name| {
             let flag = clap::Arg::new(name).long(name);
@@ -186,6 +186,9 @@ impl Args for NamedRuntime {
 
 impl InstallArgs {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
+        if self.runtime.runtime.answers_by_code {
+            return self.run_for_scripts(context);
+        }
         let config = context.load()?;
         let project = self.project(context)?;
         let lines = RequiredLines::new(&config.required, self.runtime);

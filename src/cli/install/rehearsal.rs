@@ -100,8 +100,8 @@ impl RehearsalReport {
 
 /// The report of a line that starts no hook.
 #[derive(Deserialize)]
-struct Previewed {
-    refusal: Option<String>,
+pub(super) struct Previewed {
+    pub(super) refusal: Option<String>,
 }
 
 /// The relation of a guard's bare and confined verdicts on one event.

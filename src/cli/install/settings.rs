@@ -333,6 +333,51 @@ pub(super) struct ChangedFile {
     pub(super) runtime: String,
 }
 
+impl ChangedFile {
+    /// Writes the description beside a backup.
+    fn note(&self, backup: &Path) -> Result<(), Untrusted> {
+        trusted_file::directory(backup.parent().unwrap_or(backup))?;
+        let changed = serde_json::to_vec(self).map_err(io::Error::from)?;
+        let path = backup.with_extension(CHANGED);
+        Ok(trusted_file::replace(&path, &changed, 0o600)?)
+    }
+}
+
+/// Notes that `install` changed a file of a project and a runtime, without a backup.
+///
+/// # Errors
+///
+/// Fails where the note cannot be written.
+pub(super) fn note_changed(
+    config: &Config,
+    path: &Path,
+    (project, runtime): (&Path, &str),
+) -> Result<(), Failure> {
+    let changed = ChangedFile {
+        is_new: false,
+        path: path.to_owned(),
+        project: Some(project.to_owned()),
+        runtime: runtime.to_owned(),
+    };
+    let noted = changed.note(&backup(config, path));
+    noted.map_err(|error| {
+        let path = path.display();
+        Failure::new(format!("cannot note that `{path}` is changed: {error}"))
+    })
+}
+
+/// Removes such a note, where there is one.
+///
+/// # Errors
+///
+/// Fails where it cannot be removed.
+pub(super) fn forget_changed(config: &Config, path: &Path) -> Result<(), Failure> {
+    match fs::remove_file(backup(config, path).with_extension(CHANGED)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.into()),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
 /// Returns the files that `install` changed, by their paths.
 ///
 /// # Errors
@@ -897,15 +942,13 @@ impl SettingsFile {
     }
 
     fn keep_backup(&self) -> Result<(), Untrusted> {
-        trusted_file::directory(self.backup.parent().unwrap_or(&self.backup))?;
         let changed = ChangedFile {
             is_new: self.is_new,
             path: self.path.clone(),
             project: self.is_projects.then(|| self.base.clone()),
             runtime: self.runtime.name.to_owned(),
         };
-        let changed = serde_json::to_vec(&changed).map_err(io::Error::from)?;
-        trusted_file::replace(&self.backup.with_extension(CHANGED), &changed, 0o600)?;
+        changed.note(&self.backup)?;
         Ok(trusted_file::replace(
             &self.backup,
             self.text.as_bytes(),

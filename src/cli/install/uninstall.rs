@@ -14,11 +14,11 @@ use hookjail_daemon::{config::Config, daemon::Assembly};
 
 use super::{
     super::{Context, consent::Book, show::counted, success},
-    NamedRuntime, agreed,
+    NamedRuntime, agreed, git,
     plan::{Planned, Planner, Purpose},
     prefix,
-    report::{as_json, count, show},
-    settings,
+    report::{as_json, count, labelled, show},
+    settings::{self, ChangedFile},
     shared::{SharedProgram, Sharing},
     sources::Elsewhere,
 };
@@ -56,15 +56,21 @@ impl UninstallArgs {
                 .collect();
             output::stderr(&format!("required hooks stay: {}", names.join(", ")));
         }
+        let repositories = repositories(&config)?;
         if self.list {
-            for path in files_to_change(&planned) {
+            let repositories = repositories.iter().map(|it| &*it.path);
+            for path in files_to_change(&planned).chain(repositories) {
                 output::line(&path.display().to_string());
             }
             return Ok(success(problems.is_empty()));
         }
-        let changes = count(&planned, &Elsewhere::default());
+        let changes = count(&planned, &Elsewhere::default()) + repositories.len();
         if !context.call.json {
             show(&planned, &Elsewhere::default(), false);
+            for repository in &repositories {
+                output::line(&repository.path.display().to_string());
+                output::line(&labelled("put back", "the directory of hooks"));
+            }
         }
         let is_asked = !self.dry_run && changes > 0;
         if is_asked && !self.yes {
@@ -101,6 +107,17 @@ impl UninstallArgs {
                 Err(failure) => problems.push(failure.message),
             }
         }
+        for ChangedFile { path, project, .. } in repositories.iter().filter(|_| is_asked) {
+            let project = project.as_deref().unwrap_or(path);
+            match git::put_back_all(&config, project) {
+                Ok(stays) => {
+                    files += 1;
+                    let stays = stays.iter().map(|it| it.display());
+                    problems.extend(stays.map(|it| format!("`{it}`: another program wrote it")));
+                }
+                Err(failure) => problems.push(failure.message),
+            }
+        }
         for problem in &problems {
             output::stderr(&format!("NOT put back: {problem}"));
         }
@@ -110,6 +127,7 @@ impl UninstallArgs {
                 "changed": is_asked,
                 "files": files,
                 "problems": problems,
+                "repositories": repositories.iter().map(|it| &it.path).collect::<Vec<_>>(),
             }));
         } else {
             output::line(&match is_asked {
@@ -130,6 +148,18 @@ impl UninstallArgs {
     }
 }
 
+/// Returns the repositories whose hooks `install` confined and that are there.
+fn repositories(config: &Config) -> Result<Vec<ChangedFile>, Failure> {
+    let mut changed = settings::changed(config)?;
+    changed.retain(|it| answers_by_code(&it.runtime) && it.path.exists());
+    Ok(changed)
+}
+
+fn answers_by_code(runtime: &str) -> bool {
+    let mut all = Adopted::all().into_iter();
+    all.any(|it| it.name == runtime && it.answers_by_code)
+}
+
 /// Returns the files that have something of hookjail's.
 fn files_to_change(planned: &[Planned]) -> impl Iterator<Item = &Path> {
     let files = planned.iter();
@@ -143,7 +173,8 @@ fn plan(context: &Context, config: &Config) -> Result<(Vec<Planned>, Vec<String>
     let (book, registry) = (Book::open(config)?, Assembly::registry(config).ok());
     let (mut planned, mut problems) = (Vec::new(), Vec::new());
     let mut files = Vec::new();
-    for changed in settings::changed(config)? {
+    let changed = settings::changed(config)?.into_iter();
+    for changed in changed.filter(|it| !answers_by_code(&it.runtime)) {
         let mut all = Adopted::all().into_iter();
         match all.find(|it| it.name == changed.runtime) {
             None => problems.push(format!(

@@ -131,7 +131,7 @@ pub(super) fn remarks(command: &str, entry: Option<&Entry>, serves: Serves) -> V
 }
 
 /// Reads the begin of a script; `None` for other programs.
-fn read(path: &Path) -> Option<String> {
+pub(super) fn read(path: &Path) -> Option<String> {
     let mut text = Vec::new();
     let file = File::open(path).ok()?;
     file.take(MOST as u64).read_to_end(&mut text).ok()?;

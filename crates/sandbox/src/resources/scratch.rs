@@ -425,7 +425,7 @@ impl Copied {
             .open(&self.path)
     }
 
-    /// Copies a file to the reserved copy.
+    /// Copies a file to the reserved copy, which can be executed if the file can: tools compare modes, as git does.
     ///
     /// # Errors
     ///
@@ -433,7 +433,11 @@ impl Copied {
     pub fn write(&self, mut copy: File, mut file: &File) -> io::Result<()> {
         io::Seek::rewind(&mut file)?;
         io::copy(&mut file, &mut copy)?;
-        copy.set_permissions(Permissions::from_mode(0o555))?;
+        let mode = match file.metadata()?.permissions().mode() & 0o111 {
+            0 => 0o444,
+            _ => 0o555,
+        };
+        copy.set_permissions(Permissions::from_mode(mode))?;
         drop(copy);
         wait_for_writers(&self.path)
     }
