@@ -48,7 +48,7 @@ clients = sorted(str(path.relative_to(ROOT).with_suffix("")) for path in ROOT.gl
 
 NAVIGATION = {
     "Start": ["docs/tutorial", "docs/second-day", "docs/install", "docs/packages", "docs/comparison"],
-    "Runtimes": ["docs/contracts", "docs/runtimes/*"],
+    "Runtimes": ["docs/contracts", "docs/git-hooks", "docs/runtimes/*"],
     "Hooks and profiles": ["docs/declarations", "docs/testing", "docs/profiles", "docs/backends", "docs/nesting", "docs/seatbelt"],
     "Operate": ["docs/operations", "docs/backup", "docs/network", "docs/many-machines", "docs/organisations", "docs/reliability", "docs/performance"],
     "API and clients": ["docs/api", *clients],
