@@ -25,6 +25,7 @@ mod matrix;
 mod escape_fuzz;
 
 mod builtins;
+mod carried;
 mod cgroups;
 mod confinement;
 mod containers;

@@ -18,7 +18,7 @@ use tempfile::TempDir;
 use crate::support::{directory, needs_root, program, thin};
 
 /// The user whose home it is.
-const USER: u32 = 4243;
+pub(crate) const USER: u32 = 4243;
 
 /// A guard that lets nothing forbidden pass.
 const GUARD: &str = "#!/bin/sh\ncase $(cat) in *forbidden*) echo no >&2; exit 2;; esac\n";
@@ -28,13 +28,13 @@ const POLICY: &str = "version = \"2026-11-30.1\"\n[[required]]\nname = \"guard\"
     matcher = \"Bash\"\ncommand = [\"/etc/hookjail/hooks/guard.sh\"]\nprofile = \"develop\"\n";
 
 /// A host of its own: an `/etc/hookjail`, and a user's home with a project.
-struct Host(TempDir);
+pub(crate) struct Host(TempDir);
 
 /// The end of a script.
 #[derive(Debug)]
-struct Ended {
+pub(crate) struct Ended {
     code: Option<i32>,
-    text: String,
+    pub(crate) text: String,
 }
 
 impl Host {
@@ -46,7 +46,7 @@ impl Host {
         host
     }
 
-    fn bare() -> Self {
+    pub(crate) fn bare() -> Self {
         needs_root();
         let host = Self(directory());
         for name in [
@@ -82,12 +82,12 @@ impl Host {
         host
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }
 
     /// Writes a file of root's into `/etc/hookjail`.
-    fn root(&self, name: &str, text: &str, mode: u32) {
+    pub(crate) fn root(&self, name: &str, text: &str, mode: u32) {
         let path = self.path("etc").join(name);
         let parent = path.parent().unwrap();
         fs::create_dir_all(parent).unwrap();
@@ -97,7 +97,7 @@ impl Host {
     }
 
     /// Writes a file of the user's.
-    fn users(&self, name: &str, text: &str) {
+    pub(crate) fn users(&self, name: &str, text: &str) {
         let path = self.path(name);
         let parent = path.parent().unwrap();
         if !parent.exists() {
@@ -146,7 +146,7 @@ impl Host {
         }
     }
 
-    fn user(&self, script: &str) -> Ended {
+    pub(crate) fn user(&self, script: &str) -> Ended {
         self.run(USER, script)
     }
 
@@ -164,7 +164,7 @@ impl Host {
 impl Ended {
     /// Checks the exit code, and that the text has each part.
     #[track_caller]
-    fn has(&self, code: i32, parts: &[&str]) -> &Self {
+    pub(crate) fn has(&self, code: i32, parts: &[&str]) -> &Self {
         assert_eq!(self.code, Some(code), "{self:?}");
         for part in parts {
             assert!(self.text.contains(part), "{part}: {self:?}");
