@@ -578,8 +578,19 @@ mod tests {
             remarks(7, &same, false),
             [
                 "rehearsed with 7 events: the same bare and confined",
+                "written by the rehearsal, and still there: a, b",
                 "denied in the rehearsal: socket: no network"
             ]
+        );
+        // A layer has the changes of all runs, in the last one.
+        let layered = same.map(|mut run| {
+            let names = ["A a", "D b", "A c", "M d", "A e", "A f", "A g"];
+            run.confined.changes = Some(names.map(str::to_owned).to_vec());
+            run
+        });
+        assert_eq!(
+            changes(&layered).unwrap(),
+            "changed in the rehearsal alone: A a, D b, A c, M d, A e and 2 more"
         );
         let other = || run(end("x", "a"), end("y", "b.txt"));
         let remarks = remarks(7, &[other(), other()], true);
