@@ -541,6 +541,13 @@ mod as_root {
         fs::write(&managed, text.replace("guard.sh", "new.sh")).unwrap();
         applied(&host, "", "").has(0, &["removed   hooks/guard.sh", "added     hooks/new.sh"]);
         host.user(BAD).has(2, &["no\n"]);
+        // One that was put in force in part is mended by the next.
+        host.root(".applying", "", 0o644);
+        fs::remove_file(host.path("etc/managed.toml")).unwrap();
+        host.user(BAD).has(2, &[".applying"]);
+        applied(&host, "", "").has(0, &["added     managed.toml", "former none"]);
+        host.user(BAD).has(2, &["no\n"]);
+        host.user(FINE).has(0, &[]);
         let left: Vec<_> = fs::read_dir(host.path("etc"))
             .unwrap()
             .map(|entry| entry.unwrap().file_name())

@@ -14,6 +14,8 @@ pub(crate) struct RunSummary {
     pub(crate) backend: BackendName,
     /// The connections to other hosts that are described.
     pub(crate) connections: ConnectionCounts,
+    /// Whether the administrator's files require the hook.
+    pub(crate) is_required: bool,
     /// Whether nothing confined the hook.
     pub(crate) is_unconfined: bool,
     /// The contract.
@@ -51,6 +53,7 @@ mod tests {
                 connections: ConnectionCounts::default(),
                 contract: Mode::ReynPush,
                 exit_code: None,
+                is_required: false,
                 is_unconfined: profile == "open",
                 outcome,
                 profile: ProfileName::parse(profile).unwrap(),

@@ -11,7 +11,7 @@ use std::{
 use tokio::{sync::watch, time::timeout};
 
 use hookjail_base::{
-    model::{Captured, Command, Peer, axis::Axis},
+    model::{Backing, Captured, Command, Peer, axis::Axis},
     refusal::{Fact, Reason, Refusal, Stop, chain},
     util::heavy,
 };
@@ -665,6 +665,7 @@ impl Interpreted {
             connections: hook.connections.counts(),
             contract: run.request.contract,
             exit_code: hook.end.exit_code(),
+            is_required: run.request.backing == Backing::Required,
             is_unconfined: !run.prepared.confines(),
             outcome: self.outcome,
             profile: run.policy.name.clone(),

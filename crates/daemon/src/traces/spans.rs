@@ -185,7 +185,7 @@ impl EndedCall {
             recording.arrived,
             self.ended,
         );
-        call.attributes = self.attributes(method);
+        call.attributes = attributes(&self.facts, method);
         if method.is_served() {
             call.kind = SpanKind::Server.into();
         }
@@ -225,39 +225,6 @@ impl EndedCall {
         }
         spans
     }
-
-    fn attributes(&self, method: Method) -> Vec<KeyValue> {
-        let Facts {
-            contract,
-            dispatched,
-            error: _,
-            point,
-            profile,
-            run,
-            run_id,
-        } = &self.facts;
-        let outcome = run.as_ref().map(|run| run.outcome.to_string());
-        let verdict = run.as_ref().map(|run| run.verdict).or(*dispatched);
-        let texts = [
-            ("rpc.system.name", method.rpc().map(|_| "grpc")),
-            ("rpc.method", method.rpc()),
-            (
-                "hookjail.backend",
-                run.as_ref().map(|run| run.backend.as_str()),
-            ),
-            ("hookjail.contract", Some(*contract)),
-            ("hookjail.outcome", outcome.as_deref()),
-            ("hookjail.point", Some(point.as_str())),
-            ("hookjail.profile", profile.as_deref()),
-            ("hookjail.run_id", Some(run_id.as_str())),
-            ("hookjail.verdict", verdict.map(|verdict| verdict.as_str())),
-        ];
-        let known = texts.into_iter().filter_map(|(key, value)| {
-            let value = value.filter(|value| !value.is_empty())?;
-            Some(text(key, value))
-        });
-        known.collect()
-    }
 }
 
 impl Recording {
@@ -293,6 +260,42 @@ fn of_run(run: &RunSummary) -> Vec<KeyValue> {
         .exit_code
         .map(|code| integer("process.exit.code", code.into()));
     code.into_iter().chain(counted).collect()
+}
+
+/// Returns the attributes of a call.
+fn attributes(facts: &Facts, method: Method) -> Vec<KeyValue> {
+    let Facts {
+        contract,
+        dispatched,
+        error: _,
+        point,
+        profile,
+        run,
+        run_id,
+    } = facts;
+    let outcome = run.as_ref().map(|run| run.outcome.to_string());
+    let verdict = run.as_ref().map(|run| run.verdict).or(*dispatched);
+    let is_required = run.as_ref().is_some_and(|run| run.is_required);
+    let texts = [
+        ("rpc.system.name", method.rpc().map(|_| "grpc")),
+        ("rpc.method", method.rpc()),
+        (
+            "hookjail.backend",
+            run.as_ref().map(|run| run.backend.as_str()),
+        ),
+        ("hookjail.contract", Some(*contract)),
+        ("hookjail.outcome", outcome.as_deref()),
+        ("hookjail.point", Some(point.as_str())),
+        ("hookjail.profile", profile.as_deref()),
+        ("hookjail.required", is_required.then_some("true")),
+        ("hookjail.run_id", Some(run_id.as_str())),
+        ("hookjail.verdict", verdict.map(|verdict| verdict.as_str())),
+    ];
+    let known = texts.into_iter().filter_map(|(key, value)| {
+        let value = value.filter(|value| !value.is_empty())?;
+        Some(text(key, value))
+    });
+    known.collect()
 }
 
 /// Marks a span as that of an error, if there is one.
@@ -394,6 +397,22 @@ mod tests {
                 integer("hookjail.egress.sent_bytes", 7),
             ]
         );
+    }
+
+    #[test]
+    fn the_run_of_a_required_hook_is_one() {
+        let of = |is_required| {
+            let run = RunSummary {
+                is_required,
+                ..RunSummary::for_test("strict", OutcomeKind::Exited, Duration::ZERO)
+            };
+            let facts = Facts {
+                run: Some(Box::new(run)),
+                ..Facts::default()
+            };
+            attributes(&facts, Method::Hook).contains(&text("hookjail.required", "true"))
+        };
+        assert_eq!([true, false].map(of), [true, false]);
     }
 
     #[test]
