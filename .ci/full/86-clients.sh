@@ -6,6 +6,7 @@ build_tests
 { have node && have npm && have pgrep; } || { apt-get -qq update && packages nodejs npm procps; } || skip "packages cannot be installed"
 belongs_to root
 
+export AUTHOR=$CARGO_TARGET_DIR/debug/examples/author
 skipped=0
 check() { # DIRECTORY
   local code=0
@@ -18,6 +19,6 @@ check() { # DIRECTORY
   esac
 }
 
-all=(clients/python clients/typescript clients/go examples/reyn examples/loom)
+all=(clients/python clients/typescript clients/go examples/authors examples/reyn examples/loom)
 for directory in "${all[@]}"; do check "$directory"; done
 [ "$skipped" -lt ${#all[@]} ] || skip "none of them could be tried"
