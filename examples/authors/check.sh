@@ -77,6 +77,7 @@ printf %s an-example-token >"$work/etc/hook-token"
 chmod 600 "$work/etc/hookjail.toml" "$work/etc/hook-token"
 ln -s "$HOOKJAIL" "$work/path/hookjail"
 guard=$work/agents/p/guard.sh
+# shellcheck disable=SC2016 # for the guard
 printf '#!/bin/sh\ncase $(cat) in *"rm -rf"*) echo "no rm here" >&2; exit 2 ;; esac\n' >"$guard"
 sed 's/no rm/&, says another/' "$guard" >"$work/agents/p/other.sh"
 chmod 755 "$guard" "$work/agents/p/other.sh"
