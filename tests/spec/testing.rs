@@ -148,7 +148,7 @@ fn a_hook_that_fails_is_no_answer_and_may_be_expected() {
     for (expected, code) in [("", 1), ("fails = true\n", 0)] {
         let home = Home::new();
         let text = format!(
-            "command = \"sleep 30\"\nruntimes = [\"claude-code\"]\ntimeout = \"200ms\"\n[[case]]\nname = \"slow\"\n{expected}"
+            "command = \"sleep 30\"\nruntimes = [\"claude-code\"]\ntimeout = \"2s\"\n[[case]]\nname = \"slow\"\n{expected}"
         );
         home.write("p/slow.hooktest.toml", &text);
         let tested = test(&home, &[]);
