@@ -21,13 +21,14 @@ use nix::{
     unistd::{getegid, geteuid, mkdtemp},
 };
 
+use hookjail_base::util::trusted_file;
 use hookjail_client::Failure;
 use hookjail_sandbox::remove;
 use hookjail_sys::give_up_capabilities;
 
 use super::{NO_LAYER, files::is_left_out};
 
-/// The administrator's configuration, which counts where it belongs to root.
+/// The administrator's files, which count where they belong to root.
 const OF_ROOT: &str = "/etc/hookjail";
 
 /// The name of the directory of the file system's own.
@@ -67,9 +68,9 @@ impl Layer {
 
     fn make(workspace: &Path) -> io::Result<Self> {
         let workspace = workspace.canonicalize()?;
-        if !geteuid().is_root() && Path::new(OF_ROOT).exists() {
-            let why = format!("`{OF_ROOT}` is root's, which a user namespace does not show");
-            return Err(io::Error::other(why));
+        if !geteuid().is_root() {
+            // A user namespace shows them as nobody's.
+            trusted_file::remember_roots(Path::new(OF_ROOT))?;
         }
         isolate()?;
         // Of this namespace: no other's mount can be below a layer.

@@ -4,11 +4,13 @@
 //! replace it.
 
 use std::{
+    collections::BTreeSet,
     ffi::OsStr,
     fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions},
     io::{self, Write},
     os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown},
     path::Path,
+    sync::OnceLock,
 };
 
 use nix::{
@@ -183,13 +185,69 @@ pub fn check_roots(metadata: &Metadata) -> Result<(), Untrusted> {
     check(metadata, &[ROOT])
 }
 
+/// The inodes of the files that were root's before this process entered a user namespace, which shows them as those of [`NOBODY`].
+static REMEMBERED: OnceLock<BTreeSet<(u64, u64)>> = OnceLock::new();
+
+/// The uid by which a user namespace shows each user that it does not have.
+const NOBODY: u32 = 65534;
+
+/// Maximum number of files that are remembered.
+const MOST_REMEMBERED: usize = 10_000;
+
+/// Remembers the files at and below a path that are root's, for a process that is about to enter a user namespace. No link is followed.
+///
+/// Later calls have no effect.
+///
+/// # Errors
+///
+/// Fails where there are too many, or a directory cannot be read.
+pub fn remember_roots(path: &Path) -> io::Result<()> {
+    let mut found = BTreeSet::new();
+    let mut paths = vec![path.to_owned()];
+    while let Some(path) = paths.pop() {
+        let metadata = match path.symlink_metadata() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            metadata => metadata?,
+        };
+        if metadata.uid() == ROOT {
+            found.insert((metadata.dev(), metadata.ino()));
+        }
+        if found.len() > MOST_REMEMBERED {
+            return Err(io::Error::other(format!("`{}` has too many files", path.display())));
+        }
+        if metadata.is_dir() {
+            match fs::read_dir(&path) {
+                // Its files cannot be opened later either.
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
+                entries => {
+                    for entry in entries? {
+                        paths.push(entry?.path());
+                    }
+                }
+            }
+        }
+    }
+    REMEMBERED.get_or_init(|| found);
+    Ok(())
+}
+
+/// Returns the owner of a file, also where a user namespace shows another.
+fn owner(metadata: &Metadata) -> u32 {
+    let inode = (metadata.dev(), metadata.ino());
+    let is_remembered = || REMEMBERED.get().is_some_and(|all| all.contains(&inode));
+    match metadata.uid() {
+        NOBODY if is_remembered() => ROOT,
+        uid => uid,
+    }
+}
+
 fn own_or_root() -> [u32; 2] {
     [geteuid().as_raw(), ROOT]
 }
 
 /// Checks that a file belongs to one of these users, and that no other can write it. The first is named where it does not.
 fn check(metadata: &Metadata, owners: &[u32]) -> Result<(), Untrusted> {
-    let found = metadata.uid();
+    let found = owner(metadata);
     if !owners.contains(&found) {
         let expected = owners.first().copied().unwrap_or(ROOT);
         return Err(Untrusted::Owner { expected, found });
