@@ -424,6 +424,13 @@ mod as_root {
         check().has(1, &[]);
         host.user(install).has(0, &[]);
         check().has(0, &[]);
+        // A line that runs more than a required hook is none.
+        host.users("home/.claude/settings.json", &whole);
+        check().has(0, &[]);
+        let more = whole.replacen("guard --start", "guard --start; id", 1);
+        host.users("home/.claude/settings.json", &more);
+        check().has(1, &["NOT confined"]);
+        host.user(install).has(1, &["NOT confined"]);
     }
 
     /// Makes a key, an archive of a directory, and its signature.

@@ -266,9 +266,12 @@ impl Planner<'_> {
 
     fn becomes(&self, file: &SettingsFile, hook: &Registered) -> Result<Becomes, String> {
         match &hook.action {
-            Action::Command(_) if required::required_name(&hook.action.line()).is_some() => Ok(
-                Becomes::Kept("a required hook of the administrator's files, which stays"),
-            ),
+            Action::Command(_)
+                if required::is_required(&hook.action.line(), self.runtime, &hook.point) =>
+            {
+                let why = "a required hook of the administrator's files, which stays";
+                Ok(Becomes::Kept(why))
+            }
             Action::Command(Command::Line { shell, text }) => {
                 self.line(file, hook, shell.as_deref(), text)
             }

@@ -141,7 +141,8 @@ impl<'a> RequiredLines<'a> {
     /// Returns the entry of each hook, in the form that the runtime reads from this file.
     fn entries(&self, file: &SettingsFile) -> Result<Vec<RequiredEntry<'a>>, Failure> {
         let entry = |hook: &&'a Registered| {
-            let line = self.line(hook).map_err(Failure::new)?;
+            let line =
+                required_line(self.runtime, &hook.name, &hook.point).map_err(Failure::new)?;
             RequiredEntry::find(file, hook, &line).ok_or_else(|| {
                 Failure::new(format!(
                     "settings like `{}` have no form for a required hook; put it there yourself: {line}",
@@ -151,17 +152,28 @@ impl<'a> RequiredLines<'a> {
         };
         self.hooks.iter().map(entry).collect()
     }
+}
 
-    fn line(&self, hook: &Registered) -> Result<String, String> {
-        let mut words = plan::program()?;
-        words.extend(["--as", self.runtime.name, OPTION, &hook.name].map(str::to_owned));
-        if !self.runtime.runtime.names_points {
-            words.extend(["--point", &hook.point].map(str::to_owned));
-        }
-        words.push("--start".to_owned());
-        shlex::try_join(words.iter().map(String::as_str))
-            .map_err(|_| "hookjail's own path has a NUL byte".to_owned())
+/// Returns the line of a required hook.
+///
+/// # Errors
+///
+/// Returns why hookjail's own program cannot be named in settings.
+fn required_line(runtime: NamedRuntime, name: &str, point: &str) -> Result<String, String> {
+    let mut words = plan::program()?;
+    words.extend(["--as", runtime.name, OPTION, name].map(str::to_owned));
+    if !runtime.runtime.names_points {
+        words.extend(["--point", point].map(str::to_owned));
     }
+    words.push("--start".to_owned());
+    shlex::try_join(words.iter().map(String::as_str))
+        .map_err(|_| "hookjail's own path has a NUL byte".to_owned())
+}
+
+/// Returns whether a line is as `install` writes it for a required hook: in another spelling a shell may run more.
+pub(super) fn is_required(line: &str, runtime: NamedRuntime, point: &str) -> bool {
+    let written = required_name(line).map(|name| required_line(runtime, &name, point));
+    written.is_some_and(|written| written.as_deref() == Ok(line))
 }
 
 /// Returns whether a hook has a line of a required one, and is no such entry.
@@ -199,7 +211,7 @@ impl<'a> RequiredEntry<'a> {
             group.insert("hooks".to_owned(), json!([command.clone()]));
             let mut bare = command.clone();
             bare.remove("type");
-            [group, command, bare].map(with_matcher)
+            [command, bare, group].map(with_matcher)
         });
         let forms = values.flat_map(|value| [(false, value.clone()), (true, value)]);
         forms.into_iter().find_map(|(is_versioned, value)| {

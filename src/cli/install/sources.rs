@@ -26,6 +26,7 @@ use super::{
     NamedRuntime, line,
     plan::{self, Planner, Purpose},
     report::{labelled, line_of_diff},
+    required,
     shared::{SharedProgram, Sharing},
 };
 
@@ -207,6 +208,9 @@ fn is_confined(
     plugin: Option<&Path>,
     projects: &[PathBuf],
 ) -> bool {
+    if required::is_required(&hook.action.line(), planner.runtime, &hook.point) {
+        return true;
+    }
     let variables = line::variables(&hook.configured_env);
     let value = |name: &str| {
         let runtime = planner.runtime.runtime;
