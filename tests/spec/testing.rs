@@ -546,3 +546,20 @@ fn temporary_files_in_the_workspace_are_no_part_of_a_layer() {
         "{left:?}"
     );
 }
+
+#[test]
+fn a_line_that_is_one_command_runs_as_install_has_it_run() {
+    let home = home(
+        "runtimes = [\"claude-code\"]\nprofile = \"pipeline\"",
+        "[[case]]\nname = \"passes\"\nevent = { tool_input = { command = \"ls\" } }\nexit = 0\n",
+    );
+    // Under this profile it starts in no workspace, where a relative path would lead nowhere.
+    home.write(
+        "p/hooks/guard.sh",
+        "#!/bin/sh\ntest \"$PWD\" != \"$CLAUDE_PROJECT_DIR\"\n",
+    );
+
+    let tested = test(&home, &[]);
+
+    assert_eq!(tested.status.code(), Some(0), "{tested:?}");
+}

@@ -121,7 +121,11 @@ impl TestFile {
     }
 
     fn checked(self) -> Result<Self, String> {
-        if self.argv().iter().all(|word| word.trim().is_empty()) {
+        if self
+            .argv(|line| vec![line.to_owned()])
+            .iter()
+            .all(|word| word.trim().is_empty())
+        {
             return Err("`command` is empty; name the hook's program".to_owned());
         }
         if self.cases.is_empty() || self.runtimes.is_empty() {
@@ -145,10 +149,10 @@ impl TestFile {
         Ok(self)
     }
 
-    /// Returns the command as words.
-    pub(super) fn argv(&self) -> Vec<String> {
+    /// Returns the command as words. `line` returns those of a line of shell.
+    pub(super) fn argv(&self, line: impl FnOnce(&str) -> Vec<String>) -> Vec<String> {
         match &self.command {
-            Words::Line(line) => ["/bin/sh", "-c", line].map(str::to_owned).to_vec(),
+            Words::Line(text) => line(text),
             Words::List(words) => words.clone(),
         }
     }

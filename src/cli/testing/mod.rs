@@ -11,6 +11,7 @@ mod settings;
 
 use std::{
     collections::BTreeMap,
+    env,
     path::{Path, PathBuf},
     process::ExitCode,
     sync::{
@@ -27,10 +28,10 @@ use uuid::Uuid;
 use hookjail_base::model::ProfileName;
 use hookjail_client::{
     Failure, output,
-    program::current_directory,
+    program::{current_directory, resolve_program},
     run_as::{parse, project},
 };
-use hookjail_contract::adopt::Adopted;
+use hookjail_contract::{adopt::Adopted, words::words};
 use hookjail_daemon::{config::Config, daemon::Assembly, schema::of_file};
 use hookjail_policy::{GrantedBy, Policy, Registry};
 
@@ -314,7 +315,8 @@ impl TestArgs {
     ) -> Result<Vec<TestResult>, Failure> {
         let point = task.point()?;
         let payload = task.payload(&point)?;
-        let argv = task.file.argv();
+        let place = (task.workspace.as_path(), task.runtime);
+        let argv = task.file.argv(|line| line_words(line, "/bin/sh", place));
         let places = task.runtime.project_variables();
         let needs = task.needs.as_ref();
         let declared = needs.and_then(|it| it.profile.as_ref());
@@ -415,6 +417,23 @@ impl RuntimeCase<'_> {
             ..self.result(kind)
         }
     }
+}
+
+/// Returns the words that a line of settings runs, as `install` has them run: those of one command, or of a shell with the line.
+fn line_words(line: &str, shell: &str, (workspace, runtime): (&Path, Adopted)) -> Vec<String> {
+    let value = |name: &str| match runtime.project_variables().any(|known| known == name) {
+        true => workspace.to_str().map(str::to_owned),
+        false => env::var(name).ok(),
+    };
+    let is_there = |words: &Vec<String>| {
+        let program = words.first().map(|word| match word.contains('/') {
+            true => workspace.join(word).into_os_string(),
+            false => word.into(),
+        });
+        program.is_some_and(|program| resolve_program(vec![program]).is_ok())
+    };
+    let words = words(line, value).filter(is_there);
+    words.unwrap_or_else(|| [shell, "-c", line].map(str::to_owned).to_vec())
 }
 
 /// Returns the project around a directory: its repository, else the directory around it with settings, else the current one.

@@ -26,7 +26,7 @@ use super::{
     TestArgs,
     file::{PROFILE, TIMEOUT},
     judge::{Kind, Mismatch},
-    payload,
+    line_words, payload,
     report::TestResult,
     unrehearsed,
 };
@@ -193,26 +193,24 @@ impl SettingsHook {
         let Action::Command(command) = &hook.action else {
             return None;
         };
-        let (argv, profile) = match command {
+        let (argv, shown, profile) = match command {
             Command::Argv(words) => {
                 let words = words.iter().map(|word| word.to_string_lossy().into_owned());
                 let words: Vec<_> = words.collect();
-                original_words(&words, &hook).unwrap_or((words, None))
+                let (words, profile) = original_words(&words, &hook).unwrap_or((words, None));
+                let shown = shell_line(&words);
+                (words, shown, profile)
             }
             Command::Line { shell, text } => {
                 let shell = shell.as_deref().unwrap_or(Path::new("/bin/sh"));
                 let original = original_line(text, &hook, place);
                 let (line, profile) = original.unwrap_or_else(|| (text.clone(), None));
-                let argv = vec![shell.display().to_string(), "-c".to_owned(), line];
-                (argv, profile)
+                let argv = line_words(&line, &shell.to_string_lossy(), place);
+                (argv, line, profile)
             }
         };
-        let words = match argv.as_slice() {
-            [_, option, line] if option == "-c" => line.clone(),
-            words => shell_line(words),
-        };
         Some(Self {
-            name: format!("{}: {words}", hook.point),
+            name: format!("{}: {shown}", hook.point),
             argv,
             hook,
             profile,

@@ -213,7 +213,10 @@ pub fn remember_roots(path: &Path) -> io::Result<()> {
             found.insert((metadata.dev(), metadata.ino()));
         }
         if found.len() > MOST_REMEMBERED {
-            return Err(io::Error::other(format!("`{}` has too many files", path.display())));
+            return Err(io::Error::other(format!(
+                "`{}` has too many files",
+                path.display()
+            )));
         }
         if metadata.is_dir() {
             match fs::read_dir(&path) {
