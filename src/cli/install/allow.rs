@@ -39,6 +39,10 @@ use super::{
 ///
 /// Shows each hook that is new or changed since it was allowed, with the difference of its script. With a command, allows
 /// that alone, without a question.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an option of the command line"
+)]
 #[derive(Debug, Args)]
 pub(in crate::cli) struct AllowArgs {
     /// The project [default: that of the current directory]

@@ -9,8 +9,8 @@ fn a_file_has_a_command_and_cases_each_with_a_name() {
     let file = TestFile::parse(text).unwrap();
     assert_eq!(file.argv(|line| vec![line.to_owned()]), ["./guard.sh"]);
     assert_eq!(
-        (&*file.profile, &*file.runtimes),
-        ("develop", &["r".to_owned()][..])
+        (file.profile.as_deref(), &*file.runtimes),
+        (None, &["r".to_owned()][..])
     );
     let sample = json!({"tool_name": "Bash", "tool_input": {"command": "ls", "description": "x"}});
     let event = file.cases[0]
