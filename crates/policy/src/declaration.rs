@@ -49,7 +49,7 @@ pub struct Declaration {
     #[serde(default)]
     #[schemars(schema_with = "schema_of_needs")]
     pub needs: Option<Needs>,
-    /// The lifecycle points, by runtime: `claude-code = ["PreToolUse"]`. Default: any.
+    /// The lifecycle points, by runtime: `RUNTIME = ["POINT"]`. Default: any.
     #[serde(default)]
     pub points: BTreeMap<String, Vec<String>>,
     /// The purpose, in at most 200 characters.
