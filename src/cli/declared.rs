@@ -48,6 +48,8 @@ pub(super) struct Statement {
     /// The profile and the parts that its needs are or extend; none where it declares none.
     pub(super) extends: Vec<String>,
     pub(super) file: PathBuf,
+    /// The hosts that its needs name, as they are written.
+    pub(super) hosts: Vec<String>,
     /// The lifecycle point of the settings, where it declares others alone.
     #[serde(skip)]
     pub(super) lacks_point: Option<String>,
@@ -57,6 +59,8 @@ pub(super) struct Statement {
     /// The profile of its needs.
     pub(super) profile: Option<String>,
     pub(super) purpose: String,
+    /// The names of the secrets that its needs name.
+    pub(super) secrets: Vec<String>,
     /// The needs beyond the profile that hooks have without a declaration.
     pub(super) wider: Vec<String>,
 }
@@ -292,15 +296,20 @@ impl Declared {
             Some(needs) => self.beyond(config, needs, usual)?,
             None => Beyond::default(),
         };
-        let names = self.declaration.needs.iter().flat_map(Needs::extends);
+        let texts = |of_needs: fn(&Needs) -> Vec<&str>| {
+            let texts = self.declaration.needs.iter().flat_map(of_needs);
+            texts.map(str::to_owned).collect()
+        };
         Ok(Statement {
-            extends: names.map(str::to_owned).collect(),
+            extends: texts(Needs::extends),
             file: self.file.clone(),
+            hosts: texts(Needs::hosts),
             lacks_point: None,
             name: self.declaration.name.clone(),
             needs: beyond.base,
             profile: self.profile.as_ref().map(ToString::to_string),
             purpose: self.declaration.purpose.clone(),
+            secrets: texts(Needs::secrets),
             wider: beyond.usual,
         })
     }

@@ -90,6 +90,20 @@ fn a_lock_has_the_hooks_their_files_needs_and_tests() {
 fn each_change_of_a_locked_hook_is_named() {
     let home = cloned();
     assert_eq!(check(&home), (Some(0), json!([])));
+    // The project's own program, which starts hookjail.
+    let starter = "p/.claude/hooks/hookjail.sh";
+    let honest = home.text(starter);
+    home.script(starter, &format!("{honest}touch stolen\n"));
+    home.own();
+    let (code, found) = check(&home);
+    assert_eq!(code, Some(1));
+    assert!(
+        found.to_string().contains("NOT confined for certain"),
+        "{found}"
+    );
+    home.script(starter, &honest);
+    home.own();
+    assert_eq!(check(&home), (Some(0), json!([])));
     let hooks = home.text(SETTINGS);
     home.script(SCRIPT, TROJAN);
     home.own();

@@ -222,6 +222,32 @@ impl Needs {
         }
     }
 
+    /// Returns the hosts that they name, as they are written: rules of `egress`, and URLs of `requests`.
+    #[must_use]
+    pub fn hosts(&self) -> Vec<&str> {
+        let rules = self.entries("egress").filter_map(Value::as_str);
+        let urls = self.entries("requests");
+        let urls = urls.filter_map(|request| request.get("url")?.as_str());
+        rules.chain(urls).collect()
+    }
+
+    /// Returns the names of the secrets that they name.
+    #[must_use]
+    pub fn secrets(&self) -> Vec<&str> {
+        let requests = self.entries("requests");
+        let names = requests.filter_map(|request| request.get("secret")?.as_str());
+        names.collect()
+    }
+
+    /// Returns the entries of a list.
+    fn entries(&self, key: &str) -> impl Iterator<Item = &Value> {
+        let list = match self {
+            Self::Profile(_) => None,
+            Self::Own(keys) => keys.get(key).and_then(Value::as_array),
+        };
+        list.into_iter().flatten()
+    }
+
     /// Returns whether they set variables.
     #[must_use]
     pub fn sets_variables(&self) -> bool {
@@ -341,6 +367,9 @@ mod tests {
         let example = page.split("```toml\n").nth(1).unwrap();
         let declared = Declaration::parse(example.split("```").next().unwrap()).unwrap();
         assert_eq!(declared.points.len(), 2);
+        let needs = declared.needs.as_ref().unwrap();
+        assert_eq!(needs.hosts(), ["https://hooks.slack.com/services/"]);
+        assert_eq!(needs.secrets(), ["slack-webhook"]);
         assert!(declared.profile().unwrap().1.is_some());
     }
 

@@ -37,9 +37,12 @@ pub(super) struct LockedHook {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) name: Option<String>,
     pub(super) profile: String,
-    /// The declared needs, in words.
+    /// The declared hosts, as they are written: the same on each machine.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) needs: Vec<String>,
+    pub(super) hosts: Vec<String>,
+    /// The names of the declared secrets.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) secrets: Vec<String>,
     /// The files of settings, with the points.
     pub(super) settings: BTreeSet<String>,
     /// The SHA-256 of its files in the repository, and of its declaration.
@@ -164,11 +167,12 @@ fn compare(command: &str, locked: &[LockedHook], there: &[LockedHook], found: &m
     let name = |hook: &LockedHook| hook.name.clone().unwrap_or_else(|| "none".to_owned());
     changed("name", &name(locked), &name(hook));
     changed("profile", &locked.profile, &hook.profile);
-    changed(
-        "needs",
-        &list(&mut locked.needs.iter()),
-        &list(&mut hook.needs.iter()),
-    );
+    for (key, was, is) in [
+        ("hosts", &locked.hosts, &hook.hosts),
+        ("secrets", &locked.secrets, &hook.secrets),
+    ] {
+        changed(key, &list(&mut was.iter()), &list(&mut is.iter()));
+    }
     changed(
         "settings",
         &list(&mut locked.settings.iter()),
@@ -207,7 +211,8 @@ mod tests {
             command: command.to_owned(),
             name: None,
             profile: "develop".to_owned(),
-            needs: Vec::new(),
+            hosts: Vec::new(),
+            secrets: Vec::new(),
             settings: [".claude/settings.json: PreToolUse Bash".to_owned()].into(),
             files: [("hooks/guard.sh".to_owned(), "a1".to_owned())].into(),
         }
@@ -268,8 +273,8 @@ mod tests {
                 "profile of hooks/guard.sh: was develop, is network",
             ),
             (
-                lock(|it| it.needs = vec!["connections to a:443".to_owned()]),
-                "needs of hooks/guard.sh: was none, is connections to a:443",
+                lock(|it| it.hosts = vec!["a.example:443".to_owned()]),
+                "hosts of hooks/guard.sh: was none, is a.example:443",
             ),
             (
                 lock(|it| it.name = Some("Guard".to_owned())),

@@ -230,7 +230,8 @@ fn locked_hook(hook: &ProjectHook, project: &Path) -> Result<LockedHook, String>
         command: hook.line.clone(),
         name: declares.map(|it| it.name.clone()),
         profile: hook.profile.clone(),
-        needs: declares.map_or_else(Vec::new, |it| it.needs.clone()),
+        hosts: declares.map_or_else(Vec::new, |it| it.hosts.clone()),
+        secrets: declares.map_or_else(Vec::new, |it| it.secrets.clone()),
         settings: BTreeSet::from([hook.source.clone()]),
         files,
     })
