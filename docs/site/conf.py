@@ -54,7 +54,7 @@ NAVIGATION = {
     "API and clients": ["docs/runtime-authors", "docs/api", *clients],
     "Security": ["docs/threat-model", "docs/escape-matrix", "docs/findings", "SECURITY"],
     "Reference": ["docs/command-line", "docs/configuration", "docs/specification", "docs/glossary", "CHANGELOG"],
-    "Design": ["docs/architecture", "docs/adr/README", "CONTRIBUTING"],
+    "Design": ["docs/architecture", "docs/adr/README", "CONTRIBUTING", "docs/tiers"],
 }
 
 
