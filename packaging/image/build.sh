@@ -2,7 +2,7 @@
 # Makes an image with the static programs and nothing else, as an archive in the OCI layout, of the same bytes each time.
 #   build.sh OUTPUT.tar ARCHITECTURE=DIRECTORY-OF-PROGRAMS...     architectures as OCI names them: amd64, arm64
 # `version`, `repository` and SOURCE_DATE_EPOCH are in the environment, from packaging/build.sh.
-# A layout is four kinds of JSON around a tar: docs/adr/0084.
+# A layout is four kinds of JSON around a tar: docs/packages.md.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 output=$1; shift
