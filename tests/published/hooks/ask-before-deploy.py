@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# Asks before a deployment.
 import json, sys
 
 command = json.load(sys.stdin).get("tool_input", {}).get("command", "")

@@ -1,4 +1,5 @@
 #!/bin/sh
+# Stages the file that was edited.
 file=$(sed -n 's/.*"file_path": *"\([^"]*\)".*/\1/p')
 
 echo more >>"$file"

@@ -1,3 +1,4 @@
 #!/bin/sh
+# Rings the bell.
 cat >/dev/null
 printf '\a' >&2

@@ -1,4 +1,5 @@
 #!/bin/sh
+# Removes repeated blank lines of Markdown.
 file=$(sed -n 's/.*"file_path": *"\([^"]*\)".*/\1/p')
 
 case $file in

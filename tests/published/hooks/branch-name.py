@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# Refuses branches whose name has no known prefix.
 import json, re, sys
 
 command = json.load(sys.stdin).get("tool_input", {}).get("command", "")

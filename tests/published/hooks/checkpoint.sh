@@ -1,4 +1,5 @@
 #!/bin/sh
+# Commits all that there is as a checkpoint.
 cat >/dev/null
 echo 1 >checkpoint.txt
 git add -A && git -c user.name=hook -c user.email=hook@example.org commit --quiet -m checkpoint >&2 &&

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# Logs calls into a database of the project.
 import json, sqlite3, sys
 
 event = json.load(sys.stdin)

@@ -1,4 +1,5 @@
 #!/bin/sh
+# Shows a summary of what changed.
 cat >/dev/null
 echo x >>notes.txt
 git diff --stat >&2

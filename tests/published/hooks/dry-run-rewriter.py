@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# Rewrites `git clean` into a dry run.
 import json, sys
 
 tool_input = json.load(sys.stdin).get("tool_input", {})

@@ -1,4 +1,5 @@
 #!/bin/sh
+# Refuses JSON that cannot be parsed.
 file=$(sed -n 's/.*"file_path": *"\([^"]*\)".*/\1/p')
 
 case $file in

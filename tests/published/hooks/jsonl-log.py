@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# Logs calls as lines of JSON.
 import json, pathlib, sys, time
 
 event = json.load(sys.stdin)

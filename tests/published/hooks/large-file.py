@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# Refuses files of more than 1000 characters.
 import json, sys
 
 content = json.load(sys.stdin).get("tool_input", {}).get("content", "")

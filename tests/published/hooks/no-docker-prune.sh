@@ -1,4 +1,5 @@
 #!/bin/sh
+# Refuses to prune volumes.
 if grep -Eq 'docker (system|volume) prune'; then
   echo "no pruned volumes" >&2
   exit 2

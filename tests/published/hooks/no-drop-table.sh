@@ -1,4 +1,5 @@
 #!/bin/sh
+# Refuses to drop tables.
 if grep -Eq -i 'drop +(table|database)'; then
   echo "no dropped tables" >&2
   exit 2

@@ -1,4 +1,5 @@
 #!/bin/sh
+# Refuses JavaScript that Node.js cannot parse.
 file=$(sed -n 's/.*"file_path": *"\([^"]*\)".*/\1/p')
 
 case $file in

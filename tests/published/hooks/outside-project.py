@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# Refuses edits outside of the project.
 import json, os, sys
 
 path = json.load(sys.stdin).get("tool_input", {}).get("file_path", "")

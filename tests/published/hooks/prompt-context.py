@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# Adds the name of the system to each prompt.
 import json, platform, sys
 
 json.load(sys.stdin)

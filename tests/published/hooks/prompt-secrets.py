@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# Refuses prompts with a password.
 import json, re, sys
 
 prompt = json.load(sys.stdin).get("prompt", "")

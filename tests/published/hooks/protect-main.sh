@@ -1,4 +1,5 @@
 #!/bin/sh
+# Refuses commits and pushes on the main branch.
 event=$(cat)
 case $event in
   *'git commit'* | *'git push'*) ;;

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# Refuses edits of protected files.
 import fnmatch, json, os, sys
 
 PROTECTED = [".env", "*.lock", "package-lock.json", "vendor/*"]

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# Refuses Python that cannot be parsed.
 import ast, json, sys
 
 path = json.load(sys.stdin)["tool_input"]["file_path"]

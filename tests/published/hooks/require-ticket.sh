@@ -1,4 +1,5 @@
 #!/bin/sh
+# Refuses commits without the number of a ticket.
 event=$(cat)
 case $event in
   *'git commit'*) ;;

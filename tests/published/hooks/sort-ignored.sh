@@ -1,4 +1,5 @@
 #!/bin/sh
+# Sorts lists of ignored files.
 file=$(sed -n 's/.*"file_path": *"\([^"]*\)".*/\1/p')
 
 case $file in

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# Sorts the imports of Python files.
 import json, pathlib, sys
 
 path = pathlib.Path(json.load(sys.stdin)["tool_input"]["file_path"])

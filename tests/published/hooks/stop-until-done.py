@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# Keeps the agent working while the list of tasks is not done.
 import json, pathlib, sys
 
 event = json.load(sys.stdin)

@@ -1,4 +1,5 @@
 #!/bin/sh
+# Refuses commands with a timeout of more than ten minutes.
 limit=600000
 asked=$(jq -r '.tool_input.timeout // 0')
 if [ "$asked" -gt "$limit" ]; then
