@@ -1,4 +1,5 @@
 #!/usr/bin/env node
+// Denies in the form of a JSON decision.
 let text = "";
 process.stdin.on("data", (chunk) => (text += chunk)).on("end", () => {
   const command = JSON.parse(text).tool_input?.command ?? "";

@@ -1,4 +1,5 @@
 #!/usr/bin/env node
+// Indents JSON.
 const fs = require("node:fs");
 const { file_path } = JSON.parse(fs.readFileSync(0, "utf8")).tool_input;
 if (file_path.endsWith(".json")) {

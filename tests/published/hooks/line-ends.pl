@@ -1,4 +1,5 @@
 #!/usr/bin/env perl
+# Gives batch files their line ends.
 my $event = do { local $/; <STDIN> };
 my ($file) = $event =~ /"file_path":\s*"([^"]*)"/ or exit 0;
 exit 0 unless $file =~ /\.bat$/;

@@ -1,4 +1,5 @@
 #!/usr/bin/env node
+// Refuses sudo.
 const event = JSON.parse(require("node:fs").readFileSync(0, "utf8"));
 const command = event.tool_input?.command ?? "";
 if (/(^|[;&|]\s*)(sudo|doas|su)\b/.test(command)) {

@@ -1,4 +1,5 @@
 #!/usr/bin/env node
+// Refuses edits that leave a TODO.
 const { tool_input } = JSON.parse(require("node:fs").readFileSync(0, "utf8"));
 const left = (tool_input?.content ?? "").split("\n").filter((line) => line.includes("TODO"));
 if (left.length > 0) {
