@@ -74,6 +74,6 @@ escape seconds="60":
 site:
     docs/site/build.sh
 
-# What of docs/comparison.md has a newer version, as npm, pip and cargo find it; fails once that page is older than 60 days.
-peers:
-    python3 tests/site/peers.py
+# What of docs/comparison.md has a newer version, as npm, pip, cargo and git find it; fails once that page is older than 60 days. --offline prints the page's.
+peers *args:
+    python3 tests/site/peers.py {{args}}
