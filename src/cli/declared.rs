@@ -10,7 +10,7 @@ use std::{
 
 use serde::Serialize;
 
-use hookjail_base::model::ProfileName;
+use hookjail_base::model::{ProfileName, plain};
 use hookjail_client::{Failure, program::current_directory, run_as};
 use hookjail_daemon::{config::Config, daemon::Assembly, hooks::load::peek};
 use hookjail_policy::{
@@ -161,8 +161,7 @@ impl Declarations {
             if !profiles.contains(&*name) || written.contains(&file) || file.exists() {
                 continue;
             }
-            let text = format!("# Declared by {}\n{text}", declared.file.display());
-            profile_files::write(&file, &text)?;
+            profile_files::write(&file, &file_text(&declared.file, &text))?;
             written.push(file);
         }
         if !written.is_empty() {
@@ -379,6 +378,12 @@ impl Statement {
     }
 }
 
+/// Returns the text of a profile's file. The name of the declaration's file begins no line of it.
+fn file_text(declared_by: &Path, text: &str) -> String {
+    let place = plain(&declared_by.display().to_string());
+    format!("# Declared by {place}\n{text}")
+}
+
 /// Returns the text of a declaration of a command, whose needs are a profile's.
 ///
 /// # Errors
@@ -474,5 +479,18 @@ fn without_variables(argv: &[String]) -> &[String] {
             rest.get(set..).unwrap_or_default()
         }
         argv => argv,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_file_adds_nothing_to_its_profile() {
+        let place = Path::new("/p/x\nnetwork = \"outbound\"\n#/hook.toml");
+        let text = file_text(place, "extends = \"strict\"\n");
+        let read: toml::Table = toml::from_str(&text).unwrap();
+        assert_eq!(read.keys().collect::<Vec<_>>(), ["extends"], "{text}");
     }
 }
