@@ -14,7 +14,7 @@ use hookjail_base::model::{ProfileName, plain};
 use hookjail_client::{Failure, program::current_directory, run_as};
 use hookjail_daemon::{config::Config, daemon::Assembly, hooks::load::peek};
 use hookjail_policy::{
-    GrantedBy, Policy,
+    GrantedBy,
     declaration::{self, Declaration, FILE, Needs, extending},
 };
 
@@ -77,7 +77,20 @@ impl Declarations {
                 Err(why) => drop(found.broken.insert(file, why)),
             }
         }
-        found
+        found.without_mixed()
+    }
+
+    /// Leaves out declarations with one profile's name for other needs: a name has a part of their digest alone.
+    fn without_mixed(mut self) -> Self {
+        let is_mixed = |it: &Declared| self.all.iter().any(|other| it.mixes_with(other));
+        let (mixed, all) = self.all.iter().cloned().partition(is_mixed);
+        let mixed: Vec<Declared> = mixed;
+        self.broken.extend(mixed.into_iter().map(|it| {
+            let why = "another declaration has its profile's name for other needs; change `name`";
+            (it.file, why.to_owned())
+        }));
+        self.all = all;
+        self
     }
 
     /// Returns the declaration of a command that starts in the current directory, where it names needs.
@@ -95,10 +108,23 @@ impl Declarations {
             .iter()
             .map(|word| word.to_string_lossy().into_owned());
         let words: Vec<_> = words.collect();
-        let files = files_of(&words, &starts_in).into_iter();
+        Self::with_needs(&words, &starts_in, config).map_err(Failure::new)
+    }
+
+    /// Returns the declaration of a command that starts in a directory, where it names needs.
+    ///
+    /// # Errors
+    ///
+    /// Fails where a declaration beside its script cannot be used.
+    pub(super) fn with_needs(
+        argv: &[String],
+        starts_in: &Path,
+        config: &Config,
+    ) -> Result<Option<Declared>, String> {
+        let files = files_of(argv, starts_in).into_iter();
         let directories = files.filter_map(|file| file.parent().map(Path::to_owned));
         let all = Self::read(&directories.collect(), config);
-        let found = all.find(&words, &starts_in).map_err(Failure::new)?;
+        let found = all.find(argv, starts_in)?;
         Ok(found.filter(|it| it.profile.is_some()).cloned())
     }
 
@@ -130,11 +156,9 @@ impl Declarations {
                 )),
             };
         }
-        let own = files_of(argv, starts_in).into_iter();
-        let mut own = own.flat_map(|file| beside(&file));
-        let broken =
-            own.find_map(|it| Some((self.broken.get_key_value(&it)?.0, self.broken.get(&it)?)));
-        match broken {
+        let scripts = files_of(argv, starts_in).into_iter();
+        let mut names = scripts.flat_map(|file| beside(&file));
+        match names.find_map(|it| self.broken.get_key_value(&it)) {
             Some((file, why)) => Err(format!("its `{}` cannot be used: {why}", file.display())),
             None => Ok(None),
         }
@@ -187,34 +211,36 @@ impl Declared {
             profile,
             text: text.flatten(),
         };
-        declared.resolve(config)?;
+        declared.check(config)?;
         Ok(declared)
     }
 
-    /// Returns the profile of its needs on this host.
-    ///
-    /// # Errors
-    ///
-    /// Fails where it is none, or another file has its name.
-    pub(super) fn resolve(&self, config: &Config) -> Result<Option<Arc<Policy>>, String> {
+    /// Checks that its needs are a profile on this host, and that no other file has its name.
+    fn check(&self, config: &Config) -> Result<(), String> {
         let Some(name) = &self.profile else {
-            return Ok(None);
+            return Ok(());
         };
-        let find = |config: &Config| {
-            let registry =
-                Assembly::registry(config).map_err(|error| Failure::from(error).message)?;
+        let find = |proposals: Vec<(String, String)>| {
+            let mut config = config.clone();
+            config.proposed_profiles = proposals;
+            let registry = Assembly::registry(&config);
+            let registry = registry.map_err(|error| Failure::from(error).message)?;
             profile::find(&registry, name.as_str()).map_err(|failure| failure.message)
         };
-        let mut alone = config.clone();
-        alone.proposed_profiles = self.proposal().into_iter().collect();
-        let policy = find(&alone).map_err(|why| format!("`needs`: {why}"))?;
-        alone.proposed_profiles.clear();
-        match find(&alone) {
-            Ok(there) if there.digest != policy.digest => Err(format!(
+        let proposal: Vec<_> = self.proposal().into_iter().collect();
+        let is_made = !proposal.is_empty();
+        let policy = find(proposal).map_err(|why| format!("`needs`: {why}"))?;
+        match is_made.then(|| find(Vec::new())) {
+            Some(Ok(there)) if there.digest != policy.digest => Err(format!(
                 "profile {name} is there with other content; remove its file, or change `name`"
             )),
-            Ok(_) | Err(_) => Ok(Some(policy)),
+            Some(Ok(_) | Err(_)) | None => Ok(()),
         }
+    }
+
+    /// Returns whether another declaration has its profile's name, and other needs.
+    fn mixes_with(&self, other: &Self) -> bool {
+        self.profile.is_some() && self.profile == other.profile && self.text != other.text
     }
 
     /// Returns name and text of a profile of its own.
@@ -485,6 +511,44 @@ fn without_variables(argv: &[String]) -> &[String] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn declared(file: &str, profile: &str, text: Option<&str>) -> Declared {
+        let declaration = "name = \"n\"\npurpose = \"p\"\ncommand = \"./c\"";
+        Declared {
+            declaration: Declaration::parse(declaration).unwrap(),
+            file: file.into(),
+            profile: ProfileName::parse(profile),
+            text: text.map(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn declarations_with_one_name_for_other_needs_are_left_out() {
+        let narrow = "extends = \"strict\"\n";
+        let all = Declarations {
+            all: vec![
+                declared("/a", "hook-n-1", Some(narrow)),
+                declared("/b", "hook-n-1", Some("extends = \"network\"\n")),
+                declared("/c", "hook-n-1", None),
+                declared("/d", "hook-m-2", Some(narrow)),
+                declared("/e", "hook-m-2", Some(narrow)),
+            ],
+            broken: BTreeMap::new(),
+        };
+        let left = all.without_mixed();
+        let files: Vec<_> = left
+            .all
+            .iter()
+            .map(|it| it.file.display().to_string())
+            .collect();
+        assert_eq!(files, ["/d", "/e"]);
+        let broken: Vec<_> = left
+            .broken
+            .keys()
+            .map(|it| it.display().to_string())
+            .collect();
+        assert_eq!(broken, ["/a", "/b", "/c"]);
+    }
 
     #[test]
     fn the_name_of_a_file_adds_nothing_to_its_profile() {

@@ -139,10 +139,24 @@ fn all_locked_hooks_are_allowed_by_one_answer_and_a_trojanised_update_does_not_r
         fire(&home, "ls")
     );
 
-    let allowed = home.hookjail(&["allow", "--locked", "--yes"]);
+    // A confined hook of the user's own, which no lock has.
+    home.script("mine.sh", "#!/bin/sh\nexit 0\n");
+    let mine = json!({"type": "command", "command": home.path("mine.sh")});
+    home.settings(".claude/settings.json", &one("PreToolUse", &mine));
+    let installed = home.hookjail(&["install", "claude-code", "--yes"]);
+    assert!(installed.status.success(), "{installed:?}");
+    fs::remove_file(home.path(".local/state/hookjail/allowlist.json")).unwrap();
+
+    let allowed = home.hookjail(&["--json", "allow", "--locked", "--yes"]);
 
     assert!(allowed.status.success(), "{allowed:?}");
     assert_eq!(fire(&home, "ls"), (Some(0), String::new()));
+    let left = json(&home.hookjail(&["--json", "allow", "--check"]));
+    let left = left["needed"].as_array().unwrap();
+    assert!(
+        left.len() == 1 && left[0]["command"].to_string().contains("mine.sh"),
+        "{left:?}"
+    );
     assert_eq!(fire(&home, "rm -rf /").0, Some(2));
 
     // The published attack: an update replaces the script.

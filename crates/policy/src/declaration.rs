@@ -69,8 +69,8 @@ pub enum Needs {
     Own(Table),
 }
 
-#[expect(dead_code, reason = "for the schema alone")]
-#[derive(JsonSchema)]
+/// A command as it is written.
+#[derive(Deserialize, JsonSchema)]
 #[serde(untagged)]
 enum LineOrWords {
     Line(String),
@@ -275,16 +275,10 @@ pub fn extending(names: &[&str]) -> String {
 }
 
 fn words<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Words {
-        Line(String),
-        List(Vec<String>),
-    }
-    let words = match Words::deserialize(deserializer)? {
-        Words::Line(line) => shlex::split(&line)
+    let words = match LineOrWords::deserialize(deserializer)? {
+        LineOrWords::Line(line) => shlex::split(&line)
             .ok_or_else(|| keyed_toml::invalid("has a quote without an end; close it"))?,
-        Words::List(words) => words,
+        LineOrWords::Words(words) => words,
     };
     match words.first().is_some_and(|word| !word.is_empty()) {
         true => Ok(words),

@@ -135,11 +135,7 @@ impl Here {
     ///
     /// Fails where the configuration or the allowlist cannot be read.
     pub(in crate::cli) fn look(context: &Context) -> Result<Self, Failure> {
-        let mut config = context.load()?;
-        let place = Place::find(context, &config, false, None)?;
-        let declared = place.declarations(context, &config);
-        config = declared.propose(config);
-        let found = Found::look(context, &config, &place, &declared)?;
+        let Looked { found, .. } = Looked::new(context, false, None)?;
         Ok(Self {
             allowed: found.allowed.len(),
             refused: found.needed.len() + found.broken.len(),
@@ -169,11 +165,12 @@ impl AllowArgs {
         if !self.command.is_empty() {
             return self.bounds.allow(context, self.command);
         }
-        let mut config = context.load()?;
-        let place = Place::find(context, &config, self.all, self.directory.as_deref())?;
-        let declared = place.declarations(context, &config);
-        config = declared.propose(config);
-        let mut found = Found::look(context, &config, &place, &declared)?;
+        let Looked {
+            config,
+            declared,
+            mut found,
+            place,
+        } = Looked::new(context, self.all, self.directory.as_deref())?;
         let locked = match (self.locked, place.projects.as_slice()) {
             (true, [project]) => Some(found.keep_locked(context, &config, project)?),
             (true | false, _) => None,
@@ -256,6 +253,32 @@ fn planner<'a>(
         registry,
         runtime,
         sharing: Sharing::Nowhere,
+    }
+}
+
+/// The commands of a place, with the declarations beside them.
+struct Looked {
+    /// The configuration with the profiles of declared needs.
+    config: Config,
+    declared: Declarations,
+    found: Found,
+    place: Place,
+}
+
+impl Looked {
+    /// Looks at the settings of every runtime, of one project or of all, and at the list.
+    fn new(context: &Context, all: bool, directory: Option<&Path>) -> Result<Self, Failure> {
+        let config = context.load()?;
+        let place = Place::find(context, &config, all, directory)?;
+        let declared = place.declarations(context, &config);
+        let config = declared.propose(config);
+        let found = Found::look(context, &config, &place, &declared)?;
+        Ok(Self {
+            config,
+            declared,
+            found,
+            place,
+        })
     }
 }
 

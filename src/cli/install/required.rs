@@ -237,7 +237,7 @@ impl<'a> RequiredEntry<'a> {
 
     /// Returns whether a hook of settings is this entry.
     fn is_same(&self, hook: &Registered) -> bool {
-        let own = &self.read;
+        let written = &self.read;
         let is_line = |hook: &Registered| match &hook.action {
             Action::Command(Command::Line { shell, .. }) => Some(shell.clone()),
             Action::Command(Command::Argv(_))
@@ -248,14 +248,14 @@ impl<'a> RequiredEntry<'a> {
             | Action::Supplied(_)
             | Action::Unsupported(_) => None,
         };
-        is_line(hook) == is_line(own)
-            && hook.action == own.action
-            && hook.configured_env == own.configured_env
-            && hook.entry == own.entry
+        is_line(hook) == is_line(written)
+            && hook.action == written.action
+            && hook.configured_env == written.configured_env
+            && hook.entry == written.entry
             && hook.filter.is_none()
-            && hook.matching == own.matching
-            && hook.point == own.point
-            && hook.working_dir == own.working_dir
+            && hook.matching == written.matching
+            && hook.point == written.point
+            && hook.working_dir == written.working_dir
     }
 
     fn is_among(&self, found: &[Registered]) -> bool {

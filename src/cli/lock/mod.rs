@@ -12,11 +12,11 @@ use std::{
 
 use clap::Args;
 use serde_json::json;
-use sha2::{Digest as _, Sha256};
 
 use hookjail_base::{model::plain, util::trusted_file};
 use hookjail_client::{Failure, output};
 use hookjail_daemon::{config::Config, hooks::load::peek};
+use hookjail_journal::chain::sha256;
 
 use self::file::{Lock, LockedHook, LockedTest};
 use super::{
@@ -343,7 +343,7 @@ fn digest(path: &Path) -> Result<String, String> {
         Ok::<_, std::io::Error>(content)
     };
     let content = read().map_err(|error| format!("cannot read `{}`: {error}", path.display()))?;
-    Ok(format!("{:x}", Sha256::digest(content)))
+    Ok(sha256(&content))
 }
 
 fn plain_lines(lines: &[String]) -> String {

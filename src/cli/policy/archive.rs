@@ -234,10 +234,10 @@ mod tests {
         let unpacked = PolicyFiles::unpack(&archive).unwrap();
         let directories: Vec<_> = unpacked.directories.iter().map(String::as_str).collect();
         assert_eq!(directories, ["hooks", "managed.d", "profiles"]);
-        let to = tempfile::tempdir().unwrap();
-        unpacked.write(to.path()).unwrap();
+        let place = tempfile::tempdir().unwrap();
+        unpacked.write(place.path()).unwrap();
         let mode = |name: &str| {
-            let metadata = to.path().join(name).metadata().unwrap();
+            let metadata = place.path().join(name).metadata().unwrap();
             metadata.permissions().mode() & 0o7777
         };
         assert_eq!(mode("managed.toml"), 0o644);

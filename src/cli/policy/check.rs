@@ -21,7 +21,7 @@ use hookjail_journal::{
 
 use super::super::{Context, success};
 
-/// What is read of the journal without --since.
+/// The part of the journal that is read without --since.
 const WEEK: SignedDuration = SignedDuration::from_hours(7 * 24);
 
 /// Name recorded runs that a candidate for the administrator's files would have refused; exits with 1 where there are any.

@@ -43,7 +43,7 @@ use self::{
 };
 use super::{
     Context,
-    declared::{Declarations, Declared, files_of},
+    declared::{Declarations, Declared},
     install::project_around,
     profile,
     progress::Progress,
@@ -235,19 +235,15 @@ impl TestArgs {
         if file.profile.is_some() {
             return Ok(None);
         }
-        let words = file.words();
-        let files = files_of(&words, workspace).into_iter();
-        let directories = files.filter_map(|file| file.parent().map(Path::to_owned));
-        let declarations = Declarations::read(&directories.collect(), config);
         let wrong = |why: String| Failure::new(format!("`{}`: {why}", path.display()));
-        let found = declarations.find(&words, workspace).map_err(wrong)?;
-        let Some(declared) = found.filter(|it| it.profile.is_some()) else {
+        let found = Declarations::with_needs(&file.words(), workspace, config).map_err(wrong)?;
+        let Some(declared) = found else {
             return Ok(None);
         };
         let statement = declared.statement(config, PROFILE).map_err(wrong)?;
         let name = statement.profile.unwrap_or_default();
         if statement.wider.is_empty() || self.profile.contains(&name) {
-            return Ok(Some(declared.clone()));
+            return Ok(Some(declared));
         }
         Err(wrong(format!(
             "`{}` declares more than profile {PROFILE}: {}; give it that by --profile={name}",

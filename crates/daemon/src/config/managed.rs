@@ -346,12 +346,12 @@ mod tests {
         assert_eq!(file("hooks.max_concurrent"), Some("/3"));
         assert_eq!(file("hooks.max_queued"), Some("/1"));
         assert_eq!(file("profiles.allow"), Some("/2"));
-        let own = |text: &str| all.narrow(read_table(text).unwrap());
-        let error = own("[hooks]\nmax_concurrent = 9\n")
+        let narrow = |text: &str| all.narrow(read_table(text).unwrap());
+        let error = narrow("[hooks]\nmax_concurrent = 9\n")
             .unwrap_err()
             .to_string();
         assert!(error.contains("`/3`"), "{error}");
-        assert!(own("[hooks]\nmax_concurrent = 8\nmax_queued = 5\n").is_ok());
+        assert!(narrow("[hooks]\nmax_concurrent = 8\nmax_queued = 5\n").is_ok());
     }
 
     #[test]

@@ -401,7 +401,7 @@ mod tests {
 
     #[test]
     fn the_run_of_a_required_hook_is_one() {
-        let of = |is_required| {
+        let is_marked = |is_required| {
             let run = RunSummary {
                 is_required,
                 ..RunSummary::for_test("strict", OutcomeKind::Exited, Duration::ZERO)
@@ -412,7 +412,7 @@ mod tests {
             };
             attributes(&facts, Method::Hook).contains(&text("hookjail.required", "true"))
         };
-        assert_eq!([true, false].map(of), [true, false]);
+        assert_eq!([true, false].map(is_marked), [true, false]);
     }
 
     #[test]

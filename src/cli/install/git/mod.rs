@@ -82,7 +82,7 @@ impl PlannedHook {
     }
 }
 
-/// What plans for repositories.
+/// Plans for the hooks of repositories.
 pub(super) struct RepositoryPlanner<'a> {
     pub(super) book: &'a Book<'a>,
     /// The profile of hooks that are not confined yet.

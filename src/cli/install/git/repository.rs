@@ -185,16 +185,16 @@ impl Repository {
                 Ok(_) | Err(_) => stay.push(path),
             }
         }
-        let own = self.common.join(scripts::DIRECTORY);
-        if stay.is_empty() && own.symlink_metadata().is_ok() {
+        let directory = self.common.join(scripts::DIRECTORY);
+        if stay.is_empty() && directory.symlink_metadata().is_ok() {
             for result in [
-                fs::remove_file(own.join("config")),
+                fs::remove_file(directory.join("config")),
                 fs::remove_dir(self.scripts()),
-                fs::remove_dir(&own),
+                fs::remove_dir(&directory),
             ] {
                 match result {
                     Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                        return Err(unwritten(&own, &error));
+                        return Err(unwritten(&directory, &error));
                     }
                     Ok(()) | Err(_) => {}
                 }
