@@ -18,6 +18,10 @@ dist *args:
 packages *steps:
     packaging/build.sh {{steps}}
 
+# A release in target/release-VERSION: packages, checksums, signature, installer. `--dry-run`: signed by a key of this run alone.
+release *args:
+    packaging/release.sh {{args}}
+
 # Manual pages: target/pages.
 pages:
     cargo run --locked --example pages -- target/pages
