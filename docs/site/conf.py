@@ -1,12 +1,16 @@
-"""Builds the site: the repository's own Markdown, as it is, with a navigation and a search.
+"""Builds the site: the repository's own Markdown, as it is, with a landing page, a navigation and a search.
 
 Nothing in the documents is written for the site. What the site needs beside them stands here.
 """
+import re
 import shutil
 import tomllib
 from pathlib import Path
 
 from docutils import nodes
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexers import TextLexer
 from sphinx.addnodes import pending_xref
 from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util import logging
@@ -18,7 +22,7 @@ package = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package
 project = "hookjail"
 release = version = package["version"]
 project_copyright = "the authors of hookjail"
-extensions = ["myst_parser"]
+extensions = ["myst_parser", "sphinx_copybutton", "sphinxcontrib.asciinema"]
 root_doc = "README"
 include_patterns = ["*.md", "docs/**.md", "clients/*/README.md"]
 
@@ -34,6 +38,12 @@ html_title = f"hookjail {release}"
 html_favicon = "static/icon.svg"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
+templates_path = ["templates"]
+html_additional_pages = {"index": "landing.html"}
+# Output of commands and the prompt before them are not copied.
+copybutton_selector = "div:not(.highlight-text) > div.highlight pre, .landing div.highlight pre"
+copybutton_prompt_text = "$ "
+copybutton_only_copy_prompt_lines = True
 html_search_scorer = str(Path(__file__).with_name("scorer.js"))
 html_copy_source = False
 html_show_sphinx = False
@@ -56,6 +66,37 @@ NAVIGATION = {
     "Reference": ["docs/command-line", "docs/configuration", "docs/specification", "docs/glossary", "CHANGELOG"],
     "Design": ["docs/architecture", "docs/adr/README", "CONTRIBUTING", "docs/tiers"],
 }
+
+# What people ask first, and where the answer stands.
+QUESTIONS = [
+    ("What does a hook get to see and do?", "docs/profiles", "#shipped-profiles"),
+    ("Does it work with my agent?", "docs/contracts", ""),
+    ("I edited a hook, or pulled: why is it refused?", "docs/second-day", "#a-hook-was-refused"),
+    ("A hook lacks a file or a host: how does it get that?", "docs/second-day", "#a-hook-was-denied-something"),
+    ("How do I test my hooks, also in CI?", "docs/testing", "#in-ci"),
+    ("Does it work on Ubuntu 24.04, in Docker, on a Mac?", "docs/install", "#requirements"),
+    ("How slow does it make a guard?", "docs/performance", "#what-a-guard-feels-like"),
+    ("What does it not stop?", "docs/threat-model", "#what-is-not-stopped"),
+    ("An update changed a plugin's hook: what happens?", "docs/declarations", "#an-update-with-a-trojan"),
+    ("How does a team require hooks and profiles?", "docs/organisations", "#required-hooks"),
+    ("What happens when the daemon is down or the disk is full?", "docs/reliability", "#invariants"),
+    ("How do I get rid of it?", "docs/second-day", "#uninstalling"),
+]
+
+
+def add_landing(_app, pagename, _template, context, _doctree):
+    """Gives the landing page the attack and the commands of the README."""
+    # The brand of each page leads to the landing page.
+    context["master_doc"] = "index"
+    if pagename != "index":
+        return
+    readme = (ROOT / "README.md").read_text()
+    # The attack has a command of each kind; the commands to install come next.
+    attack, install = re.findall(r"```(?:text|sh)\n(.*?)```", readme, re.DOTALL)[:2]
+    show = HtmlFormatter()
+    context["attack"] = [highlight(part, TextLexer(), show) for part in attack.split("\n\n")]
+    context["install"] = highlight(install, TextLexer(), show)
+    context["questions"] = QUESTIONS
 
 
 def add_navigation(_app, docname, source):
@@ -95,13 +136,14 @@ class LinkToRepository(SphinxPostTransform):
                 node.replace_self(nodes.reference("", "", *node.children, internal=False, refuri=uri))
 
 
-def make_start_page(app, failed):
-    """The README is the start page, and keeps its own name for the links to it."""
+def copy_recording(app, failed):
+    """Puts the recording where the landing page plays it."""
     if not failed and app.builder.name == "html":
-        shutil.copy(Path(app.outdir, "README.html"), Path(app.outdir, "index.html"))
+        shutil.copy(ROOT / "docs/install.cast", Path(app.outdir, "_static"))
 
 
 def setup(app):
     app.connect("source-read", add_navigation)
     app.add_post_transform(LinkToRepository)
-    app.connect("build-finished", make_start_page)
+    app.connect("html-page-context", add_landing)
+    app.connect("build-finished", copy_recording)

@@ -11,7 +11,7 @@ import re
 import sys
 import threading
 
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import expect, sync_playwright
 
 SITE, SHOTS = (pathlib.Path(argument).resolve() for argument in sys.argv[1:3])
 CHROMIUM = sys.argv[3] if len(sys.argv) > 3 else "/usr/bin/chromium"
@@ -52,8 +52,8 @@ TEXTS = """() => {
   const walker = document.createTreeWalker(document.querySelector('.content, article') ?? document.body, NodeFilter.SHOW_TEXT);
   while (walker.nextNode()) {
     const text = walker.currentNode.textContent.trim(), element = walker.currentNode.parentElement;
-    // What is not drawn, and the mark beside a heading that shows under the pointer alone.
-    if (!text || !element.checkVisibility({ visibilityProperty: true, opacityProperty: true }) || element.matches('.headerlink')) continue;
+    // Not drawn, shown under the pointer alone, or in a terminal's own colours.
+    if (!text || !element.checkVisibility({ visibilityProperty: true, opacityProperty: true }) || element.matches('.headerlink, #recording *')) continue;
     let behind = element, background = 'rgba(0, 0, 0, 0)';
     while (behind && /rgba\\(.*, 0\\)|transparent/.test(background)) { background = getComputedStyle(behind).backgroundColor; behind = behind.parentElement; }
     found[getComputedStyle(element).color + ' on ' + background] ??= text;
@@ -99,6 +99,47 @@ class Reader:
         self.page.wait_for_load_state("networkidle")
         return [link.get_attribute("href") for link in self.page.locator("#search-results li > a").all()]
 
+    def ask_questions(self):
+        """Follows each question of the landing page, by one click, to a heading that is in sight. Returns how many."""
+        self.open("index.html")
+        questions = self.page.locator(".questions a")
+        count = questions.count()
+        for number in range(count):
+            self.open("index.html")
+            question = questions.nth(number).inner_text()
+            questions.nth(number).click()
+            anchor = self.page.url.partition("#")[2]
+            heading = self.page.locator(f"[id='{anchor}'] > :is(h1, h2, h3, h4)" if anchor else "h1").first
+            try:
+                # The page moves there smoothly.
+                expect(heading).to_be_in_viewport(timeout=10_000)
+            except AssertionError:
+                self.trouble(f"no heading in sight answers `{question}`: {self.page.url}")
+            print(f"question    {question}  {self.page.url.removeprefix(self.base)}")
+        if count < 10:
+            self.trouble(f"the landing page answers {count} questions")
+        return count
+
+    def play_recording(self):
+        self.open("index.html")
+        self.page.locator("#recording .ap-overlay-start").click()
+        try:
+            self.page.wait_for_function("/rehearsing 1 of/.test(document.querySelector('#recording .ap-terminal')?.textContent)", timeout=20_000)
+        except Exception as error:
+            self.trouble(f"the recording does not play: {str(error).splitlines()[0]}")
+
+    def copy_command(self, command):
+        """Copies the first block of the page by its button, and reads what a person would paste."""
+        self.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        block = self.page.locator(".highlight-sh", has_text=command).first
+        block.hover()
+        block.locator("button.copybtn").click()
+        copied = self.page.evaluate("navigator.clipboard.readText()")
+        if copied.strip() != command:
+            self.trouble(f"the button copies `{copied}` instead of `{command}`")
+        if self.page.locator(".highlight-text button.copybtn").count():
+            self.trouble("the output of a command has a button to copy it")
+
     def read_texts(self, scheme):
         """How many pairs of colours there are; what is hard to read is a trouble. Also says the page's background."""
         self.page.emulate_media(color_scheme=scheme)
@@ -121,9 +162,13 @@ def main():
         heading = reader.page.locator("h1").first
         if not heading.is_visible() or not heading.inner_text().startswith("hookjail"):
             reader.trouble("the start page does not begin with hookjail")
+        answered = reader.ask_questions()
+        reader.play_recording()
+        reader.open("index.html")
         reader.page.get_by_role("link", name="Tutorial", exact=True).first.click()
         if not reader.page.url.endswith("docs/tutorial.html"):
             reader.trouble("the navigation does not lead to the tutorial")
+        reader.copy_command("hookjail doctor --profile develop")
 
         found = reader.search("landlock")
         if len(found) < 5 or "/adr/" in found[0]:
@@ -154,7 +199,7 @@ def main():
 
     troubles = reader.troubles
     print("\n".join(troubles))
-    print(f"{len(pages)} pages, {texts} pairs of colours, {len(found)} pages about landlock, {len(troubles)} troubles; screenshots in {SHOTS}")
+    print(f"{len(pages)} pages, {answered} questions, {texts} pairs of colours, {len(found)} pages about landlock, {len(troubles)} troubles; screenshots in {SHOTS}")
     sys.exit(bool(troubles))
 
 
