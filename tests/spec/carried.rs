@@ -1,4 +1,5 @@
-//! Three hooks of kinds that people publish, carried from a declaration to a policy: tested, locked, signed, updated with a trojan.
+//! Three hooks of kinds that people publish, carried from a declaration to a policy: tested, locked, signed, updated with a
+//! trojan.
 
 use std::{
     fs,

@@ -143,7 +143,7 @@ fn allow_puts_declared_needs_in_force_where_the_settings_are_already_confined() 
         .split_whitespace()
         .find(|it| it.starts_with("hook-"))
         .unwrap();
-    // As on another machine, where nobody agreed to anything yet.
+    // As on another machine, without any consent yet.
     let file = home.path(&format!(".config/hookjail/profiles/{profile}.toml"));
     std::fs::remove_file(&file).unwrap();
     let list = home.path(".local/state/hookjail/allowlist.json");
@@ -256,7 +256,7 @@ fn what_a_hook_needs_is_learnt_into_its_declaration_and_is_the_most_that_it_gets
         "p/.claude/hooks/guard.sh",
         "#!/bin/sh\ncat \"$HOME/rules\" >/dev/null\n",
     );
-    home.own();
+    home.give_to_user();
     let rules = format!("--grant={}=read", home.path("rules").display());
     let file = ".claude/hooks/guard.hook.toml";
     let output = format!("--output={file}");
@@ -284,7 +284,7 @@ fn what_a_hook_needs_is_learnt_into_its_declaration_and_is_the_most_that_it_gets
         "p/.claude/hooks/guard.sh",
         "#!/bin/sh\ncat \"$HOME/rules\" \"$HOME/other\" >/dev/null\n",
     );
-    home.own();
+    home.give_to_user();
     let before = home.text(SETTINGS);
     let learnt = home.hookjail(&["learn", "--yes", "--", ".claude/hooks/guard.sh"]);
     let stderr = String::from_utf8_lossy(&learnt.stderr).into_owned();

@@ -144,7 +144,7 @@ async fn what_confinement_denied_is_named_with_the_command_that_finds_the_hooks_
         .run(sh("strict", "/bin/ls / | /bin/cat"))
         .await
         .unwrap();
-    // The control: it is denied nothing, and says itself that something was.
+    // The controls: a run without a denial, and a run that is refused.
     daemon.run(sh("strict", "exit 0")).await.unwrap();
     daemon.run(sh("nowhere", "exit 0")).await.unwrap_err();
 
