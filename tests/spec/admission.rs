@@ -1,4 +1,4 @@
-//! Nothing runs that the operator has not allowed, as it was when it was allowed.
+//! Only commands that the operator has allowed run, and only with the content that was allowed.
 
 #![expect(
     clippy::disallowed_methods,
@@ -233,7 +233,7 @@ async fn whatever_else_than_what_was_allowed_lies_there_is_refused() {
 /// Maximum number of rounds: a race that ends alike in all of them is none, which the scheduler alone cannot cause.
 const MOST_ROUNDS: usize = 100_000;
 
-/// How many times a race is run; `HOOKJAIL_RACE_ROUNDS` asks for more.
+/// Returns how many times a race is run; `HOOKJAIL_RACE_ROUNDS` raises the number.
 fn rounds() -> usize {
     let named = std::env::var("HOOKJAIL_RACE_ROUNDS").ok();
     named.map_or(500, |rounds| rounds.parse().unwrap())
@@ -436,7 +436,7 @@ async fn a_script_is_bound_whatever_starts_it_and_wherever_that_is() {
     }
 }
 
-/// Prints each file that its words, or parts of them, name.
+/// Program that prints each file that its words, or parts of them, name.
 const READER: &str = r##"#!/bin/sh
 for word; do
     for name in "$word" "${word#@}" "${word#*=}" "${word%%:*}" "${word#*:}"; do

@@ -1,5 +1,5 @@
-//! `hookjail run --as RUNTIME` stands in a hook's place: the runtime gets the hook's own bytes and exit code, and its own no
-//! wherever hookjail has no such end to give.
+//! `hookjail run --as RUNTIME` stands in a hook's place: the runtime gets the hook's own bytes and exit code, and the denial of
+//! that runtime wherever the hook has no such end.
 
 use std::{
     fs,
@@ -381,7 +381,7 @@ async fn loom_is_told_no_by_a_guard_that_breaks_after_an_object_that_lets_the_ca
         outcome_of(&ended(&workspace, &words, case.harmless)),
         passes
     );
-    // Loom itself reads nothing but the object here.
+    // Loom itself reads only the object here.
     let (code, stdout, _) = outcome_of(&ended(&workspace, &[hook], case.harmful));
     assert_eq!((code, stdout), (Some(1), passes.1));
     let (code, stdout, _) = outcome_of(&ended(&workspace, &words, case.harmful));
@@ -630,7 +630,7 @@ fn a_rehearsal_finds_the_guard_that_confinement_silences() {
     assert_eq!(answer["confined"]["writes"], serde_json::json!([]));
     assert!(!answer["denied"].as_array().unwrap().is_empty(), "{answer}");
 
-    // In a runtime's settings it is a no.
+    // In a runtime's settings a forgotten `--rehearse` is a denial.
     let forgotten = [
         env!("CARGO_BIN_EXE_hookjail"),
         "run",
@@ -975,7 +975,7 @@ async fn an_operator_who_is_away_is_waited_for_no_longer_than_the_runtime_waits(
     .await;
     let (socket, workspace) = places(&daemon);
     let mut operator = ConsentServiceClient::new(daemon.channel());
-    // Somebody who listens, and is away.
+    // A listener who is away.
     let listening = operator.watch(pb::WatchRequest::default()).await.unwrap();
     for case in &CASES {
         let Some(timer) = own_timer(case).filter(|timer| *timer < Duration::from_secs(10)) else {
@@ -1010,7 +1010,7 @@ async fn a_payload_that_never_ends_is_a_no_in_time() {
         let output = child.wait_with_output().unwrap();
         drop(stdin);
         assert_is_no(case, &output);
-        // Without a timer of its own it would wait for ever.
+        // Without a timer of its own hookjail would wait for ever.
         assert!(begun.elapsed() < SOON, "{}", case.runtime);
     }
 }
@@ -1346,7 +1346,7 @@ mod as_root {
     use super::*;
     use crate::{support::needs_root, witness::NOBODY};
 
-    /// Root is held by no limit on processes, so the client is another user's, who has this one and can have no other.
+    /// No limit on processes holds root, so the client is another user's, who has this one and can have no other.
     #[tokio::test]
     #[ignore = "needs root"]
     async fn a_user_without_another_process_has_its_guards() {

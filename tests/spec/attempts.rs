@@ -38,7 +38,7 @@ use crate::{
     witness::{compiled_once, until_clean},
 };
 
-/// One thing a hook could try.
+/// An attempt that a hook could make.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Attempt {
     /// Its row in `docs/escape-matrix.md`.
@@ -71,7 +71,7 @@ pub(crate) enum Control {
 }
 
 impl Control {
-    /// Whether a host may lack what is tried.
+    /// Returns whether a host may lack the feature.
     const fn is_optional(self) -> bool {
         !matches!(self, Self::Works)
     }
@@ -141,8 +141,8 @@ pub(crate) struct Probe {
 }
 
 impl Probe {
-    /// Compiles it; statically where the C library can be linked so. `HOOKJAIL_TEST_PROBE` names it where the tests run on a
-    /// machine without a compiler.
+    /// Compiles the probe; statically where the C library can be linked so. `HOOKJAIL_TEST_PROBE` names a compiled one where
+    /// the tests run on a machine without a compiler.
     pub(crate) fn build() -> Self {
         Self::build_from("attempt.c", &[])
     }
@@ -180,7 +180,7 @@ impl Probe {
         assert!(compiled.status.success(), "{compiled:?}");
     }
 
-    /// Returns where it lies.
+    /// Returns the path of the program.
     pub(crate) fn path(&self) -> PathBuf {
         self.directory.path().join("attempt")
     }
@@ -255,8 +255,7 @@ impl Probe {
         all
     }
 
-    /// Makes each attempt as a hook under a profile; returns what did not end as it must. For what was tried with controls
-    /// elsewhere.
+    /// Makes each attempt as a hook under a profile; returns the faults. For attempts whose controls are elsewhere.
     pub(crate) async fn failures_of_hooks(
         &self,
         daemon: &Daemon,
@@ -452,7 +451,7 @@ pub(crate) fn result(response: pb::ExecuteResponse) -> Result {
     }
 }
 
-/// Everything an attempt can have an effect on, made anew for each and owned by the hook's user.
+/// Everything that an attempt can change, made anew for each and owned by the hook's user.
 #[derive(Debug)]
 pub(crate) struct Ground {
     abstract_name: String,
@@ -524,7 +523,7 @@ impl Ground {
         self.root.join("cwd")
     }
 
-    /// Returns the addresses at which it listens for TCP and UDP, and its name among abstract sockets.
+    /// Returns the addresses at which the ground listens for TCP and UDP, and its name among abstract sockets.
     pub(crate) fn addresses(&self) -> ([std::net::SocketAddr; 2], &str) {
         let addresses = [self.tcp.local_addr(), self.udp.local_addr()].map(std::io::Result::unwrap);
         (addresses, &self.abstract_name[1..])
@@ -559,7 +558,7 @@ impl Ground {
         words.iter().map(fill).collect()
     }
 
-    /// Returns all there is to see.
+    /// Returns the visible state of the ground.
     pub(crate) fn look(&mut self) -> Vec<String> {
         let mut seen = Vec::new();
         for directory in [&self.outside, &self.workspace] {

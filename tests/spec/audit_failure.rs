@@ -36,7 +36,7 @@ async fn a_start_record_that_does_not_fit_runs_nothing_and_leaves_no_trace() {
     let daemon = Daemon::start().await;
     daemon.run(hook(["/bin/true"])).await.unwrap();
     let before = fs::read(live(daemon.path())).unwrap();
-    // Its beginning fits, as on a disk that is full in the middle of it.
+    // The record's beginning fits, as on a disk that becomes full in the middle of the write.
     limit_files(&daemon, Some(before.len() + 100));
 
     let refusal = daemon.run(writing(&daemon, "echo >ran")).await.unwrap_err();
@@ -208,7 +208,7 @@ async fn a_daemon_that_is_killed_at_any_moment_leaves_a_chain_that_tells_of_ever
             })
         });
         let callers: Vec<_> = callers.collect();
-        // Not to wait for anything: the moment is to be any.
+        // No wait for anything: the kill comes at a random moment.
         tokio::time::sleep(Duration::from_micros(below(400_000))).await;
         home = daemon.kill();
         kills += 1;

@@ -674,7 +674,7 @@ async fn people_are_shown_a_contracts_event_in_its_own_form() {
     for request in [
         command("shell_exec", "exit 0"),
         infer,
-        // Its event is none for people to be steered by.
+        // Its event must not steer a terminal.
         command("shell_push", "printf '\u{1b}[2J'; exit 2"),
         hook(["/bin/true"]),
     ] {

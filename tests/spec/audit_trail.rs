@@ -293,7 +293,7 @@ async fn a_daemon_whose_journal_is_gone_says_so_of_the_end_and_ends() {
     assert_eq!(reason(&refusal), "AUDIT_UNAVAILABLE");
     let details = refusal.get_error_details();
     assert_eq!(details.error_info().unwrap().metadata["released"], "true");
-    // No record will ever follow, so another daemon is to.
+    // The daemon can write no further record, so it ends for another one to start.
     let ended = tokio::task::spawn_blocking(move || {
         daemon.child().wait().map(|status| (status, daemon.log()))
     });

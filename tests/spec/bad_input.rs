@@ -1,4 +1,4 @@
-//! A request that cannot be right is refused with the field that is wrong, and nothing is started.
+//! An invalid request is refused with the field that is wrong, and nothing is started.
 
 use std::{fs, os::unix::fs::symlink};
 

@@ -398,7 +398,7 @@ fn repository(workspace: &Path) {
     fs::write(workspace.join("file"), "two\n").unwrap();
 }
 
-/// Gives the last commit a signature that is none.
+/// Gives the last commit an invalid signature.
 fn sign(workspace: &Path) {
     let commit = git(workspace, ["cat-file", "commit", "HEAD"]);
     let signature = "gpgsig -----BEGIN PGP SIGNATURE-----\n \n x\n -----END PGP SIGNATURE-----";
@@ -630,7 +630,7 @@ async fn git_is_a_command_that_takes_a_consent_unless_it_is_roots_alone_to_chang
     };
     assert_eq!(of_kind("started")["consent"], "builtin");
 
-    // The same words from anybody else are a command like every other.
+    // The same words from another source are a command like every other.
     let words = shlex::split(approve).unwrap();
     let git = words.iter().position(|word| word == "--").unwrap() + 1;
     let mut argv = words[git..].to_vec();

@@ -468,13 +468,13 @@ async fn a_dispatch_brings_at_most_128_hooks() {
     assert!(daemon.client().dispatch(request).await.is_ok());
 }
 
-/// A client that lets each answer of a daemon's send but one byte.
+/// A client that lets each answer of a daemon send only one byte.
 fn barely_reading(daemon: &Daemon) -> UnixStream {
     let mut connection = UnixStream::connect(daemon.path().join("sock")).unwrap();
     connection
         .write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
         .unwrap();
-    // The number of what a stream may send at first is 4.
+    // The setting for the initial window of a stream has the number 4.
     let settings = frame(SETTINGS, 0, 0, &[0, 4, 0, 0, 0, 1]);
     connection.write_all(&settings).unwrap();
     self::settings(&mut connection);
@@ -615,7 +615,7 @@ pub(crate) mod as_root {
             }
         }"#;
 
-    /// Connects so often, and prints how many of the connections are still there after a while. Then keeps them.
+    /// Makes this number of connections, and prints how many of them are still there after a while. Then keeps them.
     const MANY: &str = r#"
         use Socket; $| = 1; my @all; my $n = 0;
         for (1 .. $ARGV[1]) { socket(my $d, AF_UNIX, SOCK_STREAM, 0) or die; connect($d, sockaddr_un($ARGV[0])) or last; push @all, $d; }
@@ -633,7 +633,7 @@ pub(crate) mod as_root {
         }
     }
 
-    /// Returns a daemon's socket, which everybody may use.
+    /// Returns a daemon's socket, which every user may connect to.
     fn open_socket(daemon: &Daemon) -> PathBuf {
         let socket = daemon.path().join("sock");
         fs::set_permissions(&socket, fs::Permissions::from_mode(0o666)).unwrap();
@@ -1092,7 +1092,7 @@ pub(crate) mod as_root {
                 .contains(&format!("uid {ONE} listens there")),
             "{output:?}"
         );
-        // The control: anybody asks root's.
+        // The control: every user can call root's daemon.
         let daemon = daemon("").await;
         let output = ask_as(ONE, &daemon, "sock", "doctor", &["--profile", "strict"]);
         assert_eq!(output.status.code(), Some(0), "{output:?}");

@@ -44,7 +44,7 @@ fn runtime() -> String {
     env::var("HOOKJAIL_TEST_RUNTIME").unwrap_or_else(|_| "/usr/bin/crun".into())
 }
 
-/// Returns a profile that requires what cgroups limit.
+/// Returns a profile that requires the axes that cgroups limit.
 fn profile(name: &str, axes: &[&str], limits: &str) -> (String, String) {
     let text = format!(
         "description = \"For tests.\"\nextends = \"pipeline\"\n[axes]\nrequired = {axes:?}\n[limits]\n{limits}\n"
@@ -136,7 +136,7 @@ async fn needs_more_tasks(daemon: &Daemon) {
     assert_eq!(&response.stdout[..], b"");
     let refused = (pb::OutcomeKind::PidsExhausted, Some(2), None);
     assert_eq!(end(&response), refused, "{response:?}");
-    // A hook that does without is no failure.
+    // A hook that copes with the limit is no failure.
     let copes = format!("/bin/sh -c '{MANY}'; exit 0");
     let response = daemon.run(sh("small", &copes)).await.unwrap();
     let stderr = String::from_utf8_lossy(&response.stderr);

@@ -389,7 +389,7 @@ fn completions_have_the_names_that_options_take_and_those_of_own_profiles() {
         let names = completed(words);
         assert!(names.split(' ').eq(expected.split(' ')), "{words}: {names}");
     }
-    // A name that is not completed is taken all the same.
+    // A name that is not completed is accepted all the same.
     let taken = line.run(&[
         "run",
         "--dry-run",
@@ -549,7 +549,7 @@ fn consents_within_a_directory_or_all_are_revoked_together_and_only_with_a_yes()
     };
     give();
 
-    // Without a yes everything stays, and what is meant is shown.
+    // Without a yes everything stays, and the consents are shown.
     for words in [&["revoke", "--all"][..], &["revoke", "--within", in_one]] {
         let (code, shown, why) = consent(words);
         assert_eq!(code, Some(125), "{why}");
@@ -705,7 +705,7 @@ async fn who_served_a_run_is_told() {
     let expected = "served by   this process alone".to_owned();
     assert_eq!(last(&private), Some(expected));
 
-    // Without it the same in one line, and nothing that never changes.
+    // Without `--verbose` the same in one line, without the constant lines.
     let brief = run(&line, &["--private", "--", "/bin/true"]);
     let text = String::from_utf8_lossy(&brief.stdout).into_owned();
     let labels: Vec<_> = text

@@ -41,7 +41,7 @@ fn operator(daemon: &Daemon) -> ConsentServiceClient<Channel> {
     ConsentServiceClient::new(daemon.channel())
 }
 
-/// One who listens; no more once dropped.
+/// A listener, until it is dropped.
 struct Listener(Streaming<pb::WatchResponse>);
 
 impl Listener {
@@ -208,7 +208,7 @@ async fn a_hook_that_nobody_allowed_waits_for_an_answer_and_always_is_remembered
     assert_eq!(start["consent"], "listener_always");
     assert_eq!(start["answered_by"]["uid"], nix::unistd::geteuid().as_raw());
     assert_eq!(consents(&daemon)[0]["command"], path.to_str().unwrap());
-    // And is not asked about again, whether anybody listens or not.
+    // And there is no further question about it, with a listener or without.
     drop(listener);
     request.request_id.clear();
     daemon.run(request).await.unwrap();
@@ -403,7 +403,7 @@ async fn what_is_shown_as_changed_is_of_the_content_that_is_asked_about() {
 
     let mut questions = 0;
     for round in 0..60_000 {
-        // Which of the two comes first is the scheduler's.
+        // The scheduler decides which of the two comes first.
         if round >= 600 && questions > 0 {
             break;
         }
@@ -835,7 +835,7 @@ impl Person {
         person
     }
 
-    /// Sits down before a program that has pipes for stdin and stdout.
+    /// Returns a person before a program that has pipes for stdin and stdout.
     fn before(mut child: Child) -> Self {
         let shown = std::sync::Arc::<std::sync::Mutex<String>>::default();
         let seen = shown.clone();
@@ -851,7 +851,7 @@ impl Person {
         Self { child, shown }
     }
 
-    /// Reads what is asked, and answers.
+    /// Waits for the question, and answers.
     async fn answers(&mut self, text: &str) {
         tokio::time::sleep(Duration::from_millis(1100)).await;
         self.types(text);
@@ -1243,7 +1243,7 @@ async fn reyns_own_list_counts_for_its_hooks_once_and_is_bound_to_content_then()
             reason(&daemon.run(other_profile).await.unwrap_err()),
             "CONSENT_REQUIRED"
         );
-        // Taken back here, it is taken back there.
+        // A consent that is revoked in reyn's list is revoked in hookjail's.
         let revoke = pb::RevokeRequest {
             command: text.to_owned(),
         };
@@ -1499,7 +1499,7 @@ mod as_root {
 mod with_tools {
     use super::*;
 
-    /// Starts what follows at a terminal of its own, gives its answer once it is asked, and ends as it does.
+    /// Starts the program of its words at a terminal of its own, gives the answer at its question, and ends like the program.
     const AT_A_TERMINAL: &str = r#"
 import os, pty, sys, time
 pid, terminal = pty.fork()

@@ -307,7 +307,7 @@ fn hold_journal(daemon: &Daemon) -> Flock<fs::File> {
     Flock::lock(lock, FlockArg::LockExclusive).unwrap()
 }
 
-/// Asks a daemon for something that needs no hook.
+/// Calls a daemon with a request that needs no hook.
 async fn an_answer(daemon: &Daemon) {
     let mut client = SandboxServiceClient::new(daemon.channel());
     let answer = client.list_profiles(pb::ListProfilesRequest::default());

@@ -1,4 +1,4 @@
-//! A hook's declaration, `hook.toml`, is shown with the question, and its needs are the most that it is given.
+//! A hook's declaration, `hook.toml`, is shown with the question, and its needs are the maximum of the hook's grants.
 
 use serde_json::{Value, json};
 
@@ -278,7 +278,7 @@ fn what_a_hook_needs_is_learnt_into_its_declaration_and_is_the_most_that_it_gets
     );
     assert_eq!(fire(&home), (Some(0), String::new()));
 
-    // More than that is not given, also where somebody agrees to all that `learn` finds.
+    // The hook gets no more than that, even where somebody agrees to all that `learn` finds.
     home.write("other", "rm\n");
     home.script(
         "p/.claude/hooks/guard.sh",

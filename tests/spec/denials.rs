@@ -99,7 +99,7 @@ async fn what_c_libraries_ask_on_their_own_is_listed_and_counts_for_nothing() {
     }
 }
 
-/// However much it is, the reply stays as short as its caller takes.
+/// With any number of denials the reply stays as short as its caller accepts.
 #[tokio::test]
 async fn a_hook_that_is_denied_everything_gets_a_reply_of_the_usual_length() {
     let (probe, daemon) = (Probe::build(), Daemon::start().await);
@@ -137,7 +137,7 @@ async fn many_hooks_at_once_are_each_told_their_own() {
     let (probe, daemon) = (Probe::build(), Daemon::start().await);
     let runs: Vec<_> = (0..24)
         .map(|number| {
-            // One in two is denied something.
+            // One run in two has a denial.
             let words: &[&str] = match number % 2 {
                 0 => &["make-socket", "2", "1", "0"],
                 _ => &["say", "nothing"],

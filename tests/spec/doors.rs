@@ -27,18 +27,18 @@ const KILLED: &str = "
     mount_setattr quotactl_fd open_tree_attr
 ";
 
-/// These are not there.
+/// Calls that fail as if the kernel did not have them.
 const MISSING: &str = "
     io_uring_setup io_uring_enter io_uring_register clone3 landlock_create_ruleset landlock_add_rule
     landlock_restrict_self openat2
 ";
 
-/// These answer as a file system without extended attributes does.
+/// Calls that fail as on a file system without extended attributes.
 const UNSUPPORTED: &str = "
     getxattr lgetxattr fgetxattr listxattr llistxattr flistxattr getxattrat listxattrat
 ";
 
-/// These are not permitted.
+/// Calls that fail as not permitted.
 const REFUSED: &str = "
     shmget shmat shmctl socket connect accept sendmsg bind listen semget semop semctl shmdt msgget msgsnd
     msgrcv msgctl chmod fchmod chown fchown lchown syslog setpgid setsid
@@ -113,7 +113,7 @@ pub(crate) fn doors(processes: bool) -> Vec<Door> {
 }
 
 impl Door {
-    /// Whether it can be called with nonsense.
+    /// Returns whether the call can be made with nonsense.
     fn takes_nonsense(self) -> bool {
         !NOT_AS_NONSENSE
             .split_whitespace()

@@ -59,7 +59,7 @@ impl Server {
         })
     }
 
-    /// One that speaks TLS, with its certificate as PEM for these names.
+    /// Returns a server that speaks TLS, with its certificate as PEM for these names.
     pub(crate) fn of_tls(names: &[&str]) -> (Self, String) {
         Self::speaking_tls(names, |stream| {
             let mut bytes = [0; 4096];
@@ -71,7 +71,7 @@ impl Server {
         })
     }
 
-    /// One that speaks something inside TLS.
+    /// Returns a server that speaks another protocol inside TLS.
     pub(crate) fn speaking_tls(
         names: &[&str],
         speak: impl Fn(&mut TlsStream<'_>) + Clone + Send + 'static,
@@ -126,7 +126,7 @@ async fn daemon(egress: &[String], more: &str) -> Daemon {
     daemon_behind(Vec::new(), egress, more).await
 }
 
-/// Returns one behind the words of another program.
+/// Returns a daemon that another program starts.
 async fn daemon_behind(wrapper: Vec<String>, egress: &[String], more: &str) -> Daemon {
     Daemon::with(Setup {
         profiles: vec![("named".to_owned(), named_profile(egress, more))],

@@ -139,7 +139,7 @@ impl Cases<'_> {
         self.words.extend(words);
     }
 
-    /// Asks what becomes of an operation, and has it tried.
+    /// Evaluates an operation, and has it tried.
     fn add(
         &mut self,
         (word, operation): (&'static str, Operation),
@@ -848,7 +848,7 @@ async fn the_kernel_lets_through_the_hosts_that_explain_says() {
     assert_eq!(verdicts[4..], rest);
 }
 
-/// Asks what would become of a request.
+/// Returns the daemon's preview of a request.
 async fn preview(
     daemon: &Daemon,
     request: pb::ExecuteRequest,

@@ -81,7 +81,7 @@ impl FakeKernel {
         self.weakened(flaws, "").await
     }
 
-    /// The same, with elements taken out of its policy, where it is built so.
+    /// The same, with elements taken out of the daemon's policy, where the daemon is built so.
     pub(crate) async fn weakened(&self, flaws: &[&str], lacking: &str) -> Daemon {
         Daemon::with(Setup {
             wrapper: self.wrapper(flaws),
@@ -92,7 +92,7 @@ impl FakeKernel {
     }
 }
 
-/// Asks for a hook that leaves a witness in the workspace. Returns the refusal's reason, or nothing where it ran.
+/// Runs a hook that leaves a witness in the workspace. Returns the refusal's reason, or nothing where the hook ran.
 async fn ask(daemon: &Daemon, profile: &str) -> (Option<String>, PathBuf) {
     let witness = daemon.workspace().join("witness");
     let mut request = sh(profile, &format!("echo ran > {}", witness.display()));

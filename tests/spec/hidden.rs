@@ -203,7 +203,7 @@ async fn a_hook_that_is_refused_a_hidden_file_has_a_warning_that_names_it() {
             "{script}: {seen}"
         );
     }
-    // The control: others are none of it.
+    // The control: other names are not hidden.
     for (profile, script) in [("closed", "cat missing"), ("plain", "cat .env")] {
         let seen = warnings(profile, script).await;
         assert!(!seen.contains("hidden"), "{script}: {seen}");

@@ -1,4 +1,4 @@
-//! Hooks that are posted to a URL: to those that the operator allows, and to no other.
+//! Hooks that are posted to a URL: only to URLs that the operator allows.
 
 #![expect(
     clippy::disallowed_methods,
@@ -146,7 +146,7 @@ fn allowing(urls: &[String]) -> String {
     format!("[http]\nallow = {urls:?}\n")
 }
 
-/// Starts a daemon that runs nothing but what somebody allowed.
+/// Starts a daemon that runs only allowed commands.
 async fn daemon(config: String) -> Daemon {
     Daemon::with(Setup {
         ask_for_consent: true,
@@ -566,7 +566,7 @@ mod with_tools {
         assert_eq!(server.paths(), ["/old"]);
         assert_eq!(stderr(&response), "the server answered with status 307\n");
         assert!(verdict(&response).failed);
-        // Where it leads could be reached.
+        // The target of the redirect could be reached.
         let config = settings(&home, "claude_code", &entry("/new"));
         let new = daemon(config + &allowing(&[server.url("/")])).await;
         assert_eq!(verdict(&call(&new).await).decision(), pb::Decision::Deny);

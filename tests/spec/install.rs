@@ -2389,7 +2389,7 @@ fn a_hook_in_a_subdirectory_finds_its_project() {
         home.end(&line, &call("ls")),
         (Some(0), "the rules\n".to_owned())
     );
-    // Where no variable names it, it is the repository.
+    // Where no variable names the project, it is the repository.
     let (code, stderr) = home.end(&format!("unset CLAUDE_PROJECT_DIR; {line}"), &call("ls"));
     assert_eq!((code, &*stderr), (Some(0), "the rules\n"));
     // The positive control: elsewhere it finds nothing.
@@ -2397,7 +2397,7 @@ fn a_hook_in_a_subdirectory_finds_its_project() {
     assert!(!stderr.contains("the rules"), "{stderr}");
 }
 
-/// A daemon that runs goes by the configuration that it read.
+/// A running daemon uses the configuration that it has read.
 #[test]
 fn the_daemon_is_asked_through_each_line_that_was_written_and_a_refusal_is_named() {
     let home = Home::new();

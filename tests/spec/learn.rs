@@ -126,7 +126,7 @@ impl Home {
         all
     }
 
-    /// Has a profile proposed, as JSON.
+    /// Returns the proposed profile, as JSON.
     fn learn(&self, options: &[&str], command: &[&str]) -> Value {
         let words = [&["--json", "learn"], options, &["--"], command].concat();
         let output = self.hookjail(&words, "{}");
@@ -514,7 +514,7 @@ fn nothing_is_put_in_force_and_what_is_printed_is_a_diff() {
         String::from_utf8(output.stdout).unwrap(),
         "--- /dev/null\n+++ hook.toml\n@@ -0,0 +1,6 @@\n+description = \"what hook.sh needs, by hookjail learn\"\n+extends = \"workspace-ro\"\n+\n+granted_by = \"operator\"\n+spawn = \"threads\"\n+view = \"own\"\n"
     );
-    // Only where it is asked to, and over nothing that is there.
+    // The file is written only with `--output`, and never over another one.
     let file = home.path("p/learned.toml").display().to_string();
     let words = ["learn", "--output", &file, "--", &hook];
     assert_eq!(home.hookjail(&words, "{}").status.code(), Some(0));

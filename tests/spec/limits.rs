@@ -1,4 +1,4 @@
-//! Load leaves nothing behind, and what does not fit is refused at once.
+//! Load leaves nothing behind, and calls over a limit are refused at once.
 
 use std::{path::PathBuf, time::Duration};
 

@@ -1,4 +1,4 @@
-//! `hookjail log`: a line a run, with what came of it and what helps.
+//! `hookjail log`: a line a run, with its result and its remedy.
 
 #![expect(
     clippy::disallowed_methods,

@@ -1,4 +1,4 @@
-//! Has calls made by a hook, and sees what came of them: by the player's report, and from outside.
+//! Has calls made by a hook, and observes their effects: by the player's report, and from outside.
 
 use std::{
     collections::BTreeSet,
@@ -59,7 +59,7 @@ pub(super) struct Tally {
     pub(super) changed: u64,
     pub(super) distinct: BTreeSet<u32>,
     pub(super) ended: u64,
-    /// When something was found.
+    /// Time until something was found.
     pub(super) found_after: Option<Duration>,
     pub(super) hooks: u64,
     pub(super) killed: u64,
@@ -67,7 +67,7 @@ pub(super) struct Tally {
     pub(super) refused: u64,
 }
 
-/// Something that must not be.
+/// A break of the model.
 #[derive(Clone, Debug)]
 pub(super) struct Break {
     /// The call, where one is to blame.
@@ -316,7 +316,7 @@ impl Bench {
         seen
     }
 
-    /// Makes the ground as it was.
+    /// Restores the ground.
     fn mend(&mut self) {
         for directory in WATCHED {
             let path = Path::new(directory).join(self.ground.addresses().1);

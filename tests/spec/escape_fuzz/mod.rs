@@ -32,10 +32,10 @@ use self::{
     model::Verdict,
 };
 
-/// How many calls one hook makes.
+/// Number of calls of one hook.
 const BATCH: usize = 400;
 
-/// How many rounds a profile gets before the next has its turn.
+/// Number of rounds of a profile before the next has its turn.
 const TURN: u64 = 4;
 
 #[tokio::test]
@@ -226,7 +226,7 @@ fn words(bench: &Bench, side: &Side, calls: &[Call], found: &Break) -> String {
     )
 }
 
-/// Makes given calls.
+/// Repeats the calls of a replay.
 async fn again(bench: &mut Bench, replay: &str) {
     let (profile, calls) = replay.split_once(' ').expect("a profile and calls");
     let side = bench.side(profile);
